@@ -1,0 +1,171 @@
+"""What a policy sees and what it answers.
+
+A policy is one pure function `decide(observation, memory) -> Decision`. It suggests; the driver (the policy service
+in front of Nimbus, or a replay) validates, applies or refuses. Both values are plain frozen data: a missing
+measurement is `None`, never 0, and units are in the names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Memory = Mapping[str, Any]  # JSON data that travels in and out, so that a decision log replays
+
+_NOTHING: Mapping[Any, Any] = {}
+
+
+@dataclass(frozen=True, order=True)
+class Slot:
+    """One port of a machine, written `m1:6700`; one worker runs in it."""
+
+    machine: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.machine}:{self.port}"
+
+    @staticmethod
+    def parse(text: str) -> Slot:
+        """Read `m1:6700`. Raises ValueError for anything else."""
+        machine, colon, port = text.rpartition(":")
+        if not (colon and machine and port.isdigit()):
+            raise ValueError(f"slot {text!r} is not of the form machine:port")
+        return Slot(machine, int(port))
+
+
+@dataclass(frozen=True)
+class Machine:
+    name: str
+    supervisor_id: str  # Storm orders machines by it
+    ports: tuple[int, ...]
+    alive: bool = True
+    cores: float | None = None
+    cpu_load: float | None = None  # cores in use, mean over the rate window
+
+
+@dataclass(frozen=True)
+class Executor:
+    """A thread: a contiguous range of a component's tasks, both ends included, and its rates over the window."""
+
+    first_task: int
+    last_task: int
+    emitted_per_s: float | None = None
+    executed_per_s: float | None = None
+    execute_ms: float | None = None  # mean per tuple
+    capacity: float | None = None  # share of the window spent executing, 0 to 1
+    queue: float | None = None  # tuples waiting, latest
+
+
+@dataclass(frozen=True)
+class Component:
+    name: str
+    kind: Literal["spout", "bolt", "system"]
+    tasks: tuple[int, ...]  # task ids, ascending; their number is fixed at submission
+    executors: tuple[Executor, ...]
+    emitted_per_s: float | None = None
+    executed_per_s: float | None = None
+    execute_ms: float | None = None
+    capacity: float | None = None  # mean over executors
+    queue: float | None = None  # sum over tasks
+    due_per_s: float | None = None  # spouts: intended emissions
+    behind_ms: float | None = None  # spouts: age of the oldest tuple that is due and not emitted
+
+
+@dataclass(frozen=True)
+class Edge:
+    source: str
+    stream: str
+    target: str
+    grouping: str
+    tuples_per_s: float | None = None  # as emitted towards the target
+
+
+@dataclass(frozen=True)
+class ServiceLevel:
+    """What a topology's owner asks for (HP 4.1); utility is earned by meeting it."""
+
+    latency_ms: float | None = None
+    juice: float | None = None
+    max_utility: float = 1.0
+
+
+@dataclass(frozen=True)
+class Topology:
+    topology_id: str
+    name: str
+    workers: int
+    components: tuple[Component, ...]
+    edges: tuple[Edge, ...]
+    placement: Mapping[int, Slot] = field(default_factory=dict)  # task → slot; a task that is not there is not placed
+    uptime_s: float | None = None
+    rebalancing: bool = False
+    sink_tuples_per_s: float | None = None
+    latency_ms: float | None = None  # mean over the window, intended emission to sink
+    service_level: ServiceLevel | None = None
+    traffic: Mapping[tuple[int, int], float] = field(default_factory=dict)  # (task, task) → tuples/s, if asked for
+
+    def component(self, name: str) -> Component:
+        return next(component for component in self.components if component.name == name)
+
+    def sinks(self) -> tuple[str, ...]:
+        """Components that emit to nobody and are fed by somebody, in declared order."""
+        sources, targets = {edge.source for edge in self.edges}, {edge.target for edge in self.edges}
+        return tuple(c.name for c in self.components if c.name in targets and c.name not in sources)
+
+
+@dataclass(frozen=True)
+class ScaleEvent:
+    """A change that the harness asked for and that nobody has decided on yet."""
+
+    event_id: str
+    kind: Literal["scale_out", "scale_in"]
+    joined: tuple[str, ...] = ()  # machines new to the cluster
+    leave: int = 0  # how many machines are to leave
+
+
+@dataclass(frozen=True)
+class Observation:
+    time_s: float  # seconds since the epoch, or of simulated time
+    machines: tuple[Machine, ...]
+    topologies: tuple[Topology, ...]
+    samples_age_s: float | None = None  # age of the oldest worker's newest sample; None: no samples yet
+    event: ScaleEvent | None = None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Only what changes is mentioned: an empty decision is normal and keeps everything."""
+
+    executors: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # topology id → component → executors
+    placement: Mapping[str, Mapping[int, Slot]] = field(default_factory=dict)  # topology id → task → slot
+    release: tuple[str, ...] = ()  # machines that may leave
+    acquire: int = 0  # machines wanted
+    memory: Memory = field(default_factory=dict)
+    reason: str = ""
+    settled: bool = False  # the pending scale event needs nothing (more)
+
+    def changes(self) -> bool:
+        return any(self.executors.values()) or any(self.placement.values()) or bool(self.release or self.acquire)
+
+
+Policy = Callable[[Observation, Memory], Decision]
+
+
+def executor_ranges(tasks: tuple[int, ...], executors: int) -> tuple[tuple[int, int], ...]:
+    """The (first, last) task of each executor as Storm will cut them: contiguous, larger ranges first.
+
+    `tasks` ascending, `1 <= executors <= len(tasks)`. Source: Storm's Nimbus.computeExecutors and
+    Utils.partitionFixed; tests compare with Storm itself.
+    """
+    if not 1 <= executors <= len(tasks):
+        raise ValueError(f"executors is {executors}; allowed are 1 to {len(tasks)}, the number of tasks")
+    size, larger = divmod(len(tasks), executors)
+    sizes = [size + 1] * larger + [size] * (executors - larger)
+    starts = [sum(sizes[:i]) for i in range(executors)]
+    return tuple((tasks[start], tasks[start + length - 1]) for start, length in zip(starts, sizes, strict=True))
+
+
+def unplaced_tasks(topology: Topology) -> tuple[int, ...]:
+    return tuple(t for c in topology.components for t in c.tasks if t not in topology.placement)
