@@ -1,0 +1,52 @@
+"""The policies by name. Adding one: a file here, a line in POLICIES, a test; contract tests run over the whole dict.
+
+Errors: PolicyError (blame: configuration), raised by `bind` only; a policy itself never raises for bad input data,
+it returns a decision that says in its reason why it holds.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from scheduler_plugins.model import Decision, Policy
+from scheduler_plugins.policies import even, stela
+
+
+class PolicyError(Exception):
+    """A policy or parameter that does not exist, or a value outside what is allowed."""
+
+    blame = "configuration"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A policy: its function, its frozen dataclass of parameters, the scale events that it answers."""
+
+    decide: Callable[..., Decision]
+    parameters: type
+    events: frozenset[str]
+
+
+POLICIES: Mapping[str, Entry] = {
+    "even": Entry(even.decide, even.Parameters, frozenset({"scale_out"})),
+    "stela": Entry(stela.decide, stela.Parameters, frozenset({"scale_out"})),
+}
+
+
+def bind(name: str, parameters: Mapping[str, Any]) -> Policy:
+    """The policy `name` with `parameters`. Raises PolicyError naming what is known and allowed."""
+    if name not in POLICIES:
+        raise PolicyError(f"policy {name!r} is not known; known are {', '.join(sorted(POLICIES))}")
+    entry = POLICIES[name]
+    known = {field.name for field in fields(entry.parameters)}
+    unknown = sorted(set(parameters) - known)
+    if unknown:
+        raise PolicyError(f"policy {name} has no parameter {unknown[0]!r}; known are {', '.join(sorted(known))}")
+    try:
+        bound = entry.parameters(**parameters)
+    except (TypeError, ValueError) as error:
+        raise PolicyError(f"policy {name}: {error}") from error
+    return functools.partial(entry.decide, parameters=bound)
