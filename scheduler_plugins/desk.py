@@ -97,7 +97,7 @@ class Desk:
                 self.damaged_lines += 1  # the file on the machine is the record; here a line is only counted
 
     def schedule(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """One scheduling round: ask the policy, log it, answer with what changes. A policy that throws moves nothing."""
+        """One scheduling round: ask the policy, log it, answer with what changes; one that throws moves nothing."""
         started = self.clock()
         self._note(request)
         observation = observation_of(request, self.samples, self.event)

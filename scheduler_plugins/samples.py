@@ -69,7 +69,7 @@ class Samples:
         newest = [self._lines[s][-1]["t"] if self._lines.get(s) else None for s in slots]
         if not newest or None in newest:
             return None
-        return max(0.0, now - min(t for t in newest if t is not None))
+        return max(0.0, now - min(float(t) for t in newest if t is not None))
 
     def reporting(self, now: float) -> int:
         return sum(1 for lines in self._lines.values() if lines and now - lines[-1]["t"] < 10)

@@ -108,7 +108,7 @@ def _sum_over_paths(flow: Flow, name: str, blocked: frozenset[str], known: dict[
 
 
 def assign(topology: Topology, slots: int, rules: Rules) -> dict[str, int]:
-    """Component → executors for those that grow when `slots` new executors are given out one by one (SP algorithm 2)."""
+    """Component → executors, for those that grow when `slots` executors are given out one by one (SP algorithm 2)."""
     flow = flow_of(topology, rules)
     room = {c.name: len(c.tasks) - len(c.executors) for c in topology.components if c.kind != "system"}
     spouts = [c.name for c in topology.components if c.kind == "spout"]

@@ -41,7 +41,7 @@ def _scale_out(observation: Observation, memory: Memory, parameters: Parameters)
 
 
 def place_unplaced(observation: Observation, memory: Memory) -> Decision:
-    """Give every unplaced executor a slot, move nothing else: what every policy does at submission and after a crash."""
+    """Give every unplaced executor a slot, move nothing else: what a policy does at submission and after a crash."""
     taken = {slot for topology in observation.topologies for slot in topology.placement.values()}
     placed: dict[str, Mapping[int, Slot]] = {}
     for topology in observation.topologies:
