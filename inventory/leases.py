@@ -1,0 +1,183 @@
+"""Leases: who holds which testbed until when, one JSON file each.
+
+The file is written before the first machine exists and removed after the last one is gone, so whatever
+a killed harness leaves behind is either named by a lease or has a name that no lease owns.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+
+from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
+
+DEFAULT_STATE = Path("/var/lib/barograph")
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right to a testbed's machines until `expires_s` (epoch seconds), as long as its holder lives.
+
+    `holder_start` names the holder's birth (boot id and clock ticks), so a reused pid is no holder.
+    """
+
+    lease_id: str
+    owner: str
+    series_id: str
+    testbed: str
+    acquired_s: float
+    expires_s: float
+    holder_pid: int
+    holder_start: str
+
+
+def state_dir() -> Path:
+    """Where leases, keys and emulated machines live: $BAROGRAPH_STATE or /var/lib/barograph."""
+    return Path(os.environ.get("BAROGRAPH_STATE") or DEFAULT_STATE).absolute()
+
+
+def key_dir(lease_id: str, state: Path | None = None) -> Path:
+    """The folder of a lease's ssh keys (0700)."""
+    return (state or state_dir()) / "keys" / lease_id
+
+
+def process_start(pid: int) -> str:
+    """When the process was born: boot id and clock ticks since boot; empty if there is no such process."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    # A zombie holds nothing: it is dead and only waits for its parent.
+    return "" if after_name[0] in "ZX" else f"{boot}/{after_name[19]}"
+
+
+def holder_alive(lease: Lease) -> bool:
+    """Whether the very process that holds the lease still runs on this box."""
+    return lease.holder_start != "" and process_start(lease.holder_pid) == lease.holder_start
+
+
+def is_live(lease: Lease, now: float) -> bool:
+    """Whether the lease has neither expired nor lost its holder."""
+    return now < lease.expires_s and holder_alive(lease)
+
+
+def take(
+    owner: str,
+    series_id: str,
+    testbed: str,
+    ttl_s: float,
+    *,
+    holder_pid: int | None = None,
+    clock: Callable[[], float] = time.time,
+) -> Lease:
+    """Record a lease on a testbed; CapacityError naming the holder if there is one already.
+
+    `holder_pid` (default: this process) is the process whose death ends the lease: name the harness
+    where the caller is a short-lived task.
+    """
+    if not ttl_s > 0:
+        raise ConfigurationError(f"lease: ttl_s is {ttl_s}, must be above 0; give the longest time the series may take")
+    pid = os.getpid() if holder_pid is None else holder_pid
+    start = process_start(pid)
+    if not start:
+        raise ConfigurationError(f"lease: holder_pid {pid} is no running process; name the process that runs the series")
+    now = clock()
+    lease = Lease(uuid.uuid4().hex[:8], owner, series_id, testbed, now, now + ttl_s, pid, start)
+    with _locked():
+        for other in read_all():
+            if other.testbed == testbed:
+                raise CapacityError(_taken(other, now))
+        _write(lease)
+    return lease
+
+
+def renew(lease: Lease, ttl_s: float, *, clock: Callable[[], float] = time.time) -> Lease:
+    """Let the lease end `ttl_s` from now; InfrastructureError if the reaper took it already."""
+    later = replace(lease, expires_s=clock() + ttl_s)
+    with _locked():
+        if not _path(lease.lease_id).exists():
+            raise InfrastructureError(
+                f"lease {lease.lease_id} on {lease.testbed} is gone (released or reaped): its machines are too; start again"
+            )
+        _write(later)
+    return later
+
+
+def drop(lease: Lease) -> None:
+    """Forget the lease and its keys; nothing happens if that was done before."""
+    with _locked():
+        shutil.rmtree(key_dir(lease.lease_id), ignore_errors=True)
+        _path(lease.lease_id).unlink(missing_ok=True)
+
+
+def read(lease_id: str) -> Lease | None:
+    """The lease of that id as it is on record now."""
+    return _read(_path(lease_id))
+
+
+def read_all() -> tuple[Lease, ...]:
+    """Every lease on record, live or not, by id."""
+    found = (_read(path) for path in sorted((state_dir() / "leases").glob("*.json")))
+    return tuple(lease for lease in found if lease is not None)
+
+
+def _path(lease_id: str) -> Path:
+    return state_dir() / "leases" / f"{lease_id}.json"
+
+
+def _read(path: Path) -> Lease | None:
+    try:
+        data = json.loads(path.read_text())
+        return Lease(**{field.name: data[field.name] for field in fields(Lease)})
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise InfrastructureError(
+            f"{path}: not a lease ({error!r}); remove the file, then `barograph reap` removes its machines"
+        ) from error
+
+
+def _write(lease: Lease) -> None:
+    path = _path(lease.lease_id)
+    partial = path.with_suffix(".partial")
+    with partial.open("w") as file:
+        json.dump(asdict(lease), file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.rename(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def _locked() -> Iterator[None]:
+    folder = state_dir() / "leases"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("w")
+    except OSError as error:
+        raise ConfigurationError(
+            f"state folder {state_dir()}: {error.strerror}; run as root or set BAROGRAPH_STATE to a writable folder"
+        ) from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _taken(other: Lease, now: float) -> str:
+    holder = f"lease {other.lease_id} of {other.owner} (series {other.series_id}, process {other.holder_pid})"
+    if is_live(other, now):
+        minutes = max(1, round((other.expires_s - now) / 60))
+        return f"testbed {other.testbed} is in use: {holder}, for at most {minutes} min more; wait, or stop that run"
+    why = "has expired" if holder_alive(other) else "was left by a run that died"
+    return f"testbed {other.testbed} is still held: {holder} {why}; free it with `barograph reap`"

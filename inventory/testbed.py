@@ -1,0 +1,82 @@
+"""Where machines come from: the contract every testbed keeps."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from inventory.leases import Lease
+from inventory.remote import Remote
+
+
+@dataclass(frozen=True)
+class MachineType:
+    """What one machine is given. `cores` is CPU seconds per second, `slots` how many workers it may run."""
+
+    name: str
+    cores: float
+    memory_mb: int
+    bandwidth_mbit: int
+    slots: int
+
+
+@dataclass(frozen=True)
+class MachineRequest:
+    """One machine that is wanted; its type is already scaled to the testbed."""
+
+    name: str
+    type: MachineType
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One machine that is there and answers ssh on its control address."""
+
+    name: str
+    type: MachineType
+    control_address: str
+    experiment_address: str
+    ssh_user: str
+    ssh_port: int
+    ssh_key: Path
+    known_hosts: Path
+
+
+class Testbed(Protocol):
+    """A source of machines. Errors are those of `inventory.errors`."""
+
+    __test__ = False
+
+    name: str
+
+    def check(self, requests: Sequence[MachineRequest]) -> None:
+        """Say everything that can be said before anything is started (configuration and capacity errors)."""
+        ...
+
+    def acquire(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
+        """All machines, in the order of the requests, or none: cleans up after itself if it fails."""
+        ...
+
+    def release(self, lease: Lease) -> None:
+        """Give back what the lease holds. Idempotent, also for what is half acquired or already gone."""
+        ...
+
+    def leftovers(self) -> tuple[str, ...]:
+        """What exists on the testbed that no lease on record owns, one readable name each."""
+        ...
+
+
+class Sweeping(Protocol):
+    """The ability to remove leftovers."""
+
+    def sweep(self) -> tuple[str, ...]:
+        """Remove what `leftovers` names and return the names; never touches what a lease on record owns."""
+        ...
+
+
+class Connecting(Protocol):
+    """The ability to run commands on an acquired machine."""
+
+    def connect(self, machine: Machine) -> Remote:
+        """A connection to the machine; the caller closes it (it is a context manager)."""
+        ...
