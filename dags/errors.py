@@ -1,0 +1,77 @@
+"""Errors of this package; `blame` says whose failure it was and decides about repeating and exit codes.
+
+    DagError (harness)
+    ├── ExperimentError (configuration)      the YAML or an option cannot be run
+    ├── TestbedTaken (capacity)              another series holds the testbed
+    ├── DiskFull (capacity)
+    ├── MachineLost (infrastructure)         nobody asked it to die
+    ├── NoFreshSamples (infrastructure)      measuring stopped while the machines live
+    ├── RunBroken (system_under_test)        Storm or the policy failed: a result
+    └── RunsFailed                           blame of the worst run of the series
+    Interrupted (KeyboardInterrupt)          somebody asked for the end
+"""
+
+from __future__ import annotations
+
+import errno
+
+BLAMES = ("configuration", "capacity", "infrastructure", "system_under_test", "harness")
+EXIT_CODES = {"configuration": 2, "capacity": 3, "infrastructure": 4, "system_under_test": 5, "harness": 1}
+INTERRUPTED_EXIT = 130
+
+
+class DagError(Exception):
+    blame = "harness"
+
+
+class ExperimentError(DagError):
+    blame = "configuration"
+
+
+class TestbedTaken(DagError):
+    blame = "capacity"
+    __test__ = False  # pytest would collect it by its name
+
+
+class DiskFull(DagError):
+    blame = "capacity"
+
+
+class MachineLost(DagError):
+    blame = "infrastructure"
+
+
+class NoFreshSamples(DagError):
+    blame = "infrastructure"
+
+
+class RunBroken(DagError):
+    blame = "system_under_test"
+
+
+class RunsFailed(DagError):
+    def __init__(self, message: str, blame: str) -> None:
+        super().__init__(message)
+        self.blame = blame
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, SIGTERM or a parent that is gone; not an `Exception`, so that nothing mistakes it for a failure."""
+
+
+def blame_of(error: BaseException) -> str:
+    """One of `BLAMES`; whatever does not say is ours."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "capacity"
+    blame = getattr(error, "blame", "harness")
+    return blame if blame in BLAMES else "harness"
+
+
+def message_of(error: BaseException) -> str:
+    """One line, never empty."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"the disk is full ({error.filename or error.strerror}): free some space, then run again to resume"
+    text = " ".join(str(error).split())
+    if blame_of(error) == "harness" and not isinstance(error, DagError):
+        return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return text or type(error).__name__

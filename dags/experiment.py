@@ -1,0 +1,122 @@
+"""An experiment as data: `dags/experiments/<family>/<name>.yaml`, validated at the edge into frozen dataclasses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from dags.errors import ExperimentError
+
+FOLDER = Path(__file__).parent / "experiments"
+
+
+@dataclass(frozen=True)
+class TopologyChoice:
+    name: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)  # the Flux file's placeholders
+    overrides: Mapping[str, Any] = field(default_factory=dict)  # topology configuration
+
+
+@dataclass(frozen=True)
+class TestbedChoice:
+    name: str
+    machine_type: str
+    scale: float = 1.0  # of the type's cores and memory
+    bandwidth_mbit: float = 100.0
+    __test__ = False  # pytest would collect it by its name
+
+
+@dataclass(frozen=True)
+class MachineCount:
+    before: int
+    after: int
+
+
+@dataclass(frozen=True)
+class Variant:
+    name: str
+    policy: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PlannedEvent:
+    kind: Literal["scale_out"]
+    at: Literal["steady"] | float  # or seconds after the first tuple
+    machines: int
+
+
+@dataclass(frozen=True)
+class Durations:
+    """Seconds. Warm-up counts from the first tuple; after-scale times from the scale request."""
+
+    warm_up_floor_s: float
+    warm_up_ceiling_s: float
+    after_floor_s: float
+    horizon_s: float
+
+
+@dataclass(frozen=True)
+class Experiment:
+    name: str  # family/name
+    title: str
+    topology: TopologyChoice
+    testbed: TestbedChoice
+    machines: MachineCount
+    variants: tuple[Variant, ...]
+    events: tuple[PlannedEvent, ...]
+    durations: Durations
+    repetitions: int
+    seed: int
+    claims: tuple[str, ...]
+    lease_minutes: float
+
+    def as_data(self) -> dict[str, Any]:
+        """JSON data; `from_data` turns it back into an equal value."""
+        data: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return data
+
+
+DEMO = Durations(warm_up_floor_s=25, warm_up_ceiling_s=60, after_floor_s=40, horizon_s=75)
+
+
+def names(folder: Path = FOLDER) -> tuple[str, ...]:
+    """`stela/star`, …, sorted."""
+    return tuple(sorted(str(path.relative_to(folder).with_suffix("")) for path in folder.glob("*/*.yaml")))
+
+
+def load(name: str, folder: Path = FOLDER) -> Experiment:
+    """The experiment called `family/name`. Raises ExperimentError with file, field, value and what is allowed."""
+    from dags.experiment_yaml import parse, read_yaml
+
+    path = folder / f"{name}.yaml"
+    if name not in names(folder):
+        known = ", ".join(names(folder)) or "none"
+        raise ExperimentError(f"no experiment {name!r} in {folder.name}/; there are: {known}")
+    return parse(name, read_yaml(path), source=f"{name}.yaml")
+
+
+def from_data(data: Mapping[str, Any]) -> Experiment:
+    """The inverse of `Experiment.as_data`."""
+    from dags.experiment_yaml import parse
+
+    rest = {key: value for key, value in data.items() if key != "name"}
+    return parse(str(data["name"]), rest, source=f"{data['name']} (as recorded)")
+
+
+def only(experiment: Experiment, variants: tuple[str, ...]) -> Experiment:
+    """The same experiment with a subset of its variants, by name, in the file's order."""
+    known = [variant.name for variant in experiment.variants]
+    unknown = [name for name in variants if name not in known]
+    if unknown or not variants:
+        said = ", ".join(unknown) or "nothing"
+        raise ExperimentError(f"policies names {said}; {experiment.name} has the variants {', '.join(known)}")
+    return replace(experiment, variants=tuple(v for v in experiment.variants if v.name in variants))
+
+
+def demo(experiment: Experiment) -> Experiment:
+    """One short repetition of each variant."""
+    return replace(experiment, repetitions=1, durations=DEMO)

@@ -1,0 +1,51 @@
+"""Which run comes when: blocks of every variant once, shuffled by the experiment's seed, so that slow drifts of the
+box fall on all variants alike. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from random import Random
+
+from dags.experiment import Experiment, Variant
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    run_id: str  # <variant>-r<repetition>
+    variant: Variant
+    block: int  # from 1
+    repetition: int  # from 1
+    order: int  # place in the whole series, from 1
+    seed: int  # one per block: the variants of a block see the same input
+
+
+def plan_runs(experiment: Experiment) -> tuple[PlannedRun, ...]:
+    """All runs of a series in their order; the same experiment gives the same order."""
+    rng = Random(experiment.seed)
+    runs: list[PlannedRun] = []
+    for block in range(1, experiment.repetitions + 1):
+        shuffled = rng.sample(experiment.variants, k=len(experiment.variants))
+        for variant in shuffled:
+            seed = experiment.seed + block - 1
+            runs.append(PlannedRun(f"{variant.name}-r{block}", variant, block, block, len(runs) + 1, seed))
+    return tuple(runs)
+
+
+def next_run(plan: Sequence[PlannedRun], complete: Collection[str], tried: Collection[str] = ()) -> PlannedRun | None:
+    """The first run without a complete record that this execution has not tried; None when nothing is left."""
+    return next((run for run in plan if run.run_id not in complete and run.run_id not in tried), None)
+
+
+def digest(experiment: Experiment) -> str:
+    """Eight hexadecimal digits of what was asked for: a series is resumed only by the very same request."""
+    text = json.dumps(experiment.as_data(), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def series_id(experiment: Experiment, now_s: float) -> str:
+    """`<date>-<time>-<digest>` in UTC; sorts by time."""
+    return f"{datetime.fromtimestamp(now_s, UTC):%Y%m%d-%H%M%S}-{digest(experiment)}"

@@ -1,0 +1,45 @@
+"""`progress.jsonl` of a series: written by the steps, followed by the terminal. One JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+FILE = "progress.jsonl"
+
+
+class ProgressFile:
+    """Appends whole lines; losing one is not worth failing a run."""
+
+    def __init__(self, series_dir: Path) -> None:
+        self._path = series_dir / FILE
+
+    def tell(self, kind: str, **facts: Any) -> None:
+        line = json.dumps({"t": time.time(), "kind": kind, **facts})
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+        except OSError:
+            return
+
+
+class ProgressReader:
+    """Reads what was appended since the last look; a line that is half written waits."""
+
+    def __init__(self, series_dir: Path) -> None:
+        self._path = series_dir / FILE
+        self._offset = self._path.stat().st_size if self._path.exists() else 0
+
+    def new(self) -> Iterator[dict[str, Any]]:
+        if not self._path.exists():
+            return
+        with self._path.open("rb") as file:
+            file.seek(self._offset)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return
+                self._offset += len(line)
+                yield json.loads(line)

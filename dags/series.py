@@ -1,0 +1,149 @@
+"""A series on disk: `results/<experiment>/<series>/`, opened new or resumed, and what of its plan is done."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from analysis.errors import RecordError
+from analysis.record import RunPaths, SeriesPaths, is_complete, read_json, write_json_atomic
+from dags.errors import ExperimentError
+from dags.experiment import Experiment, from_data
+from dags.plan import PlannedRun, digest, next_run, plan_runs, series_id
+from dags.run_record import read_run
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Series:
+    """`opened_s` (epoch seconds) is when this execution began: a run that it has tried is not its next run again."""
+
+    folder: Path
+    experiment: Experiment
+    opened_s: float
+
+    @property
+    def series_id(self) -> str:
+        return self.folder.name
+
+    def plan(self) -> tuple[PlannedRun, ...]:
+        return plan_runs(self.experiment)
+
+    def run_folder(self, run_id: str) -> Path:
+        return SeriesPaths(self.folder).run(run_id).root
+
+    @property
+    def attempts(self) -> Path:
+        return self.folder / "attempts"
+
+    def complete(self) -> frozenset[str]:
+        return frozenset(run.run_id for run in self.plan() if is_complete(self.run_folder(run.run_id)))
+
+    def tried(self) -> frozenset[str]:
+        """Runs that this execution has begun, whatever became of them."""
+        return frozenset(run.run_id for run in self.plan() if self._begun_s(run.run_id) >= self.opened_s)
+
+    def next_run(self) -> PlannedRun | None:
+        return next_run(self.plan(), self.complete(), self.tried())
+
+    def left(self) -> int:
+        """How many runs have no complete record."""
+        return len(self.plan()) - len(self.complete())
+
+    def _begun_s(self, run_id: str) -> float:
+        document = read_run(self.run_folder(run_id)) or {}
+        return float(document.get("started_s", 0.0))
+
+
+def results_root() -> Path:
+    """$BAROGRAPH_RESULTS, or `results/` beside the code."""
+    return Path(os.environ.get("BAROGRAPH_RESULTS") or ROOT / "results").absolute()
+
+
+def open_series(experiment: Experiment, *, new: bool = False, now_s: float | None = None) -> Series:
+    """The newest unfinished series of exactly this request, or (or if `new`) a fresh one."""
+    now = time.time() if now_s is None else now_s
+    unfinished = None if new else _unfinished(experiment)
+    folder = unfinished or _fresh(experiment, now)
+    commit, dirty = git_state()
+    document = {
+        "v": 1,
+        "series_id": folder.name,
+        "experiment": experiment.name,
+        "spec": experiment.as_data(),
+        "runs": [run.run_id for run in plan_runs(experiment)],
+        "opened_s": now,
+        "resumed": unfinished is not None,
+        "git_commit": commit,
+        "git_dirty": dirty,
+    }
+    write_json_atomic(SeriesPaths(folder).series_json, document)
+    return Series(folder, experiment, now)
+
+
+def read_series(folder: Path) -> Series:
+    """The series in a folder. Raises ExperimentError where the folder holds none."""
+    document = series_document(folder)
+    try:
+        return Series(folder, from_data(document["spec"]), float(document["opened_s"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ExperimentError(f"{folder}/series.json is not a series' document: {error!r}") from error
+
+
+def series_document(folder: Path) -> dict[str, Any]:
+    try:
+        return read_json(SeriesPaths(folder).series_json)
+    except RecordError as error:
+        message = f"{folder} holds no series: {error}; give a folder results/<experiment>/<series>"
+        raise ExperimentError(message) from error
+
+
+def find_series(name: str) -> Path:
+    """A series by its folder, its id, or an experiment's name (then its newest). Raises ExperimentError."""
+    for folder in (Path(name), results_root() / name):
+        if (folder / "series.json").is_file():
+            return folder.absolute()
+    found = sorted(
+        [*results_root().glob(f"*/*/{name}/series.json"), *results_root().glob(f"{name}/*/series.json")],
+        key=lambda path: path.parent.name,
+    )
+    if not found:
+        message = f"no series {name!r}; give a folder results/<experiment>/<series>, a series id or an experiment"
+        raise ExperimentError(message)
+    return found[-1].parent
+
+
+def git_state() -> tuple[str | None, bool | None]:
+    """The code's commit, and whether it was changed since; None outside a git work tree."""
+    try:
+        commit = _git("rev-parse", "HEAD")
+        return commit, bool(_git("status", "--porcelain"))
+    except (OSError, subprocess.SubprocessError):
+        return None, None
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True, timeout=10)
+    return done.stdout.strip()
+
+
+def _unfinished(experiment: Experiment) -> Path | None:
+    ours = sorted(results_root().glob(f"{experiment.name}/*-{digest(experiment)}"))
+    if not ours or not (ours[-1] / "series.json").is_file():
+        return None
+    series = Series(ours[-1], experiment, 0.0)
+    return series.folder if series.left() else None
+
+
+def _fresh(experiment: Experiment, now_s: float) -> Path:
+    folder = results_root() / experiment.name / series_id(experiment, now_s)
+    try:
+        RunPaths(folder / "runs").root.mkdir(parents=True)
+    except FileExistsError:  # twice within one second
+        return _fresh(experiment, now_s + 1)
+    return folder

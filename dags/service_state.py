@@ -1,0 +1,123 @@
+"""What the policy service says of a run (`GET /state`), as values, and what can be concluded from it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class SeenDecision:
+    decision_id: str
+    t: float
+    event_id: str | None
+    reason: str
+    applied: bool
+    applied_t: float | None
+    message: str
+
+
+@dataclass(frozen=True)
+class Series:
+    """Whole seconds, oldest first; columns of equal length; None where nothing was measured."""
+
+    t: tuple[int, ...] = ()
+    sinks: tuple[float | None, ...] = ()
+    spouts: tuple[float | None, ...] = ()
+    due: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class ServiceState:
+    run_id: str | None
+    t: float
+    policy: str | None
+    machines: tuple[str, ...]
+    samples_age_s: float | None
+    workers_reporting: int
+    tasks_placed: int
+    tasks_total: int
+    pending_event: str | None
+    decisions: tuple[SeenDecision, ...]
+    series: Series
+    policy_error: str | None
+
+
+def read_state(data: Mapping[str, Any]) -> ServiceState:
+    """From the contract's JSON. Raises KeyError, TypeError or ValueError where it is not that."""
+    pending = data["pending_event"]
+    columns = data["series"]
+    return ServiceState(
+        run_id=data["run_id"],
+        t=float(data["t"]),
+        policy=data["policy"],
+        machines=tuple(data["machines"]),
+        samples_age_s=data["samples_age_s"],
+        workers_reporting=int(data["workers_reporting"]),
+        tasks_placed=int(data["tasks_placed"]),
+        tasks_total=int(data["tasks_total"]),
+        pending_event=pending["event_id"] if isinstance(pending, Mapping) else pending,
+        decisions=tuple(_decision(each) for each in data["decisions"]),
+        series=Series(*(tuple(columns[name]) for name in ("t", "sinks", "spouts", "due"))),
+        policy_error=data["policy_error"],
+    )
+
+
+def _decision(data: Mapping[str, Any]) -> SeenDecision:
+    return SeenDecision(
+        decision_id=data["decision_id"],
+        t=float(data["t"]),
+        event_id=data.get("event_id"),
+        reason=data.get("reason") or "",
+        applied=bool(data["applied"]),
+        applied_t=data.get("applied_t"),
+        message=data.get("message") or "",
+    )
+
+
+def first_tuple_s(series: Series) -> int | None:
+    """The first second in which a sink executed something."""
+    return next((t for t, sinks in zip(series.t, series.sinks, strict=True) if sinks), None)
+
+
+def since(series: Series, begin_s: float) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
+    """Seconds and sink counts from `begin_s` on; a second that began earlier is left out."""
+    kept = [(t, n) for t, n in zip(series.t, series.sinks, strict=True) if t >= begin_s]
+    return tuple(t for t, _ in kept), tuple(n for _, n in kept)
+
+
+def throughput_now(series: Series, seconds: int = 5) -> float | None:
+    """Mean tuples/s at the sinks over the newest seconds; None before there are any."""
+    newest = [n for n in series.sinks[-seconds:] if n is not None]
+    return sum(newest) / len(newest) if newest else None
+
+
+def absent(state: ServiceState, expected: Collection[str]) -> tuple[str, ...]:
+    """Machines that Nimbus should know and does not."""
+    return tuple(name for name in expected if name not in state.machines)
+
+
+@dataclass(frozen=True)
+class Applied:
+    """How a scale event ended. `failed` is the bridge's message where Storm refused a decision."""
+
+    decision_ids: tuple[str, ...]
+    last_t: float | None
+    failed: str | None = None
+
+
+def event_outcome(state: ServiceState, event_id: str) -> Applied | None:
+    """None while the event or one of its decisions is pending; an event may end without any decision."""
+    decisions = [decision for decision in state.decisions if decision.event_id == event_id]
+    refused = next((d for d in decisions if d.applied_t is not None and not d.applied), None)
+    ids = tuple(decision.decision_id for decision in decisions)
+    if refused is not None:
+        return Applied(ids, refused.applied_t, f"decision {refused.decision_id}: {refused.message or 'not applied'}")
+    if state.pending_event == event_id or any(decision.applied_t is None for decision in decisions):
+        return None
+    return Applied(ids, max((d.applied_t for d in decisions if d.applied_t is not None), default=None))
+
+
+def unseen(decisions: Sequence[SeenDecision], known: Collection[str]) -> tuple[SeenDecision, ...]:
+    return tuple(decision for decision in decisions if decision.decision_id not in known)

@@ -1,0 +1,75 @@
+"""What the steps need from the world, small enough to fake: a cluster, a policy service, a clock, somebody to tell."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from dags.plan import PlannedRun
+
+
+@dataclass(frozen=True)
+class ClusterFacts:
+    """What `run.json` says of the machines; shapes as in the contracts."""
+
+    machines: Mapping[str, Mapping[str, Any]]  # workers only, by name
+    clock_offset_ms: Mapping[str, float | None]
+    versions: Mapping[str, str]
+    harness: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Cluster(Protocol):
+    """Storm on machines. Errors carry `blame`."""
+
+    def deploy(self) -> None:
+        """Put everything on the machines; idempotent."""
+        ...
+
+    def reset(self, run: PlannedRun) -> None:
+        """A clean state: no topology, empty records, only the machines of the start in the cluster."""
+        ...
+
+    def submit(self, run: PlannedRun) -> None: ...
+
+    def join(self, machines: Sequence[str]) -> None:
+        """Start these machines' supervisors."""
+        ...
+
+    def stop(self) -> None:
+        """Kill the topology; nothing happens if there is none."""
+        ...
+
+    def collect(self, folder: Path) -> None:
+        """Fetch the record's files (contracts: what a run leaves), also of a run that was cut short."""
+        ...
+
+    def silent_machines(self) -> tuple[str, ...]:
+        """Machines that do not answer on the control LAN."""
+        ...
+
+    def facts(self) -> ClusterFacts: ...
+
+
+class Clock(Protocol):
+    def now(self) -> float:
+        """Epoch seconds."""
+        ...
+
+    def sleep(self, seconds: float) -> None: ...
+
+
+class WallClock:
+    def now(self) -> float:
+        return time.time()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+class Listener(Protocol):
+    """Hears how a series goes; the terminal follows what it writes."""
+
+    def tell(self, kind: str, **facts: Any) -> None: ...
