@@ -82,19 +82,17 @@ def etp(flow: Flow, name: str, blocked: frozenset[str], shared_sink: str = "once
         return 0.0
     if shared_sink == "per_path":
         return _sum_over_paths(flow, name, blocked, {}) / total
-    return sum(flow.processing[sink] for sink in _free_sinks(flow, name, blocked)) / total
+    reached = _reached(flow, name, blocked)
+    return sum(flow.processing[sink] for sink in flow.sinks() if sink in reached) / total
 
 
-def _free_sinks(flow: Flow, name: str, blocked: frozenset[str]) -> set[str]:
-    seen, todo, sinks = {name}, [name], set[str]()
+def _reached(flow: Flow, name: str, blocked: frozenset[str]) -> set[str]:
+    seen, todo = {name}, [name]
     while todo:
-        current = todo.pop()
-        if not flow.children[current]:
-            sinks.add(current)
-        fresh = [child for child in flow.children[current] if child not in blocked and child not in seen]
+        fresh = [child for child in flow.children[todo.pop()] if child not in blocked and child not in seen]
         seen.update(fresh)
         todo.extend(fresh)
-    return sinks
+    return seen
 
 
 def _sum_over_paths(flow: Flow, name: str, blocked: frozenset[str], known: dict[str, float]) -> float:

@@ -1,0 +1,65 @@
+"""The cases that the Java tests check against Storm itself, read by our Python: both must say the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler_plugins.model import Observation, executor_ranges
+from scheduler_plugins.policies import POLICIES, bind
+from scheduler_plugins.samples import Samples
+from scheduler_plugins.wire import answer_of, observation_of
+
+CASES = Path(__file__).parent / "schedule_cases"
+EVEN = sorted(CASES.glob("even_*.json"))
+
+
+def observe(request: dict[str, Any]) -> Observation:
+    return observation_of(request, Samples(topology_id=request["topologies"][0]["id"]), None)
+
+
+def test_there_are_cases() -> None:
+    assert len(EVEN) >= 6
+    assert (CASES / "executor_ranges.json").exists()
+
+
+@pytest.mark.parametrize(
+    "case",
+    json.loads((CASES / "executor_ranges.json").read_text()),
+    ids=lambda c: f"{len(c['tasks'])}/{c['executors']}",
+)
+def test_executors_are_cut_as_storm_cuts_them(case: dict[str, Any]) -> None:
+    assert [list(r) for r in executor_ranges(tuple(case["tasks"]), case["executors"])] == case["ranges"]
+
+
+@pytest.mark.parametrize("path", EVEN, ids=lambda path: path.stem)
+def test_even_places_as_storms_even_scheduler_does(path: Path) -> None:
+    case = json.loads(path.read_text())
+    answer = answer_of(bind("even", {})(observe(case["request"]), {}), "d1", "even")
+    for topology in case["request"]["topologies"]:
+        changes = answer["topologies"].get(topology["id"], {}).get("placement", {})
+        assert {**topology["placement"], **changes} == case["expected"][topology["id"]]
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+@pytest.mark.parametrize("path", EVEN, ids=lambda path: path.stem)
+def test_every_policy_leaves_no_executor_without_a_slot_and_moves_nothing_unasked(name: str, path: Path) -> None:
+    request = json.loads(path.read_text())["request"]
+    decision = bind(name, {})(observe(request), {})
+    for topology in request["topologies"]:
+        placed = {task: str(slot) for task, slot in decision.placement.get(topology["id"], {}).items()}
+        assert not set(placed) & {int(task) for task in topology["placement"]}
+        tasks = {task for component in topology["components"] for task in component["tasks"]}
+        assert tasks == set(placed) | {int(task) for task in topology["placement"]}
+        allowed = {f"{m['name']}:{port}" for m in request["machines"] if m["alive"] for port in m["ports"]}
+        assert set(placed.values()) <= allowed
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+def test_every_policy_is_a_pure_function_of_what_it_sees(name: str) -> None:
+    observation = observe(json.loads(EVEN[0].read_text())["request"])
+    policy = bind(name, {})
+    assert policy(observation, {}) == policy(observation, {})

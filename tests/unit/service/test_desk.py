@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scheduler_plugins.desk import Desk, Refused
+from scheduler_plugins.replay import ReplayError, replay
+from tests.unit.service.rounds import PLACED, line, request
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    desk = Desk(tmp_path, Clock())
+    desk.configure({"run_id": "stela-r1", "policy": "stela", "parameters": {}, "window_s": 30})
+    return desk
+
+
+def feed(desk: Desk, seconds: int, start: float = 1000.0) -> float:
+    """`seconds` of lines: the spout emits 100/s, the centre executes 50/s and passes them on, so it is congested."""
+    for i in range(seconds):
+        t = start + i + 0.5
+        desk.take_samples([line(t, "m1", {"spout": (100, 0), "centre": (50, 50)}), line(t, "m2", {"sink": (0, 50)})])
+    return start + seconds
+
+
+def test_a_submission_is_placed_and_a_placed_topology_is_left_alone(desk: Desk) -> None:
+    answer = desk.schedule(request(1000.0))
+    assert answer["decision_id"] == "d1"
+    assert set(answer["topologies"]["star-1-1000"]["placement"]) == set(PLACED)
+    assert desk.schedule(request(1002.0, PLACED))["decision_id"] is None
+
+
+def test_rates_reach_the_policy_and_the_event_is_decided_once(desk: Desk) -> None:
+    desk.schedule(request(1000.0, PLACED))
+    now = feed(desk, 20)
+    desk.schedule(request(now, PLACED, machines=3))
+    desk.scale({"event_id": "e1", "kind": "scale_out", "joined": ["m3"]})
+    answer = desk.schedule(request(now, PLACED, machines=3))
+    assert answer["topologies"]["star-1-1000"]["executors"] == {"centre": 2}
+    assert answer["topologies"]["star-1-1000"]["placement"] == {"2": "m3:6700"}
+    assert desk.event is None
+    assert desk.schedule(request(now + 2, PLACED, machines=3))["decision_id"] is None
+
+
+def test_observed_rates_are_those_of_the_lines(desk: Desk) -> None:
+    desk.schedule(request(1000.0, PLACED))
+    now = feed(desk, 20)
+    desk.take_machine_samples([json.dumps({"machine": "m1", "t": now, "dt_s": 1.0, "cpu_cores": 0.2})])
+    desk.schedule(request(now, PLACED))
+    logged = json.loads(desk.log_path.read_text().splitlines()[-1])["observation"]
+    (topology,) = logged["topologies"]
+    by_name = {c["name"]: c for c in topology["components"]}
+    assert by_name["spout"]["emitted_per_s"] == pytest.approx(100)
+    assert by_name["spout"]["due_per_s"] == pytest.approx(120)
+    assert by_name["spout"]["behind_ms"] == 20.0
+    assert by_name["centre"]["executed_per_s"] == pytest.approx(50)
+    assert by_name["centre"]["execute_ms"] == pytest.approx(4.0)
+    assert by_name["centre"]["capacity"] == pytest.approx(0.2)
+    assert [e["tuples_per_s"] for e in topology["edges"]] == pytest.approx([100, 50])
+    assert topology["sink_tuples_per_s"] == pytest.approx(50)
+    assert topology["latency_ms"] == pytest.approx(25.0)
+    assert logged["samples_age_s"] == pytest.approx(0.5)
+    assert logged["machines"][0]["cpu_load"] == pytest.approx(0.2)
+
+
+def test_a_worker_that_never_reported_means_no_age(desk: Desk) -> None:
+    desk.schedule(request(1000.0, PLACED))
+    desk.take_samples([line(1001.0, "m1", {"spout": (100, 0), "centre": (50, 50)})])
+    assert desk.state()["samples_age_s"] is None
+
+
+def test_a_held_event_stays_pending_until_there_is_data(desk: Desk) -> None:
+    desk.schedule(request(1000.0, PLACED, machines=3))
+    desk.scale({"event_id": "e1", "kind": "scale_out", "joined": ["m3"]})
+    assert desk.schedule(request(1001.0, PLACED, machines=3))["decision_id"] is None
+    assert desk.state()["pending_event"] == "e1"
+    now = feed(desk, 20)
+    assert desk.schedule(request(now, PLACED, machines=3))["decision_id"] == "d1"
+    assert desk.state()["pending_event"] is None
+
+
+def test_the_series_counts_sinks_and_spouts_by_whole_second(desk: Desk) -> None:
+    desk.schedule(request(1000.0, PLACED))
+    now = feed(desk, 20)
+    desk.clock.now = now  # type: ignore[attr-defined]
+    series = desk.state()["series"]
+    assert series["t"][0] == 1000.0
+    assert series["t"][-1] <= now - 4
+    assert set(series["sinks"]) == {50.0} and set(series["spouts"]) == {100.0} and set(series["due"]) == {120.0}
+
+
+def test_damaged_lines_are_counted_and_the_rest_is_taken(desk: Desk) -> None:
+    desk.schedule(request(1000.0, PLACED))
+    desk.take_samples(['{"v": 1, "t": 10', "[]", "{}", line(1001.0, "m2", {"sink": (0, 50)})])
+    assert desk.state()["damaged_lines"] == 3
+    assert desk.state()["workers_reporting"] == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        ({"event_id": "e", "kind": "scale_in", "leave": 1}, 400, "stela answers scale_out"),
+        ({"event_id": "e", "kind": "scale_out", "joined": ["m9"]}, 409, "m9 is not known to Nimbus"),
+        ({"event_id": "e", "kind": "scale_out", "joined": []}, 400, "without machines"),
+    ],
+)
+def test_a_scale_event_that_cannot_be_is_refused(desk: Desk, body: dict[str, object], status: int, said: str) -> None:
+    desk.schedule(request(1000.0, PLACED))
+    with pytest.raises(Refused, match=said) as refused:
+        desk.scale(body)
+    assert refused.value.status == status
+
+
+def test_a_second_event_waits_for_the_first(desk: Desk) -> None:
+    desk.schedule(request(1000.0, PLACED, machines=3))
+    desk.scale({"event_id": "e1", "kind": "scale_out", "joined": ["m3"]})
+    with pytest.raises(Refused, match="e1 is still pending"):
+        desk.scale({"event_id": "e2", "kind": "scale_out", "joined": ["m3"]})
+
+
+def test_a_policy_that_throws_moves_nothing_and_is_reported(desk: Desk) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("no rate")
+
+    desk.policy = broken  # type: ignore[assignment]
+    assert desk.schedule(request(1000.0))["topologies"] == {}
+    assert desk.state()["policy_error"] == "ZeroDivisionError: no rate"
+
+
+def test_an_unknown_policy_or_parameter_is_refused(desk: Desk) -> None:
+    with pytest.raises(Refused, match="'stella' is not known; known are even, stela"):
+        desk.configure({"run_id": "r", "policy": "stella"})
+    with pytest.raises(Refused, match="no parameter 'alpha'"):
+        desk.configure({"run_id": "r", "policy": "stela", "parameters": {"alpha": 1}})
+
+
+def test_a_run_begins_without_anything_of_the_run_before(desk: Desk) -> None:
+    desk.schedule(request(1000.0, PLACED))
+    feed(desk, 20)
+    desk.configure({"run_id": "even-r1", "policy": "even", "parameters": {"rebalance": True}})
+    state = desk.state()
+    assert (state["run_id"], state["decisions"], state["workers_reporting"]) == ("even-r1", [], 0)
+    assert state["series"]["t"] == []
+
+
+def test_a_decision_counts_as_applied_only_when_the_bridge_says_so(desk: Desk) -> None:
+    desk.schedule(request(1000.0))
+    assert not desk.state()["decisions"][0]["applied"]
+    desk.applied({"decision_id": "d1", "topology": "star-1-1000", "t": 1003.0, "ok": False, "message": "m3 died"})
+    (decision,) = desk.state()["decisions"]
+    assert not decision["applied"] and decision["message"] == "m3 died"
+
+
+def test_a_log_replays_to_the_same_decisions_and_shows_what_another_policy_would_do(desk: Desk) -> None:
+    desk.schedule(request(1000.0, PLACED, machines=3))
+    now = feed(desk, 20)
+    desk.scale({"event_id": "e1", "kind": "scale_out", "joined": ["m3"]})
+    desk.schedule(request(now, PLACED, machines=3))
+    same = replay(desk.log_path, "stela")
+    assert [r.same for r in same] == [True, True]
+    other = replay(desk.log_path, "even", {"rebalance": True})
+    assert other[1].event_id == "e1" and not other[1].same
+    assert other[1].now["placement"]
+
+
+def test_a_log_that_is_not_one_is_named_with_its_line(tmp_path: Path) -> None:
+    log = tmp_path / "decisions.jsonl"
+    with pytest.raises(ReplayError, match="No such file"):
+        replay(log, "stela")
+    log.write_text('{"t": 1}\n')
+    with pytest.raises(ReplayError, match="line 1: not a decision log line"):
+        replay(log, "stela")
