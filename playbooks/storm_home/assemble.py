@@ -1,0 +1,167 @@
+"""Assembles the Storm home from Maven Central into a content-addressed folder.
+
+bin/run          starts a daemon or a tool on the libraries, with its class data archive
+lib/             daemons and commands
+lib-worker/      workers
+lib-flux/        Flux, for submission only
+extlib/  extlib-daemon/  cds/   empty here; `complete` fills the last two
+log4j2/          cluster.xml, worker.xml
+supervisor-java/bin/java   JAVA_HOME of the supervisor
+VERSION          what the home is made of
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from playbooks.storm_home.errors import DownloadFailed, ToolMissing
+
+Log = Callable[[str], None]
+
+HERE = Path(__file__).parent
+POM = HERE / "pom.xml"
+FILES = HERE / "files"
+LAYOUT = 1  # raise it when this module arranges the same inputs differently
+MAVEN_TIMEOUT_S = 900
+DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin"
+# The last plugin that can fetch a jar whose parent POM is missing; 3.x refuses.
+OLD_DEPENDENCY_PLUGIN = f"{DEPENDENCY_PLUGIN}:2.8"
+FILE_PLACES = {
+    "run": "bin/run",
+    "java": "supervisor-java/bin/java",
+    "log4j2/cluster.xml": "log4j2/cluster.xml",
+    "log4j2/worker.xml": "log4j2/worker.xml",
+}
+
+
+def assemble(cache: Path, log: Log) -> Path:
+    """The home without archives and without our jars: `<cache>/storm-home-<hash of its inputs>`.
+
+    Downloads once (about 90 MB); a second call only looks. Raises ToolMissing or DownloadFailed.
+    """
+    home = cache / f"storm-home-{fingerprint([POM, *(FILES / name for name in FILE_PLACES)], str(LAYOUT))}"
+    if home.is_dir():
+        return home
+    if shutil.which("mvn") is None:
+        raise ToolMissing("mvn is not installed; it fetches Storm. Install it with: apt-get install maven")
+    log(f"Storm home: fetching Storm {storm_version()} from Maven Central")
+    with appearing(home) as unfinished:
+        _fill(unfinished)
+    log(f"Storm home: {home}")
+    return home
+
+
+def complete(home: Path, archives: Path | None, jars: Sequence[Path], cache: Path) -> Path:
+    """A home with class data archives in `cds/` and `jars` in `extlib-daemon/`: what machines mount or unpack.
+
+    Files of `home` are linked, not copied. `archives` None: daemons start without, only slower.
+    """
+    for jar in jars:
+        if not jar.is_file():
+            raise ToolMissing(f"{jar} is not there; build it first (mvn package in its folder)")
+    name = fingerprint(jars, home.name, archives.name if archives else "no archives")
+    whole = cache / f"storm-{name}"
+    if whole.is_dir():
+        return whole
+    with appearing(whole) as unfinished:
+        _link_tree(home, unfinished)
+        for archive in sorted(archives.glob("*.jsa")) if archives else []:
+            link(archive, unfinished / "cds" / archive.name)
+        for jar in jars:
+            shutil.copy2(jar, unfinished / "extlib-daemon" / jar.name)
+    return whole
+
+
+def storm_version() -> str:
+    """The version that pom.xml names."""
+    version = ET.parse(POM).findtext(".//{*}properties/{*}storm.version")
+    assert version, f"{POM} names no storm.version"
+    return version
+
+
+def fingerprint(files: Sequence[Path], *words: str) -> str:
+    """Twelve hexadecimal digits that change with the files' names and contents and with the words."""
+    digest = hashlib.sha256(json.dumps(words).encode())
+    for file in files:
+        digest.update(json.dumps([file.name, hashlib.sha256(file.read_bytes()).hexdigest()]).encode())
+    return digest.hexdigest()[:12]
+
+
+@contextmanager
+def appearing(folder: Path) -> Iterator[Path]:
+    """A temporary folder that becomes `folder` at once when the block succeeds, and goes when it fails."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        yield unfinished
+        unfinished.chmod(0o755)
+        _rename_or_yield_to(unfinished, folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def link(source: Path, target: Path) -> None:
+    """A hard link, so that size and modification time (which archives check) stay; a copy across file systems."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def _rename_or_yield_to(unfinished: Path, folder: Path) -> None:
+    try:
+        unfinished.rename(folder)
+    except OSError:
+        if not folder.is_dir():  # else another process was quicker, with the same contents
+            raise
+
+
+def _fill(home: Path) -> None:
+    for folder in ("bin", "extlib", "extlib-daemon", "cds", "log4j2", "lib-flux", "supervisor-java/bin"):
+        (home / folder).mkdir(parents=True)
+    for profile in ("lib", "lib-worker"):
+        _maven(
+            f"{DEPENDENCY_PLUGIN}:3.8.1:copy-dependencies",
+            "-P",
+            profile,
+            "-DincludeScope=runtime",
+            f"-DoutputDirectory={home / profile}",
+        )
+    flux = f"org.apache.storm:flux-core:{storm_version()}"
+    jar = home / "lib-flux" / f"flux-core-{storm_version()}.jar"
+    _maven(f"{OLD_DEPENDENCY_PLUGIN}:get", f"-Dartifact={flux}", "-Dtransitive=false", f"-Ddest={jar}")
+    for name, place in FILE_PLACES.items():
+        shutil.copy2(FILES / name, home / place)
+    _write_version(home)
+
+
+def _write_version(home: Path) -> None:
+    jars = sorted(str(jar.relative_to(home)) for jar in home.glob("lib*/*.jar"))
+    facts = {"storm": storm_version(), "layout": LAYOUT, "jars": jars}
+    (home / "VERSION").write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def _link_tree(source: Path, target: Path) -> None:
+    shutil.copytree(source, target, copy_function=lambda a, b: link(Path(a), Path(b)), dirs_exist_ok=True)
+
+
+def _maven(*arguments: str) -> None:
+    command = ["mvn", "--batch-mode", "--quiet", "--file", str(POM), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired as expired:
+        raise DownloadFailed(
+            f"{arguments[0]} took more than {MAVEN_TIMEOUT_S} s; is Maven Central reachable?"
+        ) from expired
+    if done.returncode != 0:
+        lines = [line for line in done.stdout.splitlines() if "[ERROR]" in line] or ["no message"]
+        raise DownloadFailed(f"{arguments[0]} failed: {lines[0]}; is Maven Central reachable?")
