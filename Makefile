@@ -1,0 +1,48 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+SHELL := /bin/bash
+SUDO := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo --preserve-env=HOME,PATH)
+BIN := .venv/bin
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+.PHONY: help demo test unit lint java integration bench setup ui clean lock
+help:  ## what there is
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+bootstrap:
+	@.ci/bootstrap
+.PHONY: bootstrap
+
+setup: bootstrap  ## install and build everything an experiment needs
+	@$(SUDO) $(BIN)/barograph setup
+
+demo: setup  ## star from 4 to 5 machines, Storm's default and Stela, one short run each; ends with a report
+	@$(SUDO) $(BIN)/barograph run stela/star --demo --new
+
+test: setup lint java  ## everything: linters, Java and Python tests, one real experiment through Airflow
+	@$(SUDO) $(BIN)/python -m pytest tests
+
+unit: bootstrap  ## the fast tests: no daemons, no Spark
+	@$(BIN)/python -m pytest tests -m "not integration and not e2e and not spark"
+
+lint: bootstrap  ## ruff, mypy, import-linter, ansible-lint
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/ansible-lint --offline -q playbooks
+
+java: bootstrap  ## Java unit and contract tests
+	@mvn -B -q -f topologies/pom.xml verify
+	@mvn -B -q -f scheduler_plugins/nimbus_bridge/pom.xml verify
+
+bench: setup  ## ratios taken side by side on this machine: raw lines to tables beside polars and DuckDB
+	@$(BIN)/python -m analysis.bench
+
+ui: setup  ## Airflow on loopback, with a password that it prints
+	@$(SUDO) $(BIN)/barograph ui
+
+lock: bootstrap  ## pin requirements.txt anew from pyproject.toml
+	@.barograph/uv/bin/uv pip compile -q pyproject.toml --extra dev --generate-hashes --universal --python-version 3.11 -o requirements.txt
+
+clean:  ## forget what was built here (results and machine caches stay)
+	@rm -rf .venv .barograph topologies/target scheduler_plugins/nimbus_bridge/target
