@@ -1,0 +1,9 @@
+"""Where machines come from: testbeds, leases, remote access, the reaper."""
+
+from collections.abc import Callable
+
+from inventory.local import LocalTestbed
+from inventory.testbed import Testbed
+
+# Called with keyword arguments of the testbed's own; without any it can check, release and sweep.
+TESTBEDS: dict[str, Callable[..., Testbed]] = {"local": LocalTestbed}

@@ -1,0 +1,176 @@
+"""The two LANs of emulated machines: control (unshaped, ssh) and experiment (shaped), a bridge each.
+
+Names: network namespace `baro-<lease>-<machine>`; inside it `ctl0` and `exp0`; on the box the bridges
+`b<lease>ctl`, `b<lease>exp` and a veth end per machine and LAN, `b<lease>c<n>`, `b<lease>e<n>`. Every link on the
+box carries the alias `barograph:<state folder>`.
+"""
+
+import ctypes
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from pathlib import Path
+
+from inventory.errors import CapacityError
+from inventory.processes import run
+
+CONTROL = IPv4Network("10.213.0.0/24")
+EXPERIMENT = IPv4Network("10.214.0.0/24")
+FIRST_HOST = 10  # .1 is the box; machines begin at .10
+MAX_MACHINES = 200
+ROUTE_PROTOCOL = "213"  # marks the guard routes as ours
+GUARD_METRIC = "4200"
+NETNS = Path("/run/netns")
+LINKS = Path("/sys/class/net")
+ALIAS = "barograph:"
+SMALLEST_BURST_BYTES = 128 * 1024  # smaller ones cost CPU and do not reach the rate
+QUEUE_MS = 50
+MNT_DETACH = 2
+
+
+@dataclass(frozen=True)
+class Seat:
+    """One machine's place on both LANs."""
+
+    netns: str
+    number: int
+    control_address: str
+    experiment_address: str
+    bandwidth_mbit: int
+
+
+def seat(lease_id: str, machine: str, number: int, bandwidth_mbit: int) -> Seat:
+    """The addresses and names of the machine that is the lease's `number`-th, from 0."""
+    host = FIRST_HOST + number
+    return Seat(f"baro-{lease_id}-{machine}", number, str(CONTROL[host]), str(EXPERIMENT[host]), bandwidth_mbit)
+
+
+def burst_bytes(bandwidth_mbit: int) -> int:
+    """A token bucket that reaches the rate: 128 KiB, and at least what passes in 1/250 s."""
+    return max(SMALLEST_BURST_BYTES, bandwidth_mbit * 1_000_000 // 8 // 250)
+
+
+def guard(lease_id: str) -> None:
+    """Make both ranges unreachable where no bridge serves them, or a late client's packets leave by the default route."""
+    for lan in (CONTROL, EXPERIMENT):
+        run(["ip", "route", "replace", "unreachable", str(lan), "metric", GUARD_METRIC, "proto", ROUTE_PROTOCOL], lease_id)
+
+
+def unguard(lease_id: str) -> tuple[str, ...]:
+    """Remove the guard routes unless a bridge serves the ranges now; returns those removed."""
+    if routes_in_use(lease_id):
+        return ()
+    ours = [route["dst"] for route in _routes(lease_id) if route.get("protocol") == ROUTE_PROTOCOL]
+    for destination in ours:
+        run(["ip", "route", "del", "unreachable", destination, "proto", ROUTE_PROTOCOL], lease_id)
+    return tuple(f"route {destination}" for destination in ours)
+
+
+def routes_in_use(lease_id: str) -> list[str]:
+    """The box's routes into or around the two ranges that are not ours to guard them, as readable text."""
+    foreign = (route for route in _routes(lease_id) if route.get("protocol") != ROUTE_PROTOCOL)
+    return [f"{route['dst']} by {route.get('dev', route.get('type', '?'))}" for route in foreign]
+
+
+def _routes(lease_id: str) -> list[dict[str, str]]:
+    routes = json.loads(run(["ip", "-json", "-4", "route", "show", "table", "main"], lease_id) or "[]")
+    return [route for route in routes if route["dst"] != "default" and _overlaps(route["dst"])]
+
+
+def _overlaps(destination: str) -> bool:
+    network = IPv4Network(destination, strict=False)
+    return network.overlaps(CONTROL) or network.overlaps(EXPERIMENT)
+
+
+def require_free(lease_id: str) -> None:
+    """CapacityError if something else on the box uses the address ranges."""
+    if taken := routes_in_use(lease_id):
+        raise CapacityError(
+            f"the address ranges {CONTROL} and {EXPERIMENT} are in use on this box: {', '.join(taken)}; "
+            "if a dead run left them, `barograph reap` frees them, else stop what uses them"
+        )
+
+
+def build(lease_id: str, seats: Sequence[Seat], state: Path) -> None:
+    """Make both bridges and give every seat its namespace, its two interfaces, addresses and shaping."""
+    for one in seats:
+        run(["ip", "netns", "add", one.netns], lease_id)
+    lines = [*_bridge(lease_id, "ctl", state), f"addr add {CONTROL[1]}/{CONTROL.prefixlen} dev b{lease_id}ctl"]
+    lines += _bridge(lease_id, "exp", state)
+    for one in seats:
+        lines += _cable(lease_id, one, "c", "ctl", state) + _cable(lease_id, one, "e", "exp", state)
+    run(["ip", "-batch", "-"], lease_id, "\n".join(lines) + "\n")
+    shaped = [f"qdisc replace dev b{lease_id}e{one.number} root {_shape(one)}" for one in seats]
+    run(["tc", "-batch", "-"], lease_id, "\n".join(shaped) + "\n")
+    for one in seats:
+        run(["ip", "-n", one.netns, "-batch", "-"], lease_id, "\n".join(_inside(one)) + "\n")
+        run(["tc", "-n", one.netns, "qdisc", "replace", "dev", "exp0", "root", *_shape(one).split()], lease_id)
+
+
+def _bridge(lease_id: str, lan: str, state: Path) -> list[str]:
+    name = f"b{lease_id}{lan}"
+    return [
+        f"link add {name} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
+        f'link set {name} alias "{ALIAS}{state}"',
+        f"link set {name} up",
+    ]
+
+
+def _cable(lease_id: str, one: Seat, letter: str, lan: str, state: Path) -> list[str]:
+    name = f"b{lease_id}{letter}{one.number}"
+    return [
+        f"link add {name} type veth peer name {lan}0 netns {one.netns}",
+        f'link set {name} alias "{ALIAS}{state}"',
+        f"link set {name} master b{lease_id}{lan} up",
+    ]
+
+
+def _inside(one: Seat) -> list[str]:
+    return [
+        "link set lo up",
+        f"addr add {one.control_address}/{CONTROL.prefixlen} dev ctl0",
+        f"addr add {one.experiment_address}/{EXPERIMENT.prefixlen} dev exp0",
+        "link set ctl0 up",
+        "link set exp0 up",
+    ]
+
+
+def _shape(one: Seat) -> str:
+    return f"tbf rate {one.bandwidth_mbit}mbit burst {burst_bytes(one.bandwidth_mbit)} latency {QUEUE_MS}ms"
+
+
+def remove(lease_id: str) -> None:
+    """Remove the lease's links and namespaces, whatever of them exists."""
+    links = [name for name in _link_names() if name.startswith(f"b{lease_id}")]
+    for name in links:
+        if (LINKS / name).exists():  # a veth goes with its peer
+            run(["ip", "link", "del", name], lease_id)
+    for path in NETNS.glob(f"baro-{lease_id}-*"):
+        unmount(path)
+        path.unlink(missing_ok=True)
+
+
+def lease_ids(state: Path) -> set[str]:
+    """The leases whose links exist on the box and were made under this state folder."""
+    ours = (name for name in _link_names() if _alias(name) == f"{ALIAS}{state}")
+    return {name[1:9] for name in ours}
+
+
+def _link_names() -> Iterator[str]:
+    return (path.name for path in LINKS.iterdir())
+
+
+def _alias(link: str) -> str:
+    try:
+        return (LINKS / link / "ifalias").read_text().strip()
+    except OSError:  # the link went away meanwhile
+        return ""
+
+
+def unmount(path: Path) -> None:
+    """Detach whatever is mounted at the path, every layer of it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    while libc.umount2(os.fsencode(path), MNT_DETACH) == 0:
+        pass

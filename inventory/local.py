@@ -1,0 +1,236 @@
+"""The `local` testbed: machines emulated on this box with Podman and runc.
+
+What a lease has made lives under `<state>/local/<lease>` (Podman's storage), `<state>/keys/<lease>`, in the cgroup
+`barograph-<lease>` and under the names of `inventory.lan`. The folder is made first and removed last, so a harness
+that is killed at any moment leaves a name that `release` or `sweep` can start from.
+"""
+
+import errno
+import logging
+import os
+import re
+import shutil
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from inventory import host_keys, lan, leases, processes, rootfs
+from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
+from inventory.leases import Lease
+from inventory.podman import Container, Podman
+from inventory.remote import Remote, connect
+from inventory.testbed import Machine, MachineRequest
+
+log = logging.getLogger(__name__)
+
+NAME = re.compile(r"[a-z][a-z0-9-]{0,19}")
+DISK_MB_PER_MACHINE = 200  # Storm's state and logs in the machine's overlay
+MEMORY_SHARE = 0.9  # of the box; the rest is the harness's
+READY_LIMIT_S = 60.0
+SWEEPER = "sweep"
+
+
+class LocalTestbed:
+    """Emulated machines. `mounts` maps folders of the box to read-only places in every machine."""
+
+    name = "local"
+
+    def __init__(self, mounts: Mapping[Path, str] | None = None, root: Path | None = None) -> None:
+        self._mounts = dict(mounts or {})
+        self._root = root
+        self._state = leases.state_dir()
+
+    def check(self, requests: Sequence[MachineRequest]) -> None:
+        """See `Testbed.check`: names, mounts, cores, memory, disk."""
+        _check_names(requests)
+        for source in self._mounts:
+            if not source.exists():
+                raise ConfigurationError(f"local: {source} is to be mounted into the machines and does not exist; prepare it first")
+        _check_cores(requests, float(len(os.sched_getaffinity(0))))
+        _check_memory(requests, _memory_mb())
+        _check_disk(requests, self._state)
+
+    def acquire(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
+        """See `Testbed.acquire`: every machine answers ssh when this returns."""
+        self.check(requests)
+        if leases.read(lease.lease_id) is None:
+            raise InfrastructureError(f"lease {lease.lease_id} is not on record (released or reaped); take a new one")
+        root = self._root or rootfs.build(rootfs.cache_dir(), log.info)
+        if self._folder(lease.lease_id).exists():
+            raise ConfigurationError(f"lease {lease.lease_id} holds machines already; release it before it acquires others")
+        lan.require_free(lease.lease_id)
+        try:
+            return self._acquire(lease, requests, root)
+        except BaseException as error:
+            self.release(lease)
+            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+                raise CapacityError(f"{self._state}: the disk is full; free some space and start again") from error
+            raise
+
+    def _acquire(self, lease: Lease, requests: Sequence[MachineRequest], root: Path) -> tuple[Machine, ...]:
+        self._folder(lease.lease_id).mkdir(parents=True)
+        seats = [
+            lan.seat(lease.lease_id, request.name, number, request.type.bandwidth_mbit)
+            for number, request in enumerate(requests)
+        ]
+        machines = tuple(self._machine(lease, request, seat) for request, seat in zip(requests, seats, strict=True))
+        self._identify(lease, machines)
+        lan.guard(lease.lease_id)
+        lan.build(lease.lease_id, seats, self._state)
+        podman = Podman(self._folder(lease.lease_id), lease.lease_id)
+        podman.prepare()
+        for machine, seat in zip(machines, seats, strict=True):
+            podman.start(self._container(lease, machine, seat, root))
+        _wait_for_ssh(machines, podman, lease)
+        if not self._folder(lease.lease_id).exists():
+            raise InfrastructureError(f"lease {lease.lease_id} was reaped while its machines started (expired?); start again")
+        log.info("lease %s: %d machines on %s", lease.lease_id, len(machines), self.name)
+        return machines
+
+    def release(self, lease: Lease) -> None:
+        """See `Testbed.release`. The lease's keys go too; the record of the lease is `leases.drop`'s."""
+        self._remove(lease.lease_id)
+
+    def leftovers(self) -> tuple[str, ...]:
+        """See `Testbed.leftovers`: one name per lease id that has machines here and is not on record."""
+        return tuple(f"machines of {lease_id}" for lease_id in self._ownerless())
+
+    def sweep(self) -> tuple[str, ...]:
+        """See `Sweeping.sweep`; also removes the routes that guard the address ranges, if nobody uses them."""
+        swept = self._ownerless()
+        for lease_id in swept:
+            self._remove(lease_id)
+        if not any(lease.testbed == self.name for lease in leases.read_all()):
+            lan.unguard(SWEEPER)
+        return tuple(f"machines of {lease_id}" for lease_id in swept)
+
+    def connect(self, machine: Machine) -> Remote:
+        """See `Connecting.connect`."""
+        return connect(machine)
+
+    def _folder(self, lease_id: str) -> Path:
+        return self._state / "local" / lease_id
+
+    def _ownerless(self) -> list[str]:
+        # What exists is listed before the leases are read: a lease is on record before its machines exist, so one
+        # that is taken in between is seen.
+        folders = [*(self._state / "local").glob("*"), *(self._state / "keys").glob("*")]
+        existing = {path.name for path in folders} | lan.lease_ids(self._state)
+        return sorted(existing - {lease.lease_id for lease in leases.read_all()})
+
+    def _remove(self, lease_id: str) -> None:
+        folder, keys = self._folder(lease_id), leases.key_dir(lease_id, self._state)
+        processes.kill_all(lease_id, [folder, keys])
+        for mount in _mounts_under(folder):
+            lan.unmount(mount)
+        lan.remove(lease_id)
+        processes.remove_cgroups(lease_id)
+        shutil.rmtree(keys, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        if folder.exists():
+            raise InfrastructureError(f"{folder} cannot be removed; see what still uses it, then `barograph reap`")
+
+    def _machine(self, lease: Lease, request: MachineRequest, seat: lan.Seat) -> Machine:
+        keys = leases.key_dir(lease.lease_id, self._state)
+        return Machine(
+            request.name, request.type, seat.control_address, seat.experiment_address, ssh_user="root", ssh_port=22,
+            ssh_key=keys / "id_ed25519", known_hosts=keys / "known_hosts",
+        )  # fmt: skip
+
+    def _identify(self, lease: Lease, machines: Sequence[Machine]) -> None:
+        keys = leases.key_dir(lease.lease_id, self._state)
+        host_keys.make(keys, {machine.name: machine.control_address for machine in machines}, lease.lease_id)
+        hosts = "127.0.0.1 localhost\n" + "".join(f"{m.experiment_address} {m.name}\n" for m in machines)
+        for machine in machines:
+            (keys / "machines" / machine.name / "hosts").write_text(hosts)
+
+    def _container(self, lease: Lease, machine: Machine, seat: lan.Seat, root: Path) -> Container:
+        identity = leases.key_dir(lease.lease_id, self._state) / "machines" / machine.name
+        return Container(
+            seat.netns, machine.name, lan.NETNS / seat.netns, machine.type.cores, machine.type.memory_mb, root, identity,
+            self._mounts,
+        )  # fmt: skip
+
+
+def _check_names(requests: Sequence[MachineRequest]) -> None:
+    names = [request.name for request in requests]
+    if not names:
+        raise ConfigurationError("local: no machine is asked for; ask for master and at least one worker")
+    if bad := [name for name in names if not NAME.fullmatch(name)]:
+        raise ConfigurationError(f"local: machine names {bad} are not allowed; lower case letters, digits, '-', at most 20")
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ConfigurationError(f"local: machine names {twice} are asked for twice; give each machine its own")
+    if len(names) > lan.MAX_MACHINES:
+        raise CapacityError(f"local: {len(names)} machines are asked for, at most {lan.MAX_MACHINES} have addresses")
+
+
+def _check_cores(requests: Sequence[MachineRequest], cores: float) -> None:
+    wanted = sum(request.type.cores for request in requests)
+    if wanted <= cores + 1e-9:
+        return
+    fixed = sum(request.type.cores for request in requests if request.type.slots == 0)
+    workers = wanted - fixed
+    room = cores - fixed
+    factor = f"or make the workers' share {room / workers:.2f} of what it is" if room > 0 < workers else "use a larger box"
+    raise CapacityError(
+        f"local: {len(requests)} machines need {wanted:g} cores, this box has {cores:g}: "
+        f"the first {_fitting([r.type.cores for r in requests], cores)} would fit; ask for fewer, {factor}"
+    )
+
+
+def _check_memory(requests: Sequence[MachineRequest], memory_mb: int) -> None:
+    wanted_mb = sum(request.type.memory_mb for request in requests)
+    usable_mb = int(memory_mb * MEMORY_SHARE)
+    if wanted_mb > usable_mb:
+        fitting = _fitting([request.type.memory_mb for request in requests], usable_mb)
+        raise CapacityError(
+            f"local: {len(requests)} machines need {wanted_mb} MB of memory, this box can give {usable_mb} of {memory_mb}: "
+            f"the first {fitting} would fit; ask for fewer or smaller ones"
+        )
+
+
+def _check_disk(requests: Sequence[MachineRequest], state: Path) -> None:
+    folder = next(path for path in (state, *state.parents) if path.exists())
+    free_mb, wanted_mb = shutil.disk_usage(folder).free // 2**20, DISK_MB_PER_MACHINE * len(requests)
+    if free_mb < wanted_mb:
+        raise CapacityError(
+            f"local: {state} has {free_mb} MB free, {len(requests)} machines need {wanted_mb}; "
+            "free some or set BAROGRAPH_STATE to a folder on a larger disk"
+        )
+
+
+def _fitting(sizes: Sequence[float], available: float) -> int:
+    """How many of the sizes fit, taken in order."""
+    return sum(1 for end in range(1, len(sizes) + 1) if sum(sizes[:end]) <= available + 1e-9)
+
+
+def _memory_mb() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
+
+
+def _mounts_under(folder: Path) -> list[Path]:
+    """Mount points below the folder, innermost first."""
+    points = (line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines())
+    below = [point for point in points if point.startswith(f"{folder}/")]
+    return [Path(point) for point in sorted(below, key=len, reverse=True)]
+
+
+def _wait_for_ssh(machines: Sequence[Machine], podman: Podman, lease: Lease) -> None:
+    deadline = time.monotonic() + READY_LIMIT_S
+    for machine in machines:
+        while not _greets(machine):
+            if time.monotonic() > deadline:
+                raise InfrastructureError(
+                    f"local: {machine.name} ({machine.control_address}) does not answer ssh after {READY_LIMIT_S:g} s; "
+                    f"its last words: {podman.logs(f'baro-{lease.lease_id}-{machine.name}') or 'none'}"
+                )
+            time.sleep(0.05)
+
+
+def _greets(machine: Machine) -> bool:
+    try:
+        with socket.create_connection((machine.control_address, machine.ssh_port), timeout=2.0) as connection:
+            return connection.recv(4).startswith(b"SSH-")
+    except OSError:
+        return False

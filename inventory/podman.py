@@ -1,0 +1,97 @@
+"""Containers of one lease, in a Podman storage of their own: nobody else's containers are seen or touched."""
+
+import resource
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from inventory.errors import InfrastructureError
+from inventory.processes import CGROUPS, cgroup_name, run
+
+PERIOD_US = 100_000
+PIDS = 8192
+WANTED_FILES = 65536
+MACHINE_FOLDER = "/opt/barograph/machine"
+
+# Locks in files of the lease's own: the default is one shared memory segment for all of the box's containers.
+CONTAINERS_CONF = '[engine]\nlock_type = "file"\ntmp_dir = "{folder}/tmp"\n[containers]\nlog_size_max = 1048576\n'
+
+
+@dataclass(frozen=True)
+class Container:
+    """One machine as Podman gets it. `mounts` maps folders of the box to read-only places in the machine."""
+
+    name: str
+    hostname: str
+    netns: Path
+    cores: float
+    memory_mb: int
+    rootfs: Path
+    identity: Path
+    mounts: Mapping[Path, str]
+
+
+class Podman:
+    """Podman over the storage in `folder`, for one lease."""
+
+    def __init__(self, folder: Path, lease_id: str) -> None:
+        self._folder = folder
+        self._lease_id = lease_id
+
+    def prepare(self) -> None:
+        """Write the configuration that keeps this storage apart."""
+        (self._folder / "tmp").mkdir()
+        (self._folder / "containers.conf").write_text(CONTAINERS_CONF.format(folder=self._folder))
+
+    def start(self, container: Container) -> None:
+        """Create and start one machine; its state outlives this process."""
+        self._run(["run", "--detach", *run_flags(container, self._lease_id), "--rootfs", f"{container.rootfs}:O",
+                   "/usr/local/sbin/barograph-machine"])  # fmt: skip
+
+    def logs(self, name: str) -> str:
+        """The last lines a machine's main process wrote."""
+        try:
+            return self._run(["logs", "--tail", "5", name]).strip()
+        except InfrastructureError as error:
+            return str(error)
+
+    def _run(self, argv: Sequence[str]) -> str:
+        folder = self._folder
+        flags = [
+            f"--root={folder}/root", f"--runroot={folder}/run", "--storage-driver=vfs", "--runtime=runc",
+            f"--runtime-flag=root={folder}/runc", "--cgroup-manager=cgroupfs", "--events-backend=file",
+        ]  # fmt: skip
+        return run(["env", f"CONTAINERS_CONF={folder}/containers.conf", "podman", *flags, *argv], self._lease_id)
+
+
+def run_flags(container: Container, lease_id: str) -> list[str]:
+    """`podman run`'s flags for a machine, without the root filesystem."""
+    mounts = {**container.mounts, container.identity: MACHINE_FOLDER}
+    return [
+        f"--name={container.name}", f"--hostname={container.hostname}", f"--network=ns:{container.netns}",
+        "--no-hosts", "--dns=none", "--init", "--systemd=false", "--log-driver=k8s-file",
+        f"--cgroup-parent=/{cgroup_name(lease_id)}", f"--label=barograph.lease={lease_id}",
+        f"--cpu-period={PERIOD_US}", f"--cpu-quota={round(container.cores * PERIOD_US)}",
+        f"--memory={container.memory_mb}m", f"--memory-swap={container.memory_mb}m", *_swappiness(),
+        f"--ulimit=nofile={_limit(resource.RLIMIT_NOFILE, WANTED_FILES)}",
+        f"--ulimit=nproc={_limit(resource.RLIMIT_NPROC, PIDS)}", f"--pids-limit={PIDS}",
+        "--security-opt=seccomp=unconfined", "--cap-add=AUDIT_WRITE",
+        "--tmpfs=/run:rw,mode=755,size=64m,notmpcopyup", "--env=LANG=C.UTF-8",
+        *(f"--mount=type=bind,src={source},dst={target},ro=true" for source, target in mounts.items()),
+    ]  # fmt: skip
+
+
+def cgroup_version() -> int:
+    """1 or 2, as the box has it."""
+    return 2 if (CGROUPS / "cgroup.controllers").exists() else 1
+
+
+def _swappiness() -> list[str]:
+    return ["--memory-swappiness=0"] if cgroup_version() == 1 else []
+
+
+def _limit(kind: int, wanted: int) -> str:
+    """Soft and hard limit; without CAP_SYS_RESOURCE none may exceed the box's own hard limit."""
+    hard = resource.getrlimit(kind)[1]
+    value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    return f"{value}:{value}"
