@@ -1,0 +1,55 @@
+package barograph.topologies.measure;
+
+import java.util.Map;
+import org.apache.storm.daemon.StormCommon;
+import org.apache.storm.hooks.BaseTaskHook;
+import org.apache.storm.hooks.info.BoltAckInfo;
+import org.apache.storm.hooks.info.BoltExecuteInfo;
+import org.apache.storm.hooks.info.EmitInfo;
+import org.apache.storm.task.TopologyContext;
+import org.apache.storm.utils.ObjectReader;
+
+/**
+ * Counts what a task emits and executes; goes under {@code topology.auto.task.hooks}.
+ *
+ * <p>Storm's own tasks and streams (names starting with {@code __}) are not counted. A number leaves through
+ * {@link SamplesReporter}, which finds the counters in the worker's metric registry.
+ */
+public final class MeasuringHook extends BaseTaskHook {
+    private TaskCounters counters;
+
+    TaskCounters counters() {
+        return counters;
+    }
+
+    @Override
+    public void prepare(Map<String, Object> conf, TopologyContext context) {
+        if (TaskCounters.isSystem(context.getThisComponentId())) {
+            return;
+        }
+        boolean withTraffic = ObjectReader.getBoolean(conf.get(Settings.TRAFFIC), false);
+        counters = new TaskCounters(context, StormCommon.hasAckers(conf), withTraffic);
+        context.registerGauge(TaskCounters.GAUGE, counters);
+    }
+
+    @Override
+    public void emit(EmitInfo info) {
+        if (counters != null) {
+            counters.emitted(info.stream, info.outTasks);
+        }
+    }
+
+    @Override
+    public void boltExecute(BoltExecuteInfo info) {
+        if (counters != null) {
+            counters.executed(info.tuple, info.executeLatencyMs);
+        }
+    }
+
+    @Override
+    public void boltAck(BoltAckInfo info) {
+        if (counters != null) {
+            counters.processed(info.tuple, info.processLatencyMs);
+        }
+    }
+}

@@ -1,0 +1,187 @@
+package barograph.topologies.measure;
+
+import java.io.Closeable;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.net.ConnectException;
+import java.net.HttpURLConnection;
+import java.net.NoRouteToHostException;
+import java.net.Proxy;
+import java.net.SocketTimeoutException;
+import java.net.URI;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Sends lines to the policy service, all that gathered in a window at once, from a thread of its own.
+ *
+ * <p>Nobody waits for the service: what it cannot take stays in a bounded backlog, the oldest line goes first. Only lines that
+ * surely did not arrive are sent again. HttpURLConnection, because HttpClient costs two more threads and some MB.
+ */
+final class SamplePoster implements Closeable {
+    static final int BACKLOG_LINES = 120;
+    private static final Logger LOG = LoggerFactory.getLogger(SamplePoster.class);
+    private static final int TIMEOUT_MS = 1000;
+    private static final long CLOSING_MS = 1500;
+
+    private final URI uri;
+    private final Path tokenFile;
+    private final long windowMs;
+    private final Deque<String> backlog = new ArrayDeque<>();
+    private final Thread thread = new Thread(this::run, "barograph-poster");
+    private boolean closing;
+    private boolean failing;
+    private long dropped;
+
+    SamplePoster(URI uri, Path tokenFile, Duration window) {
+        this.uri = uri;
+        this.tokenFile = tokenFile;
+        this.windowMs = window.toMillis();
+        thread.setDaemon(true);
+    }
+
+    void start() {
+        thread.start();
+    }
+
+    /** Takes a line to be sent at the end of the window; never waits for the network. */
+    void offer(String line) {
+        synchronized (backlog) {
+            backlog.addLast(line);
+            shorten();
+        }
+    }
+
+    long dropped() {
+        synchronized (backlog) {
+            return dropped;
+        }
+    }
+
+    /** Tries once more to send what is left, for at most a second and a half. */
+    @Override
+    public void close() {
+        synchronized (backlog) {
+            closing = true;
+            backlog.notifyAll();
+        }
+        try {
+            thread.join(CLOSING_MS);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private void run() {
+        boolean last = false;
+        while (!last) {
+            last = awaitWindow();
+            Deque<String> lines = takeAll();
+            if (!lines.isEmpty()) {
+                send(lines);
+            }
+        }
+    }
+
+    /** True once the poster is closing. */
+    private boolean awaitWindow() {
+        synchronized (backlog) {
+            long end = System.nanoTime() + windowMs * 1_000_000L;
+            for (long left = windowMs; left > 0 && !closing; left = (end - System.nanoTime()) / 1_000_000L) {
+                try {
+                    backlog.wait(left);
+                } catch (InterruptedException e) {
+                    return true;
+                }
+            }
+            return closing;
+        }
+    }
+
+    private Deque<String> takeAll() {
+        synchronized (backlog) {
+            Deque<String> lines = new ArrayDeque<>(backlog);
+            backlog.clear();
+            return lines;
+        }
+    }
+
+    private void giveBack(Deque<String> lines) {
+        synchronized (backlog) {
+            while (!lines.isEmpty()) {
+                backlog.addFirst(lines.removeLast());
+            }
+            shorten();
+        }
+    }
+
+    private void shorten() {
+        while (backlog.size() > BACKLOG_LINES) {
+            backlog.removeFirst();
+            dropped++;
+        }
+    }
+
+    private void send(Deque<String> lines) {
+        try {
+            int status = post(String.join("\n", lines) + "\n");
+            report(status / 100 == 2 ? null : "HTTP " + status);
+        } catch (ConnectException | NoRouteToHostException e) {
+            giveBack(lines);
+            report(e.toString());
+        } catch (SocketTimeoutException e) {
+            if (e.getMessage() != null && e.getMessage().toLowerCase().contains("connect")) {
+                giveBack(lines);
+            }
+            report(e.toString());
+        } catch (IOException | RuntimeException e) {
+            report(e.toString());
+        }
+    }
+
+    private int post(String body) throws IOException {
+        byte[] bytes = body.getBytes(StandardCharsets.UTF_8);
+        HttpURLConnection connection = (HttpURLConnection) uri.toURL().openConnection(Proxy.NO_PROXY);
+        connection.setConnectTimeout(TIMEOUT_MS);
+        connection.setReadTimeout(TIMEOUT_MS);
+        connection.setRequestMethod("POST");
+        connection.setDoOutput(true);
+        connection.setFixedLengthStreamingMode(bytes.length);
+        connection.setRequestProperty("Content-Type", "application/x-ndjson");
+        if (tokenFile != null) {
+            connection.setRequestProperty("Authorization", "Bearer " + Files.readString(tokenFile).strip());
+        }
+        try (OutputStream out = connection.getOutputStream()) {
+            out.write(bytes);
+        }
+        int status = connection.getResponseCode();
+        drain(status < 400 ? connection.getInputStream() : connection.getErrorStream());
+        return status;
+    }
+
+    /** An answer that was read to its end leaves the connection open for the next window. */
+    private static void drain(InputStream answer) throws IOException {
+        if (answer != null) {
+            try (answer) {
+                answer.readAllBytes();
+            }
+        }
+    }
+
+    /** One log line when posting begins to fail and one when it works again. */
+    private void report(String failure) {
+        if (failure != null && !failing) {
+            LOG.warn("samples are not reaching {}: {}; they are still written to disk", uri, failure);
+        } else if (failure == null && failing) {
+            LOG.info("samples reach {} again; {} lines were dropped", uri, dropped());
+        }
+        failing = failure != null;
+    }
+}

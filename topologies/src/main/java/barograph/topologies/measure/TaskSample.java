@@ -1,0 +1,108 @@
+package barograph.topologies.measure;
+
+import barograph.topologies.EmissionSchedule;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicLongArray;
+
+/** What one task did in one interval: the counters' content, taken out of them. Null is "not measured". */
+record TaskSample(
+    int task,
+    String component,
+    boolean isSpout,
+    long emitted,
+    long transferred,
+    long executed,
+    Double executeMs,
+    Double processMs,
+    Integer queue,
+    Long due,
+    Double behindMs,
+    List<StreamSample> streams,
+    List<SourceSample> sources,
+    SinkLatency.Interval latency,
+    List<TrafficSample> traffic) {
+
+    private static final double NANOS_PER_MS = 1e6;
+
+    record StreamSample(int task, String stream, long emitted) {
+    }
+
+    record SourceSample(int task, String component, String stream, long executed, Double executeMs) {
+    }
+
+    record TrafficSample(int from, int to, long n) {
+    }
+
+    /** Empties the counters. The interval's bounds are epoch nanoseconds; the queue is this task's share, or null. */
+    static TaskSample take(TaskCounters counters, long fromNanos, long toNanos, Integer queue) {
+        List<StreamSample> streams = new ArrayList<>(counters.streams.length);
+        for (TaskCounters.Stream stream : counters.streams) {
+            streams.add(new StreamSample(counters.task, stream.name, stream.emitted.getAndSet(0)));
+        }
+        List<SourceSample> sources = new ArrayList<>(counters.sources.length);
+        for (TaskCounters.Source source : counters.sources) {
+            sources.add(take(counters.task, source));
+        }
+        long emitted = streams.stream().mapToLong(StreamSample::emitted).sum();
+        EmissionSchedule schedule = counters.schedule;
+        double processMs = counters.processMs.getAndSet(0);
+        return new TaskSample(
+            counters.task,
+            counters.component,
+            counters.isSpout,
+            emitted,
+            counters.transferred.getAndSet(0),
+            sources.stream().mapToLong(SourceSample::executed).sum(),
+            sum(sources),
+            counters.isAcked ? processMs : null,
+            queue,
+            due(counters, emitted, fromNanos, toNanos),
+            schedule == null ? (counters.unthrottled ? 0.0 : null) : Double.valueOf(schedule.behindNanos(toNanos) / NANOS_PER_MS),
+            streams,
+            sources,
+            counters.latency == null ? null : counters.latency.take(),
+            takeTraffic(counters));
+    }
+
+    /** Where Storm timed only a sample of the tuples, the sum is scaled up to all of them. */
+    private static SourceSample take(int task, TaskCounters.Source source) {
+        long executed = source.executed.getAndSet(0);
+        long timed = source.timed.getAndSet(0);
+        double timedMs = source.executeNanos.getAndSet(0) / NANOS_PER_MS;
+        Double executeMs = timed > 0 ? Double.valueOf(timed == executed ? timedMs : timedMs * executed / timed) : null;
+        return new SourceSample(task, source.component, source.stream, executed, executed == 0 ? Double.valueOf(0.0) : executeMs);
+    }
+
+    private static Double sum(List<SourceSample> sources) {
+        double sum = 0;
+        for (SourceSample source : sources) {
+            if (source.executeMs() == null) {
+                return null;
+            }
+            sum += source.executeMs();
+        }
+        return sum;
+    }
+
+    /** An unthrottled source is due exactly when it emits; of a foreign spout nobody knows. */
+    private static Long due(TaskCounters counters, long emitted, long fromNanos, long toNanos) {
+        EmissionSchedule schedule = counters.schedule;
+        if (schedule != null) {
+            return schedule.dueBefore(toNanos) - schedule.dueBefore(fromNanos);
+        }
+        return counters.unthrottled ? Long.valueOf(emitted) : null;
+    }
+
+    private static List<TrafficSample> takeTraffic(TaskCounters counters) {
+        AtomicLongArray traffic = counters.traffic;
+        List<TrafficSample> sent = new ArrayList<>();
+        for (int target = 0; traffic != null && target < traffic.length(); target++) {
+            long n = traffic.getAndSet(target, 0);
+            if (n > 0) {
+                sent.add(new TrafficSample(counters.task, target, n));
+            }
+        }
+        return sent;
+    }
+}

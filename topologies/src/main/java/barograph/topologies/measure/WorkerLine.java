@@ -1,0 +1,100 @@
+package barograph.topologies.measure;
+
+import java.util.List;
+
+/** One line of worker samples as docs/contracts.md has it: one column per field, equally long within a group. */
+final class WorkerLine {
+    private static final int VERSION = 1;
+
+    private WorkerLine() {
+    }
+
+    /** Who measured: one Storm worker. */
+    record Worker(String machine, int port, long pid, String topology) {
+    }
+
+    /** {@code endS} is the end of the interval in epoch seconds, {@code lengthS} how long it was. */
+    static String of(Worker worker, long sequence, double endS, double lengthS, List<TaskSample> samples, boolean withTraffic) {
+        Json json = new Json().begin()
+            .field("v", VERSION).field("t", endS).field("dt_s", lengthS)
+            .field("machine", worker.machine()).field("port", worker.port()).field("pid", worker.pid())
+            .field("topology", worker.topology()).field("seq", sequence);
+        tasks(json, samples);
+        streams(json, samples.stream().flatMap(sample -> sample.streams().stream()).toList());
+        sources(json, samples.stream().flatMap(sample -> sample.sources().stream()).toList());
+        sinks(json, samples.stream().filter(sample -> sample.latency() != null).toList());
+        spouts(json, samples.stream().filter(TaskSample::isSpout).toList());
+        if (withTraffic) {
+            traffic(json, samples.stream().flatMap(sample -> sample.traffic().stream()).toList());
+        }
+        return json.end().toString();
+    }
+
+    private static void tasks(Json json, List<TaskSample> rows) {
+        json.key("tasks").begin()
+            .column("task", rows, TaskSample::task)
+            .column("component", rows, TaskSample::component)
+            .column("emitted", rows, TaskSample::emitted)
+            .column("transferred", rows, TaskSample::transferred)
+            .column("executed", rows, TaskSample::executed)
+            .column("execute_ms", rows, TaskSample::executeMs)
+            .column("process_ms", rows, TaskSample::processMs)
+            .column("queue", rows, TaskSample::queue)
+            .end();
+    }
+
+    private static void streams(Json json, List<TaskSample.StreamSample> rows) {
+        if (!rows.isEmpty()) {
+            json.key("streams").begin()
+                .column("task", rows, TaskSample.StreamSample::task)
+                .column("stream", rows, TaskSample.StreamSample::stream)
+                .column("emitted", rows, TaskSample.StreamSample::emitted)
+                .end();
+        }
+    }
+
+    private static void sources(Json json, List<TaskSample.SourceSample> rows) {
+        if (!rows.isEmpty()) {
+            json.key("sources").begin()
+                .column("task", rows, TaskSample.SourceSample::task)
+                .column("component", rows, TaskSample.SourceSample::component)
+                .column("stream", rows, TaskSample.SourceSample::stream)
+                .column("executed", rows, TaskSample.SourceSample::executed)
+                .column("execute_ms", rows, TaskSample.SourceSample::executeMs)
+                .end();
+        }
+    }
+
+    private static void sinks(Json json, List<TaskSample> rows) {
+        if (!rows.isEmpty()) {
+            json.key("sinks").begin()
+                .column("task", rows, TaskSample::task)
+                .column("n", rows, row -> row.latency().count())
+                .column("sum_ms", rows, row -> row.latency().sumMs())
+                .column("max_ms", rows, row -> row.latency().maxMs())
+                .column("p50_ms", rows, row -> row.latency().p50Ms())
+                .column("p95_ms", rows, row -> row.latency().p95Ms())
+                .column("p99_ms", rows, row -> row.latency().p99Ms())
+                .end();
+        }
+    }
+
+    private static void spouts(Json json, List<TaskSample> rows) {
+        if (!rows.isEmpty()) {
+            json.key("spouts").begin()
+                .column("task", rows, TaskSample::task)
+                .column("due", rows, TaskSample::due)
+                .column("emitted", rows, TaskSample::emitted)
+                .column("behind_ms", rows, TaskSample::behindMs)
+                .end();
+        }
+    }
+
+    private static void traffic(Json json, List<TaskSample.TrafficSample> rows) {
+        json.key("traffic").begin()
+            .column("from", rows, TaskSample.TrafficSample::from)
+            .column("to", rows, TaskSample.TrafficSample::to)
+            .column("n", rows, TaskSample.TrafficSample::n)
+            .end();
+    }
+}

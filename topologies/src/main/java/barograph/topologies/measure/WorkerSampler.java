@@ -1,0 +1,160 @@
+package barograph.topologies.measure;
+
+import barograph.topologies.EpochClock;
+import java.io.Closeable;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.IntFunction;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Once a second, at the full second, empties the counters of a worker's tasks into a line, and hands it on. */
+final class WorkerSampler implements Closeable {
+    private static final Logger LOG = LoggerFactory.getLogger(WorkerSampler.class);
+    private static final long SECOND_NANOS = 1_000_000_000L;
+    private static final double NANOS_PER_SECOND = 1e9;
+    private static final long JOIN_MS = 1000;
+
+    private final Settings settings;
+    private final IntFunction<Integer> queueLength;
+    private final SamplePoster poster;
+    private final List<TaskCounters> tasks = new CopyOnWriteArrayList<>();
+    private final Thread thread = new Thread(this::run, "barograph-sampler");
+    private volatile boolean closing;
+    private SampleFile file;
+    private WorkerLine.Worker worker;
+    private boolean failing;
+    private long sequence;
+    private long lastNanos = EpochClock.nowNanos();
+    private long lastMonotonic = System.nanoTime();
+
+    /** {@code queueLength} gives the tuples that wait for a task's executor, or null where unknown. */
+    WorkerSampler(Settings settings, IntFunction<Integer> queueLength) {
+        this.settings = settings;
+        this.queueLength = queueLength;
+        this.poster = settings.samplesUri() == null ? null
+            : new SamplePoster(settings.samplesUri(), settings.tokenFile(), settings.window());
+        thread.setDaemon(true);
+    }
+
+    void add(TaskCounters counters) {
+        tasks.add(counters);
+    }
+
+    void start() {
+        if (poster != null) {
+            poster.start();
+        }
+        thread.start();
+    }
+
+    /** Writes the last, partial second. */
+    @Override
+    public void close() {
+        closing = true;
+        LockSupport.unpark(thread);
+        try {
+            thread.join(JOIN_MS);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+        sample();
+        closeOutputs();
+    }
+
+    private synchronized void closeOutputs() {
+        if (poster != null) {
+            poster.close();
+        }
+        try {
+            if (file != null) {
+                file.close();
+            }
+        } catch (IOException e) {
+            LOG.warn("cannot close the samples' file: {}", e.toString());
+        }
+    }
+
+    private void run() {
+        while (true) {
+            long end = (EpochClock.nowNanos() / SECOND_NANOS + 1) * SECOND_NANOS;
+            for (long left = end - EpochClock.nowNanos(); left > 0 && !closing; left = end - EpochClock.nowNanos()) {
+                LockSupport.parkNanos(left);
+            }
+            if (closing) {
+                return;
+            }
+            trySample();
+        }
+    }
+
+    /** A fault of ours must cost a line, never the worker. */
+    private void trySample() {
+        try {
+            sample();
+        } catch (RuntimeException e) {
+            LOG.error("a second of samples was lost", e);
+        }
+    }
+
+    synchronized void sample() {
+        if (tasks.isEmpty()) {
+            return;
+        }
+        long now = EpochClock.nowNanos();
+        long monotonic = System.nanoTime();
+        List<TaskSample> samples = take(lastNanos, now);
+        double lengthS = (monotonic - lastMonotonic) / NANOS_PER_SECOND;
+        lastNanos = now;
+        lastMonotonic = monotonic;
+        TaskCounters any = tasks.get(0);
+        if (worker == null) {
+            worker = new WorkerLine.Worker(settings.machine(), any.port, ProcessHandle.current().pid(), any.topology);
+            file = new SampleFile(settings.directory().resolve(settings.machine() + "-" + any.port + ".jsonl"));
+        }
+        handOn(WorkerLine.of(worker, sequence++, now / NANOS_PER_SECOND, lengthS, samples, any.traffic != null));
+    }
+
+    private List<TaskSample> take(long fromNanos, long toNanos) {
+        List<TaskSample> samples = new ArrayList<>();
+        for (TaskCounters counters : tasks) {
+            if (counters.executor.get(0) == counters) {
+                takeExecutor(counters.executor, fromNanos, toNanos, samples);
+            }
+        }
+        samples.sort(Comparator.comparingInt(TaskSample::task));
+        return samples;
+    }
+
+    /** Tasks of one executor wait in one queue: each gets an even share, so that the sum over tasks is what waits. */
+    private void takeExecutor(List<TaskCounters> executor, long fromNanos, long toNanos, List<TaskSample> samples) {
+        Integer waiting = queueLength.apply(executor.get(0).task);
+        int n = executor.size();
+        for (int i = 0; i < n; i++) {
+            Integer share = waiting == null ? null : Integer.valueOf(waiting / n + (i < waiting % n ? 1 : 0));
+            samples.add(TaskSample.take(executor.get(i), fromNanos, toNanos, share));
+        }
+    }
+
+    private void handOn(String line) {
+        try {
+            file.append(line);
+            if (failing) {
+                LOG.info("samples are written to disk again");
+            }
+            failing = false;
+        } catch (IOException e) {
+            if (!failing) {
+                LOG.error("samples cannot be written to {}: {}", settings.directory(), e.toString());
+            }
+            failing = true;
+        }
+        if (poster != null) {
+            poster.offer(line);
+        }
+    }
+}
