@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
+from inventory.fake import FakeTestbed
 from inventory.local import LocalTestbed
 from inventory.testbed import Testbed
 
 # Called with keyword arguments of the testbed's own; without any it can check, release and sweep.
-TESTBEDS: dict[str, Callable[..., Testbed]] = {"local": LocalTestbed}
+TESTBEDS: dict[str, Callable[..., Testbed]] = {"local": LocalTestbed, "fake": FakeTestbed}

@@ -1,6 +1,5 @@
 """The acquired machines as an Ansible inventory file."""
 
-import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,8 +25,7 @@ def write(machines: Sequence[Machine], groups: Mapping[str, Sequence[str]], path
     partial = path.with_name(f".{path.name}.partial")
     path.parent.mkdir(parents=True, exist_ok=True)
     partial.write_text(_yaml({"all": {"hosts": hosts, "children": children}}))
-    os.replace(partial, path)
-    return path
+    return partial.replace(path)
 
 
 def _host_vars(machine: Machine) -> dict[str, object]:
@@ -68,7 +66,9 @@ def _validate(machines: Sequence[Machine], groups: Mapping[str, Sequence[str]]) 
     if unknown := [group for group in groups if group not in GROUPS]:
         raise ConfigurationError(f"inventory groups {unknown} are not known; known are {', '.join(GROUPS)}")
     if strangers := [name for group in groups.values() for name in group if name not in names]:
-        raise ConfigurationError(f"inventory groups name machines {strangers} that were not acquired; acquired: {names}")
+        raise ConfigurationError(
+            f"inventory groups name machines {strangers} that were not acquired; acquired: {names}"
+        )
 
 
 def _yaml(data: object) -> str:

@@ -53,9 +53,15 @@ def burst_bytes(bandwidth_mbit: int) -> int:
 
 
 def guard(lease_id: str) -> None:
-    """Make both ranges unreachable where no bridge serves them, or a late client's packets leave by the default route."""
+    """Make both ranges unreachable where no bridge serves them.
+
+    Else the packets of a client that has not noticed the end of its machine leave by the default route.
+    """
     for lan in (CONTROL, EXPERIMENT):
-        run(["ip", "route", "replace", "unreachable", str(lan), "metric", GUARD_METRIC, "proto", ROUTE_PROTOCOL], lease_id)
+        run(
+            ["ip", "route", "replace", "unreachable", str(lan), "metric", GUARD_METRIC, "proto", ROUTE_PROTOCOL],
+            lease_id,
+        )
 
 
 def unguard(lease_id: str) -> tuple[str, ...]:

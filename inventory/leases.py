@@ -87,7 +87,9 @@ def take(
     pid = os.getpid() if holder_pid is None else holder_pid
     start = process_start(pid)
     if not start:
-        raise ConfigurationError(f"lease: holder_pid {pid} is no running process; name the process that runs the series")
+        raise ConfigurationError(
+            f"lease: holder_pid {pid} is no running process; name the process that runs the series"
+        )
     now = clock()
     lease = Lease(uuid.uuid4().hex[:8], owner, series_id, testbed, now, now + ttl_s, pid, start)
     with _locked():
@@ -104,7 +106,7 @@ def renew(lease: Lease, ttl_s: float, *, clock: Callable[[], float] = time.time)
     with _locked():
         if not _path(lease.lease_id).exists():
             raise InfrastructureError(
-                f"lease {lease.lease_id} on {lease.testbed} is gone (released or reaped): its machines are too; start again"
+                f"lease {lease.lease_id} on {lease.testbed} is gone, its machines too (released or reaped); start again"
             )
         _write(later)
     return later

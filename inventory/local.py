@@ -7,15 +7,13 @@ that is killed at any moment leaves a name that `release` or `sweep` can start f
 
 import errno
 import logging
-import os
-import re
 import shutil
 import socket
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from inventory import host_keys, lan, leases, processes, rootfs
+from inventory import capacity, host_keys, lan, leases, processes, rootfs
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.leases import Lease
 from inventory.podman import Container, Podman
@@ -24,9 +22,6 @@ from inventory.testbed import Machine, MachineRequest
 
 log = logging.getLogger(__name__)
 
-NAME = re.compile(r"[a-z][a-z0-9-]{0,19}")
-DISK_MB_PER_MACHINE = 200  # Storm's state and logs in the machine's overlay
-MEMORY_SHARE = 0.9  # of the box; the rest is the harness's
 READY_LIMIT_S = 60.0
 SWEEPER = "sweep"
 
@@ -43,13 +38,16 @@ class LocalTestbed:
 
     def check(self, requests: Sequence[MachineRequest]) -> None:
         """See `Testbed.check`: names, mounts, cores, memory, disk."""
-        _check_names(requests)
+        capacity.check_names(requests)
+        capacity.check_state(self._state)
         for source in self._mounts:
             if not source.exists():
-                raise ConfigurationError(f"local: {source} is to be mounted into the machines and does not exist; prepare it first")
-        _check_cores(requests, float(len(os.sched_getaffinity(0))))
-        _check_memory(requests, _memory_mb())
-        _check_disk(requests, self._state)
+                raise ConfigurationError(
+                    f"local: {source}, to be mounted into the machines, is missing; prepare it first"
+                )
+        capacity.check_cores(requests, capacity.box_cores())
+        capacity.check_memory(requests, capacity.box_memory_mb())
+        capacity.check_disk(requests, self._state)
 
     def acquire(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         """See `Testbed.acquire`: every machine answers ssh when this returns."""
@@ -58,7 +56,9 @@ class LocalTestbed:
             raise InfrastructureError(f"lease {lease.lease_id} is not on record (released or reaped); take a new one")
         root = self._root or rootfs.build(rootfs.cache_dir(), log.info)
         if self._folder(lease.lease_id).exists():
-            raise ConfigurationError(f"lease {lease.lease_id} holds machines already; release it before it acquires others")
+            raise ConfigurationError(
+                f"lease {lease.lease_id} holds machines already; release it before it acquires others"
+            )
         lan.require_free(lease.lease_id)
         try:
             return self._acquire(lease, requests, root)
@@ -84,7 +84,9 @@ class LocalTestbed:
             podman.start(self._container(lease, machine, seat, root))
         _wait_for_ssh(machines, podman, lease)
         if not self._folder(lease.lease_id).exists():
-            raise InfrastructureError(f"lease {lease.lease_id} was reaped while its machines started (expired?); start again")
+            raise InfrastructureError(
+                f"lease {lease.lease_id} was reaped while its machines started (expired?); start again"
+            )
         log.info("lease %s: %d machines on %s", lease.lease_id, len(machines), self.name)
         return machines
 
@@ -148,65 +150,9 @@ class LocalTestbed:
     def _container(self, lease: Lease, machine: Machine, seat: lan.Seat, root: Path) -> Container:
         identity = leases.key_dir(lease.lease_id, self._state) / "machines" / machine.name
         return Container(
-            seat.netns, machine.name, lan.NETNS / seat.netns, machine.type.cores, machine.type.memory_mb, root, identity,
-            self._mounts,
+            seat.netns, machine.name, lan.NETNS / seat.netns, machine.type.cores, machine.type.memory_mb,
+            root, identity, self._mounts,
         )  # fmt: skip
-
-
-def _check_names(requests: Sequence[MachineRequest]) -> None:
-    names = [request.name for request in requests]
-    if not names:
-        raise ConfigurationError("local: no machine is asked for; ask for master and at least one worker")
-    if bad := [name for name in names if not NAME.fullmatch(name)]:
-        raise ConfigurationError(f"local: machine names {bad} are not allowed; lower case letters, digits, '-', at most 20")
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ConfigurationError(f"local: machine names {twice} are asked for twice; give each machine its own")
-    if len(names) > lan.MAX_MACHINES:
-        raise CapacityError(f"local: {len(names)} machines are asked for, at most {lan.MAX_MACHINES} have addresses")
-
-
-def _check_cores(requests: Sequence[MachineRequest], cores: float) -> None:
-    wanted = sum(request.type.cores for request in requests)
-    if wanted <= cores + 1e-9:
-        return
-    fixed = sum(request.type.cores for request in requests if request.type.slots == 0)
-    workers = wanted - fixed
-    room = cores - fixed
-    factor = f"or make the workers' share {room / workers:.2f} of what it is" if room > 0 < workers else "use a larger box"
-    raise CapacityError(
-        f"local: {len(requests)} machines need {wanted:g} cores, this box has {cores:g}: "
-        f"the first {_fitting([r.type.cores for r in requests], cores)} would fit; ask for fewer, {factor}"
-    )
-
-
-def _check_memory(requests: Sequence[MachineRequest], memory_mb: int) -> None:
-    wanted_mb = sum(request.type.memory_mb for request in requests)
-    usable_mb = int(memory_mb * MEMORY_SHARE)
-    if wanted_mb > usable_mb:
-        fitting = _fitting([request.type.memory_mb for request in requests], usable_mb)
-        raise CapacityError(
-            f"local: {len(requests)} machines need {wanted_mb} MB of memory, this box can give {usable_mb} of {memory_mb}: "
-            f"the first {fitting} would fit; ask for fewer or smaller ones"
-        )
-
-
-def _check_disk(requests: Sequence[MachineRequest], state: Path) -> None:
-    folder = next(path for path in (state, *state.parents) if path.exists())
-    free_mb, wanted_mb = shutil.disk_usage(folder).free // 2**20, DISK_MB_PER_MACHINE * len(requests)
-    if free_mb < wanted_mb:
-        raise CapacityError(
-            f"local: {state} has {free_mb} MB free, {len(requests)} machines need {wanted_mb}; "
-            "free some or set BAROGRAPH_STATE to a folder on a larger disk"
-        )
-
-
-def _fitting(sizes: Sequence[float], available: float) -> int:
-    """How many of the sizes fit, taken in order."""
-    return sum(1 for end in range(1, len(sizes) + 1) if sum(sizes[:end]) <= available + 1e-9)
-
-
-def _memory_mb() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
 
 
 def _mounts_under(folder: Path) -> list[Path]:

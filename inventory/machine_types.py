@@ -68,7 +68,9 @@ def named(name: str) -> MachineType:
 def scaled(type: MachineType, factor: float) -> MachineType:
     """The type with cores and memory times `factor`, memory not under the floor; `master` stays as it is."""
     if not 0 < factor <= 1:
-        raise ConfigurationError(f"scale factor is {factor}, must be above 0 and at most 1; 0.25 gives a quarter of a core")
+        raise ConfigurationError(
+            f"scale factor is {factor}, must be above 0 and at most 1; 0.25 gives a quarter of a core"
+        )
     if type.name not in _LOADED.scalable:
         return type
     memory_mb = max(round(type.memory_mb * factor), MEMORY_FLOOR_MB)

@@ -48,7 +48,9 @@ def kill_all(lease_id: str, folders: Sequence[Path]) -> None:
     deadline = time.monotonic() + KILL_LIMIT_S
     while pids := {*cgroup_pids(lease_id), *_marked(lease_id), *_tools_in(folders)} - {os.getpid()}:
         if time.monotonic() > deadline:
-            raise InfrastructureError(f"lease {lease_id}: processes {sorted(pids)} do not die; `barograph reap` tries again")
+            raise InfrastructureError(
+                f"lease {lease_id}: processes {sorted(pids)} do not die; `barograph reap` tries again"
+            )
         _thaw(lease_id)
         for pid in pids:
             _kill(pid)
@@ -81,7 +83,9 @@ def remove_cgroups(lease_id: str) -> None:
             for folder, _, _ in os.walk(top, topdown=False):
                 _rmdir(Path(folder))
         if time.monotonic() > deadline:
-            raise InfrastructureError(f"lease {lease_id}: cgroups {folders} cannot be removed; `barograph reap` tries again")
+            raise InfrastructureError(
+                f"lease {lease_id}: cgroups {folders} cannot be removed; `barograph reap` tries again"
+            )
         time.sleep(0.01)
 
 

@@ -20,7 +20,8 @@ DEFAULT_CACHE = Path("/var/cache/barograph")
 ROOTFS_MB = 1500  # while it is being built; about 630 when trimmed
 JRE = "openjdk-17-jre-headless"
 PACKAGES = (
-    JRE, "openssh-server", "supervisor", "python3", "iproute2", "iputils-ping", "procps", "sudo", "rsync", "ca-certificates",
+    JRE, "openssh-server", "supervisor", "python3", "iproute2", "iputils-ping", "procps", "sudo", "rsync",
+    "ca-certificates",
 )  # fmt: skip
 STORM_UID = 900
 
@@ -134,7 +135,9 @@ def _build(target: Path, suite: str, sources: Sequence[tuple[str, str, str]], lo
 def _debootstrap(root: Path, suite: str, sources: Sequence[tuple[str, str, str]], log: Log, output: int) -> None:
     mirror = next((uri for uri, release, _ in sources if release == suite), None)
     if mirror is None:
-        raise ConfigurationError(f"apt has no source for {suite} itself; add it under /etc/apt and run `apt-get update`")
+        raise ConfigurationError(
+            f"apt has no source for {suite} itself; add it under /etc/apt and run `apt-get update`"
+        )
     log(f"root filesystem: debootstrap {suite} from {mirror}")
     components = ",".join(sorted({component for _, release, component in sources if release == suite}))
     _isolated(
@@ -196,7 +199,7 @@ def _suite() -> str:
     release = _os_release(Path("/etc/os-release").read_text().splitlines())
     if release.get("ID") not in ("debian", "ubuntu") or not release.get("VERSION_CODENAME"):
         raise ConfigurationError(
-            f"the local testbed builds its machines from the host's Debian or Ubuntu; this is {release.get('PRETTY_NAME')!r}"
+            f"the local testbed builds its machines from Debian or Ubuntu; this is {release.get('PRETTY_NAME')!r}"
         )
     return release["VERSION_CODENAME"]
 
@@ -210,7 +213,10 @@ def _sources() -> tuple[tuple[str, str, str], ...]:
     """(uri, release, component) of the distribution's own archives in the host's apt configuration."""
     form = "$(REPO_URI)|$(RELEASE)|$(COMPONENT)|$(ORIGIN)"
     targets = subprocess.run(
-        ["apt-get", "indextargets", "--format", form, "Created-By: Packages"], capture_output=True, text=True, check=False
+        ["apt-get", "indextargets", "--format", form, "Created-By: Packages"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return distribution_sources(targets.stdout.splitlines())
 
@@ -225,14 +231,17 @@ def distribution_sources(targets: Iterable[str]) -> tuple[tuple[str, str, str], 
     )
     if not kept:
         raise ConfigurationError(
-            "apt knows no Debian or Ubuntu archive over http(s): run `apt-get update`, or mend the sources under /etc/apt"
+            "apt knows no Debian or Ubuntu archive over http(s): run `apt-get update`, or mend /etc/apt"
         )
     return tuple(kept)
 
 
 def _proxy() -> dict[str, str]:
     asked = subprocess.run(
-        ["apt-config", "--format", "%f=%v%n", "dump", "Acquire::http::Proxy"], capture_output=True, text=True, check=False
+        ["apt-config", "--format", "%f=%v%n", "dump", "Acquire::http::Proxy"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     proxy = asked.stdout.strip().rpartition("=")[2]
     return {"http_proxy": proxy} if proxy and proxy != "DIRECT" else {}

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from inventory.leases import Lease
 from inventory.remote import Remote
@@ -45,8 +45,6 @@ class Machine:
 class Testbed(Protocol):
     """A source of machines. Errors are those of `inventory.errors`."""
 
-    __test__ = False
-
     name: str
 
     def check(self, requests: Sequence[MachineRequest]) -> None:
@@ -66,6 +64,7 @@ class Testbed(Protocol):
         ...
 
 
+@runtime_checkable
 class Sweeping(Protocol):
     """The ability to remove leftovers."""
 
@@ -74,6 +73,7 @@ class Sweeping(Protocol):
         ...
 
 
+@runtime_checkable
 class Connecting(Protocol):
     """The ability to run commands on an acquired machine."""
 
