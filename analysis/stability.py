@@ -1,0 +1,108 @@
+"""Steady parts and convergence of each run, from its throughput windows (a short series a run, so in this process)."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from analysis.convergence import DEFINITIONS, PostScale, Windows, post_scale
+from analysis.steady import WINDOW_S, is_steady
+
+BEFORE_WINDOWS = 6
+
+
+@dataclass(frozen=True)
+class Part:
+    """The windows of one run on one side of the scale request."""
+
+    run_id: str
+    phase: str
+    starts_s: tuple[float, ...]
+    rates: tuple[float, ...]
+
+
+def parts(throughput: DataFrame) -> list[Part]:
+    """Complete windows of the total throughput, before and after; bounded by windows x runs, hence collected."""
+    rows = (
+        throughput.where((f.col("scope") == "total") & f.col("complete") & f.col("rate").isNotNull())
+        .select("run_id", "window_s", "rate")
+        .orderBy("run_id", "window_s")
+        .collect()
+    )
+    split: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    for run_id, window_s, rate in rows:
+        split[run_id, "before" if window_s < 0 else "after"].append((window_s, rate))
+    return [
+        Part(run_id, phase, tuple(start for start, _ in series), tuple(rate for _, rate in series))
+        for (run_id, phase), series in split.items()
+    ]
+
+
+def live_verdicts(events: DataFrame) -> dict[tuple[str, str], tuple[bool, str]]:
+    """What the run step itself said of steadiness: (run, phase) -> (verdict, reason); the last word counts."""
+    rows = events.where(f.col("kind") == "steady").select("run_id", "phase", "steady", "reason", "t_s").orderBy("t_s")
+    return {(row.run_id, row.phase): (row.steady, row.reason) for row in rows.collect()}
+
+
+def interval_rows(
+    parts: Iterable[Part], live: Mapping[tuple[str, str], tuple[bool, str]]
+) -> list[dict[str, Any]]:
+    """The part of each phase that counts: the steady tail; where there is none, a fallback that is flagged.
+
+    Fallback before: the last 60 s. Fallback after: the last half of what was seen after the request.
+    """
+    return [_interval_row(part, live.get((part.run_id, part.phase), (None, None))) for part in parts]
+
+
+def _interval_row(part: Part, live: tuple[bool | None, str | None]) -> dict[str, Any]:
+    verdict = is_steady(part.rates, WINDOW_S)
+    if verdict.since_s is not None:
+        first = round(verdict.since_s / WINDOW_S)
+    elif part.phase == "before":
+        first = max(0, len(part.rates) - BEFORE_WINDOWS)
+    else:
+        first = len(part.rates) // 2
+    level = post_scale(part.rates[first:])
+    return {
+        "run_id": part.run_id,
+        "phase": part.phase,
+        "start_s": part.starts_s[first],
+        "end_s": part.starts_s[-1] + WINDOW_S,
+        "mean": level.mean,
+        "deviation": level.deviation,
+        "windows": len(part.rates) - first,
+        "steady": verdict.steady,
+        "reason": verdict.reason,
+        "live_steady": live[0],
+        "live_reason": live[1],
+    }
+
+
+def convergence_rows(
+    parts: Iterable[Part], intervals: Sequence[Mapping[str, Any]], scaled: set[str]
+) -> list[dict[str, Any]]:
+    """Convergence time of every scaled run in all definitions; a run that never got steady again is censored."""
+    after = {row["run_id"]: row for row in intervals if row["phase"] == "after"}
+    rows = []
+    for part in parts:
+        if part.phase == "after" and part.run_id in scaled:
+            rows += _definitions(part, after[part.run_id])
+    return rows
+
+
+def _definitions(part: Part, interval: Mapping[str, Any]) -> list[dict[str, Any]]:
+    windows = Windows(part.starts_s, part.rates, WINDOW_S)
+    level = PostScale(interval["mean"], interval["deviation"])
+    rows = []
+    for name, definition in DEFINITIONS.items():
+        found = definition(windows, level)
+        # Without a steady part there is no post-scale throughput to converge to: a crossing of its stand-in says nothing.
+        time_s = found.time_s if interval["steady"] else None
+        rows.append({
+            "run_id": part.run_id, "definition": name, "time_s": time_s, "censored": time_s is None,
+            "horizon_s": found.horizon_s,
+        })  # fmt: skip
+    return rows
