@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,4 +43,20 @@ class ProgressReader:
                 if not line.endswith(b"\n"):
                     return
                 self._offset += len(line)
+                yield json.loads(line)
+
+
+def failures_since(series_dir: Path, since_s: float) -> list[dict[str, Any]]:
+    """What went wrong for good since `since_s` (epoch seconds): failed runs, else failed steps, with their blame."""
+    told = [line for line in _all(series_dir / FILE) if float(line["t"]) >= since_s]
+    runs = [line for line in told if line["kind"] == "run_failed" and not line["again"]]
+    return runs or [line for line in told if line["kind"] == "step_failed"]
+
+
+def _all(path: Path) -> Iterator[dict[str, Any]]:
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            with suppress(ValueError):
                 yield json.loads(line)

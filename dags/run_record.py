@@ -53,10 +53,10 @@ class Diary:
         self.document |= facts
 
     def end(self, status: str, error: BaseException | None = None) -> None:
-        """Keeps the record as it stands; the last call wins."""
+        """Keeps the record as it stands; the last status wins, the first failure stays."""
         self.document["status"] = status
         self.document["ended_s"] = self.clock.now()
-        if isinstance(error, Exception):
+        if isinstance(error, Exception) and self.document["failure"] is None:
             self.document["failure"] = _failure(error, self.document["phases"])
         self._save()
 

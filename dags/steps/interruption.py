@@ -25,5 +25,5 @@ def interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
+def _interrupt(number: int, _frame: FrameType | None) -> None:
     raise Interrupted(f"{signal.Signals(number).name} received")

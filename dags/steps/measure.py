@@ -12,7 +12,7 @@ from dags.experiment import Experiment, PlannedEvent
 from dags.plan import PlannedRun
 from dags.run_record import Diary
 from dags.service_client import ServiceClient
-from dags.service_state import Applied, ServiceState, event_outcome, first_tuple_s, unseen
+from dags.service_state import Applied, ServiceState, absent, event_outcome, first_tuple_s, unseen
 from dags.steps.look import Look
 from dags.steps.ports import Clock, Cluster, Listener
 from dags.steps.trace import bridge_fallbacks, topology_as_run
@@ -126,6 +126,8 @@ def _scale(bench: Bench, look: Look, diary: Diary, event: PlannedEvent, event_id
 
 def _settle(bench: Bench, look: Look, diary: Diary, watch: Watch, phase: str, patience: Patience) -> None:
     def settled(state: ServiceState) -> Outcome | None:
+        if absent(state, look.expected):
+            return None  # either it comes back, or the look runs out of patience and says so
         return watch.outcome(state.series, bench.clock.now(), bench.is_steady)
 
     outcome = look.until(settled, limit_s=None, what="", patience=patience)
@@ -141,7 +143,7 @@ def _registered(look: Look, joining: Sequence[str]) -> None:
     except RunBroken as error:
         if look.last_symptom == "time":
             names = ", ".join(joining)
-            message = f"{names} did not register with Nimbus within {REGISTER_S:g} s of joining; see the supervisor's log"
+            message = f"{names} did not register with Nimbus within {REGISTER_S:g} s; see the supervisor's log"
             raise MachineLost(message) from error
         raise
 

@@ -1,0 +1,54 @@
+"""What the DAG files share of Airflow: trigger forms and the map from our blame to Airflow's outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.sdk import Param
+
+from dags.experiment import Experiment
+from dags.request import CHANGEABLE, DURATIONS
+from inventory import TESTBEDS
+
+RESUME, NEW = "resume", "new"
+
+
+def pool_of(testbed: str) -> str:
+    """The pool of one slot that makes a testbed's runs strictly sequential."""
+    return f"testbed_{testbed}"
+
+
+def form(experiment: Experiment) -> dict[str, Param]:
+    """The trigger form: what `dags.request` lets one change, and how the series is opened."""
+    names = [variant.name for variant in experiment.variants]
+    policies = Param(
+        names, type="array", items={"type": "string", "enum": names}, examples=names, minItems=1, title="Policies",
+        description="Which of the experiment's variants to run",
+    )  # fmt: skip
+    repetitions = Param(
+        experiment.repetitions, type="integer", minimum=1, maximum=1000, title="Repetitions",
+        description="Of each variant; one of each makes a block",
+    )  # fmt: skip
+    testbed = Param(experiment.testbed.name, type="string", enum=list(TESTBEDS), title="Testbed")
+    series = Param(
+        RESUME, type="string", enum=[RESUME, NEW], title="Series",
+        description="resume: go on with the newest unfinished series of the same request; new: start one",
+    )  # fmt: skip
+    opened = Param(
+        None, type=["null", "string"], title="Opened series",
+        description="Folder of a series that the command line has opened; leave empty",
+    )  # fmt: skip
+    durations = {name: _duration(name, getattr(experiment.durations, name)) for name in DURATIONS}
+    first = {"policies": policies, "repetitions": repetitions, "testbed": testbed}
+    return {**first, **durations, "series": series, "opened": opened}
+
+
+def _duration(name: str, default: float) -> Param:
+    words = name.removesuffix("_s").replace("_", " ").capitalize()
+    return Param(default, type="number", exclusiveMinimum=0, maximum=86_400, title=f"{words} (s)")
+
+
+def changes_of(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The form's answers as `dags.request` takes them."""
+    return {key: params[key] for key in CHANGEABLE if key in params}

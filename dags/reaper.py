@@ -1,0 +1,29 @@
+"""The reaper as a DAG: every ten minutes, release what expired leases and dead runs have left."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from airflow.sdk import dag, task
+
+
+@dag(
+    dag_id="reaper",
+    schedule=timedelta(minutes=10),
+    start_date=datetime(2025, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    tags=["housekeeping"],
+    is_paused_upon_creation=False,
+)
+def reaper() -> None:
+    @task
+    def reap() -> list[str]:
+        from dags.steps.reap import reap
+
+        return list(reap(dry_run=False))
+
+    reap()
+
+
+reaper()

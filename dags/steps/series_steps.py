@@ -1,0 +1,85 @@
+"""The steps between provisioning and release, each found again from the series' folder alone."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dags.errors import DagError, Interrupted, blame_of, message_of
+from dags.progress import ProgressFile
+from dags.series import Series, read_series
+from dags.steps.benches import bench_for
+from dags.steps.interruption import interruptible
+from dags.steps.run_next import run_next
+
+log = logging.getLogger(__name__)
+STOP_FILE = "stop"
+
+
+class NothingMeasured(DagError):
+    """There is no record to analyse; another task has said why."""
+
+
+@contextmanager
+def step(series_dir: Path) -> Iterator[Series]:
+    """What every step keeps: an interruption ends the whole execution, a failure is told with its blame."""
+    with interruptible():
+        series = read_series(series_dir)
+        if is_stopped(series):
+            raise Interrupted(f"series {series.series_id} was asked to stop")
+        try:
+            yield series
+        except Interrupted:
+            request_stop(series_dir)
+            raise
+        except Exception as error:
+            ProgressFile(series_dir).tell("step_failed", blame=blame_of(error), message=message_of(error))
+            raise
+
+
+def deploy(series_dir: Path) -> None:
+    """Storm on the machines, ready for the first run."""
+    with step(series_dir) as series:
+        ProgressFile(series_dir).tell("phase", phase="deploy", expected_s=45)
+        bench_for(series).cluster.deploy()
+
+
+def runs_left(series_dir: Path) -> list[int]:
+    """One number for each run without a complete record; which run a number does is decided when it starts."""
+    return list(range(read_series(series_dir).left()))
+
+
+def do_next_run(series_dir: Path) -> str | None:
+    """The id of the run that was done."""
+    with step(series_dir) as series:
+        return run_next(series, bench_for(series))
+
+
+def analyse(series_dir: Path) -> Path:
+    """The report's path. Raises NothingMeasured where no run left a record."""
+    with step(series_dir) as series:
+        if not any((series.folder / "runs").glob("*/run.json")):
+            raise NothingMeasured(f"series {series.series_id} has no record yet")
+        from analysis import analyse as analyse_series
+
+        ProgressFile(series_dir).tell("phase", phase="analyse", expected_s=40)
+        return Path(analyse_series(series.folder, os.environ.get("BAROGRAPH_SPARK_MASTER") or "local[*]"))
+
+
+def announce(series_dir: Path, report: Path) -> None:
+    """Say where the report is."""
+    ProgressFile(series_dir).tell("report", path=str(report))
+    log.info("report: %s", report)
+
+
+def request_stop(series_dir: Path) -> None:
+    """No further run of this execution begins; opening the series again forgets it."""
+    (series_dir / STOP_FILE).touch()
+
+
+def is_stopped(series: Series) -> bool:
+    mark = series.folder / STOP_FILE
+    return mark.exists() and mark.stat().st_mtime >= series.opened_s

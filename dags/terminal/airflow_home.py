@@ -1,0 +1,86 @@
+"""Airflow's own folder for this harness: settings by environment, its database made once for each version."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+
+from dags.errors import DagError
+from dags.series import ROOT
+
+
+class AirflowBroken(DagError):
+    """Airflow itself does not start."""
+
+
+def barograph_home() -> Path:
+    """$BAROGRAPH_HOME, or `.barograph/` beside the code: everything that can be made again."""
+    return Path(os.environ.get("BAROGRAPH_HOME") or ROOT / ".barograph").absolute()
+
+
+def airflow_home() -> Path:
+    return barograph_home() / "airflow"
+
+
+def settings(home: Path) -> dict[str, str]:
+    """The environment of every Airflow process of ours."""
+    return {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+        "AIRFLOW__CORE__PARALLELISM": "4",
+        "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "60",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
+        "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
+        # A failed task held its slot for 5.4 s otherwise.
+        "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
+        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+        # A task that is told to end collects what it has measured first.
+        "AIRFLOW__CORE__KILLED_TASK_CLEANUP_TIME": "60",
+        "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
+        "PYTHONPATH": str(ROOT),
+    }
+
+
+def environment(home: Path, base: Mapping[str, str] | None = None) -> dict[str, str]:
+    """`base` (default: this process's) with our settings, and the virtual environment's programs first on PATH."""
+    given = dict(os.environ if base is None else base)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{given.get('PATH', os.defpath)}"
+    return {**given, **settings(home), "PATH": path}
+
+
+def ready(home: Path) -> bool:
+    return _mark(home).is_file() and (home / "airflow.db").is_file()
+
+
+def prepare(home: Path) -> bool:
+    """Make the database and the pools unless that was done for this version; returns whether it was needed."""
+    if ready(home):
+        return False
+    home.mkdir(parents=True, exist_ok=True)
+    _airflow(home, "db", "migrate")
+    from inventory import TESTBEDS
+
+    for testbed in TESTBEDS:
+        name = f"testbed_{testbed}"
+        _airflow(home, "pools", "set", name, "1", f"one run at a time on {testbed}")
+    _mark(home).touch()
+    return True
+
+
+def _mark(home: Path) -> Path:
+    return home / f"prepared-{version('apache-airflow')}"
+
+
+def _airflow(home: Path, *arguments: str) -> None:
+    log = home / "prepare.log"
+    with log.open("a") as file:
+        argv = [sys.executable, "-m", "airflow", *arguments]
+        code = subprocess.run(argv, env=environment(home), stdout=file, stderr=file, stdin=subprocess.DEVNULL).returncode
+    if code != 0:
+        raise AirflowBroken(f"airflow {' '.join(arguments[:2])} failed with {code}; see {log}")

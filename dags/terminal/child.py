@@ -1,0 +1,103 @@
+"""The child process of `barograph run`: the experiment's DAG by `dag.test()`, and the machines back whatever happens.
+
+`python -m dags.terminal.child SERIES_DIR`; everything it prints belongs in the series' log. Exit codes are those of
+the command line.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import traceback
+from contextlib import suppress
+from pathlib import Path
+
+from dags.errors import EXIT_CODES, INTERRUPTED_EXIT, Interrupted, RunsFailed, blame_of, message_of
+from dags.progress import ProgressFile
+from dags.series import Series, read_series
+from dags.steps.interruption import interruptible
+
+PR_SET_PDEATHSIG = 1
+
+
+def main(arguments: list[str]) -> int:
+    series_dir = Path(arguments[0])
+    _die_with_parent(int(arguments[1]))
+    progress = ProgressFile(series_dir)
+    try:
+        with interruptible():
+            _run(series_dir)
+    except KeyboardInterrupt:
+        progress.tell("interrupted")
+        return INTERRUPTED_EXIT
+    except Exception as error:
+        traceback.print_exc()
+        progress.tell("failed", blame=blame_of(error), message=message_of(error))
+        return EXIT_CODES[blame_of(error)]
+    finally:
+        _release(series_dir)
+    progress.tell("finished")
+    return 0
+
+
+def _run(series_dir: Path) -> None:
+    progress, series = ProgressFile(series_dir), read_series(series_dir)
+    progress.tell("phase", phase="start", expected_s=6)
+    from airflow.utils.state import DagRunState
+
+    from dags.experiments import build
+
+    dag_run = build(series.experiment).test(run_conf={"opened": str(series_dir)})
+    if _stopped(series):
+        raise Interrupted
+    if dag_run.state != DagRunState.SUCCESS:
+        raise _worst(series)
+
+
+def _worst(series: Series) -> RunsFailed:
+    """What to say when the DAG is red: a run's own failure, or that of a step."""
+    from dags.progress import failures_since
+
+    failures = failures_since(series.folder, series.opened_s)
+    if not failures:
+        return RunsFailed(f"a step failed; see {series.folder / 'harness.log'}", "harness")
+    worst = min(failures, key=lambda failure: _SEVERITY.index(failure["blame"]))
+    more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+    where = f"{worst['run_id']}: " if worst.get("run_id") else ""
+    return RunsFailed(f"{where}{worst['message']}{more}", worst["blame"])
+
+
+_SEVERITY = ("harness", "configuration", "capacity", "infrastructure", "system_under_test")
+
+
+def _stopped(series: Series) -> bool:
+    from dags.steps.series_steps import is_stopped
+
+    return is_stopped(series)
+
+
+def _release(series_dir: Path) -> None:
+    """The DAG's teardown has done it; this is for the ways out that skip teardowns. Not to be cut short."""
+    from dags.steps.provision import release
+
+    before = [signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        release(series_dir)
+    except Exception:  # noqa: BLE001 - the lease stays on record and is reaped
+        traceback.print_exc()
+    for number, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
+        signal.signal(number, handler)
+
+
+def _die_with_parent(parent_pid: int) -> None:
+    """SIGTERM when the parent is gone, however it went; `interruptible` turns that into an orderly end."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent_pid:  # it went before we asked
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

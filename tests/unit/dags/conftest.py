@@ -1,0 +1,51 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dags.experiment import Durations, Experiment, load
+from dags.series import Series, open_series
+from dags.steadiness import steady_test
+from dags.steps.fake_cluster import FakeClock, FakeStorm
+from dags.steps.measure import Bench
+
+
+class Heard:
+    """A listener that remembers."""
+
+    def __init__(self) -> None:
+        self.lines: list[dict[str, object]] = []
+
+    def tell(self, kind: str, **facts: object) -> None:
+        self.lines.append({"kind": kind, **facts})
+
+    def kinds(self) -> list[object]:
+        return [line["kind"] for line in self.lines]
+
+
+@pytest.fixture
+def experiment() -> Experiment:
+    star = load("stela/star")
+    short = Durations(warm_up_floor_s=45, warm_up_ceiling_s=100, after_floor_s=50, horizon_s=90)
+    return replace(star, repetitions=2, durations=short)
+
+
+@pytest.fixture
+def series(experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Series:
+    monkeypatch.setenv("BAROGRAPH_RESULTS", str(tmp_path / "results"))
+    return open_series(experiment, now_s=1_699_999_000.0)
+
+
+@pytest.fixture
+def storm(experiment: Experiment) -> FakeStorm:
+    return FakeStorm(FakeClock(), experiment.machines.before, experiment.machines.after)
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
+
+
+@pytest.fixture
+def bench(experiment: Experiment, storm: FakeStorm, heard: Heard) -> Bench:
+    return Bench(experiment, storm, storm, storm.clock, heard, steady_test(experiment.durations))

@@ -1,0 +1,214 @@
+"""One run over a fake cluster: what it leaves, and whose failure each failure is."""
+
+import json
+from typing import Any
+
+import pytest
+
+from dags.errors import DagError, Interrupted, MachineLost, NoFreshSamples, RunBroken
+from dags.run_record import read_run
+from dags.series import Series, read_series
+from dags.service_client import ServiceRefused, ServiceUnreachable
+from dags.steps.fake_cluster import FakeStorm
+from dags.steps.measure import Bench
+from dags.steps.run_next import run_next
+
+PHASES = ["reset", "configure", "submit", "first_tuple", "warm_up", "join", "scale", "after", "collect"]
+
+
+def events(series: Series, run_id: str) -> list[dict[str, Any]]:
+    path = series.run_folder(run_id) / "events.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def document(series: Series, run_id: str) -> dict[str, Any]:
+    found = read_run(series.run_folder(run_id))
+    assert found is not None
+    return found
+
+
+def first(series: Series) -> str:
+    return series.plan()[0].run_id
+
+
+def test_a_run_leaves_a_complete_record(series: Series, bench: Bench) -> None:
+    run_id = run_next(series, bench)
+    assert run_id == first(series)
+    run = document(series, run_id)
+    assert run["status"] == "complete" and run["failure"] is None
+    assert [phase["name"] for phase in run["phases"]] == PHASES
+    assert all(phase["end_s"] >= phase["start_s"] for phase in run["phases"])
+    assert [c["name"] for c in run["topology"]["components"] if c["sink"]] == ["sink_1"]
+    assert run["machines"]["m5"]["joins_at_scale"] is True and run["machines"]["m1"]["joins_at_scale"] is False
+    assert run["series_id"] == series.series_id and run["experiment"] == "stela/star"
+    assert (series.run_folder(run_id) / "workers" / "m1-6700.jsonl").stat().st_size > 0
+
+
+def test_events_tell_the_run_in_order(series: Series, bench: Bench) -> None:
+    told = events(series, run_next(series, bench) or "")
+    assert [event["kind"] for event in told] == [
+        "run_started",
+        "topology_submitted",
+        "first_tuple",
+        "steady",
+        "machines_joined",
+        "scale_requested",
+        "decision",
+        "applied",
+        "steady",
+        "topology_killed",
+        "run_ended",
+    ]
+    assert [event["t"] for event in told] == sorted(event["t"] for event in told)
+    assert [event["phase"] for event in told if event["kind"] == "steady"] == ["before", "after"]
+    assert all(event["steady"] for event in told if event["kind"] == "steady")
+
+
+def test_only_watched_time_is_planned(series: Series, bench: Bench) -> None:
+    run = document(series, run_next(series, bench) or "")
+    planned = {phase["name"]: phase["planned_s"] for phase in run["phases"]}
+    assert planned["warm_up"] >= 45 and planned["after"] > 40
+    assert sum(planned.values()) == planned["warm_up"] + planned["after"]
+    assert sum(planned.values()) <= run["ended_s"] - run["started_s"]
+
+
+def test_every_run_is_done_once(series: Series, bench: Bench) -> None:
+    done = [run_next(series, bench) for _ in series.plan()]
+    assert done == [run.run_id for run in series.plan()]
+    assert run_next(series, bench) is None and series.left() == 0
+
+
+def test_an_unsteady_run_ends_at_ceiling_and_horizon(series: Series, bench: Bench, storm: FakeStorm) -> None:
+    storm.faults["unsteady"] = True
+    run_id = run_next(series, bench) or ""
+    steady = [event for event in events(series, run_id) if event["kind"] == "steady"]
+    assert [event["steady"] for event in steady] == [False, False]
+    assert "100 s" in steady[0]["reason"] and "90 s" in steady[1]["reason"]
+    assert document(series, run_id)["status"] == "complete"
+
+
+def test_a_fallback_of_the_bridge_makes_the_run_invalid(series: Series, bench: Bench, storm: FakeStorm) -> None:
+    storm.faults["fallback"] = ("no answer within 2 s",)
+    run_id = run_next(series, bench) or ""
+    assert document(series, run_id)["status"] == "invalid"
+    assert [e["reason"] for e in events(series, run_id) if e["kind"] == "fallback"] == ["no answer within 2 s"]
+    assert series.complete() == frozenset()
+
+
+SYSTEM, INFRASTRUCTURE, HARNESS = "system_under_test", "infrastructure", "harness"
+FAILURES: list[tuple[dict[str, Any], type[Exception], str, str, str]] = [
+    ({"policy_fails_after_s": 20}, RunBroken, SYSTEM, "warm_up", "ZeroDivisionError"),
+    ({"policy_fails_after_s": 55}, RunBroken, SYSTEM, "after", "ZeroDivisionError"),
+    ({"silent_after_s": 10}, RunBroken, SYSTEM, "warm_up", "silent for"),
+    ({"no_tuples": True}, RunBroken, SYSTEM, "first_tuple", "no tuple reached a sink within 150 s"),
+    ({"refused": "more executors than tasks"}, RunBroken, SYSTEM, "scale", "more executors than tasks"),
+    ({"never_decides": True}, RunBroken, SYSTEM, "scale", "not decided and applied within 90 s"),
+    ({"dead": ("m2",), "dies_after_s": 20}, MachineLost, INFRASTRUCTURE, "warm_up", "m2 stopped answering"),
+    ({"dead": ("m2",), "dies_after_s": 900}, MachineLost, INFRASTRUCTURE, "after", "m2 stopped answering"),
+    ({"never_registers": True}, MachineLost, INFRASTRUCTURE, "join", "m5 did not register"),
+    ({"unreachable_after_s": 20}, ServiceUnreachable, INFRASTRUCTURE, "warm_up", "does not answer"),
+    ({"silent_after_s": 34}, NoFreshSamples, INFRASTRUCTURE, "scale", "the scale request was not sent"),
+    ({"submit": [RuntimeError("bug")]}, RuntimeError, HARNESS, "submit", "RuntimeError: bug"),
+    ({"configure": [ServiceRefused("answered 400")]}, ServiceRefused, HARNESS, "configure", "answered 400"),
+]
+
+
+@pytest.mark.parametrize(("faults", "kind", "blame", "where", "message"), FAILURES)
+def test_each_failure_is_blamed_and_kept(
+    faults: dict[str, Any],
+    kind: type[Exception],
+    blame: str,
+    where: str,
+    message: str,
+    series: Series,
+    bench: Bench,
+    storm: FakeStorm,
+) -> None:
+    storm.faults.update(faults)
+    with pytest.raises(kind):
+        run_next(series, bench)
+    run = document(series, first(series))
+    assert run["status"] == "failed"
+    assert (run["failure"]["blame"], run["failure"]["where"]) == (blame, where)
+    assert message in run["failure"]["message"]
+    assert storm.calls[-2:] == ["stop", "collect"]
+    assert events(series, first(series))[-1]["kind"] == "run_ended"
+
+
+@pytest.mark.parametrize("call", ["reset", "submit", "join"])
+def test_an_infrastructure_failure_is_repeated_once(
+    call: str, series: Series, bench: Bench, storm: FakeStorm
+) -> None:
+    storm.faults[call] = [MachineLost("ssh to m3 failed")]
+    assert run_next(series, bench) == first(series)
+    assert document(series, first(series))["attempt"] == 2
+    kept = read_run(series.attempts / f"{first(series)}.attempt-1")
+    assert kept is not None and kept["failure"]["blame"] == "infrastructure"
+
+
+def test_a_second_infrastructure_failure_ends_the_run(series: Series, bench: Bench, storm: FakeStorm) -> None:
+    storm.faults["reset"] = [MachineLost("first"), MachineLost("second"), MachineLost("third")]
+    with pytest.raises(MachineLost, match="second"):
+        run_next(series, bench)
+
+
+def test_a_broken_system_is_a_result_and_not_repeated(series: Series, bench: Bench, storm: FakeStorm) -> None:
+    storm.faults["no_tuples"] = True
+    with pytest.raises(RunBroken):
+        run_next(series, bench)
+    assert storm.calls.count("submit") == 1
+
+
+def test_after_a_failure_the_execution_goes_on_with_the_next(series: Series, bench: Bench, storm: FakeStorm) -> None:
+    storm.faults["submit"] = [RunBroken("topology refused")]
+    with pytest.raises(RunBroken):
+        run_next(series, bench)
+    assert run_next(series, bench) == series.plan()[1].run_id
+
+
+def test_a_resumed_series_begins_with_the_failed_run_and_keeps_its_record(
+    series: Series, bench: Bench, storm: FakeStorm
+) -> None:
+    storm.faults["submit"] = [RunBroken("topology refused")]
+    with pytest.raises(RunBroken):
+        run_next(series, bench)
+    later = Series(series.folder, series.experiment, storm.clock.now() + 1)
+    storm.clock.sleep(5)
+    assert run_next(later, bench) == first(series)
+    kept = read_run(series.attempts / f"{first(series)}.attempt-1")
+    assert kept is not None and "topology refused" in kept["failure"]["message"]
+
+
+@pytest.mark.parametrize("call", ["reset", "configure", "submit", "state", "join", "scale", "stop", "collect"])
+def test_ctrl_c_in_each_phase_keeps_what_was_measured(
+    call: str, series: Series, bench: Bench, storm: FakeStorm
+) -> None:
+    storm.faults[call] = [Interrupted()]
+    with pytest.raises(Interrupted):
+        run_next(series, bench)
+    run = document(series, first(series))
+    assert run["status"] == "incomplete" and run["failure"] is None
+    assert storm.calls[-2:] == ["stop", "collect"]
+    assert first(series) not in series.complete()
+
+
+def test_trouble_in_collecting_does_not_hide_the_failure(series: Series, bench: Bench, storm: FakeStorm) -> None:
+    storm.faults |= {"no_tuples": True, "collect": [OSError("connection reset")]}
+    with pytest.raises(RunBroken):
+        run_next(series, bench)
+    assert "no tuple" in document(series, first(series))["failure"]["message"]
+
+
+def test_a_full_disk_is_said_and_what_is_there_stays(
+    series: Series, bench: Bench, storm: FakeStorm
+) -> None:
+    storm.faults["collect"] = [OSError(28, "No space left on device"), OSError(28, "No space left on device")]
+    with pytest.raises(DagError, match="disk is full") as caught:
+        run_next(series, bench)
+    assert getattr(caught.value, "blame", None) == "capacity"
+    assert document(series, first(series))["status"] == "failed"
+
+
+def test_read_series_finds_the_same_plan(series: Series) -> None:
+    again = read_series(series.folder)
+    assert again == series
