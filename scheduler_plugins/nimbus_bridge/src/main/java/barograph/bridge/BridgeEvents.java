@@ -1,0 +1,44 @@
+package barograph.bridge;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** The bridge's events, one JSON object a line: a fallback there makes the run invalid. */
+final class BridgeEvents {
+    private static final Logger LOG = LoggerFactory.getLogger(BridgeEvents.class);
+    private static final ObjectMapper JSON = new ObjectMapper();
+    private final Path file;
+
+    BridgeEvents(Path file) {
+        this.file = file;
+    }
+
+    /** `t`: seconds since the epoch. */
+    void fallback(double t, String reason) {
+        Map<String, Object> event = new LinkedHashMap<>();
+        event.put("t", t);
+        event.put("kind", "fallback");
+        event.put("reason", reason);
+        try {
+            append(JSON.writeValueAsString(event) + "\n");
+        } catch (JsonProcessingException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    private void append(String line) {
+        try {
+            Files.writeString(file, line, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
+        } catch (IOException e) {
+            LOG.error("cannot write {}: {}; the event was: {}", file, e.toString(), line.strip());
+        }
+    }
+}

@@ -1,0 +1,47 @@
+package barograph.bridge;
+
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Optional;
+import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.scheduler.SupervisorDetails;
+import org.apache.storm.scheduler.WorkerSlot;
+
+/**
+ * Storm knows machines by supervisor id, policies by name. A machine that died is gone from the cluster while
+ * assignments still name it, so names are remembered.
+ */
+final class MachineNames {
+    private final Map<String, String> nameById = new HashMap<>();
+
+    /** Throws IllegalStateException where two supervisors share a name: a slot would be ambiguous. */
+    synchronized void learn(Cluster cluster) {
+        Map<String, String> idByName = new HashMap<>();
+        for (SupervisorDetails supervisor : cluster.getSupervisors().values()) {
+            String other = idByName.put(supervisor.getHost(), supervisor.getId());
+            if (other != null) {
+                throw new IllegalStateException("supervisors " + other + " and " + supervisor.getId() + " are both named "
+                    + supervisor.getHost() + "; set storm.local.hostname");
+            }
+            nameById.put(supervisor.getId(), supervisor.getHost());
+        }
+    }
+
+    synchronized String of(String supervisorId) {
+        return nameById.getOrDefault(supervisorId, supervisorId);
+    }
+
+    Slot slot(WorkerSlot slot) {
+        return new Slot(of(slot.getNodeId()), slot.getPort());
+    }
+
+    /** Storm's slot if a worker can run there now: the machine is there, offers the port, and no other topology has it. */
+    static Optional<WorkerSlot> usable(Cluster cluster, Slot slot, String topologyId) {
+        return cluster.getSupervisors().values().stream()
+            .filter(supervisor -> supervisor.getHost().equals(slot.machine()))
+            .filter(supervisor -> cluster.getAssignablePorts(supervisor).contains(slot.port()))
+            .map(supervisor -> new WorkerSlot(supervisor.getId(), slot.port()))
+            .filter(found -> !cluster.isSlotOccupied(found) || cluster.getUsedSlotsByTopologyId(topologyId).contains(found))
+            .findFirst();
+    }
+}

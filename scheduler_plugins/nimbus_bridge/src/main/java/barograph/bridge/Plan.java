@@ -1,0 +1,64 @@
+package barograph.bridge;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import org.apache.storm.utils.Utils;
+
+/**
+ * A change to a placed topology, remembered from the decision to the scheduling round of the rebalance: Nimbus hides
+ * the topology's own assignment in that round.
+ *
+ * @param executors of the components whose number changes
+ * @param before slot of each placed task when the decision was taken
+ * @param after slot of each task that will have one
+ */
+record Plan(String decisionId, String topologyId, String topologyName, Map<String, Integer> executors,
+            Map<Integer, Slot> before, Map<Integer, Slot> after) {
+
+    /** True if Storm has something to rebalance: an executor's range or slot differs. */
+    boolean changesSomething(Request.Topology topology) {
+        return !executors.isEmpty() || !executorSlots(topology, before).equals(executorSlots(topology, after(topology)));
+    }
+
+    static Plan of(String decisionId, Request.Topology topology, Answer.Change change) {
+        Map<String, Integer> executors = new TreeMap<>(change.executors());
+        executors.entrySet().removeIf(entry ->
+            topology.component(entry.getKey()).orElseThrow().executors().size() == entry.getValue());
+        Map<Integer, Slot> after = topology.slots();
+        after.putAll(change.placement());
+        return new Plan(decisionId, topology.id(), topology.name(), executors, topology.slots(), after);
+    }
+
+    /** The (first, last) tasks of each executor as Nimbus will cut them. */
+    static List<List<Integer>> ranges(List<Integer> tasks, int executors) {
+        List<List<Integer>> ranges = new ArrayList<>();
+        for (List<Integer> part : Utils.partitionFixed(executors, tasks)) {
+            ranges.add(List.of(part.get(0), part.get(part.size() - 1)));
+        }
+        return ranges;
+    }
+
+    /** Without the tasks that are not placed yet: they are placed at once, no rebalance is needed for them. */
+    private Map<Integer, Slot> after(Request.Topology topology) {
+        Map<Integer, Slot> moved = new TreeMap<>(after);
+        Set<Integer> unplaced = new TreeSet<>(after.keySet());
+        unplaced.removeAll(topology.placement().keySet());
+        moved.keySet().removeAll(unplaced);
+        return moved;
+    }
+
+    /** An executor goes to the slot of its first task, whatever is said of the others. */
+    private static Map<Integer, Slot> executorSlots(Request.Topology topology, Map<Integer, Slot> slots) {
+        Map<Integer, Slot> byFirstTask = new TreeMap<>();
+        topology.components().forEach(component -> component.executors().forEach(range -> {
+            if (slots.containsKey(range.get(0))) {
+                byFirstTask.put(range.get(0), slots.get(range.get(0)));
+            }
+        }));
+        return byFirstTask;
+    }
+}

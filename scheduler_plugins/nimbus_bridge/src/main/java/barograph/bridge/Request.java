@@ -1,0 +1,48 @@
+package barograph.bridge;
+
+import com.fasterxml.jackson.annotation.JsonProperty;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeMap;
+
+/** What POST /schedule asks, as docs/contracts.md has it. Placement is by task. */
+record Request(int v, double t, List<Machine> machines, List<Topology> topologies) {
+
+    record Machine(String name, @JsonProperty("supervisor_id") String supervisorId, List<Integer> ports, boolean alive) {}
+
+    record Component(String name, String kind, List<Integer> tasks, List<List<Integer>> executors) {}
+
+    record Edge(String source, String stream, String target, String grouping) {
+        static final Comparator<Edge> ORDER =
+            Comparator.comparing(Edge::source).thenComparing(Edge::stream).thenComparing(Edge::target);
+    }
+
+    record Topology(String id, String name, int workers, @JsonProperty("uptime_s") int uptimeS, List<Component> components,
+                    List<Edge> edges, Map<Integer, String> placement, boolean rebalancing) {
+
+        Optional<Component> component(String wanted) {
+            return components.stream().filter(component -> component.name().equals(wanted)).findFirst();
+        }
+
+        boolean hasTask(int task) {
+            return components.stream().anyMatch(component -> component.tasks().contains(task));
+        }
+
+        Map<Integer, Slot> slots() {
+            Map<Integer, Slot> slots = new TreeMap<>();
+            placement.forEach((task, slot) -> slots.put(task, Slot.parse(slot)));
+            return slots;
+        }
+    }
+
+    Optional<Topology> topology(String id) {
+        return topologies.stream().filter(topology -> topology.id().equals(id)).findFirst();
+    }
+
+    boolean offers(Slot slot) {
+        return machines.stream().anyMatch(
+            machine -> machine.alive() && machine.name().equals(slot.machine()) && machine.ports().contains(slot.port()));
+    }
+}
