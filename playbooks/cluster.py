@@ -1,0 +1,178 @@
+"""What the steps of an experiment do with a cluster: deploy, reset, submit, join, kill, collect, stop.
+
+`inventory` is an Ansible inventory file with the groups `master`, `workers` and `joining` (a part of `workers`), written by
+the testbed's side; `directory` belongs to one cluster and holds its token (0600), the delivered archive and the artifacts.
+Errors are those of `playbooks.errors`.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import logging
+import os
+import secrets
+import shlex
+import shutil
+import tarfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from playbooks import clock, delivery
+from playbooks.errors import DiskFull, PlayFailed, SettingUnknown
+from playbooks.run import PlayResult, Tell, play
+from playbooks.storm_home import commands
+
+log = logging.getLogger(__name__)
+
+SETTINGS = frozenset({
+    "storm_supervisor_monitor_s", "storm_task_refresh_s", "storm_worker_heartbeat_s", "storm_executor_metrics_s",
+    "storm_nimbus_monitor_s", "storm_scheduler", "storm_worker_childopts", "storm_home_archive",
+})  # fmt: skip
+TOPOLOGIES_JAR = "barograph-topologies.jar"
+RECORDED = ("decisions.jsonl", "workers", "machines")  # these stand in the record itself, the rest is a machine's logs
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What `collect` brought: the files that should be there and are not, and each machine's clock offset in ms."""
+
+    missing: tuple[str, ...]
+    clock_offset_ms: Mapping[str, float | None]
+    result: PlayResult
+
+
+def quiet(line: str) -> None:
+    """Keep a play's events in the log."""
+    log.info("%s", line)
+
+
+def token(directory: Path) -> str:
+    """The cluster's token; made at the first call, then the same."""
+    file = directory / "token"
+    if not file.exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as new:
+            new.write(secrets.token_urlsafe(32))
+    return file.read_text()
+
+
+def deploy(inventory: Path, directory: Path, storm_home: Path, settings: Mapping[str, Any], on_event: Tell = quiet) -> PlayResult:
+    """Everything up and, of the workers' supervisors, those outside `joining` registered with Nimbus; idempotent.
+
+    `storm_home` is the home that the machines mount (or `settings["storm_home_archive"]`, a .tar.gz of it, is unpacked where a
+    machine has none). Unknown settings raise SettingUnknown.
+    """
+    if unknown := sorted(set(settings) - SETTINGS):
+        raise SettingUnknown(f"settings {', '.join(unknown)} are not known; known are {', '.join(sorted(SETTINGS))}")
+    archive = delivery.pack(directory)
+    variables = {
+        **settings,
+        "commands": _commands(_hosts(inventory)),
+        "storm_version": hashlib.sha256((storm_home / "VERSION").read_bytes()).hexdigest(),
+        "token_file": str((directory / "token").absolute()),
+        "token_digest": hashlib.sha256(token(directory).encode()).hexdigest(),
+        "delivery": str(archive.absolute()),
+        "delivery_digest": hashlib.sha256(archive.read_bytes()).hexdigest(),
+    }
+    return play("deploy", inventory, variables, directory, on_event)
+
+
+def reset(inventory: Path, directory: Path, run_id: str, on_event: Tell = quiet) -> PlayResult:
+    """Before a run: no topology, no worker, the joining supervisors stopped, sample files and logs empty."""
+    return play("reset", inventory, {"run_id": run_id}, directory, on_event)
+
+
+def submit(
+    inventory: Path, directory: Path, run_id: str, flux_yaml: Path, jar: Path | None = None, on_event: Tell = quiet
+) -> PlayResult:
+    """Submit a rendered Flux YAML; returns when Nimbus has accepted it. `jar` None: the topologies that deploy delivered."""
+    command = commands.flux_command(f"{delivery.JARS}/{jar.name if jar else TOPOLOGIES_JAR}", "topology.yaml")
+    variables = {
+        "run_id": run_id,
+        "submit_flux": str(flux_yaml.absolute()),
+        "submit_jar": str(jar.absolute()) if jar else "",
+        "submit_command": shlex.join(command),
+    }
+    return play("submit", inventory, variables, directory, on_event)
+
+
+def join(inventory: Path, directory: Path, run_id: str, on_event: Tell = quiet) -> PlayResult:
+    """Start the supervisors of `joining`; returns when Nimbus has them."""
+    return play("join", inventory, {"run_id": run_id}, directory, on_event)
+
+
+def kill(inventory: Path, directory: Path, run_id: str, on_event: Tell = quiet) -> PlayResult:
+    """Kill whatever topology runs; the daemons stay."""
+    return play("kill", inventory, {"run_id": run_id}, directory, on_event)
+
+
+def stop(inventory: Path, directory: Path, on_event: Tell = quiet) -> PlayResult:
+    """All daemons down."""
+    return play("stop", inventory, {}, directory, on_event)
+
+
+def collect(inventory: Path, directory: Path, run_id: str, run_dir: Path, on_event: Tell = quiet) -> Collected:
+    """Fetch a run's files into `run_dir`: decisions.jsonl, workers/, machines/, and logs/<machine>/ with all else.
+
+    Files that should be there and are not are reported, not raised. A full local disk raises DiskFull.
+    """
+    fetched = run_dir / ".fetched"
+    try:
+        fetched.mkdir(parents=True, exist_ok=True)
+        result = play("collect", inventory, {"run_id": run_id, "collect_to": str(fetched.absolute())}, directory, on_event)
+        for archive in sorted(fetched.glob("*.tar.gz")):
+            _unpack(archive, run_dir)
+    except (OSError, tarfile.ReadError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(f"{run_dir}: the local disk is full; free some space and collect again") from error
+        raise PlayFailed(f"{run_dir}: what was fetched cannot be unpacked: {error}; collect again") from error
+    finally:
+        shutil.rmtree(fetched, ignore_errors=True)
+    missing = _missing(result, run_dir)
+    for name in missing:
+        log.warning("%s collect: %s is missing", run_id, name)
+    return Collected(missing, clock.offsets_ms(_hosts(inventory)), result)
+
+
+def _hosts(inventory: Path) -> dict[str, dict[str, Any]]:
+    """Host variables by machine."""
+    hosts: dict[str, dict[str, Any]] = yaml.safe_load(inventory.read_text())["all"]["hosts"]
+    return hosts
+
+
+def _commands(hosts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What each machine's daemons are started with, by machine and daemon."""
+    return {name: _machine_commands(host["machine_memory_mb"], host["machine_slots"]) for name, host in hosts.items()}
+
+
+def _machine_commands(memory_mb: int, slots: int) -> dict[str, Any]:
+    daemons: tuple[commands.Daemon, ...] = ("supervisor",) if slots else ("zookeeper", "nimbus")
+    started: dict[str, Any] = {
+        daemon: {"command": shlex.join(commands.daemon_command(daemon, memory_mb)), "environment": commands.environment(daemon)}
+        for daemon in daemons
+    }
+    return {**started, "worker_childopts": commands.worker_childopts(memory_mb, slots or 1)}
+
+
+def _unpack(archive: Path, run_dir: Path) -> None:
+    """One machine's files to their places in the record; only plain files, and none outside it."""
+    machine = archive.name.removesuffix(".tar.gz")
+    with tarfile.open(archive) as packed:
+        for member in packed:
+            name = member.name.removeprefix("./")
+            if member.isfile():
+                member.name = name if name.split("/", 1)[0] in RECORDED else f"logs/{machine}/{name}"
+                packed.extract(member, run_dir, filter="data")
+
+
+def _missing(result: PlayResult, run_dir: Path) -> tuple[str, ...]:
+    """What the machines said, and worker samples if not one machine had any."""
+    said = [line for task in result.tasks if task.task.startswith("Pack ") for line in task.stdout.split()]
+    none = [] if any((run_dir / "workers").glob("*.jsonl")) else ["workers/*.jsonl"]
+    return tuple(sorted(said) + none)

@@ -1,0 +1,46 @@
+"""What deploy delivers to the master beside Storm: the policy service with its policies, and the topologies' jar."""
+
+from __future__ import annotations
+
+import gzip
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from playbooks.errors import PlaybookError
+
+ROOT = Path(__file__).parent.parent
+SERVICE = "scheduler_plugins"
+NOT_SERVED = ("nimbus_bridge", "simulator", "__pycache__")
+TOPOLOGIES = ROOT / "topologies" / "target" / "barograph-topologies.jar"
+JARS = "/opt/barograph/jars"
+
+
+class DeliveryIncomplete(PlaybookError):
+    """A part of the delivery has not been built."""
+
+    blame = "configuration"
+
+
+def pack(directory: Path) -> Path:
+    """`<directory>/delivery.tar.gz`; the same bytes as long as the parts are the same, so that a second deploy changes nothing."""
+    if not TOPOLOGIES.is_file():
+        raise DeliveryIncomplete(f"{TOPOLOGIES} is not there; build it: mvn -f topologies/pom.xml package")
+    target = directory / "delivery.tar.gz"
+    with target.open("wb") as raw, gzip.GzipFile("", "wb", compresslevel=1, fileobj=raw, mtime=0) as zipped:
+        with tarfile.open(fileobj=zipped, mode="w") as packed:
+            for file, name in _parts():
+                packed.add(file, name, filter=_anonymous)
+    return target
+
+
+def _parts() -> Iterator[tuple[Path, str]]:
+    for file in sorted((ROOT / SERVICE).rglob("*.py")):
+        if not set(file.relative_to(ROOT).parts) & set(NOT_SERVED):
+            yield file, str(file.relative_to(ROOT))
+    yield TOPOLOGIES, f"jars/{TOPOLOGIES.name}"
+
+
+def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.mtime, member.uid, member.gid, member.uname, member.gname, member.mode = 0, 0, 0, "root", "root", 0o644
+    return member

@@ -1,0 +1,43 @@
+"""Failures of the playbooks, by whose they are.
+
+PlaybookError              blame = harness             ours, unless a subclass says otherwise
+├── SettingUnknown         blame = configuration       a setting that no role has
+├── DiskFull               blame = capacity            this box has no room for the record
+└── PlayFailed             blame = harness             a task failed: a bug of a role, a variable that is missing
+    ├── MachineUnreachable blame = infrastructure      ssh to a machine failed or broke
+    └── StormRefused       blame = system_under_test   Nimbus or Flux did not do what a run needs
+"""
+
+
+class PlaybookError(Exception):
+    """Anything the playbooks raise on purpose."""
+
+    blame = "harness"
+
+
+class SettingUnknown(PlaybookError):
+    """A setting that is not among `playbooks.cluster.SETTINGS`."""
+
+    blame = "configuration"
+
+
+class DiskFull(PlaybookError):
+    """The local disk has no room for what was fetched."""
+
+    blame = "capacity"
+
+
+class PlayFailed(PlaybookError):
+    """A play did not end well; the message names machine, task and the last lines of standard error."""
+
+
+class MachineUnreachable(PlayFailed):
+    """A machine did not answer ssh."""
+
+    blame = "infrastructure"
+
+
+class StormRefused(PlayFailed):
+    """A task that depends on Storm alone failed."""
+
+    blame = "system_under_test"

@@ -1,0 +1,140 @@
+"""Ask Nimbus over Thrift without a JVM, which costs a small machine seconds; runs on the master, standard library only.
+
+    nimbus.py kill                   kill every topology at once and wait until Nimbus has forgotten them
+    nimbus.py await m1,m2 [SECONDS]  wait until exactly these machines have a registered supervisor
+
+Framed transport and binary protocol of Apache Thrift; field numbers as in Storm's storm.thrift (ClusterSummary 1 supervisors,
+3 topologies; SupervisorSummary 1 host, 5 supervisor_id; TopologySummary 2 name; KillOptions 1 wait_secs).
+"""
+
+import json
+import socket
+import struct
+import sys
+import time
+
+PORT = 6627
+CALL, EXCEPTION = 1, 3
+STOP, BOOL, BYTE, DOUBLE, I16, I32, I64, STRING, STRUCT, MAP, SET, LIST = 0, 2, 3, 4, 6, 8, 10, 11, 12, 13, 14, 15
+NUMBERS = {BOOL: ">b", BYTE: ">b", DOUBLE: ">d", I16: ">h", I32: ">i", I64: ">q"}
+
+
+class NimbusError(Exception):
+    """Nimbus answered with an exception, or not at all."""
+
+
+class Reader:
+    """Values of the binary protocol, without a schema: a struct is a dict by field number."""
+
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self, size):
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def number(self, code):
+        return struct.unpack(code, self.take(struct.calcsize(code)))[0]
+
+    def value(self, kind):
+        if kind in NUMBERS:
+            return self.number(NUMBERS[kind])
+        if kind == STRING:
+            return self.take(self.number(">i")).decode("utf-8", "replace")
+        if kind == STRUCT:
+            return self.fields()
+        if kind == MAP:
+            keys, values = self.number(">b"), self.number(">b")
+            return [(self.value(keys), self.value(values)) for _ in range(self.number(">i"))]
+        if kind in (LIST, SET):
+            items = self.number(">b")
+            return [self.value(items) for _ in range(self.number(">i"))]
+        raise NimbusError("unknown Thrift type %d" % kind)
+
+    def fields(self):
+        found = {}
+        while True:
+            kind = self.number(">b")
+            if kind == STOP:
+                return found
+            number = self.number(">h")
+            found[number] = self.value(kind)
+
+
+def receive(connection, size):
+    data = b""
+    while len(data) < size:
+        part = connection.recv(size - len(data))
+        if not part:
+            raise NimbusError("Nimbus closed the connection")
+        data += part
+    return data
+
+
+def call(method, arguments=b""):
+    """One call; the arguments are the encoded fields of its argument struct. Returns the result, None for void."""
+    name = method.encode()
+    message = struct.pack(">Ii", 0x80010000 | CALL, len(name)) + name + struct.pack(">i", 0) + arguments + b"\0"
+    with socket.create_connection(("master", PORT), 10) as connection:
+        connection.sendall(struct.pack(">i", len(message)) + message)
+        reader = Reader(receive(connection, struct.unpack(">i", receive(connection, 4))[0]))
+    kind = reader.number(">i") & 0xFF
+    reader.value(STRING), reader.number(">i")
+    answer = reader.fields()
+    if kind == EXCEPTION or set(answer) - {0}:
+        raise NimbusError("%s: %s" % (method, answer))
+    return answer.get(0)
+
+
+def text(number, value):
+    data = value.encode()
+    return struct.pack(">bhi", STRING, number, len(data)) + data
+
+
+def kill_options(number, wait_s):
+    return struct.pack(">bh", STRUCT, number) + struct.pack(">bhi", I32, 1, wait_s) + b"\0"
+
+
+def topologies():
+    return [(summary[2], summary.get(7, "")) for summary in call("getClusterInfo").get(3, [])]
+
+
+def supervisors():
+    return sorted(summary[1] for summary in call("getClusterInfo").get(1, []))
+
+
+def until(done, seconds, what):
+    """Poll until `done()` is true; the last reason it was not goes into the message."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            seen = done()
+            if seen is True:
+                return
+        except (OSError, NimbusError) as error:
+            seen = error
+        if time.monotonic() > deadline:
+            sys.exit("%s: not so after %.0f s; last seen: %s" % (what, seconds, seen))
+        time.sleep(0.25)
+
+
+def kill():
+    killed = [name for name, status in topologies() if status != "KILLED"]
+    for name in killed:
+        call("killTopologyWithOpts", text(1, name) + kill_options(2, 0))
+    until(lambda: topologies() or True, 30, "no topology is left")
+    return killed
+
+
+def main(arguments):
+    if arguments[0] == "kill":
+        print(json.dumps({"killed": kill()}))
+        return
+    wanted = sorted(filter(None, arguments[1].split(",")))
+    seconds = float(arguments[2]) if len(arguments) > 2 else 60.0
+    until(lambda: supervisors() == wanted or supervisors(), seconds, "Nimbus has the supervisors %s" % ", ".join(wanted))
+    print(json.dumps({"supervisors": wanted}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
