@@ -77,12 +77,17 @@ def unguard(lease_id: str) -> tuple[str, ...]:
 def routes_in_use(lease_id: str) -> list[str]:
     """The box's routes into or around the two ranges that are not ours to guard them, as readable text."""
     foreign = (route for route in _routes(lease_id) if route.get("protocol") != ROUTE_PROTOCOL)
-    return [f"{route['dst']} by {route.get('dev', route.get('type', '?'))}" for route in foreign]
+    return [f"{route['dst']} by {_user(route.get('dev', route.get('type', '?')))}" for route in foreign]
 
 
 def _routes(lease_id: str) -> list[dict[str, str]]:
     routes = json.loads(run(["ip", "-json", "-4", "route", "show", "table", "main"], lease_id) or "[]")
     return [route for route in routes if route["dst"] != "default" and _overlaps(route["dst"])]
+
+
+def _user(link: str) -> str:
+    alias = _alias(link)
+    return f"{link}, of a run under {alias.removeprefix(ALIAS)}" if alias.startswith(ALIAS) else link
 
 
 def _overlaps(destination: str) -> bool:

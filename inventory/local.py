@@ -80,9 +80,11 @@ class LocalTestbed:
         lan.build(lease.lease_id, seats, self._state)
         podman = Podman(self._folder(lease.lease_id), lease.lease_id)
         podman.prepare()
-        for machine, seat in zip(machines, seats, strict=True):
-            podman.start(self._container(lease, machine, seat, root))
-        _wait_for_ssh(machines, podman, lease)
+        started = {
+            machine: podman.start(self._container(lease, machine, seat, root))
+            for machine, seat in zip(machines, seats, strict=True)
+        }
+        _wait_for_ssh(started, podman)
         if not self._folder(lease.lease_id).exists():
             raise InfrastructureError(
                 f"lease {lease.lease_id} was reaped while its machines started (expired?); start again"
@@ -162,14 +164,17 @@ def _mounts_under(folder: Path) -> list[Path]:
     return [Path(point) for point in sorted(below, key=len, reverse=True)]
 
 
-def _wait_for_ssh(machines: Sequence[Machine], podman: Podman, lease: Lease) -> None:
+def _wait_for_ssh(started: Mapping[Machine, str], podman: Podman) -> None:
+    """`started` maps machines to container ids."""
     deadline = time.monotonic() + READY_LIMIT_S
-    for machine in machines:
+    for machine, container_id in started.items():
         while not _greets(machine):
-            if time.monotonic() > deadline:
+            over = time.monotonic() > deadline
+            if over or not podman.is_running(container_id):
+                why = f"does not answer ssh after {READY_LIMIT_S:g} s" if over else "ended as soon as it was started"
                 raise InfrastructureError(
-                    f"local: {machine.name} ({machine.control_address}) does not answer ssh after {READY_LIMIT_S:g} s; "
-                    f"its last words: {podman.logs(f'baro-{lease.lease_id}-{machine.name}') or 'none'}"
+                    f"local: {machine.name} ({machine.control_address}) {why}; "
+                    f"its last words: {podman.logs(container_id) or 'none'}"
                 )
             time.sleep(0.05)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inventory.errors import InfrastructureError
-from inventory.processes import CGROUPS, cgroup_name, run
+from inventory.processes import CGROUPS, cgroup_folders, cgroup_name, pids, run
 
 PERIOD_US = 100_000
 PIDS = 8192
@@ -14,7 +14,16 @@ WANTED_FILES = 65536
 MACHINE_FOLDER = "/opt/barograph/machine"
 
 # Locks in files of the lease's own: the default is one shared memory segment for all of the box's containers.
-CONTAINERS_CONF = '[engine]\nlock_type = "file"\ntmp_dir = "{folder}/tmp"\n[containers]\nlog_size_max = 1048576\n'
+# The network folder is only looked at, and would be made under /etc.
+CONTAINERS_CONF = """\
+[engine]
+lock_type = "file"
+tmp_dir = "{folder}/tmp"
+[network]
+network_config_dir = "{folder}/net"
+[containers]
+log_size_max = 1048576
+"""
 
 
 @dataclass(frozen=True)
@@ -43,10 +52,16 @@ class Podman:
         (self._folder / "tmp").mkdir()
         (self._folder / "containers.conf").write_text(CONTAINERS_CONF.format(folder=self._folder))
 
-    def start(self, container: Container) -> None:
-        """Create and start one machine; its state outlives this process."""
-        self._run(["run", "--detach", *run_flags(container, self._lease_id), "--rootfs", f"{container.rootfs}:O",
-                   "/usr/local/sbin/barograph-machine"])  # fmt: skip
+    def start(self, container: Container) -> str:
+        """Create and start one machine, whose state outlives this process; returns the container's id."""
+        flags = run_flags(container, self._lease_id)
+        root = f"{container.rootfs}:O"
+        return self._run(["run", "--detach", *flags, "--rootfs", root, "/usr/local/sbin/barograph-machine"]).strip()
+
+    def is_running(self, container_id: str) -> bool:
+        """Whether the machine has any process, seen from its cgroup: asking Podman costs 0.1 CPU seconds."""
+        folders = (top / f"libpod-{container_id}" for top in cgroup_folders(self._lease_id))
+        return any(pids(folder) for folder in folders)
 
     def logs(self, name: str) -> str:
         """The last lines a machine's main process wrote."""

@@ -72,7 +72,7 @@ def cgroup_pids(lease_id: str) -> Iterator[int]:
     """Every process in the lease's cgroups."""
     for top in cgroup_folders(lease_id):
         for folder, _, _ in os.walk(top):
-            yield from _numbers(Path(folder) / "cgroup.procs")
+            yield from pids(Path(folder))
 
 
 def remove_cgroups(lease_id: str) -> None:
@@ -122,8 +122,9 @@ def _bytes(path: Path) -> bytes:
         return b""
 
 
-def _numbers(path: Path) -> list[int]:
-    return [int(word) for word in _bytes(path).split()]
+def pids(cgroup: Path) -> list[int]:
+    """The processes of one cgroup folder; none if it is gone."""
+    return [int(word) for word in _bytes(cgroup / "cgroup.procs").split()]
 
 
 def _kill(pid: int) -> None:
