@@ -36,10 +36,18 @@ abstract class CostedBolt extends BaseRichBolt {
     public final void execute(Tuple tuple) {
         long start = System.nanoTime();
         cost.spend((long) (msPerCharacter * NANOS_PER_MS * tuple.getString(0).length()));
+        stopIfInterrupted();
         pass(tuple, collector);
         collector.ack(tuple);
         if (counters != null) {
             counters.executedIn(System.nanoTime() - start);
+        }
+    }
+
+    /** Storm interrupts a worker that ends: without this the rest of the queue would run through in no time and be counted. */
+    private static void stopIfInterrupted() {
+        if (Thread.currentThread().isInterrupted()) {
+            throw new IllegalStateException("the worker is shutting down", new InterruptedException());
         }
     }
 

@@ -28,7 +28,7 @@ public final class MeasuringHook extends BaseTaskHook {
             return;
         }
         boolean withTraffic = ObjectReader.getBoolean(conf.get(Settings.TRAFFIC), false);
-        counters = new TaskCounters(context, StormCommon.hasAckers(conf), withTraffic);
+        counters = TaskCounters.of(context, StormCommon.hasAckers(conf), withTraffic);
         context.registerGauge(TaskCounters.GAUGE, counters);
     }
 

@@ -4,11 +4,8 @@ import java.io.Closeable;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
-import java.net.ConnectException;
 import java.net.HttpURLConnection;
-import java.net.NoRouteToHostException;
 import java.net.Proxy;
-import java.net.SocketTimeoutException;
 import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -130,36 +127,41 @@ final class SamplePoster implements Closeable {
     }
 
     private void send(Deque<String> lines) {
+        byte[] body = (String.join("\n", lines) + "\n").getBytes(StandardCharsets.UTF_8);
+        HttpURLConnection connection;
         try {
-            int status = post(String.join("\n", lines) + "\n");
-            report(status / 100 == 2 ? null : "HTTP " + status);
-        } catch (ConnectException | NoRouteToHostException e) {
+            connection = open(body.length);
+            connection.connect();
+        } catch (IOException | RuntimeException e) {
             giveBack(lines);
             report(e.toString());
-        } catch (SocketTimeoutException e) {
-            if (e.getMessage() != null && e.getMessage().toLowerCase().contains("connect")) {
-                giveBack(lines);
-            }
-            report(e.toString());
+            return;
+        }
+        try {
+            int status = post(connection, body);
+            report(status / 100 == 2 ? null : "HTTP " + status);
         } catch (IOException | RuntimeException e) {
             report(e.toString());
         }
     }
 
-    private int post(String body) throws IOException {
-        byte[] bytes = body.getBytes(StandardCharsets.UTF_8);
+    private HttpURLConnection open(int length) throws IOException {
         HttpURLConnection connection = (HttpURLConnection) uri.toURL().openConnection(Proxy.NO_PROXY);
         connection.setConnectTimeout(TIMEOUT_MS);
         connection.setReadTimeout(TIMEOUT_MS);
         connection.setRequestMethod("POST");
         connection.setDoOutput(true);
-        connection.setFixedLengthStreamingMode(bytes.length);
+        connection.setFixedLengthStreamingMode(length);
         connection.setRequestProperty("Content-Type", "application/x-ndjson");
         if (tokenFile != null) {
             connection.setRequestProperty("Authorization", "Bearer " + Files.readString(tokenFile).strip());
         }
+        return connection;
+    }
+
+    private static int post(HttpURLConnection connection, byte[] body) throws IOException {
         try (OutputStream out = connection.getOutputStream()) {
-            out.write(bytes);
+            out.write(body);
         }
         int status = connection.getResponseCode();
         drain(status < 400 ? connection.getInputStream() : connection.getErrorStream());

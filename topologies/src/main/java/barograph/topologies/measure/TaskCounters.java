@@ -24,7 +24,7 @@ import org.apache.storm.tuple.Tuple;
 public final class TaskCounters implements Gauge<Integer> {
     static final String GAUGE = "barograph-task";
     private static final String SYSTEM_PREFIX = "__";
-    private static final String SHARE_KEY = "barograph.executor";
+    private static final String EXECUTOR = "barograph.executor";
     private static final long NOT_TIMED = -1;
     private static final long NANOS_PER_MS = 1_000_000L;
 
@@ -54,6 +54,10 @@ public final class TaskCounters implements Gauge<Integer> {
         }
     }
 
+    /** Which task, and of what kind. */
+    record Identity(int task, String component, String topology, int port, boolean isSpout, boolean isSink, boolean isAcked) {
+    }
+
     final int task;
     final String component;
     final String topology;
@@ -74,19 +78,32 @@ public final class TaskCounters implements Gauge<Integer> {
     volatile boolean unthrottled;
     private long ownNanos = NOT_TIMED;
 
-    TaskCounters(TopologyContext context, boolean isAcked, boolean withTraffic) {
-        this.task = context.getThisTaskId();
-        this.component = context.getThisComponentId();
-        this.topology = context.getStormId();
-        this.port = context.getThisWorkerPort();
-        this.isSpout = context.getRawTopology().get_spouts().containsKey(component);
-        this.isAcked = isAcked && !isSpout;
-        this.streams = streamsOf(context);
-        this.sources = sourcesOf(context);
-        this.traffic = withTraffic ? new AtomicLongArray(lastTask(context) + 1) : null;
-        boolean isSink = !isSpout && context.getThisTargets().isEmpty() && hasDueTime(sources);
+    TaskCounters(Identity identity, List<Stream> streams, List<Source> sources, int lastTask, List<TaskCounters> executor) {
+        this.task = identity.task;
+        this.component = identity.component;
+        this.topology = identity.topology;
+        this.port = identity.port;
+        this.isSpout = identity.isSpout;
+        this.isAcked = identity.isAcked && !identity.isSpout;
+        this.streams = streams.toArray(Stream[]::new);
+        this.sources = sources.toArray(Source[]::new);
+        this.traffic = lastTask > 0 ? new AtomicLongArray(lastTask + 1) : null;
+        boolean isSink = identity.isSink && sources.stream().anyMatch(source -> source.hasDueTime);
         this.latency = isSink ? new SinkLatency() : null;
-        this.executor = executorOf(context);
+        this.executor = executor;
+    }
+
+    /** Counters of the task that Storm is about to make; its streams and sources are known from the topology. */
+    static TaskCounters of(TopologyContext context, boolean isAcked, boolean withTraffic) {
+        boolean isSpout = context.getRawTopology().get_spouts().containsKey(context.getThisComponentId());
+        Identity identity = new Identity(
+            context.getThisTaskId(), context.getThisComponentId(), context.getStormId(), context.getThisWorkerPort(),
+            isSpout, !isSpout && context.getThisTargets().isEmpty(), isAcked);
+        List<TaskCounters> executor = executorOf(context);
+        TaskCounters counters =
+            new TaskCounters(identity, streamsOf(context), sourcesOf(context), withTraffic ? lastTask(context) : 0, executor);
+        executor.add(counters);
+        return counters;
     }
 
     /** The counters that the hook of this task keeps; null in a topology without the hook. */
@@ -141,9 +158,14 @@ public final class TaskCounters implements Gauge<Integer> {
 
     /** Storm's latency is in whole ms, and null or negative for a tuple that was not sampled. */
     void executed(Tuple tuple, Long stormMs) {
+        Object last = latency == null || tuple.size() == 0 ? null : tuple.getValue(tuple.size() - 1);
+        executed(tuple.getSourceComponent(), tuple.getSourceStreamId(), last, stormMs);
+    }
+
+    void executed(String from, String stream, Object lastField, Long stormMs) {
         long nanos = ownNanos;
         ownNanos = NOT_TIMED;
-        Source source = source(tuple.getSourceComponent(), tuple.getSourceStreamId());
+        Source source = source(from, stream);
         if (source == null) {
             return;
         }
@@ -155,7 +177,7 @@ public final class TaskCounters implements Gauge<Integer> {
             source.executeNanos.getAndAdd(nanos);
             source.timed.getAndIncrement();
         }
-        if (latency != null && source.hasDueTime && tuple.getValue(tuple.size() - 1) instanceof Number due) {
+        if (latency != null && source.hasDueTime && lastField instanceof Number due) {
             latency.record(EpochClock.toMs(EpochClock.nowNanos()) - due.doubleValue());
         }
     }
@@ -190,16 +212,16 @@ public final class TaskCounters implements Gauge<Integer> {
         return null;
     }
 
-    private static Stream[] streamsOf(TopologyContext context) {
-        return context.getThisStreams().stream().filter(name -> !isSystem(name)).sorted().map(Stream::new).toArray(Stream[]::new);
+    private static List<Stream> streamsOf(TopologyContext context) {
+        return context.getThisStreams().stream().filter(name -> !isSystem(name)).sorted().map(Stream::new).toList();
     }
 
-    private static Source[] sourcesOf(TopologyContext context) {
+    private static List<Source> sourcesOf(TopologyContext context) {
         return context.getThisSources().keySet().stream()
             .filter(id -> !isSystem(id.get_componentId()) && !isSystem(id.get_streamId()))
             .sorted()
             .map(id -> new Source(id.get_componentId(), id.get_streamId(), hasDueTime(context, id)))
-            .toArray(Source[]::new);
+            .toList();
     }
 
     private static boolean hasDueTime(TopologyContext context, GlobalStreamId id) {
@@ -207,30 +229,18 @@ public final class TaskCounters implements Gauge<Integer> {
         return fields.size() > 0 && SourceSpout.DUE_MS.equals(fields.get(fields.size() - 1));
     }
 
-    private static boolean hasDueTime(Source[] sources) {
-        for (Source source : sources) {
-            if (source.hasDueTime) {
-                return true;
-            }
-        }
-        return false;
-    }
-
     private static int lastTask(TopologyContext context) {
         return context.getTaskToComponent().keySet().stream().mapToInt(Integer::intValue).max().orElse(0);
     }
 
-    /** One thread makes all tasks of an executor before any runs, so the list is complete when it is first read for a line. */
-    private List<TaskCounters> executorOf(TopologyContext context) {
-        Object known = context.getExecutorData(SHARE_KEY);
-        if (known instanceof ExecutorTasks shared) {
-            shared.tasks.add(this);
-            return shared.tasks;
+    /** One thread makes all tasks of an executor before any of them runs. */
+    private static List<TaskCounters> executorOf(TopologyContext context) {
+        if (context.getExecutorData(EXECUTOR) instanceof ExecutorTasks known) {
+            return known.tasks;
         }
-        ExecutorTasks shared = new ExecutorTasks();
-        shared.tasks.add(this);
-        context.setExecutorData(SHARE_KEY, shared);
-        return shared.tasks;
+        ExecutorTasks made = new ExecutorTasks();
+        context.setExecutorData(EXECUTOR, made);
+        return made.tasks;
     }
 
     private static final class ExecutorTasks {

@@ -14,7 +14,7 @@ final class WorkerLine {
     }
 
     /** {@code endS} is the end of the interval in epoch seconds, {@code lengthS} how long it was. */
-    static String of(Worker worker, long sequence, double endS, double lengthS, List<TaskSample> samples, boolean withTraffic) {
+    static String of(Worker worker, long sequence, double endS, double lengthS, List<TaskSample> samples) {
         Json json = new Json().begin()
             .field("v", VERSION).field("t", endS).field("dt_s", lengthS)
             .field("machine", worker.machine()).field("port", worker.port()).field("pid", worker.pid())
@@ -24,9 +24,7 @@ final class WorkerLine {
         sources(json, samples.stream().flatMap(sample -> sample.sources().stream()).toList());
         sinks(json, samples.stream().filter(sample -> sample.latency() != null).toList());
         spouts(json, samples.stream().filter(TaskSample::isSpout).toList());
-        if (withTraffic) {
-            traffic(json, samples.stream().flatMap(sample -> sample.traffic().stream()).toList());
-        }
+        traffic(json, samples.stream().flatMap(sample -> sample.traffic().stream()).toList());
         return json.end().toString();
     }
 
@@ -91,10 +89,12 @@ final class WorkerLine {
     }
 
     private static void traffic(Json json, List<TaskSample.TrafficSample> rows) {
-        json.key("traffic").begin()
-            .column("from", rows, TaskSample.TrafficSample::from)
-            .column("to", rows, TaskSample.TrafficSample::to)
-            .column("n", rows, TaskSample.TrafficSample::n)
-            .end();
+        if (!rows.isEmpty()) {
+            json.key("traffic").begin()
+                .column("from", rows, TaskSample.TrafficSample::from)
+                .column("to", rows, TaskSample.TrafficSample::to)
+                .column("n", rows, TaskSample.TrafficSample::n)
+                .end();
+        }
     }
 }

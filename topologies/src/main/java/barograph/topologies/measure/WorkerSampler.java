@@ -116,7 +116,7 @@ final class WorkerSampler implements Closeable {
             worker = new WorkerLine.Worker(settings.machine(), any.port, ProcessHandle.current().pid(), any.topology);
             file = new SampleFile(settings.directory().resolve(settings.machine() + "-" + any.port + ".jsonl"));
         }
-        handOn(WorkerLine.of(worker, sequence++, now / NANOS_PER_SECOND, lengthS, samples, any.traffic != null));
+        handOn(WorkerLine.of(worker, sequence++, now / NANOS_PER_SECOND, lengthS, samples));
     }
 
     private List<TaskSample> take(long fromNanos, long toNanos) {

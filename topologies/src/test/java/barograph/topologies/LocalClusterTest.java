@@ -1,0 +1,135 @@
+package barograph.topologies;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import barograph.topologies.measure.MeasuringHook;
+import barograph.topologies.measure.SamplesReporter;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeSet;
+import java.util.stream.Stream;
+import org.apache.storm.Config;
+import org.apache.storm.ILocalCluster.ILocalTopology;
+import org.apache.storm.LocalCluster;
+import org.apache.storm.topology.TopologyBuilder;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The components, the hook and the reporter in a real Storm, two workers, with acking. */
+@Timeout(120)
+class LocalClusterTest {
+    private static final double RATE = 200;
+    private static final double MS_PER_CHARACTER = 0.05;
+
+    @TempDir
+    Path directory;
+
+    private static TopologyBuilder topology() {
+        TopologyBuilder builder = new TopologyBuilder();
+        builder.setSpout("spout", new SourceSpout(RATE, 1, false), 2).setNumTasks(4);
+        builder.setBolt("bolt", new PassBolt("sleep", MS_PER_CHARACTER), 2).setNumTasks(4).shuffleGrouping("spout");
+        builder.setBolt("sink", new SinkBolt("none", 0), 1).setNumTasks(2).shuffleGrouping("bolt");
+        return builder;
+    }
+
+    private static Config config() {
+        Config config = new Config();
+        config.setNumWorkers(2);
+        config.setNumAckers(1);
+        config.put(Config.TOPOLOGY_STATS_SAMPLE_RATE, 1.0);
+        config.put(Config.TOPOLOGY_DISABLE_LOADAWARE_MESSAGING, true);
+        config.put(Config.TOPOLOGY_AUTO_TASK_HOOKS, List.of(MeasuringHook.class.getName()));
+        config.put(Config.TOPOLOGY_METRICS_REPORTERS, List.of(Map.of("class", SamplesReporter.class.getName())));
+        return config;
+    }
+
+    @SuppressWarnings("try") // close() of Storm's own cluster may throw InterruptedException, which fails the test as it should
+    private void run(long ms) throws Exception {
+        Map<String, Object> daemons = new HashMap<>();
+        daemons.put(Config.STORM_LOCAL_HOSTNAME, "m1");
+        daemons.put("barograph.samples.dir", directory.toString());
+        daemons.put("barograph.traffic", true);
+        try (LocalCluster cluster = new LocalCluster.Builder().withSupervisors(2).withDaemonConf(daemons).build();
+            ILocalTopology topology = cluster.submitTopology("test", config(), topology().createTopology())) {
+            Thread.sleep(ms);
+            assertTrue(topology != null);
+        }
+    }
+
+    private Map<String, List<JsonNode>> lines() throws Exception {
+        Map<String, List<JsonNode>> lines = new HashMap<>();
+        try (Stream<Path> files = Files.list(directory)) {
+            for (Path file : files.toList()) {
+                List<JsonNode> parsed = new ArrayList<>();
+                for (String line : Files.readAllLines(file)) {
+                    parsed.add(new ObjectMapper().readTree(line));
+                }
+                lines.put(file.getFileName().toString(), parsed);
+            }
+        }
+        return lines;
+    }
+
+    /** Seconds in which every worker was up, without the first two and the last two. */
+    private static List<JsonNode> steady(Map<String, List<JsonNode>> lines) {
+        double from = lines.values().stream().mapToDouble(worker -> worker.get(0).get("t").asDouble()).max().orElseThrow() + 2;
+        double to = lines.values().stream().mapToDouble(worker -> worker.get(worker.size() - 1).get("t").asDouble()).min().orElseThrow() - 2;
+        return lines.values().stream().flatMap(List::stream)
+            .filter(line -> line.get("t").asDouble() > from && line.get("t").asDouble() < to)
+            .toList();
+    }
+
+    private static double sum(List<JsonNode> lines, String group, String column, String component) {
+        double sum = 0;
+        for (JsonNode line : lines) {
+            JsonNode rows = line.path(group);
+            for (int i = 0; i < rows.path(column).size(); i++) {
+                if (component == null || rows.get("component").get(i).asText().equals(component)) {
+                    sum += rows.get(column).get(i).asDouble();
+                }
+            }
+        }
+        return sum;
+    }
+
+    @Test
+    void aRealStormWritesWhatHappened() throws Exception {
+        run(12_000);
+        Map<String, List<JsonNode>> lines = lines();
+        assertEquals(2, lines.size());
+        List<JsonNode> steady = steady(lines);
+        double seconds = sum(steady, "spouts", "due", null) / RATE;
+        assertTrue(seconds >= 4, "only " + seconds + " seconds");
+
+        double emitted = sum(steady, "tasks", "emitted", "spout");
+        assertEquals(RATE * seconds, emitted, RATE * 0.3);
+        assertEquals(emitted, sum(steady, "tasks", "executed", "bolt"), RATE * 0.3);
+        assertEquals(emitted, sum(steady, "tasks", "executed", "sink"), RATE * 0.3);
+        assertEquals(sum(steady, "tasks", "executed", "sink"), sum(steady, "sinks", "n", null), 2);
+        assertEquals(sum(steady, "tasks", "transferred", null), sum(steady, "traffic", "n", null));
+        assertEquals(sum(steady, "tasks", "emitted", null), sum(steady, "streams", "emitted", null));
+        assertEquals(sum(steady, "tasks", "executed", null), sum(steady, "sources", "executed", null));
+
+        double executeMs = sum(steady, "tasks", "execute_ms", "bolt") / sum(steady, "tasks", "executed", "bolt");
+        assertEquals(40.25 * MS_PER_CHARACTER, executeMs, 1.0);
+        double processMs = sum(steady, "tasks", "process_ms", "bolt") / sum(steady, "tasks", "executed", "bolt");
+        assertEquals(executeMs, processMs, 1.0);
+        double latencyMs = sum(steady, "sinks", "sum_ms", null) / sum(steady, "sinks", "n", null);
+        assertTrue(latencyMs > executeMs && latencyMs < 1000, "latency " + latencyMs);
+
+        TreeSet<String> components = new TreeSet<>();
+        steady.forEach(line -> line.at("/tasks/component").forEach(name -> components.add(name.asText())));
+        assertEquals(new TreeSet<>(List.of("bolt", "sink", "spout")), components);
+        steady.forEach(line -> line.at("/tasks/queue").forEach(queue -> assertTrue(queue.isInt(), line.toString())));
+        assertNull(steady.stream().filter(line -> !line.get("topology").asText().startsWith("test-1-")).findAny().orElse(null));
+    }
+}

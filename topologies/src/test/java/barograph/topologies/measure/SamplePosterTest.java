@@ -1,0 +1,131 @@
+package barograph.topologies.measure;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.sun.net.httpserver.HttpServer;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.ServerSocket;
+import java.net.URI;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.function.BooleanSupplier;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+@Timeout(30)
+class SamplePosterTest {
+    private static final Duration WINDOW = Duration.ofMillis(50);
+    private static final Duration LONG = Duration.ofHours(1);
+
+    @TempDir
+    Path directory;
+    private final List<String> received = new CopyOnWriteArrayList<>();
+    private final List<String> tokens = new CopyOnWriteArrayList<>();
+
+    private HttpServer service(int port) throws IOException {
+        HttpServer server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), port), 0);
+        server.createContext("/samples", exchange -> {
+            received.addAll(new String(exchange.getRequestBody().readAllBytes(), StandardCharsets.UTF_8).lines().toList());
+            tokens.add(String.valueOf(exchange.getRequestHeaders().getFirst("Authorization")));
+            byte[] answer = "{}".getBytes(StandardCharsets.UTF_8);
+            exchange.sendResponseHeaders(200, answer.length);
+            exchange.getResponseBody().write(answer);
+            exchange.close();
+        });
+        server.start();
+        return server;
+    }
+
+    private static URI samples(int port) {
+        return URI.create("http://127.0.0.1:" + port + "/samples");
+    }
+
+    private static int freePort() throws IOException {
+        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            return socket.getLocalPort();
+        }
+    }
+
+    private static void waitFor(BooleanSupplier condition) throws InterruptedException {
+        for (int i = 0; i < 200 && !condition.getAsBoolean(); i++) {
+            Thread.sleep(50);
+        }
+        assertTrue(condition.getAsBoolean());
+    }
+
+    @Test
+    void sendsTheWindowsLinesInOneRequestWithTheToken() throws Exception {
+        Path token = directory.resolve("token");
+        Files.writeString(token, "secret\n");
+        HttpServer server = service(0);
+        try (SamplePoster poster = new SamplePoster(samples(server.getAddress().getPort()), token, LONG)) {
+            poster.offer("{\"seq\": 1}");
+            poster.offer("{\"seq\": 2}");
+            poster.start();
+        } finally {
+            server.stop(0);
+        }
+        assertEquals(List.of("{\"seq\": 1}", "{\"seq\": 2}"), received);
+        assertEquals(List.of("Bearer secret"), tokens);
+    }
+
+    @Test
+    void nobodyWaitsForADeadServiceAndTheBacklogIsBounded() throws Exception {
+        SamplePoster poster = new SamplePoster(samples(freePort()), null, WINDOW);
+        poster.start();
+        long start = System.nanoTime();
+        for (int i = 0; i < 10_000; i++) {
+            poster.offer("{}");
+        }
+        assertTrue(System.nanoTime() - start < 2_000_000_000L);
+        assertTrue(poster.dropped() >= 10_000 - 2 * SamplePoster.BACKLOG_LINES - 1);
+        long closing = System.nanoTime();
+        poster.close();
+        assertTrue(System.nanoTime() - closing < 3_000_000_000L);
+    }
+
+    @Test
+    void nobodyWaitsForAServiceThatNeverAnswers() throws Exception {
+        try (ServerSocket silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress())) {
+            SamplePoster poster = new SamplePoster(samples(silent.getLocalPort()), null, WINDOW);
+            poster.start();
+            for (int i = 0; i < 20; i++) {
+                long start = System.nanoTime();
+                poster.offer("{}");
+                assertTrue(System.nanoTime() - start < 200_000_000L);
+                Thread.sleep(50);
+            }
+            long closing = System.nanoTime();
+            poster.close();
+            assertTrue(System.nanoTime() - closing < 3_000_000_000L);
+        }
+    }
+
+    @Test
+    void whatCouldNotBeSentIsSentWhenTheServiceComesBack() throws Exception {
+        int port = freePort();
+        Path token = directory.resolve("token");
+        SamplePoster poster = new SamplePoster(samples(port), token, WINDOW);
+        poster.start();
+        poster.offer("{\"seq\": 1}");
+        Thread.sleep(300);
+        HttpServer server = service(port);
+        Thread.sleep(300);
+        assertEquals(List.of(), received);
+        Files.writeString(token, "late");
+        poster.offer("{\"seq\": 2}");
+        waitFor(() -> received.size() >= 2);
+        poster.close();
+        server.stop(0);
+        assertEquals(List.of("{\"seq\": 1}", "{\"seq\": 2}"), received);
+        assertEquals(0, poster.dropped());
+    }
+}

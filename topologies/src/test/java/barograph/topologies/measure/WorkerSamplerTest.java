@@ -1,0 +1,226 @@
+package barograph.topologies.measure;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import barograph.topologies.EmissionSchedule;
+import barograph.topologies.EpochClock;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.net.URI;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+@Timeout(60)
+class WorkerSamplerTest {
+    private static final int LAST_TASK = 9;
+
+    @TempDir
+    Path directory;
+
+    private Settings settings(URI service) {
+        return new Settings("m\"1", directory, service, null, Duration.ofSeconds(1));
+    }
+
+    private static TaskCounters bolt(int task, boolean isSink, boolean isAcked, List<TaskCounters> executor) {
+        TaskCounters counters = new TaskCounters(
+            new TaskCounters.Identity(task, "bolt", "star-1-1", 6700, false, isSink, isAcked),
+            List.of(new TaskCounters.Stream("default")),
+            List.of(new TaskCounters.Source("spout", "default", true)), LAST_TASK, executor);
+        executor.add(counters);
+        return counters;
+    }
+
+    private static TaskCounters spout(int task) {
+        List<TaskCounters> executor = new CopyOnWriteArrayList<>();
+        TaskCounters counters = new TaskCounters(
+            new TaskCounters.Identity(task, "spout", "star-1-1", 6700, true, false, false),
+            List.of(new TaskCounters.Stream("default")), List.of(), 0, executor);
+        executor.add(counters);
+        return counters;
+    }
+
+    private static TaskCounters bolt(int task, boolean isSink) {
+        return bolt(task, isSink, false, new CopyOnWriteArrayList<>());
+    }
+
+    private List<JsonNode> lines() throws Exception {
+        List<JsonNode> lines = new ArrayList<>();
+        for (String line : Files.readAllLines(directory.resolve("m\"1-6700.jsonl"))) {
+            lines.add(new ObjectMapper().readTree(line));
+        }
+        return lines;
+    }
+
+    private static long total(List<JsonNode> lines, String group, String column) {
+        long total = 0;
+        for (JsonNode line : lines) {
+            for (JsonNode value : line.path(group).path(column)) {
+                total += value.asLong();
+            }
+        }
+        return total;
+    }
+
+    private static void assertColumnsAreEquallyLong(JsonNode line) {
+        for (String group : List.of("tasks", "streams", "sources", "sinks", "spouts", "traffic")) {
+            List<Integer> lengths = new ArrayList<>();
+            line.path(group).forEach(column -> lengths.add(column.size()));
+            assertTrue(lengths.stream().distinct().count() <= 1, group + " of " + line);
+        }
+    }
+
+    @Test
+    void aLineHoldsWhatHappenedSinceTheLastOne() throws Exception {
+        WorkerSampler sampler = new WorkerSampler(settings(null), task -> 7);
+        List<TaskCounters> executor = new CopyOnWriteArrayList<>();
+        TaskCounters busy = bolt(3, false, true, executor);
+        TaskCounters idle = bolt(4, false, true, executor);
+        TaskCounters sink = bolt(5, true);
+        List.of(busy, idle, sink).forEach(sampler::add);
+        busy.emitted("default", Arrays.asList(5, 6));
+        busy.emitted("default", Arrays.asList((Integer) null));
+        busy.emitted("__ack_ack", List.of(1));
+        busy.executedIn(2_500_000);
+        busy.executed("spout", "default", null, 3L);
+        busy.executed("spout", "default", null, 4L);
+        busy.executed("__system", "__tick", null, 1L);
+        sink.executed("spout", "default", EpochClock.toMs(EpochClock.nowNanos()) - 50.0, 0L);
+        sampler.sample();
+        sampler.sample();
+        JsonNode first = lines().get(0);
+        assertColumnsAreEquallyLong(first);
+        assertEquals("m\"1", first.get("machine").asText());
+        assertEquals("[2,0,0]", first.at("/tasks/emitted").toString());
+        assertEquals("[2,0,0]", first.at("/tasks/transferred").toString());
+        assertEquals("[2,0,1]", first.at("/tasks/executed").toString());
+        assertEquals(6.5, first.at("/tasks/execute_ms/0").asDouble());
+        assertEquals("[4,3,7]", first.at("/tasks/queue").toString());
+        assertEquals("[0.0,0.0,null]", first.at("/tasks/process_ms").toString());
+        assertEquals("[5]", first.at("/sinks/task").toString());
+        assertEquals(50.0, first.at("/sinks/p99_ms/0").asDouble(), 20.0);
+        assertEquals("{\"from\":[3,3],\"to\":[5,6],\"n\":[1,1]}", first.get("traffic").toString());
+        assertFalse(first.has("spouts"));
+        JsonNode second = lines().get(1);
+        assertColumnsAreEquallyLong(second);
+        assertEquals(1, second.get("seq").asInt());
+        assertEquals("[0,0,0]", second.at("/tasks/executed").toString());
+        assertEquals("[null]", second.at("/sinks/p50_ms").toString());
+        assertFalse(second.has("traffic"));
+    }
+
+    @Test
+    void whatNobodyTimedIsNullAndASampleIsScaledUp() throws Exception {
+        WorkerSampler sampler = new WorkerSampler(settings(null), task -> null);
+        TaskCounters counters = bolt(3, false);
+        sampler.add(counters);
+        counters.executed("spout", "default", null, -1L);
+        sampler.sample();
+        counters.executed("spout", "default", null, 6L);
+        counters.executed("spout", "default", null, null);
+        sampler.sample();
+        assertTrue(lines().get(0).at("/tasks/execute_ms/0").isNull());
+        assertTrue(lines().get(0).at("/sources/execute_ms/0").isNull());
+        assertTrue(lines().get(0).at("/tasks/queue/0").isNull());
+        assertEquals(12.0, lines().get(1).at("/tasks/execute_ms/0").asDouble());
+    }
+
+    @Test
+    void sourcesSayWhatWasDueAndHowFarTheyAreBehind() throws Exception {
+        WorkerSampler sampler = new WorkerSampler(settings(null), task -> 0);
+        TaskCounters late = spout(1);
+        TaskCounters free = spout(2);
+        TaskCounters foreign = spout(6);
+        List.of(late, free, foreign).forEach(sampler::add);
+        late.sourceFollows(new EmissionSchedule(100, 0, 1, EpochClock.nowNanos()));
+        free.sourceIsUnthrottled();
+        free.emitted("default", List.of(3));
+        foreign.emitted("default", List.of(3));
+        Thread.sleep(300);
+        sampler.sample();
+        JsonNode spouts = lines().get(0).get("spouts");
+        assertTrue(spouts.at("/due/0").asInt() >= 29, spouts.toString());
+        assertTrue(spouts.at("/behind_ms/0").asDouble() >= 280, spouts.toString());
+        assertEquals(1, spouts.at("/due/1").asInt());
+        assertEquals(0.0, spouts.at("/behind_ms/1").asDouble());
+        assertTrue(spouts.at("/due/2").isNull() && spouts.at("/behind_ms/2").isNull());
+        assertEquals("[0,1,1]", spouts.get("emitted").toString());
+    }
+
+    @Test
+    void noCountIsLostOrReadTwiceWhileTasksRun() throws Exception {
+        int perTask = 300_000;
+        WorkerSampler sampler = new WorkerSampler(settings(null), task -> 1);
+        List<Thread> writers = new ArrayList<>();
+        for (int task = 1; task <= 4; task++) {
+            TaskCounters counters = bolt(task, true);
+            sampler.add(counters);
+            for (int half = 0; half < 2; half++) {
+                writers.add(new Thread(() -> {
+                    for (int i = 0; i < perTask / 2; i++) {
+                        counters.executed("spout", "default", 0.0, 1L);
+                        counters.emitted("default", List.of(5));
+                    }
+                }));
+            }
+        }
+        writers.forEach(Thread::start);
+        while (writers.stream().anyMatch(Thread::isAlive)) {
+            sampler.sample();
+            Thread.sleep(5);
+        }
+        sampler.start();
+        sampler.close();
+        List<JsonNode> lines = lines();
+        assertTrue(lines.size() > 3);
+        assertEquals(4L * perTask, total(lines, "tasks", "executed"));
+        assertEquals(4L * perTask, total(lines, "sources", "execute_ms"));
+        assertEquals(4L * perTask, total(lines, "tasks", "emitted"));
+        assertEquals(4L * perTask, total(lines, "sinks", "n"));
+        assertEquals(4L * perTask, total(lines, "traffic", "n"));
+        lines.forEach(WorkerSamplerTest::assertColumnsAreEquallyLong);
+    }
+
+    @Test
+    void aLineASecondThoughTheServiceHangs() throws Exception {
+        try (ServerSocket silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress())) {
+            URI service = URI.create("http://127.0.0.1:" + silent.getLocalPort() + "/samples");
+            WorkerSampler sampler = new WorkerSampler(settings(service), task -> 0);
+            sampler.add(bolt(3, false));
+            sampler.start();
+            Thread.sleep(4200);
+            sampler.close();
+        }
+        List<JsonNode> lines = lines();
+        assertTrue(lines.size() >= 5, "only " + lines.size() + " lines");
+        for (int i = 1; i < lines.size() - 1; i++) {
+            assertEquals(1.0, lines.get(i).get("dt_s").asDouble(), 0.3);
+            double t = lines.get(i).get("t").asDouble();
+            assertTrue(t - Math.floor(t) < 0.3, "not at the full second: " + t);
+            assertEquals(i, lines.get(i).get("seq").asInt());
+        }
+    }
+
+    @Test
+    void aDirectoryThatCannotBeWrittenCostsLinesOnly() throws Exception {
+        Path blocked = directory.resolve("blocked");
+        Files.writeString(blocked, "");
+        WorkerSampler sampler = new WorkerSampler(new Settings("m1", blocked, null, null, Duration.ofSeconds(1)), task -> 0);
+        sampler.add(bolt(3, false));
+        sampler.sample();
+        Files.delete(blocked);
+        sampler.sample();
+        assertEquals(1, Files.readAllLines(blocked.resolve("m1-6700.jsonl")).size());
+    }
+}
