@@ -1,0 +1,66 @@
+"""Every figure of a series: drawn, written to `figures/*.svg`, and handed on for the report."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from analysis.figures import convergence, cpu, throughput
+from analysis.figures.series import SeriesData
+from analysis.record import SeriesPaths
+
+
+@dataclass(frozen=True)
+class Figure:
+    name: str
+    title: str
+    caption: str
+    svg: str
+
+
+@dataclass(frozen=True)
+class Recipe:
+    title: str
+    caption: str
+    draw: Callable[[SeriesData], str | None]
+
+
+FIGURES = {
+    "throughput": Recipe(
+        "Throughput over time",
+        "Tuples executed at the sinks, in 10 s windows aligned to the scale request. Thin lines are single runs, bold "
+        "lines the median over the runs of a variant. The dashed line is what the spouts were scheduled to emit.",
+        throughput.draw,
+    ),
+    "convergence": Recipe(
+        "Convergence time",
+        "From the scale request until throughput is stable, in the three definitions in use. Dots are runs, bars medians. "
+        "A hollow triangle is a run that had not converged when it ended: its time is longer than shown. A dashed bar is "
+        "a lower bound.",
+        convergence.draw,
+    ),
+    "cpu": Recipe(
+        "CPU of each machine",
+        "Utilisation of each machine's CPU share in the steady part before (grey) and after (coloured) the scale event. "
+        "Dots are the medians over the seconds of single runs, pale bars the 10th to 90th percentile, strokes the median "
+        "over runs.",
+        cpu.draw,
+    ),
+}
+
+
+def build(data: SeriesData, paths: SeriesPaths) -> list[Figure]:
+    """Figures that have something to show."""
+    paths.figures.mkdir(parents=True, exist_ok=True)
+    figures = []
+    for name, recipe in FIGURES.items():
+        drawn = recipe.draw(data)
+        if drawn is not None:
+            svg = _own_ids(drawn, name)
+            (paths.figures / f"{name}.svg").write_text(svg, encoding="utf-8")
+            figures.append(Figure(name, recipe.title, recipe.caption, svg))
+    return figures
+
+
+def _own_ids(svg: str, name: str) -> str:
+    """Prefix every id, for several figures share one page."""
+    return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)

@@ -1,0 +1,65 @@
+"""CPU of each machine before and after the scale event: median over seconds, with the 10th to 90th percentile."""
+
+from __future__ import annotations
+
+import re
+from statistics import median
+from typing import TYPE_CHECKING
+
+from analysis.figures import style
+from analysis.figures.series import Load, SeriesData
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+OFFSETS = {"before": -0.16, "after": 0.16}
+
+
+def draw(data: SeriesData) -> str | None:
+    loads = [load for load in data.loads if load.p50 is not None]
+    if not loads:
+        return None
+    machines = sorted({load.machine for load in loads}, key=_by_number)
+    joined = {load.machine for load in loads if load.joined}
+    with style.canvas(2.9, columns=len(data.variants), sharey=True) as (figure, panels):
+        for axes, variant in zip(panels, data.variants, strict=True):
+            _panel(axes, [load for load in loads if load.variant == variant], machines, variant, data)
+            axes.set_xticks(range(len(machines)), [f"{m}\n(joins)" if m in joined else m for m in machines])
+        panels[0].set_ylabel("CPU (% of the machine's share)")
+        panels[0].set_ylim(0, max(100.0, 105.0 * max(load.p90 or 0.0 for load in loads)))
+        return style.svg(figure, "CPU utilisation of every machine before and after the scale event")
+
+
+def _panel(axes: Axes, loads: list[Load], machines: list[str], variant: str, data: SeriesData) -> None:
+    colour = style.colours(data.variants)[variant]
+    labelled: set[str] = set()
+    for load in loads:
+        at = machines.index(load.machine) + OFFSETS[load.phase]
+        shade = colour if load.phase == "after" else style.GREY
+        low, mid, high = (100.0 * (value or 0.0) for value in (load.p10, load.p50, load.p90))
+        axes.plot([at, at], [low, high], color=shade, lw=4, alpha=0.22, solid_capstyle="butt")
+        axes.plot(at, mid, marker="o", ms=4, ls="", color=shade, mfc="white" if load.phase == "before" else shade,
+                  label=load.phase if load.phase not in labelled else None)  # fmt: skip
+        labelled.add(load.phase)
+    for phase in OFFSETS:
+        _medians(axes, [load for load in loads if load.phase == phase], machines, colour)
+    axes.set_title(style.named(variant), loc="left", color=colour, fontweight="bold")
+    axes.legend(loc="upper left", frameon=False, ncols=2, handletextpad=0.2, fontsize=8.5)
+    axes.set_xlim(-0.6, len(machines) - 0.4)
+    axes.grid(axis="x", visible=False)
+
+
+def _medians(axes: Axes, loads: list[Load], machines: list[str], colour: str) -> None:
+    """A short stroke at the median over the repetitions."""
+    for position, machine in enumerate(machines):
+        values = [100.0 * load.p50 for load in loads if load.machine == machine and load.p50 is not None]
+        if values:
+            phase = loads[0].phase
+            at = position + OFFSETS[phase]
+            shade = colour if phase == "after" else style.GREY
+            axes.plot([at - 0.13, at + 0.13], [median(values)] * 2, color=shade, lw=1.6)
+
+
+def _by_number(machine: str) -> tuple[str, int]:
+    number = re.search(r"\d+$", machine)
+    return machine.rstrip("0123456789"), int(number.group()) if number else 0
