@@ -1,0 +1,44 @@
+"""What can be wrong with a topology.
+
+TopologyError               blame: configuration
+├── UnknownTopology         no template of that name
+├── UnknownParameter        a parameter that the template does not declare
+├── BadParameter            a value of the wrong kind
+├── BadOverride             an override that names nothing, or an impossible size
+├── BrokenTemplate          a template of ours that cannot be read (blame: harness)
+└── JarMissing              the components were not built (blame: harness)
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+Blame = Literal["configuration", "capacity", "infrastructure", "system_under_test", "harness"]
+
+
+class TopologyError(Exception):
+    blame: ClassVar[Blame] = "configuration"
+
+
+class UnknownTopology(TopologyError):
+    pass
+
+
+class UnknownParameter(TopologyError):
+    pass
+
+
+class BadParameter(TopologyError):
+    pass
+
+
+class BadOverride(TopologyError):
+    pass
+
+
+class BrokenTemplate(TopologyError):
+    blame: ClassVar[Blame] = "harness"
+
+
+class JarMissing(TopologyError):
+    blame: ClassVar[Blame] = "harness"
