@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from inventory.errors import CapacityError
+from inventory.errors import CapacityError, ConfigurationError
 from inventory.processes import run
 
-CONTROL = IPv4Network("10.213.0.0/24")
-EXPERIMENT = IPv4Network("10.214.0.0/24")
+# Variable and default of each range: a box whose own network uses one of these can be given another.
+CONTROL = ("BAROGRAPH_CONTROL_LAN", "10.213.0.0/24")
+EXPERIMENT = ("BAROGRAPH_EXPERIMENT_LAN", "10.214.0.0/24")
+PREFIX = 24
 FIRST_HOST = 10  # .1 is the box; machines begin at .10
 MAX_MACHINES = 200
 ROUTE_PROTOCOL = "213"  # marks the guard routes as ours
@@ -28,6 +30,19 @@ ALIAS = "barograph:"
 SMALLEST_BURST_BYTES = 128 * 1024  # smaller ones cost CPU and do not reach the rate
 QUEUE_MS = 50
 MNT_DETACH = 2
+
+
+def network(lan: tuple[str, str]) -> IPv4Network:
+    """The address range of CONTROL or EXPERIMENT, a /24."""
+    variable, default = lan
+    value = os.environ.get(variable) or default
+    try:
+        chosen = IPv4Network(value)
+    except ValueError as error:
+        raise ConfigurationError(f"{variable} is {value!r}: {error}; give a range like {default}") from error
+    if chosen.prefixlen != PREFIX:
+        raise ConfigurationError(f"{variable} is {value!r}, must be a /{PREFIX}; give a range like {default}")
+    return chosen
 
 
 @dataclass(frozen=True)
@@ -44,7 +59,13 @@ class Seat:
 def seat(lease_id: str, machine: str, number: int, bandwidth_mbit: int) -> Seat:
     """The addresses and names of the machine that is the lease's `number`-th, from 0."""
     host = FIRST_HOST + number
-    return Seat(f"baro-{lease_id}-{machine}", number, str(CONTROL[host]), str(EXPERIMENT[host]), bandwidth_mbit)
+    return Seat(
+        f"baro-{lease_id}-{machine}",
+        number,
+        str(network(CONTROL)[host]),
+        str(network(EXPERIMENT)[host]),
+        bandwidth_mbit,
+    )
 
 
 def burst_bytes(bandwidth_mbit: int) -> int:
@@ -59,7 +80,17 @@ def guard(lease_id: str) -> None:
     """
     for lan in (CONTROL, EXPERIMENT):
         run(
-            ["ip", "route", "replace", "unreachable", str(lan), "metric", GUARD_METRIC, "proto", ROUTE_PROTOCOL],
+            [
+                "ip",
+                "route",
+                "replace",
+                "unreachable",
+                str(network(lan)),
+                "metric",
+                GUARD_METRIC,
+                "proto",
+                ROUTE_PROTOCOL,
+            ],
             lease_id,
         )
 
@@ -91,16 +122,17 @@ def _user(link: str) -> str:
 
 
 def _overlaps(destination: str) -> bool:
-    network = IPv4Network(destination, strict=False)
-    return network.overlaps(CONTROL) or network.overlaps(EXPERIMENT)
+    range_ = IPv4Network(destination, strict=False)
+    return any(range_.overlaps(network(lan)) for lan in (CONTROL, EXPERIMENT))
 
 
 def require_free(lease_id: str) -> None:
     """CapacityError if something else on the box uses the address ranges."""
     if taken := routes_in_use(lease_id):
         raise CapacityError(
-            f"the address ranges {CONTROL} and {EXPERIMENT} are in use on this box: {', '.join(taken)}; "
-            "if a dead run left them, `barograph reap` frees them, else stop what uses them"
+            f"the ranges {network(CONTROL)} and {network(EXPERIMENT)} are in use on this box: {', '.join(taken)}; "
+            "if a dead run left them, `barograph reap` frees them; else stop what uses them, or set "
+            f"{CONTROL[0]} and {EXPERIMENT[0]} to free ranges"
         )
 
 
@@ -108,7 +140,7 @@ def build(lease_id: str, seats: Sequence[Seat], state: Path) -> None:
     """Make both bridges and give every seat its namespace, its two interfaces, addresses and shaping."""
     for one in seats:
         run(["ip", "netns", "add", one.netns], lease_id)
-    lines = [*_bridge(lease_id, "ctl", state), f"addr add {CONTROL[1]}/{CONTROL.prefixlen} dev b{lease_id}ctl"]
+    lines = [*_bridge(lease_id, "ctl", state), f"addr add {network(CONTROL)[1]}/{PREFIX} dev b{lease_id}ctl"]
     lines += _bridge(lease_id, "exp", state)
     for one in seats:
         lines += _cable(lease_id, one, "c", "ctl", state) + _cable(lease_id, one, "e", "exp", state)
@@ -141,8 +173,8 @@ def _cable(lease_id: str, one: Seat, letter: str, lan: str, state: Path) -> list
 def _inside(one: Seat) -> list[str]:
     return [
         "link set lo up",
-        f"addr add {one.control_address}/{CONTROL.prefixlen} dev ctl0",
-        f"addr add {one.experiment_address}/{EXPERIMENT.prefixlen} dev exp0",
+        f"addr add {one.control_address}/{PREFIX} dev ctl0",
+        f"addr add {one.experiment_address}/{PREFIX} dev exp0",
         "link set ctl0 up",
         "link set exp0 up",
     ]

@@ -174,7 +174,7 @@ def _wait_for_ssh(started: Mapping[Machine, str], podman: Podman) -> None:
                 why = f"does not answer ssh after {READY_LIMIT_S:g} s" if over else "ended as soon as it was started"
                 raise InfrastructureError(
                     f"local: {machine.name} ({machine.control_address}) {why}; "
-                    f"its last words: {podman.logs(container_id) or 'none'}"
+                    f"its last words: {podman.last_words(container_id) or 'none'}"
                 )
             time.sleep(0.05)
 

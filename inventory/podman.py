@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from inventory.errors import InfrastructureError
 from inventory.processes import CGROUPS, cgroup_folders, cgroup_name, pids, run
 
 PERIOD_US = 100_000
@@ -63,12 +62,11 @@ class Podman:
         folders = (top / f"libpod-{container_id}" for top in cgroup_folders(self._lease_id))
         return any(pids(folder) for folder in folders)
 
-    def logs(self, name: str) -> str:
-        """The last lines a machine's main process wrote."""
-        try:
-            return self._run(["logs", "--tail", "5", name]).strip()
-        except InfrastructureError as error:
-            return str(error)
+    def last_words(self, container_id: str) -> str:
+        """The last lines the machine's main process wrote, from Podman's own file: `time stream F text`."""
+        log = self._folder / "root" / "vfs-containers" / container_id / "userdata" / "ctr.log"
+        lines = log.read_text(errors="replace").splitlines()[-3:] if log.exists() else []
+        return " / ".join(line.split(" ", 3)[-1] for line in lines)
 
     def _run(self, argv: Sequence[str]) -> str:
         folder = self._folder

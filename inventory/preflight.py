@@ -138,8 +138,12 @@ def look(state: Path, cache: Path) -> Box:
     return Box(
         platform.system(), os.geteuid(), _missing(), version, controllers,
         frozenset(_works(_existing(state))) if root else frozenset(), root and _bridge_filtered(),
-        capacity.box_memory_mb(), state, _free_mb(state), cache, _free_mb(cache), any(cache.glob("rootfs-*[0-9a-f]/usr")),
+        capacity.box_memory_mb(), state, _free_mb(state), cache, _free_mb(cache), _rootfs_cached(cache),
     )  # fmt: skip
+
+
+def _rootfs_cached(cache: Path) -> bool:
+    return any(cache.glob("rootfs-*[0-9a-f]/usr"))
 
 
 def _missing() -> tuple[str, ...]:

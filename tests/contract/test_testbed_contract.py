@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from inventory import TESTBEDS, leases
+from inventory import TESTBEDS, lan, leases
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, InventoryError, RemoteTimeoutError
 from inventory.fake import FakeTestbed
 from inventory.local import LocalTestbed
@@ -58,6 +58,9 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
     folder = Path(tempfile.mkdtemp(prefix="bt", dir="/tmp"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BAROGRAPH_STATE", str(folder))
+        # Ranges of the tests' own, so that a run that is going on is not in the way.
+        patch.setenv(lan.CONTROL[0], "10.215.0.0/24")
+        patch.setenv(lan.EXPERIMENT[0], "10.216.0.0/24")
         yield Site(TESTBEDS[request.param](), folder)
         reap(now=time.time() + 1e6)
     shutil.rmtree(folder)

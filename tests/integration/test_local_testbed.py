@@ -1,0 +1,233 @@
+"""The local testbed for real: limits, LANs, shaping, and what is left after kill -9."""
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from inventory import lan, leases, processes
+from inventory.errors import InfrastructureError
+from inventory.leases import Lease
+from inventory.local import LocalTestbed
+from inventory.reaper import reap
+from inventory.remote import Remote
+from inventory.testbed import Machine, MachineRequest, MachineType
+
+pytestmark = pytest.mark.integration
+
+WORKER = MachineType("worker", cores=0.25, memory_mb=256, bandwidth_mbit=100, slots=4)
+WANTED = [MachineRequest(name, WORKER) for name in ("master", "m1", "m2")]
+KILLS = 12
+KILL_BUDGET_S = 60.0
+SEED = 20261121
+
+# One whole life of a lease, to be killed somewhere.
+LIFE = """
+from inventory import leases
+from inventory.local import LocalTestbed
+from inventory.testbed import MachineRequest, MachineType
+worker = MachineType("worker", cores=0.25, memory_mb=256, bandwidth_mbit=100, slots=4)
+testbed, lease = LocalTestbed(), leases.take("to be killed", "series", "local", 600)
+print("begun", flush=True)
+testbed.acquire(lease, [MachineRequest(f"m{n}", worker) for n in range(3)])
+print("acquired", flush=True)
+testbed.release(lease)
+leases.drop(lease)
+"""
+
+
+@pytest.fixture
+def state(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="bt", dir="/tmp"))  # short, as Podman wants it
+    monkeypatch.setenv("BAROGRAPH_STATE", str(folder))
+    # Ranges of the tests' own, so that a run that is going on is not in the way.
+    monkeypatch.setenv(lan.CONTROL[0], "10.215.0.0/24")
+    monkeypatch.setenv(lan.EXPERIMENT[0], "10.216.0.0/24")
+    yield folder
+    reap(now=time.time() + 1e6)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def lease(state: Path) -> Lease:
+    return leases.take("integration test", "series", "local", 600)
+
+
+def _remote(machine: Machine) -> Remote:
+    return LocalTestbed().connect(machine)
+
+
+def _output(machine: Machine, *argv: str) -> str:
+    with _remote(machine) as remote:
+        result = remote.run(argv)
+    assert result.code == 0, result.stderr
+    return result.stdout
+
+
+def test_machines_are_what_was_asked_for(lease: Lease, tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "storm.jar").write_text("jar")
+    testbed = LocalTestbed(mounts={tmp_path / "lib": "/opt/barograph/storm/lib"})
+    _, first, second = testbed.acquire(lease, WANTED)
+
+    assert _output(first, "hostname").strip() == "m1"
+    assert _output(first, "getent", "hosts", "m2").split() == [second.experiment_address, "m2"]
+    assert _output(first, "cat", "/opt/barograph/storm/lib/storm.jar") == "jar"
+    with _remote(first) as remote:
+        assert remote.run(["touch", "/opt/barograph/storm/lib/other"]).code == 1
+        assert remote.run(["ping", "-c1", "-W2", "m2"]).code == 0
+        assert remote.run(["ip", "route", "get", "192.0.2.1"]).code != 0  # no way out
+    assert "sshd" in _output(first, "supervisorctl", "status")
+    assert _limits(first) == (0.25, 256 * 2**20)
+    assert (first.ssh_key.stat().st_mode & 0o777, first.ssh_key.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    _check_host_key(first, second)
+
+
+def _limits(machine: Machine) -> tuple[float, int]:
+    """Cores and bytes, from inside the machine, as its cgroup has them."""
+    if (processes.CGROUPS / "cgroup.controllers").exists():
+        quota, period = _output(machine, "cat", "/sys/fs/cgroup/cpu.max").split()
+        return int(quota) / int(period), int(_output(machine, "cat", "/sys/fs/cgroup/memory.max"))
+    quota = _output(machine, "cat", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us")
+    period = _output(machine, "cat", "/sys/fs/cgroup/cpu/cpu.cfs_period_us")
+    return int(quota) / int(period), int(_output(machine, "cat", "/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+
+def _check_host_key(first: Machine, second: Machine) -> None:
+    """A machine that shows another key than the one it was given is not spoken to."""
+    wrong = (
+        first.known_hosts.read_text()
+        .replace(first.control_address, "x")
+        .replace(second.control_address, first.control_address)
+    )
+    first.known_hosts.write_text(wrong)
+    with pytest.raises(InfrastructureError, match=r"[Hh]ost key"):
+        _remote(first)
+
+
+def test_the_experiment_lan_is_shaped_both_ways(lease: Lease) -> None:
+    _, first, second = LocalTestbed().acquire(lease, WANTED)
+    for sender, receiver in ((first, second), (second, first)):
+        rate = _rate_mbit(lease, sender.name, receiver.name, receiver.experiment_address)
+        assert 85 < rate < 101
+
+
+def _rate_mbit(lease: Lease, sender: str, receiver: str, address: str, seconds: int = 2) -> float:
+    """Iperf3 between the machines' namespaces, outside their CPU limits."""
+    inside = [["ip", "netns", "exec", f"baro-{lease.lease_id}-{name}", "iperf3"] for name in (receiver, sender)]
+    with subprocess.Popen([*inside[0], "-s", "-1"], stdout=subprocess.DEVNULL) as server:
+        time.sleep(0.5)
+        client = [*inside[1], "-c", address, "-t", str(seconds), "-f", "m"]
+        report = subprocess.run(client, capture_output=True, text=True, check=True).stdout
+        server.wait(timeout=10)
+    line = next(line for line in report.splitlines() if line.endswith("receiver"))
+    return float(line.split()[line.split().index("Mbits/sec") - 1])
+
+
+def test_a_late_packet_stays_on_the_box_until_reaped(lease: Lease) -> None:
+    testbed = LocalTestbed()
+    testbed.acquire(lease, WANTED[:1])
+    testbed.release(lease)
+    leases.drop(lease)
+    for which in (lan.CONTROL, lan.EXPERIMENT):
+        route = subprocess.run(
+            ["ip", "route", "get", str(lan.network(which)[10])], capture_output=True, text=True, check=False
+        )
+        assert "unreachable" in route.stderr.lower() or "No route" in route.stderr
+    reap()
+    assert _guard_routes() == []
+
+
+def test_a_machine_that_ends_at_once_is_told_with_its_last_words(lease: Lease, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(
+        InfrastructureError, match=r"master .* ended as soon as it was started; its last words: .*machine"
+    ):
+        LocalTestbed(root=tmp_path / "empty").acquire(lease, WANTED[:1])
+    leases.drop(lease)
+    reap()
+    assert _remains(lease.lease_id) == []
+
+
+def test_kill_nine_at_any_moment_leaves_nothing_after_reap(state: Path) -> None:
+    moments, began = random.Random(SEED), time.monotonic()
+    span_s = _measured_life(state)
+    killed = 0
+    for _ in range(KILLS):
+        if time.monotonic() - began > KILL_BUDGET_S:
+            break
+        lease_id = _killed_after(moments.uniform(0.0, span_s), state)
+        assert [one.error for one in reap() if one.error] == []
+        assert _remains(lease_id) == []
+        assert _files(state) == []
+        killed += 1
+    assert killed >= 3
+
+
+def _measured_life(state: Path) -> float:
+    began = time.monotonic()
+    subprocess.run([sys.executable, "-c", LIFE], check=True, capture_output=True, cwd=Path(__file__).parents[2])
+    reap()
+    assert _files(state) == []
+    return time.monotonic() - began - 0.3  # without the start of Python
+
+
+def _killed_after(seconds: float, state: Path) -> str:
+    """Start a life, kill it after that time, and return the id of its lease (empty if it had ended)."""
+    argv = [sys.executable, "-c", LIFE]
+    with subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=Path(__file__).parents[2]
+    ) as life:
+        assert life.stdout is not None
+        life.stdout.readline()
+        lease_id = next((path.stem for path in (state / "leases").glob("*.json")), "")
+        time.sleep(seconds)
+        life.kill()
+    return lease_id
+
+
+def _remains(lease_id: str) -> list[str]:
+    """Whatever on the box still bears the lease's name, or is a guard route. A moment for what is being killed."""
+    if not lease_id:
+        return _guard_routes()
+    deadline = time.monotonic() + 2.0
+    while (found := _named(lease_id)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return found + _guard_routes()
+
+
+def _named(lease_id: str) -> list[str]:
+    links = [path.name for path in lan.LINKS.iterdir() if lease_id in path.name]
+    namespaces = [path.name for path in Path("/run/netns").glob("*") if lease_id in path.name]
+    mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if lease_id in line]
+    cgroups = [str(path) for path in processes.cgroup_folders(lease_id)]
+    return links + namespaces + mounts + cgroups + _processes(lease_id)
+
+
+def _processes(lease_id: str) -> list[str]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            text = (process / "cmdline").read_bytes() + (process / "cgroup").read_bytes()
+        except OSError:  # ended meanwhile
+            continue
+        if lease_id.encode() in text and process.name != str(os.getpid()):
+            found.append(text.replace(b"\0", b" ").decode(errors="replace"))
+    return found
+
+
+def _guard_routes() -> list[str]:
+    argv = ["ip", "route", "show", "proto", lan.ROUTE_PROTOCOL]
+    lines = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+    return [line for line in lines if any(str(lan.network(one)) in line for one in (lan.CONTROL, lan.EXPERIMENT))]
+
+
+def _files(state: Path) -> list[str]:
+    return [str(path) for path in state.rglob("*") if path.is_file() and not path.name.endswith(".lock")]
