@@ -17,7 +17,7 @@ import shutil
 import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import yaml
@@ -165,14 +165,17 @@ def _unpack(archive: Path, run_dir: Path) -> None:
     machine = archive.name.removesuffix(".tar.gz")
     with tarfile.open(archive) as packed:
         for member in packed:
-            name = member.name.removeprefix("./")
-            if member.isfile():
-                member.name = name if name.split("/", 1)[0] in RECORDED else f"logs/{machine}/{name}"
-                packed.extract(member, run_dir, filter="data")
+            content, path = packed.extractfile(member) if member.isfile() else None, PurePosixPath(member.name)
+            if content is None or path.is_absolute() or ".." in path.parts:
+                continue
+            target = run_dir / (path if path.parts[0] in RECORDED else PurePosixPath("logs", machine, path))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("wb") as new:
+                shutil.copyfileobj(content, new)
 
 
 def _missing(result: PlayResult, run_dir: Path) -> tuple[str, ...]:
     """What the machines said, and worker samples if not one machine had any."""
-    said = [line for task in result.tasks if task.task.startswith("Pack ") for line in task.stdout.split()]
+    said = [line for task in result.tasks if task.outcome == "ok" for line in task.stderr.split()]
     none = [] if any((run_dir / "workers").glob("*.jsonl")) else ["workers/*.jsonl"]
     return tuple(sorted(said) + none)

@@ -40,6 +40,7 @@ class TaskResult:
     changed: bool
     seconds: float
     stdout: str = ""
+    stderr: str = ""
     problem: str = ""
 
 
@@ -114,7 +115,7 @@ def task_result(event: Event) -> TaskResult | None:
     return TaskResult(
         host=data.get("host", "?"), task=data.get("task", "?"), outcome=outcome[event["event"]],
         changed=bool(answer.get("changed")), seconds=float(data.get("duration") or 0.0),
-        stdout=str(answer.get("stdout") or ""), problem=_problem(answer),
+        stdout=str(answer.get("stdout") or ""), stderr=str(answer.get("stderr") or ""), problem=_problem(answer),
     )  # fmt: skip
 
 
@@ -177,7 +178,7 @@ def _run_ansible(
 def _environment() -> dict[str, str]:
     """ansible-runner finds ansible-playbook by PATH; ours stands beside this interpreter."""
     beside = str(Path(sys.executable).parent)
-    return {"PATH": os.pathsep.join([beside, os.environ.get("PATH", os.defpath)]), "ANSIBLE_CONFIG": str(HERE / "ansible.cfg")}
+    return {"PATH": os.pathsep.join([beside, os.environ.get("PATH", os.defpath)]), "ANSIBLE_CONFIG": str(HERE / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
 
 
 def _drop_environment(artifacts: Path, status: Mapping[str, Any]) -> None:

@@ -1,11 +1,10 @@
 #!/bin/sh
-# Packs what a run left under /var/log/barograph into one archive; prints the names of expected files that are not there.
-# Arguments: the machine's name; further expected files.
+# Prints, in base64, an archive of what a run left under /var/log/barograph; on standard error the names of expected files that
+# are not there. Arguments: the machine's name; further expected files.
 set -eu
 cd /var/log/barograph
 for expected in "machines/$1.jsonl" ${2:+"$2"}; do
-  [ -s "$expected" ] || echo "$expected"
+  [ -s "$expected" ] || echo "$expected" >&2
 done
-umask 077
-# Daemons go on writing into their logs: tar says 1 for a file that changed while it was read, and that is no failure.
-tar -czf /var/lib/barograph/record.tar.gz . || [ $? -eq 1 ]
+# Daemons go on writing into their logs, so files change while they are read (1): that is no failure.
+{ tar --warning=no-file-changed --warning=no-file-removed -cf - . || [ $? -eq 1 ]; } | gzip -3 | base64 -w 0

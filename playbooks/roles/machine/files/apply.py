@@ -5,6 +5,7 @@ Standard input: one JSON object.
     files:       [{"path", "owner", "mode", "content"}], owner root and mode 0644 unless given
     archives:    [{"path", "to"}], a .tar.gz that is on the machine, unpacked when its content changed
     programs:    [{"name", "running"}], programs of supervisord, whose configuration is among the files
+    wait:        whether to wait until the programs are as wanted, true unless given
 Standard output: one JSON object, {"changed": [what was changed, in words]}. Exit code 1 and a line on standard error if it failed.
 """
 
@@ -133,7 +134,7 @@ def main():
     supervisor = xmlrpc.client.ServerProxy("http://localhost", transport=UnixTransport()).supervisor
     changed += reload_programs(supervisor)
     changed += [wanted["name"] for wanted in plan.get("programs", []) if program(supervisor, wanted)]
-    for wanted in plan.get("programs", []):
+    for wanted in plan.get("programs", []) if plan.get("wait", True) else []:
         await_state(supervisor, wanted["name"], wanted["running"])
     print(json.dumps({"changed": changed}))
 
