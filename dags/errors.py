@@ -1,14 +1,14 @@
 """Errors of this package; `blame` says whose failure it was and decides about repeating and exit codes.
 
-    DagError (harness)
-    ├── ExperimentError (configuration)      the YAML or an option cannot be run
-    ├── TestbedTaken (capacity)              another series holds the testbed
-    ├── DiskFull (capacity)
-    ├── MachineLost (infrastructure)         nobody asked it to die
-    ├── NoFreshSamples (infrastructure)      measuring stopped while the machines live
-    ├── RunBroken (system_under_test)        Storm or the policy failed: a result
-    └── RunsFailed                           blame of the worst run of the series
-    Interrupted (KeyboardInterrupt)          somebody asked for the end
+DagError (harness)
+├── ExperimentError (configuration)      the YAML or an option cannot be run
+├── TestbedTaken (capacity)              another series holds the testbed
+├── DiskFull (capacity)
+├── MachineLost (infrastructure)         nobody asked it to die
+├── NoFreshSamples (infrastructure)      measuring stopped while the machines live
+├── RunBroken (system_under_test)        Storm or the policy failed: a result
+└── RunsFailed                           blame of the worst run of the series
+Interrupted (KeyboardInterrupt)          somebody asked for the end
 """
 
 from __future__ import annotations

@@ -39,8 +39,7 @@ def build(experiment: Experiment) -> DAG:
             from dags.steps.provision import open_requested
 
             return str(
-                params["opened"]
-                or open_requested(experiment.name, changes_of(params), new=params["series"] == NEW)
+                params["opened"] or open_requested(experiment.name, changes_of(params), new=params["series"] == NEW)
             )
 
         @setup

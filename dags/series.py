@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 from dataclasses import dataclass
@@ -13,10 +12,9 @@ from analysis.errors import RecordError
 from analysis.record import RunPaths, SeriesPaths, is_complete, read_json, write_json_atomic
 from dags.errors import ExperimentError
 from dags.experiment import Experiment, from_data
+from dags.places import ROOT, results_root
 from dags.plan import PlannedRun, digest, next_run, plan_runs, series_id
 from dags.run_record import read_run
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 @dataclass(frozen=True)
@@ -58,11 +56,6 @@ class Series:
     def _begun_s(self, run_id: str) -> float:
         document = read_run(self.run_folder(run_id)) or {}
         return float(document.get("started_s", 0.0))
-
-
-def results_root() -> Path:
-    """$BAROGRAPH_RESULTS, or `results/` beside the code."""
-    return Path(os.environ.get("BAROGRAPH_RESULTS") or ROOT / "results").absolute()
 
 
 def open_series(experiment: Experiment, *, new: bool = False, now_s: float | None = None) -> Series:

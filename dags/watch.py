@@ -63,9 +63,7 @@ class Trouble:
     message: str
 
 
-def trouble(
-    state: ServiceState, expected: Collection[str], absent_for_s: float, patience: Patience
-) -> Trouble | None:
+def trouble(state: ServiceState, expected: Collection[str], absent_for_s: float, patience: Patience) -> Trouble | None:
     """The first thing that is wrong with a run whose topology should be working."""
     if state.policy_error:
         return Trouble("policy_error", f"the policy {state.policy} failed: {state.policy_error}")

@@ -15,7 +15,7 @@ from typing import Any
 from dags.plan import PlannedRun
 from dags.service_client import ServiceRefused, ServiceUnreachable
 from dags.service_state import SeenDecision, Series, ServiceState
-from dags.steps.ports import ClusterFacts
+from dags.steps.ports import ClusterFacts, Collected
 
 RATE, RATE_AFTER = 200.0, 250.0  # tuples/s
 WITHHELD_S = 2
@@ -78,10 +78,10 @@ class FakeStorm:
         self._called("stop")
         self._killed_s = self.clock.now()
 
-    def collect(self, folder: Path) -> None:
+    def collect(self, folder: Path) -> Collected:
         self._called("collect")
         if self._submitted_s is None:
-            return
+            return Collected(("workers/*.jsonl",))
         for name in ("workers", "machines"):
             (folder / name).mkdir(exist_ok=True)
         _write(folder / "decisions.jsonl", [self._decision_line()])
@@ -90,6 +90,7 @@ class FakeStorm:
             _write(folder / "machines" / f"{name}.jsonl", [_machine_line(name, t) for t in self._seconds()])
         fallbacks = [{"t": self.clock.now(), "kind": "fallback", "reason": why} for why in self._fault("fallback", ())]
         _write(folder / "bridge.jsonl", fallbacks)
+        return Collected(tuple(self._fault("missing", ())), dict.fromkeys(self._machines, 0.0))
 
     def silent_machines(self) -> tuple[str, ...]:
         return tuple(self.faults.get("dead", ()))
@@ -100,7 +101,7 @@ class FakeStorm:
         machines = {
             name: {**machine, "joins_at_scale": number > self.before} for number, name in enumerate(names, start=1)
         }
-        return ClusterFacts(machines, dict.fromkeys(names, 0.0), {"storm": "none: a fake cluster"}, {})
+        return ClusterFacts(machines, {"storm": "none: a fake cluster"}, {})
 
     # As ServiceClient
 

@@ -22,6 +22,7 @@ FIRST_TUPLE_S = 150.0
 REGISTER_S = 60.0
 APPLY_S = 90.0
 FRESH_SAMPLES_S = 15.0
+NO_SAMPLES = "workers/*.jsonl"  # as the collection names it
 WINDOW_S = 60.0  # the policies' rate window
 
 
@@ -78,6 +79,8 @@ def _phases(bench: Bench, run: PlannedRun, diary: Diary) -> None:
     _everyone_answers(bench)
     with diary.phase("collect", expected_s=10):
         _stop_and_collect(bench, diary)
+    if NO_SAMPLES in diary.document["missing"]:
+        raise NoFreshSamples("no worker left a sample file: there is nothing to analyse in this run; see its logs/")
 
 
 def _first_tuple(look: Look, diary: Diary) -> float:
@@ -194,7 +197,8 @@ def _everyone_answers(bench: Bench) -> None:
 def _stop_and_collect(bench: Bench, diary: Diary) -> None:
     bench.cluster.stop()
     diary.event("topology_killed")
-    bench.cluster.collect(diary.folder)
+    collected = bench.cluster.collect(diary.folder)
+    diary.add({"clock_offset_ms": dict(collected.clock_offset_ms), "missing": list(collected.missing)})
     _note_trace(bench, diary)
 
 

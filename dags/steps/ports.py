@@ -16,9 +16,16 @@ class ClusterFacts:
     """What `run.json` says of the machines; shapes as in the contracts."""
 
     machines: Mapping[str, Mapping[str, Any]]  # workers only, by name
-    clock_offset_ms: Mapping[str, float | None]
     versions: Mapping[str, str]
     harness: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What a collection found: files that should be there and are not, each machine's clock minus ours."""
+
+    missing: tuple[str, ...] = ()
+    clock_offset_ms: Mapping[str, float | None] = field(default_factory=dict)
 
 
 class Cluster(Protocol):
@@ -42,7 +49,7 @@ class Cluster(Protocol):
         """Kill the topology; nothing happens if there is none."""
         ...
 
-    def collect(self, folder: Path) -> None:
+    def collect(self, folder: Path) -> Collected:
         """Fetch the record's files (contracts: what a run leaves), also of a run that was cut short."""
         ...
 

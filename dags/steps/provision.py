@@ -18,7 +18,8 @@ from dags.request import requested
 from dags.series import open_series
 from dags.steps import tenure
 from dags.steps.series_steps import step
-from dags.testbeds import testbed_named
+from dags.steps.storm_cluster import forget
+from dags.testbeds import equipped, testbed_named
 from inventory import leases
 
 log = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ def provision(series_dir: Path) -> str:
     """All machines of the series, or none; returns the lease's id."""
     with step(series_dir) as series:
         experiment, progress = series.experiment, ProgressFile(series_dir)
-        testbed = testbed_named(experiment.testbed.name)
+        testbed = equipped(experiment.testbed.name)
         requests = machine_requests(experiment)
         progress.tell("phase", phase="provision", expected_s=20)
         lease = leases.take(
@@ -75,6 +76,7 @@ def release(series_dir: Path) -> None:
     ProgressFile(series_dir).tell("phase", phase="release", expected_s=3)
     testbed_named(lease.testbed).release(lease)
     leases.drop(lease)
+    forget(lease.lease_id)
     log.info("series %s: lease %s released", lease.series_id, lease.lease_id)
 
 

@@ -65,12 +65,11 @@ def _facts(series: Series, bench: Bench) -> Mapping[str, Any]:
         "versions": dict(facts.versions),
         "harness_facts": dict(facts.harness),
         "machines": {name: dict(machine) for name, machine in facts.machines.items()},
-        "clock_offset_ms": dict(facts.clock_offset_ms),
+        "clock_offset_ms": {},
+        "missing": [],
     }
 
 
 def _tell_failure(bench: Bench, run: PlannedRun, error: Exception, again: bool) -> None:
     facts = {"run_id": run.run_id, "blame": blame_of(error), "message": message_of(error), "again": again}
     bench.listener.tell("run_failed", **facts)
-
-

@@ -11,6 +11,7 @@ from pathlib import Path
 from dags.errors import DagError, Interrupted, blame_of, message_of
 from dags.progress import ProgressFile
 from dags.series import Series, read_series
+from dags.steps import tenure
 from dags.steps.benches import bench_for
 from dags.steps.interruption import interruptible
 from dags.steps.run_next import run_next
@@ -55,6 +56,7 @@ def runs_left(series_dir: Path) -> list[int]:
 def do_next_run(series_dir: Path) -> str | None:
     """The id of the run that was done."""
     with step(series_dir) as series:
+        tenure.prolong(series_dir, series.experiment.lease_minutes)
         return run_next(series, bench_for(series))
 
 

@@ -10,20 +10,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 from dags.errors import DagError
-from dags.series import ROOT
+from dags.places import ROOT
 
 
 class AirflowBroken(DagError):
     """Airflow itself does not start."""
-
-
-def barograph_home() -> Path:
-    """$BAROGRAPH_HOME, or `.barograph/` beside the code: everything that can be made again."""
-    return Path(os.environ.get("BAROGRAPH_HOME") or ROOT / ".barograph").absolute()
-
-
-def airflow_home() -> Path:
-    return barograph_home() / "airflow"
 
 
 def settings(home: Path) -> dict[str, str]:
@@ -81,6 +72,7 @@ def _airflow(home: Path, *arguments: str) -> None:
     log = home / "prepare.log"
     with log.open("a") as file:
         argv = [sys.executable, "-m", "airflow", *arguments]
-        code = subprocess.run(argv, env=environment(home), stdout=file, stderr=file, stdin=subprocess.DEVNULL).returncode
+        done = subprocess.run(argv, env=environment(home), stdout=file, stderr=file, stdin=subprocess.DEVNULL)
+    code = done.returncode
     if code != 0:
         raise AirflowBroken(f"airflow {' '.join(arguments[:2])} failed with {code}; see {log}")

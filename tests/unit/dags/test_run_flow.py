@@ -136,9 +136,7 @@ def test_each_failure_is_blamed_and_kept(
 
 
 @pytest.mark.parametrize("call", ["reset", "submit", "join"])
-def test_an_infrastructure_failure_is_repeated_once(
-    call: str, series: Series, bench: Bench, storm: FakeStorm
-) -> None:
+def test_an_infrastructure_failure_is_repeated_once(call: str, series: Series, bench: Bench, storm: FakeStorm) -> None:
     storm.faults[call] = [MachineLost("ssh to m3 failed")]
     assert run_next(series, bench) == first(series)
     assert document(series, first(series))["attempt"] == 2
@@ -199,9 +197,7 @@ def test_trouble_in_collecting_does_not_hide_the_failure(series: Series, bench: 
     assert "no tuple" in document(series, first(series))["failure"]["message"]
 
 
-def test_a_full_disk_is_said_and_what_is_there_stays(
-    series: Series, bench: Bench, storm: FakeStorm
-) -> None:
+def test_a_full_disk_is_said_and_what_is_there_stays(series: Series, bench: Bench, storm: FakeStorm) -> None:
     storm.faults["collect"] = [OSError(28, "No space left on device"), OSError(28, "No space left on device")]
     with pytest.raises(DagError, match="disk is full") as caught:
         run_next(series, bench)

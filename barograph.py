@@ -1,0 +1,96 @@
+"""The command line: a table of commands, and the one place where errors reach the screen."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from dags.errors import EXIT_CODES, INTERRUPTED_EXIT, blame_of, message_of
+from dags.terminal import commands
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit codes: 0, 2 configuration, 3 capacity, 4 infrastructure, 5 system under test, 1 harness, 130 Ctrl-C."""
+    options = parser().parse_args(arguments)
+    try:
+        code: int = options.do(options)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED_EXIT
+    except BrokenPipeError:
+        return 0  # `barograph … | head`
+    except Exception as error:
+        return _explain(error)
+    return code
+
+
+def _explain(error: Exception) -> int:
+    blame, message = blame_of(error), message_of(error)
+    if blame == "harness":
+        message = f"{message} (traceback: {_keep_traceback()})"
+    print(f"{blame.replace('_', ' ')}: {message}", file=sys.stderr)
+    return EXIT_CODES[blame]
+
+
+def _keep_traceback() -> Path:
+    with tempfile.NamedTemporaryFile("w", prefix="barograph-", suffix=".traceback", delete=False) as file:
+        file.write(traceback.format_exc())
+    return Path(file.name)
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog="barograph", description="Experiments on elastic scheduling of Apache Storm.")
+    table = top.add_subparsers(metavar="COMMAND", required=True)
+
+    run = _command(table, "run", commands.run, "run an experiment, or resume its unfinished series")
+    run.add_argument("experiment", help="family/name; see `barograph list`")
+    run.add_argument("--policies", type=_names, metavar="A,B", help="only these variants")
+    run.add_argument("--repetitions", type=int, metavar="N")
+    run.add_argument("--testbed", metavar="NAME", help="where machines come from")
+    run.add_argument("--new", action="store_true", help="a new series, also where one is unfinished")
+    run.add_argument("--demo", action="store_true", help="one short repetition of each variant")
+
+    report = _command(table, "report", commands.report, "analyse a series again")
+    report.add_argument("series", help="its folder, its id, or an experiment for its newest")
+
+    _command(table, "claims", commands.claims, "what the papers state and what was measured")
+    _command(table, "list", commands.list_experiments, "the experiments there are")
+    _command(table, "check", commands.check, "can this box carry them")
+    _command(table, "setup", commands.setup, "build everything that experiments need")
+
+    ui = _command(table, "ui", commands.ui, "Airflow on loopback")
+    ui.add_argument("--port", type=int, default=8080)
+
+    reap = _command(table, "reap", commands.reap, "release what dead runs have left")
+    reap.add_argument("--dry-run", action="store_true")
+
+    replay = _command(table, "replay", commands.replay, "ask a policy again, from a run's decision log")
+    replay.add_argument("decisions", type=commands.decisions_file, help="decisions.jsonl, or the run's folder")
+    replay.add_argument("--policy", required=True)
+    replay.add_argument("--parameter", type=_pair, action="append", default=[], metavar="KEY=VALUE")
+    return top
+
+
+def _command(table: object, name: str, do: object, words: str) -> argparse.ArgumentParser:
+    added: argparse.ArgumentParser = table.add_parser(name, help=words, description=words)  # type: ignore[attr-defined] # argparse keeps the type private
+    added.set_defaults(do=do)
+    return added
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not (key and equals):
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+    return key, value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,27 @@
+"""Where the harness keeps things on this box."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def results_root() -> Path:
+    """$BAROGRAPH_RESULTS, or `results/` beside the code."""
+    return Path(os.environ.get("BAROGRAPH_RESULTS") or ROOT / "results").absolute()
+
+
+def barograph_home() -> Path:
+    """$BAROGRAPH_HOME, or `.barograph/` beside the code: everything in it can be made again."""
+    return Path(os.environ.get("BAROGRAPH_HOME") or ROOT / ".barograph").absolute()
+
+
+def airflow_home() -> Path:
+    return barograph_home() / "airflow"
+
+
+def cluster_dir(lease_id: str) -> Path:
+    """Ansible's files and the token of one cluster; goes with its lease."""
+    return barograph_home() / "clusters" / lease_id

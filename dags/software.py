@@ -1,0 +1,109 @@
+"""What machines and the harness need built before an experiment: each part cached by a hash of what it is made of."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from dags.errors import DagError
+from dags.places import ROOT, airflow_home, barograph_home
+
+Tell = Callable[[str], None]
+BRIDGE = ROOT / "scheduler_plugins" / "nimbus_bridge"
+TOPOLOGIES = ROOT / "topologies"
+BUILD_LIMIT_S = 900
+
+
+class BuildFailed(DagError):
+    """One of our own parts does not build."""
+
+
+class ToolMissing(DagError):
+    blame = "configuration"
+
+
+def parts() -> Mapping[str, Callable[[Tell], object]]:
+    """The parts in the order in which they are made; a part that is there costs only the look."""
+    return {
+        "root filesystem of the machines": _root_filesystem,
+        "topologies (Java)": lambda tell: build_jar(TOPOLOGIES, tell),
+        "scheduler bridge (Java)": lambda tell: build_jar(BRIDGE, tell),
+        "Storm home": storm_home,
+        "Airflow's database": _airflow,
+    }
+
+
+def prepare_all(tell: Tell) -> None:
+    """Make every part that is not there; says what took more than a second."""
+    for name, make in parts().items():
+        begin_s = time.monotonic()
+        make(tell)
+        took_s = time.monotonic() - begin_s
+        if took_s > 1:
+            tell(f"{name}: ready after {took_s:.0f} s")
+
+
+def storm_home(tell: Tell) -> Path:
+    """The home that machines mount, with our bridge and the class data archives in it."""
+    from inventory.rootfs import build, cache_dir
+    from playbooks.storm_home import archives, assemble
+
+    cache = cache_dir()
+    home = assemble.assemble(cache, tell)
+    bridge = build_jar(BRIDGE, tell)
+    made = archives.make(home, build(cache, tell), cache, tell)
+    return assemble.complete(home, made, [bridge], cache)
+
+
+def mounts(tell: Tell) -> dict[Path, str]:
+    """Folders of this box that every emulated machine sees, and where."""
+    from playbooks.storm_home.commands import HOME
+
+    return {storm_home(tell): HOME}
+
+
+def build_jar(folder: Path, tell: Tell) -> Path:
+    """The one jar of a Maven module, built if its pom or sources changed since."""
+    from playbooks.storm_home.assemble import fingerprint
+
+    files = [folder / "pom.xml", *sorted(path for path in (folder / "src" / "main").rglob("*") if path.is_file())]
+    mark = barograph_home() / "built" / f"{folder.name}-{fingerprint(files)}"
+    jar = _jar(folder)
+    if mark.exists() and jar.is_file():
+        return jar
+    _maven(folder, tell)
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.touch()
+    return jar
+
+
+def _jar(folder: Path) -> Path:
+    return folder / "target" / f"barograph-{folder.name.replace('_', '-')}.jar"
+
+
+def _maven(folder: Path, tell: Tell) -> None:
+    if shutil.which("mvn") is None:
+        raise ToolMissing("mvn is not installed; it builds the Java parts. Install it with: apt-get install maven")
+    tell(f"{folder.name}: building with Maven")
+    argv = ["mvn", "-B", "-q", "-f", str(folder / "pom.xml"), "-DskipTests", "package"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=BUILD_LIMIT_S, stdin=subprocess.DEVNULL)
+    if done.returncode != 0 or not _jar(folder).is_file():
+        last = " ".join((done.stdout + done.stderr).split())[-600:]
+        raise BuildFailed(f"mvn -f {folder / 'pom.xml'} package ended with {done.returncode}: {last}")
+
+
+def _root_filesystem(tell: Tell) -> object:
+    from inventory.rootfs import build, cache_dir
+
+    return build(cache_dir(), tell)
+
+
+def _airflow(tell: Tell) -> object:
+    from dags.terminal.airflow_home import prepare, ready
+
+    if not ready(airflow_home()):
+        tell("Airflow: making its database")
+    return prepare(airflow_home())

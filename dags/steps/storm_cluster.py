@@ -1,0 +1,122 @@
+"""Storm on acquired machines, through the playbooks; holds no decisions."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dags.experiment import Experiment
+from dags.places import cluster_dir
+from dags.plan import PlannedRun
+from dags.series import Series
+from dags.software import storm_home
+from dags.steps import tenure
+from dags.steps.box_facts import box_facts, versions
+from dags.steps.ports import ClusterFacts, Collected
+from inventory.ansible_inventory import write
+from inventory.testbed import Machine
+from playbooks import cluster
+
+log = logging.getLogger(__name__)
+BANNER_S = 3.0
+
+
+@dataclass(frozen=True)
+class StormCluster:
+    """The machines of one lease; `inventory` and `directory` as `playbooks.cluster` wants them."""
+
+    series: Series
+    machines: tuple[Machine, ...]
+    inventory: Path
+    directory: Path
+
+    @classmethod
+    def of(cls, series: Series) -> StormCluster:
+        """The cluster on the machines that the series holds. Raises NoMachines."""
+        machines = tenure.machines_held(series.folder)
+        lease = tenure.saved_lease(series.folder)
+        assert lease is not None, "machines_held has found it"
+        directory = cluster_dir(lease.lease_id)
+        inventory = write(machines, groups(series.experiment), directory / "inventory.yml")
+        return cls(series, machines, inventory, directory)
+
+    @property
+    def master(self) -> Machine:
+        return next(machine for machine in self.machines if machine.name == "master")
+
+    @property
+    def token_file(self) -> Path:
+        return self.directory / "token"
+
+    def deploy(self) -> None:
+        cluster.deploy(self.inventory, self.directory, storm_home(log.info), {})
+
+    def reset(self, run: PlannedRun) -> None:
+        cluster.reset(self.inventory, self.directory, run.run_id)
+
+    def submit(self, run: PlannedRun) -> None:
+        flux = self.series.run_folder(run.run_id) / "topology.yaml"
+        flux.write_text(render(self.series.experiment, run.seed), encoding="utf-8")
+        cluster.submit(self.inventory, self.directory, run.run_id, flux)
+
+    def join(self, machines: Sequence[str]) -> None:
+        """The playbook's group `joining` is these machines."""
+        cluster.join(self.inventory, self.directory, ",".join(machines))
+
+    def stop(self) -> None:
+        cluster.kill(self.inventory, self.directory, self.series.series_id)
+
+    def collect(self, folder: Path) -> Collected:
+        got = cluster.collect(self.inventory, self.directory, folder.name, folder)
+        return Collected(got.missing, got.clock_offset_ms)
+
+    def silent_machines(self) -> tuple[str, ...]:
+        return tuple(machine.name for machine in self.machines if not _greets(machine))
+
+    def facts(self) -> ClusterFacts:
+        joining = groups(self.series.experiment)["joining"]
+        workers = [machine for machine in self.machines if machine.name != "master"]
+        machines = {machine.name: _facts(machine, machine.name in joining) for machine in workers}
+        return ClusterFacts(machines, versions(), box_facts())
+
+
+def render(experiment: Experiment, seed: int) -> str:
+    """The Flux YAML of a run: the experiment's parameters and the block's seed."""
+    from topologies import catalogue
+
+    chosen = experiment.topology
+    parameters = dict(chosen.parameters)
+    if "seed" in catalogue.read(chosen.name).parameters:
+        parameters.setdefault("seed", seed)
+    return catalogue.render(chosen.name, parameters, chosen.overrides)
+
+
+def groups(experiment: Experiment) -> dict[str, list[str]]:
+    """The Ansible groups; `joining` is a part of `workers`."""
+    workers = [f"m{number}" for number in range(1, experiment.machines.after + 1)]
+    return {"master": ["master"], "workers": workers, "joining": workers[experiment.machines.before :]}
+
+
+def forget(lease_id: str) -> None:
+    """Remove a released cluster's files, its token first."""
+    (cluster_dir(lease_id) / "token").unlink(missing_ok=True)
+    shutil.rmtree(cluster_dir(lease_id), ignore_errors=True)
+
+
+def _facts(machine: Machine, joins: bool) -> Mapping[str, object]:
+    given = machine.type
+    sizes = {"cores": given.cores, "memory_mb": given.memory_mb, "bandwidth_mbit": given.bandwidth_mbit}
+    return {"type": given.name, **sizes, "slots": given.slots, "joins_at_scale": joins}
+
+
+def _greets(machine: Machine) -> bool:
+    """A machine that is frozen still accepts connections: only one that speaks is alive."""
+    try:
+        with socket.create_connection((machine.control_address, machine.ssh_port), timeout=BANNER_S) as connection:
+            return connection.recv(4).startswith(b"SSH-")
+    except OSError:
+        return False

@@ -1,0 +1,139 @@
+"""What each command does. Imports are inside: a mistyped option must not wait for Airflow or Spark."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def run(options: argparse.Namespace) -> int:
+    from dags.terminal.run import run as run_experiment
+
+    changes = {
+        "policies": options.policies,
+        "repetitions": options.repetitions,
+        "testbed": options.testbed,
+        "demo": options.demo or None,
+    }
+    return run_experiment(options.experiment, changes, new=options.new, console=_console())
+
+
+def report(options: argparse.Namespace) -> int:
+    """Analyse a series again from its raw records."""
+    from dags.series import find_series
+    from dags.terminal.verdicts import show_verdicts
+
+    series_dir = find_series(options.series)
+    from analysis import analyse
+
+    path = analyse(series_dir, os.environ.get("BAROGRAPH_SPARK_MASTER") or "local[*]")
+    show_verdicts(series_dir, _console())
+    _say(f"report: {path}")
+    return 0
+
+
+def claims(_options: argparse.Namespace) -> int:
+    """What the papers state, and the newest verdict of each claim."""
+    from dags.terminal.ledger import show_ledger
+
+    show_ledger(_console())
+    return 0
+
+
+def ui(options: argparse.Namespace) -> int:
+    from dags.terminal.ui import serve
+
+    return serve(options.port, _say)
+
+
+def reap(options: argparse.Namespace) -> int:
+    from dags.steps.reap import reap as reap_all
+
+    lines = reap_all(dry_run=options.dry_run)
+    for line in lines:
+        _say(f"{'would release' if options.dry_run else 'released'} {line}")
+    if not lines:
+        _say("nothing to release")
+    return 0
+
+
+def setup(_options: argparse.Namespace) -> int:
+    """Build everything an experiment needs; what is there already is only looked at."""
+    from dags.software import parts
+    from dags.terminal.box import require_fit_box
+
+    require_fit_box(_say)
+    whole_s = time.monotonic()
+    for name, make in parts().items():
+        begin_s = time.monotonic()
+        make(_say)
+        _say(f"{name}: {time.monotonic() - begin_s:.1f} s")
+    _say(f"ready in {time.monotonic() - whole_s:.1f} s")
+    return 0
+
+
+def check(_options: argparse.Namespace) -> int:
+    """Whether this box can carry experiments, and which of those that ship fit."""
+    from dags.checks import check as check_experiment
+    from dags.checks import remarks
+    from dags.experiment import load, names
+    from dags.terminal.box import require_fit_box
+
+    require_fit_box(_say)
+    for name in names():
+        experiment = load(name)
+        check_experiment(experiment)
+        _say(f"{name}: can run here ({'; '.join(remarks(experiment))})")
+    return 0
+
+
+def replay(options: argparse.Namespace) -> int:
+    """What a policy would have decided in each round of a recorded run."""
+    import yaml
+
+    from scheduler_plugins.replay import replay as replay_log
+
+    parameters = {key: yaml.safe_load(value) for key, value in options.parameter}
+    rounds = replay_log(options.decisions, options.policy, parameters)
+    for one in rounds:
+        if not one.same or one.now.get("reason"):
+            word = "same" if one.same else "differs"
+            _say(f"{one.t:.1f} {one.event_id or '-'} {word}: {one.now.get('reason') or 'nothing to do'}")
+    _say(f"{len(rounds)} rounds, {sum(not one.same for one in rounds)} decided differently by {options.policy}")
+    return 0
+
+
+def list_experiments(_options: argparse.Namespace) -> int:
+    """Experiments with their variants, and how many series each has."""
+    from dags.experiment import load, names
+    from dags.places import results_root
+
+    for name in names():
+        experiment = load(name)
+        count = len(list((results_root() / name).glob("*/series.json")))
+        variants = ", ".join(variant.name for variant in experiment.variants)
+        _say(f"{name}: {experiment.title} ({variants}; {experiment.repetitions} repetitions; {count} series here)")
+    return 0
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(file=sys.stdout)
+
+
+def decisions_file(text: str) -> Path:
+    """A decision log, or a run's folder that has one."""
+    path = Path(text)
+    return path / "decisions.jsonl" if path.is_dir() else path

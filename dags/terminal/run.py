@@ -1,0 +1,91 @@
+"""`barograph run`: check, prepare, start the DAG in a child, show it, and say what came out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+
+from dags.checks import check, remarks
+from dags.errors import INTERRUPTED_EXIT, RunsFailed
+from dags.experiment import load
+from dags.request import requested
+from dags.series import Series, open_series, series_document
+from dags.terminal.story import Story, begin
+from dags.terminal.supervise import Supervised, hangup_is_ctrl_c
+from dags.terminal.view import View, view_for
+
+
+def run(name: str, changes: Mapping[str, Any], *, new: bool, console: Console) -> int:
+    """The exit code. Raises errors with `blame` where nothing was started."""
+    series = prepare(name, changes, new=new, console=console)
+    supervised: Supervised | None = None
+    with hangup_is_ctrl_c(), view_for(console, begin(series.left(), series.experiment.durations)) as view:
+        try:
+            supervised = Supervised(series.folder)
+            code = supervised.follow(view)
+        except KeyboardInterrupt:
+            view.say("interrupted: keeping what was measured, releasing machines (once more to hurry)")
+            return _interrupted(series, supervised, view)
+    return _epilogue(series, view.story, code, console)
+
+
+def prepare(name: str, changes: Mapping[str, Any], *, new: bool, console: Console) -> Series:
+    """Everything that can be said before machines are touched, then the software, then the series."""
+    from dags.software import prepare_all
+    from dags.steps.provision import refuse_if_taken
+    from dags.steps.reap import reap
+    from dags.terminal.airflow_home import prepare as prepare_airflow
+    from dags.terminal.box import require_fit_box
+
+    def say(text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    experiment = requested(load(name), changes)
+    local = experiment.testbed.name == "local"
+    if local:
+        require_fit_box(say)
+    for line in reap(dry_run=False):
+        say(f"reaped {line}")
+    check(experiment)
+    refuse_if_taken(experiment)
+    for remark in remarks(experiment):
+        say(remark)
+    if local:
+        prepare_all(say)
+    else:
+        from dags.places import airflow_home
+
+        prepare_airflow(airflow_home())
+    series = open_series(experiment, new=new)
+    resumed = series_document(series.folder)["resumed"]
+    say(
+        f"{'resuming' if resumed else 'new'} series {series.folder}: {series.left()} of {len(series.plan())} runs to do"
+    )
+    return series
+
+
+def _interrupted(series: Series, supervised: Supervised | None, view: View) -> int:
+    by_itself = supervised.end(view) if supervised is not None else True
+    if not by_itself:
+        from dags.steps.provision import release
+
+        release(series.folder)
+    view.say(f"{len(series.complete())} of {len(series.plan())} runs are complete in {series.folder}")
+    view.say(f"to resume: barograph run {series.experiment.name}, with the same options")
+    return INTERRUPTED_EXIT
+
+
+def _epilogue(series: Series, story: Story, code: int, console: Console) -> int:
+    from dags.terminal.verdicts import show_verdicts
+
+    if story.report:
+        show_verdicts(series.folder, console)
+        console.print(f"report: {story.report}", markup=False, highlight=False, soft_wrap=True)
+    if code == INTERRUPTED_EXIT:
+        return code
+    if code != 0:
+        blame, message = story.failure or ("harness", f"the DAG's process ended with {code}")
+        raise RunsFailed(f"{message}; log: {series.folder / 'harness.log'}", blame)
+    return 0
