@@ -51,12 +51,10 @@ def check_cores(requests: Sequence[MachineRequest], cores: float) -> None:
     fixed = sum(request.type.cores for request in requests if request.type.slots == 0)
     workers = wanted - fixed
     room = cores - fixed
-    factor = (
-        f"or make the workers' share {room / workers:.2f} of what it is" if room > 0 < workers else "use a larger box"
-    )
+    share = f"make the workers' share {room / workers:.2f} of what it is" if room > 0 < workers else "use a larger box"
     raise CapacityError(
         f"local: {len(requests)} machines need {wanted:g} cores, this box has {cores:g}: "
-        f"the first {_fitting([r.type.cores for r in requests], cores)} would fit; ask for fewer, {factor}"
+        f"the first {_fitting([r.type.cores for r in requests], cores)} would fit; ask for fewer, or {share}"
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from inventory.errors import CapacityError, ConfigurationError
+from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.processes import run
 
 # Variable and default of each range: a box whose own network uses one of these can be given another.
@@ -188,11 +188,20 @@ def remove(lease_id: str) -> None:
     """Remove the lease's links and namespaces, whatever of them exists."""
     links = [name for name in _link_names() if name.startswith(f"b{lease_id}")]
     for name in links:
-        if (LINKS / name).exists():  # a veth goes with its peer
-            run(["ip", "link", "del", name], lease_id)
+        _remove_link(name, lease_id)
     for path in NETNS.glob(f"baro-{lease_id}-*"):
         unmount(path)
         path.unlink(missing_ok=True)
+
+
+def _remove_link(name: str, lease_id: str) -> None:
+    """A link may go while we look: a veth goes with its peer, and the reaper may be at work beside a release."""
+    try:
+        if (LINKS / name).exists():
+            run(["ip", "link", "del", name], lease_id)
+    except InfrastructureError:
+        if (LINKS / name).exists():
+            raise
 
 
 def lease_ids(state: Path) -> set[str]:

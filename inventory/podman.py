@@ -1,5 +1,6 @@
 """Containers of one lease, in a Podman storage of their own: nobody else's containers are seen or touched."""
 
+import os
 import resource
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -59,8 +60,8 @@ class Podman:
 
     def is_running(self, container_id: str) -> bool:
         """Whether the machine has any process, seen from its cgroup: asking Podman costs 0.1 CPU seconds."""
-        folders = (top / f"libpod-{container_id}" for top in cgroup_folders(self._lease_id))
-        return any(pids(folder) for folder in folders)
+        tops = (top / f"libpod-{container_id}" for top in cgroup_folders(self._lease_id))
+        return any(pids(Path(folder)) for top in tops for folder, _, _ in os.walk(top))
 
     def last_words(self, container_id: str) -> str:
         """The last lines the machine's main process wrote, from Podman's own file: `time stream F text`."""

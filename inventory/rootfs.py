@@ -98,14 +98,14 @@ def build(cache: Path, log: Log) -> Path:
     A configuration error if the host is no Debian or Ubuntu; infrastructure if the mirror fails. Killed at any
     time it leaves only a `.partial` folder, which the next build removes.
     """
-    suite, sources = _suite(), _sources()
+    suite = _suite()
     target = cache / f"rootfs-{_inputs_hash(suite)}"
     if target.is_dir():
         return target
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(cache):
         if not target.is_dir():
-            _build(target, suite, sources, log)
+            _build(target, suite, _sources(), log)
     return target
 
 

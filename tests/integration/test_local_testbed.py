@@ -148,7 +148,7 @@ def test_a_late_packet_stays_on_the_box_until_reaped(lease: Lease) -> None:
 def test_a_machine_that_ends_at_once_is_told_with_its_last_words(lease: Lease, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(
-        InfrastructureError, match=r"master .* ended as soon as it was started; its last words: .*machine"
+        InfrastructureError, match=r"master .* ended as soon as it was started; its last words: .*failed to exec"
     ):
         LocalTestbed(root=tmp_path / "empty").acquire(lease, WANTED[:1])
     leases.drop(lease)

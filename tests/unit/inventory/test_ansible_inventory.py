@@ -1,0 +1,57 @@
+from pathlib import Path
+
+import pytest
+import yaml
+
+from inventory.ansible_inventory import write
+from inventory.errors import ConfigurationError
+from inventory.machine_types import TYPES
+from inventory.testbed import Machine
+
+KEYS = Path("/var/lib/barograph/keys/ab12cd34")
+
+
+def _machine(name: str, number: int) -> Machine:
+    type_1, key = TYPES["type_1"], KEYS / "id_ed25519"
+    return Machine(name, type_1, f"10.213.0.{number}", f"10.214.0.{number}", "root", 22, key, KEYS / "known_hosts")
+
+
+MACHINES = [_machine("master", 10), _machine("m1", 11), _machine("m2", 12)]
+
+
+def test_groups_and_host_variables(tmp_path: Path) -> None:
+    path = write(
+        MACHINES, {"master": ["master"], "workers": ["m1"], "joining": ["m2"]}, tmp_path / "sub" / "hosts.yaml"
+    )
+    assert path == tmp_path / "sub" / "hosts.yaml" and list(path.parent.iterdir()) == [path]
+    everything = yaml.safe_load(path.read_text())["all"]
+    assert {group: list(body["hosts"]) for group, body in everything["children"].items()} == {
+        "master": ["master"], "workers": ["m1"], "joining": ["m2"],
+    }  # fmt: skip
+    m1 = everything["hosts"]["m1"]
+    assert (m1["ansible_host"], m1["control_address"], m1["experiment_address"]) == (
+        "10.213.0.11",
+        "10.213.0.11",
+        "10.214.0.11",
+    )
+    assert m1["ansible_python_interpreter"] == "/usr/bin/python3"
+    assert (m1["machine_type"], m1["machine_cores"], m1["machine_slots"]) == ("type_1", 1.0, 4)
+
+
+def test_ssh_checks_the_host_key_and_keeps_the_connection(tmp_path: Path) -> None:
+    path = write(MACHINES, {}, tmp_path / "hosts.yaml")
+    arguments = yaml.safe_load(path.read_text())["all"]["hosts"]["m1"]["ansible_ssh_common_args"].split()
+    for option in ("StrictHostKeyChecking=yes", f"UserKnownHostsFile={KEYS}/known_hosts", "ControlPersist=60s"):
+        assert option in arguments
+
+
+def test_a_group_is_empty_if_not_given(tmp_path: Path) -> None:
+    children = yaml.safe_load(write(MACHINES, {}, tmp_path / "hosts.yaml").read_text())["all"]["children"]
+    assert children == {name: {"hosts": {}} for name in ("master", "workers", "joining")}
+
+
+def test_strangers_and_unknown_groups_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"\['m9'\] that were not acquired"):
+        write(MACHINES, {"workers": ["m9"]}, tmp_path / "hosts.yaml")
+    with pytest.raises(ConfigurationError, match=r"\['slaves'\] are not known; known are master, workers, joining"):
+        write(MACHINES, {"slaves": ["m1"]}, tmp_path / "hosts.yaml")

@@ -1,0 +1,78 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from inventory import capacity
+from inventory.errors import CapacityError, ConfigurationError
+from inventory.local import LocalTestbed
+from inventory.machine_types import TYPES, scaled
+from inventory.testbed import MachineRequest
+
+
+def _cluster(workers: int, factor: float) -> list[MachineRequest]:
+    small = scaled(TYPES["type_1"], factor)
+    return [MachineRequest("master", TYPES["master"]), *(MachineRequest(f"m{n + 1}", small) for n in range(workers))]
+
+
+def test_a_master_and_five_fifths_fill_two_cores() -> None:
+    capacity.check_cores(_cluster(5, 0.2), 2.0)
+
+
+def test_too_many_machines_for_the_box_says_what_would_fit() -> None:
+    with pytest.raises(CapacityError) as refused:
+        capacity.check_cores(_cluster(5, 0.25), 2.0)
+    assert str(refused.value) == (
+        "local: 6 machines need 2.25 cores, this box has 2: the first 5 would fit; "
+        "ask for fewer, or make the workers' share 0.80 of what it is"
+    )
+
+
+def test_a_box_that_the_master_fills() -> None:
+    with pytest.raises(CapacityError, match=r"the first 1 would fit; ask for fewer, or use a larger box"):
+        capacity.check_cores(_cluster(1, 0.25), 1.0)
+
+
+def test_memory() -> None:
+    requests = [MachineRequest(f"m{n}", replace(TYPES["type_1"], memory_mb=1000)) for n in range(5)]
+    capacity.check_memory(requests, 6000)
+    with pytest.raises(CapacityError, match=r"need 5000 MB of memory, this box can give 3600: the first 3 would fit"):
+        capacity.check_memory(requests, 4000)
+
+
+def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capacity, "DISK_MB_PER_MACHINE", 10**9)
+    with pytest.raises(CapacityError, match=r"MB free, 2 machines need 2000000000; free some or set BAROGRAPH_STATE"):
+        capacity.check_disk(_cluster(1, 0.25), tmp_path / "not" / "yet")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ([], "no machine is asked for"),
+        (["m1", "m1"], "asked for twice"),
+        (["M1"], "not allowed"),
+        (["../m"], "not allowed"),
+    ],
+)
+def test_names(names: list[str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        capacity.check_names([MachineRequest(name, TYPES["type_1"]) for name in names])
+
+
+def test_more_machines_than_addresses() -> None:
+    with pytest.raises(CapacityError, match="201 machines are asked for, at most 200"):
+        capacity.check_names([MachineRequest(f"m{n}", TYPES["type_1"]) for n in range(201)])
+
+
+@pytest.mark.parametrize("state", ["/a/path/that/is/longer/than/podman/takes", "/tmp/with space", "/tmp/a,b"])
+def test_state_folders_that_podman_would_trip_over(state: str) -> None:
+    with pytest.raises(ConfigurationError, match="set BAROGRAPH_STATE"):
+        capacity.check_state(Path(state))
+
+
+def test_a_missing_mount_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BAROGRAPH_STATE", "/tmp/barograph-state")
+    testbed = LocalTestbed(mounts={Path("/no/storm"): "/opt/barograph/storm"})
+    with pytest.raises(ConfigurationError, match="/no/storm, to be mounted into the machines, is missing"):
+        testbed.check(_cluster(1, 0.2))

@@ -1,0 +1,39 @@
+from pathlib import Path
+
+import pytest
+
+from inventory import leases
+from inventory.errors import InfrastructureError
+from inventory.fake import FakeTestbed, Ran
+from inventory.machine_types import TYPES
+from inventory.remote import Result
+from inventory.testbed import MachineRequest
+
+WANTED = [MachineRequest("m1", TYPES["type_1"])]
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BAROGRAPH_STATE", str(tmp_path))
+
+
+def test_a_dead_testbed_is_infrastructure() -> None:
+    testbed = FakeTestbed()
+    lease = leases.take("me", "s", "fake", 60)
+    (machine,) = testbed.acquire(lease, WANTED)
+    remote = testbed.connect(machine)
+    testbed.die()
+    with pytest.raises(InfrastructureError, match=r"m1 \(fake\) does not answer: no route to host"):
+        remote.run(["true"])
+    testbed.release(lease)
+    with pytest.raises(InfrastructureError, match="testbed fake does not answer"):
+        testbed.acquire(lease, WANTED)
+
+
+def test_a_program_can_be_given_and_commands_are_kept() -> None:
+    testbed = FakeTestbed()
+    (machine,) = testbed.acquire(leases.take("me", "s", "fake", 60), WANTED)
+    testbed.machine("m1").programs["supervisorctl"] = lambda it, argv: Ran(Result(f"{it.name}: {argv[0]}", "", 3))
+    with testbed.connect(machine) as remote:
+        assert remote.run(["supervisorctl", "status"]) == Result("m1: status", "", 3)
+    assert testbed.machine("m1").commands == [["supervisorctl", "status"]]

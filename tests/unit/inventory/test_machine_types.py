@@ -1,0 +1,64 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inventory.errors import ConfigurationError
+from inventory.machine_types import MEMORY_FLOOR_MB, SOURCE, TYPES, load, named, note, scaled
+
+
+def test_table_one_of_the_paper() -> None:
+    assert [(TYPES[name].cores, TYPES[name].memory_mb) for name in ("type_1", "type_2")] == [(1, 2048), (4, 12288)]
+    assert {TYPES[name].bandwidth_mbit for name in TYPES} == {100}
+    assert (TYPES["type_1"].slots, TYPES["master"].slots) == (4, 0)
+
+
+@given(st.floats(min_value=0.001, max_value=1.0), st.sampled_from(["type_1", "type_2"]))
+def test_scaling_keeps_everything_but_cores_and_memory(factor: float, name: str) -> None:
+    result = scaled(TYPES[name], factor)
+    assert result.cores == TYPES[name].cores * factor
+    assert MEMORY_FLOOR_MB <= result.memory_mb <= max(TYPES[name].memory_mb, MEMORY_FLOOR_MB)
+    assert replace(result, cores=TYPES[name].cores, memory_mb=TYPES[name].memory_mb) == TYPES[name]
+
+
+def test_the_memory_floor_is_said() -> None:
+    assert note(TYPES["type_1"], 0.25) == (
+        "type_1 x 0.25: 0.25 cores, 768 MB, 100 Mbit/s (floor; the factor alone gives 512 MB)"
+    )
+    assert "floor" not in note(TYPES["type_2"], 0.25)
+
+
+def test_the_master_is_not_scaled() -> None:
+    assert scaled(TYPES["master"], 0.1) == TYPES["master"]
+    assert note(TYPES["master"], 0.1).endswith("(not scaled)")
+
+
+@pytest.mark.parametrize("factor", [0.0, -1.0, 1.01, float("nan")])
+def test_a_factor_out_of_range(factor: float) -> None:
+    with pytest.raises(ConfigurationError, match="above 0 and at most 1"):
+        scaled(TYPES["type_1"], factor)
+
+
+def test_an_unknown_type_lists_the_known() -> None:
+    with pytest.raises(ConfigurationError, match="'type_3' is not known; known are type_1, type_2, master"):
+        named("type_3")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("cores: 1 ", "cores: 0 ", r"types\.type_1\.cores is 0: .*greater than 0"),
+        ("cores: 1\n", "cpus: 1\n", r"types\.\w+\.c\w+ "),
+        ("memory_mb: 2048", "memory_mb: lots", r"types\.type_1\.memory_mb is 'lots'"),
+        ("    slots: 4  ", "    slotz: 4\n    slots: 4  ", r"slotz is 4: .*known keys are cores, memory_mb"),
+        ("types:", "types: [", "cannot be read as YAML"),
+    ],
+)
+def test_a_bad_file_is_named_with_field_and_value(tmp_path: Path, old: str, new: str, message: str) -> None:
+    text = SOURCE.read_text().replace("cores: 1\n", "cores: 1 \n" if old.endswith(" ") else "cores: 1\n")
+    assert old in text
+    (tmp_path / "types.yaml").write_text(text.replace(old, new, 1))
+    with pytest.raises(ConfigurationError, match=rf"types\.yaml: .*{message}"):
+        load(tmp_path / "types.yaml")

@@ -1,0 +1,88 @@
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from inventory import leases
+from inventory.errors import InfrastructureError
+from inventory.fake import FakeTestbed
+from inventory.leases import Lease
+from inventory.machine_types import TYPES
+from inventory.reaper import Reaped, reap
+from inventory.testbed import MachineRequest
+
+WANTED = [MachineRequest("m1", TYPES["type_1"])]
+
+
+class Stubborn(FakeTestbed):
+    """A testbed that does not let go."""
+
+    def release(self, lease: Lease) -> None:
+        raise InfrastructureError(f"processes of {lease.lease_id} do not die")
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("BAROGRAPH_STATE", str(tmp_path))
+    return tmp_path
+
+
+def _reap(testbed: FakeTestbed, now: float | None = None, dry_run: bool = False) -> Sequence[Reaped]:
+    return reap(now, dry_run, {"fake": lambda: testbed})
+
+
+def _held_by_the_dead(testbed: FakeTestbed) -> Lease:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as holder:
+        lease = leases.take("ann", "s1", "fake", 60, holder_pid=holder.pid)
+        testbed.acquire(lease, WANTED)
+    return lease
+
+
+def test_a_lease_whose_holder_died_is_released() -> None:
+    testbed = FakeTestbed()
+    lease = _held_by_the_dead(testbed)
+    machine = testbed.machine("m1")
+    (one,) = _reap(testbed)
+    assert one.why == f"its holder, process {lease.holder_pid}, is dead" and one.error is None
+    assert not machine.alive and leases.read_all() == ()
+    assert _reap(testbed) == ()
+
+
+def test_a_dry_run_only_looks() -> None:
+    testbed = FakeTestbed()
+    lease = _held_by_the_dead(testbed)
+    assert len(_reap(testbed, dry_run=True)) == 1
+    assert testbed.machine("m1").alive and leases.read_all() == (lease,)
+
+
+def test_what_is_live_stays() -> None:
+    testbed = FakeTestbed()
+    lease = leases.take("ann", "s1", "fake", 60)
+    testbed.acquire(lease, WANTED)
+    assert _reap(testbed) == () and testbed.machine("m1").alive
+
+
+def test_leftovers_go_beside_a_live_lease() -> None:
+    testbed = FakeTestbed()
+    lost = leases.take("ann", "s1", "fake", 60)
+    testbed.acquire(lost, WANTED)
+    leases.drop(lost)
+    live = leases.take("bob", "s2", "fake", 60)
+    testbed.acquire(live, [MachineRequest("m2", TYPES["type_1"])])
+    assert [one.what for one in _reap(testbed)] == [f"machines of {lost.lease_id}"]
+    assert testbed.machine("m2").alive
+
+
+def test_what_cannot_be_released_stays_on_record_with_its_error() -> None:
+    testbed = Stubborn()
+    lease = _held_by_the_dead(testbed)
+    assert [one.error for one in _reap(testbed)] == [f"processes of {lease.lease_id} do not die"]
+    assert leases.read_all() == (lease,)
+
+
+def test_a_lease_on_a_testbed_nobody_knows_is_reported(state: Path) -> None:
+    lease = leases.take("ann", "s1", "moon", 60)
+    (one,) = _reap(FakeTestbed(), now=lease.expires_s)
+    assert one.error == "no testbed 'moon'; known are fake" and leases.read_all() == (lease,)
