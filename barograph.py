@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED_EXIT
     except BrokenPipeError:
         return 0  # `barograph … | head`
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the one place where errors become a line and an exit code
         return _explain(error)
     return code
 

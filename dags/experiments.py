@@ -6,6 +6,7 @@ the series' folder from it, and only `deploy` and `release` hang on the machines
 
 from __future__ import annotations
 
+import logging
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,6 +16,7 @@ from dags.airflow_wiring import NEW, changes_of, form, pool_of
 from dags.errors import ExperimentError
 from dags.experiment import Experiment, load, names
 
+log = logging.getLogger(__name__)
 LATEST_END = timedelta(hours=24)
 
 
@@ -73,6 +75,7 @@ def build(experiment: Experiment) -> DAG:
 
             from dags.steps.series_steps import do_next_run
 
+            log.info("place %s of this execution", place)
             return do_next_run(Path(series))
 
         @teardown
@@ -118,7 +121,8 @@ def build(experiment: Experiment) -> DAG:
         runs >> analysed
         released >> analysed
         # Not of `machines`: a setup's direct children must be all_success, and a failed setup fails `deployed` too.
-        [series, deployed, planned, runs, analysed, reported] >> watcher()
+        watched: Any = watcher()  # type: ignore[call-arg]  # how Airflow types a decorator that has arguments
+        [series, deployed, planned, runs, analysed, reported] >> watched
     return dag
 
 

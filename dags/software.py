@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 
 from dags.errors import DagError
@@ -46,16 +47,22 @@ def prepare_all(tell: Tell) -> None:
             tell(f"{name}: ready after {took_s:.0f} s")
 
 
+@cache
 def storm_home(tell: Tell) -> Path:
     """The home that machines mount, with our bridge and the class data archives in it."""
     from inventory.rootfs import build, cache_dir
     from playbooks.storm_home import archives, assemble
+    from playbooks.storm_home.errors import TrainingFailed
 
-    cache = cache_dir()
-    home = assemble.assemble(cache, tell)
+    kept = cache_dir()
+    home = assemble.assemble(kept, tell)
     bridge = build_jar(BRIDGE, tell)
-    made = archives.make(home, build(cache, tell), cache, tell)
-    return assemble.complete(home, made, [bridge], cache)
+    try:
+        trained = archives.train(home, build(kept, tell), kept, tell)
+    except TrainingFailed as error:
+        tell(f"note: {error}; workers start without class data archives, only slower")
+        trained = None
+    return assemble.complete(home, trained, [bridge], kept)
 
 
 def mounts(tell: Tell) -> dict[Path, str]:

@@ -48,6 +48,7 @@ class FakeStorm:
     topology: str = "star"
     faults: dict[str, Any] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
+    given: dict[str, dict[str, Any]] = field(default_factory=dict)  # by call, what the last one was given
     _run_id: str = ""
     _policy: str = ""
     _machines: list[str] = field(default_factory=list)
@@ -61,16 +62,16 @@ class FakeStorm:
         self._called("deploy")
 
     def reset(self, run: PlannedRun) -> None:
-        self._called("reset")
+        self._called("reset", run_id=run.run_id)
         self._machines = [f"m{number}" for number in range(1, self.before + 1)]
         self._submitted_s, self._killed_s, self._event = None, None, None
 
     def submit(self, run: PlannedRun) -> None:
-        self._called("submit")
+        self._called("submit", run_id=run.run_id)
         self._submitted_s = self.clock.now()
 
     def join(self, machines: Sequence[str]) -> None:
-        self._called("join")
+        self._called("join", machines=tuple(machines))
         if not self.faults.get("never_registers"):
             self._machines.extend(machines)
 
@@ -106,11 +107,11 @@ class FakeStorm:
     # As ServiceClient
 
     def configure(self, run_id: str, policy: str, parameters: Mapping[str, Any], seed: int, window_s: float) -> None:
-        self._called("configure")
+        self._called("configure", parameters=dict(parameters), seed=seed, window_s=window_s)
         self._run_id, self._policy = run_id, policy
 
     def scale(self, event_id: str, kind: str, joined: Sequence[str], leave: int) -> None:
-        self._called("scale")
+        self._called("scale", kind=kind, joined=tuple(joined), leave=leave)
         if self._event is not None:
             raise ServiceRefused("/scale of the policy service answered 409: an event is pending")
         self._event = (event_id, self.clock.now())
@@ -138,8 +139,9 @@ class FakeStorm:
             policy_error="ZeroDivisionError: division by zero" if failed else None,
         )
 
-    def _called(self, name: str) -> None:
+    def _called(self, name: str, **given: Any) -> None:
         self.calls.append(name)
+        self.given[name] = given
         self._raise_if_asked(name)
 
     def _raise_if_asked(self, name: str) -> None:
@@ -196,7 +198,7 @@ class FakeStorm:
         edges = [{"source": "spout_1", "stream": "default", "target": "sink_1", "grouping": "shuffle"}]
         shown = {"id": f"{self.topology}-1", "name": self.topology, "workers": 1, "uptime_s": 0, "rebalancing": False}
         shown |= {"components": components, "edges": edges, "placement": {"1": "m1:6700", "2": "m1:6700"}}
-        decision = {"decision_id": None, "policy": self._policy, "reason": "", "topologies": {}}
+        decision: dict[str, Any] = {"decision_id": None, "policy": self._policy, "reason": "", "topologies": {}}
         request = {"v": 1, "t": self._submitted_s, "machines": [], "topologies": [shown]}
         line = {"t": self._submitted_s, "run_id": self._run_id, "request": request, "observation": {}, "memory": {}}
         return line | {"decision": decision, "duration_ms": 1.0}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -93,7 +93,7 @@ def _message(story: Story, line: Mapping[str, Any]) -> Story:
     return replace(story, notes=(*story.notes, line["text"]))
 
 
-_CHAPTERS = {
+_CHAPTERS: Mapping[str, Callable[[Story, Mapping[str, Any]], Story]] = {
     "phase": _phase,
     "run_started": _run_started,
     "run_ended": _run_ended,
@@ -102,7 +102,7 @@ _CHAPTERS = {
     "message": _message,
     "report": lambda story, line: replace(story, report=line["path"]),
     "failed": lambda story, line: replace(story, failure=(line["blame"], line["message"])),
-    "interrupted": lambda story, line: replace(story, interrupted=True),
+    "interrupted": lambda story, _line: replace(story, interrupted=True),
 }
 
 _BARS = "▁▂▃▄▅▆▇█"
