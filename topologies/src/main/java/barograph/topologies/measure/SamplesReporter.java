@@ -22,6 +22,7 @@ public final class SamplesReporter implements StormReporter {
     private static final String WAITING = "receive-queue-population";
     private static final String OVERFLOW = "receive-queue-overflow";
 
+    private final Thread atShutdown = new Thread(this::lastSecond, "barograph-last-second");
     private WorkerSampler sampler;
 
     @Override
@@ -41,19 +42,30 @@ public final class SamplesReporter implements StormReporter {
         registry.addListener(new Joining(sampler));
     }
 
+    /** A supervisor gives a worker a second to end, and Storm stops its reporters last: too late for some. */
     @Override
     public void start() {
         sampler.start();
+        Runtime.getRuntime().addShutdownHook(atShutdown);
+    }
+
+    private void lastSecond() {
+        sampler.trySample();
     }
 
     @Override
     public void stop() {
-        sampler.close();
+        close();
     }
 
     @Override
     public void close() {
         sampler.close();
+        try {
+            Runtime.getRuntime().removeShutdownHook(atShutdown);
+        } catch (IllegalStateException e) {
+            LOG.debug("the worker is shutting down already");
+        }
     }
 
     /** Tuples that wait for the task's executor: in its queue, and behind it if the queue was full. Null if Storm does not say. */

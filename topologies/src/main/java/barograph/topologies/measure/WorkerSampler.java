@@ -93,7 +93,7 @@ final class WorkerSampler implements Closeable {
     }
 
     /** A fault of ours must cost a line, never the worker. */
-    private void trySample() {
+    void trySample() {
         try {
             sample();
         } catch (RuntimeException e) {
@@ -102,15 +102,16 @@ final class WorkerSampler implements Closeable {
     }
 
     synchronized void sample() {
-        if (tasks.isEmpty()) {
-            return;
-        }
         long now = EpochClock.nowNanos();
         long monotonic = System.nanoTime();
-        List<TaskSample> samples = take(lastNanos, now);
+        long from = lastNanos;
         double lengthS = (monotonic - lastMonotonic) / NANOS_PER_SECOND;
         lastNanos = now;
         lastMonotonic = monotonic;
+        if (tasks.isEmpty()) {
+            return;
+        }
+        List<TaskSample> samples = take(from, now);
         TaskCounters any = tasks.get(0);
         if (worker == null) {
             worker = new WorkerLine.Worker(settings.machine(), any.port, ProcessHandle.current().pid(), any.topology);
