@@ -30,7 +30,7 @@ Log = Callable[[str], None]
 HERE = Path(__file__).parent
 POM = HERE / "pom.xml"
 FILES = HERE / "files"
-LAYOUT = 1  # raise it when this module arranges the same inputs differently
+LAYOUT = 2  # raise it when this module arranges the same inputs differently
 MAVEN_TIMEOUT_S = 900
 DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin"
 # The last plugin that can fetch a jar whose parent POM is missing; 3.x refuses.
@@ -48,7 +48,7 @@ def assemble(cache: Path, log: Log) -> Path:
 
     Downloads once (about 90 MB); a second call only looks. Raises ToolMissing or DownloadFailed.
     """
-    home = cache / f"storm-home-{fingerprint([POM, *(FILES / name for name in FILE_PLACES)], str(LAYOUT))}"
+    home = cache / f"storm-home-{fingerprint(_inputs(), str(LAYOUT))}"
     if home.is_dir():
         return home
     if shutil.which("mvn") is None:
@@ -78,6 +78,7 @@ def complete(home: Path, archives: Path | None, jars: Sequence[Path], cache: Pat
             link(archive, unfinished / "cds" / archive.name)
         for jar in jars:
             shutil.copy2(jar, unfinished / "extlib-daemon" / jar.name)
+        _write_version(unfinished, name)
     return whole
 
 
@@ -141,12 +142,18 @@ def _fill(home: Path) -> None:
     _maven(f"{OLD_DEPENDENCY_PLUGIN}:get", f"-Dartifact={flux}", "-Dtransitive=false", f"-Ddest={jar}")
     for name, place in FILE_PLACES.items():
         shutil.copy2(FILES / name, home / place)
-    _write_version(home)
+    _write_version(home, fingerprint(_inputs(), str(LAYOUT)))
 
 
-def _write_version(home: Path) -> None:
-    jars = sorted(str(jar.relative_to(home)) for jar in home.glob("lib*/*.jar"))
-    facts = {"storm": storm_version(), "layout": LAYOUT, "jars": jars}
+def _inputs() -> list[Path]:
+    return [POM, *(FILES / name for name in FILE_PLACES)]
+
+
+def _write_version(home: Path, contents: str) -> None:
+    """VERSION differs where the home differs: machines that do not mount it compare it with theirs."""
+    files = sorted(str(f.relative_to(home)) for pattern in ("*lib*/*.jar", "cds/*") for f in home.glob(pattern))
+    facts = {"storm": storm_version(), "contents": contents, "files": files}
+    (home / "VERSION").unlink(missing_ok=True)  # it may be a link to another home's
     (home / "VERSION").write_text(json.dumps(facts, indent=1) + "\n")
 
 
