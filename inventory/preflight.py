@@ -15,7 +15,7 @@ from inventory.processes import CGROUPS
 # program -> the Debian and Ubuntu package that has it
 PROGRAMS = {
     "podman": "podman", "runc": "runc", "conmon": "conmon", "ip": "iproute2", "tc": "iproute2", "ssh": "openssh-client",
-    "ssh-keygen": "openssh-client", "debootstrap": "debootstrap", "unshare": "util-linux",
+    "ssh-keygen": "openssh-client", "debootstrap": "debootstrap", "unshare": "util-linux", "setpriv": "util-linux",
 }  # fmt: skip
 CATATONIT = ("/usr/libexec/podman/catatonit", "/usr/bin/catatonit")  # what `podman run --init` looks for
 CONTROLLERS = {1: ("cpu", "cpuacct", "memory", "pids", "freezer"), 2: ("cpu", "memory", "pids")}

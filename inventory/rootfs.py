@@ -84,6 +84,9 @@ TRIMMED = (
     "var/cache/apt", "var/cache/debconf", "usr/sbin/policy-rc.d",
 )  # fmt: skip
 
+# A build that is killed must not write on into the folder that the next one begins with.
+DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL")
+
 Log = Callable[[str], None]
 
 
@@ -161,7 +164,7 @@ def _isolated(argv: Sequence[str], output: int, root: Path | None) -> None:
     inside = ["--mount-proc", f"--root={root}"] if root else []
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", **_proxy()}
     subprocess.run(
-        ["unshare", "--mount", "--pid", "--fork", "--kill-child", *inside, *argv],
+        [*DIES_WITH_US, "unshare", "--mount", "--pid", "--fork", "--kill-child", *inside, *argv],
         stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, check=True,
     )  # fmt: skip
 
