@@ -12,13 +12,14 @@ from typing import Any
 
 log = logging.getLogger(__name__)
 
-ROUNDS = 8
+ROUNDS = 20
+GOOD_ENOUGH_S = 0.0005
 # Answers each line with its time: the connection stays open, so a round is one packet each way and no login.
 ANSWER = "import sys, time\nfor _ in sys.stdin: print(repr(time.time()), flush=True)"
 
 
 def offsets_ms(hosts: Mapping[str, Mapping[str, Any]]) -> dict[str, float | None]:
-    """Machine's clock minus ours in ms, by machine, from the host variables of an inventory; None where it could not be asked.
+    """Each machine's clock minus ours in ms, from the host variables of an inventory; None where it could not be asked.
 
     Of several rounds the fastest counts (Cristian's algorithm); the error is at most half its round trip.
     """
@@ -36,9 +37,10 @@ def ssh_command(host: Mapping[str, Any]) -> list[str]:
 
 def _offset_ms(host: Mapping[str, Any]) -> float | None:
     command = [*ssh_command(host), shlex.join(["python3", "-c", ANSWER])]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as asked:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as asked:
         try:
-            return _fastest([_round(asked) for _ in range(ROUNDS)])
+            return _fastest(asked)
         except (OSError, ValueError) as error:
             log.warning("clock of %s could not be asked: %s", host["ansible_host"], error)
             return None
@@ -58,5 +60,11 @@ def _round(asked: subprocess.Popen[str]) -> tuple[float, float]:
     return received - sent, theirs - (sent + received) / 2
 
 
-def _fastest(rounds: list[tuple[float, float]]) -> float:
-    return round(min(rounds)[1] * 1000, 3)
+def _fastest(asked: subprocess.Popen[str]) -> float:
+    best = _round(asked)
+    for _ in range(ROUNDS - 1):
+        # A machine that has used up its CPU quota answers up to 80 ms late: ask until one answer was quick.
+        if best[0] <= GOOD_ENOUGH_S:
+            break
+        best = min(best, _round(asked))
+    return round(best[1] * 1000, 3)

@@ -1,7 +1,8 @@
 """What the steps of an experiment do with a cluster: deploy, reset, submit, join, kill, collect, stop.
 
-`inventory` is an Ansible inventory file with the groups `master`, `workers` and `joining` (a part of `workers`), written by
-the testbed's side; `directory` belongs to one cluster and holds its token (0600), the delivered archive and the artifacts.
+`inventory` is an Ansible inventory file with the groups `master`, `workers` and `joining` (a part of `workers`),
+written by the testbed's side; `directory` belongs to one cluster and holds its token (0600), the delivered archive and
+the artifacts. `run_id` begins every line of a play's events.
 Errors are those of `playbooks.errors`.
 """
 
@@ -15,7 +16,7 @@ import secrets
 import shlex
 import shutil
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -62,11 +63,13 @@ def token(directory: Path) -> str:
     return file.read_text()
 
 
-def deploy(inventory: Path, directory: Path, storm_home: Path, settings: Mapping[str, Any], on_event: Tell = quiet) -> PlayResult:
+def deploy(
+    inventory: Path, directory: Path, storm_home: Path, settings: Mapping[str, Any], on_event: Tell = quiet
+) -> PlayResult:
     """Everything up and, of the workers' supervisors, those outside `joining` registered with Nimbus; idempotent.
 
-    `storm_home` is the home that the machines mount (or `settings["storm_home_archive"]`, a .tar.gz of it, is unpacked where a
-    machine has none). Unknown settings raise SettingUnknown.
+    `storm_home` is the home that the machines mount; where a machine has none, `settings["storm_home_archive"]`, a
+    .tar.gz of it, is unpacked. Unknown settings raise SettingUnknown.
     """
     if unknown := sorted(set(settings) - SETTINGS):
         raise SettingUnknown(f"settings {', '.join(unknown)} are not known; known are {', '.join(sorted(SETTINGS))}")
@@ -91,7 +94,7 @@ def reset(inventory: Path, directory: Path, run_id: str, on_event: Tell = quiet)
 def submit(
     inventory: Path, directory: Path, run_id: str, flux_yaml: Path, jar: Path | None = None, on_event: Tell = quiet
 ) -> PlayResult:
-    """Submit a rendered Flux YAML; returns when Nimbus has accepted it. `jar` None: the topologies that deploy delivered."""
+    """Submit a rendered Flux YAML; returns when Nimbus has accepted it. `jar` None: the jar that deploy delivered."""
     command = commands.flux_command(f"{delivery.JARS}/{jar.name if jar else TOPOLOGIES_JAR}", "topology.yaml")
     variables = {
         "run_id": run_id,
@@ -125,7 +128,9 @@ def collect(inventory: Path, directory: Path, run_id: str, run_dir: Path, on_eve
     fetched = run_dir / ".fetched"
     try:
         fetched.mkdir(parents=True, exist_ok=True)
-        result = play("collect", inventory, {"run_id": run_id, "collect_to": str(fetched.absolute())}, directory, on_event)
+        result = play(
+            "collect", inventory, {"run_id": run_id, "collect_to": str(fetched.absolute())}, directory, on_event
+        )
         for archive in sorted(fetched.glob("*.tar.gz")):
             _unpack(archive, run_dir)
     except (OSError, tarfile.ReadError) as error:
@@ -154,7 +159,10 @@ def _commands(hosts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
 def _machine_commands(memory_mb: int, slots: int) -> dict[str, Any]:
     daemons: tuple[commands.Daemon, ...] = ("supervisor",) if slots else ("zookeeper", "nimbus")
     started: dict[str, Any] = {
-        daemon: {"command": shlex.join(commands.daemon_command(daemon, memory_mb)), "environment": commands.environment(daemon)}
+        daemon: {
+            "command": shlex.join(commands.daemon_command(daemon, memory_mb)),
+            "environment": commands.environment(daemon),
+        }
         for daemon in daemons
     }
     return {**started, "worker_childopts": commands.worker_childopts(memory_mb, slots or 1)}

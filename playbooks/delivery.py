@@ -23,14 +23,17 @@ class DeliveryIncomplete(PlaybookError):
 
 
 def pack(directory: Path) -> Path:
-    """`<directory>/delivery.tar.gz`; the same bytes as long as the parts are the same, so that a second deploy changes nothing."""
+    """`<directory>/delivery.tar.gz`, the same bytes for the same parts, so that a second deploy changes nothing."""
     if not TOPOLOGIES.is_file():
         raise DeliveryIncomplete(f"{TOPOLOGIES} is not there; build it: mvn -f topologies/pom.xml package")
     target = directory / "delivery.tar.gz"
-    with target.open("wb") as raw, gzip.GzipFile("", "wb", compresslevel=1, fileobj=raw, mtime=0) as zipped:
-        with tarfile.open(fileobj=zipped, mode="w") as packed:
-            for file, name in _parts():
-                packed.add(file, name, filter=_anonymous)
+    with (
+        target.open("wb") as raw,
+        gzip.GzipFile("", "wb", compresslevel=1, fileobj=raw, mtime=0) as zipped,
+        tarfile.open(fileobj=zipped, mode="w") as packed,
+    ):
+        for file, name in _parts():
+            packed.add(file, name, filter=_anonymous)
     return target
 
 

@@ -24,7 +24,9 @@ HERE = Path(__file__).parent
 KEPT_ARTIFACTS = 50
 STDERR_LINES = 8
 # Where these tasks fail, machine and harness did their part: it was Nimbus or Flux that refused.
-STORM_TASKS = frozenset({"Submit the topology with Flux", "Kill every topology", "Wait until Nimbus has the supervisors"})
+STORM_TASKS = frozenset(
+    {"Submit the topology with Flux", "Kill every topology", "Wait until Nimbus has the supervisors"}
+)
 
 Event = Mapping[str, Any]
 Tell = Callable[[str], None]
@@ -66,8 +68,8 @@ class PlayResult:
 def play(playbook: str, inventory: Path, variables: Mapping[str, Any], directory: Path, on_event: Tell) -> PlayResult:
     """Run `playbooks/<playbook>.yml` on an inventory file; artifacts go below `directory`.
 
-    `variables` hold no secrets: they stand in the artifacts. `on_event` gets a line for each task on each machine, beginning
-    with `variables["run_id"]` if there is one. Raises PlayFailed or a subclass of it (`playbooks.errors`).
+    `variables` hold no secrets: they stand in the artifacts. `on_event` gets a line for each task on each machine; it
+    begins with `variables["run_id"]` if there is one. Raises PlayFailed or a subclass of it (`playbooks.errors`).
     """
     started, run_id = time.monotonic(), str(variables.get("run_id", "-"))
     results: list[TaskResult] = []
@@ -84,7 +86,13 @@ def play(playbook: str, inventory: Path, variables: Mapping[str, Any], directory
     status, complaint = _run_ansible(playbook, inventory.absolute(), variables, directory, hear)
     summary = summarise(playbook, results, sum(totals.values()), time.monotonic() - started)
     log.info(
-        "%s %s: %d ok, %d changed, %d failed in %.1f s", run_id, playbook, summary.ok, summary.changed, summary.failed, summary.seconds
+        "%s %s: %d ok, %d changed, %d failed in %.1f s",
+        run_id,
+        playbook,
+        summary.ok,
+        summary.changed,
+        summary.failed,
+        summary.seconds,
     )
     if status != "successful":
         raise failure(playbook, results, complaint or f"ansible ended as {status!r}")
@@ -107,7 +115,12 @@ def summarise(playbook: str, results: Sequence[TaskResult], changed: int, second
 
 def task_result(event: Event) -> TaskResult | None:
     """The result that an event of ansible-runner reports; None for every other kind of event."""
-    outcome = {"runner_on_ok": "ok", "runner_on_failed": "failed", "runner_on_skipped": "skipped", "runner_on_unreachable": "unreachable"}
+    outcome = {
+        "runner_on_ok": "ok",
+        "runner_on_failed": "failed",
+        "runner_on_skipped": "skipped",
+        "runner_on_unreachable": "unreachable",
+    }
     data = event.get("event_data") or {}
     if event.get("event") not in outcome or data.get("ignore_errors"):
         return None
@@ -165,11 +178,20 @@ def _run_ansible(
     given.write_text(json.dumps(dict(variables)))
     with _signals() as asked_to_stop:
         runner = ansible_runner.run(
-            private_data_dir=str(directory), project_dir=str(HERE), playbook=f"{playbook}.yml", inventory=str(inventory),
-            cmdline=shlex.join(["--extra-vars", f"@{given.absolute()}"]), envvars=_environment(), ident=ident, rotate_artifacts=KEPT_ARTIFACTS, quiet=True,
-            suppress_env_files=True, event_handler=hear, cancel_callback=lambda: bool(asked_to_stop),
-            status_handler=lambda status, runner_config: _drop_environment(directory / "artifacts" / ident, status),
-        )  # fmt: skip
+            private_data_dir=str(directory),
+            project_dir=str(HERE),
+            playbook=f"{playbook}.yml",
+            inventory=str(inventory),
+            cmdline=shlex.join(["--extra-vars", f"@{given.absolute()}"]),
+            envvars=_environment(),
+            ident=ident,
+            rotate_artifacts=KEPT_ARTIFACTS,
+            quiet=True,
+            suppress_env_files=True,
+            event_handler=hear,
+            cancel_callback=lambda: bool(asked_to_stop),
+            status_handler=lambda status, **_: _drop_environment(directory / "artifacts" / ident, status),
+        )
     if asked_to_stop:
         signal.raise_signal(asked_to_stop[0])
     return str(runner.status), _printed(directory / "artifacts" / ident)
@@ -178,7 +200,11 @@ def _run_ansible(
 def _environment() -> dict[str, str]:
     """ansible-runner finds ansible-playbook by PATH; ours stands beside this interpreter."""
     beside = str(Path(sys.executable).parent)
-    return {"PATH": os.pathsep.join([beside, os.environ.get("PATH", os.defpath)]), "ANSIBLE_CONFIG": str(HERE / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
+    return {
+        "PATH": os.pathsep.join([beside, os.environ.get("PATH", os.defpath)]),
+        "ANSIBLE_CONFIG": str(HERE / "ansible.cfg"),
+        "ANSIBLE_NOCOLOR": "1",
+    }
 
 
 def _drop_environment(artifacts: Path, status: Mapping[str, Any]) -> None:
@@ -189,15 +215,19 @@ def _drop_environment(artifacts: Path, status: Mapping[str, Any]) -> None:
 
 
 def _printed(artifacts: Path) -> str:
-    return "".join(path.read_text(errors="replace") for path in (artifacts / "stdout", artifacts / "stderr") if path.exists())
+    return "".join(
+        path.read_text(errors="replace") for path in (artifacts / "stdout", artifacts / "stderr") if path.exists()
+    )
 
 
 @contextmanager
 def _signals() -> Iterator[list[int]]:
-    """Collects SIGINT and SIGTERM meanwhile, so that Ansible can be ended first; elsewhere than in the main thread it cannot."""
+    """Collects SIGINT and SIGTERM meanwhile, so that Ansible ends first; only the main thread can."""
     heard: list[int] = []
     try:
-        before = {number: signal.signal(number, lambda n, _: heard.append(n)) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {
+            number: signal.signal(number, lambda n, _: heard.append(n)) for number in (signal.SIGINT, signal.SIGTERM)
+        }
     except ValueError:
         yield heard
         return

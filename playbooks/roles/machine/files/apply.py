@@ -5,137 +5,127 @@ Standard input: one JSON object.
     files:       [{"path", "owner", "mode", "content"}], owner root and mode 0644 unless given
     archives:    [{"path", "to"}], a .tar.gz that is on the machine, unpacked when its content changed
     programs:    [{"name", "running"}], programs of supervisord, whose configuration is among the files
-    wait:        whether to wait until the programs are as wanted, true unless given
-Standard output: one JSON object, {"changed": [what was changed, in words]}. Exit code 1 and a line on standard error if it failed.
+Standard output: one JSON object, {"changed": [what was changed, in words]}. Exit code 1 and a line on standard error
+if it failed.
 """
 
-import grp
 import hashlib
 import http.client
 import json
 import os
-import pwd
 import shutil
 import socket
 import sys
 import tarfile
 import tempfile
-import time
 import xmlrpc.client
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 SUPERVISOR_SOCKET = "/var/run/supervisor.sock"
-STATE_WAIT_S = 30.0
 STOPPED = ("STOPPED", "EXITED", "FATAL", "UNKNOWN")
+
+Wanted = Mapping[str, Any]
 
 
 class UnixConnection(http.client.HTTPConnection):
-    def connect(self):
+    """HTTP over supervisord's socket."""
+
+    def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.connect(SUPERVISOR_SOCKET)
 
 
 class UnixTransport(xmlrpc.client.Transport):
-    def make_connection(self, host):
+    """XML-RPC over supervisord's socket; the host of the address is not used."""
+
+    def make_connection(self, host: Any) -> http.client.HTTPConnection:  # noqa: ARG002  # the base class names it
         return UnixConnection("localhost")
 
 
-def own(path, owner, mode):
-    """Owner and permissions; True if they were others."""
-    uid, gid = pwd.getpwnam(owner).pw_uid, grp.getgrnam(owner).gr_gid
-    now = os.stat(path)
-    if (now.st_uid, now.st_gid, now.st_mode & 0o7777) == (uid, gid, int(mode, 8)):
+def own(path: Path, owner: str, mode: str) -> bool:
+    """Set owner, group of the same name, and permissions; True if they were others."""
+    now = path.stat()
+    if (path.owner(), path.group(), now.st_mode & 0o7777) == (owner, owner, int(mode, 8)):
         return False
-    os.chown(path, uid, gid)
-    os.chmod(path, int(mode, 8))
+    shutil.chown(path, owner, owner)
+    path.chmod(int(mode, 8))
     return True
 
 
-def directory(wanted):
-    missing = not os.path.isdir(wanted["path"])
-    os.makedirs(wanted["path"], exist_ok=True)
-    return own(wanted["path"], wanted.get("owner", "root"), wanted.get("mode", "0755")) or missing
+def directory(wanted: Wanted) -> bool:
+    """Make the folder if it is missing; True if anything changed."""
+    path = Path(wanted["path"])
+    missing = not path.is_dir()
+    path.mkdir(parents=True, exist_ok=True)
+    return own(path, wanted.get("owner", "root"), wanted.get("mode", "0755")) or missing
 
 
-def file(wanted):
-    """Replace the file in one step if its content differs."""
-    content = wanted["content"].encode()
-    try:
-        with open(wanted["path"], "rb") as present:
-            same = present.read() == content
-    except FileNotFoundError:
-        same = False
+def file(wanted: Wanted) -> bool:
+    """Replace the file in one step if its content differs; True if anything changed."""
+    path, content = Path(wanted["path"]), wanted["content"].encode()
+    same = path.is_file() and path.read_bytes() == content
     if not same:
-        handle, draft = tempfile.mkstemp(dir=os.path.dirname(wanted["path"]))
+        handle, draft = tempfile.mkstemp(dir=path.parent)
         with os.fdopen(handle, "wb") as new:
             new.write(content)
-        own(draft, wanted.get("owner", "root"), wanted.get("mode", "0644"))
-        os.replace(draft, wanted["path"])
-        return True
-    return own(wanted["path"], wanted.get("owner", "root"), wanted.get("mode", "0644"))
+        Path(draft).replace(path)
+    return own(path, wanted.get("owner", "root"), wanted.get("mode", "0644")) or not same
 
 
-def archive(wanted):
+def archive(wanted: Wanted) -> bool:
     """Replace the archive's top folders by its content; the digest kept beside them says what was unpacked."""
-    with open(wanted["path"], "rb") as packed:
-        digest = hashlib.sha256(packed.read()).hexdigest()
-    mark = os.path.join(wanted["to"], "." + os.path.basename(wanted["path"]) + ".sha256")
-    if os.path.exists(mark) and open(mark).read() == digest:
+    packed, to = Path(wanted["path"]), Path(wanted["to"])
+    mark = to / f".{packed.name}.sha256"
+    digest = hashlib.sha256(packed.read_bytes()).hexdigest()
+    if mark.is_file() and mark.read_text() == digest:
         return False
-    draft = tempfile.mkdtemp(dir=wanted["to"])
+    draft = Path(tempfile.mkdtemp(dir=to))
     try:
-        with tarfile.open(wanted["path"]) as packed:
-            packed.extractall(draft)
-        for name in os.listdir(draft):
-            shutil.rmtree(os.path.join(wanted["to"], name), ignore_errors=True)
-            os.rename(os.path.join(draft, name), os.path.join(wanted["to"], name))
+        with tarfile.open(packed) as opened:
+            opened.extractall(draft)
+        for folder in draft.iterdir():
+            shutil.rmtree(to / folder.name, ignore_errors=True)
+            folder.rename(to / folder.name)
     finally:
         shutil.rmtree(draft)
-    with open(mark, "w") as new:
-        new.write(digest)
+    mark.write_text(digest)
     return True
 
 
-def reload_programs(supervisor):
-    """Let supervisord read its configuration; new and changed programs are started if they are to start by themselves."""
+def reload_programs(supervisor: Any) -> list[str]:
+    """Let supervisord read its configuration; new and changed programs start if they are to start by themselves."""
     added, changed, removed = supervisor.reloadConfig()[0]
     for name in removed + changed:
         supervisor.stopProcessGroup(name)
         supervisor.removeProcessGroup(name)
     for name in added + changed:
         supervisor.addProcessGroup(name)
-    return ["%s %s" % (word, name) for word, names in (("added", added), ("changed", changed), ("removed", removed)) for name in names]
+    return [f"program {name}" for name in added + changed + removed]
 
 
-def await_state(supervisor, name, running):
-    deadline = time.monotonic() + STATE_WAIT_S
-    while True:
-        state = supervisor.getProcessInfo(name)
-        if (state["statename"] == "RUNNING") if running else (state["statename"] in STOPPED):
-            return
-        if state["statename"] == "FATAL" or time.monotonic() > deadline:
-            sys.exit("%s should be %s but is %s: %s" % (name, "running" if running else "stopped", state["statename"], state["description"]))
-        time.sleep(0.2)
-
-
-def program(supervisor, wanted):
-    """Start or stop one program; True if it had to be."""
+def program(supervisor: Any, wanted: Wanted) -> bool:
+    """Start or stop one program; True if it had to be. Whether it serves is for its clients to say."""
     stopped = supervisor.getProcessInfo(wanted["name"])["statename"] in STOPPED
     if stopped != wanted["running"]:
         return False
-    (supervisor.startProcess if wanted["running"] else supervisor.stopProcess)(wanted["name"], False)
+    if wanted["running"]:
+        supervisor.startProcess(wanted["name"], False)
+    else:
+        supervisor.stopProcess(wanted["name"])
     return True
 
 
-def main():
+def main() -> None:
+    """Read the plan and carry it out."""
     plan = json.load(sys.stdin)
-    changed = []
-    for kind, step in (("directories", directory), ("files", file), ("archives", archive)):
-        changed += ["%s %s" % (kind, wanted["path"]) for wanted in plan.get(kind, []) if step(wanted)]
+    changed = [f"directory {wanted['path']}" for wanted in plan.get("directories", []) if directory(wanted)]
+    changed += [f"file {wanted['path']}" for wanted in plan.get("files", []) if file(wanted)]
+    changed += [f"archive {wanted['path']}" for wanted in plan.get("archives", []) if archive(wanted)]
     supervisor = xmlrpc.client.ServerProxy("http://localhost", transport=UnixTransport()).supervisor
     changed += reload_programs(supervisor)
-    changed += [wanted["name"] for wanted in plan.get("programs", []) if program(supervisor, wanted)]
-    for wanted in plan.get("programs", []) if plan.get("wait", True) else []:
-        await_state(supervisor, wanted["name"], wanted["running"])
+    changed += [f"program {wanted['name']}" for wanted in plan.get("programs", []) if program(supervisor, wanted)]
     print(json.dumps({"changed": changed}))
 
 

@@ -1,10 +1,10 @@
-"""Ask Nimbus over Thrift without a JVM, which costs a small machine seconds; runs on the master, standard library only.
+"""Ask Nimbus over Thrift without a JVM, which costs seconds; runs on the master, standard library only.
 
     nimbus.py kill                   kill every topology at once and wait until Nimbus has forgotten them
     nimbus.py await m1,m2 [SECONDS]  wait until exactly these machines have a registered supervisor
 
-Framed transport and binary protocol of Apache Thrift; field numbers as in Storm's storm.thrift (ClusterSummary 1 supervisors,
-3 topologies; SupervisorSummary 1 host, 5 supervisor_id; TopologySummary 2 name; KillOptions 1 wait_secs).
+Framed transport and binary protocol of Apache Thrift; field numbers as in Storm's storm.thrift (ClusterSummary:
+1 supervisors, 3 topologies; SupervisorSummary: 1 host; TopologySummary: 2 name, 7 status; KillOptions: 1 wait_secs).
 """
 
 import json
@@ -12,6 +12,8 @@ import socket
 import struct
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 PORT = 6627
 CALL, EXCEPTION = 1, 3
@@ -26,17 +28,17 @@ class NimbusError(Exception):
 class Reader:
     """Values of the binary protocol, without a schema: a struct is a dict by field number."""
 
-    def __init__(self, data):
+    def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
 
-    def take(self, size):
+    def take(self, size: int) -> bytes:
         self.at += size
         return self.data[self.at - size : self.at]
 
-    def number(self, code):
+    def number(self, code: str) -> Any:
         return struct.unpack(code, self.take(struct.calcsize(code)))[0]
 
-    def value(self, kind):
+    def value(self, kind: int) -> Any:
         if kind in NUMBERS:
             return self.number(NUMBERS[kind])
         if kind == STRING:
@@ -49,10 +51,10 @@ class Reader:
         if kind in (LIST, SET):
             items = self.number(">b")
             return [self.value(items) for _ in range(self.number(">i"))]
-        raise NimbusError("unknown Thrift type %d" % kind)
+        raise NimbusError(f"unknown Thrift type {kind}")
 
-    def fields(self):
-        found = {}
+    def fields(self) -> dict[int, Any]:
+        found: dict[int, Any] = {}
         while True:
             kind = self.number(">b")
             if kind == STOP:
@@ -61,7 +63,7 @@ class Reader:
             found[number] = self.value(kind)
 
 
-def receive(connection, size):
+def receive(connection: socket.socket, size: int) -> bytes:
     data = b""
     while len(data) < size:
         part = connection.recv(size - len(data))
@@ -71,7 +73,7 @@ def receive(connection, size):
     return data
 
 
-def call(method, arguments=b""):
+def call(method: str, arguments: bytes = b"") -> Any:
     """One call; the arguments are the encoded fields of its argument struct. Returns the result, None for void."""
     name = method.encode()
     message = struct.pack(">Ii", 0x80010000 | CALL, len(name)) + name + struct.pack(">i", 0) + arguments + b"\0"
@@ -79,60 +81,62 @@ def call(method, arguments=b""):
         connection.sendall(struct.pack(">i", len(message)) + message)
         reader = Reader(receive(connection, struct.unpack(">i", receive(connection, 4))[0]))
     kind = reader.number(">i") & 0xFF
-    reader.value(STRING), reader.number(">i")
+    reader.value(STRING)
+    reader.number(">i")  # sequence number
     answer = reader.fields()
     if kind == EXCEPTION or set(answer) - {0}:
-        raise NimbusError("%s: %s" % (method, answer))
+        raise NimbusError(f"{method}: {answer}")
     return answer.get(0)
 
 
-def text(number, value):
+def text(number: int, value: str) -> bytes:
     data = value.encode()
     return struct.pack(">bhi", STRING, number, len(data)) + data
 
 
-def kill_options(number, wait_s):
+def kill_options(number: int, wait_s: int) -> bytes:
     return struct.pack(">bh", STRUCT, number) + struct.pack(">bhi", I32, 1, wait_s) + b"\0"
 
 
-def topologies():
+def topologies() -> list[tuple[str, str]]:
     return [(summary[2], summary.get(7, "")) for summary in call("getClusterInfo").get(3, [])]
 
 
-def supervisors():
+def supervisors() -> list[str]:
     return sorted(summary[1] for summary in call("getClusterInfo").get(1, []))
 
 
-def until(done, seconds, what):
-    """Poll until `done()` is true; the last reason it was not goes into the message."""
+def until(wanted: object, seen: Callable[[], object], seconds: float, what: str) -> None:
+    """Poll until `seen()` is what is wanted; what it was last, or why it failed, goes into the message."""
     deadline = time.monotonic() + seconds
     while True:
+        last: object
         try:
-            seen = done()
-            if seen is True:
+            last = seen()
+            if last == wanted:
                 return
         except (OSError, NimbusError) as error:
-            seen = error
+            last = error
         if time.monotonic() > deadline:
-            sys.exit("%s: not so after %.0f s; last seen: %s" % (what, seconds, seen))
+            sys.exit(f"{what}: not so after {seconds:.0f} s; last seen: {last}")
         time.sleep(0.25)
 
 
-def kill():
+def kill() -> list[str]:
     killed = [name for name, status in topologies() if status != "KILLED"]
     for name in killed:
         call("killTopologyWithOpts", text(1, name) + kill_options(2, 0))
-    until(lambda: topologies() or True, 30, "no topology is left")
+    until([], topologies, 30, "no topology is left")
     return killed
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
     if arguments[0] == "kill":
         print(json.dumps({"killed": kill()}))
         return
     wanted = sorted(filter(None, arguments[1].split(",")))
     seconds = float(arguments[2]) if len(arguments) > 2 else 60.0
-    until(lambda: supervisors() == wanted or supervisors(), seconds, "Nimbus has the supervisors %s" % ", ".join(wanted))
+    until(wanted, supervisors, seconds, f"Nimbus has the supervisors {', '.join(wanted)}")
     print(json.dumps({"supervisors": wanted}))
 
 

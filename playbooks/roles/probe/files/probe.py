@@ -1,10 +1,14 @@
 """The probe: one line a second about this machine, to a file and every few seconds to the policy service.
 
-Standard library only; meant to cost less than 0.3 % of a core. The line's fields stand in docs/contracts.md ("The machine
-line"). An emulated machine is measured by its cgroup, because /proc/stat shows the whole box; a real one by /proc.
+Standard library only; meant to cost less than 0.3 % of a core. The line's fields stand in docs/contracts.md ("The
+machine line"). An emulated machine is measured by its cgroup, because /proc/stat shows the whole box; a real one by
+/proc.
 """
 
+from __future__ import annotations
+
 import argparse
+import fcntl
 import http.client
 import json
 import os
@@ -13,19 +17,33 @@ import struct
 import sys
 import time
 import urllib.parse
+from pathlib import Path
+from typing import Any, Protocol
 
 POST_EVERY_S = 5
 KEPT_LINES = 120
 SIOCGIFADDR = 0x8915
 CGROUP = "/sys/fs/cgroup"
 
-
-def read(path):
-    with open(path, encoding="ascii") as file:
-        return file.read()
+Interfaces = dict[str, "str | None"]  # name in the line -> the machine's own name of it
 
 
-def pairs(text):
+class Counters(Protocol):
+    """Where a machine's use is counted. Times in s since the start, sizes in bytes; None: not measured here."""
+
+    def quota_cores(self) -> float: ...
+    def cpu_s(self) -> float: ...
+    def throttled_s(self) -> float | None: ...
+    def memory_bytes(self) -> int: ...
+    def memory_limit_bytes(self) -> int | None: ...
+
+
+def read(path: str) -> str:
+    """A file of the kernel's."""
+    return Path(path).read_text(encoding="ascii")
+
+
+def pairs(text: str) -> dict[str, int]:
     """The numbers of a cgroup's `name value` lines, by name."""
     return {name: int(value) for name, value in (line.split()[:2] for line in text.splitlines() if line)}
 
@@ -33,60 +51,60 @@ def pairs(text):
 class CgroupV1:
     """CPU in ns, throttling in ns, memory in bytes, each from its own hierarchy."""
 
-    def __init__(self, root=CGROUP):
+    def __init__(self, root: str = CGROUP) -> None:
         self.root = root
 
-    def limited(self):
+    def limited(self) -> bool:
         try:
             return int(read(self.root + "/cpu/cpu.cfs_quota_us")) > 0
         except OSError:
             return False
 
-    def quota_cores(self):
-        quota, period = (int(read(self.root + "/cpu/cpu.cfs_%s_us" % word)) for word in ("quota", "period"))
+    def quota_cores(self) -> float:
+        quota, period = (int(read(f"{self.root}/cpu/cpu.cfs_{word}_us")) for word in ("quota", "period"))
         return quota / period
 
-    def cpu_s(self):
+    def cpu_s(self) -> float:
         return int(read(self.root + "/cpuacct/cpuacct.usage")) / 1e9
 
-    def throttled_s(self):
+    def throttled_s(self) -> float:
         return pairs(read(self.root + "/cpu/cpu.stat"))["throttled_time"] / 1e9
 
-    def memory_bytes(self):
+    def memory_bytes(self) -> int:
         """What could not be given back at once: the kernel counts page cache as use."""
         used = int(read(self.root + "/memory/memory.usage_in_bytes"))
         return used - pairs(read(self.root + "/memory/memory.stat"))["total_inactive_file"]
 
-    def memory_limit_bytes(self):
+    def memory_limit_bytes(self) -> int:
         return int(read(self.root + "/memory/memory.limit_in_bytes"))
 
 
 class CgroupV2:
     """CPU and throttling in µs, memory in bytes, from the one hierarchy."""
 
-    def __init__(self, root=CGROUP):
+    def __init__(self, root: str = CGROUP) -> None:
         self.root = root
 
-    def limited(self):
+    def limited(self) -> bool:
         try:
             return not read(self.root + "/cpu.max").startswith("max")
         except OSError:
             return False
 
-    def quota_cores(self):
+    def quota_cores(self) -> float:
         quota, period = read(self.root + "/cpu.max").split()
         return int(quota) / int(period)
 
-    def cpu_s(self):
+    def cpu_s(self) -> float:
         return pairs(read(self.root + "/cpu.stat"))["usage_usec"] / 1e6
 
-    def throttled_s(self):
+    def throttled_s(self) -> float:
         return pairs(read(self.root + "/cpu.stat"))["throttled_usec"] / 1e6
 
-    def memory_bytes(self):
+    def memory_bytes(self) -> int:
         return int(read(self.root + "/memory.current")) - pairs(read(self.root + "/memory.stat"))["inactive_file"]
 
-    def memory_limit_bytes(self):
+    def memory_limit_bytes(self) -> int | None:
         limit = read(self.root + "/memory.max").strip()
         return None if limit == "max" else int(limit)
 
@@ -94,42 +112,43 @@ class CgroupV2:
 class RealMachine:
     """The whole machine from /proc; it has no quota, so it is never throttled by one."""
 
-    def __init__(self, root="/proc"):
+    def __init__(self, root: str = "/proc") -> None:
         self.root = root
         self.ticks = os.sysconf("SC_CLK_TCK")
 
-    def quota_cores(self):
+    def quota_cores(self) -> float:
         return float(os.cpu_count() or 1)
 
-    def cpu_s(self):
-        user, nice, system, _idle, _iowait, irq, softirq = map(int, read(self.root + "/stat").split("\n", 1)[0].split()[1:8])
+    def cpu_s(self) -> float:
+        user, nice, system, _idle, _iowait, irq, softirq = map(
+            int, read(self.root + "/stat").split("\n", 1)[0].split()[1:8]
+        )
         return (user + nice + system + irq + softirq) / self.ticks
 
-    def throttled_s(self):
+    def throttled_s(self) -> None:
         return None
 
-    def memory(self, field):
+    def memory(self, field: str) -> int:
         for line in read(self.root + "/meminfo").splitlines():
             if line.startswith(field + ":"):
                 return int(line.split()[1]) * 1024
-        return None
+        raise KeyError(field)
 
-    def memory_bytes(self):
+    def memory_bytes(self) -> int:
         return self.memory("MemTotal") - self.memory("MemAvailable")
 
-    def memory_limit_bytes(self):
+    def memory_limit_bytes(self) -> int:
         return self.memory("MemTotal")
 
 
-def source():
+def source() -> Counters:
     """Where this machine's use is counted."""
-    return next((cgroup for cgroup in (CgroupV1(), CgroupV2()) if cgroup.limited()), None) or RealMachine()
+    v1, v2 = CgroupV1(), CgroupV2()
+    return v1 if v1.limited() else v2 if v2.limited() else RealMachine()
 
 
-def interface_of(address):
+def interface_of(address: str) -> str | None:
     """The name of the interface that has an IPv4 address; None if none has."""
-    import fcntl
-
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
             try:
@@ -141,31 +160,34 @@ def interface_of(address):
     return None
 
 
-def traffic(text):
+def traffic(text: str) -> dict[str, tuple[int, int]]:
     """(received, sent) bytes by interface from the text of /proc/net/dev."""
     rows = (line.split(":", 1) for line in text.splitlines() if ":" in line)
     return {name.strip(): (int(row.split()[0]), int(row.split()[8])) for name, row in rows}
 
 
-def reading(machine, interfaces):
+def reading(machine: Counters, interfaces: Interfaces) -> dict[str, Any]:
     """Counters now; what cannot be read is None."""
     counters = traffic(read("/proc/net/dev"))
     return {
         "t": time.time(),
         "cpu_s": machine.cpu_s(),
         "throttled_s": machine.throttled_s(),
-        "bytes": [counters.get(name) for name in interfaces.values()],
+        "bytes": [counters.get(name or "") for name in interfaces.values()],
     }
 
 
-def difference(new, old, scale=1.0):
+def difference(new: float | None, old: float | None, scale: float = 1.0) -> float | None:
+    """New minus old, scaled; None if either was not measured."""
     return None if new is None or old is None else round((new - old) * scale, 4)
 
 
-def line(name, interfaces, before, now, machine):
+def line(
+    name: str, interfaces: Interfaces, before: dict[str, Any], now: dict[str, Any], machine: Counters
+) -> dict[str, Any]:
     """The machine line of the second between two readings."""
     dt_s = now["t"] - before["t"]
-    both = list(zip(now["bytes"], before["bytes"]))
+    both = list(zip(now["bytes"], before["bytes"], strict=True))
     columns = [[new[i] - old[i] if new and old else None for new, old in both] for i in (0, 1)]
     return {
         "v": 1, "t": round(now["t"], 3), "dt_s": round(dt_s, 4), "machine": name,
@@ -179,34 +201,38 @@ def line(name, interfaces, before, now, machine):
 class Service:
     """The policy service, told every few seconds; one that does not answer never stops the probe."""
 
-    def __init__(self, url, token):
-        self.address, self.token = urllib.parse.urlsplit(url).netloc, token
-        self.connection, self.waiting, self.silent = None, [], False
+    def __init__(self, url: str, token: str) -> None:
+        self.address, self.token, self.silent = urllib.parse.urlsplit(url).netloc, token, False
+        self.connection: http.client.HTTPConnection | None = None
+        self.waiting: list[str] = []
 
-    def take(self, text):
-        self.waiting = self.waiting[1 - KEPT_LINES :] + [text]
+    def take(self, text: str) -> None:
+        """Keep a line until the next post; the oldest go if the service is silent for long."""
+        self.waiting = [*self.waiting[1 - KEPT_LINES :], text]
 
-    def post(self):
+    def post(self) -> None:
+        """Send what waits; it waits on if that fails."""
         headers = {"Authorization": "Bearer " + self.token, "Content-Type": "application/x-ndjson"}
         try:
             self.connection = self.connection or http.client.HTTPConnection(self.address, timeout=2)
             self.connection.request("POST", "/machine_samples", "\n".join(self.waiting).encode(), headers)
             answer = self.connection.getresponse()
             answer.read()
-            self.said(None if answer.status == 200 else "HTTP %d" % answer.status)
+            self.said(None if answer.status == 200 else f"HTTP {answer.status}")
             self.waiting = []
         except (OSError, http.client.HTTPException) as error:
             self.connection = None
             self.said(str(error) or type(error).__name__)
 
-    def said(self, problem):
+    def said(self, problem: str | None) -> None:
         """One line when it stops answering, one when it answers again."""
         if bool(problem) != self.silent:
             self.silent = bool(problem)
-            print("policy service: %s" % (problem or "answers again"), file=sys.stderr, flush=True)
+            print(f"policy service: {problem or 'answers again'}", file=sys.stderr, flush=True)
 
 
-def watch(name, interfaces, output, service):
+def watch(name: str, interfaces: Interfaces, output: Path, service: Service) -> None:
+    """A line at every whole second, for ever."""
     machine = source()
     before = reading(machine, interfaces)
     for second in range(1, sys.maxsize):
@@ -215,7 +241,7 @@ def watch(name, interfaces, output, service):
         now = reading(machine, interfaces)
         text = json.dumps(line(name, interfaces, before, now, machine), separators=(",", ":"))
         # Opened for each line: the file may have been moved away between two runs.
-        with open(output, "a", encoding="ascii") as file:
+        with output.open("a", encoding="ascii") as file:
             file.write(text + "\n")
         service.take(text)
         before = now
@@ -223,16 +249,19 @@ def watch(name, interfaces, output, service):
             service.post()
 
 
-def main(arguments=None):
+def main(arguments: list[str] | None = None) -> None:
+    """Read the arguments and watch."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--machine", required=True)
-    parser.add_argument("--interface", action="append", required=True, help="NAME=ADDRESS: the name in the line, its IPv4 address")
+    parser.add_argument(
+        "--interface", action="append", required=True, help="NAME=ADDRESS: the name in the line, its IPv4 address"
+    )
     parser.add_argument("--output", required=True)
     parser.add_argument("--service", required=True)
     parser.add_argument("--token-file", required=True)
     options = parser.parse_args(arguments)
     interfaces = {name: interface_of(address) for name, address in (pair.split("=", 1) for pair in options.interface)}
-    watch(options.machine, interfaces, options.output, Service(options.service, read(options.token_file).strip()))
+    watch(options.machine, interfaces, Path(options.output), Service(options.service, read(options.token_file).strip()))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Ansible action `ansible.legacy.machine_script`: a role's script runs on the machine in one round trip.
+"""Ansible action `barograph.machine.script`: a role's script runs on the machine in one round trip.
 
-An ordinary module costs a quarter of a CPU second on the machine (unpacking and importing Ansible's part of it), which is
-more than a second of wall time on a machine with a fifth of a core; `sh -c` and `python3 -c` cost next to nothing.
+An ordinary module costs a quarter of a CPU second on the machine (unpacking and importing Ansible's part of it), which
+is more than a second of wall time on a machine with a fifth of a core; `sh -c` and `python3 -c` cost next to nothing.
 
 Arguments: `script`, a file in the role's `files/` (.py or .sh); `arguments`, a list; `stdin`, a text;
 `save_to`, a local file that gets what the script prints in base64, which then is not part of the result.
