@@ -15,9 +15,7 @@ def losses(
     executed = executed_on_edges(sources, components, zeros)
     growth = queue_growth(tasks, components, zeros)
     keys = ["run_id", "phase", "source", "stream", "target"]
-    into_target = (
-        sent.groupBy("run_id", "phase", "target").agg(f.sum("sent").alias("sent_to_target"))
-    )
+    into_target = sent.groupBy("run_id", "phase", "target").agg(f.sum("sent").alias("sent_to_target"))
     share = f.try_divide("sent", "sent_to_target")
     queued = f.coalesce(f.col("growth") * share, f.lit(0.0))
     done = f.coalesce("executed", f.lit(0.0))
@@ -61,9 +59,7 @@ def sent_on_edges(streams: DataFrame, components: DataFrame, edges: DataFrame, z
 def executed_on_edges(sources: DataFrame, components: DataFrame, zeros: DataFrame) -> DataFrame:
     """Tuples executed at the target of every edge."""
     owners = components.select("run_id", "task", f.col("component").alias("target"))
-    samples = sources.select(
-        "run_id", "t_s", "dt_s", "task", f.col("component").alias("source"), "stream", "executed"
-    )
+    samples = sources.select("run_id", "t_s", "dt_s", "task", f.col("component").alias("source"), "stream", "executed")
     return (
         _phased(samples, zeros)
         .join(f.broadcast(owners), ["run_id", "task"], how="inner")

@@ -66,8 +66,11 @@ def downtime(read: Reader) -> DataFrame:
 
 def lost(read: Reader) -> DataFrame:
     """Tuples lost on all edges in each phase, and the share of what was sent after the request."""
-    sides = read("losses").groupBy("run_id").pivot("phase", ["before", "after"]).agg(
-        f.sum("lost").alias("lost"), f.sum("sent").alias("sent")
+    sides = (
+        read("losses")
+        .groupBy("run_id")
+        .pivot("phase", ["before", "after"])
+        .agg(f.sum("lost").alias("lost"), f.sum("sent").alias("sent"))
     )
     share = 100 * f.try_divide("after_lost", "after_sent")
     return _long(

@@ -25,8 +25,10 @@ def settled(placements: DataFrame, zeros: DataFrame) -> DataFrame:
 
 def moves(settled: DataFrame, machines: DataFrame) -> DataFrame:
     """Per run: executors whose slot or range of tasks changed, tasks whose machine changed, what the joined machines got."""
-    sides = settled.groupBy("run_id", "component", "task").pivot("phase", ["before", "after"]).agg(
-        f.first(f.struct("first_task", "last_task", "slot", "machine"))
+    sides = (
+        settled.groupBy("run_id", "component", "task")
+        .pivot("phase", ["before", "after"])
+        .agg(f.first(f.struct("first_task", "last_task", "slot", "machine")))
     )
     joined = machines.where("joins_at_scale").select("run_id", f.col("machine").alias("new_machine"))
     old = machines.where(~f.col("joins_at_scale")).groupBy("run_id").agg(f.count("*").alias("old_machines"))
@@ -69,11 +71,7 @@ def moves(settled: DataFrame, machines: DataFrame) -> DataFrame:
 def slots(settled: DataFrame, restarts: DataFrame, machines: DataFrame) -> DataFrame:
     """Per slot: its executors before and after, whether that set changed, and how often its worker restarted."""
     label = f.concat_ws("-", "component", "first_task", "last_task")
-    sets = (
-        settled.groupBy("run_id", "slot")
-        .pivot("phase", ["before", "after"])
-        .agg(f.array_sort(f.collect_set(label)))
-    )
+    sets = settled.groupBy("run_id", "slot").pivot("phase", ["before", "after"]).agg(f.array_sort(f.collect_set(label)))
     known = machines.select("run_id", "machine", "joins_at_scale")
     before, after = (f.coalesce(side, f.array().cast("array<string>")) for side in ("before", "after"))
     return (

@@ -20,22 +20,28 @@ TEMPLATES = Path(__file__).parent / "templates"
 TEMPLATE = "report.html.j2"
 Row = dict[str, Any]
 
-# Columns of the table of runs: metric -> (heading, digits).
-RUN_COLUMNS = {
-    "throughput_before": ("before (tuples/s)", 1),
-    "throughput_after": ("after (tuples/s)", 1),
-    "gain_percent": ("gain (%)", 1),
-    "convergence_sp_s": ("conv. SP (s)", 0),
-    "convergence_st_s": ("conv. ST (s)", 0),
-    "convergence_script_s": ("conv. script (s)", 0),
-    "downtime_s": ("downtime (s)", 0),
-    "lost_after": ("tuples lost", 0),
-    "latency_p50_ms_before": ("p50 latency before (ms)", 1),
-    "latency_p50_ms_after": ("p50 latency after (ms)", 1),
-    "cpu_percent_after": ("CPU after (%)", 1),
-    "executors_moved": ("executors moved", 0),
-    "workers_restarted": ("workers restarted", 0),
-    "unaffected_workers_restarted": ("of them unaffected", 0),
+# The tables of runs: title -> metric -> (heading, digits).
+RUN_TABLES = {
+    "Throughput and convergence": {
+        "throughput_before": ("before (tuples/s)", 1),
+        "throughput_after": ("after (tuples/s)", 1),
+        "gain_percent": ("gain (%)", 1),
+        "due_after": ("offered after (tuples/s)", 1),
+        "spouts_after": ("emitted after (tuples/s)", 1),
+        "convergence_sp_s": ("conv. SP (s)", 0),
+        "convergence_st_s": ("conv. ST (s)", 0),
+        "convergence_script_s": ("conv. script (s)", 0),
+    },
+    "Interruption, placement and load": {
+        "downtime_s": ("downtime (s)", 0),
+        "lost_after": ("tuples lost", 0),
+        "executors_moved": ("executors moved", 0),
+        "workers_restarted": ("workers restarted", 0),
+        "unaffected_workers_restarted": ("of them unaffected", 0),
+        "latency_p50_ms_before": ("p50 latency before (ms)", 1),
+        "latency_p50_ms_after": ("p50 latency after (ms)", 1),
+        "cpu_percent_after": ("CPU after (%)", 1),
+    },
 }
 
 
@@ -49,7 +55,7 @@ class Content:
     headlines: list[str]
     ledger: list[Row]
     figures: list[Figure]
-    columns: list[str]
+    run_tables: list[tuple[str, list[str], list[list[str]]]]
     runs: list[Row]
     steady: list[Row]
     losses: list[Row]
@@ -85,7 +91,6 @@ def collect(spark: SparkSession, paths: SeriesPaths) -> Content:
     tested = [row for row in rows if row.claim.experiment == experiment]
     elsewhere = [row for row in rows if row.claim.experiment != experiment]
     counted = rows_of(tables.read(spark, paths, "damaged").orderBy("run_id", "file"))
-    variants = {run["run_id"]: run["variant"] for run in runs}
     return Content(
         title=experiment,
         experiment=experiment,
@@ -93,10 +98,10 @@ def collect(spark: SparkSession, paths: SeriesPaths) -> Content:
         headlines=[headline(row) for row in tested],
         ledger=[ledger_row(row) for row in tested + elsewhere],
         figures=figures.build(series.collect(spark, paths), paths),
-        columns=[heading for heading, _ in RUN_COLUMNS.values()],
-        runs=[run_row(run, measured.get(run["run_id"], {})) for run in runs],
-        steady=steady_rows(rows_of(tables.read(spark, paths, "intervals").orderBy("run_id", f.desc("phase"))), variants),
-        losses=rows_of(loss_totals(tables.read(spark, paths, "losses"))),
+        run_tables=[run_table(title, columns, runs, measured) for title, columns in RUN_TABLES.items()],
+        runs=[run_row(run) for run in runs],
+        steady=steady_rows(rows_of(tables.read(spark, paths, "intervals").orderBy("run_id", f.desc("phase")))),
+        losses=rows_of(edge_losses(tables.read(spark, paths, "losses"))),
         damaged=[row for row in counted if row["damaged"]],
         files_read=len(counted),
         lines_read=sum(row["lines"] for row in counted),
@@ -154,8 +159,9 @@ def headline(row: LedgerRow) -> str:
         return f"{claim.name}: not run. {row.reason[0].upper()}{row.reason[1:]}."
     signed = claim.unit == "%"
     found = quantity(row.measured, claim.unit, signed)
-    within = f" [{interval(row)}]" if row.low is not None and interval(row) != found else ""
-    return f"{claim.name}: {row.verdict_text}. {claim.statement}: stated {stated(row)}, measured {found}{within}; {row.reason}."
+    within = f" [{interval(row)}]" if row.low not in (None, row.high) else ""
+    numbers = f"stated {stated(row)}, measured {found}{within}"
+    return f"{claim.name}: {row.verdict_text}. {claim.statement}: {numbers}; {row.reason}."
 
 
 def ledger_row(row: LedgerRow) -> Row:
@@ -188,8 +194,22 @@ def ledger_row(row: LedgerRow) -> Row:
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 
-def run_row(run: Row, measured: dict[str, tuple[float, bool]]) -> Row:
-    """A run with its numbers as text; a censored time is a lower bound."""
+def run_table(
+    title: str,
+    columns: dict[str, tuple[str, int]],
+    runs: Sequence[Row],
+    measured: dict[str, dict[str, tuple[float, bool]]],
+) -> tuple[str, list[str], list[list[str]]]:
+    """Title, headings and a row of text a run, in the order of `runs`; a censored time is a lower bound."""
+    cells = [
+        [_cell(measured.get(run["run_id"], {}).get(metric), digits) for metric, (_, digits) in columns.items()]
+        for run in runs
+    ]
+    return title, [heading for heading, _ in columns.values()], cells
+
+
+def run_row(run: Row) -> Row:
+    """A run's name, status and, where it does not count, why."""
     failure = ": ".join(part for part in (run["failure_blame"], run["failure_message"]) if part)
     return {
         "run_id": run["run_id"],
@@ -198,7 +218,6 @@ def run_row(run: Row, measured: dict[str, tuple[float, bool]]) -> Row:
         "status": run["status"],
         "counts": run["status"] == "complete",
         "why": failure,
-        "cells": [_cell(measured.get(metric), digits) for metric, (_, digits) in RUN_COLUMNS.items()],
     }
 
 
@@ -208,11 +227,10 @@ def _cell(value: tuple[float, bool] | None, digits: int) -> str:
     return f"{'> ' if value[1] else ''}{value[0]:,.{digits}f}".replace("-", "−").replace(",", "\u2009")
 
 
-def steady_rows(intervals: Sequence[Row], variants: dict[str, str | None]) -> list[Row]:
+def steady_rows(intervals: Sequence[Row]) -> list[Row]:
     return [
         row
         | {
-            "variant": style.named(variants.get(row["run_id"]) or "?"),
             "used": f"{row['start_s']:.0f} to {row['end_s']:.0f} s".replace("-", "−"),
             "live": "–" if row["live_steady"] is None else "steady" if row["live_steady"] else "not steady",
         }
@@ -220,11 +238,11 @@ def steady_rows(intervals: Sequence[Row], variants: dict[str, str | None]) -> li
     ]
 
 
-def loss_totals(losses: DataFrame) -> DataFrame:
-    """Mean over nothing: one row a run, phase and edge where anything was lost or sent."""
-    return losses.select(
-        "run_id", "phase", "source", "stream", "target", "sent", "executed", "queued", "lost"
-    ).orderBy("run_id", f.desc("phase"), "source", "stream", "target")
+def edge_losses(losses: DataFrame) -> DataFrame:
+    """One row a run, side and edge, in reading order."""
+    return losses.select("run_id", "phase", "source", "stream", "target", "sent", "executed", "queued", "lost").orderBy(
+        "run_id", f.desc("phase"), "source", "stream", "target"
+    )
 
 
 def machine_facts(machines: DataFrame) -> DataFrame:
@@ -241,7 +259,7 @@ def machine_facts(machines: DataFrame) -> DataFrame:
 def fingerprint(runs: Sequence[Row]) -> list[tuple[str, str]]:
     """Versions, commit, seeds and facts of the box; more than one value means that the runs differ in it."""
     facts: list[tuple[str, str]] = [
-        ("git commit", _values(runs, lambda run: _commit(run))),
+        ("git commit", _values(runs, _commit)),
         ("seeds", _values(runs, lambda run: run["seed"])),
     ]
     for column in ("versions", "harness_facts"):

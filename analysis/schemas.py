@@ -3,6 +3,8 @@
 `t_s` is epoch seconds at the end of the sampled interval `dt_s`; counts are of that interval. Null: not measured.
 """
 
+from collections.abc import Sequence
+
 TASKS = (
     "task array<int>, component array<string>, emitted array<bigint>, transferred array<bigint>, "
     "executed array<bigint>, execute_ms array<double>, process_ms array<double>, queue array<bigint>"
@@ -31,10 +33,7 @@ GROUPS = {
 }
 
 LINES = {
-    "worker": (
-        "v int, t double, dt_s double, machine string, port int, pid bigint, topology string, seq bigint, "
-        + ", ".join(f"{group} struct<{fields}>" for group, (fields, _) in GROUPS.items())
-    ),
+    "worker": "v int, t double, dt_s double, machine string, port int, pid bigint, topology string, seq bigint",
     "machine": (
         "v int, t double, dt_s double, machine string, cpu_cores double, cpu_quota_cores double, throttled_ms double, "
         "memory_bytes bigint, memory_limit_bytes bigint, "
@@ -82,9 +81,7 @@ TABLES = {
         "execute_ms double, process_ms double, queue bigint"
     ),
     "stream_samples": f"{SAMPLE}, task int, stream string, emitted bigint",
-    "source_samples": (
-        f"{SAMPLE}, task int, component string, stream string, executed bigint, execute_ms double"
-    ),
+    "source_samples": (f"{SAMPLE}, task int, component string, stream string, executed bigint, execute_ms double"),
     "sink_samples": (
         f"{SAMPLE}, task int, n bigint, sum_ms double, max_ms double, p50_ms double, p95_ms double, p99_ms double"
     ),
@@ -101,9 +98,7 @@ TABLES = {
         "run_id string, t_s double, kind string, phase string, steady boolean, reason string, machines array<string>, "
         "event_id string, event string, joined array<string>, `leave` int, decision_id string, ok boolean"
     ),
-    "decisions": (
-        "run_id string, t_s double, decision_id string, policy string, reason string, duration_ms double"
-    ),
+    "decisions": ("run_id string, t_s double, decision_id string, policy string, reason string, duration_ms double"),
     "placements": (
         "run_id string, t_s double, topology string, component string, kind string, task int, first_task int, "
         "last_task int, slot string, machine string, rebalancing boolean"
@@ -146,3 +141,9 @@ TABLES = {
     ),
     "measurements": "run_id string, metric string, value double, censored boolean",
 }
+
+
+def schema_of(kind: str, groups: Sequence[str]) -> str:
+    """The schema of a kind of line; a worker line has the groups asked for."""
+    wide = [f"{group} struct<{GROUPS[group][0]}>" for group in groups] if kind == "worker" else []
+    return ", ".join([LINES[kind], *wide])

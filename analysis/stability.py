@@ -47,9 +47,7 @@ def live_verdicts(events: DataFrame) -> dict[tuple[str, str], tuple[bool, str]]:
     return {(row.run_id, row.phase): (row.steady, row.reason) for row in rows.collect()}
 
 
-def interval_rows(
-    parts: Iterable[Part], live: Mapping[tuple[str, str], tuple[bool, str]]
-) -> list[dict[str, Any]]:
+def interval_rows(parts: Iterable[Part], live: Mapping[tuple[str, str], tuple[bool, str]]) -> list[dict[str, Any]]:
     """The part of each phase that counts: the steady tail; where there is none, a fallback that is flagged.
 
     Fallback before: the last 60 s. Fallback after: the last half of what was seen after the request.

@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 
 from analysis.errors import RecordError
 from analysis.record import STATUSES, RunPaths, SeriesPaths, read_json
-from analysis.schemas import DAMAGED_COLUMN, GROUPS, LINES, REQUIRED, TABLES
+from analysis.schemas import DAMAGED_COLUMN, GROUPS, LINES, REQUIRED, TABLES, schema_of
 
 WORKER_COLUMNS = ("run_id", "t_s", "dt_s", "machine", "port")
 EXCERPT_CHARACTERS = 200
@@ -90,9 +90,12 @@ def _staged(spark: SparkSession, kind: str, files: Sequence[Path], paths: Series
     return spark.read.parquet(target)
 
 
-def read_lines(spark: SparkSession, kind: str, files: Sequence[Path]) -> DataFrame:
-    """Lines of one kind with `run_id`, `file` and, where the line is damaged, its beginning in `damaged_text`."""
-    schema = f"{LINES[kind]}, {DAMAGED_COLUMN} string"
+def read_lines(spark: SparkSession, kind: str, files: Sequence[Path], only: Sequence[str] = tuple(GROUPS)) -> DataFrame:
+    """Lines of one kind with `run_id`, `file` and, where the line is damaged, its beginning in `damaged_text`.
+
+    `only`: the groups of a worker line to look at; the parser skips the others.
+    """
+    schema = f"{schema_of(kind, only)}, {DAMAGED_COLUMN} string"
     if not files:
         none = spark.createDataFrame([], schema)
         return none.select(f.lit("").alias("run_id"), f.lit("").alias("file"), *none.columns)
@@ -104,7 +107,7 @@ def read_lines(spark: SparkSession, kind: str, files: Sequence[Path]) -> DataFra
     )
     inside = f.regexp_extract(f.col("_metadata.file_path"), "/runs/([^/]+)/(.+)$", 1)
     file = f.regexp_extract(f.col("_metadata.file_path"), "/runs/([^/]+)/(.+)$", 2)
-    text = f.when(_is_damaged(kind), f.coalesce(f.col(DAMAGED_COLUMN), f.lit("a column is missing or uneven")))
+    text = f.when(_is_damaged(kind, only), f.coalesce(f.col(DAMAGED_COLUMN), f.lit("a column is missing or uneven")))
     columns = [name for name in lines.columns if name != DAMAGED_COLUMN]
     return lines.select(
         f.url_decode(inside).alias("run_id"),
@@ -114,23 +117,23 @@ def read_lines(spark: SparkSession, kind: str, files: Sequence[Path]) -> DataFra
     )
 
 
-def _is_damaged(kind: str) -> Column:
+def _is_damaged(kind: str, only: Sequence[str]) -> Column:
     """Not JSON of the declared types, a required field missing, or columns of one group of different length."""
     fault = f.col(DAMAGED_COLUMN).isNotNull()
     for name in REQUIRED[kind]:
         fault = fault | f.col(name).isNull()
-    for group, fields in _array_groups(kind).items():
+    for group, fields in _array_groups(kind, only).items():
         lengths = [f.coalesce(f.size(f.col(f"{group}.`{name}`")), f.lit(-1)) for name in fields]
         for length in lengths[1:]:
             fault = fault | (f.col(group).isNotNull() & (length != lengths[0]))
     return fault
 
 
-def _array_groups(kind: str) -> dict[str, list[str]]:
+def _array_groups(kind: str, only: Sequence[str]) -> dict[str, list[str]]:
     """Groups of parallel columns in a line -> their fields."""
     if kind == "machine":
         return {"interfaces": ["name", "rx_bytes", "tx_bytes"]}
-    return {group: _fields(declared) for group, (declared, _) in GROUPS.items()} if kind == "worker" else {}
+    return {group: _fields(GROUPS[group][0]) for group in only} if kind == "worker" else {}
 
 
 def _fields(declared: str) -> list[str]:
@@ -146,9 +149,7 @@ def _whole(lines: DataFrame) -> DataFrame:
 
 def worker_samples(lines: DataFrame) -> DataFrame:
     """One row a worker line."""
-    return _whole(lines).select(
-        "run_id", f.col("t").alias("t_s"), "dt_s", "machine", "port", "pid", "topology", "seq"
-    )
+    return _whole(lines).select("run_id", f.col("t").alias("t_s"), "dt_s", "machine", "port", "pid", "topology", "seq")
 
 
 def group_samples(lines: DataFrame, group: str) -> DataFrame:

@@ -60,9 +60,7 @@ def grid(zeros: DataFrame) -> DataFrame:
     first = f.col("first_s") - f.col("zero_s")
     last = f.col("last_s") - f.col("zero_s")
     starts = f.sequence(f.floor(first / WINDOW_S), f.floor(last / WINDOW_S))
-    inside = (f.col("window_s") >= f.col("first") + EDGE_S) & (
-        f.col("window_s") + WINDOW_S <= f.col("last") - EDGE_S
-    )
+    inside = (f.col("window_s") >= f.col("first") + EDGE_S) & (f.col("window_s") + WINDOW_S <= f.col("last") - EDGE_S)
     return (
         zeros.where(f.col("last_s") >= f.col("first_s"))
         .select("run_id", first.alias("first"), last.alias("last"), f.explode(starts).alias("index"))
@@ -111,9 +109,7 @@ def scopes(components: DataFrame, zeros: DataFrame) -> DataFrame:
     return sinks.unionByName(totals)
 
 
-def throughput(
-    counts: DataFrame, scopes: DataFrame, grid: DataFrame, observed: DataFrame
-) -> DataFrame:
+def throughput(counts: DataFrame, scopes: DataFrame, grid: DataFrame, observed: DataFrame) -> DataFrame:
     """Tuples per second of every window: 0 where workers were silent, null where nobody reported."""
     rate = f.when(f.col("reported"), f.coalesce(f.col("tuples"), f.lit(0)) / float(WINDOW_S))
     seen = observed.select("run_id", "window_s", f.lit(True).alias("reported"))

@@ -33,7 +33,7 @@ def draw(data: SeriesData) -> str | None:
 def _panel(axes: Axes, loads: list[Load], machines: list[str], variant: str, data: SeriesData) -> None:
     colour = style.colours(data.variants)[variant]
     labelled: set[str] = set()
-    for load in loads:
+    for load in sorted(loads, key=lambda load: load.phase != "before"):
         at = machines.index(load.machine) + OFFSETS[load.phase]
         shade = colour if load.phase == "after" else style.GREY
         low, mid, high = (100.0 * (value or 0.0) for value in (load.p10, load.p50, load.p90))

@@ -46,13 +46,17 @@ class Load:
 
 @dataclass(frozen=True)
 class SeriesData:
-    """Everything drawn, of complete runs only; variants in the order in which the figures name them."""
+    """Everything drawn, of complete runs only; variants in the order in which the figures name them.
+
+    `levels`: a variant's post-scale throughput, the median over its runs.
+    """
 
     variants: tuple[str, ...]
     totals: tuple[Line, ...]
     due: tuple[Line, ...]
     times: tuple[Time, ...]
     loads: tuple[Load, ...]
+    levels: dict[str, float]
 
 
 def collect(spark: SparkSession, paths: SeriesPaths) -> SeriesData:
@@ -67,6 +71,7 @@ def collect(spark: SparkSession, paths: SeriesPaths) -> SeriesData:
         tuple(variants), _lines(windows, "total"), _lines(windows, "due"),
         _times(tables.read(spark, paths, "convergence").join(known, "run_id", how="inner")),
         _loads(tables.read(spark, paths, "cpu").join(known, "run_id", how="inner")),
+        _levels(tables.read(spark, paths, "intervals").join(known, "run_id", how="inner")),
     )  # fmt: skip
 
 
@@ -97,3 +102,8 @@ def _loads(cpu: DataFrame) -> tuple[Load, ...]:
         "utilisation_p50", "utilisation_p90",
     ).orderBy("run_id", "phase", "machine")  # fmt: skip
     return tuple(Load(*row) for row in rows.collect())
+
+
+def _levels(intervals: DataFrame) -> dict[str, float]:
+    after = intervals.where(f.col("phase") == "after").groupBy("variant").agg(f.median("mean").alias("level"))
+    return {row.variant: row.level for row in after.collect()}

@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,13 +32,13 @@ def named(variant: str) -> str:
 @contextmanager
 def canvas(height_in: float, columns: int = 1, **settings: Any) -> Iterator[tuple[Canvas, Sequence[Axes]]]:
     """A figure with `columns` axes side by side, in our style; closed at the end."""
-    import matplotlib
+    import matplotlib as mpl
 
-    matplotlib.use("Agg")
+    mpl.use("Agg")
     import matplotlib.pyplot as plt
-    import seaborn
+    import seaborn as sns
 
-    style = {
+    style: Any = {
         "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": GREY, "axes.labelcolor": "#222222",
         "axes.titlesize": 9.5, "axes.labelsize": 9, "xtick.labelsize": 8.5, "ytick.labelsize": 8.5,
         "grid.color": "#ECECEC", "grid.linewidth": 0.8, "font.size": 9, "svg.fonttype": "none",
@@ -45,8 +46,7 @@ def canvas(height_in: float, columns: int = 1, **settings: Any) -> Iterator[tupl
         # Stable ids, so that the same series gives the same bytes.
         "svg.hashsalt": "barograph",
     }  # fmt: skip
-    with matplotlib.rc_context(), seaborn.axes_style("whitegrid", rc=style):
-        matplotlib.rcParams.update(style)
+    with mpl.rc_context(style), sns.axes_style("whitegrid", rc=style):
         figure, axes = plt.subplots(
             1, columns, figsize=(WIDTH_IN, height_in), squeeze=False, layout="constrained", **settings
         )
@@ -71,7 +71,7 @@ def spread_labels(values: Sequence[float], gap: float) -> list[float]:
     """Heights for labels at the values given, moved apart to at least `gap`, order kept."""
     order = sorted(range(len(values)), key=lambda i: values[i])
     placed: list[float] = list(values)
-    for lower, upper in zip(order, order[1:], strict=False):
+    for lower, upper in pairwise(order):
         placed[upper] = max(placed[upper], placed[lower] + gap)
     return placed
 

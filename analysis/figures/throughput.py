@@ -30,10 +30,11 @@ def draw(data: SeriesData) -> str | None:
             middle = median_line(lines)
             if middle:
                 axes.plot(_middles([s for s, _ in middle]), [r for _, r in middle], color=colours[variant], lw=2.2)
-                ends.append((style.named(variant), colours[variant], middle[-1][1]))
+                ends.append((style.named(variant), colours[variant], data.levels.get(variant, middle[-1][1])))
         offered = median_line(data.due)
         if offered:
-            axes.plot(_middles([s for s, _ in offered]), [r for _, r in offered], color=style.GREY, lw=1.2, ls=(0, (4, 2)))
+            starts, rates = zip(*offered, strict=True)
+            axes.plot(_middles(starts), rates, color=style.GREY, lw=1.2, ls=(0, (4, 2)))
             ends.append(("offered at spouts", style.GREY, offered[-1][1]))
         _finish(axes, ends, max(line.starts_s[-1] for line in data.totals) + WINDOW_S)
         return style.svg(figure, "Throughput over time, in tuples per second, for every run")

@@ -172,14 +172,12 @@ def worker_lines(run: Run) -> tuple[Expected, dict[str, list[dict[str, Any]]]]:
             if not mine or (silent and (restarts(run, slot) or fresh or spout_rate(run, second) == 0)):
                 continue
             again = restarts(run, slot) and second >= BEFORE_S
-            lines[slot].append(
-                worker_line(run, second, slot, number, again, mine, (executed, emitted, queue, len(where)))
-            )
+            lines[slot].append(worker_line(run, second, slot, number, again, mine, (executed, emitted, queue)))
     return expected, lines
 
 
 def worker_line(
-    run: Run, second: int, slot: str, number: int, again: bool, mine: list[Executor], counts: tuple[int, int, int, int]
+    run: Run, second: int, slot: str, number: int, again: bool, mine: list[Executor], counts: tuple[int, int, int]
 ) -> dict[str, Any]:
     machine, port = slot.split(":")
     begun = BEFORE_S + SILENT_S[run.variant] if again else 0
@@ -188,7 +186,7 @@ def worker_line(
         "port": int(port), "pid": 4000 + number + (1000 if again else 0), "topology": "star-1-1763700000",
         "seq": second - begun,
     }  # fmt: skip
-    for group in map(lambda executor: groups(executor, counts), mine):
+    for group in (groups(executor, counts) for executor in mine):
         for name, columns in group.items():
             into = line.setdefault(name, {key: [] for key in columns})
             for key, values in columns.items():
@@ -196,9 +194,9 @@ def worker_line(
     return line
 
 
-def groups(executor: Executor, counts: tuple[int, int, int, int]) -> dict[str, dict[str, list[Any]]]:
+def groups(executor: Executor, counts: tuple[int, int, int]) -> dict[str, dict[str, list[Any]]]:
     """The columns of one executor's first task; its other tasks are at rest, so counts stay whole numbers."""
-    executed, emitted, queue, executors = counts
+    executed, emitted, queue = counts
     component, first, _ = executor
     if component.startswith("spout"):
         return {
@@ -260,7 +258,14 @@ def events(run: Run) -> list[dict[str, Any]]:
         {"t": run.start, "kind": "first_tuple"},
         {"t": run.zero - 2, "kind": "steady", "phase": "before", "steady": True, "reason": "level"},
         {"t": run.zero - 1, "kind": "machines_joined", "machines": ["m5"]},
-        {"t": run.zero, "kind": "scale_requested", "event_id": "e1", "event": "scale_out", "joined": ["m5"], "leave": 0},
+        {
+            "t": run.zero,
+            "kind": "scale_requested",
+            "event_id": "e1",
+            "event": "scale_out",
+            "joined": ["m5"],
+            "leave": 0,
+        },
         {"t": run.zero + 0.5, "kind": "decision", "decision_id": "d1", "reason": "scale out"},
         {"t": run.zero + 0.6, "kind": "applied", "decision_id": "d1", "ok": True},
         {"t": end - 3, "kind": "steady", "phase": "after", "steady": True, "reason": "level"},
@@ -321,3 +326,21 @@ def run_json(run: Run, series_id: str, order: int, experiment: str) -> dict[str,
         },
         "clock_offset_ms": {f"m{n}": 0.02 * n for n in range(1, 6)},
     }  # fmt: skip
+
+
+def add_broken_runs(root: Path) -> None:
+    """An invalid run with a record, and a folder that a killed harness left without run.json."""
+    run = Run("stela", 4)
+    folder = root / "runs" / run.run_id
+    folder.mkdir()
+    record = run_json(run, root.name, 6, "stela/star") | {
+        "status": "invalid",
+        "failure": {
+            "blame": "system_under_test",
+            "message": "the bridge fell back: no answer in 2 s",
+            "where": "watch",
+        },
+    }
+    (folder / "run.json").write_text(json.dumps(record))
+    write_lines(folder / "events.jsonl", events(run)[:3])
+    (root / "runs" / "even_rebalance-r4" / "workers").mkdir(parents=True)

@@ -1,0 +1,116 @@
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from analysis import claims
+from analysis.record import SeriesPaths
+from analysis.schemas import TABLES
+from tests.golden import records
+from tests.golden.conftest import Analysed
+
+pytestmark = pytest.mark.spark
+EXPECTED: Mapping[str, Mapping[str, float]] = json.loads((Path(__file__).parent / "expected.json").read_text())
+
+
+@pytest.mark.parametrize("run_id", EXPECTED)
+def test_measurements_are_the_known_ones(analysed: Analysed, run_id: str) -> None:
+    measured = analysed.measured(run_id)
+    assert {metric: measured[metric] for metric in EXPECTED[run_id]} == pytest.approx(EXPECTED[run_id], rel=1e-6)
+
+
+def test_every_window_holds_the_tuples_that_the_generator_tallied(analysed: Analysed) -> None:
+    for run_id, expected in analysed.expected.items():
+        rows = analysed.rows("throughput", f"run_id = '{run_id}' and scope = 'total' and complete")
+        assert len(rows) == 28
+        for row in rows:
+            first = int(row["window_s"]) + records.BEFORE_S
+            assert row["rate"] == sum(expected.sink_tuples[first : first + 10]) / 10
+
+
+def test_sinks_add_up_to_the_total(analysed: Analysed) -> None:
+    rows = analysed.rows("throughput", "run_id = 'stela-r2' and complete")
+    total = sum(row["rate"] for row in rows if row["scope"] == "total")
+    assert sum(row["rate"] for row in rows if row["scope"] == "sink") == total > 0
+
+
+def test_lost_tuples_are_those_that_were_lost(analysed: Analysed) -> None:
+    for run_id, expected in analysed.expected.items():
+        measured = analysed.measured(run_id)
+        assert (measured["lost_before"], measured["lost_after"]) == (0, expected.lost_after)
+
+
+def test_damaged_lines_are_counted_per_file_and_nothing_else_is_missing(analysed: Analysed) -> None:
+    damaged = {row["file"]: row for row in analysed.rows("damaged", "damaged > 0")}
+    assert sorted(damaged) == ["workers/m1-6700.jsonl", "workers/m2-6700.jsonl"]
+    assert all((row["run_id"], row["damaged"], row["lines"]) == ("stela-r1", 1, 301) for row in damaged.values())
+    assert damaged["workers/m2-6700.jsonl"]["first_damaged"].startswith('{"v": 1, "t": 17637018')
+    assert len(analysed.rows("worker_samples", "run_id = 'stela-r1' and machine in ('m1', 'm2')")) == 600
+
+
+def test_a_run_that_never_converged_is_censored_at_its_horizon(analysed: Analysed) -> None:
+    rows = analysed.rows("convergence", "run_id = 'even_rebalance-r1' and definition = 'st'")
+    assert [(row["time_s"], row["censored"], row["horizon_s"]) for row in rows] == [(None, True, 170.0)]
+
+
+def test_only_workers_whose_executors_changed_restarted(analysed: Analysed) -> None:
+    slots = {row["slot"]: row for row in analysed.rows("slots", "run_id = 'stela-r1'")}
+    assert [slot for slot, row in sorted(slots.items()) if row["restarts"]] == ["m3:6700", "m3:6701"]
+    assert [slot for slot, row in sorted(slots.items()) if row["changed"]] == [
+        "m3:6700",
+        "m3:6701",
+        "m5:6700",
+        "m5:6701",
+    ]
+
+
+def test_runs_that_do_not_count_are_kept_with_the_reason(analysed: Analysed) -> None:
+    runs = {row["run_id"]: row for row in analysed.rows("runs", "status != 'complete'")}
+    assert runs["stela-r4"]["failure_message"] == "the bridge fell back: no answer in 2 s"
+    assert "run.json" in runs["even_rebalance-r4"]["failure_message"]
+    assert runs["even_rebalance-r4"]["status"] == "incomplete"
+
+
+def test_claims_get_their_verdicts(analysed: Analysed) -> None:
+    rows = {row.claim.name: row for row in claims.evaluate(analysed.spark, [analysed.root])}
+    verdicts = {name: row.verdict for name, row in rows.items() if row.claim.experiment == "stela/star"}
+    assert verdicts == {
+        "S02/star restarts": "reproduced",
+        "S02/star schedule": "reproduced",
+        "S02/star slots": "differs",
+        "S03": "reproduced",
+        "S09/star SP": "differs",
+        "S09/star ST": "differs",
+    }
+    assert rows["S03"].measured == pytest.approx(100 * (160 / 99.8666667 - 1))
+    assert rows["S04"].verdict == "not run"
+    assert all("r4" not in run_id for row in rows.values() for run_id in row.run_ids)
+
+
+def test_tables_have_their_declared_columns(analysed: Analysed) -> None:
+    from analysis import tables
+
+    for name in TABLES:
+        stored = analysed.spark.read.parquet(str(SeriesPaths(analysed.root).table(name)))
+        assert stored.dtypes == tables.empty(analysed.spark, name).dtypes, name
+
+
+def test_the_report_is_self_contained_and_says_what_matters(analysed: Analysed) -> None:
+    page = SeriesPaths(analysed.root).report.read_text()
+    assert not re.findall(r'(?:src|href)="(?!#)[^"]*"|@import|url\((?!#)', page)
+    assert page.count("<svg") == 3
+    for words in ("S03: reproduced", "the bridge fell back: no answer in 2 s", "workers/m1-6700.jsonl", "2.8.3",
+                  "1048576", "0123456789ab", "stela-r4"):  # fmt: skip
+        assert words in page, words
+    identifiers = re.findall(r'\bid="([^"]+)"', page)
+    assert len(identifiers) == len(set(identifiers))
+
+
+def test_building_twice_gives_the_same_measurements(analysed: Analysed) -> None:
+    from analysis import metrics
+
+    before = sorted(map(repr, analysed.rows("measurements")))
+    metrics.build(analysed.spark, analysed.root)
+    assert sorted(map(repr, analysed.rows("measurements"))) == before

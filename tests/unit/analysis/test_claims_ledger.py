@@ -1,0 +1,133 @@
+from dataclasses import replace
+
+import pytest
+
+from analysis.claims import Claim, Conditions, Kind, LedgerRow, judge, load_claims
+from analysis.claims.ledger import Value, judge_all
+from analysis.claims.statements import parse_claims
+from analysis.errors import ClaimFileError
+
+S03 = Claim("S03", "", "SP fig 4a", "post-scale throughput", "stela/star", Kind.RATIO, "throughput_after", "stela", 65.0, "%",
+            "even_rebalance")  # fmt: skip
+
+
+def measured(stela: list[float], even: list[float], censored: tuple[int, int] = (0, 0)) -> Conditions:
+    def values(variant: str, numbers: list[float], cut: int) -> list[Value]:
+        return [Value(f"{variant}-r{i + 1}", number, i < cut) for i, number in enumerate(numbers)]
+
+    return Conditions({
+        ("stela/star", "stela", "throughput_after"): values("stela", stela, censored[0]),
+        ("stela/star", "even_rebalance", "throughput_after"): values("even_rebalance", even, censored[1]),
+    })  # fmt: skip
+
+
+def verdict(stela: list[float], even: list[float], **changes: object) -> LedgerRow:
+    return judge(replace(S03, **changes), measured(stela, even))  # type: ignore[arg-type]  # any field may be varied
+
+
+def test_stated_inside_the_interval_is_reproduced() -> None:
+    row = verdict([156, 160, 166], [96, 100, 104])
+    assert row.verdict == "reproduced"
+    assert row.measured == pytest.approx(60.0)
+    assert row.low is not None and row.high is not None and row.low < 65 < row.high
+
+
+@pytest.mark.parametrize(
+    ("stela", "words"),
+    [
+        ([130.0, 131.0, 132.0], "same direction, but smaller"),
+        ([230.0, 231.0, 232.0], "same direction, but larger"),
+        ([60.0, 61.0, 62.0], "opposite direction"),
+        ([101.0, 102.0, 103.0], "no difference"),
+    ],
+)
+def test_a_difference_is_said_in_words(stela: list[float], words: str) -> None:
+    row = verdict(stela, [98, 100, 103])
+    assert row.verdict == "differs"
+    assert words in row.reason
+
+
+def test_one_run_has_no_interval_and_no_verdict() -> None:
+    row = verdict([160], [100])
+    assert (row.verdict, row.verdict_text, row.low) == ("not run", "1 run: no interval", None)
+    assert row.measured == pytest.approx(60.0)
+    assert "same direction" in row.reason
+
+
+def test_two_runs_have_no_interval_either() -> None:
+    assert verdict([160, 161], [100, 101]).verdict_text == "2 runs: no interval"
+
+
+def test_without_runs_the_reason_names_what_was_left_out() -> None:
+    nothing = Conditions({}, {("stela/star", "stela"): ["stela-r1 (invalid: fallback)"]})
+    row = judge(S03, nothing)
+    assert (row.verdict, row.runs, row.verdict_text) == ("not run", 0, "not run")
+    assert "stela-r1 (invalid: fallback)" in row.reason
+
+
+def test_a_check_of_every_run_needs_one_run_and_names_the_one_against_it() -> None:
+    check = {"kind": Kind.EVERY_RUN, "stated": 0.0, "baseline": None}
+    assert verdict([0], [1], **check).verdict == "reproduced"
+    row = verdict([0, 2, 0], [1], **check)
+    assert row.verdict == "differs"
+    assert "stela-r2 (2)" in row.reason
+
+
+def test_own_gain_is_judged_over_the_whole_interval() -> None:
+    claim = {"kind": Kind.OWN_AT_MOST, "stated": 0.0, "baseline": None}
+    assert verdict([-3, -2, -1], [], **claim).verdict == "reproduced"
+    assert verdict([-3, -2, 4], [], **claim).verdict == "differs"
+
+
+def test_longer_is_judged_over_the_whole_interval() -> None:
+    longer = {"kind": Kind.RATIO_ABOVE, "stated": 0.0}
+    assert verdict([60, 70, 80], [20, 30, 40], **longer).verdict == "reproduced"
+    assert verdict([10, 70, 80], [20, 30, 40], **longer).verdict == "differs"
+
+
+def test_censored_runs_open_the_interval() -> None:
+    longer = replace(S03, kind=Kind.RATIO_ABOVE, stated=0.0)
+    never = judge(longer, measured([170, 170, 170], [20, 30, 40], censored=(3, 0)))
+    assert never.verdict == "reproduced"
+    assert never.high == float("inf")
+    other = judge(longer, measured([50, 50, 50], [40, 40, 40], censored=(0, 2)))
+    assert other.verdict == "not run"
+    assert other.verdict_text == "undecided"
+
+
+def test_a_baseline_at_zero_gives_no_ratio() -> None:
+    row = verdict([160, 161, 162], [0, 100, 101])
+    assert row.verdict == "not run"
+    assert "at 0" in row.reason
+
+
+def test_holm_runs_over_the_tested_claims_only() -> None:
+    rows = judge_all([S03, replace(S03, id="S04", experiment="stela/linear")], measured([1, 2, 3], [4, 5, 6]))
+    assert rows[0].p_holm == rows[0].p_value == pytest.approx(0.1)
+    assert rows[1].p_holm is None
+
+
+def test_the_shipped_claims_are_those_of_the_ledger() -> None:
+    claims = load_claims("stela")
+    assert {claim.id for claim in claims} == {"S02", "S03", "S04", "S05", "S09"}
+    assert len({claim.name for claim in claims}) == len(claims)
+    stated = {claim.name: claim.stated for claim in claims}
+    assert (stated["S03"], stated["S04"], stated["S05"]) == (65, 45, 120)
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"id": "S99", "colour": "red"}, "colour"),
+        ({"kind": "roughly"}, "allowed are ratio"),
+        ({"kind": "every_run"}, "`baseline`"),
+    ],
+)
+def test_a_wrong_claims_file_is_named(entry: dict[str, object], words: str) -> None:
+    good = {
+        "id": "S03", "source": "x", "statement": "x", "experiment": "x", "kind": "ratio", "metric": "x", "variant": "a",
+        "baseline": "b", "stated": 1, "unit": "%",
+    }  # fmt: skip
+    with pytest.raises(ClaimFileError, match=words) as caught:
+        parse_claims({"claims": [good | entry]}, "stela.yaml")
+    assert "stela.yaml: claim 1" in str(caught.value)

@@ -1,0 +1,58 @@
+from hypothesis import given
+from hypothesis import strategies as strategies
+
+from analysis.convergence import DEFINITIONS, Convergence, PostScale, Windows, post_scale, script, sp, st
+
+
+def windows(*rates: float) -> Windows:
+    return Windows(tuple(10.0 * i for i in range(len(rates))), rates)
+
+
+def test_sp_ends_with_the_window_that_completes_two_excursions_on_either_side() -> None:
+    found = sp(windows(0, 50, 102, 98, 102, 98, 102), PostScale(100.0, 2.0))
+    assert found == Convergence(60.0, 70.0)
+
+
+def test_sp_wants_crossings_and_not_only_points_on_either_side() -> None:
+    assert sp(windows(102, 103, 98, 97, 98), PostScale(100.0, 2.0)).censored
+
+
+def test_sp_wants_a_deviation_of_at_most_five_percent() -> None:
+    assert sp(windows(120, 80, 120, 80, 120), PostScale(100.0, 20.0)).censored
+    assert not sp(windows(104, 96, 104, 96), PostScale(100.0, 4.0)).censored
+
+
+def test_st_counts_points_within_one_deviation_wherever_they_lie() -> None:
+    found = st(windows(0, 101, 150, 102, 98, 40, 99), PostScale(100.0, 5.0))
+    assert found == Convergence(70.0, 70.0)
+
+
+def test_st_does_not_count_a_point_at_the_mean_or_a_deviation_away() -> None:
+    assert st(windows(100, 105, 105, 95, 95, 100), PostScale(100.0, 5.0)).censored
+
+
+def test_script_answers_the_start_of_the_first_six_windows_at_the_late_mean() -> None:
+    found = script(windows(0, 0, 100, 100, 100, 100, 100, 100), PostScale(100.0, 0.0))
+    assert found == Convergence(20.0, 80.0)
+
+
+def test_script_is_censored_where_it_has_fewer_than_six_windows() -> None:
+    assert script(windows(100, 100, 100), PostScale(100.0, 0.0)) == Convergence(None, 30.0)
+
+
+def test_no_windows_are_censored_at_once() -> None:
+    for definition in DEFINITIONS.values():
+        assert definition(windows(), PostScale(1.0, 1.0)) == Convergence(None, 0.0)
+
+
+def test_post_scale_of_one_window_has_no_deviation() -> None:
+    assert post_scale([7.0]) == PostScale(7.0, 0.0)
+    assert post_scale([1.0, 3.0]).deviation == 2**0.5
+
+
+@given(strategies.lists(strategies.floats(0, 1000), max_size=40), strategies.floats(1, 1000))
+def test_a_time_lies_within_the_horizon(rates: list[float], mean: float) -> None:
+    series = windows(*rates)
+    for definition in DEFINITIONS.values():
+        found = definition(series, PostScale(mean, mean / 10))
+        assert found.censored or 0.0 <= (found.time_s or 0.0) <= found.horizon_s == 10.0 * len(rates)

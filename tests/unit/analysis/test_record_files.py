@@ -1,0 +1,57 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from analysis.errors import RecordError, SeriesError
+from analysis.record import RunPaths, SeriesPaths, append_event, is_complete, read_json, write_json_atomic
+
+
+def test_events_are_appended_a_line_each(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path / "stela-r1")
+    append_event(run, 1.5, "run_started")
+    append_event(run, 2.5, "steady", phase="before", steady=True, reason="level")
+    lines = [json.loads(line) for line in run.events.read_text().splitlines()]
+    assert lines[1] == {"t": 2.5, "kind": "steady", "phase": "before", "steady": True, "reason": "level"}
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    write_json_atomic(path, {"status": "complete"})
+    with pytest.raises(ValueError, match="JSON"):
+        write_json_atomic(path, {"status": float("nan")})
+    assert read_json(path) == {"status": "complete"}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
+
+
+@pytest.mark.parametrize(
+    ("text", "complete"),
+    [('{"status": "complete"}', True), ('{"status": "failed"}', False), ('{"status": "comp', False), ("[1]", False)],
+)
+def test_only_a_whole_record_that_says_so_is_complete(tmp_path: Path, text: str, complete: bool) -> None:
+    (tmp_path / "run.json").write_text(text)
+    assert is_complete(tmp_path) is complete
+
+
+def test_no_record_is_not_complete(tmp_path: Path) -> None:
+    assert not is_complete(tmp_path)
+
+
+def test_reading_names_the_file_and_what_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("[1]")
+    with pytest.raises(RecordError, match=r"run\.json: holds a list, but a JSON object is wanted"):
+        read_json(tmp_path / "run.json")
+
+
+def test_a_folder_without_runs_is_no_series(tmp_path: Path) -> None:
+    with pytest.raises(SeriesError, match="is no series") as caught:
+        SeriesPaths(tmp_path).all_runs()
+    assert caught.value.blame == "configuration"
+
+
+def test_runs_are_found_by_name(tmp_path: Path) -> None:
+    series = SeriesPaths(tmp_path)
+    for name in ("stela-r1", "even_rebalance-r1"):
+        series.run(name).create()
+    assert [run.run_id for run in series.all_runs()] == ["even_rebalance-r1", "stela-r1"]
+    assert series.run("stela-r1").workers.is_dir()
