@@ -13,6 +13,7 @@ from inventory.testbed import MachineRequest
 NAME = re.compile(r"[a-z][a-z0-9-]{0,19}")
 DISK_MB_PER_MACHINE = 200  # Storm's state and logs in the machine's overlay
 MEMORY_SHARE = 0.9  # of the box; the rest is the harness's
+MASTER_CORES = 0.3  # what the master uses while a run is measured; its whole core it needs only between runs
 LONGEST_STATE = 30  # Podman refuses a runroot of more than 50 characters
 
 
@@ -45,17 +46,23 @@ def check_names(requests: Sequence[MachineRequest]) -> None:
 
 
 def check_cores(requests: Sequence[MachineRequest], cores: float) -> None:
-    wanted = sum(request.type.cores for request in requests)
+    shares = [measured_cores(request) for request in requests]
+    wanted = sum(shares)
     if wanted <= cores + 1e-9:
         return
-    fixed = sum(request.type.cores for request in requests if request.type.slots == 0)
+    fixed = sum(share for share, request in zip(shares, requests, strict=True) if request.type.slots == 0)
     workers = wanted - fixed
     room = cores - fixed
     share = f"make the workers' share {room / workers:.2f} of what it is" if room > 0 < workers else "use a larger box"
     raise CapacityError(
         f"local: {len(requests)} machines need {wanted:g} cores, this box has {cores:g}: "
-        f"the first {_fitting([r.type.cores for r in requests], cores)} would fit; ask for fewer, or {share}"
+        f"the first {_fitting(shares, cores)} would fit; ask for fewer, or {share}"
     )
+
+
+def measured_cores(request: MachineRequest) -> float:
+    """Cores that a machine may need while others are measured beside it."""
+    return request.type.cores if request.type.slots else min(request.type.cores, MASTER_CORES)
 
 
 def check_memory(requests: Sequence[MachineRequest], memory_mb: int) -> None:

@@ -15,22 +15,22 @@ def _cluster(workers: int, factor: float) -> list[MachineRequest]:
     return [MachineRequest("master", TYPES["master"]), *(MachineRequest(f"m{n + 1}", small) for n in range(workers))]
 
 
-def test_a_master_and_five_fifths_fill_two_cores() -> None:
-    capacity.check_cores(_cluster(5, 0.2), 2.0)
+def test_a_resting_master_and_five_thirds_fill_two_cores() -> None:
+    capacity.check_cores(_cluster(5, 0.34), 2.0)
 
 
 def test_too_many_machines_for_the_box_says_what_would_fit() -> None:
     with pytest.raises(CapacityError) as refused:
-        capacity.check_cores(_cluster(5, 0.25), 2.0)
+        capacity.check_cores(_cluster(5, 0.4), 2.0)
     assert str(refused.value) == (
-        "local: 6 machines need 2.25 cores, this box has 2: the first 5 would fit; "
-        "ask for fewer, or make the workers' share 0.80 of what it is"
+        "local: 6 machines need 2.3 cores, this box has 2: the first 5 would fit; "
+        "ask for fewer, or make the workers' share 0.85 of what it is"
     )
 
 
 def test_a_box_that_the_master_fills() -> None:
     with pytest.raises(CapacityError, match=r"the first 1 would fit; ask for fewer, or use a larger box"):
-        capacity.check_cores(_cluster(1, 0.25), 1.0)
+        capacity.check_cores(_cluster(1, 0.25), 0.3)
 
 
 def test_memory() -> None:
