@@ -1,4 +1,4 @@
-"""How fast raw lines become a table: Spark as we use it, beside polars and DuckDB computing the same from the same files.
+"""How fast raw lines become a table: Spark as we use it, beside polars and DuckDB on the same files.
 
     python -m analysis.bench --mb 1000 --rounds 3
 
@@ -117,7 +117,7 @@ def polars_table(files: list[Path], out: Path) -> None:
     kinds: dict[str, Any] = {name: pl.List(pl.Int64) for name in ints}
     kinds |= {"task": pl.List(pl.Int32), "component": pl.List(pl.String)}
     kinds |= {name: pl.List(pl.Float64) for name in ("execute_ms", "process_ms")}
-    schema = {"t": pl.Float64, "dt_s": pl.Float64, "machine": pl.String, "port": pl.Int32,
+    schema: Any = {"t": pl.Float64, "dt_s": pl.Float64, "machine": pl.String, "port": pl.Int32,
               "tasks": pl.Struct({name: kinds[name] for name in FIELDS})}  # fmt: skip
     (
         pl.scan_ndjson(files, schema=schema)

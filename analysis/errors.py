@@ -1,7 +1,7 @@
 """What can go wrong in the analysis.
 
 AnalysisError            blame: harness
-├── RecordError          blame: harness         a record that cannot be read at all (not a damaged line: those are counted)
+├── RecordError          blame: harness         a record that cannot be read at all (damaged lines are counted)
 ├── SeriesError          blame: configuration   the path given is no series
 └── ClaimFileError       blame: configuration   a claims file that does not follow its form
 """

@@ -1,4 +1,4 @@
-"""Placements before and after a scale event: executors moved, workers restarted, and whether the others were left alone."""
+"""Placements before and after a scale event: executors moved, workers restarted, the others left alone or not."""
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
@@ -24,7 +24,7 @@ def settled(placements: DataFrame, zeros: DataFrame) -> DataFrame:
 
 
 def moves(settled: DataFrame, machines: DataFrame) -> DataFrame:
-    """Per run: executors whose slot or range of tasks changed, tasks whose machine changed, what the joined machines got."""
+    """Per run: executors whose slot or task range changed, tasks whose machine changed, what joined machines got."""
     sides = (
         settled.groupBy("run_id", "component", "task")
         .pivot("phase", ["before", "after"])

@@ -1,4 +1,4 @@
-"""One self-contained HTML page a series: claims, figures, runs, what was lost, and the environment it was measured in."""
+"""One self-contained HTML page a series: claims, figures, runs, losses, and the environment of the measurement."""
 
 import json
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
+import yaml
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -108,7 +109,7 @@ def collect(spark: SparkSession, paths: SeriesPaths) -> Content:
         machines=rows_of(machine_facts(tables.read(spark, paths, "machines"))),
         environment=fingerprint(runs),
         assumptions=assumptions(runs),
-        glossary=GLOSSARY,
+        glossary=glossary(),
     )
 
 
@@ -302,30 +303,7 @@ def _flat(value: Any, prefix: str = "") -> dict[str, str]:
     return flat
 
 
-GLOSSARY = [
-    ("throughput", "tuples executed at sinks per second, in 10 s windows aligned to the scale request (SP II-A)"),
-    ("before, after", "mean over the steady part of the windows on that side of the scale request; where the series was not "
-                      "steady: the last 60 s before, the last half after, and flagged"),
-    ("steady", "over the last 60 s the two halves and a fitted line differ by at most 5 % of the mean (or two standard "
-               "errors, at most 10 %), no window is at zero and the windows scatter by less than 25 %"),
-    ("gain", "after / before − 1"),
-    ("conv. SP", "end of the first window at which a stretch of windows has two excursions above and two below the post-scale "
-                 "mean, with a standard deviation of at most 5 % of it (SP IV-D)"),
-    ("conv. ST", "end of the window in which the second point within one standard deviation above the mean and the "
-                 "second one below it have been seen (ST 7.2)"),
-    ("conv. script", "start of the first six windows whose mean is within 5 % of the post-scale mean (the authors' script)"),
-    ("> (censored)", "the run ended without converging: the time is longer than the number, which is the run's horizon"),
-    ("downtime", "seconds at zero throughput after the scale request"),
-    ("tuples lost", "on all edges after the scale request: emitted × fan-out − executed − growth of the receiving queue; "
-                    "the last, unreported second of a stopped worker counts as lost"),
-    ("latency", "from when a tuple should have been emitted to the end of its execution at a sink; median over windows"),
-    ("CPU", "mean over machines of the CPU used as a share of each machine's quota"),
-    ("executors moved", "executors whose slot or range of tasks changed between the last complete placement before and after"),
-    ("workers restarted", "workers whose process began anew after the request (new pid, or its line count began again)"),
-    ("of them unaffected", "restarted although their set of executors did not change; the scheduler must leave these alone"),
-    ("interval", "95 % percentile bootstrap over runs, of the ratio of medians; needs at least 3 complete runs of each variant"),
-    ("reproduced", "the stated value lies inside the interval, or the stated condition holds over all of it"),
-    ("A/A floor", "the largest difference between two runs of the baseline; a smaller difference is called noise"),
-    ("p (Holm)", "Mann-Whitney, two-sided, corrected over the claims tested in this report"),
-    ("Cliff's δ", "P(variant > baseline) − P(variant < baseline), from −1 to 1"),
-]  # fmt: skip
+def glossary() -> list[tuple[str, str]]:
+    """The words of the report's columns."""
+    entries = yaml.safe_load((TEMPLATES / "words.yaml").read_text(encoding="utf-8"))
+    return [(entry["word"], entry["means"]) for entry in entries]

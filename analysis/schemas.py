@@ -1,4 +1,4 @@
-"""Every schema, declared once: what the raw lines hold and what the tables hold. Units: `_s` seconds, `_ms` milliseconds.
+"""Every schema, declared once: raw lines and tables. Units: `_s` seconds, `_ms` milliseconds.
 
 `t_s` is epoch seconds at the end of the sampled interval `dt_s`; counts are of that interval. Null: not measured.
 """
@@ -131,8 +131,8 @@ TABLES = {
         "run_id string, phase string, machine string, interface string, rx_bytes_per_s double, tx_bytes_per_s double"
     ),
     "slots": (
-        "run_id string, slot string, machine string, joins_at_scale boolean, executors_before int, executors_after int, "
-        "changed boolean, "
+        "run_id string, slot string, machine string, joins_at_scale boolean, executors_before int, "
+        "executors_after int, changed boolean, "
         "seen_before boolean, seen_after boolean, restarts int"
     ),
     "moves": (

@@ -97,7 +97,7 @@ def _definitions(part: Part, interval: Mapping[str, Any]) -> list[dict[str, Any]
     rows = []
     for name, definition in DEFINITIONS.items():
         found = definition(windows, level)
-        # Without a steady part there is no post-scale throughput to converge to: a crossing of its stand-in says nothing.
+        # Without a steady part there is no post-scale throughput to converge to; its stand-in says nothing.
         time_s = found.time_s if interval["steady"] else None
         rows.append({
             "run_id": part.run_id, "definition": name, "time_s": time_s, "censored": time_s is None,

@@ -1,4 +1,4 @@
-"""Raw JSON lines of a series -> Parquet tables. Parsed once; damaged lines are counted per file, never dropped silently."""
+"""Raw JSON lines of a series -> Parquet tables. Parsed once; damaged lines are counted per file, never hidden."""
 
 import json
 import shutil

@@ -4,7 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 WINDOW_S = 10
-# A worker's lines end at most about a second apart: closer to the edges of a run a window may miss some workers' counts.
+# Workers' lines end up to a second apart: closer to the edges of a run a window may miss some workers' counts.
 EDGE_S = 1.0
 # Machines that go on reporting this long after the last worker line show that the workers really were silent.
 SILENCE_S = 5.0

@@ -1,10 +1,10 @@
 """Claims + measurements -> ledger rows with a verdict.
 
-The rule. `reproduced` and `differs` rest on a 95 % bootstrap interval over runs, which needs at least 3 complete runs of
-each variant compared. With fewer there is a measurement but no interval, hence no verdict: the row stays `not run`, and
-its reason says so, with the direction seen. A claim about each run (`every_run`) is a check, not an estimate: one
-run is enough. A censored convergence time is a lower bound: where one decides a median, the interval is open on that side and
-only a conclusion that holds over the whole open interval is drawn.
+The rule. `reproduced` and `differs` rest on a 95 % bootstrap interval over runs, which needs at least 3 complete runs
+of each variant compared. With fewer there is a measurement but no interval, hence no verdict: the row stays `not run`,
+and its reason says so, with the direction seen. A claim about each run (`every_run`) is a check, not an estimate: one
+run is enough. A censored convergence time is a lower bound: where one decides a median, the interval is open on that
+side and only a conclusion that holds over the whole open interval is drawn.
 """
 
 from collections import defaultdict

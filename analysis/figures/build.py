@@ -33,16 +33,16 @@ FIGURES = {
     ),
     "convergence": Recipe(
         "Convergence time",
-        "From the scale request until throughput is stable, in the three definitions in use. Dots are runs, bars medians. "
-        "A hollow triangle is a run that had not converged when it ended: its time is longer than shown. A dashed bar is "
-        "a lower bound.",
+        "From the scale request until throughput is stable, in the three definitions in use. Dots are runs, bars "
+        "medians. A hollow triangle is a run that had not converged when it ended: its time is longer than shown. A "
+        "dashed bar is a lower bound.",
         convergence.draw,
     ),
     "cpu": Recipe(
         "CPU of each machine",
-        "Utilisation of each machine's CPU share in the steady part before (grey) and after (coloured) the scale event. "
-        "Dots are the medians over the seconds of single runs, pale bars the 10th to 90th percentile, strokes the median "
-        "over runs.",
+        "Utilisation of each machine's CPU share in the steady part before (grey) and after (coloured) the scale "
+        "event. Dots are the medians over the seconds of single runs, pale bars the 10th to 90th percentile, strokes "
+        "the median over runs.",
         cpu.draw,
     ),
 }

@@ -1,4 +1,4 @@
-"""Convergence time: a bar (median) a variant and definition, every run a dot, a censored run an arrow at its horizon."""
+"""Convergence time: a bar (median) a variant and definition, every run a dot, a censored run a hollow triangle."""
 
 from __future__ import annotations
 

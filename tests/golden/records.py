@@ -1,7 +1,7 @@
 """A seeded synthetic series that follows docs/contracts.md and whose every metric is known. Pure but for writing files.
 
-Star: two spouts at 60 tuples/s each -> centre -> two sinks, each getting every tuple of the centre. Each second of a run is
-decided here and tallied in `Expected`, so that a test compares the analysis with the tally and not with itself.
+Star: two spouts at 60 tuples/s each -> centre -> two sinks, each getting every tuple of the centre. Each second of a
+run is decided here and tallied in `Expected`, so that a test compares the analysis with the tally and not with itself.
 """
 
 import json

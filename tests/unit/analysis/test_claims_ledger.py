@@ -7,8 +7,8 @@ from analysis.claims.ledger import Value, judge_all
 from analysis.claims.statements import parse_claims
 from analysis.errors import ClaimFileError
 
-S03 = Claim("S03", "", "SP fig 4a", "post-scale throughput", "stela/star", Kind.RATIO, "throughput_after", "stela", 65.0, "%",
-            "even_rebalance")  # fmt: skip
+S03 = Claim("S03", "", "SP fig 4a", "post-scale throughput", "stela/star", Kind.RATIO, "throughput_after",
+            "stela", 65.0, "%", "even_rebalance")  # fmt: skip
 
 
 def measured(stela: list[float], even: list[float], censored: tuple[int, int] = (0, 0)) -> Conditions:
