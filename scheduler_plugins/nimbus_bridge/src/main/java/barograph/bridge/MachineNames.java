@@ -14,13 +14,13 @@ import org.apache.storm.scheduler.WorkerSlot;
 final class MachineNames {
     private final Map<String, String> nameById = new HashMap<>();
 
-    /** Throws IllegalStateException where two supervisors share a name: a slot would be ambiguous. */
+    /** Throws AmbiguousMachine where two supervisors share a name. */
     synchronized void learn(Cluster cluster) {
         Map<String, String> idByName = new HashMap<>();
         for (SupervisorDetails supervisor : cluster.getSupervisors().values()) {
             String other = idByName.put(supervisor.getHost(), supervisor.getId());
             if (other != null) {
-                throw new IllegalStateException("supervisors " + other + " and " + supervisor.getId() + " are both named "
+                throw new AmbiguousMachine("supervisors " + other + " and " + supervisor.getId() + " are both named "
                     + supervisor.getHost() + "; set storm.local.hostname");
             }
             nameById.put(supervisor.getId(), supervisor.getHost());

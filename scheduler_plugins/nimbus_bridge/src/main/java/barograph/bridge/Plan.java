@@ -3,9 +3,7 @@ package barograph.bridge;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.TreeMap;
-import java.util.TreeSet;
 import org.apache.storm.utils.Utils;
 
 /**
@@ -13,24 +11,37 @@ import org.apache.storm.utils.Utils;
  * the topology's own assignment in that round.
  *
  * @param executors of the components whose number changes
- * @param before slot of each placed task when the decision was taken
- * @param after slot of each task that will have one
+ * @param before slot of each task once what had none is placed at once
+ * @param after slot of each task as decided
  */
 record Plan(String decisionId, String topologyId, String topologyName, Map<String, Integer> executors,
             Map<Integer, Slot> before, Map<Integer, Slot> after) {
 
     /** True if Storm has something to rebalance: an executor's range or slot differs. */
     boolean changesSomething(Request.Topology topology) {
-        return !executors.isEmpty() || !executorSlots(topology, before).equals(executorSlots(topology, after(topology)));
+        return !executors.isEmpty() || !executorSlots(topology, before).equals(executorSlots(topology, after));
     }
 
     static Plan of(String decisionId, Request.Topology topology, Answer.Change change) {
         Map<String, Integer> executors = new TreeMap<>(change.executors());
         executors.entrySet().removeIf(entry ->
             topology.component(entry.getKey()).orElseThrow().executors().size() == entry.getValue());
-        Map<Integer, Slot> after = topology.slots();
+        Map<Integer, Slot> before = placedAtOnce(topology, change.placement());
+        Map<Integer, Slot> after = new TreeMap<>(before);
         after.putAll(change.placement());
-        return new Plan(decisionId, topology.id(), topology.name(), executors, topology.slots(), after);
+        return new Plan(decisionId, topology.id(), topology.name(), executors, before, after);
+    }
+
+    /** Executors that had no slot have the one of their first task, all of their tasks with it. */
+    private static Map<Integer, Slot> placedAtOnce(Request.Topology topology, Map<Integer, Slot> slots) {
+        Map<Integer, Slot> placed = topology.slots();
+        topology.components().forEach(component -> component.executors().forEach(range -> {
+            Slot slot = slots.get(range.get(0));
+            for (int task = range.get(0); slot != null && task <= range.get(1); task++) {
+                placed.putIfAbsent(task, slot);
+            }
+        }));
+        return placed;
     }
 
     /** The (first, last) tasks of each executor as Nimbus will cut them. */
@@ -40,15 +51,6 @@ record Plan(String decisionId, String topologyId, String topologyName, Map<Strin
             ranges.add(List.of(part.get(0), part.get(part.size() - 1)));
         }
         return ranges;
-    }
-
-    /** Without the tasks that are not placed yet: they are placed at once, no rebalance is needed for them. */
-    private Map<Integer, Slot> after(Request.Topology topology) {
-        Map<Integer, Slot> moved = new TreeMap<>(after);
-        Set<Integer> unplaced = new TreeSet<>(after.keySet());
-        unplaced.removeAll(topology.placement().keySet());
-        moved.keySet().removeAll(unplaced);
-        return moved;
     }
 
     /** An executor goes to the slot of its first task, whatever is said of the others. */

@@ -47,7 +47,7 @@ final class Rounds {
             AnswerCheck.check(request, answer);
             answer.topologies().forEach((id, change) ->
                 apply(answer, change, request.topology(id).orElseThrow(), topologies, cluster));
-        } catch (ServiceFailed | InvalidAnswer e) {
+        } catch (ServiceFailed | InvalidAnswer | AmbiguousMachine e) {
             fallBack(e.getMessage(), topologies, cluster);
         } catch (RuntimeException e) {
             // Nimbus dies of what a scheduler throws.

@@ -1,0 +1,97 @@
+package barograph.bridge;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+
+/** A bridge between a Storm made from JSON, a policy service that answers what it is told, and a Nimbus that records. */
+final class World implements Rounds.Service {
+    static final String NOTHING =
+        "{\"v\": 1, \"decision_id\": null, \"policy\": \"test\", \"reason\": \"\", \"topologies\": {}}";
+
+    final Map<String, Map<String, Integer>> rebalances = new TreeMap<>();
+    final List<Report> reports = new ArrayList<>();
+    final List<Request> requests = new ArrayList<>();
+    private final Deque<Runnable> background = new ArrayDeque<>();
+    private final Rounds rounds;
+    JsonNode answer = json(NOTHING);
+    Exception nimbusFails;
+    ServiceFailed serviceFails;
+    long nanos;
+
+    World(Path events) {
+        Plans plans = new Plans(Duration.ofSeconds(60), () -> nanos);
+        rounds = new Rounds(this, this::rebalance, plans, new BridgeEvents(events), background::add, () -> 1763712345.0);
+    }
+
+    /** One scheduling round, then what the bridge does in the background. */
+    RequestCluster round(RequestCluster storm) {
+        rounds.round(storm.topologies(), storm.cluster());
+        while (!background.isEmpty()) {
+            background.remove().run();
+        }
+        return storm;
+    }
+
+    /** The round of the rebalances that Nimbus was asked for: their executors changed, their assignments hidden. */
+    RequestCluster rebalanceRound(JsonNode request) {
+        JsonNode after = request.deepCopy();
+        List<String> hidden = new ArrayList<>();
+        for (JsonNode topology : after.get("topologies")) {
+            Map<String, Integer> executors = rebalances.get(topology.get("name").asText());
+            if (executors != null) {
+                hidden.add(topology.get("id").asText());
+                topology.get("components").forEach(component -> recut((ObjectNode) component, executors));
+            }
+        }
+        answer = json(NOTHING);
+        return round(RequestCluster.of(after, hidden));
+    }
+
+    static void recut(ObjectNode component, Map<String, Integer> executors) {
+        Integer number = executors.get(component.get("name").asText());
+        if (number != null) {
+            List<Integer> tasks = new ArrayList<>();
+            component.get("tasks").forEach(task -> tasks.add(task.asInt()));
+            ArrayNode ranges = Cases.JSON.valueToTree(Plan.ranges(tasks, number));
+            component.set("executors", ranges);
+        }
+    }
+
+    static JsonNode json(String text) {
+        try {
+            return Cases.JSON.readTree(text);
+        } catch (com.fasterxml.jackson.core.JsonProcessingException e) {
+            throw new IllegalArgumentException(e);
+        }
+    }
+
+    @Override
+    public JsonNode schedule(Request request) throws ServiceFailed {
+        requests.add(request);
+        if (serviceFails != null) {
+            throw serviceFails;
+        }
+        return answer;
+    }
+
+    @Override
+    public void applied(Report report) {
+        reports.add(report);
+    }
+
+    private void rebalance(String topologyName, Map<String, Integer> executors) throws Exception {
+        if (nimbusFails != null) {
+            throw nimbusFails;
+        }
+        rebalances.put(topologyName, executors);
+    }
+}
