@@ -76,7 +76,7 @@ def deploy(
     archive = delivery.pack(directory)
     variables = {
         **settings,
-        "commands": _commands(_hosts(inventory)),
+        "commands": commands_by_machine(inventory),
         "storm_version": hashlib.sha256((storm_home / "VERSION").read_bytes()).hexdigest(),
         "token_file": str((directory / "token").absolute()),
         "token_digest": hashlib.sha256(token(directory).encode()).hexdigest(),
@@ -133,7 +133,7 @@ def collect(inventory: Path, directory: Path, run_id: str, run_dir: Path, on_eve
         )
         for archive in sorted(fetched.glob("*.tar.gz")):
             _unpack(archive, run_dir)
-    except (OSError, tarfile.ReadError) as error:
+    except (OSError, EOFError, tarfile.TarError) as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DiskFull(f"{run_dir}: the local disk is full; free some space and collect again") from error
         raise PlayFailed(f"{run_dir}: what was fetched cannot be unpacked: {error}; collect again") from error
@@ -145,15 +145,16 @@ def collect(inventory: Path, directory: Path, run_id: str, run_dir: Path, on_eve
     return Collected(missing, clock.offsets_ms(_hosts(inventory)), result)
 
 
+def commands_by_machine(inventory: Path) -> dict[str, dict[str, Any]]:
+    """By machine: `command` and `environment` of each of its daemons, and `worker_childopts`."""
+    hosts = _hosts(inventory)
+    return {name: _machine_commands(host["machine_memory_mb"], host["machine_slots"]) for name, host in hosts.items()}
+
+
 def _hosts(inventory: Path) -> dict[str, dict[str, Any]]:
     """Host variables by machine."""
     hosts: dict[str, dict[str, Any]] = yaml.safe_load(inventory.read_text())["all"]["hosts"]
     return hosts
-
-
-def _commands(hosts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """What each machine's daemons are started with, by machine and daemon."""
-    return {name: _machine_commands(host["machine_memory_mb"], host["machine_slots"]) for name, host in hosts.items()}
 
 
 def _machine_commands(memory_mb: int, slots: int) -> dict[str, Any]:

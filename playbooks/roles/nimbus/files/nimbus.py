@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-PORT = 6627
+ADDRESS = ("master", 6627)
 CALL, EXCEPTION = 1, 3
 STOP, BOOL, BYTE, DOUBLE, I16, I32, I64, STRING, STRUCT, MAP, SET, LIST = 0, 2, 3, 4, 6, 8, 10, 11, 12, 13, 14, 15
 NUMBERS = {BOOL: ">b", BYTE: ">b", DOUBLE: ">d", I16: ">h", I32: ">i", I64: ">q"}
@@ -77,7 +77,7 @@ def call(method: str, arguments: bytes = b"") -> Any:
     """One call; the arguments are the encoded fields of its argument struct. Returns the result, None for void."""
     name = method.encode()
     message = struct.pack(">Ii", 0x80010000 | CALL, len(name)) + name + struct.pack(">i", 0) + arguments + b"\0"
-    with socket.create_connection(("master", PORT), 10) as connection:
+    with socket.create_connection(ADDRESS, 10) as connection:
         connection.sendall(struct.pack(">i", len(message)) + message)
         reader = Reader(receive(connection, struct.unpack(">i", receive(connection, 4))[0]))
     kind = reader.number(">i") & 0xFF

@@ -1,0 +1,168 @@
+"""The playbooks on real emulated machines: one cluster, in the order in which an experiment uses it."""
+
+import json
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dags.software import mounts, storm_home
+from inventory import lan, leases
+from inventory.ansible_inventory import write
+from inventory.local import LocalTestbed
+from inventory.machine_types import TYPES, scaled
+from inventory.reaper import reap
+from inventory.remote import Remote
+from inventory.testbed import Machine, MachineRequest
+from playbooks import cluster
+from playbooks.errors import MachineUnreachable, StormRefused
+from topologies import catalogue
+
+pytestmark = pytest.mark.integration
+
+WORKERS = ("m1", "m2", "m3")
+JOINING = ("m3",)
+
+
+@dataclass(frozen=True)
+class Site:
+    """A cluster on leased machines."""
+
+    machines: dict[str, Machine]
+    inventory: Path
+    directory: Path
+    home: Path
+    connect: Callable[[Machine], Remote]
+
+    def run(self, machine: str, *argv: str) -> str:
+        with self.connect(self.machines[machine]) as remote:
+            return remote.run(argv).stdout
+
+    def deploy(self) -> int:
+        return cluster.deploy(self.inventory, self.directory, self.home, {}).changed
+
+    def pid(self, machine: str, program: str) -> int:
+        return int(self.run(machine, "supervisorctl", "pid", program))
+
+    def workers_of(self, machine: str) -> list[str]:
+        return self.run(machine, "pgrep", "-f", "org.apache.storm.daemon.worker.Worker").split()
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    folder = Path(tempfile.mkdtemp(prefix="bd", dir="/tmp"))  # short, as Podman wants it
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BAROGRAPH_STATE", str(folder))
+        patch.setenv(lan.CONTROL[0], "10.217.0.0/24")
+        patch.setenv(lan.EXPERIMENT[0], "10.218.0.0/24")
+        testbed = LocalTestbed(mounts(print))
+        lease = leases.take("deploy test", "series", "local", 900)
+        wanted = [MachineRequest("master", TYPES["master"])]
+        wanted += [MachineRequest(name, scaled(TYPES["type_1"], 0.25)) for name in WORKERS]
+        try:
+            machines = testbed.acquire(lease, wanted)
+            groups = {"master": ["master"], "workers": list(WORKERS), "joining": list(JOINING)}
+            inventory = write(machines, groups, folder / "cluster" / "inventory.yaml")
+            named = {machine.name: machine for machine in machines}
+            site = Site(named, inventory, folder / "cluster", storm_home(print), testbed.connect)
+            site.deploy()
+            yield site
+        finally:
+            reap(now=time.time() + 1e6)
+            subprocess.run(["rm", "-rf", str(folder)], check=True)
+
+
+def eventually(seen: Callable[[], bool], seconds: float = 60.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not seen():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.5)
+    return True
+
+
+def submit(site: Site, folder: Path, text: str) -> None:
+    (folder / "topology.yaml").write_text(text)
+    cluster.submit(site.inventory, site.directory, "r1", folder / "topology.yaml")
+
+
+def star() -> str:
+    return catalogue.render("star", {}, {"workers": 4})
+
+
+def test_a_second_deploy_changes_nothing(site: Site) -> None:
+    assert site.deploy() == 0
+    assert "STOPPED" in site.run("m3", "supervisorctl", "status", "supervisor")
+
+
+def test_the_token_is_the_daemons_alone_and_nowhere_else(site: Site) -> None:
+    assert site.run("m1", "stat", "-c", "%a %U", "/etc/barograph/token").split() == ["600", "storm"]
+    token = cluster.token(site.directory)
+    assert site.run("m1", "cat", "/etc/barograph/token") == token
+    kept = [file for file in (site.directory / "artifacts").rglob("*") if file.is_file()]
+    assert kept
+    assert not [file for file in kept if token in file.read_text(errors="replace")]
+
+
+def test_a_killed_supervisor_comes_back(site: Site) -> None:
+    before = site.pid("m1", "supervisor")
+    site.run("m1", "kill", "-9", str(before))
+    assert eventually(lambda: site.pid("m1", "supervisor") not in (0, before), 15)
+
+
+def test_a_topology_that_storm_refuses_is_the_system_under_test(site: Site, tmp_path: Path) -> None:
+    with pytest.raises(StormRefused, match="NoSuchSpout"):
+        submit(site, tmp_path, star().replace("barograph.topologies.SourceSpout", "barograph.topologies.NoSuchSpout"))
+
+
+def test_a_run_from_reset_to_record(site: Site, tmp_path: Path) -> None:
+    cluster.reset(site.inventory, site.directory, "r1")
+    submit(site, tmp_path, star())
+    assert eventually(lambda: bool(site.run("m1", "sh", "-c", "cat /var/log/barograph/workers/*.jsonl")))
+    cluster.join(site.inventory, site.directory, "r1")
+    collected = cluster.collect(site.inventory, site.directory, "r1", tmp_path / "run")
+    assert collected.missing == ()
+    assert collected.clock_offset_ms.keys() == site.machines.keys()
+    assert all(offset is not None and abs(offset) < 50 for offset in collected.clock_offset_ms.values())
+    lines = [json.loads(line) for line in (tmp_path / "run" / "machines" / "m1.jsonl").read_text().splitlines()]
+    assert {line["machine"] for line in lines} == {"m1"}
+    assert lines[-1]["cpu_quota_cores"] == 0.25
+    assert 0.0 < max(line["cpu_cores"] for line in lines) < 0.5
+    assert lines[-1]["interfaces"]["name"] == ["ctl0", "exp0"]
+    assert None not in lines[-1]["interfaces"]["rx_bytes"]
+    workers = sorted((tmp_path / "run" / "workers").glob("m1-67*.jsonl"))
+    assert json.loads(workers[0].read_text().splitlines()[0])["machine"] == "m1"
+    logs = tmp_path / "run" / "logs"
+    assert (logs / "master" / "nimbus.log").stat().st_size > 0
+    assert list((logs / "m1" / "workers-artifacts").glob("star-*/67*/worker.log"))
+
+
+def test_a_reset_leaves_nothing_of_the_run(site: Site, tmp_path: Path) -> None:
+    assert site.workers_of("m1")
+    cluster.reset(site.inventory, site.directory, "r2")
+    assert [site.workers_of(name) for name in WORKERS] == [[], [], []]
+    assert "STOPPED" in site.run("m3", "supervisorctl", "status", "supervisor")
+    left = site.run("m1", "find", "/var/log/barograph/workers", "/var/log/barograph/workers-artifacts", "-type", "f")
+    assert left == ""
+    collected = cluster.collect(site.inventory, site.directory, "r2", tmp_path)
+    assert "workers/*.jsonl" in collected.missing
+    assert not list((tmp_path / "workers").glob("*"))
+
+
+def test_stop_leaves_no_daemon(site: Site) -> None:
+    assert cluster.stop(site.inventory, site.directory).changed == 1 + len(WORKERS)
+    assert cluster.stop(site.inventory, site.directory).changed == 0
+    assert [site.run(name, "pgrep", "java") for name in site.machines] == [""] * len(site.machines)
+
+
+def test_a_machine_that_is_gone_is_infrastructure(site: Site, tmp_path: Path) -> None:
+    given = yaml.safe_load(site.inventory.read_text())
+    given["all"]["hosts"]["m2"] |= {"ansible_host": "127.0.0.1", "ansible_port": 1}
+    (tmp_path / "inventory.yaml").write_text(yaml.safe_dump(given))
+    with pytest.raises(MachineUnreachable, match="m2"):
+        cluster.stop(tmp_path / "inventory.yaml", site.directory)

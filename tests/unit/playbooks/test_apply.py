@@ -1,0 +1,90 @@
+"""apply.py's steps on files: each says whether it changed anything, and a second time nothing is changed."""
+
+import getpass
+import tarfile
+from pathlib import Path
+from typing import Any
+
+from tests.unit.playbooks.on_machine import load
+
+apply = load("machine", "apply")
+ME = getpass.getuser()
+
+
+def test_a_directory(tmp_path: Path) -> None:
+    wanted = {"path": str(tmp_path / "a" / "b"), "owner": ME, "mode": "0750"}
+    assert apply.directory(wanted)
+    assert not apply.directory(wanted)
+    assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o750
+    assert apply.directory({**wanted, "mode": "0700"})
+
+
+def test_a_file_changes_with_content_or_permissions_only(tmp_path: Path) -> None:
+    path = tmp_path / "storm.yaml"
+    wanted: dict[str, Any] = {"path": str(path), "owner": ME, "content": "a: é\n"}
+    assert apply.file(wanted)
+    assert not apply.file(wanted)
+    assert path.read_text() == "a: é\n"
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert apply.file({**wanted, "mode": "0600"})
+    assert apply.file({**wanted, "mode": "0600", "content": "b"})
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def pack(archive: Path, files: dict[str, str], scratch: Path) -> None:
+    with tarfile.open(archive, "w:gz") as packed:
+        for name, text in files.items():
+            (scratch / "part").write_text(text)
+            packed.add(scratch / "part", name)
+
+
+def test_an_archive_replaces_its_folders_and_nothing_else(tmp_path: Path) -> None:
+    archive, to = tmp_path / "delivery.tar.gz", tmp_path / "opt"
+    (to / "storm").mkdir(parents=True)
+    wanted = {"path": str(archive), "to": str(to)}
+    pack(archive, {"jars/old.jar": "1", "scheduler_plugins/service.py": "2"}, tmp_path)
+    assert apply.archive(wanted)
+    assert not apply.archive(wanted)
+    pack(archive, {"jars/new.jar": "3"}, tmp_path)
+    assert apply.archive(wanted)
+    assert sorted(path.name for path in to.iterdir() if not path.name.startswith(".")) == [
+        "jars",
+        "scheduler_plugins",
+        "storm",
+    ]
+    assert [path.name for path in (to / "jars").iterdir()] == ["new.jar"]
+
+
+class Supervisord:
+    """The calls of supervisord's XML-RPC that apply.py makes."""
+
+    def __init__(self, states: dict[str, str], reload: tuple[list[str], list[str], list[str]]) -> None:
+        self.states, self.reload, self.calls = states, reload, []  # type: ignore[var-annotated]  # list of words
+
+    def reloadConfig(self) -> list[tuple[list[str], list[str], list[str]]]:
+        return [self.reload]
+
+    def getProcessInfo(self, name: str) -> dict[str, str]:
+        return {"statename": self.states[name]}
+
+    def __getattr__(self, call: str) -> Any:
+        return lambda name, *_: self.calls.append(f"{call} {name}")
+
+
+def test_changed_programs_are_replaced_and_removed_ones_go() -> None:
+    supervisord = Supervisord({}, (["probe"], ["nimbus"], ["old"]))
+    assert apply.reload_programs(supervisord) == ["program probe", "program nimbus", "program old"]
+    assert supervisord.calls == [
+        "stopProcessGroup old", "removeProcessGroup old", "stopProcessGroup nimbus", "removeProcessGroup nimbus",
+        "addProcessGroup probe", "addProcessGroup nimbus",
+    ]  # fmt: skip
+
+
+def test_a_program_is_touched_only_if_it_is_not_as_wanted() -> None:
+    supervisord = Supervisord({"a": "RUNNING", "b": "STOPPED", "c": "STARTING", "d": "FATAL"}, ([], [], []))
+    assert not apply.program(supervisord, {"name": "a", "running": True})
+    assert not apply.program(supervisord, {"name": "b", "running": False})
+    assert not apply.program(supervisord, {"name": "c", "running": True})
+    assert apply.program(supervisord, {"name": "d", "running": True})
+    assert apply.program(supervisord, {"name": "a", "running": False})
+    assert supervisord.calls == ["startProcess d", "stopProcess a"]

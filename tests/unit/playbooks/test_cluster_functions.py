@@ -1,0 +1,148 @@
+"""cluster.py without machines: token, settings, delivery, the record's folders, clocks."""
+
+import errno
+import io
+import stat
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from playbooks import clock, cluster, delivery
+from playbooks.errors import DiskFull, PlayFailed, SettingUnknown
+from playbooks.run import PlayResult, TaskResult
+
+HOST = {"ansible_host": "127.0.0.1", "ansible_port": 22, "ansible_user": "root"}
+
+
+def archive(path: Path, files: dict[str, str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w:gz") as packed:
+        for name, text in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            packed.addfile(member, io.BytesIO(text.encode()))
+
+
+def test_the_token_is_made_once_and_for_its_owner_only(tmp_path: Path) -> None:
+    first = cluster.token(tmp_path / "cluster")
+    assert len(first) >= 40
+    assert cluster.token(tmp_path / "cluster") == first
+    assert stat.S_IMODE((tmp_path / "cluster" / "token").stat().st_mode) == 0o600
+    assert cluster.token(tmp_path / "other") != first
+
+
+def test_an_unknown_setting_is_named_with_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(SettingUnknown, match=r"storm_heap .*storm_scheduler"):
+        cluster.deploy(tmp_path / "inventory", tmp_path, tmp_path, {"storm_heap": 1})
+
+
+def test_the_delivery_is_the_same_bytes_for_the_same_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jar = tmp_path / "barograph-topologies.jar"
+    jar.write_text("jar")
+    monkeypatch.setattr(delivery, "TOPOLOGIES", jar)
+    first = delivery.pack(tmp_path).read_bytes()
+    jar.touch()
+    assert delivery.pack(tmp_path).read_bytes() == first
+    with tarfile.open(tmp_path / "delivery.tar.gz") as packed:
+        names = packed.getnames()
+    assert {"scheduler_plugins/service.py", "jars/barograph-topologies.jar"} <= set(names)
+    assert not [name for name in names if "nimbus_bridge" in name or "__pycache__" in name]
+    jar.unlink()
+    with pytest.raises(delivery.DeliveryIncomplete, match="mvn"):
+        delivery.pack(tmp_path)
+
+
+def fake_play(files: dict[str, dict[str, str]], missing: str = "") -> Any:
+    """A `play` that fetches these files, by machine."""
+
+    def play(
+        playbook: str, inventory: Path, variables: dict[str, str], directory: Path, on_event: object
+    ) -> PlayResult:
+        for machine, held in files.items():
+            archive(Path(variables["collect_to"]) / f"{machine}.tar.gz", held)
+        task = TaskResult("m1", "Fetch what the run left", "ok", False, 0.1, stderr=missing)
+        return PlayResult(playbook, 1, 0, 0, 0.1, (task,))
+
+    return play
+
+
+@pytest.fixture
+def inventory(tmp_path: Path) -> Path:
+    path = tmp_path / "inventory.yaml"
+    path.write_text("all: {hosts: {}}\n")
+    return path
+
+
+def test_a_record_has_its_files_in_their_places(
+    tmp_path: Path, inventory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = "workers-artifacts/star-1/6700/worker.log"
+    held = {
+        "master": {"./decisions.jsonl": "d", "./nimbus.log": "n", "./bridge.jsonl": ""},
+        "m1": {"./workers/m1-6700.jsonl": "w", "./machines/m1.jsonl": "p", f"./{log}": "l", "../../escape": "x"},
+    }
+    monkeypatch.setattr(cluster, "play", fake_play(held))
+    collected = cluster.collect(inventory, tmp_path, "r1", tmp_path / "run")
+    found = {str(file.relative_to(tmp_path / "run")) for file in (tmp_path / "run").rglob("*") if file.is_file()}
+    assert found == {
+        "decisions.jsonl", "logs/master/nimbus.log", "logs/master/bridge.jsonl",
+        "workers/m1-6700.jsonl", "machines/m1.jsonl", f"logs/m1/{log}",
+    }  # fmt: skip
+    assert collected.missing == ()
+
+
+def test_missing_files_are_reported(tmp_path: Path, inventory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "play", fake_play({"m1": {}}, missing="machines/m1.jsonl\n"))
+    collected = cluster.collect(inventory, tmp_path, "r1", tmp_path / "run")
+    assert collected.missing == ("machines/m1.jsonl", "workers/*.jsonl")
+
+
+def test_a_damaged_archive_and_a_full_disk_are_said(
+    tmp_path: Path, inventory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "play", fake_play({"m1": {"./nimbus.log": "n" * 9000}}))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.copyfileobj", full)
+        with pytest.raises(DiskFull, match="free some space"):
+            cluster.collect(inventory, tmp_path, "r1", tmp_path / "run")
+
+    def damaged(playbook: str, inventory: Path, variables: dict[str, str], *_: object) -> PlayResult:
+        (Path(variables["collect_to"]) / "m1.tar.gz").write_bytes(b"\x1f\x8b not a gzip file")
+        return PlayResult(playbook, 1, 0, 0, 0.1)
+
+    monkeypatch.setattr(cluster, "play", damaged)
+    with pytest.raises(PlayFailed, match="cannot be unpacked"):
+        cluster.collect(inventory, tmp_path, "r1", tmp_path / "run")
+
+
+@pytest.fixture
+def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An `ssh` that runs its last argument here."""
+    script = tmp_path / "bin" / "ssh"
+    script.parent.mkdir()
+    script.write_text('#!/bin/sh\nfor last; do :; done\nexec sh -c "$last"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{script.parent}:/usr/bin:/bin")
+    return script
+
+
+def test_a_clock_beside_ours_is_not_far_from_it(ssh: Path) -> None:
+    offsets = clock.offsets_ms({"m1": HOST, "m2": HOST})
+    assert offsets.keys() == {"m1", "m2"}
+    assert all(offset is not None and abs(offset) < 20 for offset in offsets.values())
+
+
+def test_a_clock_that_is_ahead_is_positive(ssh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "ANSWER", clock.ANSWER.replace("time.time()", "time.time() + 2"))
+    assert clock.offsets_ms({"m1": HOST})["m1"] == pytest.approx(2000, abs=20)
+
+
+def test_a_clock_that_cannot_be_asked_is_null(ssh: Path) -> None:
+    ssh.write_text("#!/bin/sh\nexit 255\n")
+    assert clock.offsets_ms({"m1": HOST}) == {"m1": None}

@@ -1,0 +1,134 @@
+"""The probe's readings from kernel files as cgroup v1 and v2 write them, and the line it makes of two."""
+
+import http.server
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.unit.playbooks.on_machine import load
+
+probe = load("probe", "probe")
+
+V1 = {
+    "cpu/cpu.cfs_quota_us": "25000\n",
+    "cpu/cpu.cfs_period_us": "100000\n",
+    "cpu/cpu.stat": "nr_periods 5128\nnr_throttled 371\nthrottled_time 20911849031\n",
+    "cpuacct/cpuacct.usage": "38211904411\n",
+    "memory/memory.usage_in_bytes": "412008448\n",
+    "memory/memory.limit_in_bytes": "805306368\n",
+    "memory/memory.stat": "cache 201326592\nrss 180355072\ntotal_cache 201326592\ntotal_inactive_file 100000000\n",
+}
+V2 = {
+    "cpu.max": "25000 100000\n",
+    "cpu.stat": "usage_usec 38211904\nuser_usec 30000000\nsystem_usec 8211904\nnr_throttled 371\nthrottled_usec 20911849\n",
+    "memory.current": "412008448\n",
+    "memory.max": "max\n",
+    "memory.stat": "anon 180355072\nfile 201326592\ninactive_file 100000000\n",
+}
+NET_DEV = """\
+Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+    lo:  361190    4191    0    0    0     0          0         0   361190    4191    0    0    0     0       0          0
+  exp0: 5200000   81000    0    0    0     0          0         0  5100000   80900    0    0    0     0       0          0
+ctl0:1200 10 0 0 0 0 0 0 900 9 0 0 0 0 0 0
+"""
+
+
+def tree(root: Path, files: dict[str, str]) -> str:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return str(root)
+
+
+def test_cgroup_v1(tmp_path: Path) -> None:
+    machine = probe.CgroupV1(tree(tmp_path, V1))
+    assert machine.limited()
+    assert machine.quota_cores() == 0.25
+    assert machine.cpu_s() == pytest.approx(38.211904411)
+    assert machine.throttled_s() == pytest.approx(20.911849031)
+    assert machine.memory_bytes() == 312008448
+    assert machine.memory_limit_bytes() == 805306368
+
+
+def test_cgroup_v2(tmp_path: Path) -> None:
+    machine = probe.CgroupV2(tree(tmp_path, V2))
+    assert machine.limited()
+    assert machine.quota_cores() == 0.25
+    assert machine.cpu_s() == pytest.approx(38.211904)
+    assert machine.throttled_s() == pytest.approx(20.911849)
+    assert machine.memory_bytes() == 312008448
+    assert machine.memory_limit_bytes() is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "files"),
+    [("CgroupV1", {"cpu/cpu.cfs_quota_us": "-1\n"}), ("CgroupV2", {"cpu.max": "max 100000\n"}), ("CgroupV1", {})],
+)
+def test_a_machine_without_a_quota_is_a_real_one(tmp_path: Path, kind: str, files: dict[str, str]) -> None:
+    assert not getattr(probe, kind)(tree(tmp_path, files)).limited()
+
+
+def test_a_real_machine_counts_everything_but_idle_and_waiting(tmp_path: Path) -> None:
+    stat = "cpu  100 10 50 9000 400 5 5 77 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n"
+    meminfo = "MemTotal:        2048 kB\nMemFree:          100 kB\nMemAvailable:    1024 kB\n"
+    machine = probe.RealMachine(tree(tmp_path, {"stat": stat, "meminfo": meminfo}))
+    assert machine.cpu_s() == pytest.approx(170 / machine.ticks)
+    assert machine.throttled_s() is None
+    assert machine.memory_bytes() == 1024 * 1024
+    assert machine.memory_limit_bytes() == 2048 * 1024
+
+
+def test_traffic_also_where_the_name_touches_the_number() -> None:
+    assert probe.traffic(NET_DEV) == {"lo": (361190, 361190), "exp0": (5200000, 5100000), "ctl0": (1200, 900)}
+
+
+def test_the_line_is_the_contracts_and_a_missing_interface_is_null(tmp_path: Path) -> None:
+    machine = probe.CgroupV1(tree(tmp_path, V1))
+    before = {"t": 1000.0, "cpu_s": 10.0, "throttled_s": 1.0, "bytes": [(100, 200), None]}
+    now = {"t": 1002.0, "cpu_s": 10.4, "throttled_s": 1.05, "bytes": [(160, 290), None]}
+    line = probe.line("m2", {"ctl0": "eth7", "exp0": None}, before, now, machine)
+    assert line == {
+        "v": 1, "t": 1002.0, "dt_s": 2.0, "machine": "m2", "cpu_cores": 0.2, "cpu_quota_cores": 0.25, "throttled_ms": 50.0,
+        "memory_bytes": 312008448, "memory_limit_bytes": 805306368,
+        "interfaces": {"name": ["ctl0", "exp0"], "rx_bytes": [60, None], "tx_bytes": [90, None]},
+    }  # fmt: skip
+
+
+def test_an_interface_is_found_by_its_address() -> None:
+    assert probe.interface_of("127.0.0.1") == "lo"
+    assert probe.interface_of("192.0.2.1") is None
+
+
+def test_lines_reach_the_service_and_wait_while_it_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    got: list[tuple[str, str, list[int]]] = []
+
+    class Answers(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            got.append(
+                (self.path, self.headers["Authorization"], [json.loads(line)["n"] for line in body.splitlines()])
+            )
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Answers) as server:
+        silent = probe.Service("http://127.0.0.1:1", "secret")
+        for number in range(probe.KEPT_LINES + 30):
+            silent.take(json.dumps({"n": number}))
+        silent.post()
+        silent.post()
+        silent.address = f"127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.handle_request).start()
+        silent.post()
+    assert got == [("/machine_samples", "Bearer secret", list(range(30, probe.KEPT_LINES + 30)))]
+    assert silent.waiting == []
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2
+    assert "answers again" in said[1]

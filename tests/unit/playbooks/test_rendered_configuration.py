@@ -1,0 +1,142 @@
+"""What a deploy would put on a machine of every type, rendered by Ansible itself on this box."""
+
+import configparser
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import playbooks
+from inventory.ansible_inventory import write
+from inventory.machine_types import TYPES, scaled
+from inventory.testbed import Machine, MachineType
+from playbooks import cluster
+
+ROLES = Path(playbooks.__file__).parent / "roles"
+RENDER = """\
+- name: Render
+  hosts: all
+  connection: local
+  gather_facts: false
+  vars_files: {files}
+  tasks:
+    - name: Keep the plan
+      ansible.builtin.copy:
+        content: "{{{{ machine_plan | to_json }}}}"
+        dest: "{to}/{{{{ inventory_hostname }}}}.json"
+        mode: "0600"
+"""
+WORKER_TYPES = [kind for kind in TYPES.values() if kind.slots] + [scaled(TYPES["type_1"], 0.25)]
+
+
+def machine(name: str, kind: MachineType, number: int) -> Machine:
+    nowhere = Path("/nowhere/key")
+    return Machine(name, kind, f"192.0.2.{number}", f"198.51.100.{number}", "root", 22, nowhere, nowhere)
+
+
+@pytest.fixture(scope="module")
+def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """Machine name → plan for apply.py; the last worker is joining."""
+    folder = tmp_path_factory.mktemp("render")
+    machines = [machine("master", TYPES["master"], 10)]
+    machines += [machine(f"m{number}", kind, 10 + number) for number, kind in enumerate(WORKER_TYPES, start=1)]
+    workers = [one.name for one in machines[1:]]
+    groups = {"master": ["master"], "workers": workers, "joining": workers[-1:]}
+    inventory = write(machines, groups, folder / "inventory.yaml")
+    files = sorted(str(file) for kind in ("defaults", "vars") for file in ROLES.glob(f"*/{kind}/main.yml"))
+    (folder / "render.yml").write_text(RENDER.format(files=json.dumps(files), to=folder))
+    (folder / "roles").symlink_to(ROLES)
+    digests = dict.fromkeys(("storm_version", "token_digest", "delivery_digest"), "0")
+    (folder / "variables.json").write_text(json.dumps({**digests, "commands": cluster.commands_by_machine(inventory)}))
+    done = subprocess.run(
+        [Path(sys.executable).parent / "ansible-playbook", "-i", inventory, "-e", f"@{folder}/variables.json"]
+        + ["-e", f"ansible_python_interpreter={sys.executable}", folder / "render.yml"],
+        capture_output=True, text=True, env={**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORKS": "2"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return {one.name: json.loads((folder / f"{one.name}.json").read_text()) for one in machines}
+
+
+def storm_yaml(plan: dict[str, Any]) -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load(file_of(plan, "/etc/barograph/storm/storm.yaml"))
+    return content
+
+
+def file_of(plan: dict[str, Any], path: str) -> str:
+    return next(str(file["content"]) for file in plan["files"] if file["path"] == path)
+
+
+def programs(plan: dict[str, Any]) -> configparser.ConfigParser:
+    parsed = configparser.ConfigParser(interpolation=None, inline_comment_prefixes=(";",))
+    parsed.read_string(file_of(plan, "/etc/supervisor/conf.d/barograph.conf"))
+    return parsed
+
+
+def test_slots_and_names_follow_the_machine(plans: dict[str, dict[str, Any]]) -> None:
+    for number, kind in enumerate(WORKER_TYPES, start=1):
+        conf = storm_yaml(plans[f"m{number}"])
+        assert conf["supervisor.slots.ports"] == [6700 + slot for slot in range(kind.slots)]
+        assert conf["storm.local.hostname"] == f"m{number}"
+    assert storm_yaml(plans["master"])["supervisor.slots.ports"] == []
+
+
+def test_every_machine_knows_the_bridge_and_the_service(plans: dict[str, dict[str, Any]]) -> None:
+    for plan in plans.values():
+        conf = storm_yaml(plan)
+        assert conf["storm.scheduler"] == "barograph.bridge.PolicyScheduler"
+        assert conf["barograph.service.url"] == "http://192.0.2.10:8700"
+        assert conf["barograph.token.file"] == "/etc/barograph/token"
+        assert conf["barograph.samples.dir"] == "/var/log/barograph/workers"
+        assert conf["nimbus.seeds"] == ["master"]
+        assert conf["storm.zookeeper.servers"] == ["master"]
+
+
+def test_worker_memory_fits_the_machine(plans: dict[str, dict[str, Any]]) -> None:
+    for number, kind in enumerate(WORKER_TYPES, start=1):
+        heaps = [
+            word for word in storm_yaml(plans[f"m{number}"])["worker.childopts"].split() if word.startswith("-Xmx")
+        ]
+        assert len(heaps) == 1
+        assert int(heaps[0][4:-1]) * kind.slots < kind.memory_mb
+
+
+def test_zookeeper_listens_on_the_experiment_lan_only(plans: dict[str, dict[str, Any]]) -> None:
+    assert "clientPortAddress=198.51.100.10\n" in file_of(plans["master"], "/etc/barograph/storm/zoo.cfg")
+
+
+def test_each_machine_runs_its_programs(plans: dict[str, dict[str, Any]]) -> None:
+    started = {
+        name: [section.removeprefix("program:") for section in programs(plan).sections()]
+        for name, plan in plans.items()
+    }
+    assert started.pop("master") == ["zookeeper", "policy-service", "nimbus", "probe"]
+    assert all(names == ["supervisor", "probe"] for names in started.values())
+
+
+def test_supervisord_runs_them_as_storm_and_again_when_they_end(plans: dict[str, dict[str, Any]]) -> None:
+    for plan in plans.values():
+        for name in programs(plan).sections():
+            section = programs(plan)[name]
+            assert section["user"] == "storm"
+            assert section["autorestart"] == "true"
+            assert shlex.split(section["command"])[0].startswith("/")
+            assert "{{" not in section["command"] + section["environment"]
+
+
+def test_only_the_joining_supervisor_waits(plans: dict[str, dict[str, Any]]) -> None:
+    joining = f"m{len(WORKER_TYPES)}"
+    for name in plans.keys() - {"master"}:
+        wanted = {program["name"]: program["running"] for program in plans[name]["programs"]}
+        assert wanted == {"probe": True, "supervisor": name != joining}
+        assert programs(plans[name])["program:supervisor"]["autostart"] == ("false" if name == joining else "true")
+
+
+def test_no_plan_holds_a_secret(plans: dict[str, dict[str, Any]]) -> None:
+    paths = [file["path"] for plan in plans.values() for file in plan["files"]]
+    assert "/etc/barograph/token" not in paths
