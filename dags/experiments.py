@@ -37,9 +37,10 @@ def build(experiment: Experiment) -> DAG:
     ) as dag:
 
         @task
-        def open_series(params: dict[str, Any]) -> str:
+        def open_series(params: dict[str, Any] | None = None) -> str:
             from dags.steps.provision import open_requested
 
+            assert params is not None, "Airflow passes the trigger form's answers"
             return str(
                 params["opened"] or open_requested(experiment.name, changes_of(params), new=params["series"] == NEW)
             )
@@ -121,7 +122,7 @@ def build(experiment: Experiment) -> DAG:
         runs >> analysed
         released >> analysed
         # Not of `machines`: a setup's direct children must be all_success, and a failed setup fails `deployed` too.
-        watched: Any = watcher()  # type: ignore[call-arg]  # how Airflow types a decorator that has arguments
+        watched: Any = watcher()
         [series, deployed, planned, runs, analysed, reported] >> watched
     return dag
 
@@ -140,5 +141,4 @@ def build_all() -> dict[str, DAG]:
     return dags
 
 
-for _dag_id, _dag in build_all().items():
-    globals()[_dag_id.replace(".", "_")] = _dag
+globals().update({dag_id.replace(".", "_"): dag for dag_id, dag in build_all().items()})

@@ -1,0 +1,134 @@
+"""The DAG files only wire: they import fast and light, and a failure can neither leak machines nor hide."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dags.experiment import load, names
+from dags.places import ROOT
+from dags.terminal.airflow_home import settings
+
+HEAVY = ("pyspark", "ansible_runner", "paramiko", "boto3", "matplotlib", "scipy")
+PROBE = """
+import json, sys, time
+import airflow.sdk
+begin = time.process_time()
+import dags.experiments as experiments, dags.reaper as reaper
+took = time.process_time() - begin
+def task(t):
+    return {"up": sorted(t.upstream_task_ids), "down": sorted(t.downstream_task_ids), "rule": t.trigger_rule.value,
+            "setup": t.is_setup, "teardown": t.is_teardown, "pool": t.pool, "mapped": t.is_mapped}
+def dag(d):
+    return {"params": {k: d.params.get_param(k).schema for k in d.params}, "max_active_runs": d.max_active_runs,
+            "tasks": {t.task_id: task(t) for t in d.tasks}}
+print(json.dumps({
+    "took_s": took,
+    "modules": sorted(sys.modules),
+    "dags": {d.dag_id: dag(d) for d in experiments.build_all().values()},
+    "globals": sorted(k for k, v in vars(experiments).items() if isinstance(v, experiments.DAG)),
+    "reaper": [t.task_id for t in reaper.reaper().tasks],
+}))
+"""
+
+
+@pytest.fixture(scope="session")
+def wired(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What a fresh process sees of the DAG files; no database is needed for it."""
+    environment = {**os.environ, **settings(tmp_path_factory.mktemp("airflow"))}
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_every_experiment_has_a_dag(wired: dict[str, Any]) -> None:
+    assert sorted(wired["dags"]) == sorted(name.replace("/", ".") for name in names())
+    assert wired["globals"] == sorted(name.replace("/", "_") for name in names())
+
+
+def test_nothing_heavy_at_the_top(wired: dict[str, Any]) -> None:
+    assert [module for module in HEAVY if module in wired["modules"]] == []
+    assert wired["took_s"] < 3.0
+
+
+@pytest.mark.parametrize("name", names())
+def test_machines_are_a_setup_with_its_teardown(name: str, wired: dict[str, Any]) -> None:
+    tasks = wired["dags"][name.replace("/", ".")]["tasks"]
+    assert tasks["provision"]["setup"] and not tasks["provision"]["teardown"]
+    assert tasks["release"]["teardown"] and tasks["release"]["rule"] == "all_done_setup_success"
+    assert {"provision", "run_next"} <= set(tasks["release"]["up"])
+    assert all(
+        tasks[child]["rule"] == "all_success" or tasks[child]["teardown"] for child in tasks["provision"]["down"]
+    )
+
+
+@pytest.mark.parametrize("name", names())
+def test_order_of_the_steps(name: str, wired: dict[str, Any]) -> None:
+    tasks = wired["dags"][name.replace("/", ".")]["tasks"]
+    assert tasks["open_series"]["up"] == []
+    assert tasks["provision"]["up"] == ["open_series"]
+    assert "provision" in tasks["deploy"]["up"]
+    assert "deploy" in tasks["plan_runs"]["up"]
+    assert tasks["run_next"]["mapped"] and "plan_runs" in tasks["run_next"]["up"]
+    assert "release" in tasks["analyse"]["up"], "Spark must not compete with machines that are still up"
+    assert "analyse" in tasks["report"]["up"]
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_failure_is_seen(name: str, wired: dict[str, Any]) -> None:
+    """An all_done leaf would hide it: the watcher hangs on every task but the setup and the teardown."""
+    tasks = wired["dags"][name.replace("/", ".")]["tasks"]
+    assert tasks["watcher"]["rule"] == "one_failed"
+    assert set(tasks["watcher"]["up"]) == set(tasks) - {"watcher", "provision", "release"}
+
+
+@pytest.mark.parametrize("name", names())
+def test_runs_are_sequential_by_a_pool_of_the_testbed(name: str, wired: dict[str, Any]) -> None:
+    dag = wired["dags"][name.replace("/", ".")]
+    assert dag["tasks"]["run_next"]["pool"] == f"testbed_{load(name).testbed.name}"
+    assert dag["max_active_runs"] == 1
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_trigger_form(name: str, wired: dict[str, Any]) -> None:
+    form = wired["dags"][name.replace("/", ".")]["params"]
+    assert form["policies"]["items"]["enum"] == [variant.name for variant in load(name).variants]
+    assert form["repetitions"]["minimum"] == 1
+    assert "local" in form["testbed"]["enum"]
+    assert form["series"]["enum"] == ["resume", "new"]
+    assert {"warm_up_floor_s", "warm_up_ceiling_s", "after_floor_s", "horizon_s"} <= set(form)
+
+
+def test_the_reaper_is_a_dag(wired: dict[str, Any]) -> None:
+    assert wired["reaper"] == ["reap"]
+
+
+def test_steps_do_not_know_airflow() -> None:
+    steps = [*(ROOT / "dags" / "steps").glob("*.py"), *(ROOT / "dags").glob("[!ae]*.py")]
+    wiring = {"reaper.py"}
+    guilty = [path.name for path in steps if "import airflow" in path.read_text() or "from airflow" in path.read_text()]
+    assert set(guilty) <= wiring
+
+
+def test_airflow_ignores_what_is_no_dag() -> None:
+    ignored = (ROOT / "dags" / ".airflowignore").read_text().split()
+    assert {"steps/", "experiments/"} <= set(ignored)
+
+
+def test_the_settings_are_the_measured_ones(tmp_path: Path) -> None:
+    ours = settings(tmp_path)
+    assert ours["AIRFLOW__CORE__LOAD_EXAMPLES"] == "False"
+    assert ours["AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL"] == "1"
+    assert ours["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] == f"sqlite:///{tmp_path}/airflow.db"

@@ -1,0 +1,167 @@
+"""The experiment's DAG through the command line over the fake testbed: real Airflow, real signals, no machines."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dags.places import ROOT
+from dags.terminal.airflow_home import prepare
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One Airflow database for all of these tests."""
+    folder = tmp_path_factory.mktemp("barograph")
+    prepare(folder / "airflow")
+    return folder
+
+
+@pytest.fixture
+def world(home: Path, tmp_path: Path) -> dict[str, str]:
+    """An environment in which leases, results and machines are this test's own, and Spark does not start."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import analysis\n"
+        "def _light(series_dir, master):\n"
+        "    from pathlib import Path\n"
+        "    report = Path(series_dir) / 'report.html'\n"
+        "    report.write_text('analysed')\n"
+        "    return report\n"
+        "analysis.analyse = _light\n"
+    )
+    return {
+        **os.environ,
+        "BAROGRAPH_HOME": str(home),
+        "BAROGRAPH_STATE": str(tmp_path / "state"),
+        "BAROGRAPH_RESULTS": str(tmp_path / "results"),
+        "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}",
+    }
+
+
+def command(*options: str) -> list[str]:
+    return [sys.executable, str(ROOT / "barograph.py"), "run", "stela/star", "--testbed", "fake", "--demo", *options]
+
+
+def run(world: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(*options), env=world, capture_output=True, text=True, timeout=180)
+
+
+def series_of(world: dict[str, str]) -> list[Path]:
+    return sorted(Path(world["BAROGRAPH_RESULTS"]).glob("stela/star/*"))
+
+
+def statuses(series: Path) -> dict[str, str]:
+    return {path.parent.name: json.loads(path.read_text())["status"] for path in series.glob("runs/*/run.json")}
+
+
+def leases(world: dict[str, str]) -> list[Path]:
+    return list(Path(world["BAROGRAPH_STATE"]).glob("leases/*.json"))
+
+
+def progress(series: Path) -> list[dict[str, Any]]:
+    file = series / "progress.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+@pytest.fixture
+def slow(world: dict[str, str]) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts runs whose fake seconds take real time; ends what a test leaves."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start() -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            command(),
+            env={**world, "BAROGRAPH_FAKE_PACE": "0.5"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+def await_phase(world: dict[str, str], phase: str, process: subprocess.Popen[str]) -> Path:
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline:
+        for series in series_of(world):
+            if any(line["kind"] == "phase" and line["phase"] == phase for line in progress(series)):
+                return series
+        assert process.poll() is None, process.stdout.read() if process.stdout else ""
+        time.sleep(0.1)
+    raise AssertionError(f"phase {phase} did not come")
+
+
+def await_no_lease(world: dict[str, str]) -> None:
+    deadline = time.monotonic() + 60
+    while leases(world) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert leases(world) == []
+
+
+def test_the_whole_path(world: dict[str, str]) -> None:
+    done = run(world)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (series,) = series_of(world)
+    assert statuses(series) == {"even_rebalance-r1": "complete", "stela-r1": "complete"}
+    assert f"report: {series}/report.html" in done.stdout
+    assert leases(world) == [] and "Traceback" not in done.stdout + done.stderr
+    phases = [line["phase"] for line in progress(series) if line["kind"] == "phase" and "run_id" not in line]
+    assert phases == ["start", "provision", "deploy", "release", "analyse"]
+
+
+@pytest.mark.parametrize("phase", ["start", "warm_up", "after"])
+def test_ctrl_c_keeps_what_was_measured_and_releases(
+    phase: str, world: dict[str, str], slow: Callable[..., subprocess.Popen[str]]
+) -> None:
+    process = slow()
+    series = await_phase(world, phase, process)
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 130, said
+    assert leases(world) == []
+    assert set(statuses(series).values()) <= {"incomplete"}
+    assert (phase == "start") == (statuses(series) == {})
+    assert "to resume: barograph run stela/star" in said and "Traceback" not in said
+
+
+def test_a_killed_parent_takes_its_child_and_machines_with_it(
+    world: dict[str, str], slow: Callable[..., subprocess.Popen[str]]
+) -> None:
+    process = slow()
+    series = await_phase(world, "warm_up", process)
+    process.kill()
+    process.wait()
+    await_no_lease(world)
+    assert statuses(series) == {"even_rebalance-r1": "incomplete"}
+
+
+def test_a_second_run_is_refused_and_the_first_is_resumed_later(
+    world: dict[str, str], slow: Callable[..., subprocess.Popen[str]]
+) -> None:
+    process = slow()
+    first = await_phase(world, "warm_up", process)
+    second = run(world)
+    assert second.returncode == 3
+    assert second.stderr.startswith("capacity: testbed fake is in use: series")
+    assert series_of(world) == [first]
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=120)
+    resumed = run(world)
+    assert resumed.returncode == 0 and "resuming series" in resumed.stdout
+    assert series_of(world) == [first]
+    assert statuses(first) == {"even_rebalance-r1": "complete", "stela-r1": "complete"}
+    kept = json.loads((first / "attempts" / "even_rebalance-r1.attempt-1" / "run.json").read_text())
+    assert kept["status"] == "incomplete"

@@ -1,0 +1,217 @@
+"""The shipped experiments, and what a wrong one is told."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dags.checks import check, machine_requests, remarks
+from dags.errors import ExperimentError
+from dags.experiment import FOLDER, demo, from_data, load, names, only
+from dags.experiment_yaml import parse, read_yaml
+from dags.request import requested
+from dags.steps.storm_cluster import groups, render
+
+SHIPPED = ["stela/diamond", "stela/linear", "stela/star"]
+
+
+def test_the_three_micro_benchmarks_ship() -> None:
+    assert set(SHIPPED) <= set(names())
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_shipped_experiment_is_whole(name: str) -> None:
+    """A dry run: it parses, its topology renders, its policies bind, its claims exist, its machines fit two cores."""
+    experiment = load(name)
+    check(requested(experiment, {"testbed": "fake"}))
+    assert from_data(experiment.as_data()) == experiment
+    assert sum(request.type.cores for request in machine_requests(experiment)) <= 2.0
+    assert remarks(experiment)
+    assert "seed" in render(experiment, seed=7)
+
+
+@pytest.mark.parametrize(("name", "before", "workers"), [("star", 4, 12), ("linear", 6, 24), ("diamond", 6, 24)])
+def test_the_sizes_are_those_of_table_1(name: str, before: int, workers: int) -> None:
+    experiment = load(f"stela/{name}")
+    assert (experiment.machines.before, experiment.machines.after) == (before, before + 1)
+    assert yaml.safe_load(render(experiment, 1))["config"]["topology.workers"] == workers
+    assert groups(experiment)["joining"] == [f"m{before + 1}"]
+    assert {variant.name for variant in experiment.variants} == {"even_rebalance", "stela"}
+
+
+def test_the_blocks_seed_reaches_the_sources() -> None:
+    star = load("stela/star")
+    assert render(star, 5) != render(star, 6)
+
+
+def test_an_unknown_experiment_lists_the_known_ones() -> None:
+    with pytest.raises(ExperimentError, match=r"no experiment 'stela/sun'.*stela/diamond, stela/linear, stela/star"):
+        load("stela/sun")
+
+
+def test_a_path_is_no_experiment() -> None:
+    with pytest.raises(ExperimentError, match="no experiment"):
+        load("../experiments/stela/star")
+
+
+def star() -> dict[str, Any]:
+    data: dict[str, Any] = read_yaml(FOLDER / "stela" / "star.yaml")
+    return data
+
+
+def put(*path: Any, value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(data: Any) -> None:
+        for key in path[:-1]:
+            data = data[key]
+        data[path[-1]] = value
+
+    return change
+
+
+def drop(key: str) -> Callable[[dict[str, Any]], None]:
+    return lambda data: data.pop(key)
+
+
+WRONG: list[tuple[Callable[[dict[str, Any]], None], list[str]]] = [
+    (
+        put("repetition", value=3),
+        ["unknown key repetition", "known here: title, topology", "did you mean repetitions?"],
+    ),
+    (put("testbed", "size", value=3), ["unknown key testbed.size", "name, machine_type, scale, bandwidth_mbit"]),
+    (put("events", 0, "when", value=3), ["unknown key events.0.when", "kind, at, machines"]),
+    (drop("topology"), ["topology is missing", "keys here: title, topology"]),
+    (put("repetitions", value=0), ["repetitions is 0", "greater than or equal to 1"]),
+    (put("repetitions", value="3"), ["repetitions is '3'", "valid integer"]),
+    (put("repetitions", value=True), ["repetitions is True"]),
+    (put("durations", "horizon_s", value=-1), ["durations.horizon_s is -1", "greater than 0"]),
+    (put("durations", "horizon_s", value=float("inf")), ["durations.horizon_s is inf"]),
+    (put("durations", "horizon_s", value=10), ["durations.horizon_s is 10", "at least after_floor_s (75)"]),
+    (put("durations", "warm_up_ceiling_s", value=1), ["warm_up_ceiling_s is 1", "at least warm_up_floor_s (45)"]),
+    (put("machines", "after", value=9), ["machines.after is 9", "make 5"]),
+    (put("machines", "before", value=0), ["machines.before is 0"]),
+    (put("testbed", "scale", value=2), ["testbed.scale is 2", "less than or equal to 1"]),
+    (put("events", 0, "kind", value="scale_up"), ["events.0.kind is 'scale_up'", "'scale_out'"]),
+    (put("events", 0, "at", value="noon"), ["events.0.at is 'noon'", "'steady'"]),
+    (put("events", value=[]), ["events is []"]),
+    (put("variants", value=[]), ["variants is []"]),
+    (put("variants", 1, "name", value="even_rebalance"), ["variants has even_rebalance twice"]),
+    (put("variants", 1, "name", value="Stela!"), ["variants.1.name is 'Stela!'"]),
+    (put("claims", value=["star"]), ["claims.0 is 'star'"]),
+    (put("lease_minutes", value=0), ["lease_minutes is 0"]),
+]
+
+
+@pytest.mark.parametrize(("change", "said"), WRONG)
+def test_a_wrong_field_is_named_with_what_is_allowed(change: Callable[[dict[str, Any]], None], said: list[str]) -> None:
+    data = star()
+    change(data)
+    with pytest.raises(ExperimentError) as caught:
+        parse("stela/star", data, source="star.yaml")
+    message = str(caught.value)
+    assert message.startswith("star.yaml: ") and "\n" not in message
+    assert [words for words in said if words not in message] == []
+
+
+def test_every_wrong_field_is_said_at_once() -> None:
+    data = star() | {"repetitions": 0, "sed": 1}
+    with pytest.raises(ExperimentError, match=r"repetitions is 0.*unknown key sed|unknown key sed.*repetitions is 0"):
+        parse("stela/star", data, source="star.yaml")
+
+
+NOT_HERE: list[tuple[Callable[[dict[str, Any]], None], str]] = [
+    (put("topology", "name", value="sun"), "topology 'sun' does not exist; there are diamond, linear, star"),
+    (put("topology", "parameters", value={"rate": 3}), "parameter 'rate' is unknown"),
+    (
+        put("topology", "overrides", value={"executors": {"centre": 9}}),
+        "component centre: executors: 9 are more than its 4 tasks",
+    ),
+    (put("topology", "overrides", value={"workers": 0}), "workers"),
+    (put("variants", 0, "policy", value="stella"), "variants.even_rebalance: policy 'stella' is not known"),
+    (put("variants", 1, "parameters", value={"x": 1}), "variants.stela: policy stela has no parameter 'x'"),
+    (put("claims", value=["Z99"]), "claims has Z99; known: "),
+]
+
+
+@pytest.mark.parametrize(("change", "said"), NOT_HERE)
+def test_what_does_not_exist_is_said_before_anything_starts(
+    change: Callable[[dict[str, Any]], None], said: str
+) -> None:
+    data = star()
+    change(data)
+    with pytest.raises(ExperimentError) as caught:
+        check(parse("stela/star", data, source="star.yaml"))
+    assert said in str(caught.value)
+
+
+def test_an_unknown_testbed_lists_the_known_ones() -> None:
+    with pytest.raises(ExperimentError, match=r"testbed.name is 'cloud'; known: local"):
+        check(requested(load("stela/star"), {"testbed": "cloud"}))
+
+
+def test_an_unknown_machine_type_is_configuration() -> None:
+    data = star()
+    data["testbed"]["machine_type"] = "type_9"
+    with pytest.raises(Exception, match="machine type 'type_9' is not known") as caught:
+        check(parse("stela/star", data, source="star.yaml"))
+    assert getattr(caught.value, "blame", None) == "configuration"
+
+
+def test_machines_that_do_not_fit_are_capacity() -> None:
+    data = star()
+    data["testbed"] |= {"scale": 1.0, "name": "fake"}
+    data["machines"] = {"before": 100, "after": 101}
+    with pytest.raises(Exception, match="102 machines need") as caught:
+        check(parse("stela/star", data, source="star.yaml"))
+    assert getattr(caught.value, "blame", None) == "capacity"
+
+
+def test_fewer_slots_than_workers_is_said_and_allowed() -> None:
+    data = star()
+    data["topology"]["overrides"] = {"workers": 40}
+    experiment = parse("stela/star", data, source="star.yaml")
+    assert "40 workers are asked for but 16 slots are there at the start: Storm uses 16" in remarks(experiment)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("title: [", "broken.yaml is not YAML"), ("- a\n- b\n", "holds list"), ("", "holds NoneType")]
+)
+def test_a_file_that_is_no_mapping(text: str, said: str, tmp_path: Path) -> None:
+    family = tmp_path / "mine"
+    family.mkdir()
+    (family / "broken.yaml").write_text(text)
+    with pytest.raises(ExperimentError, match=said):
+        load("mine/broken", tmp_path)
+
+
+def test_yaml_cannot_make_objects(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "evil.yaml").write_text("title: !!python/object/apply:os.getcwd []\n")
+    with pytest.raises(ExperimentError, match="is not YAML"):
+        load("mine/evil", tmp_path)
+
+
+def test_a_subset_of_the_policies() -> None:
+    assert [variant.name for variant in only(load("stela/star"), ("stela",)).variants] == ["stela"]
+    with pytest.raises(
+        ExperimentError, match="policies names storm; stela/star has the variants even_rebalance, stela"
+    ):
+        only(load("stela/star"), ("storm",))
+
+
+def test_the_demo_is_one_short_repetition() -> None:
+    short, whole = demo(load("stela/star")), load("stela/star")
+    assert short.repetitions == 1
+    assert short.durations.horizon_s < whole.durations.horizon_s
+    assert short.variants == whole.variants
+
+
+def test_what_a_form_sends_is_validated_as_the_file_is() -> None:
+    with pytest.raises(ExperimentError, match=r"durations\.horizon_s"):
+        requested(load("stela/star"), {"horizon_s": 1})
+    with pytest.raises(ExperimentError, match="repetitions is 0"):
+        requested(load("stela/star"), {"repetitions": 0})
+    with pytest.raises(ExperimentError, match="cannot change seed"):
+        requested(load("stela/star"), {"seed": 3})
+    assert requested(load("stela/star"), {"horizon_s": 200, "policies": None}).durations.horizon_s == 200

@@ -1,0 +1,160 @@
+"""When a phase ends and when a run is given up: pure decisions over times and states."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dags.experiment import Durations
+from dags.service_state import (
+    Applied,
+    Series,
+    ServiceState,
+    event_outcome,
+    first_tuple_s,
+    read_state,
+    since,
+    throughput_now,
+)
+from dags.steadiness import steady_test
+from dags.watch import RESTARTING, Outcome, Patience, Watch, planned_s, too_old, trouble
+
+STATE: dict[str, Any] = {
+    "run_id": "stela-r1",
+    "t": 100.0,
+    "policy": "stela",
+    "machines": ["m1", "m2"],
+    "samples_age_s": 0.8,
+    "workers_reporting": 2,
+    "tasks_placed": 2,
+    "tasks_total": 2,
+    "pending_event": None,
+    "decisions": [],
+    "series": {"t": [1, 2, 3], "sinks": [0, 5, None], "spouts": [1, 1, 1], "due": [1, 1, 1]},
+    "policy_error": None,
+}
+
+
+def state(**changes: Any) -> ServiceState:
+    return read_state(STATE | changes)
+
+
+def decision(**changes: Any) -> dict[str, Any]:
+    plain = {"decision_id": "d1", "t": 1.0, "event_id": "e1", "reason": "r", "applied": True, "applied_t": 2.0}
+    return plain | {"message": ""} | changes
+
+
+def test_what_the_service_itself_says_can_be_read(tmp_path: Any) -> None:
+    from scheduler_plugins.desk import Desk
+
+    said = read_state(Desk(tmp_path).state())
+    assert said.pending_event is None and said.decisions == () and said.series.t == ()
+
+
+def always(steady: bool) -> Any:
+    return lambda _seconds, counts: (steady, f"{len(counts)} seen")
+
+
+def test_nothing_ends_before_the_floor() -> None:
+    watch = Watch(zero_s=0, begin_s=0, floor_s=45, ceiling_s=100)
+    assert watch.outcome(Series(), 44.9, always(True)) is None
+    assert watch.outcome(Series(), 45.0, always(True)) == Outcome(True, "0 seen")
+
+
+def test_the_ceiling_ends_it_and_says_so() -> None:
+    watch = Watch(zero_s=0, begin_s=0, floor_s=45, ceiling_s=100)
+    assert watch.outcome(Series(), 99.9, always(False)) is None
+    assert watch.outcome(Series(), 100.0, always(False)) == Outcome(False, "not steady within 100 s: 0 seen")
+
+
+def test_only_seconds_since_the_beginning_count() -> None:
+    series = Series((10, 11, 12), (1.0, 2.0, 3.0), (0, 0, 0), (0, 0, 0))
+    seen: list[Sequence[int]] = []
+
+    def test(seconds: Sequence[int], counts: Sequence[float | None]) -> tuple[bool, str]:
+        seen.append(seconds)
+        return True, ""
+
+    Watch(0, 10.5, 0, 100).outcome(series, 50, test)
+    assert seen == [(11, 12)]
+
+
+@given(st.floats(0, 500), st.floats(1, 200), st.floats(0, 200))
+def test_planned_time_is_within_the_rule(actual: float, floor: float, more: float) -> None:
+    assert floor <= planned_s(actual, floor, floor + more) <= floor + more
+
+
+def test_the_first_tuple_is_the_first_at_a_sink() -> None:
+    assert first_tuple_s(Series((1, 2, 3), (None, 0, 7), (1, 1, 1), (1, 1, 1))) == 3
+    assert first_tuple_s(Series()) is None
+
+
+def test_throughput_now_leaves_gaps_out() -> None:
+    assert throughput_now(Series((1, 2, 3), (10, None, 20), (0, 0, 0), (0, 0, 0))) == 15
+    assert throughput_now(Series()) is None
+    assert since(Series(), 0) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("changes", "absent_for_s", "symptom"),
+    [
+        ({}, 0.0, None),
+        ({"policy_error": "boom"}, 0.0, "policy_error"),
+        ({"machines": ["m1"]}, 29.0, None),
+        ({"machines": ["m1"]}, 30.0, "absent"),
+        ({"samples_age_s": 25.0}, 0.0, None),
+        ({"samples_age_s": 25.1}, 0.0, "silent"),
+        ({"samples_age_s": None}, 0.0, None),
+    ],
+)
+def test_trouble_is_named(changes: dict[str, Any], absent_for_s: float, symptom: str | None) -> None:
+    found = trouble(state(**changes), ("m1", "m2"), absent_for_s, Patience())
+    assert (found.symptom if found else None) == symptom
+
+
+def test_restarting_workers_get_more_time() -> None:
+    assert trouble(state(samples_age_s=60.0), ("m1", "m2"), 0.0, RESTARTING) is None
+
+
+@pytest.mark.parametrize(("age", "old"), [(None, True), (10.1, True), (10.0, False), (0.5, False)])
+def test_a_scale_request_needs_fresh_samples(age: float | None, old: bool) -> None:
+    assert (too_old(state(samples_age_s=age)) is not None) == old
+
+
+@pytest.mark.parametrize(
+    ("changes", "outcome"),
+    [
+        ({"pending_event": "e1"}, None),
+        ({"pending_event": {"event_id": "e1"}}, None),
+        ({"decisions": [decision(applied=False, applied_t=None)]}, None),
+        ({"decisions": [decision()]}, Applied(("d1",), 2.0)),
+        ({"decisions": []}, Applied((), None)),
+        ({"decisions": [decision(event_id="e0", applied_t=None)]}, Applied((), None)),
+        ({"decisions": [decision(applied=False, message="no")]}, Applied(("d1",), 2.0, "decision d1: no")),
+        ({"decisions": [decision()], "pending_event": "e1"}, None),
+    ],
+)
+def test_how_a_scale_event_ends(changes: dict[str, Any], outcome: Applied | None) -> None:
+    assert event_outcome(state(**changes), "e1") == outcome
+
+
+def test_steadiness_comes_from_the_analysis() -> None:
+    test = steady_test(Durations(45, 100, 75, 130))
+    level: list[float | None] = [100.0, 101.0, 99.0, 100.0] * 15
+    assert test(range(60), level)[0]
+    assert not test(range(60), [float(n) for n in range(60)])[0]
+    assert not test(range(20), level[:20])[0]
+
+
+def test_a_second_that_nobody_reported_is_not_a_second_at_zero() -> None:
+    test = steady_test(Durations(45, 100, 75, 130))
+    level: list[float | None] = [100.0] * 60
+    assert test(range(61), [*level[:30], None, *level[30:]])[0]
+    assert not test(range(60), [*level[:40], *[0.0] * 20])[0]
+
+
+def test_an_expected_machine_may_come_late() -> None:
+    assert trouble(replace(state(), machines=("m1",)), ("m1",), 99.0, Patience()) is None
