@@ -9,8 +9,9 @@ from pathlib import Path
 def analyse(series_dir: Path | str, master: str = "local[*]") -> Path:
     """Analyse one series from raw lines to its report; one Spark session, stopped at the end. Returns the report."""
     from analysis import metrics, report, session, tables
+    from analysis.record import SeriesPaths
 
-    spark = session.spark(master)
+    spark = session.spark(master, raw_bytes=SeriesPaths(Path(series_dir)).raw_bytes())
     try:
         tables.build(spark, series_dir)
         metrics.build(spark, series_dir)

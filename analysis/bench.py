@@ -171,7 +171,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="barograph-bench-") as name:
         folder = Path(name)
         files = generate(folder, arguments.mb)
-        spark = session.spark()
+        spark = session.spark(raw_bytes=int(arguments.mb * 1e6))
         try:
             engines: dict[str, Callable[[list[Path], Path], None]] = {
                 "spark": lambda files, out: spark_table(spark, files, out),

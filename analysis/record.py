@@ -92,6 +92,10 @@ class SeriesPaths:
             raise SeriesError(f"{self.root} is no series: it has no folder runs/. Give results/<experiment>/<series>.")
         return [RunPaths(path) for path in sorted(self.runs.iterdir()) if path.is_dir()]
 
+    def raw_bytes(self) -> int:
+        """Size of all raw lines."""
+        return sum(file.stat().st_size for run in self.all_runs() for file in run.root.glob("**/*.jsonl"))
+
 
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a file; RecordError names the file and what is wrong with it."""
