@@ -33,7 +33,7 @@ WORKERS = 3
 
 
 def train(home: Path, rootfs: Path, cache: Path, log: Log) -> Path:
-    """`<cache>/cds-<hash of home and Java>` with one archive per daemon, the worker and Flux; about 40 s the first time.
+    """`<cache>/cds-<hash of home and Java>` with an archive per daemon, worker and Flux; about 60 s the first time.
 
     Needs root and `unshare`. The Storm it runs is alone: own processes, own network (loopback only), an overlay over
     `rootfs` that is thrown away; all of it ends with the namespace. Raises TrainingFailed, which callers may take as
@@ -119,7 +119,7 @@ def _spec(home: Path) -> dict[str, Any]:
 
 
 def class_path(home: Path, archive: str) -> str:
-    """The libraries as `bin/run` and the supervisor's java spell them out, at the place where machines have the home."""
+    """The libraries as `bin/run` and the supervisor's java spell them out, where machines have the home."""
     folders = {"worker": ("lib-worker",), "flux": ("lib", "lib-flux")}.get(archive, ("lib",))
     return ":".join(
         f"{commands.HOME}/{folder}/{jar.name}" for folder in folders for jar in sorted((home / folder).glob("*.jar"))

@@ -4,6 +4,9 @@ Starts a one-machine Storm with a small topology, has Java note the classes that
 and dumps one class data archive a program. Reads /training/spec.json, writes /training/out/*.jsa.
 """
 
+from __future__ import annotations
+
+import functools
 import json
 import os
 import signal
@@ -11,7 +14,9 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 TRAINING = Path("/training")
 LISTS = TRAINING / "lists"
@@ -24,7 +29,7 @@ def main() -> None:
     spec = json.loads((TRAINING / "spec.json").read_text())
     for folder in (LISTS, OUT):
         folder.mkdir(exist_ok=True)
-    daemons = []
+    daemons: list[subprocess.Popen[bytes]] = []
     try:
         run_storm(spec, daemons)
     finally:
@@ -33,10 +38,10 @@ def main() -> None:
         dump(spec["java"], archive, class_path)
 
 
-def run_storm(spec: dict, daemons: list) -> None:
+def run_storm(spec: dict[str, Any], daemons: list[subprocess.Popen[bytes]]) -> None:
     for name in ("zookeeper", "nimbus", "supervisor"):
         daemons.append(start(name, spec["daemons"][name]))
-        wait(f"{name} to listen", lambda port=spec["ports"][name]: is_listening(port))
+        wait(f"{name} to listen", functools.partial(is_listening, spec["ports"][name]))
     tool("flux-submit", spec["submit"])
     wait("the workers to start", lambda: len(worker_logs()) == spec["workers"])
     wait("the workers to work", lambda: all("Finished loading" in log.read_text() for log in worker_logs()))
@@ -45,21 +50,21 @@ def run_storm(spec: dict, daemons: list) -> None:
     wait("the workers to stop", lambda: not any(is_alive(log.with_name("worker.pid")) for log in worker_logs()))
 
 
-def start(name: str, command: dict) -> subprocess.Popen:
+def start(name: str, command: dict[str, Any]) -> subprocess.Popen[bytes]:
     noting = {"BAROGRAPH_CLASS_LIST": f"{LISTS}/{name}.list", "BAROGRAPH_WORKER_CLASS_LIST": f"{LISTS}/worker"}
     output = (TRAINING / f"{name}.out").open("w")
     environment = {**os.environ, **command["environment"], **noting}
     return subprocess.Popen(command["argv"], env=environment, stdout=output, stderr=subprocess.STDOUT)
 
 
-def tool(name: str, argv: list) -> None:
+def tool(name: str, argv: list[str]) -> None:
     environment = {**os.environ, "BAROGRAPH_CLASS_LIST": str(LISTS / f"{name}.list")}
     done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=START_LIMIT_S, check=False)
     if done.returncode != 0:
         sys.exit(f"{name} failed: {(done.stdout + done.stderr)[-500:]}")
 
 
-def worker_logs() -> list:
+def worker_logs() -> list[Path]:
     return list(Path("/training/artifacts").glob("*/*/worker.log"))
 
 
@@ -72,7 +77,7 @@ def is_listening(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def wait(what: str, is_so) -> None:
+def wait(what: str, is_so: Callable[[], bool]) -> None:
     end = time.monotonic() + START_LIMIT_S
     while not is_so():
         if time.monotonic() > end:
@@ -80,7 +85,7 @@ def wait(what: str, is_so) -> None:
         time.sleep(0.1)
 
 
-def stop(daemons: list) -> None:
+def stop(daemons: list[subprocess.Popen[bytes]]) -> None:
     for daemon in reversed(daemons):
         daemon.send_signal(signal.SIGTERM)
         try:
@@ -104,7 +109,7 @@ def dump(java: str, archive: str, class_path: str) -> None:
         sys.exit(f"{archive}.jsa: {(done.stdout + done.stderr)[-500:]}")
 
 
-def whole_lines(text: str) -> list:
+def whole_lines(text: str) -> list[str]:
     """Without the last line where its program was killed in the middle of it."""
     return [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
