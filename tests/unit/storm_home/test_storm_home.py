@@ -173,7 +173,7 @@ def test_a_failed_download_leaves_nothing_and_says_what_maven_said(
 ) -> None:
     fake_maven(tmp_path / "bin", 'echo "[ERROR] Could not transfer artifact"; exit 1', monkeypatch)
     with pytest.raises(DownloadFailed, match="Could not transfer artifact") as failed:
-        assemble.assemble(tmp_path / "cache", [].append)
+        assemble.assemble(tmp_path / "cache", print)
     assert failed.value.blame == "infrastructure"
     assert not list((tmp_path / "cache").iterdir())
 
@@ -193,7 +193,7 @@ def test_a_home_appears_whole_and_is_not_made_again(tmp_path: Path, monkeypatch:
 def test_without_maven_the_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ToolMissing, match="apt-get install maven"):
-        assemble.assemble(tmp_path / "cache", [].append)
+        assemble.assemble(tmp_path / "cache", print)
 
 
 def test_a_root_filesystem_without_java_is_named(tmp_path: Path) -> None:

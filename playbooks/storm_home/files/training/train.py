@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,10 @@ def main() -> None:
         run_storm(spec, daemons)
     finally:
         stop(daemons)
-    for archive, class_path in spec["class_paths"].items():
-        dump(spec["java"], archive, class_path)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        dumps = [pool.submit(dump, spec["java"], *archive) for archive in spec["class_paths"].items()]
+    for finished in dumps:
+        finished.result()
 
 
 def run_storm(spec: dict[str, Any], daemons: list[subprocess.Popen[bytes]]) -> None:
