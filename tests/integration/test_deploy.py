@@ -50,7 +50,7 @@ class Site:
         return int(self.run(machine, "supervisorctl", "pid", program))
 
     def workers_of(self, machine: str) -> list[str]:
-        return self.run(machine, "pgrep", "-f", "org.apache.storm.daemon.worker.Worker").split()
+        return self.run(machine, "pgrep", "-f", "[o]rg.apache.storm.daemon.worker.Worker").split()
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +157,7 @@ def test_a_reset_leaves_nothing_of_the_run(site: Site, tmp_path: Path) -> None:
 def test_stop_leaves_no_daemon(site: Site) -> None:
     assert cluster.stop(site.inventory, site.directory).changed == 1 + len(WORKERS)
     assert cluster.stop(site.inventory, site.directory).changed == 0
-    assert [site.run(name, "pgrep", "java") for name in site.machines] == [""] * len(site.machines)
+    assert [site.run(name, "pgrep", "-x", "java") for name in site.machines] == [""] * len(site.machines)
 
 
 def test_a_machine_that_is_gone_is_infrastructure(site: Site, tmp_path: Path) -> None:

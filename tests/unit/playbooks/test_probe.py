@@ -22,16 +22,16 @@ V1 = {
 }
 V2 = {
     "cpu.max": "25000 100000\n",
-    "cpu.stat": "usage_usec 38211904\nuser_usec 30000000\nsystem_usec 8211904\nnr_throttled 371\nthrottled_usec 20911849\n",
+    "cpu.stat": "usage_usec 38211904\nuser_usec 30000000\nnr_throttled 371\nthrottled_usec 20911849\n",
     "memory.current": "412008448\n",
     "memory.max": "max\n",
     "memory.stat": "anon 180355072\nfile 201326592\ninactive_file 100000000\n",
 }
 NET_DEV = """\
-Inter-|   Receive                                                |  Transmit
- face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
-    lo:  361190    4191    0    0    0     0          0         0   361190    4191    0    0    0     0       0          0
-  exp0: 5200000   81000    0    0    0     0          0         0  5100000   80900    0    0    0     0       0          0
+Inter-|   Receive                                   |  Transmit
+ face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier compressed
+    lo:  361190    4191    0    0    0     0   0   0   361190    4191    0    0    0     0   0   0
+  exp0: 5200000   81000    0    0    0     0   0   0  5100000   80900    0    0    0     0   0   0
 ctl0:1200 10 0 0 0 0 0 0 900 9 0 0 0 0 0 0
 """
 
@@ -91,7 +91,8 @@ def test_the_line_is_the_contracts_and_a_missing_interface_is_null(tmp_path: Pat
     now = {"t": 1002.0, "cpu_s": 10.4, "throttled_s": 1.05, "bytes": [(160, 290), None]}
     line = probe.line("m2", {"ctl0": "eth7", "exp0": None}, before, now, machine)
     assert line == {
-        "v": 1, "t": 1002.0, "dt_s": 2.0, "machine": "m2", "cpu_cores": 0.2, "cpu_quota_cores": 0.25, "throttled_ms": 50.0,
+        "v": 1, "t": 1002.0, "dt_s": 2.0, "machine": "m2",
+        "cpu_cores": 0.2, "cpu_quota_cores": 0.25, "throttled_ms": 50.0,
         "memory_bytes": 312008448, "memory_limit_bytes": 805306368,
         "interfaces": {"name": ["ctl0", "exp0"], "rx_bytes": [60, None], "tx_bytes": [90, None]},
     }  # fmt: skip

@@ -55,8 +55,10 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
     digests = dict.fromkeys(("storm_version", "token_digest", "delivery_digest"), "0")
     (folder / "variables.json").write_text(json.dumps({**digests, "commands": cluster.commands_by_machine(inventory)}))
     done = subprocess.run(
-        [Path(sys.executable).parent / "ansible-playbook", "-i", inventory, "-e", f"@{folder}/variables.json"]
-        + ["-e", f"ansible_python_interpreter={sys.executable}", folder / "render.yml"],
+        [
+            Path(sys.executable).parent / "ansible-playbook", "-i", inventory, "-e", f"@{folder}/variables.json",
+            "-e", f"ansible_python_interpreter={sys.executable}", folder / "render.yml",
+        ],
         capture_output=True, text=True, env={**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORKS": "2"},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
