@@ -26,22 +26,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def world(home: Path, tmp_path: Path) -> dict[str, str]:
-    """An environment in which leases, results and machines are this test's own, and Spark does not start."""
-    (tmp_path / "sitecustomize.py").write_text(
-        "import analysis\n"
-        "def _light(series_dir, master):\n"
-        "    from pathlib import Path\n"
-        "    report = Path(series_dir) / 'report.html'\n"
-        "    report.write_text('analysed')\n"
-        "    return report\n"
-        "analysis.analyse = _light\n"
-    )
+    """An environment in which leases, results and machines are this test's own."""
     return {
         **os.environ,
         "BAROGRAPH_HOME": str(home),
         "BAROGRAPH_STATE": str(tmp_path / "state"),
         "BAROGRAPH_RESULTS": str(tmp_path / "results"),
-        "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}",
+        "BAROGRAPH_SPARK_MASTER": "local[1]",
     }
 
 
@@ -50,7 +41,7 @@ def command(*options: str) -> list[str]:
 
 
 def run(world: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*options), env=world, capture_output=True, text=True, timeout=180)
+    return subprocess.run(command(*options), env=world, capture_output=True, text=True, timeout=400)
 
 
 def series_of(world: dict[str, str]) -> list[Path]:
@@ -111,6 +102,7 @@ def await_no_lease(world: dict[str, str]) -> None:
     assert leases(world) == []
 
 
+@pytest.mark.spark
 def test_the_whole_path(world: dict[str, str]) -> None:
     done = run(world)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -148,6 +140,7 @@ def test_a_killed_parent_takes_its_child_and_machines_with_it(
     assert statuses(series) == {"even_rebalance-r1": "incomplete"}
 
 
+@pytest.mark.spark
 def test_a_second_run_is_refused_and_the_first_is_resumed_later(
     world: dict[str, str], slow: Callable[..., subprocess.Popen[str]]
 ) -> None:

@@ -13,6 +13,7 @@ from dags.experiment import FOLDER, demo, from_data, load, names, only
 from dags.experiment_yaml import parse, read_yaml
 from dags.request import requested
 from dags.steps.storm_cluster import groups, render
+from inventory.capacity import check_cores
 
 SHIPPED = ["stela/diamond", "stela/linear", "stela/star"]
 
@@ -27,7 +28,7 @@ def test_every_shipped_experiment_is_whole(name: str) -> None:
     experiment = load(name)
     check(requested(experiment, {"testbed": "fake"}))
     assert from_data(experiment.as_data()) == experiment
-    assert sum(request.type.cores for request in machine_requests(experiment)) <= 2.0
+    check_cores(machine_requests(experiment), 2.0)
     assert remarks(experiment)
     assert "seed" in render(experiment, seed=7)
 

@@ -1,0 +1,133 @@
+"""The command line: exit codes, one line for each error, no traceback on the screen."""
+
+import errno
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import barograph
+from dags.errors import EXIT_CODES, DagError, DiskFull, MachineLost, RunBroken, RunsFailed, blame_of, message_of
+from dags.terminal import commands
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("STATE", "RESULTS", "HOME"):
+        monkeypatch.setenv(f"BAROGRAPH_{name}", str(tmp_path / name.lower()))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+
+def raising(error: BaseException) -> Callable[[object], int]:
+    def do(_options: object) -> int:
+        raise error
+
+    return do
+
+
+ERRORS: list[tuple[BaseException, int, str]] = [
+    (DiskFull("no room"), 3, "capacity: no room"),
+    (OSError(errno.ENOSPC, "No space left on device", "/x/y"), 3, "capacity: the disk is full (/x/y)"),
+    (MachineLost("m2 died"), 4, "infrastructure: m2 died"),
+    (RunBroken("no tuple"), 5, "system under test: no tuple"),
+    (RunsFailed("two runs", "system_under_test"), 5, "system under test: two runs"),
+    (RunsFailed("nonsense", "nobody"), 1, "harness: nonsense"),
+    (DagError("ours"), 1, "harness: ours (traceback: "),
+    (ZeroDivisionError("division by zero"), 1, "harness: ZeroDivisionError: division by zero (traceback: "),
+    (RuntimeError("two\nlines"), 1, "harness: RuntimeError: two lines (traceback: "),
+    (ValueError(), 1, "harness: ValueError (traceback: "),
+    (KeyboardInterrupt(), 130, "interrupted"),
+]
+
+
+@pytest.mark.parametrize(("error", "code", "said"), ERRORS)
+def test_an_error_is_one_line_and_an_exit_code(
+    error: BaseException,
+    code: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(commands, "list_experiments", raising(error))
+    assert barograph.main(["list"]) == code
+    screen = capsys.readouterr()
+    assert screen.err.startswith(said) and screen.err.count("\n") == 1
+    assert "Traceback" not in screen.out + screen.err
+
+
+def test_the_traceback_of_a_bug_is_in_a_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(commands, "list_experiments", raising(ZeroDivisionError("x")))
+    barograph.main(["list"])
+    path = capsys.readouterr().err.partition("(traceback: ")[2].rstrip(")\n")
+    assert "ZeroDivisionError: x" in Path(path).read_text()
+
+
+BAD: list[tuple[list[str], int, str]] = [
+    (["run", "stela/sun", "--testbed", "fake"], 2, "no experiment 'stela/sun'"),
+    (["run", "stela/star", "--policies", "storm", "--testbed", "fake"], 2, "the variants even_rebalance, stela"),
+    (["run", "stela/star", "--repetitions", "0", "--testbed", "fake"], 2, "repetitions is 0"),
+    (["run", "stela/star", "--testbed", "cloud"], 2, "testbed.name is 'cloud'; known: local"),
+    (["report", "nothing"], 2, "no series 'nothing'"),
+    (["replay", "nothing.jsonl", "--policy", "even"], 2, "nothing.jsonl"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "said"), BAD)
+def test_bad_input_starts_nothing(
+    arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert barograph.main(arguments) == code
+    screen = capsys.readouterr()
+    assert screen.err.startswith("configuration: ") and said in screen.err and screen.err.count("\n") == 1
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("arguments", [[], ["fly"], ["run"], ["replay", "x", "--policy", "even", "--parameter", "x"]])
+def test_a_mistyped_command_is_a_usage_error(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        barograph.main(arguments)
+    assert caught.value.code == 2 and "usage: barograph" in capsys.readouterr().err
+
+
+def test_list_names_experiments_and_variants(capsys: pytest.CaptureFixture[str]) -> None:
+    assert barograph.main(["list"]) == 0
+    assert "stela/star: Scale-out of star from 4 to 5 machines (even_rebalance, stela" in capsys.readouterr().out
+
+
+def test_reap_says_when_there_is_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from inventory.fake import FakeTestbed
+
+    monkeypatch.setattr("inventory.reaper.TESTBEDS", {"fake": FakeTestbed})
+    monkeypatch.setattr("inventory.reaper.reap.__defaults__", (None, False, {"fake": FakeTestbed}))
+    assert barograph.main(["reap", "--dry-run"]) == 0
+    assert capsys.readouterr().out == "nothing to release\n"
+
+
+def test_claims_shows_the_newest_finding_of_each(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    row = {"id": "S03", "experiment": "stela/star", "stated_text": "+65 %", "verdict_text": "reproduced"}
+    for series, measured in (("20261120-000000-a", "+10 %"), ("20261121-000000-a", "+66 %")):
+        folder = tmp_path / "results" / "stela" / "star" / series
+        folder.mkdir(parents=True)
+        (folder / "claims.json").write_text(json.dumps({"v": 1, "claims": [{**row, "measured_text": measured}]}))
+    assert barograph.main(["claims"]) == 0
+    shown = capsys.readouterr().out
+    assert "+66" in shown and "+10" not in shown and "not run" in shown
+
+
+def test_a_run_folder_stands_for_its_decision_log(tmp_path: Path) -> None:
+    assert commands.decisions_file(str(tmp_path)) == tmp_path / "decisions.jsonl"
+    assert commands.decisions_file("x.jsonl") == Path("x.jsonl")
+
+
+def test_every_blame_has_an_exit_code() -> None:
+    assert EXIT_CODES == {
+        "configuration": 2,
+        "capacity": 3,
+        "infrastructure": 4,
+        "system_under_test": 5,
+        "harness": 1,
+    }
+    assert blame_of(RuntimeError()) == "harness" and message_of(DagError("x\ny")) == "x y"

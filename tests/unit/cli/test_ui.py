@@ -1,0 +1,45 @@
+"""What can be checked of `barograph ui` without Airflow: its settings, its password, its port, its end."""
+
+import json
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dags.terminal.ui import PortTaken, end_group, serve, ui_environment, write_password
+
+
+def test_it_listens_on_loopback_only(tmp_path: Path) -> None:
+    environment = ui_environment(tmp_path, 8123)
+    assert environment["AIRFLOW__API__HOST"] == "127.0.0.1" and environment["AIRFLOW__API__PORT"] == "8123"
+    assert environment["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"].startswith("http://127.0.0.1:8123/")
+
+
+def test_the_password_is_new_and_private(tmp_path: Path) -> None:
+    first, second = write_password(tmp_path), write_password(tmp_path)
+    file = tmp_path / "passwords.json"
+    assert first != second and len(second) >= 12
+    assert json.loads(file.read_text()) == {"admin": second}
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_a_port_in_use_is_said_before_anything_starts() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(PortTaken, match="give another with --port"):
+            serve(taken.getsockname()[1], print)
+
+
+def test_the_end_takes_grandchildren_along() -> None:
+    script = "import subprocess,sys; p=subprocess.Popen(['sleep','60']); print(p.pid, flush=True); p.wait()"
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, start_new_session=True)
+    assert process.stdout is not None
+    grandchild = int(process.stdout.readline())
+    end_group(process)
+    status = Path(f"/proc/{grandchild}/stat")
+    assert not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z"
+    process.stdout.close()

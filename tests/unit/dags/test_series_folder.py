@@ -1,0 +1,164 @@
+"""Opening, resuming and finding a series; leases around it."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dags import testbeds
+from dags.errors import DagError, ExperimentError, Interrupted, TestbedTaken
+from dags.experiment import Experiment, load
+from dags.request import requested
+from dags.series import Series, find_series, open_series, read_series, series_document
+from dags.steps import tenure
+from dags.steps.measure import Bench
+from dags.steps.provision import open_requested, provision, refuse_if_taken, release
+from dags.steps.run_next import run_next
+from dags.steps.series_steps import NothingMeasured, analyse, deploy, request_stop, runs_left
+from inventory import leases
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("STATE", "RESULTS", "HOME"):
+        monkeypatch.setenv(f"BAROGRAPH_{name}", str(tmp_path / name.lower()))
+    testbeds.testbed_named.cache_clear()
+    testbeds.equipped.cache_clear()
+
+
+@pytest.fixture
+def faked() -> Experiment:
+    return requested(load("stela/star"), {"testbed": "fake", "repetitions": 1})
+
+
+def test_a_series_says_what_it_is(faked: Experiment) -> None:
+    series = open_series(faked, now_s=1000.0)
+    document = series_document(series.folder)
+    assert document["experiment"] == "stela/star" and document["spec"] == faked.as_data()
+    assert document["runs"] == [run.run_id for run in series.plan()]
+    assert document["resumed"] is False and read_series(series.folder) == series
+
+
+def test_an_unfinished_series_is_resumed_and_new_makes_another(faked: Experiment) -> None:
+    first = open_series(faked, now_s=1000.0)
+    assert open_series(faked, now_s=2000.0).folder == first.folder
+    assert series_document(first.folder)["resumed"] is True
+    assert open_series(faked, new=True, now_s=3000.0).folder != first.folder
+
+
+def test_another_request_is_another_series(faked: Experiment) -> None:
+    first = open_series(faked, now_s=1000.0)
+    assert open_series(replace(faked, repetitions=2), now_s=2000.0).folder != first.folder
+
+
+def test_a_finished_series_is_not_opened_again(faked: Experiment, bench: Bench) -> None:
+    series = open_series(faked, now_s=1000.0)
+    while run_next(series, replace(bench, experiment=faked)):
+        pass
+    assert series.left() == 0 and runs_left(series.folder) == []
+    assert open_series(faked, now_s=2000.0).folder != series.folder
+
+
+def test_two_series_within_a_second_are_two_folders(faked: Experiment) -> None:
+    assert open_series(faked, new=True, now_s=5.0).folder != open_series(faked, new=True, now_s=5.0).folder
+
+
+def test_a_series_is_found_by_folder_id_and_experiment(faked: Experiment) -> None:
+    series = open_series(faked, now_s=1000.0)
+    for name in (str(series.folder), series.series_id, "stela/star"):
+        assert find_series(name) == series.folder
+    with pytest.raises(ExperimentError, match="no series 'nothing'"):
+        find_series("nothing")
+
+
+def test_a_folder_that_is_no_series(tmp_path: Path) -> None:
+    with pytest.raises(ExperimentError, match="holds no series"):
+        read_series(tmp_path)
+    (tmp_path / "series.json").write_text('{"v": 1}')
+    with pytest.raises(ExperimentError, match="not a series' document"):
+        read_series(tmp_path)
+
+
+def test_a_damaged_record_is_done_again(series: Series, bench: Bench) -> None:
+    run_id = run_next(series, bench) or ""
+    (series.run_folder(run_id) / "run.json").write_text('{"status": "comp')
+    assert run_id not in series.complete()
+    assert run_next(series, bench) == run_id
+    assert (series.attempts / f"{run_id}.attempt-1" / "run.json").read_text() == '{"status": "comp'
+
+
+def test_machines_come_and_go_with_the_lease(faked: Experiment) -> None:
+    series = open_series(faked)
+    lease_id = provision(series.folder)
+    assert [machine.name for machine in tenure.machines_held(series.folder)][:2] == ["master", "m1"]
+    assert leases.read(lease_id) is not None
+    release(series.folder)
+    release(series.folder)
+    assert leases.read_all() == ()
+    with pytest.raises(tenure.NoMachines, match="run it again to resume"):
+        tenure.machines_held(series.folder)
+
+
+def test_a_failed_provision_leaves_no_lease(faked: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    from inventory.fake import FakeTestbed
+
+    broken = FakeTestbed(fails_at="m3")
+    monkeypatch.setattr("dags.steps.provision.equipped", lambda _name: broken)
+    series = open_series(faked)
+    with pytest.raises(Exception, match="m3 does not answer ssh"):
+        provision(series.folder)
+    assert leases.read_all() == () and broken.leftovers() == ()
+
+
+def test_a_testbed_in_use_is_refused_before_a_series_is_opened(faked: Experiment, tmp_path: Path) -> None:
+    leases.take("somebody@elsewhere", "other", "fake", 600)
+    with pytest.raises(TestbedTaken, match=rf"testbed fake is in use: series other .*process {os.getpid()}"):
+        open_requested("stela/star", {"testbed": "fake"}, new=False)
+    assert not (tmp_path / "results").exists()
+    refuse_if_taken(load("stela/star"))
+
+
+def test_a_long_series_prolongs_its_lease(faked: Experiment) -> None:
+    series = open_series(faked)
+    lease = leases.read(provision(series.folder))
+    assert lease is not None
+    tenure.prolong(series.folder, 1000)
+    longer = leases.read(lease.lease_id)
+    assert longer is not None and longer.expires_s > lease.expires_s
+
+
+def test_the_holder_is_named_where_tasks_are_short_lived(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tenure.holder_pid() == os.getpid()
+    monkeypatch.setenv("BAROGRAPH_HOLDER_PID", "1")
+    assert tenure.holder_pid() == 1
+
+
+def test_a_stop_ends_the_execution_and_is_forgotten_by_the_next(faked: Experiment) -> None:
+    series = open_series(faked, now_s=1000.0)
+    provision(series.folder)
+    request_stop(series.folder)
+    with pytest.raises(Interrupted):
+        deploy(series.folder)
+    os.utime(series.folder / "stop", (1500, 1500))
+    open_series(faked, now_s=2000.0)
+    deploy(series.folder)
+    release(series.folder)
+
+
+def test_nothing_measured_is_said(faked: Experiment) -> None:
+    with pytest.raises(NothingMeasured, match="no record yet"):
+        analyse(open_series(faked).folder)
+
+
+def test_the_record_of_machines_is_whole_json(faked: Experiment) -> None:
+    series = open_series(faked)
+    provision(series.folder)
+    document = json.loads((series.folder / tenure.FILE).read_text())
+    assert {machine["name"] for machine in document["machines"]} == {"master", "m1", "m2", "m3", "m4", "m5"}
+    release(series.folder)
+
+
+def test_errors_keep_their_blame() -> None:
+    assert DagError.blame == "harness" and issubclass(Interrupted, KeyboardInterrupt)

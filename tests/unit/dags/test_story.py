@@ -1,0 +1,120 @@
+"""What the terminal shows: progress lines in, phase, time left and throughput out."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from dags.experiment import Durations
+from dags.progress import ProgressFile, ProgressReader, failures_since
+from dags.terminal.story import Story, begin, minutes, sparkline, tell
+from dags.terminal.view import Lines, Panel, draw, view_for
+
+DURATIONS = Durations(45, 100, 75, 130)
+RUN = [
+    {"t": 0.0, "kind": "phase", "phase": "deploy", "expected_s": 45},
+    {"t": 40.0, "kind": "run_started", "run_id": "stela-r1", "order": 1, "attempt": 1},
+    {"t": 40.0, "kind": "phase", "run_id": "stela-r1", "phase": "reset", "expected_s": 10},
+    {"t": 60.0, "kind": "phase", "run_id": "stela-r1", "phase": "warm_up", "expected_s": 100},
+    {"t": 61.0, "kind": "throughput", "run_id": "stela-r1", "per_s": 210.0},
+]
+ENDED = {"t": 240.0, "kind": "run_ended", "run_id": "stela-r1", "status": "complete"}
+
+
+def told(*lines: dict[str, Any], runs: int = 2) -> Story:
+    story = begin(runs, DURATIONS)
+    for line in lines:
+        story = tell(story, line)
+    return story
+
+
+def test_a_run_in_its_warm_up() -> None:
+    story = told(*RUN)
+    assert (story.phase, story.run_id, story.throughput) == ("warm_up", "stela-r1", (210.0,))
+    assert story.done == ()
+
+
+def test_time_left_learns_from_runs_that_are_done() -> None:
+    early, later = told(*RUN), told(*RUN, ENDED)
+    assert later.lengths_s == (200.0,)
+    assert later.time_left_s(240.0) == pytest.approx(200 + 45, abs=101)
+    assert early.time_left_s(100.0) > later.time_left_s(240.0)
+
+
+@given(st.floats(0, 1e6))
+def test_time_left_is_never_negative(now_s: float) -> None:
+    assert told(*RUN).time_left_s(now_s) >= 0
+    assert told(*RUN, ENDED, runs=1).time_left_s(now_s) >= 0
+
+
+def test_failures_are_noted_and_repeats_do_not_count() -> None:
+    failed = {"t": 90.0, "kind": "run_failed", "run_id": "stela-r1", "blame": "infrastructure", "message": "m2 died"}
+    again = told(*RUN, {**failed, "again": True})
+    assert again.done == () and "repeated" in again.notes[0]
+    final = told(*RUN, {**failed, "again": False})
+    assert final.done == (("stela-r1", "failed"),)
+
+
+def test_an_unknown_line_changes_nothing() -> None:
+    assert told({"t": 0.0, "kind": "news"}) == begin(2, DURATIONS)
+
+
+def test_sparkline_scales_from_zero_and_shows_gaps() -> None:
+    assert sparkline([0, 50, None, 100]) == "▁▅ █"
+    assert sparkline([]) == "" and sparkline([0, 0]) == "▁▁"
+    assert minutes(187) == "3:07"
+
+
+def console(terminal: bool) -> Console:
+    return Console(file=io.StringIO(), force_terminal=terminal, width=100)
+
+
+def test_a_terminal_gets_a_panel_and_a_pipe_gets_lines() -> None:
+    assert isinstance(view_for(console(True), begin(2, DURATIONS)), Panel)
+    assert isinstance(view_for(console(False), begin(2, DURATIONS)), Lines)
+
+
+def test_plain_lines() -> None:
+    out = console(False)
+    view = Lines(out, begin(2, DURATIONS), clock=lambda: 100.0)
+    for line in [*RUN, ENDED]:
+        view.hear(line)
+        view.tick()
+    text = out.file.getvalue()  # type: ignore[attr-defined]
+    assert "stela-r1: warming up until steady (about" in text
+    assert "stela-r1: 210 tuples/s" in text and "stela-r1: complete" in text
+    assert "\x1b" not in text
+
+
+def test_the_panel_shows_phase_throughput_and_runs() -> None:
+    out = console(True)
+    out.print(draw(told(*RUN), now_s=90.0))
+    text = out.file.getvalue()  # type: ignore[attr-defined]
+    assert "warming up until steady" in text and "210 tuples/s" in text and "0 of 2 done" in text
+
+
+def test_progress_is_followed_line_by_line(tmp_path: Path) -> None:
+    ProgressFile(tmp_path).tell("message", text="of an earlier execution")
+    reader = ProgressReader(tmp_path)
+    assert list(reader.new()) == []
+    ProgressFile(tmp_path).tell("message", text="one")
+    with (tmp_path / "progress.jsonl").open("a") as file:
+        file.write('{"kind": "mess')
+    assert [line["text"] for line in reader.new()] == ["one"]
+    with (tmp_path / "progress.jsonl").open("a") as file:
+        file.write('age", "text": "two", "t": 1}\n')
+    assert [line["text"] for line in reader.new()] == ["two"]
+
+
+def test_failures_of_runs_come_before_those_of_steps(tmp_path: Path) -> None:
+    step = {"t": 5.0, "kind": "step_failed", "blame": "harness", "message": "step"}
+    run = {"t": 6.0, "kind": "run_failed", "blame": "system_under_test", "message": "run", "again": False}
+    file = tmp_path / "progress.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in (step, run)) + "{half")
+    assert [line["message"] for line in failures_since(tmp_path, 0.0)] == ["run"]
+    assert failures_since(tmp_path, 10.0) == []
