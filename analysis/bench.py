@@ -11,7 +11,7 @@ import json
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -146,7 +146,7 @@ def timed(engine: Callable[[list[Path], Path], None], files: list[Path], out: Pa
     return time.perf_counter() - begun, check(out)
 
 
-def compare(engines: dict[str, Callable[[list[Path], Path], None]], files: list[Path], folder: Path,
+def compare(engines: Mapping[str, Callable[[list[Path], Path], None]], files: list[Path], folder: Path,
             rounds: int) -> dict[str, list[float]]:  # fmt: skip
     """Seconds of each engine in each round; the first, warm-up round is not counted."""
     seconds: dict[str, list[float]] = {name: [] for name in engines}

@@ -85,7 +85,7 @@ def build(spark: SparkSession, series_dir: Path | str) -> Path:
 
 
 def collect(spark: SparkSession, paths: SeriesPaths) -> Content:
-    runs = rows_of(tables.read(spark, paths, "runs").orderBy("order", "run_id"))
+    runs = rows_of(tables.read(spark, paths, "runs").orderBy(f.asc_nulls_last("order"), "run_id"))
     measured = measured_by_run(tables.read(spark, paths, "measurements"))
     experiment = next((run["experiment"] for run in runs if run["experiment"]), paths.root.parent.name)
     rows = claims.evaluate(spark, [paths.root])
@@ -135,21 +135,21 @@ def quantity(value: float | None, unit: str, signed: bool = False) -> str:
         return "∞" if value == inf else "−∞"
     digits = 0 if value == int(value) else 1
     text = f"{value:{'+' if signed else ''}.{digits}f}".replace("-", "−")
-    return f"{text} %" if unit == "%" else f"{text} {unit}"
+    return f"{text}\u00a0%" if unit == "%" else f"{text}\u00a0{unit}"
 
 
 def interval(row: LedgerRow) -> str:
     if row.low is None or row.high is None:
         return "–"
     signed = row.claim.unit == "%"
-    low, high = (quantity(end, "", signed).strip() for end in (row.low, row.high))
+    low, high = (quantity(end, "", signed).strip("\u00a0") for end in (row.low, row.high))
     return low if low == high else f"{low} to {high}"
 
 
 def stated(row: LedgerRow) -> str:
     """What the source states, in the form in which the claim is compared."""
     signed = row.claim.unit == "%"
-    words = {"ratio_above": "longer (> 0 %)", "own_at_most": "no gain (≤ 0 %)"}
+    words = {"ratio_above": "longer (>\u00a00\u00a0%)", "own_at_most": "no gain (≤\u00a00\u00a0%)"}
     return words.get(row.claim.kind.value, quantity(row.claim.stated, row.claim.unit, signed and row.claim.stated != 0))
 
 

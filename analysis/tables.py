@@ -275,6 +275,8 @@ def write_run_tables(spark: SparkSession, paths: SeriesPaths, runs: Sequence[Run
 def load_run(run: RunPaths) -> dict[str, Any]:
     """run.json, or a stand-in that says why there is none."""
     try:
+        if not run.run_json.exists():
+            raise RecordError("no run.json: the run was cut short before its record was written")
         record = read_json(run.run_json)
         if record.get("status") not in STATUSES:
             raise RecordError(f"{run.run_json}: status is {record.get('status')!r}, allowed are {', '.join(STATUSES)}")

@@ -145,7 +145,7 @@ def _own(claim: Claim, own: Sequence[Value]) -> LedgerRow:
     if len(values) < MINIMUM_RUNS:
         return _no_interval(claim, median(values), own, len(own))
     found = statistics.median_interval(values, SEED)
-    verdict, reason = _condition(found.high <= claim.stated, f"at most {claim.stated:g}", found.low, found.high)
+    verdict, reason = _condition(found.high <= claim.stated, f"at most {claim.stated:g}")
     return LedgerRow(claim, found.point, found.low, found.high, len(own), verdict, reason, _ids(own))
 
 
@@ -183,7 +183,7 @@ def _compare(claim: Claim, point: float, low: float, high: float, floor: float |
     if claim.kind is Kind.RATIO_ABOVE:
         if low <= claim.stated < high and open_ended:
             return NOT_RUN, "undecided: too many runs never converged"
-        return _condition(low > claim.stated, f"above {claim.stated:g}", low, high)
+        return _condition(low > claim.stated, f"above {claim.stated:g}")
     if low <= claim.stated <= high:
         if open_ended:
             return NOT_RUN, "undecided: too many runs never converged, so the interval is open"
@@ -202,10 +202,10 @@ def _difference(stated: float, point: float, floor: float | None) -> str:
     return f"the same direction, but {'larger' if abs(point) > abs(stated) else 'smaller'}"
 
 
-def _condition(holds: bool, words: str, low: float, high: float) -> tuple[str, str]:
+def _condition(holds: bool, words: str) -> tuple[str, str]:
     if holds:
         return REPRODUCED, f"{words} over the whole interval"
-    return DIFFERS, f"not {words} over the whole interval ({low:.1f} to {high:.1f})"
+    return DIFFERS, f"not {words} over the whole interval"
 
 
 def _no_interval(claim: Claim, point: float, values: Iterable[Value], runs: int) -> LedgerRow:
