@@ -12,6 +12,7 @@ from analysis.convergence import DEFINITIONS, PostScale, Windows, post_scale
 from analysis.steady import WINDOW_S, is_steady
 
 BEFORE_WINDOWS = 6
+LIVE_SPAN_S = 40.0
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,9 @@ def interval_rows(parts: Iterable[Part], live: Mapping[tuple[str, str], tuple[bo
 
 def _interval_row(part: Part, live: tuple[bool | None, str | None]) -> dict[str, Any]:
     verdict = is_steady(part.rates, WINDOW_S)
+    if not verdict.steady and live[0]:
+        # A short run stops watching as soon as the run step found this shorter span level.
+        verdict = is_steady(part.rates, WINDOW_S, span_s=LIVE_SPAN_S)
     if verdict.since_s is not None:
         first = round(verdict.since_s / WINDOW_S)
     elif part.phase == "before":
