@@ -1,0 +1,149 @@
+"""The main job for real: machines, Ansible, Storm, both policies, Airflow, Spark, a report; as a user starts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
+
+LAUNCH = re.compile(r"^(\S+) .*SLOT_(\d+) \[INFO\] Launching worker with command")
+
+
+@pytest.fixture(scope="module")
+def series(tmp_path_factory: pytest.TempPathFactory, repository_root: Path) -> Path:
+    results = tmp_path_factory.mktemp("results")
+    command = [sys.executable, str(repository_root / "barograph.py"), "run", "stela/star", "--demo", "--new"]
+    done = subprocess.run(
+        command, env={**os.environ, "BAROGRAPH_RESULTS": str(results)}, capture_output=True, text=True, timeout=1100
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    (folder,) = (results / "stela" / "star").iterdir()
+    last = [line for line in done.stdout.splitlines() if line.strip()][-1]
+    assert str(folder / "report.html") in last.replace("\n", "")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def repository_root() -> Path:
+    return Path(__file__).resolve().parents[2]
+
+
+def document(run: Path) -> dict[str, Any]:
+    return dict(json.loads((run / "run.json").read_text()))
+
+
+def events(run: Path, kind: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+    return [line for line in lines if line["kind"] == kind]
+
+
+def throughput(run: Path, after: bool) -> float:
+    """Tuples per second at sinks over 20 s: before the scale request, or at the end of the run."""
+    zero = events(run, "scale_requested")[0]["t"]
+    end = events(run, "topology_killed")[0]["t"] - 2 if after else zero
+    total = 0
+    for path in (run / "workers").glob("*.jsonl"):
+        for text in path.read_text().splitlines():
+            line = json.loads(text)
+            if end - 20 <= line["t"] < end:
+                total += sum(
+                    n
+                    for c, n in zip(*(line["tasks"][k] for k in ("component", "executed")), strict=True)
+                    if c.startswith("sink")
+                )
+    return total / 20
+
+
+def test_both_runs_are_complete_and_none_fell_back(series: Path) -> None:
+    runs = {document(run)["variant"]["name"]: document(run) for run in (series / "runs").iterdir()}
+    assert {name: run["status"] for name, run in runs.items()} == {"even_rebalance": "complete", "stela": "complete"}
+    assert all(not events(run, "fallback") for run in (series / "runs").iterdir())
+
+
+def test_stela_grows_the_centre_and_passes_more_than_before(series: Path) -> None:
+    run = series / "runs" / "stela-r1"
+    (decision,) = events(run, "decision")
+    assert "centre 2→3" in decision["reason"]
+    # 3 executors in place of 2 is +50 %; a loaded machine may take some of it.
+    assert throughput(run, after=True) > 1.2 * throughput(run, after=False)
+
+
+def test_storms_default_moves_executors_but_gains_no_half(series: Path) -> None:
+    run = series / "runs" / "even_rebalance-r1"
+    assert throughput(run, after=True) < 1.2 * throughput(run, after=False)
+
+
+def test_workers_whose_executors_did_not_change_were_not_restarted(series: Path) -> None:
+    """From the supervisors' own logs: after the request only slots that the decision touched launched a worker."""
+    run = series / "runs" / "stela-r1"
+    zero = events(run, "scale_requested")[0]["t"]
+    launched = {
+        f"{machine.name}:{port}"
+        for machine in (run / "logs").iterdir()
+        for moment, port in _launches(machine / "supervisor.log")
+        if moment > zero
+    }
+    assert launched == _touched_slots(run)
+
+
+def _launches(log: Path) -> Iterator[tuple[float, str]]:
+    for line in log.read_text(errors="replace").splitlines() if log.exists() else []:
+        if found := LAUNCH.match(line):
+            yield datetime.fromisoformat(found[1]).timestamp(), found[2]
+
+
+def _touched_slots(run: Path) -> set[str]:
+    """Slots that have other executors after the scale-out than before, by the decision log."""
+    rounds = [json.loads(line) for line in (run / "decisions.jsonl").read_text().splitlines()]
+    (decided,) = [line for line in rounds if line["observation"]["event"] and line["decision"]["settled"]]
+    applied = events(run, "applied")[-1]["t"]
+    last = [line for line in rounds if applied < line["t"] < events(run, "topology_killed")[0]["t"] - 3][-1]
+    before, after = _sets(decided["request"]), _sets(last["request"])
+    return {slot for slot in after if after[slot] != before.get(slot)}
+
+
+def _sets(request: dict[str, Any]) -> dict[str, set[tuple[int, int]]]:
+    (topology,) = request["topologies"]
+    slots: dict[str, set[tuple[int, int]]] = {}
+    for component in topology["components"]:
+        for first, last in component["executors"]:
+            if str(first) in topology["placement"]:
+                slots.setdefault(topology["placement"][str(first)], set()).add((first, last))
+    return slots
+
+
+def test_the_report_states_a_verdict_for_every_claim_of_the_experiment(series: Path) -> None:
+    claims = json.loads((series / "claims.json").read_text())["claims"]
+    mine = [claim for claim in claims if claim["experiment"] == "stela/star"]
+    assert {claim["id"].split("/")[0] for claim in mine} == {"S02", "S03", "S09"}
+    report = (series / "report.html").read_text()
+    assert all(claim["id"] in report for claim in mine)
+    fetched = re.search(r"""(?:src|href)\s*=\s*["']?(?!#|data:)|url\((?!#|data:)|@import""", report)
+    assert not fetched, (
+        f"the report must be self-contained; it asks for {report[fetched.start() : fetched.start() + 80]}"
+    )
+
+
+def test_nothing_is_left_on_the_machine(series: Path) -> None:
+    state = Path(os.environ.get("BAROGRAPH_STATE", "/var/lib/barograph"))
+    assert not list((state / "leases").glob("*.json"))
+    spaces = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
+    assert "baro-" not in spaces
+    processes = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert str(series) not in processes.replace(" ".join(sys.argv), "")
+
+
+def test_no_token_is_in_the_record(series: Path) -> None:
+    for path in series.rglob("*"):
+        if path.is_file() and path.suffix in {".json", ".jsonl", ".log", ".html", ".yaml"}:
+            assert "Bearer " not in path.read_text(errors="replace"), path
