@@ -77,12 +77,12 @@ class Supervised:
 
 @contextmanager
 def hangup_is_ctrl_c() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a run as Ctrl-C does."""
+    """SIGTERM and SIGHUP end a command as Ctrl-C does, and SIGINT does so in a background job too (shells ignore it)."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:

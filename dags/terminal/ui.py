@@ -19,6 +19,7 @@ from dags.errors import DagError
 from dags.places import ROOT, airflow_home
 from dags.steps.tenure import HOLDER
 from dags.terminal.airflow_home import AirflowBroken, environment, prepare
+from dags.terminal.supervise import hangup_is_ctrl_c
 
 USER = "admin"
 READY_S = 90.0
@@ -36,21 +37,26 @@ def serve(port: int, say: Callable[[str], None]) -> int:
     prepare(home)
     password = write_password(home)
     say(f"Airflow: http://127.0.0.1:{port}  user {USER}  password {password}")
+    with hangup_is_ctrl_c():
+        process = _start(home, port)
+        try:
+            _await(process, port)
+            say("ready; Ctrl-C ends it")
+            code = process.wait()
+            raise AirflowBroken(f"Airflow ended by itself with {code}; see {home / 'standalone.log'}")
+        except KeyboardInterrupt:
+            say("stopping Airflow")
+            return 0
+        finally:
+            end_group(process)
+
+
+def _start(home: Path, port: int) -> subprocess.Popen[bytes]:
     with (home / "standalone.log").open("ab") as log:
-        process = subprocess.Popen(
+        return subprocess.Popen(
             [sys.executable, "-m", "airflow", "standalone"], cwd=ROOT, env=ui_environment(home, port),
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
-    try:
-        _await(process, port)
-        say("ready; Ctrl-C ends it")
-        code = process.wait()
-        raise AirflowBroken(f"Airflow ended by itself with {code}; see {home / 'standalone.log'}")
-    except KeyboardInterrupt:
-        say("stopping Airflow")
-        return 0
-    finally:
-        end_group(process)
 
 
 def ui_environment(home: Path, port: int) -> dict[str, str]:
