@@ -77,7 +77,7 @@ class Supervised:
 
 @contextmanager
 def hangup_is_ctrl_c() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a command as Ctrl-C does, and SIGINT does so in a background job too (shells ignore it)."""
+    """SIGTERM and SIGHUP end a command as Ctrl-C does; so does SIGINT in a background job, where shells ignore it."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
