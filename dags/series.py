@@ -101,14 +101,16 @@ def find_series(name: str) -> Path:
     for folder in (Path(name), results_root() / name):
         if (folder / "series.json").is_file():
             return folder.absolute()
-    found = sorted(
-        [*results_root().glob(f"*/*/{name}/series.json"), *results_root().glob(f"{name}/*/series.json")],
-        key=lambda path: path.parent.name,
-    )
-    if not found:
+    everything = [path.parent for path in results_root().glob("*/*/*/series.json")]
+    fitting = [folder for folder in everything if name in (folder.name, _experiment_of(folder))]
+    if not fitting:
         message = f"no series {name!r}; give a folder results/<experiment>/<series>, a series id or an experiment"
         raise ExperimentError(message)
-    return found[-1].parent
+    return max(fitting, key=lambda folder: folder.name)
+
+
+def _experiment_of(folder: Path) -> str:
+    return f"{folder.parent.parent.name}/{folder.parent.name}"
 
 
 def git_state() -> tuple[str | None, bool | None]:

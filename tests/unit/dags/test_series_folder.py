@@ -71,6 +71,8 @@ def test_a_series_is_found_by_folder_id_and_experiment(faked: Experiment) -> Non
         assert find_series(name) == series.folder
     with pytest.raises(ExperimentError, match="no series 'nothing'"):
         find_series("nothing")
+    with pytest.raises(ExperimentError, match=r"no series '/nowhere/\*'"):
+        find_series("/nowhere/*")
 
 
 def test_a_folder_that_is_no_series(tmp_path: Path) -> None:
