@@ -13,6 +13,7 @@ from typing import Any
 
 from scheduler_plugins.model import Decision, Memory
 from scheduler_plugins.policies import bind
+from scheduler_plugins.refusal import refusal
 from scheduler_plugins.wire import WireError, decision_json, observation_from
 
 
@@ -24,12 +25,13 @@ class ReplayError(Exception):
 
 @dataclass(frozen=True)
 class Replayed:
-    """One round: what was decided then, what the replayed policy says, whether the two are the same."""
+    """One round: what was decided then, what the replayed policy says, and why a driver would refuse that."""
 
     t: float
     event_id: str | None
     then: Mapping[str, Any]
     now: Mapping[str, Any]
+    refused: str | None = None
 
     @property
     def same(self) -> bool:
@@ -52,7 +54,9 @@ def replay(path: Path, policy: str, parameters: Mapping[str, Any] | None = None)
         decision = Decision(memory=memory) if rebalancing else decide(observation, memory)
         memory = decision.memory
         event = observation.event.event_id if observation.event else None
-        replayed.append(Replayed(line["t"], event, line["decision"], decision_json(decision)))
+        refused = refusal(observation, decision)
+        said = refused.message if refused else None
+        replayed.append(Replayed(line["t"], event, line["decision"], decision_json(decision), said))
     return tuple(replayed)
 
 

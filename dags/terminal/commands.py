@@ -103,8 +103,8 @@ def replay(options: argparse.Namespace) -> int:
     parameters = {key: yaml.safe_load(value) for key, value in options.parameter}
     rounds = replay_log(options.decisions, options.policy, parameters)
     for one in rounds:
-        if not one.same or one.now.get("reason"):
-            word = "same" if one.same else "differs"
+        if not one.same or one.refused or one.now.get("reason"):
+            word = f"refused ({one.refused})" if one.refused else "same" if one.same else "differs"
             _say(f"{one.t:.1f} {one.event_id or '-'} {word}: {one.now.get('reason') or 'nothing to do'}")
     _say(f"{len(rounds)} rounds, {sum(not one.same for one in rounds)} decided differently by {options.policy}")
     return 0

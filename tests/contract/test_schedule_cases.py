@@ -8,13 +8,17 @@ from typing import Any
 
 import pytest
 
-from scheduler_plugins.model import Observation, executor_ranges
+from scheduler_plugins.model import Decision, Observation, Slot, executor_ranges
 from scheduler_plugins.policies import POLICIES, bind
+from scheduler_plugins.refusal import refusal
 from scheduler_plugins.samples import Samples
 from scheduler_plugins.wire import answer_of, observation_of
 
 CASES = Path(__file__).parent / "schedule_cases"
 EVEN = sorted(CASES.glob("even_*.json"))
+ANSWERS = sorted(CASES.glob("answers_*.json"))
+# A decision is typed: what is malformed on the wire cannot be a Decision.
+TYPED = [path for path in ANSWERS if json.loads(path.read_text())["why"] != "malformed"]
 
 
 def observe(request: dict[str, Any]) -> Observation:
@@ -63,3 +67,28 @@ def test_every_policy_is_a_pure_function_of_what_it_sees(name: str) -> None:
     observation = observe(json.loads(EVEN[0].read_text())["request"])
     policy = bind(name, {})
     assert policy(observation, {}) == policy(observation, {})
+
+
+@pytest.mark.parametrize("path", TYPED, ids=lambda path: path.stem)
+def test_a_decision_is_refused_for_the_reason_that_the_bridge_gives(path: Path) -> None:
+    case = json.loads(path.read_text())
+    refused = refusal(observe(case["request"]), decision_of(case["answer"]))
+    assert (refused.why if refused else None) == case["why"]
+
+
+def decision_of(answer: dict[str, Any]) -> Decision:
+    changes = answer["topologies"]
+    return Decision(
+        executors={topology: change.get("executors", {}) for topology, change in changes.items()},
+        placement={
+            topology: {int(task): Slot.parse(slot) for task, slot in change.get("placement", {}).items()}
+            for topology, change in changes.items()
+        },
+    )
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+@pytest.mark.parametrize("path", [*EVEN, *ANSWERS], ids=lambda path: path.stem)
+def test_no_answer_of_a_policy_is_refused(name: str, path: Path) -> None:
+    observation = observe(json.loads(path.read_text())["request"])
+    assert refusal(observation, bind(name, {})(observation, {})) is None
