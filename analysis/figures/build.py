@@ -28,7 +28,8 @@ FIGURES = {
     "throughput": Recipe(
         "Throughput over time",
         "Tuples executed at the sinks, in 10 s windows aligned to the scale request. Thin lines are single runs, bold "
-        "lines the median over the runs of a variant. The dashed line is what the spouts were scheduled to emit; "
+        "lines the median over the runs of a variant. The dashed line is what the spouts were scheduled to emit "
+        "(a spout whose worker restarts schedules nothing meanwhile); "
         "where a tuple reaches several sinks, their sum may lie above it.",
         throughput.draw,
     ),
