@@ -48,13 +48,13 @@ def test_sinks_emit_to_nobody() -> None:
 
 
 @pytest.mark.parametrize("name", TABLE_I)
-def test_the_costly_component_is_offered_twice_what_it_can_do(name: str) -> None:
+def test_the_costly_component_is_offered_three_times_what_it_can_do(name: str) -> None:
     topology = catalogue.read(name)
     rate, ms = topology.parameters["rate_per_s"], topology.parameters["ms_per_character"]
     assert isinstance(rate, float) and isinstance(ms, float)
     offered = rate * paths(topology, COSTLY[name])
     executors = next(c.executors for c in topology.components if c.name == COSTLY[name])
-    assert offered / (executors * 1000 / (MEAN_CHARACTERS * ms)) == pytest.approx(2, rel=0.05)
+    assert offered / (executors * 1000 / (MEAN_CHARACTERS * ms)) == pytest.approx(3, rel=0.05)
 
 
 def paths(topology: catalogue.Topology, component: str) -> int:
@@ -66,7 +66,7 @@ def paths(topology: catalogue.Topology, component: str) -> int:
 @pytest.mark.parametrize("name", TABLE_I)
 def test_only_the_costly_component_costs(name: str) -> None:
     arguments = {bolt["id"]: bolt["constructorArgs"] for bolt in flux(name)["bolts"]}
-    assert arguments.pop(COSTLY[name]) == ["sleep", 0.2]
+    assert arguments.pop(COSTLY[name]) == ["sleep", catalogue.read(name).parameters["ms_per_character"]]
     assert all(cost == ["none", 0.0] for cost in arguments.values())
 
 
