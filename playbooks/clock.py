@@ -38,14 +38,16 @@ def ssh_command(host: Mapping[str, Any]) -> list[str]:
 def _offset_ms(host: Mapping[str, Any]) -> float | None:
     command = [*ssh_command(host), shlex.join(["python3", "-c", ANSWER])]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as asked:
-        try:
-            return _fastest(asked)
-        except (OSError, ValueError) as error:
-            log.warning("clock of %s could not be asked: %s", host["ansible_host"], error)
-            return None
-        finally:
-            asked.kill()
+    try:
+        # Leaving the block closes the pipe, which fails too if the other end is gone with a question unread.
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as asked:
+            try:
+                return _fastest(asked)
+            finally:
+                asked.kill()
+    except (OSError, ValueError) as error:
+        log.warning("clock of %s could not be asked: %s", host["ansible_host"], error)
+        return None
 
 
 def _round(asked: subprocess.Popen[str]) -> tuple[float, float]:
