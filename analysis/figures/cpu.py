@@ -26,7 +26,8 @@ def draw(data: SeriesData) -> str | None:
             _panel(axes, [load for load in loads if load.variant == variant], machines, variant, data)
             axes.set_xticks(range(len(machines)), [f"{m}\n(joins)" if m in joined else m for m in machines])
         panels[0].set_ylabel("CPU (% of the machine's share)")
-        panels[0].set_ylim(0, max(100.0, 105.0 * max(load.p90 or 0.0 for load in loads)))
+        panels[0].set_ylim(0, max(112.0, 117.0 * max(load.p90 or 0.0 for load in loads)))  # room for the legend
+        panels[0].set_yticks(range(0, 101, 20))
         return style.svg(figure, "CPU utilisation of every machine before and after the scale event")
 
 
