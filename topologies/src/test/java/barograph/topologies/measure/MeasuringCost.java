@@ -96,7 +96,8 @@ public final class MeasuringCost {
 
     @SuppressWarnings("try") // close() of Storm's own cluster may throw InterruptedException, which ends the bench as it should
     private static Result run(boolean unthrottled, boolean measured, long ms, Path samples) throws Exception {
-        Map<String, Object> daemons = Map.of(Config.STORM_LOCAL_HOSTNAME, "m1", "barograph.samples.dir", samples.toString());
+        Map<String, Object> daemons = Map.of(Config.STORM_LOCAL_HOSTNAME, "m1", "barograph.samples.dir", samples.toString(),
+            "storm.metricstore.class", "org.apache.storm.metricstore.NoOpMetricStore");
         try (LocalCluster cluster = new LocalCluster.Builder().withSupervisors(1).withDaemonConf(daemons).build();
             ILocalTopology topology = cluster.submitTopology("cost", config(measured), builder(unthrottled).createTopology())) {
             Thread.sleep(WARM_UP_MS);
