@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+STORM_SCHEDULERS = ("default", "even", "resource_aware", "isolation")
 Memory = Mapping[str, Any]  # JSON data that travels in and out, so that a decision log replays
 
 _NOTHING: Mapping[Any, Any] = {}
@@ -122,7 +123,7 @@ class ScaleEvent:
     event_id: str
     kind: Literal["scale_out", "scale_in"]
     joined: tuple[str, ...] = ()  # machines new to the cluster
-    leave: int = 0  # how many machines are to leave
+    leave: int = 0  # how many machines are to leave; which ones is the policy's to say (Decision.release)
 
 
 @dataclass(frozen=True)
@@ -140,14 +141,17 @@ class Decision:
 
     executors: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # topology id → component → executors
     placement: Mapping[str, Mapping[int, Slot]] = field(default_factory=dict)  # topology id → task → slot
-    release: tuple[str, ...] = ()  # machines that may leave
+    release: tuple[str, ...] = ()  # machines that may leave once the decision is applied: nothing stays on them
     acquire: int = 0  # machines wanted
     memory: Memory = field(default_factory=dict)
     reason: str = ""
     settled: bool = False  # the pending scale event needs nothing (more)
+    scheduler: str | None = None  # one of Storm's own (STORM_SCHEDULERS) that does all placing in this round
+    rebalance: tuple[str, ...] = ()  # topology ids to unassign wholly, for `scheduler` to place again
 
     def changes(self) -> bool:
-        return any(self.executors.values()) or any(self.placement.values()) or bool(self.release or self.acquire)
+        named = self.release or self.acquire or self.rebalance
+        return any(self.executors.values()) or any(self.placement.values()) or bool(named)
 
 
 Policy = Callable[[Observation, Memory], Decision]
