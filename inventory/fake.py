@@ -21,6 +21,7 @@ class FakeMachine:
     files: dict[str, tuple[bytes, int]] = field(default_factory=dict)
     programs: dict[str, "Program"] = field(default_factory=dict)
     alive: bool = True
+    boots: int = 1
     commands: list[list[str]] = field(default_factory=list)
 
 
@@ -64,6 +65,7 @@ class FakeRemote:
 
     def __init__(self, machine: FakeMachine) -> None:
         self._machine = machine
+        self._boot = machine.boots
         self._open = True
 
     def run(self, argv: Sequence[str], timeout_s: float = 60.0) -> Result:
@@ -98,8 +100,9 @@ class FakeRemote:
         self._open = False
 
     def _reach(self) -> None:
-        if not self._machine.alive or not self._open:
-            why = "the connection is closed" if not self._open else "no route to host"
+        open_ = self._open and self._boot == self._machine.boots
+        if not self._machine.alive or not open_:
+            why = "no route to host" if open_ else "the connection is closed"
             raise InfrastructureError(f"{self._machine.name} (fake) does not answer: {why}")
 
     def __enter__(self) -> Self:
@@ -152,6 +155,7 @@ class FakeTestbed:
             raise ConfigurationError(
                 f"lease {lease.lease_id} holds machines already; release it before it acquires others"
             )
+        leases.hold(lease, [request.name for request in requests])
         held = self._held[lease.lease_id] = {}
         for request in requests:
             held[request.name] = FakeMachine(request.name)
@@ -164,6 +168,26 @@ class FakeTestbed:
         """See `Testbed.release`."""
         for machine in self._held.pop(lease.lease_id, {}).values():
             machine.alive = False
+        leases.hold_nothing(lease)
+
+    def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
+        """See `GivingBack.give_back`."""
+        if lease.lease_id not in self._held:
+            return
+        for machine in machines:
+            if (gone := self._held[lease.lease_id].pop(machine.name, None)) is not None:
+                gone.alive = False
+        leases.hold(lease, self._held[lease.lease_id])
+
+    def crash(self, machine: Machine) -> None:
+        """See `Faulting.crash`; files are kept."""
+        self._require(machine).alive = False
+
+    def restart(self, machine: Machine) -> None:
+        """See `Faulting.restart`; a connection from before the crash stays dead."""
+        fake = self._require(machine)
+        if not fake.alive:
+            fake.alive, fake.boots = True, fake.boots + 1
 
     def leftovers(self) -> tuple[str, ...]:
         """See `Testbed.leftovers`."""
@@ -179,11 +203,21 @@ class FakeTestbed:
 
     def connect(self, machine: Machine) -> Remote:
         """See `Connecting.connect`; a released machine does not answer."""
-        lease_id = machine.ssh_key.parent.name
-        fake = self._held.get(lease_id, {}).get(machine.name, FakeMachine(machine.name, alive=False))
-        if not fake.alive:
+        fake = self._find(machine)
+        if fake is None or not fake.alive:
             raise InfrastructureError(f"{machine.name} (fake) does not answer: no route to host")
         return FakeRemote(fake)
+
+    def _find(self, machine: Machine) -> FakeMachine | None:
+        return self._held.get(machine.ssh_key.parent.name, {}).get(machine.name)
+
+    def _require(self, machine: Machine) -> FakeMachine:
+        fake = self._find(machine)
+        if fake is None or self._dead:
+            raise InfrastructureError(
+                f"fake: no lease has a machine {machine.name} (given back or released); name one that it has"
+            )
+        return fake
 
     def _all(self) -> list[FakeMachine]:
         return [machine for held in self._held.values() for machine in held.values()]

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
@@ -66,6 +66,11 @@ def seat(lease_id: str, machine: str, number: int, bandwidth_mbit: int) -> Seat:
         str(network(EXPERIMENT)[host]),
         bandwidth_mbit,
     )
+
+
+def number_at(control_address: str) -> int:
+    """Which machine of its lease has that control address, from 0: the inverse of `seat`."""
+    return int(IPv4Address(control_address)) - int(network(CONTROL).network_address) - FIRST_HOST
 
 
 def burst_bytes(bandwidth_mbit: int) -> int:
@@ -184,14 +189,45 @@ def _shape(one: Seat) -> str:
     return f"tbf rate {one.bandwidth_mbit}mbit burst {burst_bytes(one.bandwidth_mbit)} latency {QUEUE_MS}ms"
 
 
+def unplug(lease_id: str, one: Seat) -> None:
+    """Cut the machine from both LANs, as a power loss does: nothing it sends arrives any more, not even a farewell."""
+    _set_links(lease_id, one, "down")
+
+
+def plug(lease_id: str, one: Seat) -> None:
+    """Put the machine on both LANs again; addresses and shaping are as they were."""
+    _set_links(lease_id, one, "up")
+
+
+def _set_links(lease_id: str, one: Seat, state: str) -> None:
+    lines = [f"link set {name} {state}" for name in _ends(lease_id, one)]
+    run(["ip", "-batch", "-"], lease_id, "\n".join(lines) + "\n")
+
+
+def _ends(lease_id: str, one: Seat) -> tuple[str, str]:
+    """The box's ends of the machine's two cables."""
+    return f"b{lease_id}c{one.number}", f"b{lease_id}e{one.number}"
+
+
 def remove(lease_id: str) -> None:
     """Remove the lease's links and namespaces, whatever of them exists."""
     links = [name for name in _link_names() if name.startswith(f"b{lease_id}")]
     for name in links:
         _remove_link(name, lease_id)
     for path in NETNS.glob(f"baro-{lease_id}-*"):
-        unmount(path)
-        path.unlink(missing_ok=True)
+        _remove_namespace(path)
+
+
+def remove_seat(lease_id: str, one: Seat) -> None:
+    """Remove one machine's links and namespace, whatever of them exists."""
+    for name in _ends(lease_id, one):
+        _remove_link(name, lease_id)
+    _remove_namespace(NETNS / one.netns)
+
+
+def _remove_namespace(path: Path) -> None:
+    unmount(path)
+    path.unlink(missing_ok=True)
 
 
 def _remove_link(name: str, lease_id: str) -> None:

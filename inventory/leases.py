@@ -1,7 +1,8 @@
 """Leases: who holds which testbed until when, one JSON file each.
 
 The file is written before the first machine exists and removed after the last one is gone, so whatever
-a killed harness leaves behind is either named by a lease or has a name that no lease owns.
+a killed harness leaves behind is either named by a lease or has a name that no lease owns. Beside it stands,
+as `<lease>.machines`, which machines the lease has: a part of them may be given back before its end.
 """
 
 import fcntl
@@ -10,7 +11,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -105,17 +106,37 @@ def renew(lease: Lease, ttl_s: float, *, clock: Callable[[], float] = time.time)
     later = replace(lease, expires_s=clock() + ttl_s)
     with _locked():
         if not _path(lease.lease_id).exists():
-            raise InfrastructureError(
-                f"lease {lease.lease_id} on {lease.testbed} is gone, its machines too (released or reaped); start again"
-            )
+            raise InfrastructureError(_gone(lease))
         _write(later)
     return later
+
+
+def hold(lease: Lease, machines: Iterable[str]) -> None:
+    """Record which machines the lease has from now on; InfrastructureError if the reaper took it already."""
+    with _locked():
+        if not _path(lease.lease_id).exists():
+            raise InfrastructureError(_gone(lease))
+        _replace(_held_path(lease.lease_id), json.dumps(list(machines)))
+
+
+def hold_nothing(lease: Lease) -> None:
+    """Record that the lease has no machine any more; harmless if it is gone itself."""
+    _held_path(lease.lease_id).unlink(missing_ok=True)
+
+
+def held(lease: Lease) -> tuple[str, ...]:
+    """The machines that the lease has now, in the order in which they were acquired."""
+    try:
+        return tuple(json.loads(_held_path(lease.lease_id).read_text()))
+    except FileNotFoundError:
+        return ()
 
 
 def drop(lease: Lease) -> None:
     """Forget the lease and its keys; nothing happens if that was done before."""
     with _locked():
         shutil.rmtree(key_dir(lease.lease_id), ignore_errors=True)
+        _held_path(lease.lease_id).unlink(missing_ok=True)
         _path(lease.lease_id).unlink(missing_ok=True)
 
 
@@ -134,6 +155,10 @@ def _path(lease_id: str) -> Path:
     return state_dir() / "leases" / f"{lease_id}.json"
 
 
+def _held_path(lease_id: str) -> Path:
+    return state_dir() / "leases" / f"{lease_id}.machines"
+
+
 def _read(path: Path) -> Lease | None:
     try:
         data = json.loads(path.read_text())
@@ -147,10 +172,14 @@ def _read(path: Path) -> Lease | None:
 
 
 def _write(lease: Lease) -> None:
-    path = _path(lease.lease_id)
+    _replace(_path(lease.lease_id), json.dumps(asdict(lease), indent=1))
+
+
+def _replace(path: Path, text: str) -> None:
+    """The file has the text, and has it on disk, when this returns; a reader sees the old or the new one."""
     partial = path.with_suffix(".partial")
     with partial.open("w") as file:
-        json.dump(asdict(lease), file, indent=1)
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     partial.rename(path)
@@ -174,6 +203,10 @@ def _locked() -> Iterator[None]:
     with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def _gone(lease: Lease) -> str:
+    return f"lease {lease.lease_id} on {lease.testbed} is gone, its machines too (released or reaped); start again"
 
 
 def _taken(other: Lease, now: float) -> str:

@@ -70,6 +70,7 @@ class LocalTestbed:
 
     def _acquire(self, lease: Lease, requests: Sequence[MachineRequest], root: Path) -> tuple[Machine, ...]:
         self._folder(lease.lease_id).mkdir(parents=True)
+        leases.hold(lease, [request.name for request in requests])
         seats = [
             lan.seat(lease.lease_id, request.name, number, request.type.bandwidth_mbit)
             for number, request in enumerate(requests)
@@ -78,7 +79,7 @@ class LocalTestbed:
         self._identify(lease, machines)
         lan.guard(lease.lease_id)
         lan.build(lease.lease_id, seats, self._state)
-        podman = Podman(self._folder(lease.lease_id), lease.lease_id)
+        podman = self._podman(lease.lease_id)
         podman.prepare()
         started = {
             machine: podman.start(self._container(lease, machine, seat, root))
@@ -95,6 +96,36 @@ class LocalTestbed:
     def release(self, lease: Lease) -> None:
         """See `Testbed.release`. The lease's keys go too; the record of the lease is `leases.drop`'s."""
         self._remove(lease.lease_id)
+        leases.hold_nothing(lease)
+
+    def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
+        """See `GivingBack.give_back`: container and disk, links, namespace and keys of each machine."""
+        if not self._folder(lease.lease_id).exists():
+            return
+        podman = self._podman(lease.lease_id)
+        for machine in machines:
+            seat = _seat(lease.lease_id, machine)
+            podman.remove(seat.netns)
+            lan.remove_seat(lease.lease_id, seat)
+            shutil.rmtree(self._identity(lease.lease_id, machine.name), ignore_errors=True)
+        gone = {machine.name for machine in machines}
+        leases.hold(lease, [name for name in leases.held(lease) if name not in gone])
+        log.info("lease %s: gave back %s", lease.lease_id, ", ".join(sorted(gone)))
+
+    def crash(self, machine: Machine) -> None:
+        """See `Faulting.crash`: the links go down before the processes die, so that no connection is closed."""
+        lease_id, seat = self._require(machine)
+        lan.unplug(lease_id, seat)
+        self._podman(lease_id).stop(seat.netns)
+        log.info("lease %s: crashed %s", lease_id, machine.name)
+
+    def restart(self, machine: Machine) -> None:
+        """See `Faulting.restart`."""
+        lease_id, seat = self._require(machine)
+        lan.plug(lease_id, seat)
+        podman = self._podman(lease_id)
+        _wait_for_ssh({machine: podman.start_again(seat.netns)}, podman)
+        log.info("lease %s: restarted %s", lease_id, machine.name)
 
     def leftovers(self) -> tuple[str, ...]:
         """See `Testbed.leftovers`: one name per lease id that has machines here and is not on record."""
@@ -112,6 +143,24 @@ class LocalTestbed:
     def connect(self, machine: Machine) -> Remote:
         """See `Connecting.connect`."""
         return connect(machine)
+
+    def _require(self, machine: Machine) -> tuple[str, lan.Seat]:
+        """The lease that has the machine, and its seat; InfrastructureError if no lease has it any more."""
+        lease_id = machine.ssh_key.parent.name
+        seat = _seat(lease_id, machine)
+        if not (lan.NETNS / seat.netns).exists():
+            raise InfrastructureError(
+                f"local: lease {lease_id} has no machine {machine.name} (given back or released); "
+                "name one that it has, or start again"
+            )
+        return lease_id, seat
+
+    def _podman(self, lease_id: str) -> Podman:
+        return Podman(self._folder(lease_id), lease_id)
+
+    def _identity(self, lease_id: str, machine: str) -> Path:
+        """What the machine reads of the box: its host key, who may log in, the others' names."""
+        return leases.key_dir(lease_id, self._state) / "machines" / machine
 
     def _folder(self, lease_id: str) -> Path:
         return self._state / "local" / lease_id
@@ -147,14 +196,18 @@ class LocalTestbed:
         host_keys.make(keys, {machine.name: machine.control_address for machine in machines}, lease.lease_id)
         hosts = "127.0.0.1 localhost\n" + "".join(f"{m.experiment_address} {m.name}\n" for m in machines)
         for machine in machines:
-            (keys / "machines" / machine.name / "hosts").write_text(hosts)
+            (self._identity(lease.lease_id, machine.name) / "hosts").write_text(hosts)
 
     def _container(self, lease: Lease, machine: Machine, seat: lan.Seat, root: Path) -> Container:
-        identity = leases.key_dir(lease.lease_id, self._state) / "machines" / machine.name
         return Container(
             seat.netns, machine.name, lan.NETNS / seat.netns, machine.type.cores, machine.type.memory_mb,
-            root, identity, self._mounts,
+            root, self._identity(lease.lease_id, machine.name), self._mounts,
         )  # fmt: skip
+
+
+def _seat(lease_id: str, machine: Machine) -> lan.Seat:
+    number = lan.number_at(machine.control_address)
+    return lan.seat(lease_id, machine.name, number, machine.type.bandwidth_mbit)
 
 
 def _mounts_under(folder: Path) -> list[Path]:

@@ -58,6 +58,19 @@ class Podman:
         root = f"{container.rootfs}:O"
         return self._run(["run", "--detach", *flags, "--rootfs", root, "/usr/local/sbin/barograph-machine"]).strip()
 
+    def stop(self, name: str) -> None:
+        """Kill every process of the machine and wait until they are gone; its disk stays. Idempotent."""
+        self._run(["stop", "--time=0", name])  # 0: SIGKILL at once
+
+    def start_again(self, name: str) -> str:
+        """Start a machine that was stopped, on its disk; returns the container's id. Idempotent."""
+        self._run(["start", name])
+        return self._run(["container", "inspect", "--format={{.Id}}", name]).strip()
+
+    def remove(self, name: str) -> None:
+        """The machine's processes and disk are gone; nothing happens if they were."""
+        self._run(["rm", "--force", "--ignore", "--time=0", name])
+
     def is_running(self, container_id: str) -> bool:
         """Whether the machine has any process, seen from its cgroup: asking Podman costs 0.1 CPU seconds."""
         tops = (top / f"libpod-{container_id}" for top in cgroup_folders(self._lease_id))

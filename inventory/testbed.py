@@ -80,3 +80,28 @@ class Connecting(Protocol):
     def connect(self, machine: Machine) -> Remote:
         """A connection to the machine; the caller closes it (it is a context manager)."""
         ...
+
+
+@runtime_checkable
+class Faulting(Protocol):
+    """The ability to break machines on purpose. A machine that the lease no longer has is an InfrastructureError."""
+
+    def crash(self, machine: Machine) -> None:
+        """As if its power failed: silent at once, every process gone, the disk kept. Idempotent."""
+        ...
+
+    def restart(self, machine: Machine) -> None:
+        """The crashed machine boots from its disk at its addresses and answers ssh when this returns. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class GivingBack(Protocol):
+    """The ability to take back a part of a lease's machines."""
+
+    def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
+        """These machines of the lease are gone for good (`leases.held` says what is left); the others do not notice.
+
+        Idempotent, also for what is half gone; `release` still ends the whole lease.
+        """
+        ...

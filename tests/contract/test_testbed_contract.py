@@ -16,7 +16,7 @@ from inventory.fake import FakeTestbed
 from inventory.local import LocalTestbed
 from inventory.reaper import reap
 from inventory.remote import Remote
-from inventory.testbed import Connecting, Machine, MachineRequest, MachineType, Sweeping
+from inventory.testbed import Connecting, Faulting, GivingBack, Machine, MachineRequest, MachineType, Sweeping
 from inventory.testbed import Testbed as AnyTestbed  # pytest collects what is called Test…
 
 SMALL = MachineType("small", cores=0.25, memory_mb=256, bandwidth_mbit=100, slots=1)
@@ -180,6 +180,89 @@ def test_release_ends_everything_and_may_be_repeated(alone: Site) -> None:
     assert alone.testbed.leftovers() == ()
     with pytest.raises((InfrastructureError, FileNotFoundError)):
         alone.connect(machines[0])
+
+
+def _gone(site: Site, machine: Machine) -> bool:
+    """Whether the machine does not answer; its keys may be gone too."""
+    try:
+        site.connect(machine).close()
+    except (InfrastructureError, FileNotFoundError):
+        return True
+    return False
+
+
+@pytest.fixture
+def three(alone: Site) -> Iterator[tuple[leases.Lease, tuple[Machine, ...]]]:
+    lease = alone.take()
+    yield lease, alone.testbed.acquire(lease, (*WANTED, MachineRequest("m2", SMALL)))
+    alone.testbed.release(lease)
+    leases.drop(lease)
+
+
+Three = tuple[leases.Lease, tuple[Machine, ...]]
+
+
+def test_a_crashed_machine_is_silent_and_comes_back_with_its_disk(alone: Site, three: Three, tmp_path: Path) -> None:
+    _, (master, m1, _) = three
+    testbed = alone.testbed
+    assert isinstance(testbed, Faulting)
+    (tmp_path / "mark").write_text("kept")
+    before = alone.connect(m1)
+    before.put(tmp_path / "mark", "/root/mark")
+    testbed.crash(m1)
+    testbed.crash(m1)
+    assert _gone(alone, m1)
+    assert not _gone(alone, master)
+    testbed.restart(m1)
+    testbed.restart(m1)
+    with alone.connect(m1) as after:
+        assert after.run(["cat", "/root/mark"]).stdout == "kept"
+        assert after.run(["hostname"]).stdout == "m1\n"
+    with pytest.raises(InfrastructureError, match="m1"):
+        before.run(["true"], timeout_s=5)
+    before.close()
+
+
+def test_a_restarted_machine_can_crash_again(alone: Site, three: Three) -> None:
+    _, (_, m1, _) = three
+    assert isinstance(alone.testbed, Faulting)
+    for _ in range(2):
+        alone.testbed.crash(m1)
+        assert _gone(alone, m1)
+        alone.testbed.restart(m1)
+        assert not _gone(alone, m1)
+
+
+def test_machines_given_back_are_gone_and_the_rest_stays(alone: Site, three: Three) -> None:
+    lease, (master, m1, m2) = three
+    testbed = alone.testbed
+    assert isinstance(testbed, GivingBack)
+    assert leases.held(lease) == ("master", "m1", "m2")
+    testbed.give_back(lease, [m1])
+    testbed.give_back(lease, [m1])
+    assert leases.held(lease) == ("master", "m2")
+    assert [_gone(alone, machine) for machine in (master, m1, m2)] == [False, True, False]
+    assert testbed.leftovers() == ()
+    assert isinstance(testbed, Faulting)
+    for broken in (testbed.crash, testbed.restart):
+        with pytest.raises(InfrastructureError, match=r"no .*machine m1 \(given back or released\)"):
+            broken(m1)
+    testbed.release(lease)
+    assert [_gone(alone, machine) for machine in (master, m2)] == [True, True]
+    assert leases.held(lease) == ()
+
+
+def test_a_machine_that_crashed_can_be_given_back_and_released(alone: Site, three: Three) -> None:
+    lease, (_, m1, m2) = three
+    assert isinstance(alone.testbed, Faulting)
+    assert isinstance(alone.testbed, GivingBack)
+    alone.testbed.crash(m1)
+    alone.testbed.crash(m2)
+    alone.testbed.give_back(lease, [m1])
+    assert leases.held(lease) == ("master", "m2")
+    alone.testbed.release(lease)
+    alone.testbed.give_back(lease, [m2])
+    assert alone.testbed.leftovers() == ()
 
 
 def test_release_of_a_lease_that_holds_nothing(alone: Site) -> None:

@@ -121,3 +121,22 @@ def test_of_many_at_once_one_gets_the_testbed(state: Path) -> None:
     ]
     answers = [racer.communicate()[0].strip() for racer in racers]
     assert sorted(answers) == ["refused"] * 3 + ["taken"]
+
+
+def test_what_a_lease_holds_goes_with_it() -> None:
+    lease = leases.take("me", "s", "fake", 60)
+    assert leases.held(lease) == ()
+    leases.hold(lease, ["master", "m1"])
+    assert leases.held(lease) == ("master", "m1")
+    assert leases.read_all() == (lease,)
+    leases.drop(lease)
+    assert leases.held(lease) == ()
+    with pytest.raises(InfrastructureError, match="is gone, its machines too"):
+        leases.hold(lease, ["m1"])
+    leases.hold_nothing(lease)
+
+
+def test_renewing_keeps_what_is_held() -> None:
+    lease = leases.take("me", "s", "fake", 60)
+    leases.hold(lease, ["m1"])
+    assert leases.held(leases.renew(lease, 600)) == ("m1",)
