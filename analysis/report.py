@@ -98,7 +98,7 @@ def collect(spark: SparkSession, paths: SeriesPaths) -> Content:
         series_id=next((run["series_id"] for run in runs if run["series_id"]), paths.root.name),
         headlines=[headline(row) for row in tested],
         ledger=[ledger_row(row) for row in tested + elsewhere],
-        figures=figures.build(series.collect(spark, paths), paths),
+        figures=figures.build(series.collect(paths), paths),
         run_tables=[run_table(title, columns, runs, measured) for title, columns in RUN_TABLES.items()],
         runs=[run_row(run) for run in runs],
         steady=steady_rows(rows_of(tables.read(spark, paths, "intervals").orderBy("run_id", f.desc("phase")))),

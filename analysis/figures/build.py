@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from analysis.figures import convergence, cpu, throughput
+from analysis.figures import convergence, cpu, downtime, throughput
 from analysis.figures.series import SeriesData
 from analysis.record import SeriesPaths
 
@@ -27,24 +27,30 @@ class Recipe:
 FIGURES = {
     "throughput": Recipe(
         "Throughput over time",
-        "Tuples executed at the sinks, in 10 s windows aligned to the scale request. Thin lines are single runs, bold "
-        "lines the median over the runs of a variant. The dashed line is what the spouts were scheduled to emit "
+        "Tuples executed at the sinks, in 10 s windows aligned to the first event (upright line). Bold lines are the "
+        "median over the runs of a variant, bands the smallest to the largest run. Numbers are the level after the "
+        "last event. The dashed line is what the spouts were scheduled to emit "
         "(a spout whose worker restarts schedules nothing meanwhile); "
         "where a tuple reaches several sinks, their sum may lie above it.",
         throughput.draw,
     ),
     "convergence": Recipe(
         "Convergence time",
-        "From the scale request until throughput is stable, in the three definitions in use. Dots are runs, bars "
+        "From the event until throughput is stable, in the three definitions in use. Dots are runs, bars "
         "medians. A hollow triangle is a run that had not converged when it ended: its time is longer than shown. A "
         "dashed bar is a lower bound.",
         convergence.draw,
     ),
+    "downtime": Recipe(
+        "Downtime",
+        "Seconds in which no sink executed a tuple, after machines left or died. Dots are runs, bars medians.",
+        downtime.draw,
+    ),
     "cpu": Recipe(
         "CPU of each machine",
-        "Utilisation of each machine's CPU share in the steady part before (grey) and after (coloured) the scale "
-        "event. Dots are the medians over the seconds of single runs, pale bars the 10th to 90th percentile, strokes "
-        "the median over runs.",
+        "Utilisation of each machine's CPU share in the steady part before the first event (grey) and after the last "
+        "(coloured). Dots are the medians over the seconds of single runs, pale bars the 10th to 90th percentile, "
+        "strokes the median over runs.",
         cpu.draw,
     ),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -15,39 +16,49 @@ TITLES = {"sp": "IC2E paper (SP)", "st": "thesis (ST)", "script": "authors' scri
 
 
 def draw(data: SeriesData) -> str | None:
+    """A row of panels an event, a column a definition."""
     if not data.times:
         return None
-    with style.canvas(2.9, columns=len(TITLES), sharey=True) as (figure, panels):
-        for axes, (definition, title) in zip(panels, TITLES.items(), strict=True):
-            _panel(axes, data, definition)
-            axes.set_title(title, loc="left")
-        panels[0].set_ylabel("convergence time (s)")
-        panels[0].set_ylim(0, 1.16 * max(time.seconds for time in data.times))
+    events = sorted({time.event_id for time in data.times}, key=lambda name: (len(name), name))
+    height = len(events) * (0.36 * len(data.variants) + 0.75) + 0.2
+    with style.canvas(height, len(TITLES), len(events), sharex=True, sharey=True) as (figure, panels):
+        for i, axes in enumerate(panels):
+            event, definition = events[i // len(TITLES)], list(TITLES)[i % len(TITLES)]
+            draw_panel(axes, data, event, definition)
+            words = f" after {_label(data, event)}" if len(events) > 1 else ""
+            axes.set_title(TITLES[definition] + words, loc="left")
+        panels[0].set_xlim(0, 1.22 * max(time.seconds for time in data.times))
+        figure.supxlabel("convergence time (s)", fontsize=9)
         return style.svg(figure, "Convergence time in seconds, by definition and variant, every run")
 
 
-def _panel(axes: Axes, data: SeriesData, definition: str) -> None:
+def _label(data: SeriesData, event: str) -> str:
+    return next((mark.label for mark in data.marks if mark.event_id == event), event)
+
+
+def draw_panel(axes: Axes, data: SeriesData, event: str, definition: str) -> None:
+    """The first variant on top; names at the left."""
     colours = style.colours(data.variants)
     for position, variant in enumerate(data.variants):
-        times = [time for time in data.times if (time.variant, time.definition) == (variant, definition)]
+        times = [t for t in data.times if (t.variant, t.definition, t.event_id) == (variant, definition, event)]
         if times:
             _bar(axes, position, times, colours[variant])
-    axes.set_xticks(range(len(data.variants)), [style.named(v).replace(" + ", " +\n") for v in data.variants])
-    axes.set_xlim(-0.6, len(data.variants) - 0.4)
-    axes.grid(axis="x", visible=False)
+    axes.set_yticks(range(len(data.variants)), [style.named(variant) for variant in data.variants])
+    axes.set_ylim(len(data.variants) - 0.4, -0.6)
+    axes.grid(axis="y", visible=False)
 
 
-def _bar(axes: Axes, position: int, times: list[Time], colour: str) -> None:
+def _bar(axes: Axes, position: int, times: Sequence[Time], colour: str) -> None:
     middle = median(time.seconds for time in times)
     censored = 2 * sum(time.censored for time in times) >= len(times)
     # An open bar is a lower bound: half or more of its runs never converged.
-    axes.bar(position, middle, width=0.55, color="none" if censored else colour, alpha=None if censored else 0.3,
-             edgecolor=colour, ls="--" if censored else "-", lw=1.2 if censored else 0)  # fmt: skip
-    step = 0.42 / max(1, len(times))
+    axes.barh(position, middle, height=0.6, color="none" if censored else colour, alpha=None if censored else 0.3,
+              edgecolor=colour, ls="--" if censored else "-", lw=1.2 if censored else 0)  # fmt: skip
+    step = 0.44 / len(times)
     for i, time in enumerate(times):
         at = position + (i - (len(times) - 1) / 2) * step
-        axes.plot(at, time.seconds, marker="^" if time.censored else "o", ms=5.5, ls="", color=colour,
+        axes.plot(time.seconds, at, marker=">" if time.censored else "o", ms=4.5, ls="", color=colour,
                   mfc="white" if time.censored else colour, clip_on=False, zorder=3)  # fmt: skip
     label = f"> {middle:.0f} s" if censored else f"{middle:.0f} s"
-    axes.annotate(label, (position, max(t.seconds for t in times)), xytext=(0, 6), textcoords="offset points",
-                  ha="center", color=colour, fontsize=8.5)  # fmt: skip
+    axes.annotate(label, (max(t.seconds for t in times), position), xytext=(7, 0), textcoords="offset points",
+                  va="center", color=colour, fontsize=8.5)  # fmt: skip

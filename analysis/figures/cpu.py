@@ -1,8 +1,9 @@
-"""CPU of each machine before and after the scale event: median over seconds, with the 10th to 90th percentile."""
+"""CPU of each machine before the first event and after the last: median over seconds, 10th to 90th percentile."""
 
 from __future__ import annotations
 
 import re
+from math import ceil
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from analysis.figures.series import Load, SeriesData
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+COLUMNS = 2  # nine machines and the master have room for their names
 OFFSETS = {"before": -0.16, "after": 0.16}
 
 
@@ -21,11 +23,15 @@ def draw(data: SeriesData) -> str | None:
         return None
     machines = sorted({load.machine for load in loads}, key=_by_number)
     joined = {load.machine for load in loads if load.joined}
-    with style.canvas(2.9, columns=len(data.variants), sharey=True) as (figure, panels):
-        for axes, variant in zip(panels, data.variants, strict=True):
+    columns = min(COLUMNS, len(data.variants))
+    rows = ceil(len(data.variants) / columns)
+    with style.canvas(2.5 * rows + 0.4, columns, rows, sharey=True) as (figure, panels):
+        for axes, variant in zip(panels, data.variants, strict=False):
             _panel(axes, [load for load in loads if load.variant == variant], machines, variant, data)
             axes.set_xticks(range(len(machines)), [f"{m}\n(joins)" if m in joined else m for m in machines])
-        panels[0].set_ylabel("CPU (% of the machine's share)")
+        for axes in panels[len(data.variants) :]:
+            axes.set_visible(False)
+        figure.supylabel("CPU (% of the machine's share)", fontsize=9)
         panels[0].set_ylim(0, max(112.0, 117.0 * max(load.p90 or 0.0 for load in loads)))  # room for the legend
         panels[0].set_yticks(range(0, 101, 20))
         return style.svg(figure, "CPU utilisation of every machine before and after the scale event")

@@ -1,17 +1,19 @@
-"""What the figures draw: small series collected once, bounded by windows x runs and machines x runs."""
+"""What the figures draw: small series, bounded by windows x runs and machines x runs."""
 
 from dataclasses import dataclass
+from statistics import median
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
-
-from analysis import tables
+from analysis import happened
+from analysis.happened import Mark
 from analysis.record import SeriesPaths
+from analysis.small_tables import Row, by_run, rows
+
+FIRST_EVENT = "e1"
 
 
 @dataclass(frozen=True)
 class Line:
-    """One run's rates over its windows; `starts_s` relative to the scale request."""
+    """One run's rates over its windows; `starts_s` relative to the first event."""
 
     run_id: str
     variant: str
@@ -21,18 +23,29 @@ class Line:
 
 @dataclass(frozen=True)
 class Time:
-    """One run's convergence time by one definition, or its horizon where censored."""
+    """One run's convergence time after an event by one definition, or its horizon where censored."""
 
     run_id: str
     variant: str
     definition: str
     seconds: float
     censored: bool
+    event_id: str = FIRST_EVENT
+
+
+@dataclass(frozen=True)
+class Downtime:
+    """Seconds at zero throughput after an event of one run."""
+
+    run_id: str
+    variant: str
+    seconds: float
+    event_id: str = FIRST_EVENT
 
 
 @dataclass(frozen=True)
 class Load:
-    """One machine's utilisation in one phase of one run, fractions of its quota."""
+    """One machine's utilisation before the first event or after the last one, fractions of its quota."""
 
     run_id: str
     variant: str
@@ -45,65 +58,106 @@ class Load:
 
 
 @dataclass(frozen=True)
-class SeriesData:
-    """Everything drawn, of complete runs only; variants in the order in which the figures name them.
+class Level:
+    """One run's mean throughput in the part that counts, before the first event and after the last one."""
 
-    `levels`: a variant's post-scale throughput, the median over its runs.
-    """
+    run_id: str
+    variant: str
+    before: float | None
+    after: float | None
+
+
+@dataclass(frozen=True)
+class SeriesData:
+    """Everything drawn, of complete runs with an event only; variants in the order in which the figures name them."""
 
     variants: tuple[str, ...]
     totals: tuple[Line, ...]
     due: tuple[Line, ...]
     times: tuple[Time, ...]
     loads: tuple[Load, ...]
-    levels: dict[str, float]
+    levels: tuple[Level, ...]
+    downtimes: tuple[Downtime, ...] = ()
+    marks: tuple[Mark, ...] = ()  # of all runs
+
+    def level_after(self, variant: str) -> float | None:
+        """The median over the variant's runs."""
+        found = [level.after for level in self.levels if level.variant == variant and level.after is not None]
+        return median(found) if found else None
 
 
-def collect(spark: SparkSession, paths: SeriesPaths) -> SeriesData:
-    runs = tables.read(spark, paths, "runs").where(f.col("status") == "complete").select("run_id", "variant")
-    scaled = tables.read(spark, paths, "zeros").where("scaled").select("run_id")
-    known = f.broadcast(runs.join(scaled, "run_id", how="inner"))
-    windows = tables.read(spark, paths, "throughput").where("complete").join(known, "run_id", how="inner")
-    variants = sorted({row.variant for row in runs.select("variant").distinct().collect()})
-    # Ours last, so that it is drawn over the baseline.
-    variants.sort(key=lambda name: not name.startswith("even"))
+def collect(paths: SeriesPaths) -> SeriesData:
+    """Reads tables that metrics.build wrote, and the events of the runs that count."""
+    complete = {row["run_id"]: row["variant"] for row in rows(paths, "runs") if row["status"] == "complete"}
+    scaled = {row["run_id"] for row in rows(paths, "zeros") if row["scaled"]}
+    known = {run_id: variant for run_id, variant in complete.items() if run_id in scaled}
+    windows = [row for row in rows(paths, "throughput") if row["complete"] and row["run_id"] in known]
     return SeriesData(
-        tuple(variants), _lines(windows, "total"), _lines(windows, "due"),
-        _times(tables.read(spark, paths, "convergence").join(known, "run_id", how="inner")),
-        _loads(tables.read(spark, paths, "cpu").join(known, "run_id", how="inner")),
-        _levels(tables.read(spark, paths, "intervals").join(known, "run_id", how="inner")),
+        ordered(set(complete.values())), _lines(windows, "total", known), _lines(windows, "due", known),
+        _times(rows(paths, "convergence"), known), _loads(rows(paths, "cpu"), known),
+        _levels(rows(paths, "intervals"), known), _downtimes(rows(paths, "downtime"), known),
+        tuple(mark for run_id in sorted(known) for mark in happened.marks(paths.run(run_id))),
     )  # fmt: skip
 
 
-def _lines(windows: DataFrame, scope: str) -> tuple[Line, ...]:
-    rows = (
-        windows.where(f.col("scope") == scope)
-        .groupBy("run_id", "variant")
-        .agg(f.array_sort(f.collect_list(f.struct("window_s", "rate"))).alias("points"))
-        .orderBy("run_id")
-        .collect()
-    )
+def ordered(variants: set[str]) -> tuple[str, ...]:
+    """Baselines first and Stela last, so that it is drawn over the others."""
+    return tuple(sorted(variants, key=lambda name: (not name.startswith("even"), name.startswith("stela"), name)))
+
+
+def _lines(windows: list[Row], scope: str, known: dict[str, str]) -> tuple[Line, ...]:
+    mine = by_run(sorted((row for row in windows if row["scope"] == scope), key=lambda row: row["window_s"]))
     return tuple(
-        Line(row.run_id, row.variant, tuple(p.window_s for p in row.points), tuple(p.rate for p in row.points))
-        for row in rows
+        Line(run_id, known[run_id], tuple(p["window_s"] for p in points), tuple(p["rate"] for p in points))
+        for run_id, points in sorted(mine.items())
     )
 
 
-def _times(convergence: DataFrame) -> tuple[Time, ...]:
-    rows = convergence.select(
-        "run_id", "variant", "definition", f.coalesce("time_s", "horizon_s").alias("seconds"), "censored"
-    ).orderBy("run_id", "definition")
-    return tuple(Time(*row) for row in rows.collect())
+def _event(row: Row) -> str:
+    """Series of one event that an older version analysed have no `event_id`."""
+    return row.get("event_id") or FIRST_EVENT
 
 
-def _loads(cpu: DataFrame) -> tuple[Load, ...]:
-    rows = cpu.select(
-        "run_id", "variant", "phase", "machine", f.coalesce("joins_at_scale", f.lit(False)), "utilisation_p10",
-        "utilisation_p50", "utilisation_p90",
-    ).orderBy("run_id", "phase", "machine")  # fmt: skip
-    return tuple(Load(*row) for row in rows.collect())
+def _times(found: list[Row], known: dict[str, str]) -> tuple[Time, ...]:
+    times = [
+        Time(row["run_id"], known[row["run_id"]], row["definition"],
+             row["horizon_s"] if row["time_s"] is None else row["time_s"], row["censored"], _event(row))
+        for row in found if row["run_id"] in known
+    ]  # fmt: skip
+    return tuple(sorted(times, key=lambda time: (time.run_id, time.event_id, time.definition)))
 
 
-def _levels(intervals: DataFrame) -> dict[str, float]:
-    after = intervals.where(f.col("phase") == "after").groupBy("variant").agg(f.median("mean").alias("level"))
-    return {row.variant: row.level for row in after.collect()}
+def _downtimes(found: list[Row], known: dict[str, str]) -> tuple[Downtime, ...]:
+    return tuple(
+        Downtime(row["run_id"], known[row["run_id"]], row["downtime_s"], _event(row))
+        for row in sorted(found, key=lambda row: row["run_id"])
+        if row["run_id"] in known and row["downtime_s"] is not None
+    )
+
+
+def _ends(found: list[Row], known: dict[str, str]) -> list[Row]:
+    """Of each run: the rows before its first event and after its last one."""
+    kept = []
+    for run_id, mine in by_run(found).items():
+        ids = sorted({_event(row) for row in mine}, key=lambda name: (len(name), name))
+        edge = {"before": ids[0], "after": ids[-1]}
+        kept += [row for row in mine if run_id in known and _event(row) == edge.get(row["phase"])]
+    return kept
+
+
+def _loads(found: list[Row], known: dict[str, str]) -> tuple[Load, ...]:
+    loads = [
+        Load(row["run_id"], known[row["run_id"]], row["phase"], row["machine"], bool(row["joins_at_scale"]),
+             row["utilisation_p10"], row["utilisation_p50"], row["utilisation_p90"])
+        for row in _ends(found, known)
+    ]  # fmt: skip
+    return tuple(sorted(loads, key=lambda load: (load.run_id, load.phase, load.machine)))
+
+
+def _levels(found: list[Row], known: dict[str, str]) -> tuple[Level, ...]:
+    means: dict[str, dict[str, float | None]] = {}
+    for row in _ends(found, known):
+        means.setdefault(row["run_id"], {})[row["phase"]] = row["mean"]
+    return tuple(
+        Level(run_id, known[run_id], side.get("before"), side.get("after")) for run_id, side in sorted(means.items())
+    )

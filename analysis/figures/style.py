@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -13,25 +14,38 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-# Okabe and Ito's palette (2008), the strongest contrasts first.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+# Okabe and Ito's palette (2008), the strongest contrasts first; the last two are Tol's, for the eighth variant.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#332288")
+# The same colour in every experiment of a family, so that figures compare at a glance.
+RESERVED = {"even_rebalance": PALETTE[0], "stela": PALETTE[1], "least_link_load": PALETTE[2]}
 GREY, FAINT = "#555555", "#D0D0D0"
 WIDTH_IN = 7.2
 NAMES = {"even_rebalance": "even + rebalance", "stela": "Stela"}
+LEGIBLE_VARIANTS = 4  # lines that one panel carries with a label each
 
 
 def colours(variants: Sequence[str]) -> dict[str, str]:
     """A colour a variant, the same in every figure of a series."""
-    return {variant: PALETTE[i % len(PALETTE)] for i, variant in enumerate(variants)}
+    free = [colour for colour in PALETTE if colour not in {RESERVED.get(variant) for variant in variants}]
+    others = [variant for variant in variants if variant not in RESERVED]
+    chosen = {variant: free[i % len(free)] for i, variant in enumerate(others)}
+    return {variant: RESERVED.get(variant) or chosen[variant] for variant in variants}
 
 
 def named(variant: str) -> str:
-    return NAMES.get(variant, variant)
+    return NAMES.get(variant, variant.replace("_", " "))
+
+
+def folded(variant: str, width: int = 12) -> str:
+    """A name on as many lines as it needs, for ticks and narrow margins."""
+    return "\n".join(textwrap.wrap(named(variant), width, break_long_words=False))
 
 
 @contextmanager
-def canvas(height_in: float, columns: int = 1, **settings: Any) -> Iterator[tuple[Canvas, Sequence[Axes]]]:
-    """A figure with `columns` axes side by side, in our style; closed at the end."""
+def canvas(
+    height_in: float, columns: int = 1, rows: int = 1, width_in: float = WIDTH_IN, **settings: Any
+) -> Iterator[tuple[Canvas, Sequence[Axes]]]:
+    """A figure with `rows` x `columns` axes, in reading order, in our style; closed at the end."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -48,10 +62,10 @@ def canvas(height_in: float, columns: int = 1, **settings: Any) -> Iterator[tupl
     }  # fmt: skip
     with mpl.rc_context(style), sns.axes_style("whitegrid", rc=style):
         figure, axes = plt.subplots(
-            1, columns, figsize=(WIDTH_IN, height_in), squeeze=False, layout="constrained", **settings
+            rows, columns, figsize=(width_in, height_in), squeeze=False, layout="constrained", **settings
         )
         try:
-            yield figure, list(axes[0])
+            yield figure, list(axes.flat)
         finally:
             plt.close(figure)
 

@@ -1,0 +1,50 @@
+"""Downtime: seconds at zero throughput after each event, a bar (median) a variant, every run a dot (SP figure 8b)."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING
+
+from analysis.figures import style
+from analysis.figures.series import Downtime, SeriesData
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def draw(data: SeriesData) -> str | None:
+    """Only where machines left or died: a scale-out's downtime stands in the table of runs."""
+    kinds = {mark.event_id: mark for mark in data.marks if mark.kind in ("scale_in", "crash")}
+    shown = [event for event in sorted(kinds) if any(down.event_id == event for down in data.downtimes)]
+    if not shown:
+        return None
+    with style.canvas(2.6, columns=len(shown), sharey=True) as (figure, panels):
+        for axes, event in zip(panels, shown, strict=True):
+            draw_panel(axes, data, event)
+            axes.set_title(kinds[event].label, loc="left")
+        panels[0].set_ylabel("downtime (s)")
+        return style.svg(figure, "Seconds at zero throughput after the event, by variant, every run")
+
+
+def draw_panel(axes: Axes, data: SeriesData, event_id: str) -> None:
+    downs = [down for down in data.downtimes if down.event_id == event_id]
+    colours = style.colours(data.variants)
+    for position, variant in enumerate(data.variants):
+        mine = [down for down in downs if down.variant == variant]
+        if mine:
+            _bar(axes, position, mine, colours[variant])
+    axes.set_ylim(0, max(1.0, 1.2 * max(down.seconds for down in downs)))
+    axes.set_xticks(range(len(data.variants)), [style.folded(variant) for variant in data.variants])
+    axes.set_xlim(-0.6, len(data.variants) - 0.4)
+    axes.grid(axis="x", visible=False)
+
+
+def _bar(axes: Axes, position: int, mine: list[Downtime], colour: str) -> None:
+    middle = median(down.seconds for down in mine)
+    axes.bar(position, middle, width=0.55, color=colour, alpha=0.3, lw=0)
+    step = 0.42 / len(mine)
+    for i, down in enumerate(mine):
+        axes.plot(position + (i - (len(mine) - 1) / 2) * step, down.seconds, marker="o", ms=5, ls="", color=colour,
+                  clip_on=False, zorder=3)  # fmt: skip
+    axes.annotate(f"{middle:.0f} s", (position, max(down.seconds for down in mine)), xytext=(0, 6),
+                  textcoords="offset points", ha="center", color=colour, fontsize=8.5)  # fmt: skip

@@ -1,0 +1,138 @@
+"""One panel of throughput over time: the median of each variant over the band of its repetitions, events marked."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from analysis.figures import style
+from analysis.figures.series import Line, SeriesData
+from analysis.happened import Mark
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WINDOW_S = 10.0
+WIDE_S = 5.0  # an event whose time differs by more between runs is shown as a span
+OFFERED = "offered at spouts"
+
+
+@dataclass(frozen=True)
+class End:
+    """A label at the right end of a line."""
+
+    text: str
+    colour: str
+    rate: float
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One event over all runs."""
+
+    label: str
+    low_s: float
+    middle_s: float
+    high_s: float
+
+
+def draw_panel(axes: Axes, data: SeriesData, variants: Sequence[str], values: bool = True) -> None:
+    """Axes from nothing to labelled lines. `values`: the labels carry the level after the last event."""
+    colours = style.colours(data.variants)
+    ends = [end for variant in variants if (end := _variant(axes, data, variant, colours[variant], values))]
+    offered = median_line([line for line in data.due if line.variant in variants])
+    if offered:
+        axes.plot(_middles(s for s, _ in offered), [r for _, r in offered], color=style.GREY, lw=1.1, ls=(0, (4, 2)))
+        text = f"{OFFERED}, {offered[-1][1]:.0f}/s" if values else "offered"
+        ends.append(End(text, style.GREY, offered[-1][1]))
+    lines = [line for line in data.totals if line.variant in variants and line.starts_s]
+    last_s = max((line.starts_s[-1] for line in lines), default=0.0) + WINDOW_S
+    finish(axes, ends, moments(data.marks), last_s)
+
+
+def _variant(axes: Axes, data: SeriesData, variant: str, colour: str, values: bool) -> End | None:
+    lines = [line for line in data.totals if line.variant == variant]
+    _band(axes, lines, colour)
+    middle = median_line(lines)
+    if not middle:
+        return None
+    axes.plot(_middles(s for s, _ in middle), [r for _, r in middle], color=colour, lw=2.0)
+    level = data.level_after(variant) or middle[-1][1]
+    return End(f"{style.named(variant)}, {level:.0f}/s" if values else style.folded(variant), colour, level)
+
+
+def _band(axes: Axes, lines: Sequence[Line], colour: str) -> None:
+    """Smallest to largest of the repetitions in each window that at least two of them have."""
+    rates = _by_window(lines)
+    spans = [(start, min(seen), max(seen)) for start, seen in sorted(rates.items()) if len(seen) > 1]
+    if spans:
+        starts, lows, highs = zip(*spans, strict=True)
+        axes.fill_between(_middles(starts), lows, highs, color=colour, alpha=0.18, lw=0)
+
+
+def finish(axes: Axes, ends: Sequence[End], events: Sequence[Moment], last_s: float) -> None:
+    axes.set_ylim(bottom=0)
+    tiers = _tiers(events, axes.get_xlim()[0], last_s)
+    top = axes.get_ylim()[1] * (1.06 + 0.07 * max(tiers, default=0))
+    axes.set_ylim(0, top)
+    for moment, tier in zip(events, tiers, strict=True):
+        _mark(axes, moment, tier)
+    lines_of_text = max((end.text.count("\n") + 1 for end in ends), default=1)
+    heights = style.spread_labels([end.rate for end in ends], (0.045 + 0.04 * lines_of_text) * top)
+    for end, height in zip(ends, heights, strict=True):
+        axes.annotate(end.text, (last_s, height), xytext=(5, 0), textcoords="offset points", va="center",
+                      color=end.colour, fontsize=8.5, annotation_clip=False, linespacing=0.95)  # fmt: skip
+    axes.set_xlim(right=last_s)
+    axes.set_xlabel("time since the first event (s)" if len(events) > 1 else "time since the request (s)")
+    axes.grid(axis="x", visible=False)
+
+
+def _mark(axes: Axes, moment: Moment, tier: int) -> None:
+    if moment.high_s - moment.low_s > WIDE_S:
+        axes.axvspan(moment.low_s, moment.high_s, color="#222222", alpha=0.07, lw=0)
+    axes.axvline(moment.middle_s, color="#222222", lw=0.9)
+    axes.annotate(moment.label, (moment.middle_s, 1), xycoords=("data", "axes fraction"), xytext=(3, -2 - 11 * tier),
+                  textcoords="offset points", va="top", fontsize=8.5, color="#222222")  # fmt: skip
+
+
+def moments(marks: Iterable[Mark]) -> list[Moment]:
+    """Runs' marks of one event as one: the median time, and its range over runs."""
+    times: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for mark in marks:
+        times[mark.event_id, mark.kind, mark.label].append(mark.t_s)
+    made = [Moment(label, min(t), median(t), max(t)) for (_, _, label), t in times.items()]
+    return sorted(made, key=lambda moment: moment.middle_s)
+
+
+def _tiers(events: Sequence[Moment], first_s: float, last_s: float) -> list[int]:
+    """The row of each label, from the top: the highest in which it does not run into the one before it."""
+    per_character = (last_s - first_s) / 62
+    ends: list[float] = []
+    tiers = []
+    for moment in events:
+        tier = next((i for i, end in enumerate(ends) if end <= moment.middle_s), len(ends))
+        ends[tier:tier + 1] = [moment.middle_s + per_character * (len(moment.label) + 1)]  # fmt: skip
+        tiers.append(tier)
+    return tiers
+
+
+def median_line(lines: Sequence[Line]) -> list[tuple[float, float]]:
+    """Median over the runs in every window that more than half of them have; (start, rate), oldest first."""
+    rates = _by_window(lines)
+    return [(start, median(seen)) for start, seen in sorted(rates.items()) if 2 * len(seen) > len(lines)]
+
+
+def _by_window(lines: Iterable[Line]) -> dict[float, list[float]]:
+    rates: dict[float, list[float]] = defaultdict(list)
+    for line in lines:
+        for start, rate in zip(line.starts_s, line.rates, strict=True):
+            if rate is not None:
+                rates[start].append(rate)
+    return rates
+
+
+def _middles(starts: Iterable[float]) -> list[float]:
+    return [start + WINDOW_S / 2 for start in starts]

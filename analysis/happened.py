@@ -1,0 +1,165 @@
+"""What happened in a run: its events and what was decided at each, read from the record's own lines.
+
+Damaged lines are skipped here; `tables.damaged` counts them.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from analysis.record import RunPaths, read_json
+
+ZEROS = {"scale_requested": "event", "rate_changed": "rate", "crashed": "crash"}
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A moment on the time axis; `t_s` counts from the first event of the run."""
+
+    t_s: float
+    event_id: str
+    kind: str  # scale_out, scale_in, rate, crash, restarted, aborted, repeated
+    label: str
+
+
+@dataclass(frozen=True)
+class Happening:
+    """One event of the plan, as it went: what was asked for, decided, applied and left behind."""
+
+    event_id: str
+    kind: str
+    asked: str
+    reason: str | None  # of the decision; None where none was made
+    decided_s: float | None  # after the request
+    applied_s: float | None
+    held: str | None  # why there was no decision yet, the last word
+    held_rounds: int
+    aborted: tuple[str, ...]  # reasons, one an attempt that was given up
+    released: tuple[str, ...]
+    given_back: bool | None  # None: nobody left
+
+
+def lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The JSON objects of a file of lines, oldest first."""
+    if not path.is_file():
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            try:
+                value = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(value, dict) and isinstance(value.get("t"), int | float):
+                yield value
+
+
+def events(run: RunPaths) -> list[dict[str, Any]]:
+    return sorted(lines(run.events), key=lambda event: float(event["t"]))
+
+
+def plan_id(event: Json) -> str:
+    """`e1` of `e1.2`: a repeated operation belongs to the event that asked for it."""
+    return str(event.get("event_id") or "").partition(".")[0]
+
+
+def zero(found: list[dict[str, Any]]) -> float | None:
+    """When the first event of the run happened."""
+    return next((float(event["t"]) for event in found if event["kind"] in ZEROS), None)
+
+
+def marks(run: RunPaths) -> list[Mark]:
+    """Every event of the plan, and what became of it where that shows in a timeline."""
+    found = events(run)
+    start = zero(found)
+    if start is None:
+        return []
+    asked: set[str] = set()
+    made = []
+    for event in found:
+        drawn = _mark(event, plan_id(event) in asked)
+        if event["kind"] in ZEROS:
+            asked.add(plan_id(event))
+        if drawn is not None:
+            made.append(Mark(float(event["t"]) - start, plan_id(event), *drawn))
+    return made
+
+
+def _mark(event: Json, again: bool) -> tuple[str, str] | None:
+    kind = event["kind"]
+    if kind == "scale_requested":
+        return ("repeated", "repeated") if again else (str(event["event"]), asked_for(event))
+    if kind in ("rate_changed", "crashed"):
+        return ZEROS[kind], asked_for(event)
+    if kind == "restarted":
+        return "restarted", f"{event.get('machine', 'it')} is back"
+    return ("aborted", "aborted") if kind == "scale_aborted" else None
+
+
+def asked_for(event: Json) -> str:
+    """An event of the plan in two or three words."""
+    if event["kind"] == "rate_changed":
+        return f"rate × {event.get('factor', '?'):g}" if isinstance(event.get("factor"), int | float) else "rate"
+    if event["kind"] == "crashed":
+        return f"{event.get('machine', 'a machine')} crashes"
+    if event.get("event") == "scale_in":
+        return f"scale in, {_machines(event.get('leave') or 0, '−')}"
+    return f"scale out, {_machines(len(event.get('joined') or ()), '+')}"
+
+
+def _machines(number: int, sign: str) -> str:
+    return f"{sign}{number} machine{'' if number == 1 else 's'}"
+
+
+def happenings(run: RunPaths) -> list[Happening]:
+    """Each event of the plan in its order."""
+    found = events(run)
+    held = _held(run)
+    zeros = {plan_id(event): event for event in reversed(found) if event["kind"] in ZEROS}
+    ordered = sorted(zeros.items(), key=lambda pair: float(pair[1]["t"]))
+    ends = [float(event["t"]) for _, event in ordered[1:]] + [float("inf")]
+    return [
+        _happening(name, event, [e for e in found if float(event["t"]) <= float(e["t"]) < end], held.get(name, []))
+        for (name, event), end in zip(ordered, ends, strict=True)
+    ]
+
+
+def _happening(name: str, event: Json, span: list[dict[str, Any]], held: list[str]) -> Happening:
+    start = float(event["t"])
+    decision = _first(span, "decision")
+    applied = next((e for e in span if e["kind"] == "applied" and e.get("ok")), None)
+    left = [e for e in span if e["kind"] == "machines_left"]
+    return Happening(
+        name, str(event.get("event") or ZEROS[event["kind"]]), asked_for(event),
+        str(decision.get("reason") or "") if decision else None,
+        _after(decision, start), _after(applied, start), held[-1] if held else None, len(held),
+        tuple(str(e.get("reason") or "no reason recorded") for e in span if e["kind"] == "scale_aborted"),
+        tuple(machine for e in left for machine in e.get("machines") or ()),
+        all(bool(e.get("given_back")) for e in left) if left else None,
+    )  # fmt: skip
+
+
+def _first(span: list[dict[str, Any]], kind: str) -> dict[str, Any] | None:
+    return next((event for event in span if event["kind"] == kind), None)
+
+
+def _after(event: Json | None, start: float) -> float | None:
+    return None if event is None else float(event["t"]) - start
+
+
+def _held(run: RunPaths) -> dict[str, list[str]]:
+    """By event: the reasons of the rounds in which it was pending and the policy declined to decide."""
+    reasons: dict[str, list[str]] = {}
+    for line in lines(run.decisions):
+        event = (line.get("observation") or {}).get("event")
+        reason = str((line.get("decision") or {}).get("reason") or "")
+        if event and reason.startswith("held"):
+            reasons.setdefault(plan_id(event), []).append(reason.removeprefix("held").lstrip(": "))
+    return reasons
+
+
+def record(run: RunPaths) -> dict[str, Any]:
+    """run.json, or nothing where it is missing: the tables of runs say why."""
+    return read_json(run.run_json) if run.run_json.is_file() else {}
