@@ -6,7 +6,7 @@ import pytest
 from inventory import capacity
 from inventory.errors import CapacityError, ConfigurationError
 from inventory.local import LocalTestbed
-from inventory.machine_types import TYPES, scaled
+from inventory.machine_types import MEMORY_FLOOR_MB, TYPES, scaled
 from inventory.testbed import MachineRequest
 
 
@@ -76,3 +76,15 @@ def test_a_missing_mount_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     testbed = LocalTestbed(mounts={Path("/no/storm"): "/opt/barograph/storm"})
     with pytest.raises(ConfigurationError, match="/no/storm, to be mounted into the machines, is missing"):
         testbed.check(_cluster(1, 0.2))
+
+
+@pytest.mark.parametrize(("kind", "factor"), [("type_1", 0.18), ("type_2", 0.045)])
+def test_nine_machines_of_four_workers_fit_two_cores_and_24_gb(kind: str, factor: float) -> None:
+    """SP table I's largest clusters, on the smallest box the local testbed is meant for."""
+    small = scaled(TYPES[kind], factor)
+    assert (small.slots, small.memory_mb) == (4, MEMORY_FLOOR_MB)
+    requests = [MachineRequest("master", TYPES["master"]), *(MachineRequest(f"m{n}", small) for n in range(1, 10))]
+    capacity.check_cores(requests, 2.0)
+    capacity.check_memory(requests, 24 * 1024)
+    with pytest.raises(CapacityError, match="11 machines need"):
+        capacity.check_cores([*requests, MachineRequest("m10", small)], 2.0)

@@ -28,6 +28,10 @@ def test_the_memory_floor_is_said() -> None:
         "type_1 x 0.25: 0.25 cores, 768 MB, 100 Mbit/s (floor; the factor alone gives 512 MB)"
     )
     assert "floor" not in note(TYPES["type_2"], 0.25)
+    assert [note(TYPES["type_1"], 0.18), note(TYPES["type_2"], 0.045)] == [
+        "type_1 x 0.18: 0.18 cores, 768 MB, 100 Mbit/s (floor; the factor alone gives 369 MB)",
+        "type_2 x 0.045: 0.18 cores, 768 MB, 100 Mbit/s (floor; the factor alone gives 553 MB)",
+    ]
 
 
 def test_the_master_is_not_scaled() -> None:
