@@ -1,7 +1,8 @@
 """The topologies that ship: what they look like, and the Flux YAML to submit them with.
 
 Each is one template in `flux/`, plain Flux YAML in which a value may be `${parameter}`; the parameters' defaults stand
-in its `config: barograph.parameters`. To add one, add a file there. Errors: topologies/errors.py.
+in its `config: barograph.parameters`. The Storm settings that all share are in `storm.yaml`, under each one's own.
+To add one, add a file there. Errors: topologies/errors.py.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ __all__ = ["Component", "Edge", "Topology", "TopologyError", "jar", "names", "re
 
 _HERE = Path(__file__).parent
 _FLUX = _HERE / "flux"
+_SHARED = _HERE / "storm.yaml"
 
 
 def names() -> tuple[str, ...]:
@@ -68,11 +70,20 @@ def _template(name: str) -> dict[str, Any]:
         raise UnknownTopology(
             f"topology {name!r} does not exist; there are {', '.join(names())} (one file each in topologies/flux)"
         )
+    template = _yaml(_FLUX / f"{name}.yaml")
+    own = template.get("config")
+    if not isinstance(own, dict) or not isinstance(own.get(PARAMETERS), dict):
+        raise BrokenTemplate(
+            f"topologies/flux/{name}.yaml: config: {PARAMETERS} is missing or not a mapping; state the defaults"
+        )
+    return {**template, "config": {**_yaml(_SHARED), **own}}
+
+
+def _yaml(path: Path) -> dict[str, Any]:
     try:
-        template = yaml.safe_load((_FLUX / f"{name}.yaml").read_text(encoding="utf-8"))
-        defaults = template["config"][PARAMETERS]
-    except (yaml.YAMLError, KeyError, TypeError) as error:
-        raise BrokenTemplate(f"topologies/flux/{name}.yaml: cannot be read: {error!r}") from error
-    if not isinstance(defaults, dict):
-        raise BrokenTemplate(f"topologies/flux/{name}.yaml: config: {PARAMETERS}: {defaults!r} is not a mapping")
-    return dict(template)
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise BrokenTemplate(f"{path}: cannot be read: {error}") from error
+    if not isinstance(content, dict):
+        raise BrokenTemplate(f"{path}: {content!r} is not a mapping")
+    return content

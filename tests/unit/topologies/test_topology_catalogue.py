@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,57 @@ from topologies import catalogue, shape
 from topologies.errors import BadOverride, BadParameter, BrokenTemplate, JarMissing, UnknownParameter, UnknownTopology
 
 # Table I of SP: tasks, initial executors and workers
-TABLE_I = {"star": (4, 2, 12), "linear": (12, 6, 24), "diamond": (8, 4, 24)}
+TABLE_I = {
+    "star": (4, 2, 12),
+    "linear": (12, 6, 24),
+    "diamond": (8, 4, 24),
+    "page_load": (8, 4, 28),
+    "processing": (8, 4, 32),
+    "network_monitoring": (8, 4, 32),
+}
+MICRO = ("star", "linear", "diamond")
+
+
+def chain(*components: str) -> set[tuple[str, str]]:
+    return set(pairwise(components))
+
+
 SHAPES = {
     "star": {("spout_1", "centre"), ("spout_2", "centre"), ("centre", "sink_1"), ("centre", "sink_2")},
-    "linear": {("spout", "bolt_1"), ("bolt_1", "bolt_2"), ("bolt_2", "sink")},
+    "linear": chain("spout", "bolt_1", "bolt_2", "sink"),
     "diamond": {("spout", f"bolt_{i}") for i in range(1, 5)} | {(f"bolt_{i}", "sink") for i in range(1, 5)},
+    "page_load": chain("spout", "transform", "filter", "join", "filter_2", "aggregate", "sink"),
+    "processing": chain("spout", "transform", "filter", "join_1", "sink_1")
+    | chain("transform", "join_2", "normalize", "sink_2"),
+    "network_monitoring": chain("spout", "parse_lines", "filter_failure", "parse_failures", "aggregate", "filter")
+    | chain("filter", "functor", "join_output")
+    | chain("parse_lines", "filter_success", "parse_success", "join_output"),
+}
+BY_FIELD = {("aggregate", "id"), ("join_output", "count")}  # in network_monitoring; everything else is shuffled
+SHUFFLE = {"type": "SHUFFLE"}
+SINKS = {
+    "star": ("sink_1", "sink_2"),
+    "linear": ("sink",),
+    "diamond": ("sink",),
+    "page_load": ("sink",),
+    "processing": ("sink_1", "sink_2"),
+    "network_monitoring": ("join_output",),
 }
 COSTLY = {"star": "centre", "linear": "bolt_2", "diamond": "sink"}
+FIRST = {**COSTLY, "page_load": "transform", "processing": "transform", "network_monitoring": "parse_lines"}
+CLASSES = {
+    "page_load": ["Transform", "Filter", "Pass", "Filter", "Aggregate", "Sink"],
+    "processing": ["Transform", "Filter", "Pass", "Sink", "Transform", "Pass", "Sink"],
+    "network_monitoring": [
+        *("Transform", "Filter", "Transform", "Aggregate", "Filter", "Transform"),
+        *("Filter", "Transform", "Sink"),
+    ],
+}
+ARGUMENTS = {  # after the cost; of a kind that costs
+    "Transform": [0.8],
+    "Filter": [0.8, 1],
+    "Aggregate": [],
+}
 MEAN_CHARACTERS = 40.25
 
 
@@ -27,7 +72,7 @@ def flux(name: str, **more: Any) -> dict[str, Any]:
     return rendered
 
 
-def test_the_catalogue_has_the_micro_benchmarks() -> None:
+def test_the_catalogue_has_the_topologies_of_table_one() -> None:
     assert set(TABLE_I) <= set(catalogue.names())
 
 
@@ -37,24 +82,43 @@ def test_sizes_are_table_one(name: str) -> None:
     tasks, executors, workers = TABLE_I[name]
     assert topology.workers == workers
     assert {(c.tasks, c.executors) for c in topology.components} == {(tasks, executors)}
-    assert {(e.source, e.target) for e in topology.edges} == SHAPES[name]
-    assert {e.grouping for e in topology.edges} == {"shuffle"}
-    assert {e.stream for e in topology.edges} == {"default"}
-
-
-def test_sinks_emit_to_nobody() -> None:
-    assert catalogue.read("star").sinks == ("sink_1", "sink_2")
-    assert catalogue.read("linear").sinks == ("sink",)
 
 
 @pytest.mark.parametrize("name", TABLE_I)
-def test_the_costly_component_is_offered_three_times_what_it_can_do(name: str) -> None:
+def test_shapes_are_the_papers(name: str) -> None:
+    topology = catalogue.read(name)
+    assert {(e.source, e.target) for e in topology.edges} == SHAPES[name]
+    assert len(topology.edges) == len(SHAPES[name])
+    assert {e.stream for e in topology.edges} == {"default"}
+    assert topology.sinks == SINKS[name]
+
+
+@pytest.mark.parametrize("name", TABLE_I)
+def test_lines_are_shuffled_but_where_network_monitoring_groups_them(name: str) -> None:
+    grouped = {(s["to"], *s["grouping"].get("args", ())) for s in flux(name)["streams"] if s["grouping"] != SHUFFLE}
+    assert grouped == (BY_FIELD if name == "network_monitoring" else set())
+    assert {e.grouping for e in catalogue.read(name).edges} <= {"shuffle", "fields"}
+
+
+def test_page_load_takes_the_sizes_of_the_scale_in_experiment() -> None:
+    sizes = dict.fromkeys((c.name for c in catalogue.read("page_load").components), 15)
+    changed = catalogue.read_flux(
+        catalogue.render("page_load", overrides={"workers": 32, "tasks": sizes, "executors": sizes})
+    )
+    assert changed.workers == 32
+    assert {(c.tasks, c.executors) for c in changed.components} == {(15, 15)}
+
+
+@pytest.mark.parametrize("name", TABLE_I)
+def test_the_first_costly_component_is_offered_three_times_what_it_can_do(name: str) -> None:
     topology = catalogue.read(name)
     rate, ms = topology.parameters["rate_per_s"], topology.parameters["ms_per_character"]
     assert isinstance(rate, float) and isinstance(ms, float)
-    offered = rate * paths(topology, COSTLY[name])
-    executors = next(c.executors for c in topology.components if c.name == COSTLY[name])
-    assert offered / (executors * 1000 / (MEAN_CHARACTERS * ms)) == pytest.approx(3, rel=0.05)
+    offered = rate * paths(topology, FIRST[name])
+    executors = next(c.executors for c in topology.components if c.name == FIRST[name])
+    assert offered / (executors * 1000 / (MEAN_CHARACTERS * ms)) == pytest.approx(
+        3, rel=0.05
+    )  # before anything thins it out
 
 
 def paths(topology: catalogue.Topology, component: str) -> int:
@@ -63,11 +127,27 @@ def paths(topology: catalogue.Topology, component: str) -> int:
     return sum(paths(topology, source) for source in sources) if sources else 1
 
 
-@pytest.mark.parametrize("name", TABLE_I)
+@pytest.mark.parametrize("name", MICRO)
 def test_only_the_costly_component_costs(name: str) -> None:
     arguments = {bolt["id"]: bolt["constructorArgs"] for bolt in flux(name)["bolts"]}
     assert arguments.pop(COSTLY[name]) == ["sleep", catalogue.read(name).parameters["ms_per_character"]]
     assert all(cost == ["none", 0.0] for cost in arguments.values())
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_components_cost_what_the_authors_cost(name: str) -> None:
+    bolts = flux(name, parameters={"cost_model": "busy", "ms_per_character": 0.5})["bolts"]
+    kinds = [bolt["className"].removeprefix("barograph.topologies.").removesuffix("Bolt") for bolt in bolts]
+    assert kinds == CLASSES[name]
+    for kind, bolt in zip(kinds, bolts, strict=True):
+        costs = ["busy", 0.5, *ARGUMENTS[kind]] if kind in ARGUMENTS else ["none", 0.0]
+        assert bolt["constructorArgs"] == costs, bolt["id"]
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_filter_draws_by_the_seed(name: str) -> None:
+    bolts = flux(name, parameters={"seed": 77})["bolts"]
+    assert {b["constructorArgs"][-1] for b in bolts if b["className"].endswith("FilterBolt")} == {77}
 
 
 @pytest.mark.parametrize("name", catalogue.names())
@@ -84,6 +164,30 @@ def test_every_template_measures_and_declares_what_it_uses(name: str) -> None:
     classes += config["topology.auto.task.hooks"] + [r["class"] for r in config["topology.metrics.reporters"]]
     for class_name in classes:
         assert (sources / f"{class_name.replace('.', '/')}.java").is_file(), class_name
+
+
+def test_a_template_lays_its_own_settings_over_the_shared_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = tmp_path / "storm.yaml"
+    shared.write_text("topology.workers: 99\ntopology.acker.executors: 7\n")
+    monkeypatch.setattr(catalogue, "_SHARED", shared)
+    config = flux("star")["config"]
+    assert (config["topology.workers"], config["topology.acker.executors"]) == (12, 7)
+    assert "topology.metrics.reporters" not in config
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("- 1", r"\[1\] is not a mapping"), ("a: [", "cannot be read"), (None, "cannot be read")]
+)
+def test_broken_shared_settings_are_our_fault(
+    text: str | None, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = tmp_path / "storm.yaml"
+    monkeypatch.setattr(catalogue, "_SHARED", shared)
+    if text is not None:
+        shared.write_text(text)
+    with pytest.raises(BrokenTemplate, match=f"storm.yaml: {message}") as caught:
+        catalogue.read("star")
+    assert caught.value.blame == "harness"
 
 
 def test_parameters_reach_the_components() -> None:
@@ -103,7 +207,7 @@ def test_overrides_change_sizes_and_configuration() -> None:
 
 
 def test_an_unknown_topology_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownTopology, match=r"'ring'.*diamond, linear, star") as caught:
+    with pytest.raises(UnknownTopology, match=r"'ring'.*diamond, linear, network_monitoring, page_load") as caught:
         catalogue.read("ring")
     assert caught.value.blame == "configuration"
 

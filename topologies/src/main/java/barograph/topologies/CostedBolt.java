@@ -4,10 +4,11 @@ import barograph.topologies.measure.TaskCounters;
 import java.util.Map;
 import org.apache.storm.task.OutputCollector;
 import org.apache.storm.task.TopologyContext;
+import org.apache.storm.topology.OutputFieldsDeclarer;
 import org.apache.storm.topology.base.BaseRichBolt;
 import org.apache.storm.tuple.Tuple;
 
-/** A bolt whose tuples cost {@code msPerCharacter} for each character of their first field. */
+/** A bolt that makes of each line another or none, at the cost of {@code msPerCharacter} for each character that comes in. */
 abstract class CostedBolt extends BaseRichBolt {
     private static final long serialVersionUID = 1L;
     private static final double NANOS_PER_MS = 1e6;
@@ -25,19 +26,31 @@ abstract class CostedBolt extends BaseRichBolt {
         this.msPerCharacter = msPerCharacter;
     }
 
+    /** Makes what one task keeps to itself, before its first line. */
+    void begin(int task) {
+    }
+
+    /** What the line becomes; null where nothing is sent on. */
+    abstract Line work(Line line);
+
     @Override
     public final void prepare(Map<String, Object> conf, TopologyContext context, OutputCollector collector) {
         this.collector = collector;
         this.counters = TaskCounters.of(context);
+        begin(context.getThisTaskId());
     }
 
     /** Times itself, because Storm measures in whole milliseconds. */
     @Override
     public final void execute(Tuple tuple) {
         long start = System.nanoTime();
-        cost.spend((long) (msPerCharacter * NANOS_PER_MS * tuple.getString(0).length()));
+        Line line = Line.of(tuple);
+        cost.spend((long) (msPerCharacter * NANOS_PER_MS * line.text().length()));
         stopIfInterrupted();
-        pass(tuple, collector);
+        Line made = work(line);
+        if (made != null) {
+            collector.emit(tuple, made.values());
+        }
         collector.ack(tuple);
         if (counters != null) {
             counters.executedIn(System.nanoTime() - start);
@@ -51,6 +64,8 @@ abstract class CostedBolt extends BaseRichBolt {
         }
     }
 
-    /** Sends on what the tuple becomes, anchored to it. */
-    abstract void pass(Tuple tuple, OutputCollector collector);
+    @Override
+    public void declareOutputFields(OutputFieldsDeclarer declarer) {
+        declarer.declare(Line.FIELDS);
+    }
 }

@@ -9,6 +9,8 @@ import java.util.SplittableRandom;
 final class LogLines {
     static final int SHORTEST = 6;
     static final int LONGEST = 120;
+    /** How many machines write them: enough that a grouping by id spreads evenly over any number of tasks. */
+    static final int IDS = 1024;
     private static final int LONGEST_SHORT = 40;
     private static final double SHORT_SHARE = 0.7;
     private static final String LINE =
@@ -22,12 +24,24 @@ final class LogLines {
     }
 
     private final SplittableRandom random;
+    private final SplittableRandom ids;
+    private int count;
 
-    LogLines(long seed) {
-        this.random = new SplittableRandom(seed);
+    LogLines(long seed, int task) {
+        this.random = random(seed, task);
+        this.ids = random(~seed, task); // of its own, so that the lengths of a seed are the same whatever else a line has
     }
 
-    String next() {
+    /** Tasks of one seed draw different numbers, and the same ones in every run. */
+    static SplittableRandom random(long seed, int task) {
+        return new SplittableRandom(seed * 1_000_003L + task);
+    }
+
+    Line next(double dueMs) {
+        return new Line(text(), ids.nextInt(IDS), count++, dueMs);
+    }
+
+    private String text() {
         boolean isShort = random.nextDouble() < SHORT_SHARE;
         return BY_LENGTH[isShort ? random.nextInt(SHORTEST, LONGEST_SHORT + 1) : random.nextInt(LONGEST_SHORT + 1, LONGEST + 1)];
     }

@@ -1,10 +1,8 @@
 package barograph.topologies;
 
-import org.apache.storm.task.OutputCollector;
 import org.apache.storm.topology.OutputFieldsDeclarer;
-import org.apache.storm.tuple.Tuple;
 
-/** Consumes every tuple and emits to nobody. */
+/** Consumes every line and emits to nobody. */
 public final class SinkBolt extends CostedBolt {
     private static final long serialVersionUID = 1L;
 
@@ -13,7 +11,8 @@ public final class SinkBolt extends CostedBolt {
     }
 
     @Override
-    void pass(Tuple tuple, OutputCollector collector) {
+    Line work(Line line) {
+        return null;
     }
 
     @Override

@@ -7,18 +7,15 @@ import org.apache.storm.spout.SpoutOutputCollector;
 import org.apache.storm.task.TopologyContext;
 import org.apache.storm.topology.OutputFieldsDeclarer;
 import org.apache.storm.topology.base.BaseRichSpout;
-import org.apache.storm.tuple.Fields;
 import org.apache.storm.tuple.Values;
 
 /**
- * An open-loop source of log lines: fields {@code text} and {@code due_ms}, the intended emission time in epoch ms.
+ * An open-loop source of log lines.
  *
- * <p>It emits every tuple that is due, late if need be, and never skips one: latency from {@code due_ms} contains the delay that
+ * <p>It emits every tuple that is due, late if need be, and never skips one: latency from {@link Line#dueMs} contains the delay that
  * a closed loop would hide. Unthrottled, it emits whenever Storm asks and every tuple is due when it is emitted.
  */
 public final class SourceSpout extends BaseRichSpout {
-    public static final String TEXT = "text";
-    public static final String DUE_MS = "due_ms";
     private static final long serialVersionUID = 1L;
 
     private final double ratePerSecond;
@@ -47,7 +44,7 @@ public final class SourceSpout extends BaseRichSpout {
         this.collector = collector;
         this.context = context;
         this.counters = TaskCounters.of(context);
-        this.lines = new LogLines(seed * 1_000_003L + context.getThisTaskId());
+        this.lines = new LogLines(seed, context.getThisTaskId());
         this.acked = StormCommon.hasAckers(conf);
         if (unthrottled && counters != null) {
             counters.sourceIsUnthrottled();
@@ -80,7 +77,7 @@ public final class SourceSpout extends BaseRichSpout {
 
     /** One tuple a call: Storm looks between calls whether the way out is congested. */
     private void emit(long dueNanos) {
-        Values values = new Values(lines.next(), EpochClock.toMs(dueNanos));
+        Values values = lines.next(EpochClock.toMs(dueNanos)).values();
         if (acked) {
             collector.emit(values, emitted++);
         } else {
@@ -90,6 +87,6 @@ public final class SourceSpout extends BaseRichSpout {
 
     @Override
     public void declareOutputFields(OutputFieldsDeclarer declarer) {
-        declarer.declare(new Fields(TEXT, DUE_MS));
+        declarer.declare(Line.FIELDS);
     }
 }

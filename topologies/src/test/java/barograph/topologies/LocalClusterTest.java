@@ -20,6 +20,7 @@ import org.apache.storm.Config;
 import org.apache.storm.ILocalCluster.ILocalTopology;
 import org.apache.storm.LocalCluster;
 import org.apache.storm.topology.TopologyBuilder;
+import org.apache.storm.tuple.Fields;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -28,7 +29,7 @@ import org.junit.jupiter.api.io.TempDir;
 @Timeout(120)
 class LocalClusterTest {
     private static final double RATE = 200;
-    private static final double MS_PER_CHARACTER = 0.05;
+    private static final double MS_PER_CHARACTER = 0.1;
 
     @TempDir
     Path directory;
@@ -38,6 +39,17 @@ class LocalClusterTest {
         builder.setSpout("spout", new SourceSpout(RATE, 1, false), 2).setNumTasks(4);
         builder.setBolt("bolt", new PassBolt("sleep", MS_PER_CHARACTER), 2).setNumTasks(4).shuffleGrouping("spout");
         builder.setBolt("sink", new SinkBolt("none", 0), 1).setNumTasks(2).shuffleGrouping("bolt");
+        return builder;
+    }
+
+    /** Every kind of component, and both groupings by field. */
+    private static TopologyBuilder chain() {
+        TopologyBuilder builder = new TopologyBuilder();
+        builder.setSpout("spout", new SourceSpout(RATE, 1, false), 2);
+        builder.setBolt("transform", new TransformBolt("sleep", MS_PER_CHARACTER, 0.8), 2).shuffleGrouping("spout");
+        builder.setBolt("filter", new FilterBolt("sleep", MS_PER_CHARACTER, 0.8, 1), 2).shuffleGrouping("transform");
+        builder.setBolt("aggregate", new AggregateBolt("sleep", MS_PER_CHARACTER), 2).fieldsGrouping("filter", new Fields("id"));
+        builder.setBolt("sink", new SinkBolt("sleep", MS_PER_CHARACTER), 2).fieldsGrouping("aggregate", new Fields("count"));
         return builder;
     }
 
@@ -53,13 +65,13 @@ class LocalClusterTest {
     }
 
     @SuppressWarnings("try") // close() of Storm's own cluster may throw InterruptedException, which fails the test as it should
-    private void run(long ms) throws Exception {
+    private void run(TopologyBuilder builder, long ms) throws Exception {
         Map<String, Object> daemons = new HashMap<>();
         daemons.put(Config.STORM_LOCAL_HOSTNAME, "m1");
         daemons.put("barograph.samples.dir", directory.toString());
         daemons.put("barograph.traffic", true);
         try (LocalCluster cluster = new LocalCluster.Builder().withSupervisors(2).withDaemonConf(daemons).build();
-            ILocalTopology topology = cluster.submitTopology("test", config(), topology().createTopology())) {
+            ILocalTopology topology = cluster.submitTopology("test", config(), builder.createTopology())) {
             Thread.sleep(ms);
             assertTrue(topology != null);
         }
@@ -103,7 +115,7 @@ class LocalClusterTest {
 
     @Test
     void aRealStormWritesWhatHappened() throws Exception {
-        run(12_000);
+        run(topology(), 12_000);
         Map<String, List<JsonNode>> lines = lines();
         assertEquals(2, lines.size());
         List<JsonNode> steady = steady(lines);
@@ -131,5 +143,26 @@ class LocalClusterTest {
         assertEquals(new TreeSet<>(List.of("bolt", "sink", "spout")), components);
         steady.forEach(line -> line.at("/tasks/queue").forEach(queue -> assertTrue(queue.isInt(), line.toString())));
         assertNull(steady.stream().filter(line -> !line.get("topology").asText().startsWith("test-1-")).findAny().orElse(null));
+    }
+
+    @Test
+    void costsFollowTheTextThroughAChain() throws Exception {
+        run(chain(), 12_000);
+        List<JsonNode> steady = steady(lines());
+        double emitted = sum(steady, "tasks", "emitted", "spout");
+        assertTrue(emitted >= 4 * RATE, "only " + emitted + " tuples");
+        assertEquals(emitted, sum(steady, "tasks", "executed", "transform"), RATE * 0.3);
+        double filtered = sum(steady, "tasks", "executed", "filter");
+        assertEquals(0.8, sum(steady, "tasks", "emitted", "filter") / filtered, 4 * Math.sqrt(0.8 * 0.2 / filtered));
+        assertEquals(0.8 * filtered, sum(steady, "sinks", "n", null), RATE * 0.4);
+        double mean = 40.25;
+        assertEquals(mean * MS_PER_CHARACTER, executeMs(steady, "transform"), 0.4);
+        assertEquals(mean * 0.8 * MS_PER_CHARACTER, executeMs(steady, "filter"), 0.4);
+        assertEquals(mean * 0.8 * MS_PER_CHARACTER, executeMs(steady, "aggregate"), 0.4);
+        assertEquals((mean * 0.8 + 8) * MS_PER_CHARACTER, executeMs(steady, "sink"), 0.4);
+    }
+
+    private static double executeMs(List<JsonNode> lines, String component) {
+        return sum(lines, "tasks", "execute_ms", component) / sum(lines, "tasks", "executed", component);
     }
 }

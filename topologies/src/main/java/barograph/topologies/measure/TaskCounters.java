@@ -2,7 +2,7 @@ package barograph.topologies.measure;
 
 import barograph.topologies.EmissionSchedule;
 import barograph.topologies.EpochClock;
-import barograph.topologies.SourceSpout;
+import barograph.topologies.Line;
 import com.codahale.metrics.Gauge;
 import java.util.Collection;
 import java.util.List;
@@ -226,7 +226,7 @@ public final class TaskCounters implements Gauge<Integer> {
 
     private static boolean hasDueTime(TopologyContext context, GlobalStreamId id) {
         Fields fields = context.getComponentOutputFields(id);
-        return fields.size() > 0 && SourceSpout.DUE_MS.equals(fields.get(fields.size() - 1));
+        return fields.size() > 0 && Line.DUE_MS.equals(fields.get(fields.size() - 1));
     }
 
     private static int lastTask(TopologyContext context) {
