@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from scheduler_plugins.model import Decision, Policy
-from scheduler_plugins.policies import even, stela
+from scheduler_plugins.policies import even, stela, topology_aware
 
 
 class PolicyError(Exception):
@@ -33,6 +33,14 @@ class Entry:
 POLICIES: Mapping[str, Entry] = {
     "even": Entry(even.decide, even.Parameters, frozenset({"scale_out"})),
     "stela": Entry(stela.decide, stela.Parameters, frozenset({"scale_out"})),
+    **{
+        name: Entry(
+            functools.partial(topology_aware.decide, strategy=strategy),
+            topology_aware.Parameters,
+            frozenset({"scale_out"}),
+        )
+        for name, strategy in topology_aware.STRATEGIES.items()
+    },
 }
 
 

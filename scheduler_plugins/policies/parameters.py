@@ -1,0 +1,29 @@
+"""What every policy's frozen dataclass of parameters checks of itself."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+
+def check(parameters: Any) -> None:
+    """Choices (`Literal`), flags, numbers above 0. Raises ValueError naming the field, its value, what is allowed."""
+    hints = get_type_hints(type(parameters))
+    for field in fields(parameters):
+        value, hint = getattr(parameters, field.name), hints[field.name]
+        allowed = _allowed(value, hint)
+        if allowed:
+            raise ValueError(f"{field.name} is {value!r}; {allowed}")
+
+
+def _allowed(value: Any, hint: Any) -> str:
+    """What would have been allowed in place of `value`; empty where it is fine or of a kind that is not known here."""
+    if get_origin(hint) is Literal:
+        choices = get_args(hint)
+        return "" if value in choices else f"allowed are {', '.join(choices)}"
+    if hint is bool:
+        return "" if isinstance(value, bool) else "allowed are true and false"
+    if hint is float:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return "" if number and value > 0 else "allowed is a number above 0"
+    return ""

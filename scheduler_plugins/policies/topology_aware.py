@@ -1,0 +1,199 @@
+"""The six topology-aware strategies that SP tried before ETP: existing executors migrate, none is added.
+
+SP III-C, ST table 2. Each new machine gets as many executors as a machine had on average (as Stela's slots, SP II-B),
+all taken from the components that the strategy ranks first; one machine is filled after the other. What the papers
+leave open is decided here:
+
+- operators are spouts and bolts alike; two components are linked once, however many streams run between them
+- equal ranks go in declared order; the executors of a component leave in the order of their tasks
+- the closeness of a component is its distance to the nearest sink or source (ST: "minimum number of hops"); the
+  authors' code took the longest path. On a cycle a longest path stops growing at the number of components
+- the load of a component's links is the sum over all of them, in and out. Most link load sorts the other way round;
+  it too keeps adjacent components together, since the opposite of that would only add traffic
+- "maximise the number of adjacent bolts on the same server": the next executor is one whose component is adjacent to
+  the most executors chosen for this machine so far; the link load decides among equals, and picks the first
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Literal
+
+from scheduler_plugins.model import Component, Decision, Executor, Memory, Observation, Slot, Topology
+from scheduler_plugins.policies import even, rates, scale_out
+from scheduler_plugins.policies.parameters import check
+
+Links = Mapping[str, frozenset[str]]
+Ranks = Mapping[str, float]  # component → rank, the lowest migrates first
+
+
+@dataclass(frozen=True)
+class Parameters:
+    slots: scale_out.SlotsRule = "per_machine"
+    distance: Literal["min_hops", "longest_path"] = "min_hops"  # thesis, or the authors' code
+    max_samples_age_s: float = 10.0  # of the rates; only the link load strategies use any
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True)
+class Strategy:
+    ranks: Callable[[Topology, Parameters], Ranks]
+    by_load: bool = False  # reads rates, and keeps adjacent components together
+
+
+def decide(
+    observation: Observation, memory: Memory, parameters: Parameters = Parameters(), *, strategy: Strategy
+) -> Decision:
+    if observation.event is None or observation.event.kind != "scale_out":
+        return even.place_unplaced(observation, memory)
+    stale = rates.why_not_usable(observation, parameters.max_samples_age_s) if strategy.by_load else ""
+    joined, before = scale_out.joined_machines(observation)
+    if stale or not joined or before < 1:
+        why = stale or "the machines that joined are not known to Nimbus yet"
+        return Decision(memory=memory, reason=f"held: {why}")
+    slots = scale_out.slots_by_topology(joined, observation.topologies)
+    placement: dict[str, Mapping[int, Slot]] = {}
+    said = []
+    for topology in observation.topologies:
+        count = scale_out.executors_due(topology, before, len(joined), parameters.slots) // len(joined)
+        moved = migrate(topology, strategy, parameters, count, slots[topology.topology_id])
+        placement[topology.topology_id] = moved
+        said.append(_say(topology, moved))
+    return Decision(placement=placement, memory=memory, settled=True, reason="; ".join(said))
+
+
+def migrate(
+    topology: Topology,
+    strategy: Strategy,
+    parameters: Parameters,
+    count: int,
+    slots: Mapping[str, tuple[Slot, ...]],
+) -> dict[int, Slot]:
+    """Task → new slot for `count` executors per machine of `slots`; a machine without a free slot gets none."""
+    ranks = strategy.ranks(topology, parameters)
+    links = _links(topology) if strategy.by_load else {}
+    waiting = {c.name: _movable(c, topology, slots) for c in _operators(topology)}
+    placement: dict[int, Slot] = {}
+    for mine in slots.values():
+        chosen = pick(waiting, ranks, links, count if mine else 0)
+        for executor, slot in zip(chosen, cycle(mine or [None]), strict=False):
+            if slot is not None:
+                placement.update(dict.fromkeys(range(executor.first_task, executor.last_task + 1), slot))
+    return placement
+
+
+def pick(waiting: Mapping[str, list[Executor]], ranks: Ranks, links: Links, count: int) -> list[Executor]:
+    """Take up to `count` executors from `waiting` for one machine: most links to those taken first, then by rank."""
+    adjacent: Counter[str] = Counter()
+    taken: list[Executor] = []
+    while len(taken) < count and any(waiting.values()):
+        name = min((n for n in waiting if waiting[n]), key=lambda n: (-adjacent[n], ranks[n]))
+        taken.append(waiting[name].pop(0))
+        adjacent.update(links.get(name, ()))
+    return taken
+
+
+def _movable(component: Component, topology: Topology, machines: Iterable[str]) -> list[Executor]:
+    """Executors that have a slot, and not on one of `machines` already."""
+    here = set(machines)
+    placed = [(e, topology.placement[e.first_task]) for e in component.executors if e.first_task in topology.placement]
+    return [executor for executor, slot in placed if slot.machine not in here]
+
+
+def _operators(topology: Topology) -> list[Component]:
+    return [component for component in topology.components if component.kind != "system"]
+
+
+def _children(topology: Topology) -> dict[str, set[str]]:
+    children: dict[str, set[str]] = {component.name: set() for component in topology.components}
+    for edge in topology.edges:
+        children[edge.source].add(edge.target)
+    return children
+
+
+def _parents(topology: Topology) -> dict[str, set[str]]:
+    parents: dict[str, set[str]] = {component.name: set() for component in topology.components}
+    for edge in topology.edges:
+        parents[edge.target].add(edge.source)
+    return parents
+
+
+def _links(topology: Topology) -> Links:
+    parents, children = _parents(topology), _children(topology)
+    return {name: frozenset(parents[name] | children[name]) - {name} for name in children}
+
+
+def sink_closeness(topology: Topology, parameters: Parameters) -> Ranks:
+    children = _children(topology)
+    return _hops(_parents(topology), [name for name, mine in children.items() if not mine], parameters)
+
+
+def source_closeness(topology: Topology, parameters: Parameters) -> Ranks:
+    parents = _parents(topology)
+    return _hops(_children(topology), [name for name, mine in parents.items() if not mine], parameters)
+
+
+def _hops(next_to: Mapping[str, set[str]], starts: Iterable[str], parameters: Parameters) -> Ranks:
+    """Component → length of a walk from `starts`: the shortest, or the longest. Unreached ones come last."""
+    found: dict[str, float] = {}
+    frontier = set(starts)
+    for hops in range(len(next_to)):
+        if parameters.distance == "min_hops":
+            frontier -= found.keys()
+        found.update(dict.fromkeys(frontier, float(hops)))
+        frontier = {neighbour for name in frontier for neighbour in next_to[name]}
+    return {name: found.get(name, float("inf")) for name in next_to}
+
+
+def descendants(topology: Topology, parameters: Parameters) -> Ranks:  # noqa: ARG001 - one shape for all strategies
+    children = _children(topology)
+    return {name: -float(len(_below(children, name))) for name in children}
+
+
+def _below(children: Mapping[str, set[str]], name: str) -> set[str]:
+    seen: set[str] = set()
+    todo = [name]
+    while todo:
+        fresh = children[todo.pop()] - seen
+        seen |= fresh
+        todo.extend(fresh)
+    return seen - {name}
+
+
+def centrality(topology: Topology, parameters: Parameters) -> Ranks:  # noqa: ARG001 - one shape for all strategies
+    parents, children = _parents(topology), _children(topology)
+    return {name: -float(len(parents[name]) + len(children[name])) for name in children}
+
+
+def least_link_load(topology: Topology, parameters: Parameters) -> Ranks:  # noqa: ARG001 - one shape for all strategies
+    load = dict.fromkeys((component.name for component in topology.components), 0.0)
+    for edge in topology.edges:
+        for name in {edge.source, edge.target}:
+            load[name] += edge.tuples_per_s or 0.0
+    return load
+
+
+def most_link_load(topology: Topology, parameters: Parameters) -> Ranks:
+    return {name: -load for name, load in least_link_load(topology, parameters).items()}
+
+
+STRATEGIES: Mapping[str, Strategy] = {
+    "sink_closeness": Strategy(sink_closeness),
+    "source_closeness": Strategy(source_closeness),
+    "descendants": Strategy(descendants),
+    "centrality": Strategy(centrality),
+    "least_link_load": Strategy(least_link_load, by_load=True),
+    "most_link_load": Strategy(most_link_load, by_load=True),
+}
+
+
+def _say(topology: Topology, moved: Mapping[int, Slot]) -> str:
+    counts = {c.name: sum(1 for e in c.executors if e.first_task in moved) for c in topology.components}
+    parts = [f"{name} {count}" for name, count in counts.items() if count]
+    where = ", ".join(sorted({slot.machine for slot in moved.values()}))
+    return f"{topology.name}: moved to {where}: {', '.join(parts)}" if parts else f"{topology.name}: nothing to move"
