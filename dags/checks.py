@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from dags.errors import ExperimentError, blame_of
+from dags.events import SCALING, Crash, working_after
 from dags.experiment import Experiment
 from dags.testbeds import testbed_named
 from inventory import machine_types
-from inventory.testbed import MachineRequest
+from inventory.testbed import Faulting, MachineRequest
 
 
 def check(experiment: Experiment) -> None:
     """Raises ExperimentError with every complaint, or the testbed's own error where machines do not fit."""
-    complaints = [said for test in (_topology, _policies, _claims) for said in test(experiment)]
+    complaints = [said for test in (_topology, _policies, _claims, _slots, _faults) for said in test(experiment)]
     if complaints:
         raise ExperimentError(f"{experiment.name}.yaml: {'; '.join(complaints)}")
     testbed_named(experiment.testbed.name).check(machine_requests(experiment))
 
 
 def machine_requests(experiment: Experiment) -> tuple[MachineRequest, ...]:
-    """The master, then every machine of the end, those that join at the scale event too."""
+    """The master, then every machine that ever takes part, those that join later too."""
     chosen = experiment.testbed
     worker = machine_types.scaled(machine_types.named(chosen.machine_type), chosen.scale)
-    shaped = worker.__class__(worker.name, worker.cores, worker.memory_mb, round(chosen.bandwidth_mbit), worker.slots)
-    workers = [MachineRequest(f"m{number}", shaped) for number in range(1, experiment.machines.after + 1)]
+    shaped = replace(worker, bandwidth_mbit=round(chosen.bandwidth_mbit))
+    workers = [MachineRequest(name, shaped) for name in experiment.workers()]
     return (MachineRequest("master", machine_types.named("master")), *workers)
 
 
@@ -53,9 +55,10 @@ def _policies(experiment: Experiment) -> Sequence[str]:
     said: list[str] = []
     for variant in experiment.variants:
         mine = list(_said(lambda variant=variant: bind(variant.policy, variant.parameters)))  # type: ignore[misc]
-        kinds = {event.kind for event in experiment.events}
-        if not mine and not kinds <= POLICIES[variant.policy].events:
-            mine = [f"policy {variant.policy} answers {', '.join(sorted(POLICIES[variant.policy].events))} only"]
+        kinds = {event.kind for event in experiment.events} & SCALING
+        if not mine and (unanswered := kinds - POLICIES[variant.policy].events):
+            answered = ", ".join(sorted(POLICIES[variant.policy].events)) or "none"
+            mine = [f"policy {variant.policy} does not answer {', '.join(sorted(unanswered))}; it answers {answered}"]
         said += [f"variants.{variant.name}: {each}" for each in mine]
     return said
 
@@ -66,6 +69,24 @@ def _claims(experiment: Experiment) -> Sequence[str]:
     known = {claim.id for family in FAMILIES for claim in load_claims(family)}
     unknown = [claim for claim in experiment.claims if claim not in known]
     return [f"claims has {', '.join(unknown)}; known: {', '.join(sorted(known))}"] if unknown else []
+
+
+def _slots(experiment: Experiment) -> Sequence[str]:
+    """A topology needs a slot at least, also when machines have left."""
+    slots = machine_types.named(experiment.testbed.machine_type).slots
+    working = working_after(experiment.machines.before, experiment.events)
+    return [
+        f"after events.{place} {count} machines of {slots} slots are left; 1 topology needs at least 1 slot"
+        for place, count in enumerate(working)
+        if count * slots < 1
+    ]
+
+
+def _faults(experiment: Experiment) -> Sequence[str]:
+    wanted = any(isinstance(event, Crash) for event in experiment.events)
+    if not wanted or isinstance(testbed_named(experiment.testbed.name), Faulting):
+        return []
+    return [f"events has a crash, but machines of testbed {experiment.testbed.name} cannot be crashed and restarted"]
 
 
 def _said(test: Callable[[], object]) -> Sequence[str]:

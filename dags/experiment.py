@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from dags.errors import ExperimentError
+from dags.events import PlannedEvent, at_start, everyone, joiners
 
 FOLDER = Path(__file__).parent / "experiments"
 
@@ -32,7 +33,7 @@ class TestbedChoice:
 @dataclass(frozen=True)
 class MachineCount:
     before: int
-    after: int
+    after: int  # when all events are over; one that crashed and stays down still counts
 
 
 @dataclass(frozen=True)
@@ -43,15 +44,8 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class PlannedEvent:
-    kind: Literal["scale_out"]
-    at: Literal["steady"] | float  # or seconds after the first tuple
-    machines: int
-
-
-@dataclass(frozen=True)
 class Durations:
-    """Seconds. Warm-up counts from the first tuple; after-scale times from the scale request."""
+    """Seconds. Warm-up counts from the first tuple; what follows an event counts from its zero."""
 
     warm_up_floor_s: float
     warm_up_ceiling_s: float
@@ -73,6 +67,28 @@ class Experiment:
     seed: int
     claims: tuple[str, ...]
     lease_minutes: float
+
+    def starting(self) -> tuple[str, ...]:
+        """The machines of the start, by name."""
+        return at_start(self.machines.before)
+
+    def workers(self) -> tuple[str, ...]:
+        """Every machine but the master that ever takes part."""
+        return everyone(self.machines.before, self.events)
+
+    def joining(self, place: int) -> tuple[str, ...]:
+        """The machines that join at `events[place]`."""
+        return joiners(self.machines.before, self.events, place)
+
+    def watched(self, place: int | None) -> tuple[float, float]:
+        """Floor and ceiling, in seconds, of what is watched after `events[place]`; None: before the first event."""
+        following = self.events[0 if place is None else place + 1 :]
+        if following and following[0].at != "steady":
+            return following[0].at, following[0].at
+        durations = self.durations
+        if place is None:
+            return durations.warm_up_floor_s, durations.warm_up_ceiling_s
+        return durations.after_floor_s, durations.horizon_s
 
     def as_data(self) -> dict[str, Any]:
         """JSON data; `from_data` turns it back into an equal value."""

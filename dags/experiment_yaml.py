@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from dags import experiment as values
 from dags.errors import ExperimentError
+from dags.event_order import wrong_order
+from dags.events import KINDS
 
 Word = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
@@ -46,10 +48,41 @@ class _Variant(_Strict):
     parameters: dict[str, Any] = {}
 
 
-class _Event(_Strict):
+At = Literal["steady"] | Seconds
+
+
+class _ScaleOut(_Strict):
     kind: Literal["scale_out"]
-    at: Literal["steady"] | Seconds
-    machines: Annotated[int, Field(ge=1)]
+    at: At
+    machines: Annotated[int, Field(ge=1, le=250)]
+
+
+class _ScaleIn(_Strict):
+    kind: Literal["scale_in"]
+    at: At
+    machines: Annotated[int, Field(ge=1, le=250)]
+
+
+class _RateChange(_Strict):
+    kind: Literal["rate"]
+    at: At
+    factor: Annotated[float, Field(gt=0, le=1000)]
+
+
+class _Crash(_Strict):
+    kind: Literal["crash"]
+    at: At
+    machine: Word
+    restart_after_s: Seconds | None = None
+
+
+_EVENTS: dict[str, type[_Strict]] = {
+    "scale_out": _ScaleOut,
+    "scale_in": _ScaleIn,
+    "rate": _RateChange,
+    "crash": _Crash,
+}
+_Event = Annotated[_ScaleOut | _ScaleIn | _RateChange | _Crash, Field(discriminator="kind")]
 
 
 class _Durations(_Strict):
@@ -65,7 +98,7 @@ class _Experiment(_Strict):
     testbed: _Testbed
     machines: _Machines
     variants: Annotated[list[_Variant], Field(min_length=1)]
-    events: Annotated[list[_Event], Field(min_length=1, max_length=1)]
+    events: Annotated[list[_Event], Field(min_length=1, max_length=100)]
     durations: _Durations
     repetitions: Annotated[int, Field(ge=1, le=1000)]
     seed: Annotated[int, Field(ge=0)]
@@ -106,7 +139,7 @@ def _freeze(name: str, model: _Experiment) -> values.Experiment:
         testbed=values.TestbedChoice(**model.testbed.model_dump()),
         machines=values.MachineCount(**model.machines.model_dump()),
         variants=tuple(values.Variant(**variant.model_dump()) for variant in model.variants),
-        events=tuple(values.PlannedEvent(**event.model_dump()) for event in model.events),
+        events=tuple(KINDS[event.kind](**event.model_dump()) for event in model.events),
         durations=values.Durations(**model.durations.model_dump()),
         repetitions=model.repetitions,
         seed=model.seed,
@@ -116,13 +149,8 @@ def _freeze(name: str, model: _Experiment) -> values.Experiment:
 
 
 def _inconsistencies(experiment: values.Experiment) -> list[str]:
-    machines, durations, wrong = experiment.machines, experiment.durations, []
-    joining = sum(event.machines for event in experiment.events)
-    if machines.after != machines.before + joining:
-        wrong.append(
-            f"machines.after is {machines.after}, but machines.before ({machines.before}) and the machines of events"
-            f" ({joining}) make {machines.before + joining}"
-        )
+    durations = experiment.durations
+    wrong = wrong_order(experiment.machines, experiment.events, durations)
     if durations.warm_up_ceiling_s < durations.warm_up_floor_s:
         wrong.append(
             f"durations.warm_up_ceiling_s is {durations.warm_up_ceiling_s:g}; allowed: at least warm_up_floor_s"
@@ -141,26 +169,41 @@ def _inconsistencies(experiment: values.Experiment) -> list[str]:
 
 
 def _complaint(detail: Any) -> str:
-    where = ".".join(str(part) for part in detail["loc"] if not _is_union_branch(part))
+    location = detail["loc"]
+    where = ".".join(str(part) for place, part in enumerate(location) if not _is_branch(location, place))
     if detail["type"] == "extra_forbidden":
-        *parent, key = detail["loc"]
+        *parent, key = location
         known = _model_at(parent).model_fields
         close = difflib.get_close_matches(str(key), known, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
         return f"unknown key {where}; known here: {', '.join(known)}{hint}"
     if detail["type"] == "missing":
-        return f"{where} is missing; keys here: {_keys(_model_at(detail['loc'][:-1]))}"
+        return f"{where} is missing; keys here: {_keys(_model_at(location[:-1]))}"
+    if detail["type"] == "union_tag_not_found":
+        return f"{where}.kind is missing; allowed: {_kinds()}"
+    if detail["type"] == "union_tag_invalid":
+        return f"{where}.kind is {detail['ctx']['tag']!r}; allowed: {_kinds()}"
     return f"{where} is {detail['input']!r}; allowed: {detail['msg'][0].lower()}{detail['msg'][1:]}"
 
 
-def _is_union_branch(part: Any) -> bool:
+def _kinds() -> str:
+    return ", ".join(repr(kind) for kind in _EVENTS)
+
+
+def _is_branch(location: Sequence[Any], place: int) -> bool:
+    """Pydantic also names the branch of a union that it took; the file has no such key."""
+    part = location[place]
+    if place == 2 and location[0] == "events":
+        return part in _EVENTS
     return isinstance(part, str) and (part.startswith(("literal[", "constrained-")) or part == "float")
 
 
 def _model_at(location: Sequence[Any]) -> type[BaseModel]:
     model: type[BaseModel] = _Experiment
-    for part in location:
-        if isinstance(part, str) and part in model.model_fields:
+    for place, part in enumerate(location):
+        if _is_branch(location, place):
+            model = _EVENTS.get(part, model)
+        elif isinstance(part, str) and part in model.model_fields:
             model = _inner_model(model.model_fields[part].annotation) or model
     return model
 

@@ -49,6 +49,10 @@ class Series:
     def next_run(self) -> PlannedRun | None:
         return next_run(self.plan(), self.complete(), self.tried())
 
+    def is_last(self, run: PlannedRun) -> bool:
+        """Whether this execution has nothing to do after `run`."""
+        return next_run(self.plan(), self.complete() | {run.run_id}, self.tried()) is None
+
     def left(self) -> int:
         """How many runs have no complete record."""
         return len(self.plan()) - len(self.complete())

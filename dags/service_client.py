@@ -35,6 +35,10 @@ class ServiceClient(Protocol):
 
     def scale(self, event_id: str, kind: str, joined: Sequence[str], leave: int) -> None: ...
 
+    def input_rate(self, factor: float) -> None:
+        """From now on spouts emit `factor` times the rate that the topology was submitted with."""
+        ...
+
     def state(self) -> ServiceState: ...
 
 
@@ -54,6 +58,9 @@ class HttpService:
 
     def scale(self, event_id: str, kind: str, joined: Sequence[str], leave: int) -> None:
         self._call("/scale", {"event_id": event_id, "kind": kind, "joined": list(joined), "leave": leave})
+
+    def input_rate(self, factor: float) -> None:
+        self._call("/input_rate", {"factor": factor})
 
     def state(self) -> ServiceState:
         data = self._call("/state", None)

@@ -16,6 +16,7 @@ class SeenDecision:
     applied: bool
     applied_t: float | None
     message: str
+    release: tuple[str, ...] = ()  # machines that may leave once this is applied
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,11 @@ class ServiceState:
     decisions: tuple[SeenDecision, ...]
     series: Series
     policy_error: str | None
+    held: str | None = None  # why the pending event has no decision yet
+    input_rate_factor: float = 1.0
+
+    def all_placed(self) -> bool:
+        return 0 < self.tasks_total == self.tasks_placed
 
 
 def read_state(data: Mapping[str, Any]) -> ServiceState:
@@ -61,6 +67,8 @@ def read_state(data: Mapping[str, Any]) -> ServiceState:
         decisions=tuple(_decision(each) for each in data["decisions"]),
         series=Series(*(tuple(columns[name]) for name in ("t", "sinks", "spouts", "due"))),
         policy_error=data["policy_error"],
+        held=data.get("held"),
+        input_rate_factor=float(data.get("input_rate_factor", 1.0)),
     )
 
 
@@ -73,6 +81,7 @@ def _decision(data: Mapping[str, Any]) -> SeenDecision:
         applied=bool(data["applied"]),
         applied_t=data.get("applied_t"),
         message=data.get("message") or "",
+        release=tuple(data.get("release") or ()),
     )
 
 
@@ -105,18 +114,31 @@ class Applied:
     decision_ids: tuple[str, ...]
     last_t: float | None
     failed: str | None = None
+    release: tuple[str, ...] = ()
+    reason: str = ""  # the last decision's
 
 
 def event_outcome(state: ServiceState, event_id: str) -> Applied | None:
     """None while the event or one of its decisions is pending; an event may end without any decision."""
-    decisions = [decision for decision in state.decisions if decision.event_id == event_id]
-    refused = next((d for d in decisions if d.applied_t is not None and not d.applied), None)
-    ids = tuple(decision.decision_id for decision in decisions)
+    mine = [decision for decision in state.decisions if decision.event_id == event_id]
+    refused = next((d for d in mine if d.applied_t is not None and not d.applied), None)
+    ids, reason = tuple(decision.decision_id for decision in mine), mine[-1].reason if mine else ""
     if refused is not None:
-        return Applied(ids, refused.applied_t, f"decision {refused.decision_id}: {refused.message or 'not applied'}")
-    if state.pending_event == event_id or any(decision.applied_t is None for decision in decisions):
+        failed = f"decision {refused.decision_id}: {refused.message or 'not applied'}"
+        return Applied(ids, refused.applied_t, failed, reason=reason)
+    if state.pending_event == event_id or any(decision.applied_t is None for decision in mine):
         return None
-    return Applied(ids, max((d.applied_t for d in decisions if d.applied_t is not None), default=None))
+    last_t = max((d.applied_t for d in mine if d.applied_t is not None), default=None)
+    return Applied(ids, last_t, None, tuple(name for d in mine for name in d.release), reason)
+
+
+def back_at_work(state: ServiceState, since_s: float) -> str | None:
+    """Why the topology has not recovered from what happened at `since_s` (epoch seconds); None: it has."""
+    if not state.all_placed():
+        return f"{state.tasks_placed} of {state.tasks_total} tasks are placed"
+    if state.samples_age_s is None or state.t - state.samples_age_s <= since_s:
+        return "a worker has sent nothing since"
+    return None
 
 
 def unseen(decisions: Sequence[SeenDecision], known: Collection[str]) -> tuple[SeenDecision, ...]:

@@ -54,6 +54,7 @@ class Patience:
     unreachable_s: float = 15.0
 
 
+FAILED_OVER = Patience(silence_s=float("inf"), absence_s=45.0)  # a machine is down: its workers' silence is no news
 RESTARTING = Patience(silence_s=75.0, absence_s=45.0)  # workers that move start under their machine's quota
 
 

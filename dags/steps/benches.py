@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dags.progress import ProgressFile
 from dags.series import Series
 from dags.steadiness import steady_test
-from dags.steps.measure import Bench
 from dags.steps.ports import WallClock
+from dags.steps.under_way import Bench
 
 PACE = "BAROGRAPH_FAKE_PACE"  # real seconds for each second of the fake testbed
 
@@ -35,7 +35,7 @@ def _in_memory(series: Series) -> Bench:
 
     experiment = series.experiment
     clock = FakeClock(time.time(), pace=float(os.environ.get(PACE) or 0.0))
-    storm = FakeStorm(clock, experiment.machines.before, experiment.machines.after, experiment.topology.name)
+    storm = FakeStorm(clock, experiment.starting(), experiment.workers(), experiment.topology.name)
     steady = steady_test(experiment.durations)
     return Bench(experiment, storm, storm, clock, ProgressFile(series.folder), steady)
 

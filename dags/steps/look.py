@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from dags.errors import RunBroken
 from dags.service_client import ServiceClient, ServiceUnreachable
 from dags.service_state import ServiceState, absent, throughput_now
-from dags.steps.ports import Clock, Cluster, Listener
+from dags.steps.ports import Clock, Listener
 from dags.watch import Patience, trouble
 
 Answer = TypeVar("Answer")
@@ -18,14 +18,14 @@ EVERY_S = 1.0
 
 @dataclass
 class Look:
-    """Watches one run; `expected` are the machines that Nimbus has to know."""
+    """Watches one run; `expected` says which machines Nimbus has to know now."""
 
-    cluster: Cluster
     service: ServiceClient
     clock: Clock
     listener: Listener
-    expected: tuple[str, ...]
+    expected: Callable[[], Sequence[str]]
     last_symptom: str = ""
+    last: ServiceState | None = None
     _absent_since_s: float | None = field(default=None, init=False)
 
     def until(
@@ -46,7 +46,7 @@ class Look:
             self._complain(state, patience)
             if limit_s is not None and self.clock.now() - begin_s >= limit_s:
                 self.last_symptom = "time"
-                raise RunBroken(f"{what} within {limit_s:g} s{_placing(state)}")
+                raise RunBroken(f"{what} within {limit_s:g} s; {_stand(state)}")
             self.clock.sleep(EVERY_S)
 
     def _state(self, patience: Patience) -> ServiceState:
@@ -60,17 +60,18 @@ class Look:
                     raise
                 self.clock.sleep(EVERY_S)
                 continue
+            self.last = state
             self.listener.tell("throughput", run_id=state.run_id, per_s=throughput_now(state.series))
             return state
 
     def _complain(self, state: ServiceState, patience: Patience) -> None:
-        found = trouble(state, self.expected, self._absent_for_s(state), patience)
+        found = trouble(state, self.expected(), self._absent_for_s(state), patience)
         if found is not None:
             self.last_symptom = found.symptom
-            raise RunBroken(found.message)
+            raise RunBroken(f"{found.message}; {state.held}" if state.held else found.message)
 
     def _absent_for_s(self, state: ServiceState) -> float:
-        if not absent(state, self.expected):
+        if not absent(state, self.expected()):
             self._absent_since_s = None
             return 0.0
         if self._absent_since_s is None:
@@ -78,7 +79,10 @@ class Look:
         return self.clock.now() - self._absent_since_s
 
 
-def _placing(state: ServiceState) -> str:
+def _stand(state: ServiceState) -> str:
+    """What the run waits for: the policy that holds, else Storm's placing, else the workers."""
+    if state.held:
+        return f"policy {state.policy}: {state.held}"
     if state.tasks_placed < state.tasks_total:
-        return f"; {state.tasks_placed} of {state.tasks_total} tasks are placed"
-    return f"; {state.workers_reporting} workers report"
+        return f"{state.tasks_placed} of {state.tasks_total} tasks are placed"
+    return f"{state.workers_reporting} workers report"

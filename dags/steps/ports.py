@@ -45,16 +45,36 @@ class Cluster(Protocol):
         """Start these machines' supervisors."""
         ...
 
+    def leave(self, machines: Sequence[str]) -> None:
+        """Stop these machines' supervisors; returns when Nimbus has forgotten them."""
+        ...
+
+    def give_back(self, machines: Sequence[str]) -> bool:
+        """Return machines that have left to the testbed; whether it takes back a part of what it gave."""
+        ...
+
+    def crash(self, machine: str) -> None:
+        """Its power fails; the disk stays."""
+        ...
+
+    def restart(self, machine: str) -> None:
+        """A crashed machine works again, and Nimbus knows it."""
+        ...
+
     def stop(self) -> None:
         """Kill the topology; nothing happens if there is none."""
         ...
 
-    def collect(self, folder: Path) -> Collected:
-        """Fetch the record's files (contracts: what a run leaves), also of a run that was cut short."""
+    def collect(self, folder: Path, machines: Sequence[str]) -> Collected:
+        """Fetch these machines' files into the record (contracts: what a run leaves), also of a run cut short."""
         ...
 
     def silent_machines(self) -> tuple[str, ...]:
         """Machines that do not answer on the control LAN."""
+        ...
+
+    def is_whole(self) -> bool:
+        """Whether every machine of the experiment is still there: none was given back."""
         ...
 
     def facts(self) -> ClusterFacts: ...

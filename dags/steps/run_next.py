@@ -10,7 +10,8 @@ from dags.errors import DiskFull, Interrupted, blame_of, message_of
 from dags.plan import PlannedRun
 from dags.run_record import Diary, make_way
 from dags.series import Series, series_document
-from dags.steps.measure import Bench, measure
+from dags.steps.measure import measure
+from dags.steps.under_way import Bench
 
 log = logging.getLogger(__name__)
 ATTEMPTS = 2  # of a run whose machines or network failed
@@ -29,7 +30,7 @@ def run_next(series: Series, bench: Bench) -> str | None:
             raise
         except Exception as error:
             log.warning("run %s: %s: %s", run.run_id, blame_of(error), message_of(error))
-            again = blame_of(error) == "infrastructure" and attempt < ATTEMPTS
+            again = blame_of(error) == "infrastructure" and attempt < ATTEMPTS and bench.cluster.is_whole()
             _tell_failure(bench, run, error, again)
             if not again:
                 raise
@@ -46,7 +47,7 @@ def _attempt(series: Series, bench: Bench, run: PlannedRun) -> str:
         number = make_way(folder, series.attempts)
         diary = Diary(folder, bench.clock, bench.listener)
         diary.begin(run, _facts(series, bench), number)
-        return measure(bench, run, diary)
+        return measure(bench, run, diary, last=series.is_last(run))
     except OSError as error:
         if blame_of(error) == "capacity":
             raise DiskFull(message_of(error)) from error

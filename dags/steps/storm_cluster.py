@@ -17,8 +17,9 @@ from dags.software import storm_home
 from dags.steps import tenure
 from dags.steps.box_facts import box_facts, versions
 from dags.steps.ports import ClusterFacts, Collected
+from dags.testbeds import testbed_named
 from inventory.ansible_inventory import write
-from inventory.testbed import Machine
+from inventory.testbed import Faulting, GivingBack, Machine, Testbed
 from playbooks import cluster
 
 log = logging.getLogger(__name__)
@@ -46,7 +47,10 @@ class StormCluster:
 
     @property
     def master(self) -> Machine:
-        return next(machine for machine in self.machines if machine.name == "master")
+        return self.machine("master")
+
+    def machine(self, name: str) -> Machine:
+        return next(machine for machine in self.machines if machine.name == name)
 
     @property
     def token_file(self) -> Path:
@@ -64,24 +68,53 @@ class StormCluster:
         cluster.submit(self.inventory, self.directory, run.run_id, flux)
 
     def join(self, machines: Sequence[str]) -> None:
-        """The playbook's group `joining` is these machines."""
-        cluster.join(self.inventory, self.directory, ",".join(machines))
+        cluster.join(self.inventory, self.directory, self.series.series_id, machines=machines)
+
+    def leave(self, machines: Sequence[str]) -> None:
+        cluster.leave(self.inventory, self.directory, machines)
+
+    def give_back(self, machines: Sequence[str]) -> bool:
+        testbed, lease = self._testbed(), tenure.saved_lease(self.series.folder)
+        if not isinstance(testbed, GivingBack) or lease is None:
+            return False
+        testbed.give_back(lease, [self.machine(name) for name in machines])
+        tenure.save(self.series.folder, lease, [each for each in self.machines if each.name not in machines])
+        return True
+
+    def crash(self, machine: str) -> None:
+        self._faulting().crash(self.machine(machine))
+
+    def restart(self, machine: str) -> None:
+        self._faulting().restart(self.machine(machine))
+        cluster.revive(self.inventory, self.directory, machine)
 
     def stop(self) -> None:
         cluster.kill(self.inventory, self.directory, self.series.series_id)
 
-    def collect(self, folder: Path) -> Collected:
-        got = cluster.collect(self.inventory, self.directory, folder.name, folder)
+    def collect(self, folder: Path, machines: Sequence[str]) -> Collected:
+        got = cluster.collect(self.inventory, self.directory, folder.name, folder, machines=machines)
         return Collected(got.missing, got.clock_offset_ms)
 
     def silent_machines(self) -> tuple[str, ...]:
         return tuple(machine.name for machine in self.machines if not _greets(machine))
+
+    def is_whole(self) -> bool:
+        held = {machine.name for machine in tenure.machines_held(self.series.folder)}
+        return held >= set(self.series.experiment.workers())
 
     def facts(self) -> ClusterFacts:
         joining = groups(self.series.experiment)["joining"]
         workers = [machine for machine in self.machines if machine.name != "master"]
         machines = {machine.name: _facts(machine, machine.name in joining) for machine in workers}
         return ClusterFacts(machines, versions(), box_facts())
+
+    def _testbed(self) -> Testbed:
+        return testbed_named(self.series.experiment.testbed.name)
+
+    def _faulting(self) -> Faulting:
+        testbed = self._testbed()
+        assert isinstance(testbed, Faulting), "checked before anything was started"
+        return testbed
 
 
 def render(experiment: Experiment, seed: int) -> str:
@@ -97,7 +130,7 @@ def render(experiment: Experiment, seed: int) -> str:
 
 def groups(experiment: Experiment) -> dict[str, list[str]]:
     """The Ansible groups; `joining` is a part of `workers`."""
-    workers = [f"m{number}" for number in range(1, experiment.machines.after + 1)]
+    workers = list(experiment.workers())
     return {"master": ["master"], "workers": workers, "joining": workers[experiment.machines.before :]}
 
 

@@ -7,7 +7,7 @@ from dags.experiment import Durations, Experiment, load
 from dags.series import Series, open_series
 from dags.steadiness import steady_test
 from dags.steps.fake_cluster import FakeClock, FakeStorm
-from dags.steps.measure import Bench
+from dags.steps.under_way import Bench
 
 
 class Heard:
@@ -38,7 +38,7 @@ def series(experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture
 def storm(experiment: Experiment) -> FakeStorm:
-    return FakeStorm(FakeClock(), experiment.machines.before, experiment.machines.after)
+    return FakeStorm(FakeClock(), experiment.starting(), experiment.workers())
 
 
 @pytest.fixture

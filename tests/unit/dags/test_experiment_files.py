@@ -1,6 +1,7 @@
 """The shipped experiments, and what a wrong one is told."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def test_the_blocks_seed_reaches_the_sources() -> None:
 
 
 def test_an_unknown_experiment_lists_the_known_ones() -> None:
-    with pytest.raises(ExperimentError, match=r"no experiment 'stela/sun'.*stela/diamond, stela/linear, stela/star"):
+    with pytest.raises(ExperimentError, match=r"no experiment 'stela/sun'.*stela/diamond, stela/linear, .*stela/star"):
         load("stela/sun")
 
 
@@ -75,6 +76,14 @@ def drop(key: str) -> Callable[[dict[str, Any]], None]:
     return lambda data: data.pop(key)
 
 
+def plan(*events: dict[str, Any], before: int = 4, after: int = 4) -> Callable[[dict[str, Any]], None]:
+    def change(data: dict[str, Any]) -> None:
+        data |= {"events": list(events), "machines": {"before": before, "after": after}}
+
+    return change
+
+
+LATER = {"kind": "rate", "at": 20, "factor": 2}
 WRONG: list[tuple[Callable[[dict[str, Any]], None], list[str]]] = [
     (
         put("repetition", value=3),
@@ -90,12 +99,40 @@ WRONG: list[tuple[Callable[[dict[str, Any]], None], list[str]]] = [
     (put("durations", "horizon_s", value=float("inf")), ["durations.horizon_s is inf"]),
     (put("durations", "horizon_s", value=10), ["durations.horizon_s is 10", "at least after_floor_s ("]),
     (put("durations", "warm_up_ceiling_s", value=1), ["warm_up_ceiling_s is 1", "at least warm_up_floor_s ("]),
-    (put("machines", "after", value=9), ["machines.after is 9", "make 5"]),
+    (put("machines", "after", value=9), ["machines.after is 9", "before (4)", "(1)", "(0), make 5"]),
     (put("machines", "before", value=0), ["machines.before is 0"]),
     (put("testbed", "scale", value=2), ["testbed.scale is 2", "less than or equal to 1"]),
     (put("events", 0, "kind", value="scale_up"), ["events.0.kind is 'scale_up'", "'scale_out'"]),
     (put("events", 0, "at", value="noon"), ["events.0.at is 'noon'", "'steady'"]),
     (put("events", value=[]), ["events is []"]),
+    (put("events", 0, value={"at": "steady"}), ["events.0.kind is missing; allowed: 'scale_out', 'scale_in', 'rate'"]),
+    (plan({"kind": "rate", "at": "steady"}), ["events.0.factor is missing; keys here: kind, at, factor"]),
+    (plan({"kind": "rate", "at": "steady", "factor": 0}), ["events.0.factor is 0", "greater than 0"]),
+    (plan({"kind": "rate", "at": 0, "factor": 2}), ["events.0.at is 0"]),
+    (plan({"kind": "rate", "at": "steady", "machine": "m1", "factor": 2}), ["unknown key events.0.machine", "factor"]),
+    (
+        plan({"kind": "scale_in", "at": "steady", "machines": 4}, after=1),
+        ["events.0.machines is 4, but only 4 machines are there and one has to stay; allowed: at most 3"],
+    ),
+    (
+        plan({"kind": "scale_in", "at": "steady", "machines": 1}, after=4),
+        ["machines.after is 4", "before (4)", "scale_out events (0)", "scale_in events (1), make 3"],
+    ),
+    (plan({"kind": "crash", "at": "steady", "machine": "m5"}), ["events.0.machine is 'm5'", "m1, m2, m3, m4"]),
+    (plan({"kind": "crash", "at": "steady", "machine": "master"}), ["events.0.machine is 'master'"]),
+    (plan(*[{"kind": "crash", "at": "steady", "machine": "m1"}] * 2), ["events.1.machine is 'm1'; at that time there"]),
+    (
+        plan({"kind": "crash", "at": "steady", "machine": "m1"}, after=1, before=1),
+        ["events.0 is the crash of the last machine"],
+    ),
+    (
+        plan({"kind": "crash", "at": "steady", "machine": "m1", "restart_after_s": 400}),
+        ["events.0.restart_after_s is 400; allowed: less than durations.horizon_s ("],
+    ),
+    (
+        plan({"kind": "crash", "at": "steady", "machine": "m1", "restart_after_s": 30}, LATER),
+        ["events.0.restart_after_s is 30; allowed: less than events.1.at (20)"],
+    ),
     (put("variants", value=[]), ["variants is []"]),
     (put("variants", 1, "name", value="even_rebalance"), ["variants has even_rebalance twice"]),
     (put("variants", 1, "name", value="Stela!"), ["variants.1.name is 'Stela!'"]),
@@ -122,7 +159,7 @@ def test_every_wrong_field_is_said_at_once() -> None:
 
 
 NOT_HERE: list[tuple[Callable[[dict[str, Any]], None], str]] = [
-    (put("topology", "name", value="sun"), "topology 'sun' does not exist; there are diamond, linear, star"),
+    (put("topology", "name", value="sun"), "topology 'sun' does not exist; there are diamond, linear, "),
     (put("topology", "parameters", value={"rate": 3}), "parameter 'rate' is unknown"),
     (
         put("topology", "overrides", value={"executors": {"centre": 9}}),
@@ -132,7 +169,51 @@ NOT_HERE: list[tuple[Callable[[dict[str, Any]], None], str]] = [
     (put("variants", 0, "policy", value="stella"), "variants.even_rebalance: policy 'stella' is not known"),
     (put("variants", 1, "parameters", value={"x": 1}), "variants.stela: policy stela has no parameter 'x'"),
     (put("claims", value=["Z99"]), "claims has Z99; known: "),
+    (put("topology", "name", value="sun"), "topology 'sun' does not exist"),
 ]
+
+
+def test_a_policy_that_does_not_answer_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    from scheduler_plugins.policies import POLICIES
+
+    deaf = replace(POLICIES["even"], events=frozenset({"scale_out"}))
+    monkeypatch.setattr("scheduler_plugins.policies.POLICIES", {**POLICIES, "even": deaf})
+    data = star()
+    plan({"kind": "scale_in", "at": "steady", "machines": 1}, after=3)(data)
+    with pytest.raises(
+        ExperimentError, match=r"even_rebalance: policy even does not answer scale_in; it answers scale"
+    ):
+        check(requested(parse("stela/star", data, source="star.yaml"), {"testbed": "fake"}))
+
+
+def test_nobody_has_to_answer_a_crash_or_a_rate() -> None:
+    data = star()
+    plan({"kind": "crash", "at": "steady", "machine": "m2"}, LATER)(data)
+    check(requested(parse("stela/star", data, source="star.yaml"), {"testbed": "fake"}))
+
+
+def test_a_crash_needs_a_testbed_with_faults(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Solid:
+        name = "fake"
+
+    monkeypatch.setattr("dags.checks.testbed_named", lambda _name: Solid())
+    data = star()
+    plan({"kind": "crash", "at": "steady", "machine": "m2"})(data)
+    with pytest.raises(ExperimentError, match="machines of testbed fake cannot be crashed and restarted"):
+        check(requested(parse("stela/star", data, source="star.yaml"), {"testbed": "fake"}))
+
+
+def test_machines_are_asked_for_once_whatever_joins_and_leaves() -> None:
+    data = star()
+    out, gone = ({"kind": kind, "at": "steady", "machines": 2} for kind in ("scale_out", "scale_in"))
+    plan(out, gone, out)(data)
+    data["machines"] = {"before": 4, "after": 6}
+    experiment = parse("stela/star", data, source="star.yaml")
+    asked = [request.name for request in machine_requests(experiment)]
+    assert asked == ["master", *(f"m{number}" for number in range(1, 9))]
+    assert experiment.joining(0) == ("m5", "m6") and experiment.joining(2) == ("m7", "m8")
+    assert groups(experiment)["joining"] == ["m5", "m6", "m7", "m8"]
+    assert from_data(experiment.as_data()) == experiment
 
 
 @pytest.mark.parametrize(("change", "said"), NOT_HERE)

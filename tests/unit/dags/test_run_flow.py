@@ -10,8 +10,8 @@ from dags.run_record import read_run
 from dags.series import Series, read_series
 from dags.service_client import ServiceRefused, ServiceUnreachable
 from dags.steps.fake_cluster import FakeStorm
-from dags.steps.measure import Bench
 from dags.steps.run_next import run_next
+from dags.steps.under_way import Bench
 
 PHASES = ["reset", "configure", "submit", "first_tuple", "warm_up", "join", "scale", "after", "collect"]
 

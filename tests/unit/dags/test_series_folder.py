@@ -13,10 +13,10 @@ from dags.experiment import Experiment, load
 from dags.request import requested
 from dags.series import Series, find_series, open_series, read_series, series_document
 from dags.steps import tenure
-from dags.steps.measure import Bench
 from dags.steps.provision import open_requested, provision, refuse_if_taken, release
 from dags.steps.run_next import run_next
 from dags.steps.series_steps import NothingMeasured, analyse, deploy, request_stop, runs_left
+from dags.steps.under_way import Bench
 from inventory import leases
 
 

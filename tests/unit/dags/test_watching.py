@@ -130,10 +130,10 @@ def test_a_scale_request_needs_fresh_samples(age: float | None, old: bool) -> No
         ({"pending_event": "e1"}, None),
         ({"pending_event": {"event_id": "e1"}}, None),
         ({"decisions": [decision(applied=False, applied_t=None)]}, None),
-        ({"decisions": [decision()]}, Applied(("d1",), 2.0)),
+        ({"decisions": [decision()]}, Applied(("d1",), 2.0, reason="r")),
         ({"decisions": []}, Applied((), None)),
         ({"decisions": [decision(event_id="e0", applied_t=None)]}, Applied((), None)),
-        ({"decisions": [decision(applied=False, message="no")]}, Applied(("d1",), 2.0, "decision d1: no")),
+        ({"decisions": [decision(applied=False, message="no")]}, Applied(("d1",), 2.0, "decision d1: no", reason="r")),
         ({"decisions": [decision()], "pending_event": "e1"}, None),
     ],
 )

@@ -1,0 +1,116 @@
+"""A run while it goes on: what it works with, who takes part, what it has already noted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from dags.experiment import Experiment
+from dags.plan import PlannedRun
+from dags.run_record import Diary
+from dags.service_client import ServiceClient
+from dags.service_state import ServiceState
+from dags.steps.look import Look
+from dags.steps.ports import Clock, Cluster, Listener
+from dags.watch import SteadyTest
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Everything a run needs from outside."""
+
+    experiment: Experiment
+    cluster: Cluster
+    service: ServiceClient
+    clock: Clock
+    listener: Listener
+    is_steady: SteadyTest
+
+
+@dataclass(frozen=True)
+class Happened:
+    """An event that took place. Times are epoch seconds; what was before `begin_s` shows the event, not its outcome."""
+
+    zero_s: float
+    begin_s: float | None  # None: the topology did not get to work again in time, for `reason`
+    reason: str = ""
+
+
+@dataclass
+class Attendance:
+    """Who takes part. Nobody misses a machine that is `excused`."""
+
+    present: tuple[str, ...]
+    excused: set[str] = field(default_factory=set)
+    crashed: set[str] = field(default_factory=set)  # by the plan, and not restarted
+    dead: set[str] = field(default_factory=set)  # by themselves; the operation that they spoiled was aborted
+    collected: set[str] = field(default_factory=set)  # their files are in the record
+    given_back: set[str] = field(default_factory=set)
+
+    def come(self, names: Iterable[str]) -> None:
+        new = tuple(names)
+        self.present = (*self.present, *(name for name in new if name not in self.present))
+        self.excused.difference_update(new)
+        self.crashed.difference_update(new)
+
+    def go(self, names: Iterable[str]) -> None:
+        gone = set(names)
+        self.present = tuple(name for name in self.present if name not in gone)
+        self.excused |= gone
+
+    def crash(self, name: str) -> None:
+        self.go([name])
+        self.crashed.add(name)
+
+    def die(self, names: Iterable[str]) -> None:
+        dead = set(names)
+        self.go(dead)
+        self.dead |= dead
+
+
+@dataclass
+class UnderWay:
+    """`last`: no later run of this execution needs the machines that leave."""
+
+    bench: Bench
+    run: PlannedRun
+    diary: Diary
+    machines: Attendance
+    look: Look
+    last: bool = False
+    zero_s: float | None = None  # of the first event
+    _decided: set[str] = field(default_factory=set)
+    _applied: set[str] = field(default_factory=set)
+
+    @classmethod
+    def begin(cls, bench: Bench, run: PlannedRun, diary: Diary, *, last: bool) -> UnderWay:
+        machines = Attendance(bench.experiment.starting())
+        look = Look(bench.service, bench.clock, bench.listener, lambda: machines.present)
+        return cls(bench, run, diary, machines, look, last)
+
+    def now(self) -> float:
+        return self.bench.clock.now()
+
+    def begins(self) -> float:
+        """The zero of an event: now."""
+        self.zero_s = self.now() if self.zero_s is None else self.zero_s
+        return self.now()
+
+    def lost(self, also: Iterable[str] = ()) -> tuple[str, ...]:
+        """Machines that do not answer, and `also` these, that nobody asked to be away."""
+        silent = {*self.bench.cluster.silent_machines(), *also}
+        return tuple(sorted(silent - self.machines.excused))
+
+    def note(self, state: ServiceState) -> None:
+        """Decisions since the first event, each once, with or without an event of ours behind it."""
+        since_s = float("inf") if self.zero_s is None else self.zero_s
+        for decision in state.decisions:
+            name, about = decision.decision_id, {"decision_id": decision.decision_id, "event_id": decision.event_id}
+            if decision.event_id is None and decision.t < since_s:
+                continue
+            if name not in self._decided:
+                self._decided.add(name)
+                self.diary.event("decision", t=decision.t, **about, reason=decision.reason)
+            if name not in self._applied and decision.applied_t is not None:
+                self._applied.add(name)
+                self.diary.event("applied", t=decision.applied_t, **about, ok=decision.applied)

@@ -1,0 +1,319 @@
+"""Every kind of event over a fake cluster: what happens, what is written down, and what goes wrong."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dags.errors import ExperimentError, Interrupted, MachineLost, RunBroken
+from dags.events import Crash, PlannedEvent, RateChange, ScaleIn, ScaleOut
+from dags.experiment import Experiment, MachineCount
+from dags.run_record import read_run
+from dags.series import Series, open_series
+from dags.service_client import ServiceUnreachable
+from dags.steadiness import steady_test
+from dags.steps.fake_cluster import FakeClock, FakeStorm
+from dags.steps.run_next import run_next
+from dags.steps.under_way import Bench
+
+OUT, IN = ScaleOut("steady", 1), ScaleIn("steady", 1)
+RATE, CRASH = RateChange("steady", 1.5), Crash("steady", "m2")
+REVIVED = Crash("steady", "m2", restart_after_s=10.0)
+
+
+class Stage:
+    """A series of one experiment with these events, and the fake that it runs on."""
+
+    def __init__(self, experiment: Experiment, listener: Any) -> None:
+        self.series = open_series(experiment, new=True, now_s=1_699_999_000.0)
+        self.storm = FakeStorm(FakeClock(), experiment.starting(), experiment.workers())
+        steady = steady_test(experiment.durations)
+        self.bench = Bench(experiment, self.storm, self.storm, self.storm.clock, listener, steady)
+        self.run_id = self.series.plan()[0].run_id
+
+    def go(self) -> list[dict[str, Any]]:
+        assert run_next(self.series, self.bench) == self.run_id
+        assert self.document()["status"] == "complete"
+        return self.events()
+
+    def events(self) -> list[dict[str, Any]]:
+        path = self.series.run_folder(self.run_id) / "events.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+    def document(self) -> dict[str, Any]:
+        found = read_run(self.series.run_folder(self.run_id))
+        assert found is not None
+        return found
+
+
+SetUp = Callable[..., Stage]
+
+
+@pytest.fixture
+def stage(experiment: Experiment, series: Series, heard: Any) -> SetUp:
+    def set_up(*events: PlannedEvent, before: int = 4, repetitions: int = 2) -> Stage:
+        planned = replace(experiment, events=events, machines=MachineCount(before, before), repetitions=repetitions)
+        return Stage(planned, heard)
+
+    return set_up
+
+
+def named(told: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [event for event in told if event["kind"] == kind]
+
+
+def last_run_of(stage: SetUp, *events: PlannedEvent) -> Stage:
+    """Everything but one run of the series is done."""
+    one = stage(*events, repetitions=1)
+    for _ in one.series.plan()[:-1]:
+        run_next(one.series, one.bench)
+    one.run_id = one.series.plan()[-1].run_id
+    return one
+
+
+def test_a_machine_leaves_when_nothing_is_on_it(stage: SetUp) -> None:
+    here = stage(IN)
+    told = here.go()
+    kinds = [event["kind"] for event in told]
+    assert kinds.index("applied") < kinds.index("machines_left") < kinds.index("topology_killed")
+    (asked,), (left,) = named(told, "scale_requested"), named(told, "machines_left")
+    assert (asked["event_id"], asked["event"], asked["joined"], asked["leave"]) == ("e1", "scale_in", [], 1)
+    assert (left["machines"], left["given_back"]) == (["m4"], False)
+    assert [phase["name"] for phase in here.document()["phases"]][5:] == ["scale", "leave", "after", "collect"]
+    assert "give_back" not in here.storm.calls
+
+
+def test_a_machine_that_left_is_not_collected_again(stage: SetUp) -> None:
+    here = stage(IN)
+    here.go()
+    assert here.storm.given["collect"]["machines"] == ("master", "m1", "m2", "m3")
+    assert (here.series.run_folder(here.run_id) / "machines" / "m4.jsonl").stat().st_size > 0
+    assert set(here.document()["clock_offset_ms"]) == {"master", "m1", "m2", "m3", "m4"}
+
+
+def test_the_last_run_gives_its_machine_back_at_once(stage: SetUp) -> None:
+    here = last_run_of(stage, IN)
+    told = here.go()
+    assert named(told, "machines_left")[0]["given_back"] is True
+    calls = here.storm.calls[here.storm.calls.index("give_back") - 2 :]
+    assert calls[:3] == ["leave", "collect", "give_back"] and here.storm.returned == {"m4"}
+
+
+def test_a_run_that_gave_machines_back_is_not_repeated_on_what_is_left(stage: SetUp) -> None:
+    here = last_run_of(stage, IN)
+    here.storm.faults["stop"] = [ServiceUnreachable("the network went")]
+    with pytest.raises(ServiceUnreachable):
+        run_next(here.series, here.bench)
+    assert here.storm.returned == {"m4"} and here.document()["attempt"] == 1
+
+
+def test_throughput_is_watched_after_the_machine_left(stage: SetUp) -> None:
+    told = stage(IN).go()
+    before, after = named(told, "steady")
+    assert (before["event_id"], after["event_id"]) == (None, "e1") and after["steady"]
+
+
+@pytest.mark.parametrize(
+    ("released", "said"),
+    [
+        ((), "asked to let 1 machines leave and released none: refused: too few slots"),
+        (("m3", "m4"), "released m3, m4"),
+        (("m9",), "released m9"),
+    ],
+)
+def test_a_policy_that_does_not_release_what_was_asked_is_the_result(
+    released: tuple[str, ...], said: str, stage: SetUp
+) -> None:
+    here = stage(IN)
+    here.storm.faults |= {"release": released, "reason": "refused: too few slots"}
+    with pytest.raises(RunBroken, match=said):
+        run_next(here.series, here.bench)
+    assert "leave" not in here.storm.calls
+    assert here.document()["failure"]["blame"] == "system_under_test"
+
+
+def test_tasks_without_a_place_keep_the_machine(stage: SetUp) -> None:
+    here = stage(IN)
+    here.storm.faults["placed"] = 1
+    with pytest.raises(RunBroken, match=r"not every task found a place before m4 left within 60 s; 1 of 2 tasks"):
+        run_next(here.series, here.bench)
+    assert "leave" not in here.storm.calls
+
+
+def test_an_aborted_scale_out_is_repeated_with_those_that_live(stage: SetUp) -> None:
+    here = stage(ScaleOut("steady", 2))
+    here.storm.faults["dies_deciding"] = ["m5"]
+    told = here.go()
+    (aborted,) = named(told, "scale_aborted")
+    assert (aborted["event_id"], aborted["machines"]) == ("e1", ["m5"]) and "m5:6700 is lost" in aborted["reason"]
+    assert [(e["event_id"], e["joined"]) for e in named(told, "scale_requested")] == [
+        ("e1", ["m5", "m6"]),
+        ("e1.2", ["m6"]),
+    ]
+    assert [(e["decision_id"], e["event_id"], e["ok"]) for e in named(told, "applied")] == [
+        ("d1", "e1", False),
+        ("d2", "e1.2", True),
+    ]
+    assert here.document()["missing"] == ["m5: all files, it is down"]
+
+
+def test_an_aborted_scale_in_is_repeated(stage: SetUp) -> None:
+    here = stage(IN)
+    here.storm.faults["dies_deciding"] = ["m2", "m3"]
+    told = here.go()
+    assert [event["event_id"] for event in named(told, "scale_requested")] == ["e1", "e1.2", "e1.3"]
+    assert named(told, "machines_left")[0]["machines"] == ["m4"]
+
+
+def first_failure(here: Stage) -> dict[str, str]:
+    """What ended the first attempt; infrastructure is repeated, and here the machine stays dead."""
+    with pytest.raises(MachineLost):
+        run_next(here.series, here.bench)
+    kept = read_run(here.series.attempts / f"{here.run_id}.attempt-1")
+    assert kept is not None
+    failure: dict[str, str] = kept["failure"]
+    return failure
+
+
+def test_no_machine_left_to_join_is_infrastructure(stage: SetUp) -> None:
+    here = stage(OUT)
+    here.storm.faults["dies_deciding"] = ["m5"]
+    failure = first_failure(here)
+    assert failure["blame"] == "infrastructure"
+    assert failure["message"].startswith("m5 died before scale event e1 was applied")
+
+
+def test_an_operation_is_repeated_twice_at_most(stage: SetUp) -> None:
+    here = stage(ScaleOut("steady", 5))
+    here.storm.faults["dies_deciding"] = ["m5", "m6", "m7", "m8"]
+    assert "e1 was aborted 3 times" in first_failure(here)["message"]
+
+
+def test_why_the_policy_held_is_said(stage: SetUp) -> None:
+    here = stage(OUT)
+    here.storm.faults["held"] = "held: samples are 12.0 s old, allowed are 10 s"
+    with pytest.raises(RunBroken, match=r"e1 was not decided.*within 90 s; policy \w+: held: samples are 12.0 s old"):
+        run_next(here.series, here.bench)
+
+
+def test_samples_that_stop_while_the_policy_holds(stage: SetUp) -> None:
+    here = stage(OUT)
+    here.storm.faults |= {"held": "held: no samples", "silent_after_s": 52}
+    with pytest.raises(RunBroken, match=r"a worker has been silent for 7\d s; held: no samples"):
+        run_next(here.series, here.bench)
+
+
+def test_the_input_rate_changes(stage: SetUp) -> None:
+    here = stage(RATE)
+    told = here.go()
+    (changed,) = named(told, "rate_changed")
+    assert (changed["event_id"], changed["factor"]) == ("e1", 1.5)
+    assert here.storm.state().input_rate_factor == 1.5
+    assert named(told, "steady")[1]["t"] - changed["t"] >= here.bench.experiment.durations.after_floor_s
+    assert here.storm.state().series.sinks[-1] == pytest.approx(300)
+
+
+def test_a_crash_is_not_blamed_on_the_machine(stage: SetUp) -> None:
+    here = stage(CRASH)
+    told = here.go()
+    (crashed,) = named(told, "crashed")
+    assert (crashed["event_id"], crashed["machine"]) == ("e1", "m2") and named(told, "restarted") == []
+    after = named(told, "steady")[1]
+    assert after["steady"] and after["t"] > crashed["t"] + 30 + 40, "steadiness is tested since the tasks are back"
+
+
+def test_a_crashed_machines_files_are_fetched_in_the_end(stage: SetUp) -> None:
+    here = stage(CRASH)
+    here.go()
+    assert here.storm.calls[-3:] == ["stop", "restart", "collect"]
+    assert "m2" in here.storm.given["collect"]["machines"] and here.document()["missing"] == []
+
+
+def test_a_machine_that_does_not_come_back_costs_its_files_only(stage: SetUp) -> None:
+    here = stage(CRASH)
+    here.storm.faults["restart"] = [OSError("no such container")]
+    here.go()
+    assert here.document()["missing"] == ["m2: all files, it is down"]
+    assert "m2" not in here.storm.given["collect"]["machines"]
+
+
+def test_a_crashed_machine_restarts_when_the_plan_says(stage: SetUp) -> None:
+    told = stage(REVIVED).go()
+    (crashed,), (restarted,) = named(told, "crashed"), named(told, "restarted")
+    assert restarted["machine"] == "m2" and 10 <= restarted["t"] - crashed["t"] < 12
+    assert named(told, "steady")[1]["steady"]
+
+
+def test_another_machine_that_dies_meanwhile_is_still_infrastructure(stage: SetUp) -> None:
+    here = stage(CRASH)
+    here.storm.faults |= {"dead": ("m3",), "dies_after_s": 9_000}
+    with pytest.raises(MachineLost, match="m3 stopped answering during the run"):
+        run_next(here.series, here.bench)
+
+
+def test_a_topology_that_does_not_recover_is_a_result_not_an_error(stage: SetUp) -> None:
+    here = stage(CRASH)
+    here.storm.faults["placed"] = 1
+    told = here.go()
+    after = named(told, "steady")[1]
+    assert not after["steady"] and after["reason"].endswith("1 of 2 tasks are placed")
+
+
+def test_a_crash_of_a_machine_that_was_let_go_is_the_users(stage: SetUp) -> None:
+    here = stage(IN, Crash("steady", "m4"))
+    with pytest.raises(ExperimentError, match=r"events.1.machine is 'm4', but the policy had let it leave"):
+        run_next(here.series, here.bench)
+
+
+MIXED = (ScaleOut("steady", 2), ScaleIn("steady", 1), RateChange(70.0, 1.5), Crash("steady", "m2", 10.0))
+
+
+def test_a_mixed_plan_happens_in_order(stage: SetUp) -> None:
+    here = stage(*MIXED)
+    told = here.go()
+    zeros = [event for event in told if event["kind"] in ("scale_requested", "rate_changed", "crashed")]
+    assert [event["event_id"] for event in zeros] == ["e1", "e2", "e3", "e4"]
+    assert 70 <= zeros[2]["t"] - zeros[1]["t"] < 72, "the third is at a time"
+    assert [event["event_id"] for event in named(told, "steady")] == [None, "e1", "e2", "e3", "e4"]
+    assert [event["t"] for event in told] == sorted(event["t"] for event in told)
+    assert here.document()["missing"] == []
+
+
+def test_machines_that_join_have_names_that_nobody_had(stage: SetUp) -> None:
+    here = stage(OUT, IN, ScaleOut("steady", 2))
+    told = here.go()
+    assert [event["machines"] for event in named(told, "machines_joined")] == [["m5"], ["m6", "m7"]]
+
+
+def test_the_second_run_starts_with_every_machine_again(stage: SetUp) -> None:
+    here = stage(*MIXED)
+    here.go()
+    second = here.series.plan()[1].run_id
+    assert run_next(here.series, here.bench) == second
+
+
+CALLS = [
+    (OUT, "join"),
+    (OUT, "scale"),
+    (IN, "scale"),
+    (IN, "leave"),
+    (IN, "collect"),
+    (IN, "give_back"),
+    (RATE, "input_rate"),
+    (CRASH, "crash"),
+    (REVIVED, "restart"),
+]
+
+
+@pytest.mark.parametrize(("event", "call"), CALLS)
+def test_an_interruption_in_each_kind_keeps_what_was_measured(event: PlannedEvent, call: str, stage: SetUp) -> None:
+    here = last_run_of(stage, event)
+    here.storm.calls.clear()
+    here.storm.faults[call] = [Interrupted()]
+    with pytest.raises(Interrupted):
+        run_next(here.series, here.bench)
+    assert here.document()["status"] == "incomplete" and here.document()["failure"] is None
+    assert here.storm.calls[-2:] == ["stop", "collect"]
+    assert here.events()[-1]["kind"] == "run_ended"
