@@ -1,72 +1,96 @@
 package barograph.topologies;
 
+import java.util.ArrayList;
+import java.util.List;
+
 /**
- * When a task of a source must emit: an open-loop grid that does not care whether the topology keeps up.
+ * When a task of a source must emit: an open loop that does not care whether the topology keeps up.
  *
- * <p>The component's grid has one point every 1 / rate seconds; task i of n owns every n-th point, beginning with the i-th, so
- * that all tasks together are evenly spaced on whatever machines they run. One thread takes, any thread may ask.
+ * <p>While the rate stays, due times are the points of one {@link EmissionGrid}. When it changes they go on, from then, on the
+ * grid of the new rate: what was due before stays due, so nothing is skipped and nothing falls due twice. Any thread may ask.
  */
 public final class EmissionSchedule {
-    private static final double NANOS_PER_SECOND = 1e9;
-    /** Grids of tasks that start at different times agree if the rate is a whole number of tuples per this period. */
-    private static final long ORIGIN_NANOS = 1_000_000_000_000L;
+    /** Points {@code from} (included) to {@code until} (excluded) of a grid. */
+    private record Stretch(EmissionGrid grid, long from, long until) {
+        private static final long OPEN = Long.MAX_VALUE;
 
-    private final double componentRate;
+        long pointsBefore(long nowNanos) {
+            return Math.min(Math.max(grid.pointsBefore(nowNanos), from), until) - from;
+        }
+    }
+
+    private final double submittedRate;
     private final int taskIndex;
     private final int taskCount;
-    private final long originNanos;
-    private final long first;
-    private volatile long next;
+    private final List<Stretch> stretches = new ArrayList<>();
+    private double factor = 1;
+    private int current;
+    private long next;
 
     /** Rate in tuples per second of the whole component; the first due time is not before {@code startNanos} (epoch). */
     public EmissionSchedule(double componentRate, int taskIndex, int taskCount, long startNanos) {
         if (!(componentRate > 0) || Double.isInfinite(componentRate)) {
             throw new IllegalArgumentException("rate_per_s is " + componentRate + "; it must be a finite number above 0");
         }
-        this.componentRate = componentRate;
+        this.submittedRate = componentRate;
         this.taskIndex = taskIndex;
         this.taskCount = taskCount;
-        this.originNanos = Math.floorDiv(startNanos, ORIGIN_NANOS) * ORIGIN_NANOS;
-        this.first = pointsBefore(startNanos);
-        this.next = first;
+        begin(startNanos);
+        this.next = stretches.get(0).from;
+    }
+
+    /** From {@code nowNanos} on the rate is the submitted one times {@code newFactor}, which is finite and above 0. */
+    public synchronized void follow(double newFactor, long nowNanos) {
+        if (newFactor == factor) {
+            return;
+        }
+        factor = newFactor;
+        Stretch last = stretches.remove(stretches.size() - 1);
+        long until = Math.max(last.from, last.grid.pointsBefore(nowNanos));
+        if (current == stretches.size()) {
+            until = Math.max(until, next); // taken by a source whose clock was read a moment later
+        }
+        stretches.add(new Stretch(last.grid, last.from, until));
+        begin(until == last.from ? nowNanos : Math.max(nowNanos, last.grid.dueNanos(until - 1) + 1));
+        skipWhatIsTaken();
     }
 
     /** Whether a tuple is due that was not yet taken. */
-    public boolean isDue(long nowNanos) {
-        return dueNanos(next) <= nowNanos;
+    public synchronized boolean isDue(long nowNanos) {
+        return nextDueNanos() <= nowNanos;
     }
 
     /** Takes the oldest tuple that was not yet taken and returns its due time in epoch nanoseconds. */
-    public long take() {
-        long taken = next;
-        next = taken + 1;
-        return dueNanos(taken);
+    public synchronized long take() {
+        long due = nextDueNanos();
+        next++;
+        skipWhatIsTaken();
+        return due;
     }
 
     /** How many tuples fell due since the start, taken or not, before this time. */
-    public long dueBefore(long nowNanos) {
-        return Math.max(0, pointsBefore(nowNanos) - first);
+    public synchronized long dueBefore(long nowNanos) {
+        return stretches.stream().mapToLong(stretch -> stretch.pointsBefore(nowNanos)).sum();
     }
 
     /** Age in nanoseconds of the oldest tuple that is due and was not taken; 0 if there is none. */
-    public long behindNanos(long nowNanos) {
-        return Math.max(0, nowNanos - dueNanos(next));
+    public synchronized long behindNanos(long nowNanos) {
+        return Math.max(0, nowNanos - nextDueNanos());
     }
 
-    private long dueNanos(long point) {
-        return originNanos + (long) ((point * (double) taskCount + taskIndex) * NANOS_PER_SECOND / componentRate);
+    private void begin(long startNanos) {
+        EmissionGrid grid = EmissionGrid.at(submittedRate * factor, taskIndex, taskCount, startNanos);
+        stretches.add(new Stretch(grid, grid.pointsBefore(startNanos), Stretch.OPEN));
     }
 
-    /** The number of own grid points before this time, counted from the origin: also the index of the first one at or after it. */
-    private long pointsBefore(long nowNanos) {
-        double slots = (nowNanos - originNanos) * componentRate / NANOS_PER_SECOND;
-        long point = Math.max(0, (long) Math.floor((slots - taskIndex) / taskCount));
-        while (dueNanos(point) < nowNanos) {
-            point++;
+    private long nextDueNanos() {
+        return stretches.get(current).grid.dueNanos(next);
+    }
+
+    private void skipWhatIsTaken() {
+        while (next >= stretches.get(current).until) {
+            current++;
+            next = stretches.get(current).from;
         }
-        while (point > 0 && dueNanos(point - 1) >= nowNanos) {
-            point--;
-        }
-        return point;
     }
 }

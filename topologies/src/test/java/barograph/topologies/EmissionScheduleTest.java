@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicLong;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -83,5 +84,117 @@ class EmissionScheduleTest {
     void refusesRatesThatAreNone(double rate) {
         String message = assertThrows(IllegalArgumentException.class, () -> new EmissionSchedule(rate, 0, 1, START)).getMessage();
         assertTrue(message.contains("rate_per_s"), message);
+    }
+
+    @ParameterizedTest
+    @CsvSource({"300, 8, 1.5", "300, 8, 0.5", "240, 4, 3", "33.3, 8, 0.1", "720, 12, 2"})
+    void afterAChangeOfRateThereIsNeitherABurstNorAGap(double rate, int tasks, double factor) {
+        EmissionSchedule schedule = new EmissionSchedule(rate, 1, tasks, START);
+        long change = START + 10 * SECOND;
+        List<Long> due = new ArrayList<>();
+        while (schedule.isDue(change)) {
+            due.add(schedule.take());
+        }
+        schedule.follow(factor, change);
+        while (schedule.isDue(change + 10 * SECOND)) {
+            due.add(schedule.take());
+        }
+        double before = SECOND * tasks / rate;
+        double after = before / factor;
+        assertEquals(10 * SECOND / before + 10 * SECOND / after, due.size(), 2);
+        for (int i = 1; i < due.size(); i++) {
+            long gap = due.get(i) - due.get(i - 1);
+            boolean across = due.get(i - 1) <= change && due.get(i) > change;
+            assertTrue(across ? gap > 0 && gap <= before + after + 2 : Math.abs(gap - (due.get(i) > change ? after : before)) < 1.5, "gap " + gap);
+        }
+    }
+
+    @Test
+    void whatWasDueBeforeTheChangeStaysDue() {
+        EmissionSchedule schedule = new EmissionSchedule(100, 0, 1, START);
+        long change = START + 5 * SECOND;
+        long until = change + 5 * SECOND;
+        schedule.follow(0.1, change);
+        schedule.follow(2, change + SECOND);
+        assertEquals(500, schedule.dueBefore(change), 1);
+        assertEquals(500 + 10, schedule.dueBefore(change + SECOND), 2);
+        assertEquals(500 + 10 + 800, schedule.dueBefore(until), 3);
+        long expected = schedule.dueBefore(until + 1);
+        assertEquals(10 * SECOND, schedule.behindNanos(until), SECOND / 50.0);
+        long taken = 0;
+        long last = 0;
+        for (; schedule.isDue(until); taken++) {
+            long due = schedule.take();
+            assertTrue(due > last);
+            last = due;
+        }
+        assertEquals(expected, taken);
+        assertEquals(0, schedule.behindNanos(until));
+    }
+
+    @Test
+    void tasksThatChangeAtDifferentTimesShareOneGrid() {
+        List<Long> due = new ArrayList<>();
+        for (int task = 0; task < 4; task++) {
+            EmissionSchedule schedule = new EmissionSchedule(100, task, 4, START);
+            schedule.follow(1.5, START + SECOND + task * 300_000_000L);
+            for (int n = 0; n < 200; n++) {
+                due.add(schedule.take());
+            }
+        }
+        List<Long> settled = due.stream().filter(t -> t > START + 3 * SECOND && t < START + 5 * SECOND).sorted().toList();
+        assertEquals(300, settled.size(), 1);
+        for (int i = 1; i < settled.size(); i++) {
+            assertEquals(SECOND / 150.0, settled.get(i) - settled.get(i - 1), 1.5);
+        }
+    }
+
+    @Test
+    void theSameFactorChangesNothingAndOneRestoresTheRate() {
+        EmissionSchedule plain = new EmissionSchedule(33.3, 2, 8, START);
+        EmissionSchedule followed = new EmissionSchedule(33.3, 2, 8, START);
+        followed.follow(1, START + SECOND);
+        for (int i = 1; i <= 20; i++) {
+            assertEquals(plain.dueBefore(START + i * SECOND), followed.dueBefore(START + i * SECOND));
+        }
+        followed.follow(7, START + 20 * SECOND);
+        followed.follow(1, START + 20 * SECOND + 1);
+        assertEquals(plain.dueBefore(START + 60 * SECOND), followed.dueBefore(START + 60 * SECOND), 1);
+    }
+
+    /** The source may have taken a tuple with a clock read just after the one that the change was made with. */
+    @Test
+    void aTupleThatWasTakenIsNotDueAgain() {
+        EmissionSchedule schedule = new EmissionSchedule(100, 0, 1, START);
+        long first = schedule.take();
+        schedule.follow(3, first - 1000);
+        assertTrue(schedule.take() > first);
+        assertEquals(1, schedule.dueBefore(first + 1));
+    }
+
+    @Test
+    void nothingIsLostWhileOneThreadTakesAndAnotherChangesTheRate() throws InterruptedException {
+        EmissionSchedule schedule = new EmissionSchedule(1000, 0, 1, START);
+        AtomicLong now = new AtomicLong(START);
+        Thread changes = new Thread(() -> {
+            for (int i = 0; i < 2000; i++) {
+                schedule.follow(1 + i % 3, now.get());
+            }
+        });
+        changes.start();
+        long taken = 0;
+        long last = 0;
+        for (int ms = 1; ms <= 20_000; ms++) {
+            now.addAndGet(SECOND / 1000);
+            while (schedule.isDue(now.get())) {
+                long due = schedule.take();
+                assertTrue(due > last);
+                last = due;
+                taken++;
+            }
+        }
+        changes.join();
+        assertEquals(schedule.dueBefore(now.get() + 1), taken + (schedule.isDue(now.get()) ? 1 : 0));
+        assertTrue(taken >= 20_000, "taken " + taken);
     }
 }

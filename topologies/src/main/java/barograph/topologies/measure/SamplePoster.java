@@ -13,13 +13,16 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Deque;
+import java.util.function.DoubleConsumer;
+import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
  * Sends lines to the policy service, all that gathered in a window at once, from a thread of its own.
  *
- * <p>Nobody waits for the service: what it cannot take stays in a bounded backlog, the oldest line goes first. Only lines that
+ * <p>The service's answers carry the input rate; it is asked once before there are lines, for a worker that was restarted.
+ * Nobody waits for the service: what it cannot take stays in a bounded backlog, the oldest line goes first. Only lines that
  * surely did not arrive are sent again. HttpURLConnection, because HttpClient costs two more threads and some MB.
  */
 final class SamplePoster implements Closeable {
@@ -31,16 +34,19 @@ final class SamplePoster implements Closeable {
     private final URI uri;
     private final Path tokenFile;
     private final long windowMs;
+    private final DoubleConsumer inputRate;
     private final Deque<String> backlog = new ArrayDeque<>();
     private final Thread thread = new Thread(this::run, "barograph-poster");
     private boolean closing;
     private boolean failing;
     private long dropped;
 
-    SamplePoster(URI uri, Path tokenFile, Duration window) {
+    /** {@code inputRate} is told the factor that each answer states; an answer that states none tells it nothing. */
+    SamplePoster(URI uri, Path tokenFile, Duration window, DoubleConsumer inputRate) {
         this.uri = uri;
         this.tokenFile = tokenFile;
         this.windowMs = window.toMillis();
+        this.inputRate = inputRate;
         thread.setDaemon(true);
     }
 
@@ -77,6 +83,7 @@ final class SamplePoster implements Closeable {
     }
 
     private void run() {
+        send(new ArrayDeque<>());
         boolean last = false;
         while (!last) {
             last = awaitWindow();
@@ -127,7 +134,7 @@ final class SamplePoster implements Closeable {
     }
 
     private void send(Deque<String> lines) {
-        byte[] body = (String.join("\n", lines) + "\n").getBytes(StandardCharsets.UTF_8);
+        byte[] body = lines.stream().map(line -> line + "\n").collect(Collectors.joining()).getBytes(StandardCharsets.UTF_8);
         HttpURLConnection connection;
         try {
             connection = open(body.length);
@@ -159,21 +166,25 @@ final class SamplePoster implements Closeable {
         return connection;
     }
 
-    private static int post(HttpURLConnection connection, byte[] body) throws IOException {
+    private int post(HttpURLConnection connection, byte[] body) throws IOException {
         try (OutputStream out = connection.getOutputStream()) {
             out.write(body);
         }
         int status = connection.getResponseCode();
-        drain(status < 400 ? connection.getInputStream() : connection.getErrorStream());
+        String answer = read(status < 400 ? connection.getInputStream() : connection.getErrorStream());
+        if (status / 100 == 2) {
+            InputRateAnswer.factor(answer).ifPresent(inputRate);
+        }
         return status;
     }
 
     /** An answer that was read to its end leaves the connection open for the next window. */
-    private static void drain(InputStream answer) throws IOException {
-        if (answer != null) {
-            try (answer) {
-                answer.readAllBytes();
-            }
+    private static String read(InputStream answer) throws IOException {
+        if (answer == null) {
+            return "";
+        }
+        try (answer) {
+            return new String(answer.readAllBytes(), StandardCharsets.UTF_8);
         }
     }
 

@@ -76,6 +76,7 @@ public final class TaskCounters implements Gauge<Integer> {
     final List<TaskCounters> executor;
     volatile EmissionSchedule schedule;
     volatile boolean unthrottled;
+    private double inputRateFactor = 1;
     private long ownNanos = NOT_TIMED;
 
     TaskCounters(Identity identity, List<Stream> streams, List<Source> sources, int lastTask, List<TaskCounters> executor) {
@@ -125,8 +126,22 @@ public final class TaskCounters implements Gauge<Integer> {
         ownNanos = nanos;
     }
 
-    public void sourceFollows(EmissionSchedule emissions) {
+    /** From now on the source emits by this schedule, and the schedule follows the input rate factor. */
+    public synchronized void sourceFollows(EmissionSchedule emissions) {
         schedule = emissions;
+        follow();
+    }
+
+    /** The factor of the rate that the topology was submitted with; an unthrottled source has no rate and ignores it. */
+    synchronized void inputRate(double factor) {
+        inputRateFactor = factor;
+        follow();
+    }
+
+    private void follow() {
+        if (schedule != null) {
+            schedule.follow(inputRateFactor, EpochClock.nowNanos());
+        }
     }
 
     public void sourceIsUnthrottled() {

@@ -28,6 +28,7 @@ final class WorkerSampler implements Closeable {
     private SampleFile file;
     private WorkerLine.Worker worker;
     private boolean failing;
+    private double inputRateFactor = 1;
     private long sequence;
     private long lastNanos = EpochClock.nowNanos();
     private long lastMonotonic = System.nanoTime();
@@ -37,12 +38,27 @@ final class WorkerSampler implements Closeable {
         this.settings = settings;
         this.queueLength = queueLength;
         this.poster = settings.samplesUri() == null ? null
-            : new SamplePoster(settings.samplesUri(), settings.tokenFile(), settings.window());
+            : new SamplePoster(settings.samplesUri(), settings.tokenFile(), settings.window(), this::inputRate);
         thread.setDaemon(true);
     }
 
     void add(TaskCounters counters) {
         tasks.add(counters);
+        synchronized (tasks) {
+            counters.inputRate(inputRateFactor);
+        }
+    }
+
+    /** Tasks that join later follow it too. */
+    private void inputRate(double factor) {
+        synchronized (tasks) {
+            if (factor == inputRateFactor) {
+                return;
+            }
+            LOG.info("input rate: {} times the submitted one", factor);
+            inputRateFactor = factor;
+            tasks.forEach(counters -> counters.inputRate(factor));
+        }
     }
 
     void start() {

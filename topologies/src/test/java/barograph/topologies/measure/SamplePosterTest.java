@@ -29,14 +29,17 @@ class SamplePosterTest {
     Path directory;
     private final List<String> received = new CopyOnWriteArrayList<>();
     private final List<String> tokens = new CopyOnWriteArrayList<>();
+    private final List<Double> factors = new CopyOnWriteArrayList<>();
+    private volatile String said = "{}";
+    private volatile int status = 200;
 
     private HttpServer service(int port) throws IOException {
         HttpServer server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), port), 0);
         server.createContext("/samples", exchange -> {
             received.addAll(new String(exchange.getRequestBody().readAllBytes(), StandardCharsets.UTF_8).lines().toList());
             tokens.add(String.valueOf(exchange.getRequestHeaders().getFirst("Authorization")));
-            byte[] answer = "{}".getBytes(StandardCharsets.UTF_8);
-            exchange.sendResponseHeaders(200, answer.length);
+            byte[] answer = said.getBytes(StandardCharsets.UTF_8);
+            exchange.sendResponseHeaders(status, answer.length);
             exchange.getResponseBody().write(answer);
             exchange.close();
         });
@@ -66,7 +69,7 @@ class SamplePosterTest {
         Path token = directory.resolve("token");
         Files.writeString(token, "secret\n");
         HttpServer server = service(0);
-        try (SamplePoster poster = new SamplePoster(samples(server.getAddress().getPort()), token, LONG)) {
+        try (SamplePoster poster = new SamplePoster(samples(server.getAddress().getPort()), token, LONG, factors::add)) {
             poster.offer("{\"seq\": 1}");
             poster.offer("{\"seq\": 2}");
             poster.start();
@@ -74,12 +77,13 @@ class SamplePosterTest {
             server.stop(0);
         }
         assertEquals(List.of("{\"seq\": 1}", "{\"seq\": 2}"), received);
-        assertEquals(List.of("Bearer secret"), tokens);
+        assertEquals(List.of("Bearer secret", "Bearer secret"), tokens); // the first one asked for the input rate
+        assertEquals(List.of(), factors);
     }
 
     @Test
     void nobodyWaitsForADeadServiceAndTheBacklogIsBounded() throws Exception {
-        SamplePoster poster = new SamplePoster(samples(freePort()), null, WINDOW);
+        SamplePoster poster = new SamplePoster(samples(freePort()), null, WINDOW, factors::add);
         poster.start();
         long start = System.nanoTime();
         for (int i = 0; i < 10_000; i++) {
@@ -95,7 +99,7 @@ class SamplePosterTest {
     @Test
     void nobodyWaitsForAServiceThatNeverAnswers() throws Exception {
         try (ServerSocket silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress())) {
-            SamplePoster poster = new SamplePoster(samples(silent.getLocalPort()), null, WINDOW);
+            SamplePoster poster = new SamplePoster(samples(silent.getLocalPort()), null, WINDOW, factors::add);
             poster.start();
             for (int i = 0; i < 20; i++) {
                 long start = System.nanoTime();
@@ -113,7 +117,7 @@ class SamplePosterTest {
     void whatCouldNotBeSentIsSentWhenTheServiceComesBack() throws Exception {
         int port = freePort();
         Path token = directory.resolve("token");
-        SamplePoster poster = new SamplePoster(samples(port), token, WINDOW);
+        SamplePoster poster = new SamplePoster(samples(port), token, WINDOW, factors::add);
         poster.start();
         poster.offer("{\"seq\": 1}");
         Thread.sleep(300);
@@ -127,5 +131,53 @@ class SamplePosterTest {
         server.stop(0);
         assertEquals(List.of("{\"seq\": 1}", "{\"seq\": 2}"), received);
         assertEquals(0, poster.dropped());
+    }
+
+    @Test
+    void theInputRateIsAskedForBeforeThereAreLines() throws Exception {
+        HttpServer server = service(0);
+        said = "{\"input_rate_factor\": 1.5}";
+        try (SamplePoster poster = new SamplePoster(samples(server.getAddress().getPort()), null, LONG, factors::add)) {
+            poster.start();
+            waitFor(() -> !factors.isEmpty());
+        } finally {
+            server.stop(0);
+        }
+        assertEquals(List.of(1.5), factors);
+        assertEquals(List.of(), received);
+    }
+
+    @Test
+    void everyAnswerMayChangeTheInputRateAndABadOneKeepsIt() throws Exception {
+        HttpServer server = service(0);
+        said = "{\"input_rate_factor\": 2}";
+        try (SamplePoster poster = new SamplePoster(samples(server.getAddress().getPort()), null, WINDOW, factors::add)) {
+            poster.start();
+            waitFor(() -> !factors.isEmpty());
+            for (String bad : List.of("", "{}", "[1]", "no json {", "{\"input_rate_factor\": null}", "{\"input_rate_factor\": \"2\"}",
+                "{\"input_rate_factor\": 0}", "{\"input_rate_factor\": -1}", "{\"input_rate_factor\": 1e999}")) {
+                said = bad;
+                offerAndWait(poster);
+            }
+            status = 500;
+            said = "{\"input_rate_factor\": 9}";
+            offerAndWait(poster);
+            status = 200;
+            said = "{\"other\": {\"x\": [1]}, \"input_rate_factor\": 0.25}";
+            offerAndWait(poster);
+            waitFor(() -> factors.contains(0.25));
+        } finally {
+            server.stop(0);
+        }
+        assertEquals(List.of(2.0, 0.25), factors.stream().distinct().toList());
+    }
+
+    /** The answer to a line is read before the next line is sent. */
+    private void offerAndWait(SamplePoster poster) throws InterruptedException {
+        for (int i = 0; i < 2; i++) {
+            int seen = received.size();
+            poster.offer("{}");
+            waitFor(() -> received.size() > seen);
+        }
     }
 }

@@ -8,9 +8,12 @@ import barograph.topologies.EmissionSchedule;
 import barograph.topologies.EpochClock;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.sun.net.httpserver.HttpServer;
 import java.net.InetAddress;
+import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.net.URI;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -222,5 +225,47 @@ class WorkerSamplerTest {
         Files.delete(blocked);
         sampler.sample();
         assertEquals(1, Files.readAllLines(blocked.resolve("m1-6700.jsonl")).size());
+    }
+
+    @Test
+    void everySourceOfTheWorkerFollowsTheInputRate() throws Exception {
+        HttpServer service = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
+        service.createContext("/samples", exchange -> {
+            exchange.getRequestBody().readAllBytes();
+            byte[] answer = "{\"input_rate_factor\": 4.0}".getBytes(StandardCharsets.UTF_8);
+            exchange.sendResponseHeaders(200, answer.length);
+            exchange.getResponseBody().write(answer);
+            exchange.close();
+        });
+        service.start();
+        try (WorkerSampler sampler = new WorkerSampler(settings(URI.create("http://127.0.0.1:" + service.getAddress().getPort() + "/samples")), task -> 0)) {
+            TaskCounters running = spout(1);
+            TaskCounters startsLater = spout(2);
+            EmissionSchedule schedule = new EmissionSchedule(100, 0, 1, EpochClock.nowNanos());
+            running.sourceFollows(schedule);
+            sampler.add(running);
+            sampler.add(startsLater);
+            sampler.start();
+            for (int i = 0; i < 100 && rate(schedule) < 200; i++) {
+                Thread.sleep(50);
+            }
+            assertEquals(400, rate(schedule), 1);
+            EmissionSchedule late = new EmissionSchedule(100, 0, 1, EpochClock.nowNanos());
+            startsLater.sourceFollows(late);
+            assertEquals(400, rate(late), 1);
+            TaskCounters joinsLater = spout(3);
+            sampler.add(joinsLater);
+            EmissionSchedule joined = new EmissionSchedule(100, 0, 1, EpochClock.nowNanos());
+            joinsLater.sourceFollows(joined);
+            assertEquals(400, rate(joined), 1);
+        } finally {
+            service.stop(0);
+        }
+    }
+
+    /** Tuples that will fall due in a second from now. */
+    private static long rate(EmissionSchedule schedule) {
+        long now = EpochClock.nowNanos();
+        return schedule.dueBefore(now + 1_000_000_000L) - schedule.dueBefore(now);
     }
 }
