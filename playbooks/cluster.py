@@ -1,8 +1,9 @@
-"""What the steps of an experiment do with a cluster: deploy, reset, submit, join, kill, collect, stop.
+"""What the steps of an experiment do with a cluster: deploy, reset, submit, join, leave, revive, kill, collect, stop.
 
 `inventory` is an Ansible inventory file with the groups `master`, `workers` and `joining` (a part of `workers`),
 written by the testbed's side; `directory` belongs to one cluster and holds its token (0600), the delivered archive and
-the artifacts. `run_id` begins every line of a play's events.
+the artifacts. `run_id` begins every line of a play's events. Machines are given by name; what each was last told to be,
+in the cluster or out of it, it remembers through a crash.
 Errors are those of `playbooks.errors`.
 """
 
@@ -15,8 +16,9 @@ import os
 import secrets
 import shlex
 import shutil
+import subprocess
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -24,7 +26,7 @@ from typing import Any
 import yaml
 
 from playbooks import clock, delivery
-from playbooks.errors import DiskFull, PlayFailed, SettingUnknown
+from playbooks.errors import DiskFull, MachineUnknown, PlayFailed, SettingUnknown
 from playbooks.run import PlayResult, Tell, play
 from playbooks.storm_home import commands
 
@@ -34,6 +36,7 @@ SETTINGS = frozenset({
     "storm_supervisor_monitor_s", "storm_task_refresh_s", "storm_worker_heartbeat_s", "storm_executor_metrics_s",
     "storm_nimbus_monitor_s", "storm_scheduler", "storm_worker_childopts", "storm_home_archive",
 })  # fmt: skip
+SSH_LIMIT_S = 10.0
 TOPOLOGIES_JAR = "barograph-topologies.jar"
 RECORDED = ("decisions.jsonl", "workers", "machines")  # these stand in the record itself, the rest is a machine's logs
 
@@ -87,7 +90,11 @@ def deploy(
 
 
 def reset(inventory: Path, directory: Path, run_id: str, on_event: Tell = quiet) -> PlayResult:
-    """Before a run: no topology, no worker, the joining supervisors stopped, sample files and logs empty."""
+    """Before a run: no topology, no worker, the supervisors of `joining` stopped and all others registered with Nimbus.
+
+    Sample files and logs are empty. Whatever the last run did is undone: machines that joined, left, or crashed and
+    answer again.
+    """
     return play("reset", inventory, {"run_id": run_id}, directory, on_event)
 
 
@@ -105,9 +112,25 @@ def submit(
     return play("submit", inventory, variables, directory, on_event)
 
 
-def join(inventory: Path, directory: Path, run_id: str, on_event: Tell = quiet) -> PlayResult:
-    """Start the supervisors of `joining`; returns when Nimbus has them."""
-    return play("join", inventory, {"run_id": run_id}, directory, on_event)
+def join(
+    inventory: Path, directory: Path, run_id: str, machines: Sequence[str] | None = None, on_event: Tell = quiet
+) -> PlayResult:
+    """Start the supervisors of these machines, None: of all in `joining`; returns when Nimbus has them."""
+    chosen = _group(inventory, "joining") if machines is None else machines
+    return _play_on("join", inventory, directory, chosen, {"run_id": run_id}, on_event)
+
+
+def leave(inventory: Path, directory: Path, machines: Sequence[str], on_event: Tell = quiet) -> PlayResult:
+    """Stop supervisors and workers of these machines, keep their records; returns when Nimbus has forgotten them."""
+    return _play_on("leave", inventory, directory, machines, {}, on_event)
+
+
+def revive(inventory: Path, directory: Path, machine: str, on_event: Tell = quiet) -> PlayResult:
+    """After a machine's crash and restart: its programs run; returns when Nimbus has its supervisor."""
+    hosts = _hosts(inventory)
+    _check(inventory, [machine])
+    forget_connection(hosts[machine])
+    return _play_on("revive", inventory, directory, [machine], {}, on_event)
 
 
 def kill(inventory: Path, directory: Path, run_id: str, on_event: Tell = quiet) -> PlayResult:
@@ -120,17 +143,27 @@ def stop(inventory: Path, directory: Path, on_event: Tell = quiet) -> PlayResult
     return play("stop", inventory, {}, directory, on_event)
 
 
-def collect(inventory: Path, directory: Path, run_id: str, run_dir: Path, on_event: Tell = quiet) -> Collected:
+def collect(
+    inventory: Path,
+    directory: Path,
+    run_id: str,
+    run_dir: Path,
+    machines: Sequence[str] | None = None,
+    on_event: Tell = quiet,
+) -> Collected:
     """Fetch a run's files into `run_dir`: decisions.jsonl, workers/, machines/, and logs/<machine>/ with all else.
 
-    Files that should be there and are not are reported, not raised. A full local disk raises DiskFull.
+    `machines`: only theirs, None: everyone's. It may be called again for others, and for the same: that replaces their
+    files. Files that should be there and are not are reported, not raised; `workers/*.jsonl` where the record has no
+    samples of any machine yet. A full local disk raises DiskFull.
     """
+    hosts = _hosts(inventory)
+    chosen = list(hosts) if machines is None else machines
     fetched = run_dir / ".fetched"
     try:
         fetched.mkdir(parents=True, exist_ok=True)
-        result = play(
-            "collect", inventory, {"run_id": run_id, "collect_to": str(fetched.absolute())}, directory, on_event
-        )
+        variables = {"run_id": run_id, "collect_to": str(fetched.absolute())}
+        result = _play_on("collect", inventory, directory, chosen, variables, on_event)
         for archive in sorted(fetched.glob("*.tar.gz")):
             _unpack(archive, run_dir)
     except (OSError, EOFError, tarfile.TarError) as error:
@@ -142,7 +175,7 @@ def collect(inventory: Path, directory: Path, run_id: str, run_dir: Path, on_eve
     missing = _missing(result, run_dir)
     for name in missing:
         log.warning("%s collect: %s is missing", run_id, name)
-    return Collected(missing, clock.offsets_ms(_hosts(inventory)), result)
+    return Collected(missing, clock.offsets_ms({name: hosts[name] for name in chosen}), result)
 
 
 def commands_by_machine(inventory: Path) -> dict[str, dict[str, Any]]:
@@ -151,10 +184,35 @@ def commands_by_machine(inventory: Path) -> dict[str, dict[str, Any]]:
     return {name: _machine_commands(host["machine_memory_mb"], host["machine_slots"]) for name, host in hosts.items()}
 
 
+def forget_connection(host: Mapping[str, Any]) -> None:
+    """End the connection that Ansible keeps open: it does not know that the machine has booted since."""
+    argv = clock.ssh_command(host)
+    # Without such a connection ssh says so and fails: there is nothing to end.
+    subprocess.run([argv[0], "-O", "exit", *argv[1:]], capture_output=True, timeout=SSH_LIMIT_S, check=False)
+
+
+def _play_on(
+    playbook: str, inventory: Path, directory: Path, machines: Sequence[str], variables: Mapping[str, Any], tell: Tell
+) -> PlayResult:
+    _check(inventory, machines)
+    return play(playbook, inventory, {**variables, "machines": list(machines)}, directory, tell)
+
+
+def _check(inventory: Path, machines: Sequence[str]) -> None:
+    """Ansible runs a play on nobody without a word, and says ok."""
+    known = list(_hosts(inventory))
+    if not machines or not set(machines) <= set(known):
+        raise MachineUnknown(f"{inventory}: machines are {list(machines)}, must be some of {', '.join(known)}")
+
+
 def _hosts(inventory: Path) -> dict[str, dict[str, Any]]:
     """Host variables by machine."""
     hosts: dict[str, dict[str, Any]] = yaml.safe_load(inventory.read_text())["all"]["hosts"]
     return hosts
+
+
+def _group(inventory: Path, name: str) -> list[str]:
+    return list(yaml.safe_load(inventory.read_text())["all"]["children"][name]["hosts"] or [])
 
 
 def _machine_commands(memory_mb: int, slots: int) -> dict[str, Any]:
@@ -184,7 +242,7 @@ def _unpack(archive: Path, run_dir: Path) -> None:
 
 
 def _missing(result: PlayResult, run_dir: Path) -> tuple[str, ...]:
-    """What the machines said, and worker samples if not one machine had any."""
+    """What the machines said, and worker samples if the record has none of any machine yet."""
     said = [line for task in result.tasks if task.outcome == "ok" for line in task.stderr.split()]
     none = [] if any((run_dir / "workers").glob("*.jsonl")) else ["workers/*.jsonl"]
     return tuple(sorted(said) + none)

@@ -2,6 +2,7 @@
 
 PlaybookError              blame = harness             ours, unless a subclass says otherwise
 ├── SettingUnknown         blame = configuration       a setting that no role has
+├── MachineUnknown         blame = harness             a machine that the inventory has not
 ├── DiskFull               blame = capacity            this box has no room for the record
 └── PlayFailed             blame = harness             a task failed: a bug of a role, a variable that is missing
     ├── MachineUnreachable blame = infrastructure      ssh to a machine failed or broke
@@ -19,6 +20,10 @@ class SettingUnknown(PlaybookError):
     """A setting that is not among `playbooks.cluster.SETTINGS`."""
 
     blame = "configuration"
+
+
+class MachineUnknown(PlaybookError):
+    """A play is to run on a machine that the inventory has not, or on none."""
 
 
 class DiskFull(PlaybookError):

@@ -55,6 +55,31 @@ def test_an_archive_replaces_its_folders_and_nothing_else(tmp_path: Path) -> Non
     assert [path.name for path in (to / "jars").iterdir()] == ["new.jar"]
 
 
+CONFIGURATION = """\
+; ours
+[program:supervisor]
+command=/bin/true
+autostart=false
+autorestart=true
+
+[program:probe]
+command=/bin/true
+autostart=true
+"""
+
+
+def test_what_a_program_was_last_told_outlives_the_machine(tmp_path: Path) -> None:
+    path = tmp_path / "barograph.conf"
+    path.write_text(CONFIGURATION)
+    assert not apply.at_boot({"name": "supervisor", "running": False}, path)
+    assert not apply.at_boot({"name": "probe", "running": True}, path)
+    assert path.read_text() == CONFIGURATION
+    assert apply.at_boot({"name": "supervisor", "running": True}, path)
+    assert path.read_text() == CONFIGURATION.replace("false", "true")
+    assert apply.at_boot({"name": "supervisor", "running": False}, path)
+    assert path.read_text() == CONFIGURATION
+
+
 class Supervisord:
     """The calls of supervisord's XML-RPC that apply.py makes."""
 

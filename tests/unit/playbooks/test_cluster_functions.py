@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from playbooks import clock, cluster, delivery
-from playbooks.errors import DiskFull, PlayFailed, SettingUnknown
+from playbooks.errors import DiskFull, MachineUnknown, PlayFailed, SettingUnknown
 from playbooks.run import PlayResult, TaskResult
 
 HOST = {"ansible_host": "127.0.0.1", "ansible_port": 22, "ansible_user": "root"}
@@ -58,9 +59,11 @@ def fake_play(files: dict[str, dict[str, str]], missing: str = "") -> Any:
     """A `play` that fetches these files, by machine."""
 
     def play(
-        playbook: str, inventory: Path, variables: dict[str, str], directory: Path, on_event: object
+        playbook: str, inventory: Path, variables: dict[str, Any], directory: Path, on_event: object
     ) -> PlayResult:
         for machine, held in files.items():
+            if machine not in variables["machines"]:
+                continue
             archive(Path(variables["collect_to"]) / f"{machine}.tar.gz", held)
         task = TaskResult("m1", "Fetch what the run left", "ok", False, 0.1, stderr=missing)
         return PlayResult(playbook, 1, 0, 0, 0.1, (task,))
@@ -69,9 +72,14 @@ def fake_play(files: dict[str, dict[str, str]], missing: str = "") -> Any:
 
 
 @pytest.fixture
-def inventory(tmp_path: Path) -> Path:
+def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Four machines whose clocks nobody asks over ssh."""
+    monkeypatch.setattr(clock, "offsets_ms", lambda hosts: dict.fromkeys(hosts, 0.1))
     path = tmp_path / "inventory.yaml"
-    path.write_text("all: {hosts: {}}\n")
+    hosts = dict.fromkeys(("master", "m1", "m2", "m3"), HOST)
+    groups = {"master": ["master"], "workers": ["m1", "m2", "m3"], "joining": ["m3"]}
+    children = {group: {"hosts": dict.fromkeys(names)} for group, names in groups.items()}
+    path.write_text(yaml.safe_dump({"all": {"hosts": hosts, "children": children}}, sort_keys=False))
     return path
 
 
@@ -97,6 +105,70 @@ def test_missing_files_are_reported(tmp_path: Path, inventory: Path, monkeypatch
     monkeypatch.setattr(cluster, "play", fake_play({"m1": {}}, missing="machines/m1.jsonl\n"))
     collected = cluster.collect(inventory, tmp_path, "r1", tmp_path / "run")
     assert collected.missing == ("machines/m1.jsonl", "workers/*.jsonl")
+
+
+def test_a_record_is_collected_in_parts(tmp_path: Path, inventory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = {name: {f"./machines/{name}.jsonl": "p", "./supervisor.log": name} for name in ("m1", "m2", "m3")}
+    held["m2"]["./workers/m2-6700.jsonl"] = "w"
+    monkeypatch.setattr(cluster, "play", fake_play(held))
+    run = tmp_path / "run"
+    first = cluster.collect(inventory, tmp_path, "r1", run, machines=["m3"])
+    assert (first.missing, first.clock_offset_ms) == (("workers/*.jsonl",), {"m3": 0.1})
+    assert [path.name for path in (run / "machines").iterdir()] == ["m3.jsonl"]
+    held["m1"]["./supervisor.log"] = "m1 again"
+    for part in (["m1", "m2"], ["m1"]):
+        assert cluster.collect(inventory, tmp_path, "r1", run, machines=part).missing == ()
+    assert sorted(path.name for path in (run / "machines").iterdir()) == ["m1.jsonl", "m2.jsonl", "m3.jsonl"]
+    assert (run / "logs" / "m1" / "supervisor.log").read_text() == "m1 again"
+    assert not (run / ".fetched").exists()
+
+
+class Played:
+    """A `play` that keeps what it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, list[str]]] = []
+
+    def __call__(self, playbook: str, _inventory: Path, variables: dict[str, Any], *_: object) -> PlayResult:
+        self.asked.append((playbook, variables["machines"]))
+        return PlayResult(playbook, 1, 0, 0, 0.1)
+
+
+def test_plays_run_on_the_machines_that_are_named(
+    tmp_path: Path, inventory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = Played()
+    ended: list[dict[str, Any]] = []
+    monkeypatch.setattr(cluster, "play", played)
+    monkeypatch.setattr(cluster, "forget_connection", ended.append)
+    cluster.join(inventory, tmp_path, "r1")
+    cluster.join(inventory, tmp_path, "r1", machines=["m2", "m3"])
+    cluster.leave(inventory, tmp_path, ["m1"])
+    cluster.revive(inventory, tmp_path, "m2")
+    assert played.asked == [("join", ["m3"]), ("join", ["m2", "m3"]), ("leave", ["m1"]), ("revive", ["m2"])]
+    assert ended == [HOST]
+
+
+def test_a_play_on_nobody_or_on_a_stranger_is_refused(
+    tmp_path: Path, inventory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "play", Played())
+    for machines in ([], ["m1", "m9"]):
+        with pytest.raises(MachineUnknown, match=r"must be some of master, m1, m2, m3"):
+            cluster.leave(inventory, tmp_path, machines)
+    with pytest.raises(MachineUnknown, match="'m9'"):
+        cluster.revive(inventory, tmp_path, "m9")
+
+
+def test_the_connection_that_is_kept_open_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "ssh"
+    script.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\nexit 255\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    cluster.forget_connection({**HOST, "ansible_ssh_common_args": "-o ControlPath=/keys/cm-%C"})
+    assert (tmp_path / "asked").read_text() == (
+        "-O exit -o BatchMode=yes -o ControlPath=/keys/cm-%C -p 22 root@127.0.0.1\n"
+    )
 
 
 def test_a_damaged_archive_and_a_full_disk_are_said(

@@ -86,13 +86,20 @@ def test_an_exception_of_nimbus_is_an_error(server: Nimbus) -> None:
 def test_waiting_ends_when_the_machines_are_there_and_says_who_is_if_not(
     server: Nimbus, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    nimbus.main(["await", "m2,m1", "5"])
-    assert "m1" in capsys.readouterr().out
-    with pytest.raises(SystemExit, match=r"m1, m2, m3.*last seen: \['m1', 'm2'\]"):
-        nimbus.main(["await", "m1,m2,m3", "0"])
+    for how, machines in (("exactly", "m2,m1"), ("present", "m2"), ("gone", "m3,m4")):
+        nimbus.main([how, machines, "5"])
+        assert machines[:2] in capsys.readouterr().out
+    for how, machines, last in (
+        ("exactly", "m1,m2,m3", r"m1, m2, m3 and no others.*\['m1', 'm2'\]"),
+        ("exactly", "m1", r"m1 and no others.*\['m1', 'm2'\]"),
+        ("present", "m1,m3", r"has m1, m3.*\['m1'\]"),
+        ("gone", "m2,m3", r"forgotten m2, m3.*\['m2'\]"),
+    ):
+        with pytest.raises(SystemExit, match=last):
+            nimbus.main([how, machines, "0"])
 
 
 def test_a_nimbus_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nimbus, "ADDRESS", ("127.0.0.1", 1))
     with pytest.raises(SystemExit, match="refused"):
-        nimbus.main(["await", "m1", "0"])
+        nimbus.main(["gone", "m1", "0"])

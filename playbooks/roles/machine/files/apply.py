@@ -4,7 +4,8 @@ Standard input: one JSON object.
     directories: [{"path", "owner", "mode"}], owner root and mode 0755 unless given
     files:       [{"path", "owner", "mode", "content"}], owner root and mode 0644 unless given
     archives:    [{"path", "to"}], a .tar.gz that is on the machine, unpacked when its content changed
-    programs:    [{"name", "running"}], programs of supervisord, whose configuration is among the files
+    programs:    [{"name", "running"}], programs of supervisord, whose configuration is among the files; supervisord
+                 is told too, so that after a crash of the machine they are as they were
 Standard output: one JSON object, {"changed": [what was changed, in words]}. Exit code 1 and a line on standard error
 if it failed.
 """
@@ -13,6 +14,7 @@ import hashlib
 import http.client
 import json
 import os
+import re
 import shutil
 import socket
 import sys
@@ -24,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 SUPERVISOR_SOCKET = "/var/run/supervisor.sock"
+PROGRAMS = Path("/etc/supervisor/conf.d/barograph.conf")
 STOPPED = ("STOPPED", "EXITED", "FATAL", "UNKNOWN")
 
 Wanted = Mapping[str, Any]
@@ -94,6 +97,15 @@ def archive(wanted: Wanted) -> bool:
     return True
 
 
+def at_boot(wanted: Wanted, configuration: Path = PROGRAMS) -> bool:
+    """Let supervisord start the program by itself, or not, whenever it starts; True if that was otherwise."""
+    text = configuration.read_text()
+    head, section, rest = text.partition(f"[program:{wanted['name']}]\n")
+    start = "true" if wanted["running"] else "false"
+    told = head + section + re.sub(r"(?m)^autostart=.*$", f"autostart={start}", rest, count=1)
+    return file({"path": str(configuration), "content": told, "owner": configuration.owner()})
+
+
 def reload_programs(supervisor: Any) -> list[str]:
     """Let supervisord read its configuration; new and changed programs start if they are to start by themselves."""
     added, changed, removed = supervisor.reloadConfig()[0]
@@ -123,6 +135,7 @@ def main() -> None:
     changed = [f"directory {wanted['path']}" for wanted in plan.get("directories", []) if directory(wanted)]
     changed += [f"file {wanted['path']}" for wanted in plan.get("files", []) if file(wanted)]
     changed += [f"archive {wanted['path']}" for wanted in plan.get("archives", []) if archive(wanted)]
+    changed += [f"{wanted['name']} at boot" for wanted in plan.get("programs", []) if at_boot(wanted)]
     supervisor = xmlrpc.client.ServerProxy("http://localhost", transport=UnixTransport()).supervisor
     changed += reload_programs(supervisor)
     changed += [f"program {wanted['name']}" for wanted in plan.get("programs", []) if program(supervisor, wanted)]

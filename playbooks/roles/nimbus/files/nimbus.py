@@ -1,7 +1,9 @@
 """Ask Nimbus over Thrift without a JVM, which costs seconds; runs on the master, standard library only.
 
-    nimbus.py kill                   kill every topology at once and wait until Nimbus has forgotten them
-    nimbus.py await m1,m2 [SECONDS]  wait until exactly these machines have a registered supervisor
+    nimbus.py kill                     kill every topology at once and wait until Nimbus has forgotten them
+    nimbus.py exactly m1,m2 [SECONDS]  wait until these machines, and no others, have a registered supervisor
+    nimbus.py present m1,m2 [SECONDS]  wait until these have one, whoever else has
+    nimbus.py gone m1,m2 [SECONDS]     wait until none of these has one
 
 Framed transport and binary protocol of Apache Thrift; field numbers as in Storm's storm.thrift (ClusterSummary:
 1 supervisors, 3 topologies; SupervisorSummary: 1 host; TopologySummary: 2 name, 7 status; KillOptions: 1 wait_secs).
@@ -130,14 +132,25 @@ def kill() -> list[str]:
     return killed
 
 
+def waits(how: str, machines: list[str]) -> tuple[list[str], Callable[[], list[str]], str]:
+    """What is waited for: the answer that is wanted, who gives it, and it in words."""
+    names = ", ".join(machines)
+    if how == "gone":
+        return [], lambda: [name for name in supervisors() if name in machines], f"Nimbus has forgotten {names}"
+    if how == "present":
+        return machines, lambda: [name for name in supervisors() if name in machines], f"Nimbus has {names}"
+    return machines, supervisors, f"Nimbus has the supervisors {names} and no others"
+
+
 def main(arguments: list[str]) -> None:
     if arguments[0] == "kill":
         print(json.dumps({"killed": kill()}))
         return
-    wanted = sorted(filter(None, arguments[1].split(",")))
+    machines = sorted(filter(None, arguments[1].split(",")))
     seconds = float(arguments[2]) if len(arguments) > 2 else 60.0
-    until(wanted, supervisors, seconds, f"Nimbus has the supervisors {', '.join(wanted)}")
-    print(json.dumps({"supervisors": wanted}))
+    wanted, seen, what = waits(arguments[0], machines)
+    until(wanted, seen, seconds, what)
+    print(json.dumps({"supervisors": machines}))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,39 @@
+#!/bin/sh
+# Ends the workers of this machine and clears what they left; says `changed` if a worker had to be killed. Arguments:
+#   wait     first give the supervisor time: it stops its workers when it hears that their topology is gone
+#   state    forget what the supervisor knew of its workers (it is stopped)
+#   records  empty samples and logs
+set -eu
+log=/var/log/barograph
+state=/var/lib/barograph/storm
+
+workers() {
+  grep -las '[o]rg\.apache\.storm\.daemon\.worker\.Worker' /proc/[0-9]*/cmdline | cut -d/ -f3
+}
+
+asked() {
+  case " $wanted " in *" $1 "*) true ;; *) false ;; esac
+}
+
+wanted=$*
+if asked wait; then
+  for _ in $(seq 60); do
+    [ -n "$(workers)" ] || break
+    sleep 0.25
+  done
+fi
+for worker in $(workers); do
+  kill -9 "$worker" 2>/dev/null || continue
+  echo changed
+done
+if asked state; then
+  # Not isupervisor: it holds the supervisor's id, by which Nimbus knows the machine again.
+  rm -rf $state/workers $state/workers-users $state/supervisor/stormdist $state/supervisor/localstate $state/supervisor/tmp
+fi
+if asked records; then
+  # Open logs are emptied where they are: the daemons append. The probe opens its file for every line.
+  rm -rf $log/workers/* $log/machines/* $log/workers-artifacts/* $log/*.log.[0-9]* $log/*.out.[0-9]*
+  for open in $log/*.log $log/*.out $log/*.jsonl; do
+    [ ! -f "$open" ] || : > "$open"
+  done
+fi
