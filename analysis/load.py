@@ -4,10 +4,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 
-def in_intervals(samples: DataFrame, intervals: DataFrame, zeros: DataFrame) -> DataFrame:
-    """Samples that lie in one of their run's intervals, with its `phase`."""
-    spans = intervals.join(zeros.select("run_id", "zero_s"), "run_id", how="inner").select(
+def in_intervals(samples: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFrame:
+    """Samples that lie in one of their run's intervals, with its `event_id` and `phase`."""
+    spans = intervals.join(axes.select("run_id", "event_id", "zero_s"), ["run_id", "event_id"], how="inner").select(
         "run_id",
+        "event_id",
         "phase",
         (f.col("zero_s") + f.col("start_s")).alias("from_s"),
         (f.col("zero_s") + f.col("end_s")).alias("to_s"),
@@ -17,20 +18,28 @@ def in_intervals(samples: DataFrame, intervals: DataFrame, zeros: DataFrame) -> 
     return (
         samples.join(f.broadcast(spans), "run_id", how="inner")
         .where((middle >= f.col("from_s")) & (middle < f.col("to_s")))
-        .select(*columns, "phase")
+        .select(*columns, "event_id", "phase")
     )
 
 
-def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, zeros: DataFrame) -> DataFrame:
+def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFrame:
     """Mean cores, the distribution of utilisation over seconds, throttling and memory of each machine and phase."""
     used = f.try_divide("cpu_cores", "cpu_quota_cores")
     deciles = [f.percentile("utilisation", f.lit(q / 100)).alias(f"utilisation_p{q}") for q in (10, 50, 90)]
     known = machines.select("run_id", "machine", "joins_at_scale")
-    phased = in_intervals(samples, intervals, zeros).select(
-        "run_id", "phase", "machine", "dt_s", "cpu_cores", used.alias("utilisation"), "throttled_ms", "memory_bytes"
+    phased = in_intervals(samples, intervals, axes).select(
+        "run_id",
+        "event_id",
+        "phase",
+        "machine",
+        "dt_s",
+        "cpu_cores",
+        used.alias("utilisation"),
+        "throttled_ms",
+        "memory_bytes",
     )
     return (
-        phased.groupBy("run_id", "phase", "machine")
+        phased.groupBy("run_id", "event_id", "phase", "machine")
         .agg(
             f.avg("cpu_cores").alias("cores_mean"),
             f.avg("utilisation").alias("utilisation_mean"),
@@ -40,17 +49,18 @@ def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, zeros: Da
             f.count("*").alias("samples"),
         )
         .join(f.broadcast(known), ["run_id", "machine"], how="left")
-        .select("run_id", "phase", "machine", "joins_at_scale", "cores_mean", "utilisation_mean", "utilisation_p10",
-                "utilisation_p50", "utilisation_p90", "throttled_ms_per_s", "memory_bytes_mean", "samples")
+        .select("run_id", "event_id", "phase", "machine", "joins_at_scale", "cores_mean", "utilisation_mean",
+                "utilisation_p10", "utilisation_p50", "utilisation_p90", "throttled_ms_per_s", "memory_bytes_mean",
+                "samples")
     )  # fmt: skip
 
 
-def network(samples: DataFrame, intervals: DataFrame, zeros: DataFrame) -> DataFrame:
+def network(samples: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFrame:
     """Bytes per second received and sent by each machine's interfaces."""
     rates = [f.try_divide(f.sum(name), f.sum("dt_s")).alias(f"{name}_per_s") for name in ("rx_bytes", "tx_bytes")]
     return (
-        in_intervals(samples, intervals, zeros)
-        .groupBy("run_id", "phase", "machine", "interface")
+        in_intervals(samples, intervals, axes)
+        .groupBy("run_id", "event_id", "phase", "machine", "interface")
         .agg(*rates)
-        .select("run_id", "phase", "machine", "interface", "rx_bytes_per_s", "tx_bytes_per_s")
+        .select("run_id", "event_id", "phase", "machine", "interface", "rx_bytes_per_s", "tx_bytes_per_s")
     )

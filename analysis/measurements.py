@@ -1,34 +1,39 @@
-"""One number a run and metric, in long form: what claims, comparisons and the table of runs are made of."""
+"""One number a run, event and metric, in long form: what claims, comparisons and the table of runs are made of.
+
+Numbers of a run as a whole have the event `e0`.
+"""
 
 from collections.abc import Callable
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from analysis.scale_events import KEYS, WHOLE_RUN, happened
+
 Reader = Callable[[str], DataFrame]
 
 
 def measurements(read: Reader) -> DataFrame:
-    """Every per-run number. `censored`: the value is the horizon that the run reached without converging."""
+    """Every number. `censored`: the value is the horizon that the run reached without converging."""
     parts = [levels(read), offered(read), convergence(read), downtime(read), lost(read), latencies(read), loads(read),
-             moved(read), restarted(read)]  # fmt: skip
+             moved(read), restarted(read), released(read), running(read), loading(read)]  # fmt: skip
     total = parts[0]
     for part in parts[1:]:
         total = total.unionByName(part)
-    return total.where(f.col("value").isNotNull()).select("run_id", "metric", "value", "censored")
+    return total.where(f.col("value").isNotNull()).select(*KEYS, "metric", "value", "censored")
 
 
 def _long(frame: DataFrame, columns: dict[str, Column]) -> DataFrame:
-    """Columns of one row a run -> a row a run and metric."""
-    wide = frame.select("run_id", *[column.cast("double").alias(name) for name, column in columns.items()])
-    return wide.unpivot(["run_id"], list(columns), "metric", "value").select(
-        "run_id", "metric", "value", f.lit(False).alias("censored")
+    """Columns of one row an event -> a row an event and metric."""
+    wide = frame.select(*KEYS, *[column.cast("double").alias(name) for name, column in columns.items()])
+    return wide.unpivot([*KEYS], list(columns), "metric", "value").select(
+        *KEYS, "metric", "value", f.lit(False).alias("censored")
     )
 
 
 def levels(read: Reader) -> DataFrame:
     """Mean throughput of the part that counts before and after, tuples/s, and the gain in percent."""
-    sides = read("intervals").groupBy("run_id").pivot("phase", ["before", "after"]).agg(f.first("mean"))
+    sides = read("intervals").groupBy(*KEYS).pivot("phase", ["before", "after"]).agg(f.first("mean"))
     gain = 100 * (f.try_divide("after", "before") - 1)
     return _long(
         sides,
@@ -38,22 +43,22 @@ def levels(read: Reader) -> DataFrame:
 
 def offered(read: Reader) -> DataFrame:
     """Rates at the spouts, emitted and due, over the same parts."""
-    spans = read("intervals").select("run_id", "phase", "start_s", "end_s")
+    spans = read("intervals").select(*KEYS, "phase", "start_s", "end_s")
     inside = (f.col("window_s") >= f.col("start_s")) & (f.col("window_s") < f.col("end_s"))
     return (
-        read("throughput")
+        read("event_throughput")
         .where(f.col("scope").isin("spouts", "due"))
-        .join(f.broadcast(spans), "run_id", how="inner")
+        .join(f.broadcast(spans), [*KEYS], how="inner")
         .where(inside)
-        .groupBy("run_id", f.concat_ws("_", "scope", "phase").alias("metric"))
+        .groupBy(*KEYS, f.concat_ws("_", "scope", "phase").alias("metric"))
         .agg(f.avg("rate").alias("value"))
-        .select("run_id", "metric", "value", f.lit(False).alias("censored"))
+        .select(*KEYS, "metric", "value", f.lit(False).alias("censored"))
     )
 
 
 def convergence(read: Reader) -> DataFrame:
     return read("convergence").select(
-        "run_id",
+        *KEYS,
         f.concat(f.lit("convergence_"), "definition", f.lit("_s")).alias("metric"),
         f.coalesce("time_s", "horizon_s").alias("value"),
         "censored",
@@ -65,10 +70,10 @@ def downtime(read: Reader) -> DataFrame:
 
 
 def lost(read: Reader) -> DataFrame:
-    """Tuples lost on all edges in each phase, and the share of what was sent after the request."""
+    """Tuples lost on all edges in each phase, and the share of what was sent after the event."""
     sides = (
         read("losses")
-        .groupBy("run_id")
+        .groupBy(*KEYS)
         .pivot("phase", ["before", "after"])
         .agg(f.sum("lost").alias("lost"), f.sum("sent").alias("sent"))
     )
@@ -80,28 +85,33 @@ def lost(read: Reader) -> DataFrame:
 
 def latencies(read: Reader) -> DataFrame:
     """Median over the windows of the part that counts of the windows' median and 95th percentile."""
-    spans = read("intervals").select("run_id", "phase", "start_s", "end_s")
+    spans = read("intervals").select(*KEYS, "phase", "start_s", "end_s")
     inside = (f.col("window_s") >= f.col("start_s")) & (f.col("window_s") < f.col("end_s"))
     return (
         read("latency")
-        .join(f.broadcast(spans), "run_id", how="inner")
+        .join(f.broadcast(spans), [*KEYS], how="inner")
         .where(inside)
-        .groupBy("run_id", "phase")
+        .groupBy(*KEYS, "phase")
         .agg(f.median("p50_ms").alias("latency_p50_ms"), f.median("p95_ms").alias("latency_p95_ms"))
-        .unpivot(["run_id", "phase"], ["latency_p50_ms", "latency_p95_ms"], "name", "value")
-        .select("run_id", f.concat_ws("_", "name", "phase").alias("metric"), "value", f.lit(False).alias("censored"))
+        .unpivot([*KEYS, "phase"], ["latency_p50_ms", "latency_p95_ms"], "name", "value")
+        .select(*KEYS, f.concat_ws("_", "name", "phase").alias("metric"), "value", f.lit(False).alias("censored"))
     )
 
 
 def loads(read: Reader) -> DataFrame:
-    """Mean utilisation over machines and its spread (largest - smallest), in percent of the machines' quota."""
+    """Utilisation in percent of quota, its mean over machines and its spread; cores and MB of all machines together."""
     spread = f.max("utilisation_mean") - f.min("utilisation_mean")
     return (
         read("cpu")
-        .groupBy("run_id", "phase")
-        .agg((100 * f.avg("utilisation_mean")).alias("cpu_percent"), (100 * spread).alias("cpu_spread_percent"))
-        .unpivot(["run_id", "phase"], ["cpu_percent", "cpu_spread_percent"], "name", "value")
-        .select("run_id", f.concat_ws("_", "name", "phase").alias("metric"), "value", f.lit(False).alias("censored"))
+        .groupBy(*KEYS, "phase")
+        .agg(
+            (100 * f.avg("utilisation_mean")).alias("cpu_percent"),
+            (100 * spread).alias("cpu_spread_percent"),
+            f.sum("cores_mean").alias("cpu_cores"),
+            (f.sum("memory_bytes_mean") / 1e6).alias("memory_mb"),
+        )
+        .unpivot([*KEYS, "phase"], ["cpu_percent", "cpu_spread_percent", "cpu_cores", "memory_mb"], "name", "value")
+        .select(*KEYS, f.concat_ws("_", "name", "phase").alias("metric"), "value", f.lit(False).alias("censored"))
     )
 
 
@@ -118,12 +128,12 @@ def moved(read: Reader) -> DataFrame:
 
 
 def restarted(read: Reader) -> DataFrame:
-    """Workers that restarted after the request, and those of them whose own executors had not changed."""
+    """Workers that restarted after the event, and those of them whose own executors had not changed."""
     alive = f.col("seen_before")
     again = f.col("restarts") > 0
     return _long(
         read("slots")
-        .groupBy("run_id")
+        .groupBy(*KEYS)
         .agg(
             f.count_if(alive).alias("workers_before"),
             f.count_if(alive & ~f.col("changed")).alias("workers_unaffected"),
@@ -135,3 +145,32 @@ def restarted(read: Reader) -> DataFrame:
             for name in ("workers_before", "workers_unaffected", "workers_restarted", "unaffected_workers_restarted")
         },
     )
+
+
+def released(read: Reader) -> DataFrame:
+    """Machines that left for good or joined in an event, and how often it was asked for until it was carried out."""
+    return _long(
+        happened(read("scale_events")),
+        {
+            "machines_released": f.size("released"),
+            "machines_given_back": f.col("given_back"),
+            "machines_joined": f.size("joined"),
+            "attempts": f.col("attempts"),
+        },
+    )
+
+
+def running(read: Reader) -> DataFrame:
+    """From the request to the last executor running and its parts; censored where one never ran."""
+    bounded = ("request_to_running_s", "rebalance_s")
+    names: list[Column | str] = ["request_to_decision_s", "request_to_applied_s", *bounded]
+    return (
+        read("running")
+        .unpivot([*KEYS, "censored"], names, "metric", "value")
+        .select(*KEYS, "metric", "value", (f.col("censored") & f.col("metric").isin(*bounded)).alias("censored"))
+    )
+
+
+def loading(read: Reader) -> DataFrame:
+    whole = read("loading").select("run_id", f.lit(WHOLE_RUN).alias("event_id"), "submit_to_loaded_s")
+    return _long(whole, {"submit_to_loaded_s": f.col("submit_to_loaded_s")})

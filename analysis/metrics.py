@@ -2,10 +2,22 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from analysis import latency, load, losses, measurements, placement, stability, tables, throughput
+from analysis import (
+    latency,
+    load,
+    losses,
+    measurements,
+    placement,
+    running,
+    scale_events,
+    stability,
+    tables,
+    throughput,
+)
 from analysis.record import SeriesPaths
 
 
@@ -32,45 +44,58 @@ def build(spark: SparkSession, series_dir: Path | str) -> None:
         "zeros",
         throughput.zeros(at.read("runs"), at.read("events"), at.read("worker_samples"), at.read("machine_samples")),
     )
-    windows = at.write("throughput", _throughput(at, zeros))
-    build_stability(at, windows, zeros)
+    spans = build_scale_events(at, zeros)
+    at.write("throughput", _throughput(at, scale_events.axis(zeros)).drop("event_id"))
+    build_stability(at, at.write("event_throughput", _throughput(at, spans)), spans)
     components = at.read("components")
-    at.write("downtime", throughput.downtime(at.read("task_samples"), components, zeros))
+    at.write("downtime", throughput.downtime(at.read("task_samples"), components, spans))
     at.write(
         "losses",
         losses.losses(at.read("stream_samples"), at.read("source_samples"), at.read("task_samples"), components,
-                      at.read("edges"), zeros),
+                      at.read("edges"), spans),
     )  # fmt: skip
-    at.write("latency", latency.latency(at.read("sink_samples"), zeros))
-    build_load(at, zeros)
-    build_placement(at, zeros)
+    at.write("latency", latency.latency(at.read("sink_samples"), spans))
+    build_load(at, spans)
+    build_placement(at, spans)
+    at.write("loading", running.loading(at.read("events"), at.read("task_samples"), components))
     at.write("measurements", measurements.measurements(at.read))
 
 
-def _throughput(at: Tables, zeros: DataFrame) -> DataFrame:
+def build_scale_events(at: Tables, zeros: DataFrame) -> DataFrame:
+    """The events of every run; bounded by runs x events, hence collected."""
+    found = [_rows(frame) for frame in (at.read("events"), zeros, at.read("machines"))]
+    tables.write_rows(at.spark, at.paths, "scale_events", scale_events.rows(*found))
+    return at.read("scale_events")
+
+
+def _throughput(at: Tables, axes: DataFrame) -> DataFrame:
     components = at.read("components")
-    counted = throughput.counts(at.read("task_samples"), at.read("spout_samples"), components, zeros)
-    seen = throughput.observed(at.read("worker_samples"), at.read("machine_samples"), zeros)
-    return throughput.throughput(counted, throughput.scopes(components, zeros), throughput.grid(zeros), seen)
+    counted = throughput.counts(at.read("task_samples"), at.read("spout_samples"), components, axes)
+    seen = throughput.observed(at.read("worker_samples"), at.read("machine_samples"), axes)
+    return throughput.throughput(counted, throughput.scopes(components, axes), throughput.grid(axes), seen)
 
 
-def build_stability(at: Tables, windows: DataFrame, zeros: DataFrame) -> None:
-    """The steady parts and the convergence times; one short series a run is collected."""
+def build_stability(at: Tables, windows: DataFrame, spans: DataFrame) -> None:
+    """The steady parts and the convergence times; one short series an event is collected."""
     series = stability.parts(windows)
-    intervals = stability.interval_rows(series, stability.live_verdicts(at.read("events")))
-    scaled = {row.run_id for row in zeros.where("scaled").select("run_id").collect()}
+    intervals = stability.interval_rows(series, stability.live_verdicts(_rows(at.read("events")), _rows(spans)))
     tables.write_rows(at.spark, at.paths, "intervals", intervals)
-    tables.write_rows(at.spark, at.paths, "convergence", stability.convergence_rows(series, intervals, scaled))
+    tables.write_rows(at.spark, at.paths, "convergence", stability.convergence_rows(series, intervals))
 
 
-def build_load(at: Tables, zeros: DataFrame) -> None:
+def build_load(at: Tables, spans: DataFrame) -> None:
     intervals = at.read("intervals")
-    at.write("cpu", load.cpu(at.read("machine_samples"), at.read("machines"), intervals, zeros))
-    at.write("network", load.network(at.read("network_samples"), intervals, zeros))
+    at.write("cpu", load.cpu(at.read("machine_samples"), at.read("machines"), intervals, spans))
+    at.write("network", load.network(at.read("network_samples"), intervals, spans))
 
 
-def build_placement(at: Tables, zeros: DataFrame) -> None:
-    settled = placement.settled(at.read("placements"), zeros)
-    restarts = placement.restarts(at.read("worker_samples"), zeros)
-    at.write("slots", placement.slots(settled, restarts, at.read("machines")))
-    at.write("moves", placement.moves(settled, at.read("machines")))
+def build_placement(at: Tables, spans: DataFrame) -> None:
+    settled = placement.settled(at.read("placements"), spans)
+    restarts = placement.restarts(at.read("worker_samples"), spans)
+    slots = at.write("slots", placement.slots(settled, restarts, at.read("machines")))
+    at.write("moves", placement.moves(settled, spans))
+    at.write("running", running.running(settled, slots, at.read("worker_samples"), at.read("task_samples"), spans))
+
+
+def _rows(frame: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict() for row in frame.collect()]

@@ -41,7 +41,8 @@ LINES = {
     ),
     "event": (
         "t double, kind string, phase string, steady boolean, reason string, machines array<string>, event_id string, "
-        "event string, joined array<string>, leave int, decision_id string, ok boolean"
+        "event string, joined array<string>, leave int, decision_id string, ok boolean, factor double, machine string, "
+        "given_back boolean"
     ),
     "decision": (
         "t double, duration_ms double, "
@@ -59,6 +60,7 @@ REQUIRED = {
     "decision": ("t",),
 }
 
+EVENT = "run_id string, event_id string"
 SAMPLE = "run_id string, t_s double, dt_s double, machine string, port int"
 
 TABLES = {
@@ -96,7 +98,8 @@ TABLES = {
     ),
     "events": (
         "run_id string, t_s double, kind string, phase string, steady boolean, reason string, machines array<string>, "
-        "event_id string, event string, joined array<string>, `leave` int, decision_id string, ok boolean"
+        "event_id string, event string, joined array<string>, `leave` int, decision_id string, ok boolean, "
+        "factor double, machine string, given_back boolean"
     ),
     "decisions": ("run_id string, t_s double, decision_id string, policy string, reason string, duration_ms double"),
     "placements": (
@@ -104,42 +107,54 @@ TABLES = {
         "last_task int, slot string, machine string, rebalancing boolean"
     ),
     "damaged": "run_id string, file string, kind string, lines bigint, damaged bigint, first_damaged string",
-    # Metrics. Times relative to the scale request end in `_s` too and are negative before it.
+    # Metrics. Times relative to a zero end in `_s` too and are negative before it. `zeros`, `throughput`: the run's own
+    # axis, whose zero is its first event. What has an `event_id` is relative to that event (see scale_events).
     "zeros": "run_id string, zero_s double, scaled boolean, first_s double, last_s double",
     "throughput": "run_id string, window_s double, scope string, component string, rate double, complete boolean",
+    "scale_events": (
+        f"{EVENT}, kind string, zero_s double, from_s double, until_s double, first_s double, "
+        "last_s double, machines_before int, joined array<string>, released array<string>, given_back int, "
+        "attempts int, decided_s double, applied_s double"
+    ),
+    "event_throughput": (f"{EVENT}, window_s double, scope string, component string, rate double, complete boolean"),
     "intervals": (
-        "run_id string, phase string, start_s double, end_s double, mean double, deviation double, windows int, "
+        f"{EVENT}, phase string, start_s double, end_s double, mean double, deviation double, windows int, "
         "steady boolean, reason string, live_steady boolean, live_reason string"
     ),
-    "convergence": "run_id string, definition string, time_s double, censored boolean, horizon_s double",
-    "downtime": "run_id string, downtime_s double, longest_s double, windows_at_zero_s double",
+    "convergence": f"{EVENT}, definition string, time_s double, censored boolean, horizon_s double",
+    "downtime": f"{EVENT}, downtime_s double, longest_s double, windows_at_zero_s double",
     "losses": (
-        "run_id string, phase string, source string, stream string, target string, `grouping` string, sent double, "
+        f"{EVENT}, phase string, source string, stream string, target string, `grouping` string, sent double, "
         "executed double, queued double, lost double"
     ),
     "latency": (
-        "run_id string, window_s double, n bigint, mean_ms double, p50_ms double, p95_ms double, p99_ms double, "
+        f"{EVENT}, window_s double, n bigint, mean_ms double, p50_ms double, p95_ms double, p99_ms double, "
         "max_ms double"
     ),
     "cpu": (
-        "run_id string, phase string, machine string, joins_at_scale boolean, cores_mean double, "
+        f"{EVENT}, phase string, machine string, joins_at_scale boolean, cores_mean double, "
         "utilisation_mean double, "
         "utilisation_p10 double, utilisation_p50 double, utilisation_p90 double, throttled_ms_per_s double, "
         "memory_bytes_mean double, samples bigint"
     ),
     "network": (
-        "run_id string, phase string, machine string, interface string, rx_bytes_per_s double, tx_bytes_per_s double"
+        f"{EVENT}, phase string, machine string, interface string, rx_bytes_per_s double, tx_bytes_per_s double"
     ),
     "slots": (
-        "run_id string, slot string, machine string, joins_at_scale boolean, executors_before int, "
+        f"{EVENT}, slot string, machine string, joins_at_scale boolean, executors_before int, "
         "executors_after int, changed boolean, "
         "seen_before boolean, seen_after boolean, restarts int"
     ),
     "moves": (
-        "run_id string, executors_before bigint, executors_after bigint, executors_moved bigint, tasks_moved bigint, "
+        f"{EVENT}, executors_before bigint, executors_after bigint, executors_moved bigint, tasks_moved bigint, "
         "tasks_moved_to_old_machines bigint, instances_on_joined bigint, joined_machines bigint, old_machines bigint"
     ),
-    "measurements": "run_id string, metric string, value double, censored boolean",
+    "running": (
+        f"{EVENT}, request_to_decision_s double, request_to_applied_s double, "
+        "request_to_running_s double, rebalance_s double, censored boolean"
+    ),
+    "loading": "run_id string, submit_to_loaded_s double, tasks int, tasks_reporting int",
+    "measurements": f"{EVENT}, metric string, value double, censored boolean",
 }
 
 

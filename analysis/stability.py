@@ -1,4 +1,7 @@
-"""Steady parts and convergence of each run, from its throughput windows (a short series a run, so in this process)."""
+"""Steady parts and convergence of each run around each of its events, from its throughput windows.
+
+Short series, so in this process.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from analysis.convergence import DEFINITIONS, PostScale, Windows, post_scale
+from analysis.scale_events import WHOLE_RUN
 from analysis.steady import WINDOW_S, is_steady
 
 BEFORE_WINDOWS = 6
@@ -17,46 +21,63 @@ LIVE_SPAN_S = 40.0
 
 @dataclass(frozen=True)
 class Part:
-    """The windows of one run on one side of the scale request."""
+    """The windows of one run on one side of an event, as far as the events beside it."""
 
     run_id: str
+    event_id: str
     phase: str
     starts_s: tuple[float, ...]
     rates: tuple[float, ...]
+
+
+Verdict = tuple[bool | None, str | None]
 
 
 def parts(throughput: DataFrame) -> list[Part]:
     """Complete windows of the total throughput, before and after; bounded by windows x runs, hence collected."""
     rows = (
         throughput.where((f.col("scope") == "total") & f.col("complete") & f.col("rate").isNotNull())
-        .select("run_id", "window_s", "rate")
-        .orderBy("run_id", "window_s")
+        .select("run_id", "event_id", "window_s", "rate")
+        .orderBy("run_id", "event_id", "window_s")
         .collect()
     )
-    split: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
-    for run_id, window_s, rate in rows:
-        split[run_id, "before" if window_s < 0 else "after"].append((window_s, rate))
+    split: dict[tuple[str, str, str], list[tuple[float, float]]] = defaultdict(list)
+    for run_id, event_id, window_s, rate in rows:
+        split[run_id, event_id, "before" if window_s < 0 else "after"].append((window_s, rate))
     return [
-        Part(run_id, phase, tuple(start for start, _ in series), tuple(rate for _, rate in series))
-        for (run_id, phase), series in split.items()
+        Part(*key, tuple(start for start, _ in series), tuple(rate for _, rate in series))
+        for key, series in split.items()
     ]
 
 
-def live_verdicts(events: DataFrame) -> dict[tuple[str, str], tuple[bool, str]]:
-    """What the run step itself said of steadiness: (run, phase) -> (verdict, reason); the last word counts."""
-    rows = events.where(f.col("kind") == "steady").select("run_id", "phase", "steady", "reason", "t_s").orderBy("t_s")
-    return {(row.run_id, row.phase): (row.steady, row.reason) for row in rows.collect()}
+def live_verdicts(
+    events: Iterable[Mapping[str, Any]], spans: Iterable[Mapping[str, Any]]
+) -> dict[tuple[str, str, str], Verdict]:
+    """What the run step itself said of steadiness: (run, event, phase) -> (verdict, reason); the last word counts.
+
+    Told by the time at which it was said: before an event is after the one before it.
+    """
+    said = sorted((e for e in events if e["kind"] == "steady"), key=lambda event: float(event["t_s"]))
+    found: dict[tuple[str, str, str], Verdict] = {}
+    for span in spans:
+        for event in (event for event in said if event["run_id"] == span["run_id"]):
+            t_s, word = event["t_s"], (event["steady"], event["reason"])
+            if t_s <= span["zero_s"] and (span["from_s"] is None or t_s > span["from_s"]):
+                found[span["run_id"], span["event_id"], "before"] = word
+            elif t_s > span["zero_s"] and (span["until_s"] is None or t_s <= span["until_s"]):
+                found[span["run_id"], span["event_id"], "after"] = word
+    return found
 
 
-def interval_rows(parts: Iterable[Part], live: Mapping[tuple[str, str], tuple[bool, str]]) -> list[dict[str, Any]]:
+def interval_rows(parts: Iterable[Part], live: Mapping[tuple[str, str, str], Verdict]) -> list[dict[str, Any]]:
     """The part of each phase that counts: the steady tail; where there is none, a fallback that is flagged.
 
-    Fallback before: the last 60 s. Fallback after: the last half of what was seen after the request.
+    Fallback before: the last 60 s. Fallback after: the last half of what was seen after the event.
     """
-    return [_interval_row(part, live.get((part.run_id, part.phase), (None, None))) for part in parts]
+    return [_interval_row(part, live.get((part.run_id, part.event_id, part.phase), (None, None))) for part in parts]
 
 
-def _interval_row(part: Part, live: tuple[bool | None, str | None]) -> dict[str, Any]:
+def _interval_row(part: Part, live: Verdict) -> dict[str, Any]:
     verdict = is_steady(part.rates, WINDOW_S)
     if not verdict.steady and live[0]:
         # A short run stops watching as soon as the run step found this shorter span level.
@@ -70,6 +91,7 @@ def _interval_row(part: Part, live: tuple[bool | None, str | None]) -> dict[str,
     level = post_scale(part.rates[first:])
     return {
         "run_id": part.run_id,
+        "event_id": part.event_id,
         "phase": part.phase,
         "start_s": part.starts_s[first],
         "end_s": part.starts_s[-1] + WINDOW_S,
@@ -83,15 +105,13 @@ def _interval_row(part: Part, live: tuple[bool | None, str | None]) -> dict[str,
     }
 
 
-def convergence_rows(
-    parts: Iterable[Part], intervals: Sequence[Mapping[str, Any]], scaled: set[str]
-) -> list[dict[str, Any]]:
-    """Convergence time of every scaled run in all definitions; a run that never got steady again is censored."""
-    after = {row["run_id"]: row for row in intervals if row["phase"] == "after"}
+def convergence_rows(parts: Iterable[Part], intervals: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Convergence time after every event in all definitions; a run that never got steady again is censored."""
+    after = {(row["run_id"], row["event_id"]): row for row in intervals if row["phase"] == "after"}
     rows = []
     for part in parts:
-        if part.phase == "after" and part.run_id in scaled:
-            rows += _definitions(part, after[part.run_id])
+        if part.phase == "after" and part.event_id != WHOLE_RUN:
+            rows += _definitions(part, after[part.run_id, part.event_id])
     return rows
 
 
@@ -104,7 +124,7 @@ def _definitions(part: Part, interval: Mapping[str, Any]) -> list[dict[str, Any]
         # Without a steady part there is no post-scale throughput to converge to; its stand-in says nothing.
         time_s = found.time_s if interval["steady"] else None
         rows.append({
-            "run_id": part.run_id, "definition": name, "time_s": time_s, "censored": time_s is None,
-            "horizon_s": found.horizon_s,
+            "run_id": part.run_id, "event_id": part.event_id, "definition": name, "time_s": time_s,
+            "censored": time_s is None, "horizon_s": found.horizon_s,
         })  # fmt: skip
     return rows

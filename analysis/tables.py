@@ -188,7 +188,7 @@ def network_samples(lines: DataFrame) -> DataFrame:
 def events(lines: DataFrame) -> DataFrame:
     return _whole(lines).select(
         "run_id", f.col("t").alias("t_s"), "kind", "phase", "steady", "reason", "machines", "event_id", "event",
-        "joined", "leave", "decision_id", "ok",
+        "joined", "leave", "decision_id", "ok", "factor", "machine", "given_back",
     )  # fmt: skip
 
 

@@ -1,0 +1,73 @@
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.scale_events import of_run, operation, rows
+
+AXIS = {"run_id": "r", "zero_s": 100.0, "first_s": 10.0, "last_s": 500.0}
+FIELDS = ("event_id", "event", "joined", "machines", "decision_id", "ok", "given_back")
+
+
+def event(t_s: float, kind: str, **fields: Any) -> dict[str, Any]:
+    return {"run_id": "r", "t_s": t_s, "kind": kind} | dict.fromkeys(FIELDS) | fields
+
+
+def mixed_plan() -> list[dict[str, Any]]:
+    """Out by one, in by one at the second attempt, a changed rate, a crash."""
+    return [
+        event(100, "scale_requested", event_id="e1", event="scale_out", joined=["m5"]),
+        event(101, "decision", decision_id="d1"),
+        event(102, "applied", decision_id="d1", ok=True),
+        event(200, "scale_requested", event_id="e2", event="scale_in", joined=[]),
+        event(201, "decision", decision_id="d2"),
+        event(202, "applied", decision_id="d2", ok=False),
+        event(203, "scale_aborted", event_id="e2"),
+        event(204, "scale_requested", event_id="e2.2", event="scale_in", joined=[]),
+        event(205, "decision", decision_id="d3"),
+        event(206, "applied", decision_id="d3", ok=True),
+        event(207, "machines_left", machines=["m2"], given_back=True),
+        event(300, "rate_changed", event_id="e3"),
+        event(400, "crashed", event_id="e4", machine="m3"),
+        event(410, "restarted", event_id="e4", machine="m3"),
+    ]
+
+
+def test_every_event_is_bounded_by_its_neighbours_and_the_ends_of_the_run_are_open() -> None:
+    found = of_run(mixed_plan(), AXIS, machines=4)
+    assert [(row["event_id"], row["kind"]) for row in found] == [
+        ("e1", "scale_out"), ("e2", "scale_in"), ("e3", "rate"), ("e4", "crash"),
+    ]  # fmt: skip
+    assert [(row["from_s"], row["zero_s"], row["until_s"]) for row in found] == [
+        (None, 100, 200), (100, 200, 300), (200, 300, 400), (300, 400, None),
+    ]  # fmt: skip
+    assert [(row["first_s"], row["last_s"]) for row in found] == [(10, 200), (100, 300), (200, 400), (300, 500)]
+
+
+def test_a_repeated_operation_counts_from_its_first_request_and_has_the_decision_that_was_carried_out() -> None:
+    row = of_run(mixed_plan(), AXIS, machines=4)[1]
+    assert (row["attempts"], row["decided_s"], row["applied_s"]) == (2, 205, 206)
+    assert (row["released"], row["given_back"]) == (["m2"], 1)
+
+
+def test_machines_before_an_event_follow_from_the_events_before_it() -> None:
+    assert [row["machines_before"] for row in of_run(mixed_plan(), AXIS, machines=4)] == [4, 5, 4, 4]
+
+
+def test_a_run_without_events_has_one_row_for_itself() -> None:
+    machines = [{"run_id": "r", "joins_at_scale": joins} for joins in (False, False, True)]
+    only = rows([event(20, "run_started")], [AXIS], machines)
+    assert [(row["event_id"], row["machines_before"], row["zero_s"]) for row in only] == [("e0", 2, 100.0)]
+
+
+@given(st.lists(st.floats(11, 499), min_size=1, max_size=6, unique=True))
+def test_spans_cover_the_run_without_a_gap(times: list[float]) -> None:
+    events = [event(t, "rate_changed", event_id=f"e{n}") for n, t in enumerate(sorted(times), 1)]
+    found = of_run(events, AXIS, machines=1)
+    assert [row["zero_s"] for row in found] == sorted(times)
+    for earlier, later in zip(found, found[1:], strict=False):
+        assert (earlier["until_s"], later["from_s"]) == (later["zero_s"], earlier["zero_s"])
+
+
+def test_operations() -> None:
+    assert (operation("e1"), operation("e1.2"), operation("e12.10")) == ("e1", "e1", "e12")
