@@ -1,0 +1,146 @@
+"""Where to draw the components of a logical graph: columns from sources to sinks, rows with few crossings.
+
+Columns by longest path, rows by repeated barycentres of the neighbours (Sugiyama, Tagawa and Toda, "Methods for visual
+understanding of hierarchical system structures", 1981). Pure; the same graph is always drawn the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from statistics import fmean
+
+Edge = tuple[str, str]
+_Vertex = str | tuple[str, str, int]  # a component, or the place where an edge passes through a column
+_Link = tuple[_Vertex, _Vertex]  # between neighbouring columns
+_Columns = list[list[_Vertex]]
+
+_SWEEPS = 8  # there and back; the best order of all is kept
+
+
+@dataclass(frozen=True)
+class Cell:
+    """`column` counts from 0 at the sources; `row` is centred: a column of one is at 0, of two at -0.5 and 0.5."""
+
+    column: int
+    row: float
+
+
+@dataclass(frozen=True)
+class Layers:
+    cells: Mapping[str, Cell]  # component → where it stands, in the order they were given
+    bends: Mapping[Edge, tuple[Cell, ...]]  # edge that spans columns → where it passes through those between
+
+    def path(self, edge: Edge) -> tuple[Cell, ...]:
+        """The cells to draw an edge through, both ends included."""
+        return (self.cells[edge[0]], *self.bends.get(edge, ()), self.cells[edge[1]])
+
+    def crossings(self, edges: Iterable[Edge]) -> int:
+        """How many pairs of edges cross between neighbouring columns."""
+        pieces = [piece for edge in dict.fromkeys(edges) for piece in pairwise(self.path(edge))]
+        return _crossed([(a.column, a.row, b.row) for a, b in pieces if b.column == a.column + 1])
+
+
+def layers(components: Sequence[str], edges: Iterable[Edge]) -> Layers:
+    """A cell for every component. An edge that closes a cycle leads back and has no bends."""
+    wanted = list(dict.fromkeys(edges))
+    column_of = _longest_paths(components, _without_cycles(components, wanted))
+    threads = {edge: _thread(edge, column_of) for edge in wanted}
+    columns = _columns(components, column_of, threads.values())
+    links = [link for edge, thread in threads.items() if _leads_on(edge, column_of) for link in pairwise(thread)]
+    cells = _cells(_with_few_crossings(columns, links))
+    stands = {name: cells[name] for name in components}
+    return Layers(stands, {edge: tuple(cells[v] for v in t[1:-1]) for edge, t in threads.items() if len(t) > 2})
+
+
+def _without_cycles(components: Sequence[str], edges: Sequence[Edge]) -> list[Edge]:
+    """The edges but those that lead back to where a walk from the sources came from."""
+    after = {name: [target for source, target in edges if source == name] for name in components}
+    fed = {target for _, target in edges}
+    kept: list[Edge] = []
+    done: set[str] = set()
+
+    def visit(name: str, way: tuple[str, ...]) -> None:
+        if name in done:
+            return
+        for target in after[name]:
+            if target not in (*way, name):
+                kept.append((name, target))
+                visit(target, (*way, name))
+        done.add(name)
+
+    for root in sorted(components, key=lambda name: name in fed):
+        visit(root, ())
+    return kept
+
+
+def _longest_paths(components: Sequence[str], acyclic: Sequence[Edge]) -> dict[str, int]:
+    column_of = dict.fromkeys(components, 0)
+    for _ in components:
+        for source, target in acyclic:
+            column_of[target] = max(column_of[target], column_of[source] + 1)
+    return column_of
+
+
+def _leads_on(edge: Edge, column_of: Mapping[str, int]) -> bool:
+    return column_of[edge[0]] < column_of[edge[1]]
+
+
+def _thread(edge: Edge, column_of: Mapping[str, int]) -> tuple[_Vertex, ...]:
+    """The edge's ends and, between them, a vertex of its own in every column that it passes."""
+    source, target = edge
+    between = range(column_of[source] + 1, column_of[target])
+    return (source, *((source, target, column) for column in between), target)
+
+
+def _columns(
+    components: Sequence[str], column_of: Mapping[str, int], threads: Iterable[tuple[_Vertex, ...]]
+) -> _Columns:
+    columns: _Columns = [[] for _ in range(1 + max(column_of.values(), default=-1))]
+    for name in components:
+        columns[column_of[name]].append(name)
+    for thread in threads:
+        for vertex in thread[1:-1]:
+            columns[int(vertex[2])].append(vertex)
+    return columns
+
+
+def _with_few_crossings(columns: _Columns, links: Sequence[_Link]) -> _Columns:
+    """The best of the orders that sweeps to and fro come by; the first of equals."""
+    tried = [columns]
+    for sweep in range(_SWEEPS):
+        tried.append(_swept(tried[-1], links, backwards=sweep % 2 == 1))
+    return min(tried, key=lambda order: _link_crossings(order, links))
+
+
+def _swept(columns: _Columns, links: Sequence[_Link], backwards: bool) -> _Columns:
+    """Each column sorted by the mean row of its neighbours in the column before it (after it, if backwards)."""
+    swept = list(columns)
+    for column in reversed(range(len(columns) - 1)) if backwards else range(1, len(columns)):
+        cells = _cells(swept)
+        swept[column] = sorted(swept[column], key=lambda vertex: _pull(vertex, cells, links, backwards))
+    return swept
+
+
+def _pull(vertex: _Vertex, cells: Mapping[_Vertex, Cell], links: Sequence[_Link], backwards: bool) -> float:
+    near = [b for a, b in links if a == vertex] if backwards else [a for a, b in links if b == vertex]
+    return fmean([cells[neighbour].row for neighbour in near] or [cells[vertex].row])
+
+
+def _cells(columns: _Columns) -> dict[_Vertex, Cell]:
+    return {
+        vertex: Cell(number, row - (len(column) - 1) / 2)
+        for number, column in enumerate(columns)
+        for row, vertex in enumerate(column)
+    }
+
+
+def _link_crossings(columns: _Columns, links: Sequence[_Link]) -> int:
+    cells = _cells(columns)
+    return _crossed([(cells[a].column, cells[a].row, cells[b].row) for a, b in links])
+
+
+def _crossed(pieces: Sequence[tuple[int, float, float]]) -> int:
+    """Pairs of (column, row there, row in the next column) that change sides."""
+    return sum(p == q and (a - c) * (b - d) < 0 for (p, a, b), (q, c, d) in combinations(pieces, 2))
