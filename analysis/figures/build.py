@@ -63,12 +63,12 @@ def build(data: SeriesData, paths: SeriesPaths) -> list[Figure]:
     for name, recipe in FIGURES.items():
         drawn = recipe.draw(data)
         if drawn is not None:
-            svg = _own_ids(drawn, name)
+            svg = own_ids(drawn, name)
             (paths.figures / f"{name}.svg").write_text(svg, encoding="utf-8")
             figures.append(Figure(name, recipe.title, recipe.caption, svg))
     return figures
 
 
-def _own_ids(svg: str, name: str) -> str:
+def own_ids(svg: str, name: str) -> str:
     """Prefix every id, for several figures share one page."""
     return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)

@@ -1,0 +1,72 @@
+"""Ledger rows as readers see them: numbers with units, intervals, one sentence a claim."""
+
+from math import inf, isfinite
+
+from analysis.claims import LedgerRow
+from analysis.small_tables import Row
+
+
+def quantity(value: float | None, unit: str, signed: bool = False) -> str:
+    """A number with its unit; an open end of an interval is an infinity sign."""
+    if value is None:
+        return "–"
+    if not isfinite(value):
+        return "∞" if value == inf else "−∞"
+    digits = 0 if value == int(value) else 1
+    text = f"{value:{'+' if signed else ''}.{digits}f}".replace("-", "−")
+    return f"{text}\u00a0%" if unit == "%" else f"{text}\u00a0{unit}"
+
+
+def interval(row: LedgerRow) -> str:
+    if row.low is None or row.high is None:
+        return "–"
+    signed = row.claim.unit == "%"
+    low, high = (quantity(end, "", signed).strip("\u00a0") for end in (row.low, row.high))
+    return low if low == high else f"{low} to {high}"
+
+
+def stated(row: LedgerRow) -> str:
+    """What the source states, in the form in which the claim is compared."""
+    signed = row.claim.unit == "%"
+    words = {"ratio_above": "longer (>\u00a00\u00a0%)", "own_at_most": "no gain (≤\u00a00\u00a0%)"}
+    return words.get(row.claim.kind.value, quantity(row.claim.stated, row.claim.unit, signed and row.claim.stated != 0))
+
+
+def headline(row: LedgerRow) -> str:
+    """One sentence a claim: what is stated, what was measured, and the verdict."""
+    claim = row.claim
+    if row.measured is None:
+        return f"{claim.name}: not run. {row.reason[0].upper()}{row.reason[1:]}."
+    signed = claim.unit == "%"
+    found = quantity(row.measured, claim.unit, signed)
+    within = f" [{interval(row)}]" if row.low not in (None, row.high) else ""
+    numbers = f"stated {stated(row)}, measured {found}{within}"
+    return f"{claim.name}: {row.verdict_text}. {claim.statement}: {numbers}; {row.reason}."
+
+
+def ledger_row(row: LedgerRow) -> Row:
+    """A row for the table and for claims.json."""
+    signed = row.claim.unit == "%"
+    finite = [end if end is not None and isfinite(end) else None for end in (row.low, row.high)]
+    return {
+        "id": row.claim.name,
+        "experiment": row.claim.experiment,
+        "source": row.claim.source,
+        "statement": row.claim.statement,
+        "stated": row.claim.stated,
+        "stated_text": stated(row),
+        "measured": row.measured,
+        "measured_text": quantity(row.measured, row.claim.unit, signed),
+        "low": finite[0],
+        "high": finite[1],
+        "interval_text": interval(row),
+        "runs": row.runs,
+        "verdict": row.verdict,
+        "verdict_text": row.verdict_text,
+        "reason": row.reason,
+        "p_holm": row.p_holm,
+        "cliffs_delta": row.cliffs_delta,
+        "floor_percent": row.floor_percent,
+        "floor_text": "–" if row.floor_percent is None else f"±{quantity(row.floor_percent, '%')}",
+        "run_ids": list(row.run_ids),
+    }
