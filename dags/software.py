@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from functools import cache
 from pathlib import Path
 
 from dags.errors import DagError
@@ -15,6 +14,7 @@ from dags.places import ROOT, airflow_home, barograph_home
 Tell = Callable[[str], None]
 BRIDGE = ROOT / "scheduler_plugins" / "nimbus_bridge"
 TOPOLOGIES = ROOT / "topologies"
+HOMES = "homes"
 BUILD_LIMIT_S = 900
 
 
@@ -47,9 +47,11 @@ def prepare_all(tell: Tell) -> None:
             tell(f"{name}: ready after {took_s:.0f} s")
 
 
-@cache
 def storm_home(tell: Tell) -> Path:
-    """The home that machines mount, with our bridge and the class data archives in it."""
+    """The home that machines run, with our bridge and the class data archives in it.
+
+    Every call looks at the sources again: a bridge that was changed meanwhile is in another home.
+    """
     from inventory.rootfs import build, cache_dir
     from playbooks.storm_home import archives, assemble
     from playbooks.storm_home.errors import TrainingFailed
@@ -62,28 +64,32 @@ def storm_home(tell: Tell) -> Path:
     except TrainingFailed as error:
         tell(f"note: {error}; workers start without class data archives, only slower")
         trained = None
-    return assemble.complete(home, trained, [bridge], kept)
+    return assemble.complete(home, trained, [bridge], kept / HOMES)
 
 
 def mounts(tell: Tell) -> dict[Path, str]:
-    """Folders of this box that every emulated machine sees, and where."""
-    from playbooks.storm_home.commands import HOME
+    """Folders of this box that every emulated machine sees, and where.
 
-    return {storm_home(tell): HOME}
+    All homes, so that machines that are up can change to one that is made later; deploy says which.
+    """
+    from playbooks.storm_home import commands
+
+    return {storm_home(tell).parent: commands.HOMES}
 
 
 def build_jar(folder: Path, tell: Tell) -> Path:
-    """The one jar of a Maven module, built if its pom or sources changed since."""
+    """The one jar of a Maven module, built unless it is the very one that was built of this pom and these sources."""
     from playbooks.storm_home.assemble import fingerprint
 
     files = [folder / "pom.xml", *sorted(path for path in (folder / "src" / "main").rglob("*") if path.is_file())]
     mark = barograph_home() / "built" / f"{folder.name}-{fingerprint(files)}"
     jar = _jar(folder)
-    if mark.exists() and jar.is_file():
+    # Sources that were built, changed and changed back have a mark too, but the jar is of those in between.
+    if jar.is_file() and mark.exists() and mark.read_text() == fingerprint([jar]):
         return jar
     _maven(folder, tell)
     mark.parent.mkdir(parents=True, exist_ok=True)
-    mark.touch()
+    mark.write_text(fingerprint([jar]))
     return jar
 
 

@@ -19,13 +19,13 @@ import shutil
 import subprocess
 import tarfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import yaml
 
-from playbooks import clock, delivery
+from playbooks import clock, delivery, resources
 from playbooks.errors import DiskFull, MachineUnknown, PlayFailed, SettingUnknown
 from playbooks.run import PlayResult, Tell, play
 from playbooks.storm_home import commands
@@ -71,8 +71,8 @@ def deploy(
 ) -> PlayResult:
     """Everything up and, of the workers' supervisors, those outside `joining` registered with Nimbus; idempotent.
 
-    `storm_home` is the home that the machines mount; where a machine has none, `settings["storm_home_archive"]`, a
-    .tar.gz of it, is unpacked. Unknown settings raise SettingUnknown.
+    `storm_home` is a home in the folder of homes that the machines mount, and may be another at every deploy; on machines
+    that mount none `settings["storm_home_archive"]`, a .tar.gz of it, is unpacked. SettingUnknown for other settings.
     """
     if unknown := sorted(set(settings) - SETTINGS):
         raise SettingUnknown(f"settings {', '.join(unknown)} are not known; known are {', '.join(sorted(SETTINGS))}")
@@ -80,6 +80,8 @@ def deploy(
     variables = {
         **settings,
         "commands": commands_by_machine(inventory),
+        "declared": asdict(declared_resources(inventory)),
+        "storm_home_name": storm_home.name,
         "storm_version": hashlib.sha256((storm_home / "VERSION").read_bytes()).hexdigest(),
         "token_file": str((directory / "token").absolute()),
         "token_digest": hashlib.sha256(token(directory).encode()).hexdigest(),
@@ -182,6 +184,11 @@ def commands_by_machine(inventory: Path) -> dict[str, dict[str, Any]]:
     """By machine: `command` and `environment` of each of its daemons, and `worker_childopts`."""
     hosts = _hosts(inventory)
     return {name: _machine_commands(host["machine_memory_mb"], host["machine_slots"]) for name, host in hosts.items()}
+
+
+def declared_resources(inventory: Path) -> resources.Declared:
+    """What executors declare by default on these machines."""
+    return resources.declared([host for host in _hosts(inventory).values() if host["machine_slots"]])
 
 
 def forget_connection(host: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from typing import Literal
 Daemon = Literal["zookeeper", "nimbus", "supervisor"]
 
 HOME = "/opt/barograph/storm"
+HOMES = "/opt/barograph/homes"  # where machines mount this box's homes: HOME then is a link to one of them
 CONF = "/etc/barograph/storm"
 STATE = "/var/lib/barograph/storm"
 LOGS = "/var/log/barograph"
@@ -40,9 +41,14 @@ def jvm_flags(daemon: Daemon, memory_mb: int) -> list[str]:
 
 
 def worker_childopts(memory_mb: int, slots: int) -> str:
-    """`worker.childopts` for storm.yaml: half of the machine's memory is heap, shared by its slots."""
+    """`worker.childopts` for storm.yaml."""
+    return " ".join([f"-Xmx{worker_heap_mb(memory_mb, slots)}m", *_lean(memory_mb)])
+
+
+def worker_heap_mb(memory_mb: int, slots: int) -> int:
+    """A quarter of the machine's memory is heap, shared by its slots: small JVMs need as much again beside it."""
     least, most = WORKER_HEAP_MB
-    return " ".join([_heap(memory_mb // (4 * slots), least, most), *_lean(memory_mb)])
+    return min(max(memory_mb // (4 * slots), least), most)
 
 
 def daemon_command(

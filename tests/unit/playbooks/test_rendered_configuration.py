@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from inventory.ansible_inventory import write
 from inventory.machine_types import TYPES, scaled
 from inventory.testbed import Machine, MachineType
 from playbooks import cluster
+from playbooks.resources import EXECUTORS_PER_SLOT, declared
 
 ROLES = Path(playbooks.__file__).parent / "roles"
 RENDER = """\
@@ -53,7 +55,15 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
     (folder / "render.yml").write_text(RENDER.format(files=json.dumps(files), to=folder))
     (folder / "roles").symlink_to(ROLES)
     digests = dict.fromkeys(("storm_version", "token_digest", "delivery_digest"), "0")
-    (folder / "variables.json").write_text(json.dumps({**digests, "commands": cluster.commands_by_machine(inventory)}))
+    (folder / "variables.json").write_text(
+        json.dumps(
+            {
+                **digests,
+                "commands": cluster.commands_by_machine(inventory),
+                "declared": asdict(cluster.declared_resources(inventory)),
+            }
+        )
+    )
     done = subprocess.run(
         [
             Path(sys.executable).parent / "ansible-playbook", "-i", inventory, "-e", f"@{folder}/variables.json",
@@ -108,6 +118,30 @@ def test_worker_memory_fits_the_machine(plans: dict[str, dict[str, Any]]) -> Non
         assert int(heaps[0][4:-1]) * kind.slots < kind.memory_mb
 
 
+def test_full_machines_are_within_what_they_declare(plans: dict[str, dict[str, Any]]) -> None:
+    """Each slot with as many executors as its heap allows, by the numbers that the resource-aware scheduler adds up."""
+    for number, kind in enumerate(WORKER_TYPES, start=1):
+        conf = storm_yaml(plans[f"m{number}"])
+        assert conf["supervisor.cpu.capacity"] == pytest.approx(100 * kind.cores)
+        assert conf["supervisor.memory.capacity.mb"] == kind.memory_mb
+        heap_mb, cpu = (
+            conf["topology.component.resources.onheap.memory.mb"],
+            conf["topology.component.cpu.pcore.percent"],
+        )
+        a_slot = int(conf["topology.worker.max.heap.size.mb"] / heap_mb)
+        assert a_slot >= EXECUTORS_PER_SLOT
+        executors = EXECUTORS_PER_SLOT * kind.slots
+        assert executors * cpu <= conf["supervisor.cpu.capacity"]
+        assert executors * heap_mb <= conf["supervisor.memory.capacity.mb"]
+        assert min(cpu, heap_mb) > 0
+
+
+def test_a_dead_machine_is_noticed_after_four_missing_heartbeats(plans: dict[str, dict[str, Any]]) -> None:
+    conf = storm_yaml(plans["m1"])
+    assert conf["nimbus.task.timeout.secs"] == 4 * conf["worker.heartbeat.frequency.secs"] == 20
+    assert conf["storm.zookeeper.session.timeout"] < 1000 * conf["nimbus.task.timeout.secs"]
+
+
 def test_zookeeper_listens_on_the_experiment_lan_only(plans: dict[str, dict[str, Any]]) -> None:
     assert "clientPortAddress=198.51.100.10\n" in file_of(plans["master"], "/etc/barograph/storm/zoo.cfg")
 
@@ -142,3 +176,23 @@ def test_only_the_joining_supervisor_waits(plans: dict[str, dict[str, Any]]) -> 
 def test_no_plan_holds_a_secret(plans: dict[str, dict[str, Any]]) -> None:
     paths = [file["path"] for plan in plans.values() for file in plan["files"]]
     assert "/etc/barograph/token" not in paths
+
+
+@pytest.mark.parametrize(("factor", "machines"), [(0.18, 8), (0.18, 4), (1.0, 4)])
+def test_page_load_fits_after_its_scale_in(factor: float, machines: int) -> None:
+    """SP table I: 7 components of 15 executors, 8 machines before, 4 after."""
+    kind = scaled(TYPES["type_1"], factor)
+    host = {"machine_cores": kind.cores, "machine_memory_mb": kind.memory_mb, "machine_slots": kind.slots}
+    said = declared([host] * machines)
+    a_worker = int(said.worker_heap_mb / said.executor_heap_mb)
+    a_machine = min(a_worker * kind.slots, int(100 * kind.cores / said.executor_cpu_percent))
+    assert a_machine * machines >= 7 * 15
+
+
+def test_the_smallest_machine_sets_what_an_executor_declares() -> None:
+    large = {"machine_cores": 4, "machine_memory_mb": 12288, "machine_slots": 4}
+    small = {"machine_cores": 0.18, "machine_memory_mb": 768, "machine_slots": 4}
+    assert asdict(declared([large, small])) == {
+        "executor_cpu_percent": 0.56, "executor_heap_mb": 6.0, "worker_heap_mb": 48
+    }  # fmt: skip
+    assert declared([large]).executor_cpu_percent == 12.5

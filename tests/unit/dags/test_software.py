@@ -1,0 +1,68 @@
+"""Jars of ours: what is used is always what the sources say, and Maven runs only where it must."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dags import software
+from playbooks.storm_home import assemble
+
+MAVEN = """#!/bin/sh
+# The jar says what it was built of.
+folder=$(dirname "$4")
+mkdir -p "$folder/target"
+cat "$folder/src/main/Bridge.java" > "$folder/target/barograph-nimbus-bridge.jar"
+echo built >> "$BAROGRAPH_HOME/calls"
+"""
+
+
+@pytest.fixture
+def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Give the module a source; returns what the jar that is used was built of."""
+    module = tmp_path / "nimbus_bridge"
+    (module / "src" / "main").mkdir(parents=True)
+    (module / "pom.xml").touch()
+    (tmp_path / "mvn").write_text(MAVEN)
+    (tmp_path / "mvn").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("BAROGRAPH_HOME", str(tmp_path))
+
+    def build(source: str) -> str:
+        (module / "src" / "main" / "Bridge.java").write_text(source)
+        return software.build_jar(module, print).read_text()
+
+    return build
+
+
+def calls(folder: Path) -> int:
+    return len((folder / "calls").read_text().splitlines())
+
+
+def test_maven_runs_once_for_the_same_sources(build: Callable[[str], str], tmp_path: Path) -> None:
+    assert [build("one"), build("one")] == ["one", "one"]
+    assert calls(tmp_path) == 1
+
+
+def test_sources_that_change_back_are_what_is_used(build: Callable[[str], str], tmp_path: Path) -> None:
+    assert [build(source) for source in ("one", "two", "one", "two")] == ["one", "two", "one", "two"]
+
+
+def test_a_jar_that_somebody_else_put_there_is_not_used(build: Callable[[str], str], tmp_path: Path) -> None:
+    build("one")
+    (tmp_path / "nimbus_bridge" / "target" / "barograph-nimbus-bridge.jar").write_text("other")
+    assert build("one") == "one"
+
+
+def test_a_changed_jar_is_another_home_beside_the_first(tmp_path: Path) -> None:
+    home, jar, homes = tmp_path / "storm-home-1", tmp_path / "bridge.jar", tmp_path / "homes"
+    for folder in ("lib", "extlib-daemon", "cds"):
+        (home / folder).mkdir(parents=True)
+    versions = []
+    for source in ("one", "two"):
+        jar.write_text(source)
+        made = assemble.complete(home, None, [jar], homes)
+        versions.append(json.loads((made / "VERSION").read_text())["contents"])
+    assert len(set(versions)) == 2
+    assert sorted(path.name for path in homes.iterdir()) == sorted(f"storm-{name}" for name in versions)
