@@ -28,8 +28,9 @@ class Analysed:
         found = tables.read(self.spark, SeriesPaths(self.root), table).where(where).collect()
         return [row.asDict() for row in found]
 
-    def measured(self, run_id: str) -> dict[str, float]:
-        return {row["metric"]: row["value"] for row in self.rows("measurements", f"run_id = '{run_id}'")}
+    def measured(self, run_id: str, event_id: str = "e1") -> dict[str, float]:
+        found = self.rows("measurements", f"run_id = '{run_id}' and event_id = '{event_id}'")
+        return {row["metric"]: row["value"] for row in found}
 
 
 @pytest.fixture(scope="session")
