@@ -102,6 +102,7 @@ class Topology:
     placement: Mapping[int, Slot] = field(default_factory=dict)  # task → slot; a task that is not there is not placed
     uptime_s: float | None = None
     rebalancing: bool = False
+    unplaced_why: str | None = None  # what Storm's own scheduler said of executors that it left without a slot
     sink_tuples_per_s: float | None = None
     latency_ms: float | None = None  # mean over the window, intended emission to sink
     service_level: ServiceLevel | None = None
@@ -147,6 +148,7 @@ class Decision:
     reason: str = ""
     settled: bool = False  # the pending scale event needs nothing (more)
     scheduler: str | None = None  # one of Storm's own (STORM_SCHEDULERS) that does all placing in this round
+    scheduler_conf: Mapping[str, Any] = field(default_factory=dict)  # Storm's settings, laid over Nimbus' own for it
     rebalance: tuple[str, ...] = ()  # topology ids to unassign wholly, for `scheduler` to place again
 
     def changes(self) -> bool:

@@ -9,10 +9,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from scheduler_plugins.model import Decision, Observation, Slot, Topology
+from scheduler_plugins.model import STORM_SCHEDULERS, Decision, Observation, Slot, Topology, executor_ranges
 
 Why = Literal[
-    "unknown_topology", "unknown_component", "unknown_task", "unknown_slot", "executors_out_of_range", "slot_taken"
+    "unknown_topology",
+    "unknown_component",
+    "unknown_task",
+    "unknown_slot",
+    "unknown_machine",
+    "unknown_scheduler",
+    "executors_out_of_range",
+    "slot_taken",
+    "machine_in_use",
+    "no_scheduler",
+    "two_placers",
 ]
 
 
@@ -30,13 +40,15 @@ def refusal(observation: Observation, decision: Decision) -> Refusal | None:
 def _refusals(observation: Observation, decision: Decision) -> Iterator[Refusal]:
     topologies = {topology.topology_id: topology for topology in observation.topologies}
     offered = {Slot(m.name, port) for m in observation.machines if m.alive for port in m.ports}
-    for topology_id in sorted({*decision.executors, *decision.placement}):
+    for topology_id in sorted({*decision.executors, *decision.placement, *decision.rebalance}):
         if topology_id not in topologies:
             yield Refusal("unknown_topology", f"topology {topology_id} was not observed")
         else:
             yield from _executors(topologies[topology_id], decision)
             yield from _placement(topologies[topology_id], decision, offered)
     yield from _shared(observation, decision)
+    yield from _released(observation, decision)
+    yield from _delegated(decision)
 
 
 def _executors(topology: Topology, decision: Decision) -> Iterator[Refusal]:
@@ -68,3 +80,43 @@ def _shared(observation: Observation, decision: Decision) -> Iterator[Refusal]:
             owner = owners.setdefault(slot, topology.topology_id)
             if owner != topology.topology_id:
                 yield Refusal("slot_taken", f"{slot} would belong to {owner} and to {topology.topology_id}")
+
+
+def _released(observation: Observation, decision: Decision) -> Iterator[Refusal]:
+    """A machine that may leave is left by everything that runs once the decision is applied."""
+    released = set(decision.release)
+    for machine in sorted(released - {machine.name for machine in observation.machines}):
+        yield Refusal("unknown_machine", f"machine {machine}, to be released, was not observed")
+    for topology in observation.topologies if released else ():
+        for task, slot in slots_after(topology, decision).items():
+            if slot.machine in released:
+                what = f"{topology.name}'s executor of task {task} would be on it"
+                yield Refusal("machine_in_use", f"machine {slot.machine} is to be released, but {what}")
+
+
+def slots_after(topology: Topology, decision: Decision) -> dict[int, Slot]:
+    """First task → slot of every executor that has one once `decision` is applied."""
+    changed = decision.executors.get(topology.topology_id, {})
+    after = {**topology.placement, **decision.placement.get(topology.topology_id, {})}
+    slots: dict[int, Slot] = {}
+    for component in topology.components:
+        number = changed.get(component.name, len(component.executors))
+        if number == len(component.executors):
+            firsts = [executor.first_task for executor in component.executors]
+        else:
+            firsts = [first for first, _ in executor_ranges(component.tasks, number)]
+        slots.update({first: after[first] for first in firsts if first in after})
+    return slots
+
+
+def _delegated(decision: Decision) -> Iterator[Refusal]:
+    if decision.scheduler is None:
+        if decision.rebalance:
+            yield Refusal("no_scheduler", "topologies to place anew, but no scheduler of Storm's that does")
+        return
+    if decision.scheduler not in STORM_SCHEDULERS:
+        known = ", ".join(STORM_SCHEDULERS)
+        yield Refusal("unknown_scheduler", f"scheduler {decision.scheduler} is not Storm's; known are {known}")
+    if any(decision.executors.values()) or any(decision.placement.values()) or decision.release:
+        both = f"Storm's {decision.scheduler} scheduler is to place, and the decision places or releases too"
+        yield Refusal("two_placers", f"{both}; only one of them can")

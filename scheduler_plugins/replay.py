@@ -16,6 +16,9 @@ from scheduler_plugins.policies import bind
 from scheduler_plugins.refusal import refusal
 from scheduler_plugins.wire import WireError, decision_json, observation_from
 
+COMPARED = ("executors", "placement", "release", "acquire", "scheduler", "scheduler_conf", "rebalance")
+NONE = decision_json(Decision())  # logs of before a word was known do not have it
+
 
 class ReplayError(Exception):
     """The decision log is missing, damaged or empty."""
@@ -35,8 +38,7 @@ class Replayed:
 
     @property
     def same(self) -> bool:
-        keys = ("executors", "placement", "release", "acquire")
-        return all(_plain(self.then.get(key)) == _plain(self.now.get(key)) for key in keys)
+        return all(_plain(self.then.get(key, NONE[key])) == _plain(self.now[key]) for key in COMPARED)
 
 
 def replay(path: Path, policy: str, parameters: Mapping[str, Any] | None = None) -> tuple[Replayed, ...]:

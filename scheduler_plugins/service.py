@@ -18,7 +18,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from scheduler_plugins.desk import Desk, Refused
+from scheduler_plugins.desk import Desk
+from scheduler_plugins.scale_events import Refused
 from scheduler_plugins.wire import WireError
 
 log = logging.getLogger(__name__)
@@ -47,8 +48,7 @@ def _json(call: Callable[[Desk, Mapping[str, Any]], Mapping[str, Any]]) -> Calla
 
 
 def _samples(desk: Desk, body: bytes) -> Mapping[str, Any]:
-    desk.take_samples(body.decode("utf-8", "replace").splitlines())
-    return {}
+    return desk.take_samples(body.decode("utf-8", "replace").splitlines())
 
 
 def _machine_samples(desk: Desk, body: bytes) -> Mapping[str, Any]:
@@ -63,6 +63,7 @@ CALLS: Mapping[tuple[str, str], Callable[[Desk, bytes], Mapping[str, Any]]] = {
     ("POST", "/machine_samples"): _machine_samples,
     ("POST", "/configure"): _json(Desk.configure),
     ("POST", "/scale"): _json(Desk.scale),
+    ("POST", "/input_rate"): _json(Desk.change_input_rate),
     ("GET", "/state"): lambda desk, _: desk.state(),
 }
 

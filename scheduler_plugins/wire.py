@@ -82,6 +82,7 @@ def topology_from(body: Json) -> Topology:
         placement={int(task): Slot.parse(slot) for task, slot in body["placement"].items()},
         uptime_s=body.get("uptime_s"),
         rebalancing=bool(body.get("rebalancing", False)),
+        unplaced_why=body.get("unplaced_why"),
     )
 
 
@@ -157,7 +158,7 @@ def _per_tuple(rates: list[Rates]) -> float | None:
 
 
 def answer_of(decision: Decision, decision_id: str | None, policy: str) -> dict[str, Any]:
-    """The service's answer to the bridge: only what changes."""
+    """The service's answer to the bridge: only what changes, and which of Storm's schedulers places if one does."""
     changed = sorted({*decision.executors, *decision.placement})
     topologies = {
         topology: {
@@ -167,7 +168,15 @@ def answer_of(decision: Decision, decision_id: str | None, policy: str) -> dict[
         for topology in changed
         if decision.executors.get(topology) or decision.placement.get(topology)
     }
-    return {"v": 1, "decision_id": decision_id, "policy": policy, "reason": decision.reason, "topologies": topologies}
+    said = {"v": 1, "decision_id": decision_id, "policy": policy, "reason": decision.reason}
+    answer: dict[str, Any] = {**said, "topologies": topologies}
+    if decision.release:
+        answer["release"] = list(decision.release)
+    if decision.scheduler is not None:
+        answer["scheduler"] = {"name": decision.scheduler, "conf": dict(decision.scheduler_conf)}
+    if decision.rebalance:
+        answer["rebalance"] = list(decision.rebalance)
+    return answer
 
 
 def decision_json(decision: Decision) -> dict[str, Any]:

@@ -44,6 +44,15 @@ def test_a_round_over_http(server: PolicyServer) -> None:
     assert call(server, "/state")[1]["run_id"] == "r1"
 
 
+def test_the_input_rate_goes_to_those_who_post_samples(server: PolicyServer) -> None:
+    assert call(server, "/samples", b"")[1] == {"input_rate_factor": 1.0}
+    status, answer = call(server, "/input_rate", {"factor": 2})
+    assert status == 200 and answer["factor"] == 2.0 and answer["t"] > 0
+    assert call(server, "/samples", b"")[1] == {"input_rate_factor": 2.0}
+    status, answer = call(server, "/input_rate", {"factor": 0})
+    assert status == 400 and "factor is 0; allowed is a number above 0" in answer["error"]
+
+
 def test_without_the_token_nothing_is_answered(server: PolicyServer) -> None:
     assert call(server, "/state", token="guess")[0] == 401
     assert call(server, "/schedule", round_request(1000.0), token="")[0] == 401

@@ -1,15 +1,32 @@
 package barograph.bridge;
 
 import barograph.bridge.InvalidAnswer.Kind;
+import com.fasterxml.jackson.core.type.TypeReference;
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.util.ArrayList;
 import java.util.Iterator;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** What the policy service answers: only what changes. `decisionId` is null where nothing does. */
-record Answer(String decisionId, String policy, String reason, Map<String, Change> topologies) {
+/**
+ * What the policy service answers: only what changes.
+ *
+ * @param decisionId null where nothing changes
+ * @param release machines that may leave once the decision is applied
+ * @param scheduler one of Storm's own that places in this round, or null
+ * @param rebalance ids of topologies for that scheduler to place anew
+ */
+record Answer(String decisionId, String policy, String reason, Map<String, Change> topologies, List<String> release,
+              Scheduler scheduler, List<String> rebalance) {
+    private static final ObjectMapper JSON = new ObjectMapper();
+    private static final TypeReference<Map<String, Object>> CONF = new TypeReference<>() {};
 
     record Change(Map<String, Integer> executors, Map<Integer, Slot> placement) {}
+
+    /** `conf` is laid over Nimbus' own. */
+    record Scheduler(String name, Map<String, Object> conf) {}
 
     static Answer parse(JsonNode body) throws InvalidAnswer {
         if (body.path("v").asInt() != 1) {
@@ -19,7 +36,23 @@ record Answer(String decisionId, String policy, String reason, Map<String, Chang
         for (Map.Entry<String, JsonNode> entry : object(body, "topologies").properties()) {
             changes.put(entry.getKey(), new Change(executors(entry.getValue()), placement(entry.getValue())));
         }
-        return new Answer(text(body, "decision_id"), text(body, "policy"), text(body, "reason"), changes);
+        return new Answer(text(body, "decision_id"), text(body, "policy"), text(body, "reason"), changes,
+            texts(body, "release"), scheduler(body), texts(body, "rebalance"));
+    }
+
+    boolean changesSomething() {
+        return !topologies.isEmpty() || !release.isEmpty() || !rebalance.isEmpty();
+    }
+
+    private static Scheduler scheduler(JsonNode body) throws InvalidAnswer {
+        if (body.path("scheduler").isMissingNode() || body.path("scheduler").isNull()) {
+            return null;
+        }
+        String name = text(object(body, "scheduler"), "name");
+        if (name == null) {
+            throw malformed("scheduler has no name; known are " + StormSchedulers.names());
+        }
+        return new Scheduler(name, JSON.convertValue(object(body.get("scheduler"), "conf"), CONF));
     }
 
     private static Map<String, Integer> executors(JsonNode change) throws InvalidAnswer {
@@ -54,6 +87,21 @@ record Answer(String decisionId, String policy, String reason, Map<String, Chang
             throw malformed(name + " is " + found + "; an object is allowed");
         }
         return found;
+    }
+
+    private static List<String> texts(JsonNode body, String name) throws InvalidAnswer {
+        JsonNode found = body.path(name);
+        if (!(found.isMissingNode() || found.isArray())) {
+            throw malformed(name + " is " + found + "; a list of texts is allowed");
+        }
+        List<String> texts = new ArrayList<>();
+        for (JsonNode element : found) {
+            if (!element.isTextual()) {
+                throw malformed(name + " has " + element + "; a text is allowed");
+            }
+            texts.add(element.asText());
+        }
+        return texts;
     }
 
     private static String text(JsonNode body, String name) throws InvalidAnswer {

@@ -2,7 +2,10 @@ package barograph.bridge;
 
 import barograph.bridge.InvalidAnswer.Kind;
 import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /** Whether an answer fits the request: a name that Storm does not have must not reach Nimbus. */
 final class AnswerCheck {
@@ -10,15 +13,73 @@ final class AnswerCheck {
 
     static void check(Request request, Answer answer) throws InvalidAnswer {
         for (Map.Entry<String, Answer.Change> entry : answer.topologies().entrySet()) {
-            Request.Topology topology = request.topology(entry.getKey()).orElseThrow(
-                () -> new InvalidAnswer(Kind.UNKNOWN_TOPOLOGY, "topology " + entry.getKey() + " is not in the request"));
-            if (answer.decisionId() == null) {
-                throw new InvalidAnswer(Kind.MALFORMED, "topologies change, but decision_id is null");
-            }
+            Request.Topology topology = known(request, entry.getKey());
             checkExecutors(topology, entry.getValue());
             checkPlacement(request, topology, entry.getValue());
         }
+        if (answer.decisionId() == null && answer.changesSomething()) {
+            throw new InvalidAnswer(Kind.MALFORMED, "something changes, but decision_id is null");
+        }
         checkSlotsAreOfOneTopology(request, answer);
+        checkReleased(request, answer);
+        checkScheduler(request, answer);
+    }
+
+    private static Request.Topology known(Request request, String id) throws InvalidAnswer {
+        return request.topology(id).orElseThrow(
+            () -> new InvalidAnswer(Kind.UNKNOWN_TOPOLOGY, "topology " + id + " is not in the request"));
+    }
+
+    /** A machine that may leave is left by everything that runs once the decision is applied. */
+    private static void checkReleased(Request request, Answer answer) throws InvalidAnswer {
+        Set<String> released = new HashSet<>(answer.release());
+        for (String machine : answer.release()) {
+            if (request.machines().stream().noneMatch(known -> known.name().equals(machine))) {
+                throw new InvalidAnswer(Kind.UNKNOWN_MACHINE, "machine " + machine + ", to be released, is not in the request");
+            }
+        }
+        for (Request.Topology topology : released.isEmpty() ? List.<Request.Topology>of() : request.topologies()) {
+            for (Map.Entry<Integer, Slot> entry : slotsAfter(topology, answer).entrySet()) {
+                if (released.contains(entry.getValue().machine())) {
+                    throw new InvalidAnswer(Kind.MACHINE_IN_USE, "machine " + entry.getValue().machine() + " is to be released, but "
+                        + topology.name() + "'s executor of task " + entry.getKey() + " would be on it");
+                }
+            }
+        }
+    }
+
+    /** Slot of each executor, by its first task, as Nimbus cuts executors once the answer is applied. */
+    private static Map<Integer, Slot> slotsAfter(Request.Topology topology, Answer answer) {
+        Answer.Change change = answer.topologies().getOrDefault(topology.id(), new Answer.Change(Map.of(), Map.of()));
+        Plan plan = Plan.of(answer.decisionId(), topology, change);
+        Map<Integer, Slot> slots = new HashMap<>();
+        for (Request.Component component : topology.components()) {
+            Integer number = plan.executors().get(component.name());
+            List<List<Integer>> ranges = number == null ? component.executors() : Plan.ranges(component.tasks(), number);
+            for (List<Integer> range : ranges) {
+                if (plan.after().containsKey(range.get(0))) {
+                    slots.put(range.get(0), plan.after().get(range.get(0)));
+                }
+            }
+        }
+        return slots;
+    }
+
+    private static void checkScheduler(Request request, Answer answer) throws InvalidAnswer {
+        for (String id : answer.rebalance()) {
+            known(request, id);
+        }
+        if (answer.scheduler() == null && !answer.rebalance().isEmpty()) {
+            throw new InvalidAnswer(Kind.NO_SCHEDULER, "topologies to place anew, but no scheduler of Storm's that does");
+        }
+        if (answer.scheduler() != null && !StormSchedulers.knows(answer.scheduler().name())) {
+            throw new InvalidAnswer(Kind.UNKNOWN_SCHEDULER,
+                "scheduler " + answer.scheduler().name() + " is not Storm's; known are " + StormSchedulers.names());
+        }
+        if (answer.scheduler() != null && !(answer.topologies().isEmpty() && answer.release().isEmpty())) {
+            throw new InvalidAnswer(Kind.TWO_PLACERS, "Storm's " + answer.scheduler().name()
+                + " scheduler is to place, and the answer places or releases too; only one of them can");
+        }
     }
 
     private static void checkExecutors(Request.Topology topology, Answer.Change change) throws InvalidAnswer {

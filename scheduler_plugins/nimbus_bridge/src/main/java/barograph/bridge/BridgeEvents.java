@@ -23,10 +23,25 @@ final class BridgeEvents {
 
     /** `t`: seconds since the epoch. */
     void fallback(double t, String reason) {
+        write(event(t, "fallback", reason));
+    }
+
+    /** One of Storm's own schedulers found no slot for some executors: not the bridge's failure, the run stays valid. */
+    void unplaced(double t, String topologyId, String reason) {
+        Map<String, Object> event = event(t, "unplaced", reason);
+        event.put("topology", topologyId);
+        write(event);
+    }
+
+    private static Map<String, Object> event(double t, String kind, String reason) {
         Map<String, Object> event = new LinkedHashMap<>();
         event.put("t", t);
-        event.put("kind", "fallback");
+        event.put("kind", kind);
         event.put("reason", reason);
+        return event;
+    }
+
+    private void write(Map<String, Object> event) {
         try {
             append(JSON.writeValueAsString(event) + "\n");
         } catch (JsonProcessingException e) {

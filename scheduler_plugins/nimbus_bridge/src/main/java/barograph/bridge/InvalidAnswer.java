@@ -4,7 +4,10 @@ package barograph.bridge;
 final class InvalidAnswer extends Exception {
     private static final long serialVersionUID = 1L;
 
-    enum Kind { MALFORMED, UNKNOWN_TOPOLOGY, UNKNOWN_COMPONENT, UNKNOWN_TASK, UNKNOWN_SLOT, EXECUTORS_OUT_OF_RANGE, SLOT_TAKEN }
+    enum Kind {
+        MALFORMED, UNKNOWN_TOPOLOGY, UNKNOWN_COMPONENT, UNKNOWN_TASK, UNKNOWN_SLOT, UNKNOWN_MACHINE, UNKNOWN_SCHEDULER,
+        EXECUTORS_OUT_OF_RANGE, SLOT_TAKEN, MACHINE_IN_USE, NO_SCHEDULER, TWO_PLACERS
+    }
 
     private final Kind kind;
 

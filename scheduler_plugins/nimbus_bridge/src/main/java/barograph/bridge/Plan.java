@@ -13,9 +13,10 @@ import org.apache.storm.utils.Utils;
  * @param executors of the components whose number changes
  * @param before slot of each task once what had none is placed at once
  * @param after slot of each task as decided
+ * @param scheduler one of Storm's own that is to place instead of `after`, or null
  */
 record Plan(String decisionId, String topologyId, String topologyName, Map<String, Integer> executors,
-            Map<Integer, Slot> before, Map<Integer, Slot> after) {
+            Map<Integer, Slot> before, Map<Integer, Slot> after, Answer.Scheduler scheduler) {
 
     /** True if Storm has something to rebalance: an executor's range or slot differs. */
     boolean changesSomething(Request.Topology topology) {
@@ -29,7 +30,12 @@ record Plan(String decisionId, String topologyId, String topologyName, Map<Strin
         Map<Integer, Slot> before = placedAtOnce(topology, change.placement());
         Map<Integer, Slot> after = new TreeMap<>(before);
         after.putAll(change.placement());
-        return new Plan(decisionId, topology.id(), topology.name(), executors, before, after);
+        return new Plan(decisionId, topology.id(), topology.name(), executors, before, after, null);
+    }
+
+    /** Everything is for `scheduler` to place anew. */
+    static Plan anew(String decisionId, Request.Topology topology, Answer.Scheduler scheduler) {
+        return new Plan(decisionId, topology.id(), topology.name(), Map.of(), topology.slots(), Map.of(), scheduler);
     }
 
     /** Executors that had no slot have the one of their first task, all of their tasks with it. */

@@ -12,6 +12,7 @@ import org.apache.storm.scheduler.Topologies;
 public final class PolicyScheduler implements IScheduler {
     private ExecutorService background;
     private Rounds rounds;
+    private StormSchedulers schedulers;
 
     /** Throws IllegalArgumentException where storm.yaml lacks a setting: Nimbus then does not start. */
     @Override
@@ -22,11 +23,13 @@ public final class PolicyScheduler implements IScheduler {
             thread.setDaemon(true);
             return thread;
         });
+        schedulers = new StormSchedulers(conf, registry);
         rounds = new Rounds(
             new PolicyService(settings.serviceUrl(), settings.tokenFile(), settings.serviceTimeout()),
             NimbusCalls.overThrift(conf),
             new Plans(settings.planLimit(), System::nanoTime),
             new BridgeEvents(settings.events()),
+            schedulers,
             background,
             () -> System.currentTimeMillis() / 1000.0);
     }
@@ -44,5 +47,6 @@ public final class PolicyScheduler implements IScheduler {
     @Override
     public void cleanup() {
         background.shutdownNow();
+        schedulers.cleanup();
     }
 }

@@ -20,7 +20,8 @@ record Request(int v, double t, List<Machine> machines, List<Topology> topologie
     }
 
     record Topology(String id, String name, int workers, @JsonProperty("uptime_s") int uptimeS, List<Component> components,
-                    List<Edge> edges, Map<Integer, String> placement, boolean rebalancing) {
+                    List<Edge> edges, Map<Integer, String> placement, boolean rebalancing,
+                    @JsonProperty("unplaced_why") String unplacedWhy) {
 
         Optional<Component> component(String wanted) {
             return components.stream().filter(component -> component.name().equals(wanted)).findFirst();

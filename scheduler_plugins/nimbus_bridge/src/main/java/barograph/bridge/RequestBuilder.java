@@ -29,12 +29,17 @@ final class RequestBuilder {
         this.names = names;
     }
 
-    /** `rebalancing`: ids of topologies for which a plan is under way; `now`: seconds since the epoch. */
-    Request build(Topologies topologies, Cluster cluster, Set<String> rebalancing, double now) {
+    /**
+     * `rebalancing`: ids of topologies for which a plan is under way; `unplacedWhy`: what Storm's own scheduler said of
+     * those that it did not place, by id; `now`: seconds since the epoch.
+     */
+    Request build(
+            Topologies topologies, Cluster cluster, Set<String> rebalancing, Map<String, String> unplacedWhy, double now) {
         names.learn(cluster);
         List<Request.Topology> all = new ArrayList<>();
         for (TopologyDetails topology : topologies.getTopologies()) {
-            all.add(topology(topology, cluster, rebalancing.contains(topology.getId())));
+            String id = topology.getId();
+            all.add(topology(topology, cluster, rebalancing.contains(id), unplacedWhy.get(id)));
         }
         all.sort(Comparator.comparing(Request.Topology::id));
         return new Request(1, now, machines(cluster), all);
@@ -65,12 +70,12 @@ final class RequestBuilder {
         return missing;
     }
 
-    private Request.Topology topology(TopologyDetails topology, Cluster cluster, boolean rebalancing) {
+    private Request.Topology topology(TopologyDetails topology, Cluster cluster, boolean rebalancing, String unplacedWhy) {
         List<Request.Component> components = components(topology);
         Set<String> known = new TreeSet<>();
         components.forEach(component -> known.add(component.name()));
         return new Request.Topology(topology.getId(), topology.getName(), topology.getNumWorkers(), topology.getUpTime(),
-            components, edges(topology.getTopology(), known), placement(topology, cluster), rebalancing);
+            components, edges(topology.getTopology(), known), placement(topology, cluster), rebalancing, unplacedWhy);
     }
 
     private static List<Request.Component> components(TopologyDetails topology) {

@@ -1,6 +1,8 @@
 package barograph.bridge;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.Executor;
 import java.util.function.Supplier;
@@ -25,29 +27,37 @@ final class Rounds {
     private final NimbusCalls nimbus;
     private final Plans plans;
     private final BridgeEvents events;
+    private final StormSchedulers schedulers;
     private final Executor background;
     private final Supplier<Double> now;
     private final RequestBuilder requests = new RequestBuilder(new MachineNames());
+    /** By topology id: what Storm's own scheduler said of executors that it left without a slot, in its last round. */
+    private Map<String, String> unplacedWhy = Map.of();
 
     /** `now`: seconds since the epoch. `background` must not run its tasks inside the scheduling round. */
-    Rounds(Service service, NimbusCalls nimbus, Plans plans, BridgeEvents events, Executor background, Supplier<Double> now) {
+    Rounds(Service service, NimbusCalls nimbus, Plans plans, BridgeEvents events, StormSchedulers schedulers,
+           Executor background, Supplier<Double> now) {
         this.service = service;
         this.nimbus = nimbus;
         this.plans = plans;
         this.events = events;
+        this.schedulers = schedulers;
         this.background = background;
         this.now = now;
     }
 
     void round(Topologies topologies, Cluster cluster) {
         try {
-            plans.all().forEach(plan -> carryOut(plan, topologies, cluster));
-            Request request = requests.build(topologies, cluster, plans.topologies(), now.get());
+            for (Plan plan : plans.all()) {
+                carryOut(plan, topologies, cluster);
+            }
+            Request request = requests.build(topologies, cluster, plans.topologies(), unplacedWhy, now.get());
             Answer answer = Answer.parse(service.schedule(request));
             AnswerCheck.check(request, answer);
             answer.topologies().forEach((id, change) ->
                 apply(answer, change, request.topology(id).orElseThrow(), topologies, cluster));
-        } catch (ServiceFailed | InvalidAnswer | AmbiguousMachine e) {
+            delegate(answer, request, topologies, cluster);
+        } catch (ServiceFailed | InvalidAnswer | AmbiguousMachine | SchedulerFailed e) {
             fallBack(e.getMessage(), topologies, cluster);
         } catch (RuntimeException e) {
             // Nimbus dies of what a scheduler throws.
@@ -58,9 +68,7 @@ final class Rounds {
 
     private void apply(
             Answer answer, Answer.Change change, Request.Topology topology, Topologies topologies, Cluster cluster) {
-        LOG.info("decision {} of {} for {}: {}", answer.decisionId(), answer.policy(), topology.id(), answer.reason());
-        if (topology.rebalancing()) {
-            report(answer.decisionId(), topology.id(), false, "refused: an earlier change is still under way");
+        if (refusedAsUnderWay(answer, topology)) {
             return;
         }
         Placing.unplaced(cluster, topologies.getById(topology.id()), change.placement());
@@ -70,6 +78,40 @@ final class Rounds {
         } else {
             report(answer.decisionId(), topology.id(), true, "placed at once");
         }
+    }
+
+    private boolean refusedAsUnderWay(Answer answer, Request.Topology topology) {
+        LOG.info("decision {} of {} for {}: {}", answer.decisionId(), answer.policy(), topology.id(), answer.reason());
+        if (topology.rebalancing()) {
+            report(answer.decisionId(), topology.id(), false, "refused: an earlier change is still under way");
+        }
+        return topology.rebalancing();
+    }
+
+    /** One of Storm's own schedulers places where the answer says so; what it is to place anew waits for its rebalance. */
+    private void delegate(Answer answer, Request request, Topologies topologies, Cluster cluster) throws SchedulerFailed {
+        if (answer.scheduler() == null) {
+            unplacedWhy = Map.of();
+            return;
+        }
+        placeByStorm(answer.scheduler(), topologies, cluster);
+        for (String id : answer.rebalance()) {
+            Request.Topology topology = request.topology(id).orElseThrow();
+            if (!refusedAsUnderWay(answer, topology)) {
+                begin(Plan.anew(answer.decisionId(), topology, answer.scheduler()));
+            }
+        }
+    }
+
+    private void placeByStorm(Answer.Scheduler scheduler, Topologies topologies, Cluster cluster) throws SchedulerFailed {
+        Map<String, String> before = unplacedWhy;
+        unplacedWhy = schedulers.place(scheduler, topologies, cluster);
+        unplacedWhy.forEach((id, why) -> {
+            if (!Objects.equals(why, before.get(id))) {
+                LOG.warn("{}: {}", id, why);
+                events.unplaced(now.get(), id, why);
+            }
+        });
     }
 
     private void begin(Plan plan) {
@@ -83,19 +125,34 @@ final class Rounds {
         });
     }
 
-    private void carryOut(Plan plan, Topologies topologies, Cluster cluster) {
+    private void carryOut(Plan plan, Topologies topologies, Cluster cluster) throws SchedulerFailed {
         TopologyDetails topology = topologies.getById(plan.topologyId());
         if (topology == null) {
             abort(plan, "the topology is gone");
         } else if (cluster.getAssignmentById(plan.topologyId()) == null) {
-            Optional<String> problem = Placing.planned(cluster, topologies, plan);
+            Optional<String> problem = place(plan, topologies, cluster);
             plans.end(plan);
             report(plan.decisionId(), plan.topologyId(), problem.isEmpty(), problem.orElse("rebalanced"));
         } else if (plans.isOverdue(plan)) {
             abort(plan, "no rebalance came of it; given up");
         } else if (executorsAreAsPlanned(plan, topology) && !cluster.getUnassignedExecutors(topology).isEmpty()) {
             // An ordinary tick between Nimbus's change of executors and the round of the rebalance, which is yet to come.
-            Placing.planned(cluster, topologies, plan);
+            place(plan, topologies, cluster);
+        }
+    }
+
+    /** Returns why it did not go as planned. */
+    private Optional<String> place(Plan plan, Topologies topologies, Cluster cluster) throws SchedulerFailed {
+        if (plan.scheduler() == null) {
+            return Placing.planned(cluster, topologies, plan);
+        }
+        try {
+            placeByStorm(plan.scheduler(), topologies, cluster);
+            return Optional.ofNullable(unplacedWhy.get(plan.topologyId()));
+        } catch (SchedulerFailed e) {
+            Placing.unplaced(cluster, topologies.getById(plan.topologyId()), plan.before());
+            abort(plan, e.getMessage() + "; nothing was moved");
+            throw e;
         }
     }
 

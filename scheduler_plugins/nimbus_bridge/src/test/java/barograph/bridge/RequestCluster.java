@@ -29,6 +29,8 @@ import org.apache.storm.utils.Utils;
 
 /** Storm's own Topologies and Cluster as a request describes them: RequestBuilder backwards. */
 record RequestCluster(Topologies topologies, Cluster cluster) {
+    /** As Storm's defaults have it. */
+    private static final Map<String, Double> CAPACITY = Map.of("supervisor.memory.capacity.mb", 4096.0, "supervisor.cpu.capacity", 400.0);
 
     static RequestCluster of(JsonNode request) {
         return of(request, List.of());
@@ -77,7 +79,7 @@ record RequestCluster(Topologies topologies, Cluster cluster) {
         List<Integer> ports = new ArrayList<>();
         machine.get("ports").forEach(port -> ports.add(port.asInt()));
         String id = machine.get("supervisor_id").asText();
-        return new SupervisorDetails(id, machine.get("name").asText(), null, ports, Map.of());
+        return new SupervisorDetails(id, machine.get("name").asText(), null, ports, CAPACITY);
     }
 
     private static TopologyDetails details(JsonNode topology) {

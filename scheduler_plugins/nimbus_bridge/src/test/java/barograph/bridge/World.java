@@ -11,6 +11,8 @@ import java.util.Deque;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import org.apache.storm.metric.StormMetricsRegistry;
+import org.apache.storm.utils.Utils;
 
 /** A bridge between a Storm made from JSON, a policy service that answers what it is told, and a Nimbus that records. */
 final class World implements Rounds.Service {
@@ -29,7 +31,9 @@ final class World implements Rounds.Service {
 
     World(Path events) {
         Plans plans = new Plans(Duration.ofSeconds(60), () -> nanos);
-        rounds = new Rounds(this, this::rebalance, plans, new BridgeEvents(events), background::add, () -> 1763712345.0);
+        StormSchedulers schedulers = new StormSchedulers(Utils.readDefaultConfig(), new StormMetricsRegistry());
+        rounds = new Rounds(
+            this, this::rebalance, plans, new BridgeEvents(events), schedulers, background::add, () -> 1763712345.0);
     }
 
     /** One scheduling round, then what the bridge does in the background. */

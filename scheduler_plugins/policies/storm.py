@@ -1,0 +1,71 @@
+"""Storm's own schedulers: the bridge lets the one that is named do all placing.
+
+`rebalance: false` is Storm left alone: what runs stays where it is. `rebalance: true` asks Nimbus for a rebalance
+after a scale-out, as a person would on the command line. Storm's schedulers cannot say which machines are to leave, so
+they answer no scale-in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from scheduler_plugins.model import STORM_SCHEDULERS, Decision, Memory, Observation
+
+ISOLATED = "isolation.scheduler.machines"
+
+# What an executor is said to need where the experiment does not say it. Storm's own 10 % of a core and 128 MB are for
+# servers: twenty executors would not fit on four machines of a quarter core. A need that is too small packs many
+# executors onto few machines, so an experiment that compares should give in `conf` what it measured.
+SMALL_NEEDS: Mapping[str, Any] = {
+    "topology.component.cpu.pcore.percent": 2.0,
+    "topology.component.resources.onheap.memory.mb": 32.0,
+}
+
+
+@dataclass(frozen=True)
+class Parameters:
+    scheduler: str = "default"
+    rebalance: bool = False
+    conf: Mapping[str, Any] = field(default_factory=dict)  # laid over Nimbus' conf and the topologies'
+
+    def __post_init__(self) -> None:
+        if self.scheduler not in STORM_SCHEDULERS:
+            raise ValueError(f"scheduler is {self.scheduler!r}; allowed are {', '.join(STORM_SCHEDULERS)}")
+        if not isinstance(self.rebalance, bool):
+            raise ValueError(f"rebalance is {self.rebalance!r}; allowed are true and false")
+        if not isinstance(self.conf, Mapping) or not all(isinstance(key, str) for key in self.conf):
+            raise ValueError(f"conf is {self.conf!r}; allowed are Storm's settings by name")
+        if self.scheduler == "isolation" and not _machines_by_topology(self.conf.get(ISOLATED)):
+            raise ValueError(
+                f"conf has {ISOLATED} {self.conf.get(ISOLATED)!r}; isolation needs a number of machines, 1 or more, "
+                "by topology name, such as {star: 4}"
+            )
+
+
+def _machines_by_topology(value: object) -> bool:
+    if not isinstance(value, Mapping) or not value:
+        return False
+    return all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in value.values())
+
+
+def decide(observation: Observation, memory: Memory, parameters: Parameters = Parameters()) -> Decision:
+    needs = SMALL_NEEDS if parameters.scheduler == "resource_aware" else {}
+    places = Decision(
+        memory=memory,
+        scheduler=parameters.scheduler,
+        scheduler_conf={**needs, **parameters.conf},
+        reason=_unplaced(observation),
+    )
+    if observation.event is None or observation.event.kind != "scale_out":
+        return places
+    if not parameters.rebalance:
+        return replace(places, settled=True, reason="Storm left alone: nothing moves without a rebalance")
+    topologies = tuple(topology.topology_id for topology in observation.topologies)
+    reason = f"rebalance: Storm's {parameters.scheduler} scheduler places everything anew"
+    return replace(places, settled=True, rebalance=topologies, reason=reason)
+
+
+def _unplaced(observation: Observation) -> str:
+    return "; ".join(topology.unplaced_why for topology in observation.topologies if topology.unplaced_why)
