@@ -46,10 +46,13 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="barograph", description="Experiments on elastic scheduling of Apache Storm.")
     table = top.add_subparsers(metavar="COMMAND", required=True)
 
-    run = _command(table, "run", commands.run, "run an experiment, or resume its unfinished series")
-    run.add_argument("experiment", help="family/name; see `barograph list`")
+    run = _command(table, "run", commands.run, "run experiments, or resume their unfinished series")
+    run.add_argument(
+        "experiment", nargs="+", help="family/name, several of them, or a quoted glob such as 'stela/*'; of several,"
+        " those that are complete are skipped; see `barograph list`",
+    )  # fmt: skip
     run.add_argument("--policies", type=_names, metavar="A,B", help="only these variants")
-    run.add_argument("--repetitions", type=int, metavar="N")
+    run.add_argument("--repetitions", type=int, metavar="N", help="of each variant, instead of the file's")
     run.add_argument("--testbed", metavar="NAME", help="where machines come from")
     run.add_argument("--new", action="store_true", help="a new series, also where one is unfinished")
     run.add_argument("--demo", action="store_true", help="one short repetition of each variant")

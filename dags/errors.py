@@ -14,10 +14,12 @@ Interrupted (KeyboardInterrupt)          somebody asked for the end
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 
 BLAMES = ("configuration", "capacity", "infrastructure", "system_under_test", "harness")
 EXIT_CODES = {"configuration": 2, "capacity": 3, "infrastructure": 4, "system_under_test": 5, "harness": 1}
 INTERRUPTED_EXIT = 130
+SEVERITY = ("harness", "configuration", "capacity", "infrastructure", "system_under_test")  # the worst first
 
 
 class DagError(Exception):
@@ -65,6 +67,12 @@ def blame_of(error: BaseException) -> str:
         return "capacity"
     blame = getattr(error, "blame", "harness")
     return blame if blame in BLAMES else "harness"
+
+
+def worst_exit(codes: Sequence[int]) -> int:
+    """The exit code of several executions: an interruption, else the worst failure, else 0."""
+    order = [INTERRUPTED_EXIT, *(EXIT_CODES[blame] for blame in SEVERITY), 0]
+    return min(codes, key=order.index, default=0)
 
 
 def message_of(error: BaseException) -> str:

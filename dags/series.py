@@ -65,8 +65,8 @@ class Series:
 def open_series(experiment: Experiment, *, new: bool = False, now_s: float | None = None) -> Series:
     """The newest unfinished series of exactly this request, or (or if `new`) a fresh one."""
     now = time.time() if now_s is None else now_s
-    unfinished = None if new else _unfinished(experiment)
-    folder = unfinished or _fresh(experiment, now)
+    unfinished = None if new else resumable(experiment)
+    folder = unfinished.folder if unfinished else _fresh(experiment, now)
     commit, dirty = git_state()
     document = {
         "v": 1,
@@ -131,12 +131,23 @@ def _git(*arguments: str) -> str:
     return done.stdout.strip()
 
 
-def _unfinished(experiment: Experiment) -> Path | None:
+def resumable(experiment: Experiment) -> Series | None:
+    """The newest series of exactly this request, if it has runs to do."""
+    newest = _newest(experiment)
+    return newest if newest is not None and newest.left() else None
+
+
+def finished(experiment: Experiment) -> Series | None:
+    """The newest series of exactly this request, if every run of it has a complete record."""
+    newest = _newest(experiment)
+    return newest if newest is not None and not newest.left() else None
+
+
+def _newest(experiment: Experiment) -> Series | None:
     ours = sorted(results_root().glob(f"{experiment.name}/*-{digest(experiment)}"))
     if not ours or not (ours[-1] / "series.json").is_file():
         return None
-    series = Series(ours[-1], experiment, 0.0)
-    return series.folder if series.left() else None
+    return Series(ours[-1], experiment, 0.0)
 
 
 def _fresh(experiment: Experiment, now_s: float) -> Path:

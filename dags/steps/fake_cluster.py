@@ -21,6 +21,7 @@ from dags.steps.ports import ClusterFacts, Collected
 RATE_OF_A_MACHINE = 50.0  # tuples/s
 WITHHELD_S = 2
 DECIDE_S, APPLY_S, RESTART_S = 1.0, 2.0, 5.0
+LEAVE_S = 3.0
 NOTICE_S = 30.0  # until Nimbus gives a machine up and places its tasks elsewhere
 NEVER = float("inf")
 
@@ -98,6 +99,7 @@ class FakeStorm:
 
     def leave(self, machines: Sequence[str]) -> None:
         self._called("leave", machines=tuple(machines))
+        self.clock.sleep(LEAVE_S)
         self._machines = [name for name in self._machines if name not in machines]
 
     def give_back(self, machines: Sequence[str]) -> bool:

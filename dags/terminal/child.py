@@ -14,7 +14,7 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
-from dags.errors import EXIT_CODES, INTERRUPTED_EXIT, Interrupted, RunsFailed, blame_of, message_of
+from dags.errors import EXIT_CODES, INTERRUPTED_EXIT, SEVERITY, Interrupted, RunsFailed, blame_of, message_of
 from dags.progress import ProgressFile
 from dags.series import Series, read_series
 from dags.steps.interruption import interruptible
@@ -63,13 +63,10 @@ def _worst(series: Series) -> RunsFailed:
     failures = failures_since(series.folder, series.opened_s)
     if not failures:
         return RunsFailed(f"a step failed; see {series.folder / 'harness.log'}", "harness")
-    worst = min(failures, key=lambda failure: _SEVERITY.index(failure["blame"]))
+    worst = min(failures, key=lambda failure: SEVERITY.index(failure["blame"]))
     more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
     where = f"{worst['run_id']}: " if worst.get("run_id") else ""
     return RunsFailed(f"{where}{worst['message']}{more}", worst["blame"])
-
-
-_SEVERITY = ("harness", "configuration", "capacity", "infrastructure", "system_under_test")
 
 
 def _stopped(series: Series) -> bool:

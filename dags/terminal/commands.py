@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 def run(options: argparse.Namespace) -> int:
     from dags.terminal.run import run as run_experiment
+    from dags.terminal.suite import is_suite, run_suite
 
     changes = {
         "policies": options.policies,
@@ -22,7 +23,9 @@ def run(options: argparse.Namespace) -> int:
         "testbed": options.testbed,
         "demo": options.demo or None,
     }
-    return run_experiment(options.experiment, changes, new=options.new, console=_console())
+    if is_suite(options.experiment):
+        return run_suite(options.experiment, changes, new=options.new, console=_console())
+    return run_experiment(options.experiment[0], changes, new=options.new, console=_console())
 
 
 def report(options: argparse.Namespace) -> int:

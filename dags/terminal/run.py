@@ -12,16 +12,20 @@ from dags.errors import INTERRUPTED_EXIT, RunsFailed
 from dags.experiment import load
 from dags.request import requested
 from dags.series import Series, open_series, series_document
-from dags.terminal.story import Story, begin
+from dags.terminal.story import Story, begin, hours, series_s
 from dags.terminal.supervise import Supervised, hangup_is_ctrl_c
 from dags.terminal.view import View, view_for
 
 
 def run(name: str, changes: Mapping[str, Any], *, new: bool, console: Console) -> int:
     """The exit code. Raises errors with `blame` where nothing was started."""
-    series = prepare(name, changes, new=new, console=console)
+    return carry_out(prepare(name, changes, new=new, console=console), console)
+
+
+def carry_out(series: Series, console: Console) -> int:
+    """The exit code: 0, or that of an interruption. Raises RunsFailed."""
     supervised: Supervised | None = None
-    with hangup_is_ctrl_c(), view_for(console, begin(series.left(), series.experiment.durations)) as view:
+    with hangup_is_ctrl_c(), view_for(console, begin(series.left(), series.experiment)) as view:
         try:
             supervised = Supervised(series.folder)
             code = supervised.follow(view)
@@ -60,9 +64,9 @@ def prepare(name: str, changes: Mapping[str, Any], *, new: bool, console: Consol
         prepare_airflow(airflow_home())
     series = open_series(experiment, new=new)
     resumed = series_document(series.folder)["resumed"]
-    say(
-        f"{'resuming' if resumed else 'new'} series {series.folder}: {series.left()} of {len(series.plan())} runs to do"
-    )
+    begun, left = "resuming" if resumed else "new", series.left()
+    time_s = hours(series_s(experiment, left))
+    say(f"{begun} series {series.folder}: {left} of {len(series.plan())} runs to do, about {time_s}")
     return series
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dags.experiment import Durations
+from dags.experiment import Experiment
 
 SERIES_PHASES = ("start", "provision", "deploy", "release", "analyse")
 OVERHEAD_S = 55.0  # of a run beside its watched time, until one has been measured
@@ -49,8 +49,19 @@ class Story:
         return max(0.0, self.phase_expected_s - (now_s - since))
 
 
-def begin(runs: int, durations: Durations) -> Story:
-    return Story(runs, durations.warm_up_floor_s + durations.after_floor_s + OVERHEAD_S)
+def begin(runs: int, experiment: Experiment) -> Story:
+    return Story(runs, run_s(experiment))
+
+
+def run_s(experiment: Experiment) -> float:
+    """A run's expected length in seconds, where everything is steady at its floor."""
+    places = (None, *range(len(experiment.events)))
+    return sum(experiment.watched(place)[0] for place in places) + OVERHEAD_S
+
+
+def series_s(experiment: Experiment, runs: int) -> float:
+    """Of a series' execution with that many runs to do."""
+    return OPENING_S + runs * run_s(experiment) + CLOSING_S if runs else 0.0
 
 
 def tell(story: Story, line: Mapping[str, Any]) -> Story:
@@ -121,3 +132,9 @@ def minutes(seconds: float) -> str:
     """`3:07`."""
     whole = round(seconds)
     return f"{whole // 60}:{whole % 60:02d}"
+
+
+def hours(seconds: float) -> str:
+    """`1 h 07 min`, or `12 min`."""
+    whole = round(seconds / 60)
+    return f"{whole // 60} h {whole % 60:02d} min" if whole >= 60 else f"{whole} min"

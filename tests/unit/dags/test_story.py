@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from dags.experiment import Durations
+from dags.events import RateChange, ScaleIn
+from dags.experiment import Durations, load
 from dags.progress import ProgressFile, ProgressReader, failures_since
-from dags.terminal.story import Story, begin, minutes, sparkline, tell
+from dags.terminal.story import Story, begin, minutes, run_s, series_s, sparkline, tell
 from dags.terminal.view import Lines, Panel, draw, view_for
 
-DURATIONS = Durations(45, 100, 75, 130)
+STAR = replace(load("stela/star"), durations=Durations(45, 100, 75, 130))
 RUN = [
     {"t": 0.0, "kind": "phase", "phase": "deploy", "expected_s": 45},
     {"t": 40.0, "kind": "run_started", "run_id": "stela-r1", "order": 1, "attempt": 1},
@@ -27,7 +29,7 @@ ENDED = {"t": 240.0, "kind": "run_ended", "run_id": "stela-r1", "status": "compl
 
 
 def told(*lines: dict[str, Any], runs: int = 2) -> Story:
-    story = begin(runs, DURATIONS)
+    story = begin(runs, STAR)
     for line in lines:
         story = tell(story, line)
     return story
@@ -52,6 +54,13 @@ def test_time_left_is_never_negative(now_s: float) -> None:
     assert told(*RUN, ENDED, runs=1).time_left_s(now_s) >= 0
 
 
+def test_more_events_take_more_time() -> None:
+    twice = replace(STAR, events=(*STAR.events, ScaleIn("steady", 1)))
+    timed = replace(STAR, events=(*STAR.events, RateChange(200.0, 2.0)))
+    assert run_s(twice) == run_s(STAR) + 75 and run_s(timed) == run_s(STAR) - 75 + 200 + 75
+    assert series_s(STAR, 3) - series_s(STAR, 2) == run_s(STAR) and series_s(STAR, 0) == 0
+
+
 def test_failures_are_noted_and_repeats_do_not_count() -> None:
     failed = {"t": 90.0, "kind": "run_failed", "run_id": "stela-r1", "blame": "infrastructure", "message": "m2 died"}
     again = told(*RUN, {**failed, "again": True})
@@ -61,7 +70,7 @@ def test_failures_are_noted_and_repeats_do_not_count() -> None:
 
 
 def test_an_unknown_line_changes_nothing() -> None:
-    assert told({"t": 0.0, "kind": "news"}) == begin(2, DURATIONS)
+    assert told({"t": 0.0, "kind": "news"}) == begin(2, STAR)
 
 
 def test_sparkline_scales_from_zero_and_shows_gaps() -> None:
@@ -75,13 +84,13 @@ def console(terminal: bool) -> Console:
 
 
 def test_a_terminal_gets_a_panel_and_a_pipe_gets_lines() -> None:
-    assert isinstance(view_for(console(True), begin(2, DURATIONS)), Panel)
-    assert isinstance(view_for(console(False), begin(2, DURATIONS)), Lines)
+    assert isinstance(view_for(console(True), begin(2, STAR)), Panel)
+    assert isinstance(view_for(console(False), begin(2, STAR)), Lines)
 
 
 def test_plain_lines() -> None:
     out = console(False)
-    view = Lines(out, begin(2, DURATIONS), clock=lambda: 100.0)
+    view = Lines(out, begin(2, STAR), clock=lambda: 100.0)
     for line in [*RUN, ENDED]:
         view.hear(line)
         view.tick()
