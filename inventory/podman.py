@@ -61,6 +61,8 @@ class Podman:
     def stop(self, name: str) -> None:
         """Kill every process of the machine and wait until they are gone; its disk stays. Idempotent."""
         self._run(["stop", "--time=0", name])  # 0: SIGKILL at once
+        # Podman does this by itself, but in the background: until it is done the machine cannot be started again.
+        self._run(["container", "cleanup", name])
 
     def start_again(self, name: str) -> str:
         """Start a machine that was stopped, on its disk; returns the container's id. Idempotent."""

@@ -71,8 +71,8 @@ def deploy(
 ) -> PlayResult:
     """Everything up and, of the workers' supervisors, those outside `joining` registered with Nimbus; idempotent.
 
-    `storm_home` is a home in the folder of homes that the machines mount, and may be another at every deploy; on machines
-    that mount none `settings["storm_home_archive"]`, a .tar.gz of it, is unpacked. SettingUnknown for other settings.
+    `storm_home` is in the folder of homes that the machines mount, and may be another at the next deploy. Machines that
+    mount none unpack `settings["storm_home_archive"]`, a .tar.gz of it. SettingUnknown for other settings.
     """
     if unknown := sorted(set(settings) - SETTINGS):
         raise SettingUnknown(f"settings {', '.join(unknown)} are not known; known are {', '.join(sorted(SETTINGS))}")
