@@ -30,7 +30,12 @@ import org.junit.jupiter.api.io.TempDir;
 class LocalClusterTest {
     private static final double RATE = 200;
     private static final double MS_PER_CHARACTER = 0.05;
-    private static final double CHAIN_MS_PER_CHARACTER = 0.1;
+    private static final double CHAIN_RATE = 100;
+    private static final double CHAIN_MS_PER_CHARACTER = 0.3;
+    /** Seconds' worth of tuples that may be on their way when a window begins or ends, on a machine that does other things too. */
+    private static final double SLACK_S = 0.75;
+    /** How much later than asked such a machine wakes a thread, on average. */
+    private static final double WAKING_MS = 3;
 
     @TempDir
     Path directory;
@@ -46,7 +51,7 @@ class LocalClusterTest {
     /** Every kind of component, and both groupings by field. */
     private static TopologyBuilder chain() {
         TopologyBuilder builder = new TopologyBuilder();
-        builder.setSpout("spout", new SourceSpout(RATE, 1, false), 2);
+        builder.setSpout("spout", new SourceSpout(CHAIN_RATE, 1, false), 2);
         builder.setBolt("transform", new TransformBolt("sleep", CHAIN_MS_PER_CHARACTER, 0.8), 2).shuffleGrouping("spout");
         builder.setBolt("filter", new FilterBolt("sleep", CHAIN_MS_PER_CHARACTER, 0.8, 1), 2).shuffleGrouping("transform");
         builder.setBolt("aggregate", new AggregateBolt("sleep", CHAIN_MS_PER_CHARACTER), 2).fieldsGrouping("filter", new Fields("id"));
@@ -124,16 +129,16 @@ class LocalClusterTest {
         assertTrue(seconds >= 4, "only " + seconds + " seconds");
 
         double emitted = sum(steady, "tasks", "emitted", "spout");
-        assertEquals(RATE * seconds, emitted, RATE * 0.3);
-        assertEquals(emitted, sum(steady, "tasks", "executed", "bolt"), RATE * 0.3);
-        assertEquals(emitted, sum(steady, "tasks", "executed", "sink"), RATE * 0.3);
+        assertEquals(RATE * seconds, emitted, RATE * SLACK_S);
+        assertEquals(emitted, sum(steady, "tasks", "executed", "bolt"), RATE * SLACK_S);
+        assertEquals(emitted, sum(steady, "tasks", "executed", "sink"), RATE * SLACK_S);
         assertEquals(sum(steady, "tasks", "executed", "sink"), sum(steady, "sinks", "n", null), 2);
         assertEquals(sum(steady, "tasks", "transferred", null), sum(steady, "traffic", "n", null));
         assertEquals(sum(steady, "tasks", "emitted", null), sum(steady, "streams", "emitted", null));
         assertEquals(sum(steady, "tasks", "executed", null), sum(steady, "sources", "executed", null));
 
         double executeMs = sum(steady, "tasks", "execute_ms", "bolt") / sum(steady, "tasks", "executed", "bolt");
-        assertEquals(40.25 * MS_PER_CHARACTER, executeMs, 1.0);
+        assertEquals(40.25 * MS_PER_CHARACTER, executeMs, WAKING_MS);
         double processMs = sum(steady, "tasks", "process_ms", "bolt") / sum(steady, "tasks", "executed", "bolt");
         assertEquals(executeMs, processMs, 1.0);
         double latencyMs = sum(steady, "sinks", "sum_ms", null) / sum(steady, "sinks", "n", null);
@@ -146,21 +151,25 @@ class LocalClusterTest {
         assertNull(steady.stream().filter(line -> !line.get("topology").asText().startsWith("test-1-")).findAny().orElse(null));
     }
 
+    /** Ratios, because the lines are the same all along and a busy machine delays all components alike. */
     @Test
     void costsFollowTheTextThroughAChain() throws Exception {
-        run(chain(), 12_000);
+        run(chain(), 15_000);
         List<JsonNode> steady = steady(lines());
         double emitted = sum(steady, "tasks", "emitted", "spout");
-        assertTrue(emitted >= 3 * RATE, "only " + emitted + " tuples");
-        assertEquals(emitted, sum(steady, "tasks", "executed", "transform"), RATE * 0.3);
+        assertTrue(emitted >= 4 * CHAIN_RATE, "only " + emitted + " tuples");
+        assertEquals(emitted, sum(steady, "tasks", "executed", "transform"), CHAIN_RATE * SLACK_S);
         double filtered = sum(steady, "tasks", "executed", "filter");
         assertEquals(0.8, sum(steady, "tasks", "emitted", "filter") / filtered, 4 * Math.sqrt(0.8 * 0.2 / filtered));
-        assertEquals(0.8 * filtered, sum(steady, "sinks", "n", null), RATE * 0.4);
-        double mean = 40.25;
-        assertEquals(mean * CHAIN_MS_PER_CHARACTER, executeMs(steady, "transform"), 0.4);
-        assertEquals(mean * 0.8 * CHAIN_MS_PER_CHARACTER, executeMs(steady, "filter"), 0.4);
-        assertEquals(mean * 0.8 * CHAIN_MS_PER_CHARACTER, executeMs(steady, "aggregate"), 0.4);
-        assertEquals((mean * 0.8 + 8) * CHAIN_MS_PER_CHARACTER, executeMs(steady, "sink"), 0.4);
+        assertEquals(0.8 * filtered, sum(steady, "sinks", "n", null), CHAIN_RATE * SLACK_S);
+
+        double transformMs = executeMs(steady, "transform");
+        double filterMs = executeMs(steady, "filter");
+        double aggregateMs = executeMs(steady, "aggregate");
+        assertEquals(40.25 * CHAIN_MS_PER_CHARACTER, transformMs, WAKING_MS);
+        assertEquals(0.8, filterMs / transformMs, 0.08);
+        assertEquals(1, aggregateMs / filterMs, 0.1);
+        assertEquals((40.25 * 0.8 + 8) / (40.25 * 0.8), executeMs(steady, "sink") / aggregateMs, 0.12);
     }
 
     private static double executeMs(List<JsonNode> lines, String component) {
