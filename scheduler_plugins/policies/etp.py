@@ -105,6 +105,13 @@ def _sum_over_paths(flow: Flow, name: str, blocked: frozenset[str], known: dict[
     return known[name]
 
 
+def all_etps(topology: Topology, rules: Rules) -> dict[str, float]:
+    """Component → its ETP as measured now, Storm's own components left out."""
+    flow = flow_of(topology, rules)
+    blocked = congested(flow, rules)
+    return {name: etp(flow, name, blocked, rules.shared_sink) for name in flow.processing}
+
+
 def assign(topology: Topology, slots: int, rules: Rules) -> dict[str, int]:
     """Component → executors, for those that grow when `slots` executors are given out one by one (SP algorithm 2)."""
     flow = flow_of(topology, rules)

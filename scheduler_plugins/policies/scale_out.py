@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from scheduler_plugins.model import Machine, Observation, Slot, Topology
-from scheduler_plugins.policies import even
+from scheduler_plugins.policies import dealing
 
 SlotsRule = Literal["per_machine", "with_new"]  # executors / machines (SP II-B), or / (machines + new) as in the code
 
@@ -33,8 +33,8 @@ def slots_by_topology(
     machines: Sequence[Machine], topologies: Sequence[Topology]
 ) -> dict[str, dict[str, tuple[Slot, ...]]]:
     """Topology id → machine → free slots that it may use there: dealt in turn, because a slot has one topology."""
-    taken = {slot for topology in topologies for slot in topology.placement.values()}
-    free = {m.name: even.free_slots([m], taken)[m.supervisor_id] for m in machines}
+    taken = dealing.taken_slots(topologies)
+    free = {m.name: dealing.free_slots([m], taken)[m.supervisor_id] for m in machines}
     count = len(topologies)
     return {
         topology.topology_id: {name: tuple(slots[index::count]) for name, slots in free.items()}

@@ -2,89 +2,72 @@
 
 At a scale-out every new machine gets as many executors as a machine had on average (SP II-B); each goes to the
 congested component with the highest ETP, rates are projected, and the next is chosen (SP algorithm 2). Nothing that
-runs is moved. The parameters' defaults follow the papers; the other values are what the authors' code did.
+runs is moved. At a scale-in the machines with the lowest ETP leave (stela_scale_in.py). The parameters' defaults
+follow the papers; the other values are what the authors' code did (variants_of_stela.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import cycle
-from typing import Literal, get_args, get_type_hints
+from typing import Literal
 
 from scheduler_plugins.model import Decision, Executor, Memory, Observation, Slot, Topology, executor_ranges
-from scheduler_plugins.policies import etp, even
+from scheduler_plugins.policies import dealing, etp, initial, rates, scale_in, scale_out, stela_scale_in
+from scheduler_plugins.policies.parameters import check
 
 
 @dataclass(frozen=True)
 class Parameters:
     congestion_rate: float = 1.2  # SP II-C
-    slots: Literal["per_machine", "with_new"] = "per_machine"  # executors / machines, or / (machines + new)
+    slots: scale_out.SlotsRule = "per_machine"
     score: Literal["etp", "etp_per_executor"] = "etp"
     shared_sink: Literal["once", "per_path"] = "once"  # SP's definition, or SP's algorithm 1
+    scale_in: Literal["one_by_one", "all_at_once"] = "one_by_one"  # ETPSum anew after each machine (SP II-F), or not
     congestion: Literal["rates", "bounded_queues"] = "rates"
     queue_mark: float = 1000.0  # tuples waiting per executor that mean congestion, for bounded_queues
+    initial: initial.Initial = "round_robin"
     max_samples_age_s: float = 10.0  # no decision on older samples
 
     def __post_init__(self) -> None:
-        hints = get_type_hints(type(self))
-        for field in fields(self):
-            value, allowed = getattr(self, field.name), get_args(hints[field.name])
-            if allowed and value not in allowed:
-                raise ValueError(f"{field.name} is {value!r}; allowed are {', '.join(allowed)}")
-            if not allowed and (isinstance(value, bool) or not isinstance(value, int | float) or value <= 0):
-                raise ValueError(f"{field.name} is {value!r}; allowed is a number above 0")
+        check(self)
 
 
 def decide(observation: Observation, memory: Memory, parameters: Parameters = Parameters()) -> Decision:
-    if observation.event is None or observation.event.kind != "scale_out":
-        return even.place_unplaced(observation, memory)
-    stale = _why_no_data(observation, parameters)
+    first = initial.place_first(observation, memory, parameters.initial)
+    if first is not None or observation.event is None:
+        return first or Decision(memory=memory)
+    shrinks = observation.event.kind == "scale_in"
+    why = scale_in.why_refused(observation) if shrinks else ""
+    if why:
+        return scale_in.refused(memory, why)
+    stale = rates.why_not_usable(observation, parameters.max_samples_age_s)
     if stale:
         return Decision(memory=memory, reason=f"held: {stale}")
-    return _scale_out(observation, memory, parameters)
-
-
-def _why_no_data(observation: Observation, parameters: Parameters) -> str:
-    if observation.samples_age_s is None:
-        return "no samples yet"
-    if observation.samples_age_s > parameters.max_samples_age_s:
-        return f"samples are {observation.samples_age_s:.1f} s old, allowed are {parameters.max_samples_age_s:g} s"
-    missing = [c.name for t in observation.topologies for c in t.components if _unmeasured(t, c.name)]
-    return f"no rates of {', '.join(missing)}" if missing else ""
-
-
-def _unmeasured(topology: Topology, name: str) -> bool:
-    component = topology.component(name)
-    return component.kind == "bolt" and component.executed_per_s is None
+    return (
+        stela_scale_in.decide(observation, memory, parameters)
+        if shrinks
+        else _scale_out(observation, memory, parameters)
+    )
 
 
 def _scale_out(observation: Observation, memory: Memory, parameters: Parameters) -> Decision:
-    assert observation.event is not None
-    joined = [m for m in observation.machines if m.name in observation.event.joined and m.alive]
-    # A lost machine still counts in SP's "machines before", but executors cannot be averaged over it.
-    before = sum(1 for m in observation.machines if m.alive) - len(joined)
+    joined, before = scale_out.joined_machines(observation)
     if not joined or before < 1:
         return Decision(memory=memory, reason="held: the machines that joined are not known to Nimbus yet")
-    taken = {slot for topology in observation.topologies for slot in topology.placement.values()}
-    new_slots = cycle(even.sort_slots(even.free_slots(joined, taken)))
+    slots = scale_out.slots_by_topology(joined, observation.topologies)
     executors: dict[str, Mapping[str, int]] = {}
     placement: dict[str, Mapping[int, Slot]] = {}
     said = []
     for topology in observation.topologies:
-        count = new_executors(topology, before, len(joined), parameters)
+        mine = dealing.sort_slots(slots[topology.topology_id])
+        count = scale_out.executors_due(topology, before, len(joined), parameters.slots) if mine else 0
         grown = etp.assign(topology, count, parameters)
         executors[topology.topology_id] = grown
-        placement[topology.topology_id] = place_grown(topology, grown, new_slots)
+        placement[topology.topology_id] = place_grown(topology, grown, cycle(mine))
         said.append(_say(topology, count, grown))
     return Decision(executors=executors, placement=placement, memory=memory, settled=True, reason="; ".join(said))
-
-
-def new_executors(topology: Topology, machines_before: int, machines_new: int, parameters: Parameters) -> int:
-    """Executors for all new machines together: the average number a machine had, each (SP II-B, ST 5.2.1)."""
-    total = sum(len(component.executors) for component in topology.components)
-    divisor = machines_before + machines_new if parameters.slots == "with_new" else machines_before
-    return total // divisor * machines_new
 
 
 def place_grown(topology: Topology, grown: Mapping[str, int], new_slots: Iterator[Slot]) -> dict[int, Slot]:
@@ -97,7 +80,7 @@ def place_grown(topology: Topology, grown: Mapping[str, int], new_slots: Iterato
                 ranges, _slots(component.executors, ranges, topology, new_slots), strict=True
             ):
                 placement.update(dict.fromkeys(range(first, last + 1), slot))
-    return even.changed(topology, placement)
+    return dealing.changed(topology, placement)
 
 
 def _slots(
@@ -122,5 +105,6 @@ def _slots(
 def _say(topology: Topology, count: int, grown: Mapping[str, int]) -> str:
     if not grown:
         return f"{topology.name}: nothing to parallelise in {count} slots"
-    steps = (f"{name} {len(topology.component(name).executors)}→{n}" for name, n in grown.items())
+    before = {component.name: len(component.executors) for component in topology.components}
+    steps = (f"{name} {before[name]}→{n}" for name, n in grown.items())
     return f"{topology.name}: {count} slots, {', '.join(steps)}"

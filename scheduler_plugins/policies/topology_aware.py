@@ -23,7 +23,7 @@ from itertools import cycle
 from typing import Literal
 
 from scheduler_plugins.model import Component, Decision, Executor, Memory, Observation, Slot, Topology
-from scheduler_plugins.policies import even, rates, scale_out
+from scheduler_plugins.policies import initial, rates, scale_out
 from scheduler_plugins.policies.parameters import check
 
 Links = Mapping[str, frozenset[str]]
@@ -34,6 +34,7 @@ Ranks = Mapping[str, float]  # component → rank, the lowest migrates first
 class Parameters:
     slots: scale_out.SlotsRule = "per_machine"
     distance: Literal["min_hops", "longest_path"] = "min_hops"  # thesis, or the authors' code
+    initial: initial.Initial = "round_robin"
     max_samples_age_s: float = 10.0  # of the rates; only the link load strategies use any
 
     def __post_init__(self) -> None:
@@ -49,8 +50,9 @@ class Strategy:
 def decide(
     observation: Observation, memory: Memory, parameters: Parameters = Parameters(), *, strategy: Strategy
 ) -> Decision:
-    if observation.event is None or observation.event.kind != "scale_out":
-        return even.place_unplaced(observation, memory)
+    first = initial.place_first(observation, memory, parameters.initial)
+    if first is not None or observation.event is None or observation.event.kind != "scale_out":
+        return first or Decision(memory=memory)
     stale = rates.why_not_usable(observation, parameters.max_samples_age_s) if strategy.by_load else ""
     joined, before = scale_out.joined_machines(observation)
     if stale or not joined or before < 1:

@@ -1,0 +1,71 @@
+"""The papers' "round robin scheduler (same as Storm's default)": everything is dealt out again over what is left.
+
+At a scale-in the machines to leave are named (`machines: [m1, m4]`) or drawn (`machines: random`, with `seed`), as for
+SP figure 8's two groups of randomly selected machines; a scale-out is that of `even` with `rebalance`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Literal
+
+from scheduler_plugins.model import Decision, Memory, Observation
+from scheduler_plugins.policies import dealing, even, initial, scale_in
+from scheduler_plugins.policies.parameters import check
+
+
+@dataclass(frozen=True)
+class Parameters:
+    machines: Literal["random"] | Sequence[str] = "random"  # the machines that leave, in this order
+    seed: int = 0  # of the draw
+    initial: initial.Initial = "round_robin"
+
+    def __post_init__(self) -> None:
+        check(self)
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
+            raise ValueError(f"seed is {self.seed!r}; allowed is a whole number")
+        if self.machines != "random" and not _is_names(self.machines):
+            raise ValueError(f"machines is {self.machines!r}; allowed are random and a list of different machine names")
+
+
+def _is_names(value: object) -> bool:
+    named = isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(n, str) for n in value)
+    return named and isinstance(value, Sequence) and 0 < len(set(value)) == len(value)
+
+
+def decide(observation: Observation, memory: Memory, parameters: Parameters = Parameters()) -> Decision:
+    first = initial.place_first(observation, memory, parameters.initial)
+    if first is not None or observation.event is None:
+        return first or Decision(memory=memory)
+    if observation.event.kind == "scale_out":
+        return even.everything_again(observation, memory)
+    return _scale_in(observation, memory, parameters)
+
+
+def _scale_in(observation: Observation, memory: Memory, parameters: Parameters) -> Decision:
+    release = _chosen(observation, parameters)
+    why = scale_in.why_refused(observation) or _why_not_these(observation, release)
+    if why:
+        return scale_in.refused(memory, why)
+    staying = [machine for machine in observation.machines if machine.name not in release]
+    dealt = dealing.deal_all(observation.topologies, staying)
+    how = "drawn" if parameters.machines == "random" else "as named"
+    reason = f"{', '.join(release)} leave, {how}; every executor dealt out again over the others"
+    return Decision(placement=dealt, release=release, memory=memory, settled=True, reason=reason)
+
+
+def _chosen(observation: Observation, parameters: Parameters) -> tuple[str, ...]:
+    leave = observation.event.leave if observation.event else 0
+    alive = sorted(machine.name for machine in scale_in.living(observation))
+    if parameters.machines == "random":
+        drawn = Random(parameters.seed).sample(alive, min(max(leave, 0), len(alive)))
+        return tuple(name for name in alive if name in drawn)
+    return tuple(name for name in parameters.machines if name in alive)[:leave]
+
+
+def _why_not_these(observation: Observation, release: tuple[str, ...]) -> str:
+    leave = observation.event.leave if observation.event else 0
+    named = f"of the machines named in `machines` {len(release)} are alive ({', '.join(release) or 'none'})"
+    return f"{leave} machines are to leave; {named}" if len(release) < leave else ""
