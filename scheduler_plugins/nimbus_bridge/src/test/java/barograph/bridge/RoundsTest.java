@@ -88,6 +88,24 @@ class RoundsTest {
     }
 
     @Test
+    void anAbortedPlanIsForgottenAndTheNextDecisionCarriedOut() {
+        JsonNode again = world.answer.deepCopy();
+        world.round(RequestCluster.of(request));
+        JsonNode machines = request.get("machines").deepCopy();
+        ((ArrayNode) request.get("machines")).remove(4);
+        Map<String, String> aborted = world.rebalanceRound(request).placement(STAR);
+        world.rebalances.clear();
+        ((ObjectNode) request).set("machines", machines);
+        assertEquals(aborted, world.round(RequestCluster.of(request)).placement(STAR), "nothing of the plan is left");
+        assertFalse(world.requests.get(2).topology(STAR).orElseThrow().rebalancing());
+        world.answer = ((ObjectNode) again).put("decision_id", "d18");
+        world.round(RequestCluster.of(request));
+        assertEquals("m5:6700", world.rebalanceRound(request).placement(STAR).get("2"));
+        assertEquals(List.of(false, true), world.reports.stream().map(Report::ok).toList());
+        assertEquals("d18", world.reports.get(1).decisionId());
+    }
+
+    @Test
     void executorsOfAMachineThatDiesInBetweenAreNotLost() {
         world.round(RequestCluster.of(request));
         ((ArrayNode) request.get("machines")).remove(0);

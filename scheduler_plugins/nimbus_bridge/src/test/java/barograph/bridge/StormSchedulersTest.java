@@ -103,9 +103,10 @@ class StormSchedulersTest {
         assertNull(world.requests.get(3).topology(STAR).orElseThrow().unplacedWhy());
     }
 
-    @Test
-    void executorsOfALostMachineArePlacedAndTheOthersStay() {
-        answer("even", "{}", "");
+    @ParameterizedTest
+    @CsvSource({"default", "even", "resource_aware"})
+    void executorsOfALostMachineArePlacedAndTheOthersStay(String name) {
+        answer(name, "{}", "");
         Map<String, String> before = new TreeMap<>(RequestCluster.of(placed).placement(STAR));
         before.values().removeIf(slot -> slot.startsWith("m1:"));
         ((ArrayNode) placed.get("machines")).remove(0);
@@ -139,9 +140,10 @@ class StormSchedulersTest {
         assertTrue(world.reports.get(0).message().contains("Not enough resources"), world.reports.get(0).message());
     }
 
-    @Test
-    void aMachineThatDiesBeforeTheRoundOfTheRebalanceGetsNothing() {
-        answer("even", "{}", STAR);
+    @ParameterizedTest
+    @CsvSource(delimiter = ';', value = {"default; {}", "even; {}", "resource_aware; {}", "isolation; " + THREE})
+    void aMachineThatDiesBeforeTheRoundOfTheRebalanceGetsNothing(String name, String conf) {
+        answer(name, conf, STAR);
         world.round(RequestCluster.of(placed));
         ((ArrayNode) placed.get("machines")).remove(0);
         Map<String, String> after = world.rebalanceRound(placed).placement(STAR);
