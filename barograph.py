@@ -60,7 +60,15 @@ def parser() -> argparse.ArgumentParser:
     report = _command(table, "report", commands.report, "analyse a series again")
     report.add_argument("series", help="its folder, its id, or an experiment for its newest")
 
-    _command(table, "claims", commands.claims, "what the papers state and what was measured")
+    claims = _command(table, "claims", commands.claims, "what the papers state and what was measured")
+    claims.add_argument("--json", action="store_true", help="as in claims.json, for other programs")
+
+    read = _command(table, "read", commands.read, "other people's logs into a series, for `report`")
+    read.add_argument("format", metavar="FORMAT", help="see docs/reading_old_logs.md; a wrong one lists the known")
+    read.add_argument("files", nargs="+", metavar="FILE")
+    read.add_argument("--name", required=True, metavar="FAMILY/NAME", help="the experiment that the series is of")
+    read.add_argument("--option", type=_pair, action="append", default=[], metavar="KEY=VALUE", help="of all files")
+
     _command(table, "list", commands.list_experiments, "the experiments there are")
     _command(table, "check", commands.check, "can this box carry them")
     _command(table, "setup", commands.setup, "build everything that experiments need")

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,11 +42,27 @@ def report(options: argparse.Namespace) -> int:
     return 0
 
 
-def claims(_options: argparse.Namespace) -> int:
+def claims(options: argparse.Namespace) -> int:
     """What the papers state, and the newest verdict of each claim."""
-    from dags.terminal.ledger import show_ledger
+    from dags.terminal.ledger import ledger_json, show_ledger
 
-    show_ledger(_console())
+    if options.json:
+        _say(ledger_json())
+    else:
+        show_ledger(_console())
+    return 0
+
+
+def read(options: argparse.Namespace) -> int:
+    """Other people's logs as a series of ours, ready for `report`."""
+    from analysis.readers import read as read_logs
+    from dags.places import results_root
+
+    given = {key: yaml_value(value) for key, value in options.option}
+    files = [Path(file) for file in options.files]
+    series_dir = read_logs(options.format, files, results_root(), name=options.name, given=given)
+    _say(f"series: {series_dir}")
+    _say(f"to analyse it: barograph report {series_dir}")
     return 0
 
 
@@ -99,11 +115,9 @@ def check(_options: argparse.Namespace) -> int:
 
 def replay(options: argparse.Namespace) -> int:
     """What a policy would have decided in each round of a recorded run."""
-    import yaml
-
     from scheduler_plugins.replay import replay as replay_log
 
-    parameters = {key: yaml.safe_load(value) for key, value in options.parameter}
+    parameters = {key: yaml_value(value) for key, value in options.parameter}
     rounds = replay_log(options.decisions, options.policy, parameters)
     for one in rounds:
         if not one.same or one.refused or one.now.get("reason"):
@@ -134,6 +148,21 @@ def _console() -> Console:
     from rich.console import Console
 
     return Console(file=sys.stdout)
+
+
+def yaml_value(text: str) -> Any:
+    """What KEY=VALUE means, as in a YAML file: numbers, words, lists. Raises ExperimentError where it is no YAML."""
+    import yaml
+
+    from dags.errors import ExperimentError
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        said = " ".join(str(error).split())
+        raise ExperimentError(
+            f"value {text!r} is not YAML: {said}; quote it, or give a number, a word or [a, list]"
+        ) from error
 
 
 def decisions_file(text: str) -> Path:

@@ -2,43 +2,63 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from analysis.errors import RecordError
 from analysis.record import read_json
 from dags.places import results_root
+from dags.terminal.claim_lines import claim_lines
+
+VERSION = 1
 
 
 def show_ledger(console: Console) -> None:
-    """Claim, source, stated, measured and verdict; `not run` where no series here has tested it."""
+    """`not run` where no series here has tested a claim."""
+    for line in claim_lines(ledger(), console.width):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def ledger_json() -> str:
+    return json.dumps({"v": VERSION, "claims": ledger()}, indent=1, ensure_ascii=False)
+
+
+def ledger() -> list[dict[str, Any]]:
+    """Rows as in claims.json, with the `series` (None: not run here), in the order of the claims' files."""
     from analysis.claims.statements import FAMILIES, load_claims
 
     found = newest_findings()
-    table = Table(box=None, pad_edge=False)
-    for column in ("claim", "source", "stated", "measured", "verdict", "series", "statement"):
-        table.add_column(column, overflow="fold")
+    rows = []
     for claim in (claim for family in FAMILIES for claim in load_claims(family)):
-        series, row = found.get(claim.name, ("–", {}))
-        stated = row.get("stated_text") or f"{claim.stated:g} {claim.unit}"
-        verdict = row.get("verdict_text") or "not run"
-        table.add_row(
-            claim.name, claim.source, stated, row.get("measured_text") or "–", verdict, series, claim.statement
-        )
-    console.print(table)
+        plain: dict[str, Any] = {"id": claim.name, "experiment": claim.experiment, "source": claim.source}
+        plain |= {"statement": claim.statement, "stated": claim.stated, "stated_text": f"{claim.stated:g} {claim.unit}"}
+        unknown: dict[str, Any] = {"measured": None, "low": None, "high": None, "floor_percent": None, "series": None}
+        unknown |= {"verdict": "not run", "verdict_text": "not run", "runs": 0, "run_ids": []}
+        rows.append({**plain, **unknown, **found.get(claim.name, {})})
+    return rows
 
 
-def newest_findings() -> dict[str, tuple[str, Mapping[str, Any]]]:
-    """By claim: the id of the newest series whose experiment tests it, and its row of claims.json."""
-    found: dict[str, tuple[str, Mapping[str, Any]]] = {}
+def newest_findings() -> dict[str, Mapping[str, Any]]:
+    """By claim: its row in the claims.json of the newest series that tested it, rather one that told more.
+
+    A demo or an unfinished series must not hide a verdict.
+    """
+    found: dict[str, Mapping[str, Any]] = {}
     for path in sorted(results_root().glob("*/*/*/claims.json"), key=lambda path: path.parent.name):
         try:
             rows = read_json(path).get("claims", [])
         except RecordError:
             continue
         tested = "/".join(path.parts[-4:-2])
-        found |= {row["id"]: (path.parent.name, row) for row in rows if row.get("experiment") == tested}
+        for row in rows:
+            if row.get("experiment") == tested and _told(row) >= _told(found.get(row["id"], {})):
+                found[row["id"]] = {**row, "series": path.parent.name}
     return found
+
+
+def _told(row: Mapping[str, Any]) -> tuple[bool, bool]:
+    """A verdict is more than a measurement, and that more than nothing."""
+    return row.get("verdict", "not run") != "not run", bool(row.get("runs"))

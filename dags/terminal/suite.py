@@ -1,4 +1,4 @@
-"""`barograph run 'stela/*'`: several experiments in order of name, one series each; a failure does not stop the rest."""
+"""`barograph run 'stela/*'`: several experiments in order of name, a series each; a failure does not stop the rest."""
 
 from __future__ import annotations
 

@@ -71,6 +71,12 @@ BAD: list[tuple[list[str], int, str]] = [
     (["run", "stela/star", "--repetitions", "0", "--testbed", "fake"], 2, "repetitions is 0"),
     (["run", "stela/star", "--testbed", "cloud"], 2, "testbed.name is 'cloud'; known: local"),
     (["report", "nothing"], 2, "no series 'nothing'"),
+    (["run", "stela/star", "stela/sun", "--testbed", "fake"], 2, "no experiment is called stela/sun; there are: "),
+    (["run", "henge/*"], 2, "no experiment is called henge/*"),
+    (["read", "csv", "x.log", "--name", "old/star"], 2, "format is 'csv'; there are storm_metrics"),
+    (["read", "storm_metrics", "nothing.log", "--name", "old/star"], 2, "nothing.log: no such file"),
+    (["read", "storm_metrics", "nothing.log", "--name", "old"], 2, "name is 'old'; give family/name"),
+    (["read", "storm_metrics", "x", "--name", "a/b", "--option", "k=[1"], 2, "value '[1' is not YAML"),
     (["replay", "nothing.jsonl", "--policy", "even"], 2, "nothing.jsonl"),
 ]
 

@@ -1,0 +1,77 @@
+"""Claims on a terminal: numbers in columns, statements and runs under them, legible at 100 columns."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import barograph
+from dags.terminal.claim_lines import claim_lines
+from dags.terminal.ledger import newest_findings
+
+ROW = {
+    "id": "S09/star",
+    "experiment": "stela/star",
+    "source": "SP III-B",
+    "statement": "Stela converges faster than Storm's default on star, and by about a fifth",
+    "stated_text": "−21 %",
+    "measured_text": "−18.4 %",
+    "interval_text": "−30.2 to −7.1",
+    "floor_text": "±4.2 %",
+    "runs": 3,
+    "run_ids": ["stela-r1", "stela-r2", "stela-r3"],
+    "verdict_text": "reproduced",
+    "series": "20261121-000000-abcdef01",
+}
+
+
+def test_numbers_stand_in_columns_and_the_rest_under_them() -> None:
+    head, numbers, statement, runs = claim_lines([ROW], 100)
+    assert head.split() == ["claim", "stated", "measured", "interval", "floor", "runs", "verdict"]
+    assert numbers.index("−18.4 %") == head.index("measured") and numbers.endswith("3     reproduced")
+    assert statement.strip().startswith("Stela converges faster") and statement.endswith("(SP III-B)")
+    assert runs == "    20261121-000000-abcdef01: stela-r1, stela-r2, stela-r3"
+
+
+@given(st.integers(40, 200))
+def test_words_are_folded_to_the_width(width: int) -> None:
+    long = {**ROW, "statement": "word " * 60, "run_ids": [f"stela-r{number}" for number in range(30)]}
+    assert all(len(line) <= width for line in claim_lines([long], width) if line.startswith(" "))
+
+
+def test_what_was_not_measured_is_a_dash_and_has_no_runs() -> None:
+    _, numbers, *under = claim_lines([{"id": "S16", "statement": "x", "runs": 0, "measured_text": None}], 100)
+    assert numbers.split()[:2] == ["S16", "–"] and under == ["    x"]
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("BAROGRAPH_RESULTS", str(tmp_path))
+    return tmp_path
+
+
+def keep(results: Path, series: str, **row: object) -> None:
+    folder = results / "stela" / "star" / series
+    folder.mkdir(parents=True)
+    (folder / "claims.json").write_text(json.dumps({"v": 1, "claims": [{**ROW, **row}]}))
+
+
+def test_a_newer_series_that_measured_nothing_hides_nothing(results: Path) -> None:
+    keep(results, "20261120-000000-a", measured_text="+10 %", verdict="differs")
+    keep(results, "20261121-000000-a", measured_text="+66 %", verdict="differs")
+    keep(results, "20261122-000000-a", runs=1, measured_text="+5 %", verdict="not run")
+    keep(results, "20261123-000000-a", runs=0, measured_text="–", verdict="not run")
+    found = newest_findings()["S09/star"]
+    assert (found["measured_text"], found["series"]) == ("+66 %", "20261121-000000-a")
+
+
+def test_the_ledger_as_json(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keep(results, "20261121-000000-a", id="S03")
+    assert barograph.main(["claims", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    rows = {row["id"]: row for row in document["claims"]}
+    assert document["v"] == 1 and rows["S03"]["run_ids"] == ROW["run_ids"]
+    other = next(row for row in rows.values() if row["id"] != "S03")
+    assert (other["verdict"], other["measured"], other["series"], other["run_ids"]) == ("not run", None, None, [])
