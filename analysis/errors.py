@@ -3,7 +3,8 @@
 AnalysisError            blame: harness
 ├── RecordError          blame: harness         a record that cannot be read at all (damaged lines are counted)
 ├── SeriesError          blame: configuration   the path given is no series
-└── ClaimFileError       blame: configuration   a claims file that does not follow its form
+├── ClaimFileError       blame: configuration   a claims file that does not follow its form
+└── ForeignLogError      blame: configuration   somebody else's log that is not what it was said to be
 """
 
 
@@ -27,5 +28,11 @@ class SeriesError(AnalysisError):
 
 class ClaimFileError(AnalysisError):
     """A claims file has an unknown key, a missing one or a value out of range."""
+
+    blame = "configuration"
+
+
+class ForeignLogError(AnalysisError):
+    """A log given to a reader, or what stands beside it, is empty, of another format or contradicts itself."""
 
     blame = "configuration"

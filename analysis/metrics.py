@@ -72,7 +72,8 @@ def _throughput(at: Tables, axes: DataFrame) -> DataFrame:
     components = at.read("components")
     counted = throughput.counts(at.read("task_samples"), at.read("spout_samples"), components, axes)
     seen = throughput.observed(at.read("worker_samples"), at.read("machine_samples"), axes)
-    return throughput.throughput(counted, throughput.scopes(components, axes), throughput.grid(axes), seen)
+    scopes = throughput.scopes(components, at.read("spout_samples"), axes)
+    return throughput.throughput(counted, scopes, throughput.grid(axes), seen)
 
 
 def build_stability(at: Tables, windows: DataFrame, spans: DataFrame) -> None:

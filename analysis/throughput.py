@@ -106,8 +106,8 @@ def counts(tasks: DataFrame, spouts: DataFrame, components: DataFrame, axes: Dat
     return executed.unionByName(total).unionByName(offered)
 
 
-def scopes(components: DataFrame, axes: DataFrame) -> DataFrame:
-    """What every axis has a series of."""
+def scopes(components: DataFrame, spouts: DataFrame, axes: DataFrame) -> DataFrame:
+    """What an axis has a series of: all sinks; at the spouts what was measured (other people's logs lack some)."""
     sinks = (
         components.where("sink")
         .select("run_id", "component")
@@ -115,10 +115,16 @@ def scopes(components: DataFrame, axes: DataFrame) -> DataFrame:
         .join(axes.select("run_id", "event_id"), "run_id", how="inner")
         .select("run_id", "event_id", f.lit("sink").alias("scope"), "component")
     )
-    totals = axes.select(
-        "run_id", "event_id", f.explode(f.array(f.lit("total"), f.lit("spouts"), f.lit("due"))).alias("scope")
-    ).select("run_id", "event_id", "scope", f.lit("").alias("component"))
-    return sinks.unionByName(totals)
+    totals = axes.select("run_id", "event_id", f.lit("total").alias("scope"), f.lit("").alias("component"))
+    offered = (
+        spouts.groupBy("run_id")
+        .agg(f.count("emitted").alias("spouts"), f.count("due").alias("due"))
+        .unpivot(["run_id"], ["spouts", "due"], "scope", "samples")
+        .where(f.col("samples") > 0)
+        .join(axes.select("run_id", "event_id"), "run_id", how="inner")
+        .select("run_id", "event_id", "scope", f.lit("").alias("component"))
+    )
+    return sinks.unionByName(totals).unionByName(offered)
 
 
 def throughput(counts: DataFrame, scopes: DataFrame, grid: DataFrame, observed: DataFrame) -> DataFrame:
