@@ -3,6 +3,7 @@
 Light to import: `record`, `steady`, `convergence` and `statistics` need numpy at most; Spark is started by `analyse`.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -16,5 +17,19 @@ def analyse(series_dir: Path | str, master: str = "local[*]") -> Path:
         tables.build(spark, series_dir)
         metrics.build(spark, series_dir)
         return report.build(spark, series_dir)
+    finally:
+        spark.stop()
+
+
+def family_report(series_dirs: Sequence[Path], target: Path, master: str = "local[*]") -> Path:
+    """One page over analysed series: the papers' figures side by side and the whole ledger. Returns `target`.
+
+    Of several series of one experiment the newest counts. Raises SeriesError for none, or one not analysed yet.
+    """
+    from analysis import claims, family, session
+
+    spark = session.spark(master)
+    try:
+        return family.write(series_dirs, target, lambda folders: claims.evaluate(spark, folders))
     finally:
         spark.stop()

@@ -20,13 +20,13 @@ def draw(data: SeriesData) -> str | None:
     if not data.times:
         return None
     events = sorted({time.event_id for time in data.times}, key=lambda name: (len(name), name))
-    height = len(events) * (0.36 * len(data.variants) + 0.75) + 0.2
+    height = len(events) * (0.36 * len(data.variants) + (0.95 if len(events) > 1 else 0.75)) + 0.2
     with style.canvas(height, len(TITLES), len(events), sharex=True, sharey=True) as (figure, panels):
         for i, axes in enumerate(panels):
             event, definition = events[i // len(TITLES)], list(TITLES)[i % len(TITLES)]
             draw_panel(axes, data, event, definition)
-            words = f" after {_label(data, event)}" if len(events) > 1 else ""
-            axes.set_title(TITLES[definition] + words, loc="left")
+            first = len(events) > 1 and i % len(TITLES) == 0
+            axes.set_title((f"after {_label(data, event)}\n" if first else "") + TITLES[definition], loc="left")
         panels[0].set_xlim(0, 1.22 * max(time.seconds for time in data.times))
         figure.supxlabel("convergence time (s)", fontsize=9)
         return style.svg(figure, "Convergence time in seconds, by definition and variant, every run")

@@ -13,7 +13,8 @@ from analysis.figures.series import Load, SeriesData
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLUMNS = 2  # nine machines and the master have room for their names
+COLUMNS = 2  # nine machines and the master have room for their names, …
+MANY_MACHINES = 9  # … though smaller ones
 OFFSETS = {"before": -0.16, "after": 0.16}
 
 
@@ -25,10 +26,11 @@ def draw(data: SeriesData) -> str | None:
     joined = {load.machine for load in loads if load.joined}
     columns = min(COLUMNS, len(data.variants))
     rows = ceil(len(data.variants) / columns)
-    with style.canvas(2.5 * rows + 0.4, columns, rows, sharey=True) as (figure, panels):
+    with style.canvas((2.5 if rows < 3 else 1.7) * rows + 0.4, columns, rows, sharey=True) as (figure, panels):
         for axes, variant in zip(panels, data.variants, strict=False):
             _panel(axes, [load for load in loads if load.variant == variant], machines, variant, data)
-            axes.set_xticks(range(len(machines)), [f"{m}\n(joins)" if m in joined else m for m in machines])
+            axes.set_xticks(range(len(machines)), [f"{m}\n(joins)" if m in joined else m for m in machines],
+                            fontsize=8.5 if len(machines) < MANY_MACHINES else 7.5)  # fmt: skip
         for axes in panels[len(data.variants) :]:
             axes.set_visible(False)
         figure.supylabel("CPU (% of the machine's share)", fontsize=9)

@@ -23,6 +23,7 @@ def draw(data: SeriesData) -> str | None:
             draw_panel(axes, data, event)
             axes.set_title(kinds[event].label, loc="left")
         panels[0].set_ylabel("downtime (s)")
+        panels[0].set_ylim(0, _top([down for down in data.downtimes if down.event_id in shown]))
         return style.svg(figure, "Seconds at zero throughput after the event, by variant, every run")
 
 
@@ -33,10 +34,15 @@ def draw_panel(axes: Axes, data: SeriesData, event_id: str) -> None:
         mine = [down for down in downs if down.variant == variant]
         if mine:
             _bar(axes, position, mine, colours[variant])
-    axes.set_ylim(0, max(1.0, 1.2 * max(down.seconds for down in downs)))
+    axes.set_ylim(0, _top(downs))
     axes.set_xticks(range(len(data.variants)), [style.folded(variant) for variant in data.variants])
     axes.set_xlim(-0.6, len(data.variants) - 0.4)
     axes.grid(axis="x", visible=False)
+
+
+def _top(downs: list[Downtime]) -> float:
+    """Room for the labels; a second where nobody was down."""
+    return max(1.0, 1.2 * max((down.seconds for down in downs), default=0.0))
 
 
 def _bar(axes: Axes, position: int, mine: list[Downtime], colour: str) -> None:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from analysis.figures import style
 from topologies.layers import Cell, Layers, layers
 
-WIDTH = 1000.0
+WIDEST, NARROWEST = 1000.0, 620.0  # px; the narrowest holds the key
 LINE = 15.0
 SHUFFLE = "shuffle"
 FONT = "font-family=\"'Source Sans 3', Helvetica, Arial, 'DejaVu Sans', sans-serif\""
@@ -65,6 +65,7 @@ class Grid:
     """Where boxes go, and their sizes."""
 
     placed: Layers
+    width: float
     pitch: float
     box: float
     height: float
@@ -86,7 +87,8 @@ def draw(graph: Graph, title: str, notes: Notes = Notes()) -> str:
     parts = [_arrowhead(), *(_link(grid, link) for link in graph.links)]
     parts += [_node(grid, node, notes) for node in graph.nodes]
     return (
-        f'<svg viewBox="0 0 {WIDTH:.0f} {height:.0f}" role="img" {FONT} font-size="12" fill="{INK}">'
+        f'<svg viewBox="0 0 {grid.width:.0f} {height:.0f}" style="width:{grid.width:.0f}px;max-width:100%" '
+        f'role="img" {FONT} font-size="12" fill="{INK}">'
         f"<title>{escape(title)}</title>{''.join(parts)}{_key(graph, notes, height - 16)}</svg>"
     )
 
@@ -102,13 +104,14 @@ def _lowest(placed: Layers) -> float:
 
 def _grid(graph: Graph, placed: Layers, notes: Notes) -> Grid:
     columns = max(cell.column for cell in placed.cells.values()) + 1
-    pitch = min(210.0, (WIDTH - 10) / columns)
+    pitch = min(210.0, (WIDEST - 10) / columns)
     box = min(150.0, 0.76 * pitch)
     name_lines = max(len(_folded(node.name, box)) for node in graph.nodes)
     height = LINE * (name_lines + 2) + 12
-    left = (WIDTH - pitch * (columns - 1) - box) / 2
+    used = pitch * (columns - 1) + box
+    width = max(NARROWEST, used + 10)
     step = height + _below(notes) + 22
-    return Grid(placed, pitch, box, height, step, left, 8.0 - min(_rows(placed)) * step)
+    return Grid(placed, width, pitch, box, height, step, (width - used) / 2, 8.0 - min(_rows(placed)) * step)
 
 
 def _below(notes: Notes) -> float:

@@ -37,9 +37,15 @@ def _multiples(data: SeriesData) -> str:
             _multiple(axes, data, variant)
         for axes in panels[len(data.variants) :]:
             axes.set_visible(False)
+        panels[0].set_ylim(0, 1.08 * highest(data))  # shared
         figure.supxlabel("time since the first event (s)", fontsize=9)
         figure.supylabel(LABEL, fontsize=9)
         return style.svg(figure, TITLE)
+
+
+def highest(data: SeriesData) -> float:
+    """The largest rate of any line."""
+    return max((r for line in (*data.totals, *data.due) for r in line.rates if r is not None), default=1.0) or 1.0
 
 
 def _multiple(axes: Axes, data: SeriesData, variant: str) -> None:

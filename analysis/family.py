@@ -1,0 +1,138 @@
+"""One page a family of experiments: the papers' figures side by side, the ledger, ablation, and where to read on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from analysis import published
+from analysis.claims import LedgerRow
+from analysis.errors import SeriesError
+from analysis.figures import decided, graph, series, side_by_side
+from analysis.figures.build import own_ids
+from analysis.figures.series import SeriesData
+from analysis.record import SeriesPaths
+from analysis.report import rendered
+from analysis.report_claims import ledger_row
+from analysis.small_tables import Row, rows
+
+TEMPLATE = "family.html.j2"
+VERDICTS = ("reproduced", "differs", "not run")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A published figure: one drawing, one a graph, or none where nothing of it was run."""
+
+    source: str
+    title: str
+    caption: str
+    drawings: tuple[tuple[str, str], ...]  # (heading, svg)
+    not_run: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Source:
+    """One series that the page was made from."""
+
+    experiment: str
+    series_id: str
+    runs: int
+    complete: int
+    begun: str
+    report: str | None  # relative to the page, where there is one
+
+
+@dataclass(frozen=True)
+class Content:
+    family: str
+    figures: list[Shown]
+    counts: list[tuple[str, int]]
+    ledger: list[Row]
+    sources: list[Source]
+    older: list[str]
+
+
+def newest(series_dirs: Sequence[Path]) -> tuple[dict[str, SeriesPaths], list[str]]:
+    """The newest series of each experiment, and the ids of those that it supersedes here."""
+    found: dict[str, SeriesPaths] = {}
+    older = []
+    for folder in sorted(series_dirs, key=lambda path: path.name):
+        paths = SeriesPaths(folder)
+        experiment = _experiment(paths)
+        if experiment in found:
+            older.append(f"{experiment} {found[experiment].root.name}")
+        found[experiment] = paths
+    return found, older
+
+
+def _experiment(paths: SeriesPaths) -> str:
+    runs = rows(paths, "runs")
+    if not runs:
+        raise SeriesError(
+            f"{paths.root} is not analysed: it has no table of runs. Run `barograph report {paths.root}`."
+        )
+    return next((run["experiment"] for run in runs if run["experiment"]), paths.root.parent.name)
+
+
+def collect(found: dict[str, SeriesPaths], older: list[str], ledger: Sequence[LedgerRow], target: Path) -> Content:
+    data = {experiment: series.collect(paths) for experiment, paths in found.items()}
+    figures = published.load(frozenset(side_by_side.PANELS))
+    told = [ledger_row(row) for row in ledger]
+    counts = [(verdict, sum(row["verdict"] == verdict for row in told)) for verdict in VERDICTS]
+    return Content(
+        family=" and ".join(sorted({experiment.partition("/")[0] for experiment in found})),
+        figures=[_shown(number, figure, found, data) for number, figure in enumerate(figures, start=1)],
+        counts=counts,
+        ledger=told,
+        sources=[_source(experiment, paths, target) for experiment, paths in sorted(found.items())],
+        older=older,
+    )
+
+
+def _shown(
+    number: int, figure: published.Published, found: dict[str, SeriesPaths], data: dict[str, SeriesData]
+) -> Shown:
+    missing = tuple(dict.fromkeys(p.experiment for p in figure.panels if p.experiment not in data))
+    if figure.is_graphs:
+        drawn = [(p.title, own_ids(_graph(p, found), f"f{number}-{p.topology}")) for p in figure.panels]
+    elif any(panel.experiment in data for panel in figure.panels):
+        drawn = [("", own_ids(side_by_side.draw(figure, data), f"f{number}"))]
+    else:
+        drawn = []
+    return Shown(figure.source, figure.title, figure.caption, tuple(drawn), missing)
+
+
+def _graph(panel: published.Panel, found: dict[str, SeriesPaths]) -> str:
+    """As it was run, with what was decided; else as its file has it."""
+    title = f"Logical graph of {panel.topology}"
+    run = decided.collect(found[panel.experiment]) if panel.experiment in found else None
+    if run is None:
+        return graph.draw(decided.graph_from_catalogue(panel.topology), title)
+    return graph.draw(run.graph, title, decided.notes(run))
+
+
+def _source(experiment: str, paths: SeriesPaths, target: Path) -> Source:
+    runs = rows(paths, "runs")
+    begun = min((run["started_s"] for run in runs if run["started_s"]), default=None)
+    return Source(
+        experiment, next((run["series_id"] for run in runs if run["series_id"]), paths.root.name), len(runs),
+        sum(run["status"] == "complete" for run in runs),
+        "–" if begun is None else datetime.fromtimestamp(begun, UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        os.path.relpath(paths.report, target.parent) if paths.report.is_file() else None,
+    )  # fmt: skip
+
+
+def write(series_dirs: Sequence[Path], target: Path, evaluate: Any) -> Path:
+    """The page at `target`; `evaluate` gives the ledger of series folders."""
+    if not series_dirs:
+        raise SeriesError("a family report needs one series or more; none was given")
+    found, older = newest(series_dirs)
+    content = collect(found, older, evaluate([paths.root for paths in found.values()]), target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(rendered(TEMPLATE, c=content), encoding="utf-8")
+    return target
