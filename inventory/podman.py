@@ -61,13 +61,13 @@ class Podman:
     def stop(self, name: str) -> None:
         """Kill every process of the machine and wait until they are gone; its disk stays. Idempotent."""
         self._run(["stop", "--time=0", name])  # 0: SIGKILL at once
-        # Podman does this by itself, but in the background: until it is done the machine cannot be started again.
-        self._run(["container", "cleanup", name])
+        # Podman 4.3 leaves the stopped container with runc, which then refuses to make it again.
+        run(["runc", f"--root={self._folder}/runc", "delete", "--force", self._id(name)], self._lease_id)
 
     def start_again(self, name: str) -> str:
         """Start a machine that was stopped, on its disk; returns the container's id. Idempotent."""
         self._run(["start", name])
-        return self._run(["container", "inspect", "--format={{.Id}}", name]).strip()
+        return self._id(name)
 
     def remove(self, name: str) -> None:
         """The machine's processes and disk are gone; nothing happens if they were."""
@@ -83,6 +83,9 @@ class Podman:
         log = self._folder / "root" / "vfs-containers" / container_id / "userdata" / "ctr.log"
         lines = log.read_text(errors="replace").splitlines()[-3:] if log.exists() else []
         return " / ".join(line.split(" ", 3)[-1] for line in lines)
+
+    def _id(self, name: str) -> str:
+        return self._run(["container", "inspect", "--format={{.Id}}", name]).strip()
 
     def _run(self, argv: Sequence[str]) -> str:
         folder = self._folder
