@@ -14,7 +14,7 @@ from itertools import cycle
 from typing import Literal
 
 from scheduler_plugins.model import Decision, Executor, Memory, Observation, Slot, Topology, executor_ranges
-from scheduler_plugins.policies import dealing, etp, initial, rates, scale_in, scale_out, stela_scale_in
+from scheduler_plugins.policies import assignment, dealing, initial, rates, scale_in, scale_out, stela_scale_in
 from scheduler_plugins.policies.parameters import check
 
 
@@ -63,7 +63,7 @@ def _scale_out(observation: Observation, memory: Memory, parameters: Parameters)
     for topology in observation.topologies:
         mine = dealing.sort_slots(slots[topology.topology_id])
         count = scale_out.executors_due(topology, before, len(joined), parameters.slots) if mine else 0
-        grown = etp.assign(topology, count, parameters)
+        grown = assignment.assign(topology, count, parameters)
         executors[topology.topology_id] = grown
         placement[topology.topology_id] = place_grown(topology, grown, cycle(mine))
         said.append(_say(topology, count, grown))

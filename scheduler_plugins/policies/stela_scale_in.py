@@ -77,7 +77,7 @@ def _cluster(observation: Observation, rules: Rules) -> Shrinking:
             executor.first_task
         ]
         for topology in observation.topologies
-        for shares in [etp.all_etps(topology, rules)]
+        for shares in [etp.etps_now(topology, rules)]
         for component in topology.components
         for executor in component.executors
     }

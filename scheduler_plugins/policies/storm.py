@@ -3,6 +3,10 @@
 `rebalance: false` is Storm left alone: what runs stays where it is. `rebalance: true` asks Nimbus for a rebalance
 after a scale-out, as a person would on the command line. Storm's schedulers cannot say which machines are to leave, so
 they answer no scale-in.
+
+What the resource-aware scheduler is told is declared at deployment, in storm.yaml: what each machine has, and for every
+executor the same share of it, so that nothing is refused for room. An experiment that compares with it should lay what
+its components were measured to need over that (`topology.component.cpu.pcore.percent` and the like in `conf`).
 """
 
 from __future__ import annotations
@@ -14,14 +18,6 @@ from typing import Any
 from scheduler_plugins.model import STORM_SCHEDULERS, Decision, Memory, Observation
 
 ISOLATED = "isolation.scheduler.machines"
-
-# What an executor is said to need where the experiment does not say it. Storm's own 10 % of a core and 128 MB are for
-# servers: twenty executors would not fit on four machines of a quarter core. A need that is too small packs many
-# executors onto few machines, so an experiment that compares should give in `conf` what it measured.
-SMALL_NEEDS: Mapping[str, Any] = {
-    "topology.component.cpu.pcore.percent": 2.0,
-    "topology.component.resources.onheap.memory.mb": 32.0,
-}
 
 
 @dataclass(frozen=True)
@@ -51,11 +47,10 @@ def _machines_by_topology(value: object) -> bool:
 
 
 def decide(observation: Observation, memory: Memory, parameters: Parameters = Parameters()) -> Decision:
-    needs = SMALL_NEEDS if parameters.scheduler == "resource_aware" else {}
     places = Decision(
         memory=memory,
         scheduler=parameters.scheduler,
-        scheduler_conf={**needs, **parameters.conf},
+        scheduler_conf=parameters.conf,
         reason=_unplaced(observation),
     )
     if observation.event is None or observation.event.kind != "scale_out":

@@ -44,13 +44,6 @@ def test_a_scale_out_with_rebalance_has_every_topology_placed_anew() -> None:
     assert answer_of(decision, "d1", "storm")["rebalance"] == [TOPOLOGY]
 
 
-def test_needs_are_small_unless_the_experiment_says_them() -> None:
-    cpu = "topology.component.cpu.pcore.percent"
-    assert decide({"scheduler": "resource_aware"}).scheduler_conf[cpu] < 10
-    assert decide({"scheduler": "resource_aware", "conf": {cpu: 5}}).scheduler_conf[cpu] == 5
-    assert cpu not in decide({"scheduler": "even"}).scheduler_conf
-
-
 def test_what_storm_said_is_the_reason() -> None:
     why = "resource_aware left 3 of 3 executors of star without a slot: Not enough resources"
     assert decide({"scheduler": "resource_aware"}, unplaced_why=why).reason == why
