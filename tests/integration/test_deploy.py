@@ -1,9 +1,12 @@
 """The playbooks on real emulated machines: one cluster, in the order in which an experiment uses it."""
 
+import hashlib
 import json
+import shutil
 import subprocess
 import tempfile
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +24,7 @@ from inventory.remote import Remote
 from inventory.testbed import Machine, MachineRequest
 from playbooks import cluster
 from playbooks.errors import MachineUnreachable, StormRefused
+from playbooks.storm_home import assemble
 from topologies import catalogue
 
 pytestmark = pytest.mark.integration
@@ -37,11 +41,14 @@ class Site:
     inventory: Path
     directory: Path
     home: Path
-    connect: Callable[[Machine], Remote]
+    testbed: LocalTestbed
 
     def run(self, machine: str, *argv: str) -> str:
         with self.connect(self.machines[machine]) as remote:
             return remote.run(argv).stdout
+
+    def connect(self, machine: Machine) -> Remote:
+        return self.testbed.connect(machine)
 
     def deploy(self) -> int:
         return cluster.deploy(self.inventory, self.directory, self.home, {}).changed
@@ -69,7 +76,7 @@ def site() -> Iterator[Site]:
             groups = {"master": ["master"], "workers": list(WORKERS), "joining": list(JOINING)}
             inventory = write(machines, groups, folder / "cluster" / "inventory.yaml")
             named = {machine.name: machine for machine in machines}
-            site = Site(named, inventory, folder / "cluster", storm_home(print), testbed.connect)
+            site = Site(named, inventory, folder / "cluster", storm_home(print), testbed)
             site.deploy()
             yield site
         finally:
@@ -152,6 +159,71 @@ def test_a_reset_leaves_nothing_of_the_run(site: Site, tmp_path: Path) -> None:
     collected = cluster.collect(site.inventory, site.directory, "r2", tmp_path)
     assert "workers/*.jsonl" in collected.missing
     assert not list((tmp_path / "workers").glob("*"))
+
+
+def test_machines_leave_and_the_next_reset_has_them_again(site: Site) -> None:
+    cluster.join(site.inventory, site.directory, "r3")
+    cluster.leave(site.inventory, site.directory, ["m2", "m3"])
+    for name in ("m2", "m3"):
+        assert "STOPPED" in site.run(name, "supervisorctl", "status", "supervisor")
+        assert site.workers_of(name) == []
+    with pytest.raises(StormRefused, match="Nimbus has m2"):
+        awaited(site, "present", "m2")
+    cluster.reset(site.inventory, site.directory, "r3")
+    awaited(site, "exactly", "m1,m2")
+
+
+def test_a_joined_machine_that_crashes_works_again(site: Site) -> None:
+    cluster.join(site.inventory, site.directory, "r4", machines=["m3"])
+    site.testbed.crash(site.machines["m3"])
+    awaited(site, "gone", "m3")
+    site.testbed.restart(site.machines["m3"])
+    # Nobody has told it to: it remembers that it had joined.
+    awaited(site, "present", "m3")
+    cluster.revive(site.inventory, site.directory, "m3")
+    before = site.run("m3", "wc", "-l", "/var/log/barograph/machines/m3.jsonl")
+    assert eventually(lambda: site.run("m3", "wc", "-l", "/var/log/barograph/machines/m3.jsonl") != before, 10)
+    cluster.reset(site.inventory, site.directory, "r5")
+    awaited(site, "exactly", "m1,m2")
+
+
+def test_a_machine_that_left_stays_out_when_it_boots(site: Site) -> None:
+    cluster.leave(site.inventory, site.directory, ["m2"])
+    site.testbed.crash(site.machines["m2"])
+    site.testbed.restart(site.machines["m2"])
+    assert "STOPPED" in site.run("m2", "supervisorctl", "status", "supervisor")
+    cluster.forget_connection(yaml.safe_load(site.inventory.read_text())["all"]["hosts"]["m2"])
+    cluster.reset(site.inventory, site.directory, "r6")
+    awaited(site, "exactly", "m1,m2")
+
+
+def test_a_changed_bridge_reaches_machines_that_are_up(site: Site, tmp_path: Path) -> None:
+    (jar,) = (site.home / "extlib-daemon").glob("*.jar")
+    changed = Path(shutil.copy(jar, tmp_path))
+    with zipfile.ZipFile(changed, "a") as opened:
+        opened.writestr("changed", "yes")
+    nimbus = site.pid("master", "nimbus")
+    home = assemble.complete(site.home, None, [changed], site.home.parent)
+    try:
+        assert cluster.deploy(site.inventory, site.directory, home, {}).changed > 0
+        assert site.pid("master", "nimbus") != nimbus
+        arguments = site.run("master", "sh", "-c", "cat /proc/$(supervisorctl pid nimbus)/cmdline")
+        assert jar.name in arguments
+        digest = hashlib.sha256(changed.read_bytes()).hexdigest()
+        assert digest in site.run("master", "sha256sum", f"/opt/barograph/storm/extlib-daemon/{jar.name}")
+    finally:
+        site.deploy()
+        shutil.rmtree(home)
+    assert site.deploy() == 0
+
+
+def awaited(site: Site, how: str, machines: str) -> None:
+    """As the playbooks wait for Nimbus, but not for long; StormRefused if it is not so."""
+    script = (Path(cluster.__file__).parent / "roles" / "nimbus" / "files" / "nimbus.py").read_text()
+    with site.connect(site.machines["master"]) as remote:
+        result = remote.run(["python3", "-c", script, how, machines, "40" if how != "present" else "25"])
+    if result.code != 0:
+        raise StormRefused(result.stderr)
 
 
 def test_stop_leaves_no_daemon(site: Site) -> None:
