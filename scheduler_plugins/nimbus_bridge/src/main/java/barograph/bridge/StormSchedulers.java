@@ -96,7 +96,8 @@ final class StormSchedulers {
         for (TopologyDetails topology : topologies.getTopologies()) {
             int left = cluster.getUnassignedExecutors(topology).size();
             if (left > 0) {
-                String said = Optional.ofNullable(cluster.getStatus(topology.getId())).orElse("it does not say why");
+                String said = Optional.ofNullable(cluster.getStatus(topology.getId())).orElseGet(() -> "Storm does not say why; "
+                    + cluster.getAvailableSlots().size() + " slots are free on " + cluster.getSupervisors().size() + " machines");
                 why.put(topology.getId(), wanted.name() + " left " + left + " of " + topology.getExecutors().size()
                     + " executors of " + topology.getName() + " without a slot: " + said.strip());
             }

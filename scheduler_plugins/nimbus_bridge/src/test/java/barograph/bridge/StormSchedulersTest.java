@@ -103,6 +103,14 @@ class StormSchedulersTest {
         assertNull(world.requests.get(3).topology(STAR).orElseThrow().unplacedWhy());
     }
 
+    @Test
+    void whatStormGivesNoReasonForIsAnEventToo() throws Exception {
+        answer("isolation", "{\"isolation.scheduler.machines\": {\"star\": 6}}", "");
+        world.round(RequestCluster.of(fresh));
+        assertEquals("isolation left 1 of 10 executors of star without a slot: Storm does not say why; "
+            + "15 slots are free on 5 machines", reason());
+    }
+
     @ParameterizedTest
     @CsvSource({"default", "even", "resource_aware"})
     void executorsOfALostMachineArePlacedAndTheOthersStay(String name) {
