@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -155,8 +154,9 @@ def _family_report(family: str, rows: Sequence[Row]) -> Path | None:
     series_dirs = family_series(family, {row.experiment: row.series.folder for row in rows if row.series})
     if not series_dirs:
         return None
-    make: Callable[[list[Path], Path], Path] = import_module("analysis").family_report
-    return make(series_dirs, results_root() / family / "report.html")
+    from analysis import family_report
+
+    return family_report(series_dirs, results_root() / family / "report.html")
 
 
 def family_series(family: str, own: Mapping[str, Path]) -> list[Path]:
