@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from analysis.happened import Json, lines, plan_id
@@ -95,7 +96,8 @@ def pressure(topology: Topology) -> dict[str, float]:
     rules = stela.Parameters()
     flow = etp.flow_of(topology, rules)
     found = {}
-    for name in etp.congested(flow, rules):
-        processed = flow.processing[name]
-        found[name] = flow.input_rate(name) / processed if processed > 0 else float("inf")
+    for name, processed in flow.processing.items():
+        arriving = sum(rate for (_, target), rate in flow.inflow.items() if target == name)
+        if etp.is_congested(arriving, processed, name in flow.saturated, rules):
+            found[name] = arriving / processed if processed > 0 else inf
     return found

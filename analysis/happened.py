@@ -6,6 +6,7 @@ Damaged lines are skipped here; `tables.damaged` counts them.
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,8 @@ def lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def events(run: RunPaths) -> list[dict[str, Any]]:
-    return sorted(lines(run.events), key=lambda event: float(event["t"]))
+    named = (event for event in lines(run.events) if isinstance(event.get("kind"), str))
+    return sorted(named, key=lambda event: float(event["t"]))
 
 
 def plan_id(event: Json) -> str:
@@ -119,10 +121,10 @@ def happenings(run: RunPaths) -> list[Happening]:
     held = _held(run)
     zeros = {plan_id(event): event for event in reversed(found) if event["kind"] in ZEROS}
     ordered = sorted(zeros.items(), key=lambda pair: float(pair[1]["t"]))
-    ends = [float(event["t"]) for _, event in ordered[1:]] + [float("inf")]
+    bounds = [*(float(event["t"]) for _, event in ordered), float("inf")]
+    spans = [[event for event in found if start <= float(event["t"]) < end] for start, end in pairwise(bounds)]
     return [
-        _happening(name, event, [e for e in found if float(event["t"]) <= float(e["t"]) < end], held.get(name, []))
-        for (name, event), end in zip(ordered, ends, strict=True)
+        _happening(name, event, span, held.get(name, [])) for (name, event), span in zip(ordered, spans, strict=True)
     ]
 
 
