@@ -16,20 +16,16 @@ def analyse(series_dir: Path | str, master: str = "local[*]") -> Path:
     try:
         tables.build(spark, series_dir)
         metrics.build(spark, series_dir)
-        return report.build(spark, series_dir)
+        return report.build(series_dir)
     finally:
         spark.stop()
 
 
-def family_report(series_dirs: Sequence[Path], target: Path, master: str = "local[*]") -> Path:
+def family_report(series_dirs: Sequence[Path], target: Path) -> Path:
     """One page over analysed series: the papers' figures side by side and the whole ledger. Returns `target`.
 
     Of several series of one experiment the newest counts. Raises SeriesError for none, or one not analysed yet.
     """
-    from analysis import claims, family, session
+    from analysis import claims, family
 
-    spark = session.spark(master)
-    try:
-        return family.write(series_dirs, target, lambda folders: claims.evaluate(spark, folders))
-    finally:
-        spark.stop()
+    return family.write(series_dirs, target, claims.evaluate)

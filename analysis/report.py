@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
@@ -18,9 +18,6 @@ from analysis.figures.decided import AnswerRow
 from analysis.record import SeriesPaths, write_json_atomic
 from analysis.report_claims import headline, ledger_row
 from analysis.small_tables import Row, rows
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 TEMPLATES = Path(__file__).parent / "templates"
 TEMPLATE = "report.html.j2"
@@ -67,10 +64,10 @@ class Content:
     glossary: list[tuple[str, str]]
 
 
-def build(spark: SparkSession, series_dir: Path | str) -> Path:
+def build(series_dir: Path | str) -> Path:
     """Write figures, claims.json and report.html of a series; returns the report's path."""
     paths = SeriesPaths(Path(series_dir))
-    ledger = claims.evaluate(spark, [paths.root])
+    ledger = claims.evaluate([paths.root])
     content = collect(paths, ledger)
     write_json_atomic(paths.root / "claims.json", {"v": 1, "claims": [ledger_row(row) for row in ledger]})
     paths.report.write_text(rendered(TEMPLATE, c=content), encoding="utf-8")

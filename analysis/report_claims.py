@@ -2,7 +2,7 @@
 
 from math import inf, isfinite
 
-from analysis.claims import LedgerRow
+from analysis.claims import Kind, LedgerRow
 from analysis.small_tables import Row
 
 
@@ -27,9 +27,18 @@ def interval(row: LedgerRow) -> str:
 
 def stated(row: LedgerRow) -> str:
     """What the source states, in the form in which the claim is compared."""
-    signed = row.claim.unit == "%"
-    words = {"ratio_above": "longer (>\u00a00\u00a0%)", "own_at_most": "no gain (≤\u00a00\u00a0%)"}
-    return words.get(row.claim.kind.value, quantity(row.claim.stated, row.claim.unit, signed and row.claim.stated != 0))
+    claim = row.claim
+    number = quantity(claim.stated, claim.unit, claim.unit == "%" and claim.stated != 0)
+    words = {
+        Kind.RATIO_ABOVE: f"more than {number}",
+        Kind.RATIO_BELOW: f"less than {number}",
+        Kind.OWN_AT_MOST: f"at most {number}",
+        Kind.OWN_AT_LEAST: f"at least {number}",
+        Kind.OWN_BELOW: f"below {number}",
+        Kind.ONLY: f"alone above {number}",
+        Kind.SPAN: f"{quantity(claim.stated, '', True).strip()} to {quantity(claim.stated_high, claim.unit, True)}",
+    }.get(claim.kind, number)
+    return f"about {words}" if claim.about else words
 
 
 def headline(row: LedgerRow) -> str:
@@ -66,7 +75,10 @@ def ledger_row(row: LedgerRow) -> Row:
         "reason": row.reason,
         "p_holm": row.p_holm,
         "cliffs_delta": row.cliffs_delta,
+        "direction": row.direction,
         "floor_percent": row.floor_percent,
+        "floor_pairs": row.floor_pairs,
+        "testbed_floor_percent": row.testbed_floor_percent,
         "floor_text": "–" if row.floor_percent is None else f"±{quantity(row.floor_percent, '%')}",
         "run_ids": list(row.run_ids),
     }

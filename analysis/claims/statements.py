@@ -1,7 +1,7 @@
 """Claims files: one a family, validated at the edge. A claim is never edited to fit a measurement."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -12,28 +12,60 @@ from analysis.errors import ClaimFileError
 
 FOLDER = Path(__file__).parent
 FAMILIES = {"stela": FOLDER / "stela.yaml"}
+# A source that says "about", "around", "barely" or "preserves" gives no number for it. Decided once, for every such
+# claim and before anything was measured: ten percent of the stated number, or ten percentage points around no change.
+ABOUT_SHARE = 0.1
+ABOUT_POINTS = 10.0
 
 
 class Kind(StrEnum):
-    """How a claim is compared.
+    """How a claim is compared. Intervals are of medians over runs; `about` widens what is stated by its resolution.
 
     `ratio`: 100 x (median(variant) / median(baseline) - 1) has the stated value inside its interval.
-    `ratio_above`: that number is above the stated value over its whole interval.
-    `own_at_most`: the variant's own median is at most the stated value over its whole interval.
+    `ratio_above`, `ratio_below`: that number is above or below the stated value over its whole interval.
+    `own`: the variant's own median has the stated value inside its interval.
+    `own_at_most`, `own_at_least`, `own_below`: the same median against the stated value, over its whole interval.
+    `unmoved`: that interval lies within the resolution, or within the A/A floor, on both sides of the stated value.
     `every_run`: the metric equals the stated value in every run; a check of each run, so one run is enough.
+    `only`: the variant's median is above the stated value over its whole interval, and that of none of `others` is.
+    `span`: what the claims in `of` measured lies between `stated` and `stated_high`.
+    `lowest`: of the claims in `of`, the one with the lowest number has the stated value inside its interval.
+    `exact`: a computation with one right answer (`metric` names it, see exact.py), to the digits that are stated.
     """
 
     RATIO = "ratio"
     RATIO_ABOVE = "ratio_above"
+    RATIO_BELOW = "ratio_below"
+    OWN = "own"
     OWN_AT_MOST = "own_at_most"
+    OWN_AT_LEAST = "own_at_least"
+    OWN_BELOW = "own_below"
+    UNMOVED = "unmoved"
     EVERY_RUN = "every_run"
+    ONLY = "only"
+    SPAN = "span"
+    LOWEST = "lowest"
+    EXACT = "exact"
+
+
+# The optional fields that a kind must have and no other may.
+NEEDS: dict[Kind, frozenset[str]] = {kind: frozenset() for kind in Kind} | {
+    Kind.RATIO: frozenset({"baseline"}),
+    Kind.RATIO_ABOVE: frozenset({"baseline"}),
+    Kind.RATIO_BELOW: frozenset({"baseline"}),
+    Kind.ONLY: frozenset({"others"}),
+    Kind.SPAN: frozenset({"of", "stated_high"}),
+    Kind.LOWEST: frozenset({"of"}),
+}
+OPTIONAL = frozenset().union(*NEEDS.values())
 
 
 @dataclass(frozen=True)
 class Claim:
     """One statement of a paper that a measurement can meet or fail.
 
-    `part` tells apart several statements under one id (CLAIMS ledger id, e.g. S09). `baseline` only for the ratios.
+    `part` tells apart several statements under one id (CLAIMS ledger id, e.g. S09). `event`: which event of a run the
+    metric is of. `about`: the source itself says that its number is not exact. `of`: names of other claims.
     """
 
     id: str
@@ -47,10 +79,22 @@ class Claim:
     stated: float
     unit: str
     baseline: str | None = None
+    event: str = "e1"
+    about: bool = False
+    stated_high: float | None = None
+    others: tuple[str, ...] = ()
+    of: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         return f"{self.id}/{self.part}" if self.part else self.id
+
+    @property
+    def resolution(self) -> float:
+        """How far from the stated number still is what was stated."""
+        if not self.about:
+            return 0.0
+        return ABOUT_SHARE * abs(self.stated) if self.stated else ABOUT_POINTS
 
 
 def load_claims(family: str = "stela") -> tuple[Claim, ...]:
@@ -65,12 +109,19 @@ def parse_claims(document: Any, path: str) -> tuple[Claim, ...]:
     """A document `{claims: [...]}` to claims; ClaimFileError names file, claim, field and what is allowed."""
     if not isinstance(document, Mapping) or not isinstance(document.get("claims"), list):
         raise ClaimFileError(f"{path}: wants one key `claims` with a list of claims")
-    return tuple(_claim(entry, f"{path}: claim {number}") for number, entry in enumerate(document["claims"], 1))
+    claims = tuple(_claim(entry, f"{path}: claim {number}") for number, entry in enumerate(document["claims"], 1))
+    names = [claim.name for claim in claims]
+    for claim in claims:
+        unknown = [name for name in claim.of if name not in names]
+        if unknown or names.count(claim.name) > 1:
+            said = f"`of` names {', '.join(unknown)}, which is no claim here" if unknown else "is there twice"
+            raise ClaimFileError(f"{path}: {claim.name} {said}; names are id, or id/part")
+    return claims
 
 
 def _claim(entry: Any, where: str) -> Claim:
     known = {field.name for field in fields(Claim)}
-    needed = known - {"baseline", "part"}
+    needed = {field.name for field in fields(Claim) if field.default is MISSING} - {"part"}
     if not isinstance(entry, Mapping) or set(entry) - known or needed - set(entry):
         unknown = sorted(set(entry) - known) if isinstance(entry, Mapping) else entry
         raise ClaimFileError(f"{where}: unknown {unknown}; allowed {sorted(known)}, needed {sorted(needed)}")
@@ -78,6 +129,9 @@ def _claim(entry: Any, where: str) -> Claim:
         kind = Kind(entry["kind"])
     except ValueError as error:
         raise ClaimFileError(f"{where}: kind is {entry['kind']!r}, allowed are {', '.join(Kind)}") from error
-    if (kind in (Kind.RATIO, Kind.RATIO_ABOVE)) != (entry.get("baseline") is not None):
-        raise ClaimFileError(f"{where}: `baseline` is needed by ratio and ratio_above, and by no other kind")
-    return Claim(**{**entry, "kind": kind, "part": entry.get("part", ""), "stated": float(entry["stated"])})
+    for name in sorted(OPTIONAL):
+        if (name in NEEDS[kind]) != (entry.get(name) is not None):
+            kinds = ", ".join(kind for kind in Kind if name in NEEDS[kind])
+            raise ClaimFileError(f"{where}: `{name}` is needed by {kinds}, and by no other kind; this one is {kind}")
+    lists = {name: tuple(entry[name]) for name in ("others", "of") if name in entry}
+    return Claim(**{"part": "", **entry, **lists, "kind": kind, "stated": float(entry["stated"])})

@@ -52,5 +52,5 @@ def analysed(tmp_path_factory: pytest.TempPathFactory, spark: "SparkSession") ->
     records.add_broken_runs(root)
     tables.build(spark, root)
     metrics.build(spark, root)
-    report.build(spark, root)
+    report.build(root)
     return Analysed(root, spark, expected)

@@ -1,6 +1,5 @@
 """Metrics of a run with two events: each has its own before and after."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest

@@ -74,7 +74,7 @@ def test_runs_that_do_not_count_are_kept_with_the_reason(analysed: Analysed) -> 
 
 
 def test_claims_get_their_verdicts(analysed: Analysed) -> None:
-    rows = {row.claim.name: row for row in claims.evaluate(analysed.spark, [analysed.root])}
+    rows = {row.claim.name: row for row in claims.evaluate([analysed.root])}
     verdicts = {name: row.verdict for name, row in rows.items() if row.claim.experiment == "stela/star"}
     assert verdicts == {
         "S02/star restarts": "reproduced",

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.claims import Claim, Conditions, Kind, LedgerRow, judge, load_claims
-from analysis.claims.ledger import Value, judge_all
+from analysis.claims import Claim, Conditions, Kind, LedgerRow, Value, judge, judge_all, load_claims
+from analysis.claims.exact import COMPUTATIONS
 from analysis.claims.statements import parse_claims
 from analysis.errors import ClaimFileError
 
@@ -16,8 +16,8 @@ def measured(stela: list[float], even: list[float], censored: tuple[int, int] = 
         return [Value(f"{variant}-r{i + 1}", number, i < cut) for i, number in enumerate(numbers)]
 
     return Conditions({
-        ("stela/star", "stela", "throughput_after"): values("stela", stela, censored[0]),
-        ("stela/star", "even_rebalance", "throughput_after"): values("even_rebalance", even, censored[1]),
+        ("stela/star", "stela", "throughput_after", "e1"): values("stela", stela, censored[0]),
+        ("stela/star", "even_rebalance", "throughput_after", "e1"): values("even_rebalance", even, censored[1]),
     })  # fmt: skip
 
 
@@ -52,10 +52,13 @@ def test_one_run_has_no_interval_and_no_verdict() -> None:
     assert (row.verdict, row.verdict_text, row.low) == ("not run", "1 run: no interval", None)
     assert row.measured == pytest.approx(60.0)
     assert "same direction" in row.reason
+    assert row.direction == "same"
 
 
 def test_two_runs_have_no_interval_either() -> None:
-    assert verdict([160, 161], [100, 101]).verdict_text == "2 runs: no interval"
+    row = verdict([160, 161], [100, 101])
+    assert row.verdict_text == "2 runs: no interval"
+    assert "stela 160, 161; even_rebalance 100, 101" in row.reason
 
 
 def test_without_runs_the_reason_names_what_was_left_out() -> None:
@@ -109,10 +112,44 @@ def test_holm_runs_over_the_tested_claims_only() -> None:
 
 def test_the_shipped_claims_are_those_of_the_ledger() -> None:
     claims = load_claims("stela")
-    assert {claim.id for claim in claims} == {"S02", "S03", "S04", "S05", "S09"}
+    assert {claim.id for claim in claims} == {f"S{number:02}" for number in range(1, 17)}
+    assert {claim.metric for claim in claims if claim.kind is Kind.EXACT} == set(COMPUTATIONS)
     assert len({claim.name for claim in claims}) == len(claims)
     stated = {claim.name: claim.stated for claim in claims}
     assert (stated["S03"], stated["S04"], stated["S05"]) == (65, 45, 120)
+
+
+def test_about_widens_what_is_stated_by_a_tenth_of_it_and_no_further() -> None:
+    meets = [157.0, 158.0, 159.0], [100.0, 100.0, 100.0]
+    assert verdict(*meets).verdict == "differs"
+    row = verdict(*meets, about=True)
+    assert (row.verdict, row.claim.resolution) == ("reproduced", pytest.approx(6.5))
+    assert verdict([155.0, 156.0, 157.0], [100.0, 100.0, 100.0], about=True).verdict == "differs"
+    assert replace(S03, about=True, stated=0.0).resolution == 10.0
+
+
+def test_a_claim_reads_the_event_it_names() -> None:
+    known = measured([160, 161, 162], [100, 101, 102])
+    assert judge(S03, known).runs == 3
+    assert judge(replace(S03, event="e2"), known).runs == 0
+
+
+@pytest.mark.parametrize(
+    ("stela", "direction"), [([130, 131, 132], "same"), ([60, 61, 62], "opposite"), ([99, 101, 103], "none")]
+)
+def test_the_direction_is_told_apart_from_the_verdict(stela: list[float], direction: str) -> None:
+    row = verdict(stela, [98, 100, 103])
+    assert (row.verdict, row.direction) == ("differs", direction)
+
+
+def test_exact_claims_are_always_there_and_follow_the_code_that_schedules() -> None:
+    rows = {row.claim.name: row for row in judge_all(load_claims(), Conditions({}))}
+    exact = [row for row in rows.values() if row.claim.kind is Kind.EXACT]
+    assert {row.claim.id for row in exact} == {"S01", "S14"}
+    assert all(row.verdict == "reproduced" for row in exact)
+    assert rows["S14"].measured == pytest.approx(100 * 15 / 70)
+    assert rows["S01/op 3"].measured == pytest.approx(100 * 2000 / 4500)
+    assert judge(replace(rows["S14"].claim, stated=25.0), Conditions({})).verdict == "differs"
 
 
 @pytest.mark.parametrize(
@@ -121,6 +158,8 @@ def test_the_shipped_claims_are_those_of_the_ledger() -> None:
         ({"id": "S99", "colour": "red"}, "colour"),
         ({"kind": "roughly"}, "allowed are ratio"),
         ({"kind": "every_run"}, "`baseline`"),
+        ({"kind": "span", "baseline": None, "stated_high": 2}, "`of` is needed by span, lowest"),
+        ({"kind": "lowest", "baseline": None, "of": ["S77"]}, "S77, which is no claim here"),
     ],
 )
 def test_a_wrong_claims_file_is_named(entry: dict[str, object], words: str) -> None:
@@ -130,4 +169,4 @@ def test_a_wrong_claims_file_is_named(entry: dict[str, object], words: str) -> N
     }  # fmt: skip
     with pytest.raises(ClaimFileError, match=words) as caught:
         parse_claims({"claims": [good | entry]}, "stela.yaml")
-    assert "stela.yaml: claim 1" in str(caught.value)
+    assert "stela.yaml: " in str(caught.value)

@@ -1,3 +1,4 @@
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import given
@@ -65,7 +66,7 @@ def test_spans_cover_the_run_without_a_gap(times: list[float]) -> None:
     events = [event(t, "rate_changed", event_id=f"e{n}") for n, t in enumerate(sorted(times), 1)]
     found = of_run(events, AXIS, machines=1)
     assert [row["zero_s"] for row in found] == sorted(times)
-    for earlier, later in zip(found, found[1:], strict=False):
+    for earlier, later in pairwise(found):
         assert (earlier["until_s"], later["from_s"]) == (later["zero_s"], earlier["zero_s"])
 
 

@@ -1,0 +1,81 @@
+"""What the ledger is made of: values by run, the conditions they were measured under, and its rows."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from analysis.claims.statements import Claim
+
+REPRODUCED, DIFFERS, NOT_RUN = "reproduced", "differs", "not run"
+SAME, OPPOSITE, NONE = "same", "opposite", "none"
+MINIMUM_RUNS = 3
+Key = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A metric of one run; a censored one is the horizon it reached.
+
+    `same`: what runs have in common that should measure the same (series, policy, parameters); "" is the variant alone.
+    """
+
+    run_id: str
+    value: float
+    censored: bool = False
+    same: str = ""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Complete runs: (experiment, variant, metric, event) -> values; and the runs left out, with why."""
+
+    values: Mapping[Key, Sequence[Value]]
+    left_out: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
+
+    def of(self, claim: Claim, variant: str | None) -> Sequence[Value]:
+        return self.values.get((claim.experiment, variant or "", claim.metric, claim.event), [])
+
+
+@dataclass(frozen=True)
+class LedgerRow:
+    """One claim: stated beside measured. `low`/`high` None: no interval; infinite: open (censored).
+
+    `floor_percent`: the largest difference between two runs of the same variant and series, over the variants compared;
+    `floor_pairs` is the number of such pairs. `testbed_floor_percent`: the same over every series read, for the metric.
+    `direction`: whether what was measured goes the way that is stated (`none`: it goes nowhere), None where no way is.
+    """
+
+    claim: Claim
+    measured: float | None
+    low: float | None
+    high: float | None
+    runs: int
+    verdict: str
+    reason: str
+    run_ids: tuple[str, ...]
+    p_holm: float | None = None
+    p_value: float | None = None
+    cliffs_delta: float | None = None
+    floor_percent: float | None = None
+    floor_pairs: int = 0
+    testbed_floor_percent: float | None = None
+    direction: str | None = None
+
+    @property
+    def verdict_text(self) -> str:
+        """The verdict, or why there is none although something was measured."""
+        if self.verdict == NOT_RUN and self.runs:
+            return f"{self.runs} run{'s' if self.runs > 1 else ''}: no interval" if self.low is None else "undecided"
+        return self.verdict
+
+
+def ids(values: Iterable[Value]) -> tuple[str, ...]:
+    return tuple(value.run_id for value in values)
+
+
+def missing(claim: Claim, measured: Conditions, variants: Sequence[str]) -> LedgerRow:
+    """Nothing to compare: of which variants, and which of their runs were left out."""
+    left = [run for variant in variants for run in measured.left_out.get((claim.experiment, variant), [])]
+    reason = f"no complete run of {', '.join(variants)} in {claim.experiment} measured {claim.metric}"
+    if left:
+        reason += f"; left out: {', '.join(left)}"
+    return LedgerRow(claim, None, None, None, 0, NOT_RUN, reason, ())
