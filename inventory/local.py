@@ -85,6 +85,7 @@ class LocalTestbed:
             machine: podman.start(self._container(lease, machine, seat, root))
             for machine, seat in zip(machines, seats, strict=True)
         }
+        processes.put_first(lease.lease_id)
         _wait_for_ssh(started, podman)
         if not self._folder(lease.lease_id).exists():
             raise InfrastructureError(

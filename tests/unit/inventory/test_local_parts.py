@@ -98,3 +98,15 @@ def test_what_was_started_for_a_lease_is_found_and_killed() -> None:
     with subprocess.Popen(["sleep", "60"], env={**os.environ, processes.MARK: "feedbeef"}) as stray:
         processes.kill_all("feedbeef", [])
         assert stray.wait(timeout=5) == -9
+
+
+@pytest.mark.parametrize(("hierarchy", "file", "most"), [("cpu/", "cpu.shares", "262144"), ("", "cpu.weight", "10000")])
+def test_machines_go_before_other_work_on_the_box(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hierarchy: str, file: str, most: str
+) -> None:
+    folder = tmp_path / f"{hierarchy}barograph-{LEASE}"
+    folder.mkdir(parents=True)
+    (folder / file).write_text("1024")
+    monkeypatch.setattr(processes, "CGROUPS", tmp_path)
+    processes.put_first(LEASE)
+    assert (folder / file).read_text() == most
