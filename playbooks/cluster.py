@@ -32,9 +32,10 @@ from playbooks.storm_home import commands
 
 log = logging.getLogger(__name__)
 
+EXECUTORS_PER_SLOT = "storm_executors_per_slot"
 SETTINGS = frozenset({
     "storm_supervisor_monitor_s", "storm_task_refresh_s", "storm_worker_heartbeat_s", "storm_executor_metrics_s",
-    "storm_nimbus_monitor_s", "storm_scheduler", "storm_worker_childopts", "storm_home_archive",
+    "storm_nimbus_monitor_s", "storm_scheduler", "storm_worker_childopts", "storm_home_archive", EXECUTORS_PER_SLOT,
 })  # fmt: skip
 SSH_LIMIT_S = 10.0
 TOPOLOGIES_JAR = "barograph-topologies.jar"
@@ -80,7 +81,7 @@ def deploy(
     variables = {
         **settings,
         "commands": commands_by_machine(inventory),
-        "declared": asdict(declared_resources(inventory)),
+        "declared": asdict(declared_resources(inventory, settings)),
         "storm_home_name": storm_home.name,
         "storm_version": hashlib.sha256((storm_home / "VERSION").read_bytes()).hexdigest(),
         "token_file": str((directory / "token").absolute()),
@@ -186,9 +187,10 @@ def commands_by_machine(inventory: Path) -> dict[str, dict[str, Any]]:
     return {name: _machine_commands(host["machine_memory_mb"], host["machine_slots"]) for name, host in hosts.items()}
 
 
-def declared_resources(inventory: Path) -> resources.Declared:
+def declared_resources(inventory: Path, settings: Mapping[str, Any]) -> resources.Declared:
     """What executors declare by default on these machines."""
-    return resources.declared([host for host in _hosts(inventory).values() if host["machine_slots"]])
+    workers = [host for host in _hosts(inventory).values() if host["machine_slots"]]
+    return resources.declared(workers, settings.get(EXECUTORS_PER_SLOT, resources.EXECUTORS_PER_SLOT))
 
 
 def forget_connection(host: Mapping[str, Any]) -> None:

@@ -2,7 +2,8 @@
 
 It places by declared numbers alone, and Storm's defaults (a tenth of a core and 128 MB an executor) do not fit machines
 of a fifth of a core. A machine declares what it has; an executor that its topology says nothing about declares an
-equal share of a slot of the smallest machine. Other schedulers do not read any of this.
+equal share of a slot of the smallest machine. It fills one machine before it takes the next, so the fewer executors are
+to share a slot (the setting `storm_executors_per_slot`), the further they are spread. No other scheduler reads this.
 """
 
 from __future__ import annotations

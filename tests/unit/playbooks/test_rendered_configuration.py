@@ -60,7 +60,7 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
             {
                 **digests,
                 "commands": cluster.commands_by_machine(inventory),
-                "declared": asdict(cluster.declared_resources(inventory)),
+                "declared": asdict(cluster.declared_resources(inventory, {})),
             }
         )
     )
@@ -196,3 +196,4 @@ def test_the_smallest_machine_sets_what_an_executor_declares() -> None:
         "executor_cpu_percent": 0.56, "executor_heap_mb": 6.0, "worker_heap_mb": 48
     }  # fmt: skip
     assert declared([large]).executor_cpu_percent == 12.5
+    assert declared([small], executors_per_slot=2).executor_heap_mb == 24.0
