@@ -1,0 +1,87 @@
+"""Which series the ledger reads, and how: small Parquet tables written by hand."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.claims import evaluate, evaluate_newest, newest_complete
+from analysis.claims.ledger import conditions
+from analysis.record import SeriesPaths
+
+STAR = "stela/star"
+
+
+def write(
+    root: Path, series_id: str, after: dict[str, list[float]], planned: int = 0, event_id: str | None = "e1"
+) -> Path:
+    """A series of star with a throughput a run; `planned`: more runs than there are records of."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    paths = SeriesPaths(root / STAR / series_id)
+    runs: list[dict[str, Any]] = []
+    measured: list[dict[str, Any]] = []
+    for variant, values in after.items():
+        for number, value in enumerate(values, 1):
+            run_id = f"{variant}-r{number}"
+            runs.append({
+                "run_id": run_id, "series_id": series_id, "experiment": STAR, "variant": variant, "policy": variant,
+                "parameters": "{}", "status": "complete", "failure_message": None,
+            })  # fmt: skip
+            row = {"run_id": run_id, "metric": "throughput_after", "value": value, "censored": False}
+            measured.append(row | ({"event_id": event_id} if event_id else {}))
+    for name, rows in (("runs", runs), ("measurements", measured)):
+        paths.table(name).mkdir(parents=True)
+        pq.write_table(pa.Table.from_pylist(rows), paths.table(name) / "part.parquet")
+    names = [run["run_id"] for run in runs] + [f"missing-r{number}" for number in range(planned)]
+    paths.series_json.write_text(json.dumps({"v": 1, "experiment": STAR, "runs": names}))
+    return paths.root
+
+
+def test_the_newest_series_counts_in_which_every_planned_run_is_complete(tmp_path: Path) -> None:
+    write(tmp_path, "20261120-000000-a", {"stela": [10.0]})
+    newer = write(tmp_path, "20261121-000000-a", {"stela": [20.0]})
+    write(tmp_path, "20261122-000000-a", {"stela": [30.0]}, planned=1)
+    (tmp_path / STAR / "20261123-000000-a").mkdir()
+    (tmp_path / STAR / "20261123-000000-a" / "series.json").write_text("{")
+    assert {name: paths.root for name, paths in newest_complete(tmp_path).items()} == {STAR: newer}
+
+
+def test_the_ledger_of_nothing_has_the_exact_claims(tmp_path: Path) -> None:
+    assert newest_complete(tmp_path) == {}
+    rows = evaluate_newest(tmp_path)
+    assert {row.claim.id for row in rows if row.verdict != "not run"} == {"S01", "S14"}
+
+
+@pytest.mark.parametrize("event_id", [None, "e1"])
+def test_tables_from_before_there_were_events_are_of_the_first_one(tmp_path: Path, event_id: str | None) -> None:
+    write(tmp_path, "s", {"stela": [160, 165, 170], "even_rebalance": [99, 100, 101]}, event_id=event_id)
+    found = {row.claim.name: row for row in evaluate_newest(tmp_path)}["S03"]
+    assert (found.measured, found.verdict) == (pytest.approx(65.0), "reproduced")
+    assert found.floor_percent == pytest.approx(100 * (170 / 160 - 1))
+    assert found.run_ids[0] == "stela-r1"
+
+
+def test_series_of_one_experiment_are_pooled_and_floors_stay_within_each(tmp_path: Path) -> None:
+    folders = [
+        write(tmp_path, "s1", {"stela": [160.0], "even_rebalance": [100.0]}),
+        write(tmp_path, "s2", {"stela": [330.0, 333.3], "even_rebalance": [200.0, 200.0]}),
+    ]
+    found = {row.claim.name: row for row in evaluate(folders)}["S03"]
+    assert (found.runs, found.run_ids[0]) == (3, "s1/stela-r1")
+    assert (found.floor_percent, found.floor_pairs) == (pytest.approx(1.0), 2)
+
+
+def test_runs_that_do_not_count_are_named(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    root = write(tmp_path, "s", {"stela": [160.0]})
+    table = SeriesPaths(root).table("runs") / "part.parquet"
+    rows = [run | {"status": "invalid", "failure_message": "fallback"} for run in pq.read_table(table).to_pylist()]
+    pq.write_table(pa.Table.from_pylist(rows), table)
+    known = conditions([SeriesPaths(root)])
+    assert not known.values
+    assert known.left_out == {(STAR, "stela"): ["stela-r1 (invalid: fallback)"]}
