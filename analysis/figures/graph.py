@@ -14,7 +14,7 @@ from itertools import pairwise
 from analysis.figures import style
 from topologies.layers import Cell, Layers, layers
 
-WIDEST, NARROWEST = 1000.0, 620.0  # px; the narrowest holds the key
+WIDEST, NARROWEST = 1000.0, 540.0  # px; the narrowest holds the key
 LINE = 15.0
 SHUFFLE = "shuffle"
 FONT = "font-family=\"'Source Sans 3', Helvetica, Arial, 'DejaVu Sans', sans-serif\""
@@ -195,13 +195,13 @@ def _arrowhead() -> str:
 def _key(graph: Graph, notes: Notes, y: float) -> str:
     """What the shapes mean, in one line."""
     entries = [(9.0, "#FFFFFF", False, "spout"), (2.0, "#FFFFFF", True, "sink")]
-    entries += [(2.0, WARM, False, "congested when the event came")] if notes.pressure else []
+    entries += [(2.0, WARM, False, "congested at the event")] if notes.pressure else []
     parts, x = [], 4.0
     for radius, fill, double, word in entries:
         parts.append(_rectangle(x, y - 10, 28, 16, radius, fill, 1.1))
         parts.append(_rectangle(x + 2.5, y - 7.5, 23, 11, 1, "none", 0.9) if double else "")
-        parts.append(_text(x + 35, y + 2, word, f' fill="{style.GREY}"', "start"))
-        x += 60 + CHARACTER * len(word)
+        parts.append(_text(x + 34, y + 2, word, f' fill="{style.GREY}"', "start"))
+        x += 50 + 6.4 * len(word)
     others = sorted({link.grouping for link in graph.links} - {SHUFFLE})
     words = f"dashed: {' or '.join(others)} grouping, others {SHUFFLE}" if others else f"all edges: {SHUFFLE} grouping"
     return "".join([*parts, _text(x, y + 2, words, f' fill="{style.GREY}"', "start")])

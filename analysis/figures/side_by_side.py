@@ -8,6 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from analysis import statistics
+from analysis.claims import floors
 from analysis.figures import convergence, downtime, style, timeline
 from analysis.figures.series import FIRST_EVENT, Level, SeriesData
 from analysis.published import Panel, Published
@@ -87,9 +88,9 @@ def _ranking(axes: Axes, data: SeriesData) -> None:
     """Gain over the own level before, best on top, with interval and A/A floor."""
     gains = {variant: _gains(data, variant) for variant in data.variants}
     _ranked(axes, data, gains, "gain over its own before (%)")
-    floor = statistics.same_against_itself(_levels_after(data, data.variants[0]))
-    if floor:
-        axes.axvspan(-floor, floor, color=style.GREY, alpha=0.13, lw=0)
+    floor = floors.largest("gain_percent", {("", variant): values for variant, values in gains.items()})
+    if floor is not None:
+        axes.axvspan(-floor.percent, floor.percent, color=style.GREY, alpha=0.13, lw=0)
     axes.axvline(0, color="#222222", lw=0.9)
 
 
