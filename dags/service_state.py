@@ -67,8 +67,8 @@ def read_state(data: Mapping[str, Any]) -> ServiceState:
         decisions=tuple(_decision(each) for each in data["decisions"]),
         series=Series(*(tuple(columns[name]) for name in ("t", "sinks", "spouts", "due"))),
         policy_error=data["policy_error"],
-        held=data.get("held"),
-        input_rate_factor=float(data.get("input_rate_factor", 1.0)),
+        held=data["held"],
+        input_rate_factor=float(data["input_rate_factor"]),
     )
 
 

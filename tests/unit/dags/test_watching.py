@@ -35,6 +35,8 @@ STATE: dict[str, Any] = {
     "decisions": [],
     "series": {"t": [1, 2, 3], "sinks": [0, 5, None], "spouts": [1, 1, 1], "due": [1, 1, 1]},
     "policy_error": None,
+    "held": None,
+    "input_rate_factor": 1.0,
 }
 
 
