@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from analysis import published
+from analysis import ablated, published
+from analysis.ablated import Line
 from analysis.claims import LedgerRow
 from analysis.errors import SeriesError
 from analysis.figures import decided, graph, series, side_by_side
@@ -53,6 +54,8 @@ class Content:
     figures: list[Shown]
     counts: list[tuple[str, int]]
     ledger: list[Row]
+    ablation: list[tuple[str, str, list[str]]]
+    ablated: list[str]
     sources: list[Source]
     older: list[str]
 
@@ -82,6 +85,7 @@ def _experiment(paths: SeriesPaths) -> str:
 def collect(found: dict[str, SeriesPaths], older: list[str], ledger: Sequence[LedgerRow], target: Path) -> Content:
     data = {experiment: series.collect(paths) for experiment, paths in found.items()}
     figures = published.load(frozenset(side_by_side.PANELS))
+    lines = {experiment: mine for experiment, paths in found.items() if (mine := ablated.of_series(paths))}
     told = [ledger_row(row) for row in ledger]
     counts = [(verdict, sum(row["verdict"] == verdict for row in told)) for verdict in VERDICTS]
     return Content(
@@ -89,9 +93,27 @@ def collect(found: dict[str, SeriesPaths], older: list[str], ledger: Sequence[Le
         figures=[_shown(number, figure, found, data) for number, figure in enumerate(figures, start=1)],
         counts=counts,
         ledger=told,
+        ablation=ablation_table(lines),
+        ablated=list(lines),
         sources=[_source(experiment, paths, target) for experiment, paths in sorted(found.items())],
         older=older,
     )
+
+
+def ablation_table(lines: dict[str, list[Line]]) -> list[tuple[str, str, list[str]]]:
+    """Variant, what it changes, and per experiment whether that mattered at any event."""
+    variants = dict.fromkeys((line.variant, line.changed) for mine in lines.values() for line in mine)
+    return [
+        (variant, changed, [_mattered([line for line in mine if line.variant == variant]) for mine in lines.values()])
+        for variant, changed in variants
+    ]
+
+
+def _mattered(mine: Sequence[Line]) -> str:
+    if mine and mine[0].variant == ablated.PAPER:
+        return "; ".join(line.answers[0] for line in mine)
+    differing, runs = sum(line.differing for line in mine), sum(line.runs for line in mine)
+    return f"differs in {differing} of {runs}" if differing else "no difference"
 
 
 def _shown(

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from analysis import claims, figures, happened, load_told
+from analysis import ablated, claims, figures, happened, load_told
 from analysis import report_tables as shown
 from analysis.claims import LedgerRow
 from analysis.figures import decided, graph, series
@@ -50,6 +50,7 @@ class Content:
     figures: list[Figure]
     warnings: list[str]
     happenings: list[Row]
+    ablation: list[ablated.Line]
     run_tables: list[tuple[str, list[str], list[list[str]]]]
     runs: list[Row]
     steady: list[Row]
@@ -103,11 +104,12 @@ def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow]) -> Content:
         several_events=any(entry["event_id"] != shown.FIRST_EVENT for entry in entries),
         headlines=[headline(row) for row in tested],
         ledger=[ledger_row(row) for row in tested],
-        elsewhere=sorted({row.claim.experiment for row in ledger} - {experiment}),
+        elsewhere=sorted({row.claim.experiment for row in ledger if "/" in row.claim.experiment} - {experiment}),
         topology=topology(paths, runs),
         figures=figures.build(series.collect(paths), paths),
         warnings=shown.warnings(found),
         happenings=[shown.happening_row(run_id, happening) for run_id, happening in found],
+        ablation=ablated.of_series(paths),
         run_tables=[shown.run_table(title, columns, entries, measured) for title, columns in shown.RUN_TABLES.items()],
         runs=entries,
         steady=shown.steady_rows(rows(paths, "intervals")),
