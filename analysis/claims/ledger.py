@@ -9,14 +9,14 @@ drawn. Where the source says "about", "around", "barely" or the like, the stated
 statements.py) and the interval need only meet it.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from analysis import statistics
 from analysis.claims import exact, follows, rules
-from analysis.claims.rows import Conditions, Key, LedgerRow, Value
+from analysis.claims.rows import MINIMUM_RUNS, Conditions, Key, LedgerRow, Value
 from analysis.claims.statements import Claim, Kind, load_claims
 from analysis.errors import RecordError
 from analysis.record import SeriesPaths, read_json
@@ -35,41 +35,48 @@ def evaluate_newest(results: Path, family: str = "stela") -> list[LedgerRow]:
 
 
 def newest_complete(results: Path) -> dict[str, SeriesPaths]:
-    """Experiment -> its newest analysed series in which every planned run is complete."""
-    found: dict[str, SeriesPaths] = {}
-    for path in sorted(results.glob("*/*/*/series.json"), key=lambda path: path.parent.name):
-        paths = SeriesPaths(path.parent)
-        if _is_complete(paths):
-            found["/".join(path.parts[-4:-2])] = paths
-    return found
+    """Experiment -> its newest analysed series in which every planned run is complete.
+
+    A demo, or another series of too few repetitions for an interval, must not hide a verdict: it counts only where
+    there is nothing better.
+    """
+    found: dict[str, tuple[bool, str, SeriesPaths]] = {}
+    for path in results.glob("*/*/*/series.json"):
+        paths, experiment = SeriesPaths(path.parent), "/".join(path.parts[-4:-2])
+        repetitions = _complete_repetitions(paths)
+        mine = (repetitions >= MINIMUM_RUNS, path.parent.name, paths)
+        if repetitions and (experiment not in found or mine[:2] > found[experiment][:2]):
+            found[experiment] = mine
+    return {experiment: paths for experiment, (_, _, paths) in sorted(found.items())}
 
 
-def _is_complete(paths: SeriesPaths) -> bool:
+def _complete_repetitions(paths: SeriesPaths) -> int:
+    """Of the variant that has fewest; 0 where a planned run is not complete or nothing was analysed."""
     try:
         planned = read_json(paths.series_json).get("runs") or []
     except RecordError:
-        return False
-    complete = {run["run_id"] for run in rows(paths, "runs") if run["status"] == "complete"}
-    return bool(complete) and bool(rows(paths, "measurements")) and complete >= set(planned)
+        return 0
+    complete = {run["run_id"]: run["variant"] for run in rows(paths, "runs") if run["status"] == "complete"}
+    if not complete or not set(planned) <= set(complete) or not rows(paths, "measurements"):
+        return 0
+    return min(Counter(complete.values()).values())
 
 
 def conditions(series: Iterable[SeriesPaths]) -> Conditions:
     """Measurements of complete runs, and the runs left out."""
     values: dict[Key, list[Value]] = defaultdict(list)
     left_out: dict[tuple[str, str], list[str]] = defaultdict(list)
-    chosen = list(series)
-    for paths in chosen:
-        runs = {run["run_id"]: run for run in rows(paths, "runs")}
+    runs_of = [(paths, {run["run_id"]: run for run in rows(paths, "runs")}) for paths in series]
+    times = Counter(experiment for _, runs in runs_of for experiment in {run["experiment"] for run in runs.values()})
+    for paths, runs in runs_of:
         for run in runs.values():
             if run["status"] != "complete":
-                why = run["failure_message"] or "no reason recorded"
-                left_out[run["experiment"] or "", run["variant"] or ""].append(
-                    f"{run['run_id']} ({run['status']}: {why})"
-                )
+                why = f"{run['run_id']} ({run['status']}: {run['failure_message'] or 'no reason recorded'})"
+                left_out[run["experiment"] or "", run["variant"] or ""].append(why)
         for row in sorted(rows(paths, "measurements"), key=lambda row: str(row["run_id"])):
             run = runs[row["run_id"]]
             if run["status"] == "complete":
-                values[_key(run, row)].append(_value(run, row, alone=len(chosen) == 1))
+                values[_key(run, row)].append(_value(run, row, alone=times[run["experiment"]] == 1))
     return Conditions(dict(values), dict(left_out))
 
 

@@ -30,7 +30,7 @@ def ledger() -> list[dict[str, Any]]:
     """Rows as in claims.json, with the `series` (None: not run here), in the order of the claims' files."""
     from analysis.claims.statements import FAMILIES, load_claims
 
-    found = newest_findings()
+    found = {**newest_findings(), **newest_ledger()}
     rows = []
     for claim in (claim for family in FAMILIES for claim in load_claims(family)):
         plain: dict[str, Any] = {"id": claim.name, "experiment": claim.experiment, "source": claim.source}
@@ -39,6 +39,16 @@ def ledger() -> list[dict[str, Any]]:
         unknown |= {"verdict": "not run", "verdict_text": "not run", "runs": 0, "run_ids": []}
         rows.append({**plain, **unknown, **found.get(claim.name, {})})
     return rows
+
+
+def newest_ledger() -> dict[str, Mapping[str, Any]]:
+    """By claim: what follows from the newest complete series of all experiments together, and what is exact."""
+    from analysis.claims import evaluate_newest, newest_complete
+    from analysis.report_claims import ledger_row
+
+    series = {name: paths.root.name for name, paths in newest_complete(results_root()).items()}
+    rows = [row for row in evaluate_newest(results_root()) if row.runs]
+    return {row.claim.name: {**ledger_row(row), "series": series.get(row.claim.experiment)} for row in rows}
 
 
 def newest_findings() -> dict[str, Mapping[str, Any]]:

@@ -49,6 +49,15 @@ def test_the_newest_series_counts_in_which_every_planned_run_is_complete(tmp_pat
     assert {name: paths.root for name, paths in newest_complete(tmp_path).items()} == {STAR: newer}
 
 
+def test_a_demo_does_not_hide_a_verdict(tmp_path: Path) -> None:
+    whole = write(tmp_path, "20261120-000000-a", {"stela": [1.0, 2.0, 3.0]})
+    assert newest_complete(tmp_path)[STAR].root == whole
+    write(tmp_path, "20261121-000000-a", {"stela": [1.0]})
+    assert newest_complete(tmp_path)[STAR].root == whole
+    again = write(tmp_path, "20261122-000000-a", {"stela": [1.0, 2.0, 3.0]})
+    assert newest_complete(tmp_path)[STAR].root == again
+
+
 def test_the_ledger_of_nothing_has_the_exact_claims(tmp_path: Path) -> None:
     assert newest_complete(tmp_path) == {}
     rows = evaluate_newest(tmp_path)
