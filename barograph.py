@@ -63,6 +63,10 @@ def parser() -> argparse.ArgumentParser:
     claims = _command(table, "claims", commands.claims, "what the papers state and what was measured")
     claims.add_argument("--json", action="store_true", help="as in claims.json, for other programs")
 
+    ablate = _command(table, "ablate", commands.ablate, "what Stela's variants would have decided in a series' runs")
+    ablate.add_argument("series", help="its folder, its id, or an experiment for its newest")
+    ablate.add_argument("--json", action="store_true", help="for other programs")
+
     read = _command(table, "read", commands.read, "other people's logs into a series, for `report`")
     read.add_argument("format", metavar="FORMAT", help="see docs/reading_old_logs.md; a wrong one lists the known")
     read.add_argument("files", nargs="+", metavar="FILE")

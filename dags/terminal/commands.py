@@ -66,6 +66,20 @@ def read(options: argparse.Namespace) -> int:
     return 0
 
 
+def ablate(options: argparse.Namespace) -> int:
+    """Which difference between Stela's paper and its authors' code matters, on what a series observed."""
+    from dags.series import find_series
+    from dags.terminal.ablation import as_json, lines_of_series, told
+
+    lines = lines_of_series(find_series(options.series))
+    if options.json:
+        _say(as_json(lines))
+    else:
+        for line in told(lines, _console().width):
+            _say(line)
+    return 0
+
+
 def ui(options: argparse.Namespace) -> int:
     from dags.terminal.ui import serve
 
