@@ -6,9 +6,9 @@ from typing import Any
 
 from analysis.figures import style
 from analysis.happened import Happening
+from analysis.scale_events import FIRST_EVENT, WHOLE_RUN
 from analysis.small_tables import Row
 
-FIRST_EVENT = "e1"
 Measured = Mapping[tuple[str, str], Mapping[str, tuple[float, bool]]]
 
 # The tables of runs: title -> metric -> (heading, digits).
@@ -29,10 +29,14 @@ RUN_TABLES = {
         "executors_moved": ("executors moved", 0),
         "workers_restarted": ("workers restarted", 0),
         "unaffected_workers_restarted": ("of them unaffected", 0),
-        "request_to_running_s": ("request to running (s)", 1),
         "latency_p50_ms_before": ("p50 latency before (ms)", 1),
         "latency_p50_ms_after": ("p50 latency after (ms)", 1),
         "cpu_percent_after": ("CPU after (%)", 1),
+    },
+    "How long it took": {
+        "submit_to_loaded_s": ("submit to all loaded (s)", 1),
+        "request_to_running_s": ("request to last executor running (s)", 1),
+        "rebalance_s": ("of it Storm's rebalance (s)", 1),
     },
 }
 
@@ -41,7 +45,8 @@ def measured_by_event(measurements: Sequence[Row]) -> dict[tuple[str, str], dict
     """(run, event) -> metric -> (value, censored); what concerns the whole run stands with its first event."""
     measured: dict[tuple[str, str], dict[str, tuple[float, bool]]] = {}
     for row in measurements:
-        key = (row["run_id"], row.get("event_id") or FIRST_EVENT)
+        event = row.get("event_id") or FIRST_EVENT
+        key = (row["run_id"], FIRST_EVENT if event == WHOLE_RUN else event)
         measured.setdefault(key, {})[row["metric"]] = (row["value"], row["censored"])
     return measured
 

@@ -1,0 +1,45 @@
+from analysis import report_tables
+from analysis.small_tables import Row
+
+RUN = {"run_id": "stela-r1", "variant": "stela", "status": "complete", "failure_blame": None, "failure_message": None}
+
+
+def measured(event: str | None, metric: str, value: float = 1.0, censored: bool = False) -> Row:
+    return {"run_id": "stela-r1", "event_id": event, "metric": metric, "value": value, "censored": censored}
+
+
+def test_a_run_has_a_row_an_event_in_the_plans_order() -> None:
+    found = report_tables.measured_by_event([measured(f"e{n}", "downtime_s") for n in (10, 2, 1)])
+    assert [row["event_id"] for row in report_tables.run_rows([RUN], found)] == ["e1", "e2", "e10"]
+
+
+def test_what_concerns_the_whole_run_stands_with_its_first_event() -> None:
+    for whole in (None, "e0"):
+        found = report_tables.measured_by_event([measured("e1", "downtime_s"), measured(whole, "submit_to_loaded_s")])
+        assert {key: set(values) for key, values in found.items()} == {
+            ("stela-r1", "e1"): {"downtime_s", "submit_to_loaded_s"}
+        }
+
+
+def test_a_table_leaves_out_columns_that_nobody_measured_and_marks_bounds() -> None:
+    found = report_tables.measured_by_event([measured("e1", "a", 1234.5), measured("e1", "b", 90.0, censored=True)])
+    title, headings, cells = report_tables.run_table(
+        "t", {"a": ("A", 1), "b": ("B", 0), "c": ("C", 0)}, report_tables.run_rows([RUN], found), found
+    )
+    assert (title, headings, cells) == ("t", ["A", "B"], [["1\u2009234.5", "> 90"]])
+
+
+def test_a_run_that_measured_nothing_is_still_shown_with_its_reason() -> None:
+    failed = RUN | {"status": "failed", "failure_blame": "infrastructure", "failure_message": "m3 is silent"}
+    (row,) = report_tables.run_rows([failed], {})
+    assert (row["counts"], row["why"]) == (False, "infrastructure: m3 is silent")
+
+
+def test_machines_are_described_once_with_their_largest_offset() -> None:
+    machine = {"machine": "m1", "type": "type_1", "cores": 0.2, "memory_mb": 768.0, "bandwidth_mbit": 100.0,
+               "slots": 4, "joins_at_scale": False}  # fmt: skip
+    rows = [machine | {"machine": name, "clock_offset_ms": offset}
+            for name, offset in (("m10", None), ("m2", 0.1), ("m2", -0.3))]  # fmt: skip
+    assert [(row["machine"], row["clock_offset_ms"]) for row in report_tables.machine_facts(rows)] == [
+        ("m2", 0.3), ("m10", None),
+    ]  # fmt: skip
