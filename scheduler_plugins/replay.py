@@ -50,7 +50,7 @@ def replay(path: Path, policy: str, parameters: Mapping[str, Any] | None = None)
     decide = bind(policy, parameters or {})
     memory: Memory = {}
     replayed = []
-    for line in _lines(path):
+    for line in logged_rounds(path):
         observation = observation_from(line["observation"])
         rebalancing = any(topology.rebalancing for topology in observation.topologies)
         decision = Decision(memory=memory) if rebalancing else decide(observation, memory)
@@ -62,7 +62,8 @@ def replay(path: Path, policy: str, parameters: Mapping[str, Any] | None = None)
     return tuple(replayed)
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def logged_rounds(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a decision log (docs/contracts.md, "What a run leaves"). Raises ReplayError."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:

@@ -8,6 +8,7 @@ only those above them are computed again, up to the next blocked ones. Why: docs
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from heapq import heapify, heappop, heappush
 from math import fsum
 from typing import Protocol
 
@@ -96,9 +97,30 @@ class SinkSets:
 
     def toggled(self, components: Iterable[int]) -> list[int]:
         """Compute again after `components` were blocked or unblocked; those that may reach something else now."""
-        again = self._graph.above(components, self._blocked)
-        self._compute(again)
-        return again
+        if self._graph.closing:
+            again = self._graph.above(components, self._blocked)
+            self._compute(again)
+            return again
+        return self._follow_changes(components)
+
+    def _follow_changes(self, components: Iterable[int]) -> list[int]:
+        """Upwards only from where the set of sinks changed: above, most components reach a sink some other way too."""
+        graph, changed = self._graph, []
+        todo = {parent for component in components for parent in graph.parents[component]}
+        waiting = [(graph.turn[component], component) for component in todo]
+        heapify(waiting)
+        while waiting:
+            _, here = heappop(waiting)
+            before = self._reached[here]
+            self._compute([here])
+            if self._reached[here] == before:
+                continue
+            changed.append(here)
+            fresh = [] if here in self._blocked else [p for p in graph.parents[here] if p not in todo]
+            todo.update(fresh)
+            for parent in fresh:
+                heappush(waiting, (graph.turn[parent], parent))
+        return changed
 
     def _compute(self, components: Sequence[int]) -> None:
         reached, children, blocked = self._reached, self._graph.children, self._blocked
