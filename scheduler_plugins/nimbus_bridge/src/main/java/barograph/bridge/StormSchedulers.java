@@ -50,6 +50,7 @@ final class StormSchedulers {
         // both happen to a copy.
         Topologies confed = laidOver(wanted, topologies);
         Cluster copy = new Cluster(cluster, confed);
+        copy.setStatusMap(Map.of()); // what another scheduler said in a round before is not this one's reason
         try {
             made(wanted).schedule(confed, copy);
             cluster.updateFrom(copy);

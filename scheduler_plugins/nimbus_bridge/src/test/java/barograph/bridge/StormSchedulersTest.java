@@ -106,7 +106,9 @@ class StormSchedulersTest {
     @Test
     void whatStormGivesNoReasonForIsAnEventToo() throws Exception {
         answer("isolation", "{\"isolation.scheduler.machines\": {\"star\": 6}}", "");
-        world.round(RequestCluster.of(fresh));
+        RequestCluster storm = RequestCluster.of(fresh);
+        storm.cluster().setStatus(STAR, "Running - by another scheduler");
+        world.round(storm);
         assertEquals("isolation left 1 of 10 executors of star without a slot: Storm does not say why; "
             + "15 slots are free on 5 machines", reason());
     }
