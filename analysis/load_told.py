@@ -7,7 +7,8 @@ from typing import Any
 import yaml
 
 from analysis.record import SeriesPaths
-from analysis.report_tables import FIRST_EVENT, Measured
+from analysis.report_tables import Measured
+from analysis.scale_events import FIRST_EVENT
 from analysis.small_tables import Row
 
 BUFFER = "topology.executor.receive.buffer.size"

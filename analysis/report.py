@@ -17,6 +17,7 @@ from analysis.figures.build import Figure, own_ids
 from analysis.figures.decided import AnswerRow
 from analysis.record import SeriesPaths, write_json_atomic
 from analysis.report_claims import headline, ledger_row
+from analysis.scale_events import FIRST_EVENT
 from analysis.small_tables import Row, rows
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -101,7 +102,7 @@ def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow]) -> Content:
         series_id=next((run["series_id"] for run in runs if run["series_id"]), paths.root.name),
         complete=sum(run["status"] == "complete" for run in runs),
         all_runs=len(runs),
-        several_events=any(entry["event_id"] != shown.FIRST_EVENT for entry in entries),
+        several_events=any(entry["event_id"] != FIRST_EVENT for entry in entries),
         headlines=[headline(row) for row in tested],
         ledger=[ledger_row(row) for row in tested],
         elsewhere=sorted({row.claim.experiment for row in ledger if "/" in row.claim.experiment} - {experiment}),

@@ -104,8 +104,8 @@ def _lowest(placed: Layers) -> float:
 
 def _grid(graph: Graph, placed: Layers, notes: Notes) -> Grid:
     columns = max(cell.column for cell in placed.cells.values()) + 1
-    pitch = min(210.0, (WIDEST - 10) / columns)
-    box = min(150.0, 0.76 * pitch)
+    pitch = min(195.0, (WIDEST - 10) / columns)
+    box = min(148.0, 0.76 * pitch)
     name_lines = max(len(_folded(node.name, box)) for node in graph.nodes)
     height = LINE * (name_lines + 2) + 12
     used = pitch * (columns - 1) + box
