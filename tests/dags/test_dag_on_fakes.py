@@ -7,13 +7,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dags.events import Crash, PlannedEvent, RateChange, ScaleIn, ScaleOut, at_end
+from dags.experiment import Durations, MachineCount, load
 from dags.places import ROOT
-from dags.terminal.airflow_home import prepare
+from dags.request import requested
+from dags.series import open_series
+from dags.terminal.airflow_home import environment, prepare
 
 
 @pytest.fixture(scope="session")
@@ -85,7 +90,7 @@ def slow(world: dict[str, str]) -> Iterator[Callable[..., subprocess.Popen[str]]
 
 
 def await_phase(world: dict[str, str], phase: str, process: subprocess.Popen[str]) -> Path:
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 240  # a busy box starts Airflow slowly
     while time.monotonic() < deadline:
         for series in series_of(world):
             if any(line["kind"] == "phase" and line["phase"] == phase for line in progress(series)):
@@ -121,7 +126,7 @@ def test_ctrl_c_keeps_what_was_measured_and_releases(
     process = slow()
     series = await_phase(world, phase, process)
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=120)
+    said, _ = process.communicate(timeout=240)
     assert process.returncode == 130, said
     assert leases(world) == []
     assert set(statuses(series).values()) <= {"incomplete"}
@@ -158,3 +163,36 @@ def test_a_second_run_is_refused_and_the_first_is_resumed_later(
     assert statuses(first) == {"even_rebalance-r1": "complete", "stela-r1": "complete"}
     kept = json.loads((first / "attempts" / "even_rebalance-r1.attempt-1" / "run.json").read_text())
     assert kept["status"] == "incomplete"
+
+
+SHORT = Durations(warm_up_floor_s=45, warm_up_ceiling_s=60, after_floor_s=50, horizon_s=90)
+MIXED = (ScaleOut("steady", 1), ScaleIn("steady", 1), RateChange(60.0, 1.5), Crash("steady", "m2", 10.0))
+
+
+def series_with(world: dict[str, str], monkeypatch: pytest.MonkeyPatch, *events: PlannedEvent) -> Path:
+    """An opened series of star with these events, one run; `barograph run` knows only plans that ship."""
+    monkeypatch.setenv("BAROGRAPH_RESULTS", world["BAROGRAPH_RESULTS"])
+    star = requested(load("stela/star"), {"testbed": "fake", "repetitions": 1, "policies": ["stela"]})
+    return open_series(
+        replace(star, events=events, machines=MachineCount(4, at_end(4, events)), durations=SHORT)
+    ).folder
+
+
+def child_of(series: Path, world: dict[str, str], pace: float) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-m", "dags.terminal.child", str(series), str(os.getpid())]
+    home = Path(world["BAROGRAPH_HOME"]) / "airflow"
+    return subprocess.Popen(
+        argv, cwd=ROOT, env={**environment(home, world), "BAROGRAPH_FAKE_PACE": str(pace)},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+
+
+@pytest.mark.spark
+def test_a_mixed_plan_through_the_dag(world: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    series = series_with(world, monkeypatch, *MIXED)
+    said, _ = (process := child_of(series, world, 0.0)).communicate(timeout=400)
+    assert process.returncode == 0, said
+    assert statuses(series) == {"stela-r1": "complete"} and leases(world) == []
+    told = [json.loads(line) for line in (series / "runs" / "stela-r1" / "events.jsonl").read_text().splitlines()]
+    assert [event["given_back"] for event in told if event["kind"] == "machines_left"] == [True]
+    assert (series / "report.html").is_file()

@@ -1,0 +1,74 @@
+"""A real SIGTERM in each kind of event: what was measured is kept, everything is released. Steps, no scheduler."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dags.events import Crash, PlannedEvent, RateChange, ScaleIn, ScaleOut, at_end
+from dags.experiment import Durations, MachineCount, load
+from dags.places import ROOT
+from dags.request import requested
+from dags.series import open_series
+
+CHILD = """
+import sys
+from dags.steps import provision, series_steps
+from dags.terminal import child
+
+def steps(series_dir):
+    provision.provision(series_dir)
+    series_steps.deploy(series_dir)
+    series_steps.do_next_run(series_dir)
+
+child._run = steps
+sys.exit(child.main(sys.argv[1:]))
+"""
+SHORT = Durations(warm_up_floor_s=45, warm_up_ceiling_s=60, after_floor_s=50, horizon_s=90)
+EVENTS: list[tuple[str, PlannedEvent]] = [
+    ("scale", ScaleOut("steady", 1)),
+    ("leave", ScaleIn("steady", 1)),
+    ("rate", RateChange("steady", 2.0)),
+    ("crash", Crash("steady", "m2", restart_after_s=30.0)),
+    ("recover", Crash("steady", "m2")),
+]
+
+
+@pytest.mark.parametrize(("phase", "event"), EVENTS)
+def test_what_was_measured_is_kept_and_everything_is_released(
+    phase: str, event: PlannedEvent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("STATE", "RESULTS", "HOME"):
+        monkeypatch.setenv(f"BAROGRAPH_{name}", str(tmp_path / name.lower()))
+    monkeypatch.setenv("BAROGRAPH_FAKE_PACE", "0.05")
+    star = requested(load("stela/star"), {"testbed": "fake", "repetitions": 1, "policies": ["stela"]})
+    machines = MachineCount(4, at_end(4, [event]))
+    series = open_series(replace(star, events=(event,), machines=machines, durations=SHORT)).folder
+    process = subprocess.Popen([sys.executable, "-c", CHILD, str(series), str(os.getpid())], cwd=ROOT)
+    try:
+        await_phase(series, phase, process)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=240) == 130
+    finally:
+        process.kill()
+        process.wait()
+    assert list(tmp_path.glob("state/leases/*.json")) == []
+    run = series / "runs" / "stela-r1"
+    assert json.loads((run / "run.json").read_text())["status"] == "incomplete"
+    assert (run / "workers" / "m1-6700.jsonl").stat().st_size > 0
+
+
+def await_phase(series: Path, phase: str, process: subprocess.Popen[bytes]) -> None:
+    deadline, told = time.monotonic() + 240, series / "progress.jsonl"  # a busy box is slow
+    while time.monotonic() < deadline:
+        if told.exists() and f'"phase": "{phase}"' in told.read_text():
+            return
+        assert process.poll() is None, f"ended with {process.returncode} before phase {phase}"
+        time.sleep(0.05)
+    raise AssertionError(f"phase {phase} did not come")
