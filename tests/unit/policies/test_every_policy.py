@@ -1,0 +1,170 @@
+"""What every policy owes on any cluster: whatever it answers, a driver can carry it out and nothing is lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scheduler_plugins.model import (
+    Component,
+    Decision,
+    Edge,
+    Executor,
+    Machine,
+    Observation,
+    ScaleEvent,
+    Slot,
+    Topology,
+    executor_ranges,
+    unplaced_tasks,
+)
+from scheduler_plugins.policies import POLICIES, bind, dealing
+from scheduler_plugins.refusal import refusal
+
+# `storm` names a scheduler of Storm's and places nothing itself.
+OURS = sorted(set(POLICIES) - {"storm"})
+PARAMETERS = {
+    "even": st.fixed_dictionaries({"rebalance": st.booleans()}),
+    "round_robin": st.fixed_dictionaries(
+        {"machines": st.just("random") | st.permutations([f"m{i}" for i in range(1, 8)]), "seed": st.integers(0, 9)}
+    ),
+    "stela": st.fixed_dictionaries(
+        {
+            "slots": st.sampled_from(["per_machine", "with_new"]),
+            "score": st.sampled_from(["etp", "etp_per_executor"]),
+            "shared_sink": st.sampled_from(["once", "per_path"]),
+            "scale_in": st.sampled_from(["one_by_one", "all_at_once"]),
+            "congestion": st.sampled_from(["rates", "bounded_queues"]),
+        }
+    ),
+}
+CLOSENESS = st.fixed_dictionaries({"distance": st.sampled_from(["min_hops", "longest_path"])})
+INITIAL = st.sampled_from(["round_robin", "one_component_per_machine"])
+BUSY_BOX = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@st.composite
+def machine_sets(draw: st.DrawFn) -> tuple[Machine, ...]:
+    count = draw(st.integers(1, 7))
+    ports = st.integers(0, 4).map(lambda n: tuple(range(6700, 6700 + n)))
+    alive = st.sampled_from([True, True, True, False])
+    return tuple(Machine(f"m{i}", f"id-{i}", draw(ports), draw(alive)) for i in range(1, count + 1))
+
+
+@st.composite
+def topologies(draw: st.DrawFn, topology_id: str) -> Topology:
+    names = [f"c{i}" for i in range(draw(st.integers(2, 6)))]
+    pairs = [(s, t) for s in names for t in names if s != t and (s < t or draw(st.integers(0, 9)) == 0)]
+    edges = draw(st.lists(st.sampled_from(pairs), unique=True, min_size=1))
+    fed = {target for _, target in edges}
+    rate = st.sampled_from([0.0, 50.0, 100.0, 400.0])
+    components: list[Component] = []
+    first = 1
+    for name in [*names, *(["__acker"] if draw(st.booleans()) else [])]:
+        tasks = tuple(range(first, first + draw(st.integers(1, 5))))
+        first += len(tasks)
+        executors = executor_ranges(tasks, draw(st.integers(1, len(tasks))))
+        kind = "system" if name.startswith("__") else "bolt" if name in fed else "spout"
+        mine = tuple(Executor(a, b) for a, b in executors)
+        components.append(Component(name, kind, tasks, mine, draw(rate), draw(rate), queue=draw(rate)))  # type: ignore[arg-type]
+    declared = tuple(Edge(s, "default", t, "shuffle", draw(st.none() | rate)) for s, t in edges)
+    return Topology(topology_id, topology_id, draw(st.integers(1, 8)), tuple(components), declared)
+
+
+@st.composite
+def observations(draw: st.DrawFn, kind: str) -> Observation:
+    """Topologies as Storm would have placed them, a part of their executors without a slot, and maybe an event."""
+    machines = draw(machine_sets())
+    joined = tuple(draw(st.sets(st.sampled_from([m.name for m in machines])))) if kind == "scale_out" else ()
+    before = [replace(m, alive=True) for m in machines if m.name not in joined]
+    placed: list[Topology] = []
+    for number in range(draw(st.integers(1, 3))):
+        shape = draw(topologies(f"t-{number}"))
+        slots = dealing.sort_slots(dealing.free_slots(before, dealing.taken_slots(placed)))
+        placement = dealing.deal(shape, slots)
+        lost = draw(st.sets(st.sampled_from(sorted({s.machine for s in placement.values()} | {"none"})), max_size=1))
+        fresh = draw(st.integers(0, 5)) == 0
+        kept = {} if fresh else {t: s for t, s in placement.items() if s.machine not in lost}
+        placed.append(replace(shape, placement=kept))
+    event = ScaleEvent("e1", kind, joined, draw(st.integers(0, 7)) if kind == "scale_in" else 0)  # type: ignore[arg-type]
+    return Observation(
+        0.0, machines, tuple(placed), draw(st.sampled_from([1.0, 1.0, None])), event if kind != "none" else None
+    )
+
+
+def check(observation: Observation, decision: Decision) -> None:
+    assert refusal(observation, decision) is None
+    assert decision.reason or not decision.changes()
+    alive = {Slot(m.name, port) for m in observation.machines if m.alive for port in m.ports}
+    for topology in observation.topologies:
+        moved = decision.placement.get(topology.topology_id, {})
+        assert set(moved.values()) <= alive
+        after = {**topology.placement, **moved}
+        check_executors(topology, decision, after)
+        assert not {slot.machine for slot in after.values()} & set(decision.release)
+        assert set(unplaced_tasks(topology)) <= set(moved) or not could_place(topology, observation)
+    check_release(observation, decision)
+
+
+def check_executors(topology: Topology, decision: Decision, after: dict[int, Slot]) -> None:
+    """No executor loses its slot; the tasks of one that will run are all on its slot."""
+    grown = decision.executors.get(topology.topology_id, {})
+    for component in topology.components:
+        count = grown.get(component.name, len(component.executors))
+        assert 1 <= count <= len(component.tasks)
+        for first, last in executor_ranges(component.tasks, count):
+            assert len({after.get(task) for task in range(first, last + 1)}) == 1
+    assert set(topology.placement) <= set(after)
+
+
+def could_place(topology: Topology, observation: Observation) -> bool:
+    """A slot that this topology has already, or more that are free than other topologies could be given."""
+    alive = [m for m in observation.machines if m.alive]
+    offered = {Slot(m.name, port) for m in alive for port in m.ports}
+    wanted = sum(t.workers for t in observation.topologies if unplaced_tasks(t) and t is not topology)
+    free = offered - dealing.taken_slots(observation.topologies)
+    return bool(set(topology.placement.values()) & offered) or len(free) > wanted
+
+
+def check_release(observation: Observation, decision: Decision) -> None:
+    if decision.release:
+        assert observation.event is not None and observation.event.kind == "scale_in"
+        assert len(set(decision.release)) == len(decision.release) == observation.event.leave
+        alive = {m.name for m in observation.machines if m.alive}
+        assert set(decision.release) < alive
+
+
+@pytest.mark.parametrize(("name", "kind"), [(n, k) for n in OURS for k in ("none", *sorted(POLICIES[n].events))])
+@BUSY_BOX
+@given(data=st.data())
+def test_a_driver_can_carry_out_what_a_policy_answers(name: str, kind: str, data: st.DataObject) -> None:
+    observation = data.draw(observations(kind))
+    parameters = {**data.draw(PARAMETERS.get(name, CLOSENESS)), "initial": data.draw(INITIAL)}
+    decision = bind(name, parameters)(observation, {})
+    check(observation, decision)
+    if kind == "none":
+        assert not decision.settled and not decision.executors
+        for topology in observation.topologies:
+            assert not set(decision.placement.get(topology.topology_id, {})) & set(topology.placement)
+
+
+@pytest.mark.parametrize("name", OURS)
+@BUSY_BOX
+@given(data=st.data())
+def test_two_asked_alike_answer_alike(name: str, data: st.DataObject) -> None:
+    kind = data.draw(st.sampled_from(sorted(POLICIES[name].events)))
+    observation = data.draw(observations(kind))
+    parameters = data.draw(PARAMETERS.get(name, CLOSENESS))
+    assert bind(name, parameters)(observation, {}) == bind(name, parameters)(observation, {})
+
+
+@BUSY_BOX
+@given(observation=observations("scale_in"), rule=st.sampled_from(["one_by_one", "all_at_once"]))
+def test_stelas_scale_in_moves_only_what_was_on_a_machine_that_leaves(observation: Observation, rule: str) -> None:
+    decision = bind("stela", {"scale_in": rule})(observation, {})
+    for topology in observation.topologies if decision.settled else ():
+        moved = decision.placement.get(topology.topology_id, {})
+        assert {topology.placement[task].machine for task in moved} <= set(decision.release)
