@@ -28,8 +28,10 @@ def page(tmp_path: Path, *experiments: str) -> str:
 
 
 def test_what_was_run_is_drawn_and_the_rest_is_shown_as_not_run(tmp_path: Path) -> None:
-    text = page(tmp_path, "stela/star", "stela/linear_strategies")
-    assert text.count('<div class="absent">not run</div>') == 3
+    run = {"stela/star", "stela/linear_strategies"}
+    text = page(tmp_path, *sorted(run))
+    plots = [{panel.experiment for panel in figure.panels} for figure in published.load(DRAWS) if not figure.is_graphs]
+    assert text.count('<div class="absent">not run</div>') == sum(run.isdisjoint(mine) for mine in plots) > 2
     assert "Not run: stela/linear, stela/diamond." in text
     for words in ("(a) star", "own gain", "2 series looked at", "parse_lines", "scale out, +1 machine"):
         assert words in text, words
