@@ -35,10 +35,11 @@ java: bootstrap  ## Java unit and contract tests
 	@mvn -B -q -f topologies/pom.xml verify
 	@mvn -B -q -f scheduler_plugins/nimbus_bridge/pom.xml verify
 
-bench: setup  ## ratios taken side by side on this machine: what measuring costs; raw lines to tables beside polars and DuckDB
+bench: setup  ## ratios taken side by side on this machine: what measuring costs; raw lines to tables beside polars and DuckDB; Stela's decision
 	@mvn -B -q -f topologies/pom.xml test-compile org.codehaus.mojo:exec-maven-plugin:3.5.1:exec -Dexec.executable=java -Dexec.classpathScope=test \
 		-Dexec.args="-cp %classpath -Dlog4j2.level=error barograph.topologies.measure.MeasuringCost"
 	@$(BIN)/python -m analysis.bench --mb 1000
+	@$(BIN)/python -m scheduler_plugins.bench
 
 ui: setup  ## Airflow on loopback, with a password that it prints
 	@$(SUDO) $(BIN)/barograph ui
