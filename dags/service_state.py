@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -27,6 +27,7 @@ class Series:
     sinks: tuple[float | None, ...] = ()
     spouts: tuple[float | None, ...] = ()
     due: tuple[float | None, ...] = ()
+    queues: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # waiting tuples by component
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,10 @@ def read_state(data: Mapping[str, Any]) -> ServiceState:
         tasks_total=int(data["tasks_total"]),
         pending_event=pending["event_id"] if isinstance(pending, Mapping) else pending,
         decisions=tuple(_decision(each) for each in data["decisions"]),
-        series=Series(*(tuple(columns[name]) for name in ("t", "sinks", "spouts", "due"))),
+        series=Series(
+            *(tuple(columns[name]) for name in ("t", "sinks", "spouts", "due")),
+            queues={component: tuple(waiting) for component, waiting in columns["queues"].items()},
+        ),
         policy_error=data["policy_error"],
         held=data["held"],
         input_rate_factor=float(data["input_rate_factor"]),

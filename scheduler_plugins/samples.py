@@ -14,6 +14,7 @@ KEPT_S = 900  # of the throughput series
 WITHHELD_S = 4  # workers post every other second, so the newest seconds are not whole yet
 
 Line = Mapping[str, Any]
+_QUEUE = "queue of "
 
 
 @dataclass
@@ -61,6 +62,8 @@ class Samples:
         )
         row["spouts"] += sum(n or 0 for n in spouts.get("emitted", ()))
         row["due"] += sum(n or 0 for n in spouts.get("due", ()))
+        for component, waiting in zip(tasks.get("component", ()), tasks.get("queue", ()), strict=True):
+            row[_QUEUE + component] += waiting or 0
         if len(self._series) > KEPT_S:
             del self._series[min(self._series)]
 
@@ -74,14 +77,17 @@ class Samples:
     def reporting(self, now: float) -> int:
         return sum(1 for lines in self._lines.values() if lines and now - lines[-1]["t"] < 10)
 
-    def series(self, now: float) -> dict[str, list[float]]:
-        """Whole seconds, oldest first, without the last ones: tuples at sinks, at spouts, due at spouts."""
+    def series(self, now: float) -> dict[str, Any]:
+        """Whole seconds, oldest first, without the last ones: tuples at sinks, at spouts, due at spouts; and waiting
+        tuples by component."""
         last = int(now) - WITHHELD_S
         first = min(self._series, default=last + 1)
         seconds = range(max(first, last - KEPT_S), last + 1)
         rows = [self._series.get(second, {}) for second in seconds]
         columns = {key: [row.get(key, 0.0) for row in rows] for key in ("sinks", "spouts", "due")}
-        return {"t": [float(second) for second in seconds], **columns}
+        waiting = sorted({key for row in rows for key in row if key.startswith(_QUEUE)})
+        queues = {key.removeprefix(_QUEUE): [row.get(key, 0.0) for row in rows] for key in waiting}
+        return {"t": [float(second) for second in seconds], **columns, "queues": queues}
 
     def by_task(self, now: float) -> dict[int, Rates]:
         """Task → sums over the window that ends now; tasks that moved count where they were too."""

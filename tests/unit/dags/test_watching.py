@@ -1,6 +1,6 @@
 """When a phase ends and when a run is given up: pure decisions over times and states."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,7 +33,7 @@ STATE: dict[str, Any] = {
     "tasks_total": 2,
     "pending_event": None,
     "decisions": [],
-    "series": {"t": [1, 2, 3], "sinks": [0, 5, None], "spouts": [1, 1, 1], "due": [1, 1, 1]},
+    "series": {"t": [1, 2, 3], "sinks": [0, 5, None], "spouts": [1, 1, 1], "due": [1, 1, 1], "queues": {}},
     "policy_error": None,
     "held": None,
     "input_rate_factor": 1.0,
@@ -70,6 +70,26 @@ def test_the_ceiling_ends_it_and_says_so() -> None:
     watch = Watch(zero_s=0, begin_s=0, floor_s=45, ceiling_s=100)
     assert watch.outcome(Series(), 99.9, always(False)) is None
     assert watch.outcome(Series(), 100.0, always(False)) == Outcome(False, "not steady within 100 s: 0 seen")
+
+
+def _level(waiting: Callable[[int], float]) -> Series:
+    seconds = range(60)
+    return Series(tuple(seconds), (100.0,) * 60, queues={"aggregate": tuple(waiting(t) for t in seconds)})
+
+
+@pytest.mark.parametrize("waiting", [lambda _: 0.0, lambda t: 200.0 * t, lambda t: 900.0 - 4.0 * t])
+def test_a_level_series_is_steady_where_queues_grow_or_hardly_shrink(waiting: Callable[[int], float]) -> None:
+    watch = Watch(zero_s=0, begin_s=0, floor_s=45, ceiling_s=100)
+    assert watch.outcome(_level(waiting), 60.0, always(True)) == Outcome(True, "60 seen")
+
+
+def test_throughput_that_a_draining_queue_feeds_is_not_steady() -> None:
+    watch = Watch(zero_s=0, begin_s=0, floor_s=45, ceiling_s=100)
+    series = _level(lambda t: 900.0 - 10.0 * t)
+    assert watch.outcome(series, 60.0, always(True)) is None
+    ended = watch.outcome(series, 100.0, always(True))
+    assert ended is not None and not ended.steady
+    assert "the queue of aggregate shrinks by 10.0 tuples/s; allowed: 5.0" in ended.reason
 
 
 def test_only_seconds_since_the_beginning_count() -> None:
