@@ -67,7 +67,10 @@ def read_state(data: Mapping[str, Any]) -> ServiceState:
         pending_event=pending["event_id"] if isinstance(pending, Mapping) else pending,
         decisions=tuple(_decision(each) for each in data["decisions"]),
         series=Series(
-            *(tuple(columns[name]) for name in ("t", "sinks", "spouts", "due")),
+            t=tuple(columns["t"]),
+            sinks=tuple(columns["sinks"]),
+            spouts=tuple(columns["spouts"]),
+            due=tuple(columns["due"]),
             queues={component: tuple(waiting) for component, waiting in columns["queues"].items()},
         ),
         policy_error=data["policy_error"],
