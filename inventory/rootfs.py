@@ -20,8 +20,8 @@ DEFAULT_CACHE = Path("/var/cache/barograph")
 ROOTFS_MB = 1500  # while it is being built; about 630 when trimmed
 JRE = "openjdk-17-jre-headless"
 PACKAGES = (
-    JRE, "openssh-server", "supervisor", "python3", "python3-numpy", "iproute2", "iputils-ping", "procps", "sudo", "rsync",
-    "ca-certificates",
+    JRE, "openssh-server", "supervisor", "python3", "python3-numpy", "iproute2", "iputils-ping", "procps", "sudo",
+    "rsync", "ca-certificates",
 )  # fmt: skip
 STORM_UID = 900
 
