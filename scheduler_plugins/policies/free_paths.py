@@ -2,7 +2,7 @@
 
 ETP (SP algorithm 1) walks the graph below one component. Here all components are answered by one pass, children before
 parents: each holds the set of sinks it reaches, a Python int with a bit per sink. When components block or unblock,
-only those above them are computed again, up to the next blocked ones. Why: docs/decisions/0004-stela-at-scale.md.
+only those above them are computed again, up to the next blocked ones. Why: docs/decisions/0005-stela-at-scale.md.
 """
 
 from __future__ import annotations
