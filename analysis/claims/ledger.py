@@ -35,10 +35,10 @@ def evaluate_newest(results: Path, family: str = "stela") -> list[LedgerRow]:
 
 
 def newest_complete(results: Path) -> dict[str, SeriesPaths]:
-    """Experiment -> its newest analysed series in which every planned run is complete.
+    """Experiment -> its newest analysed series in which every planned variant has a complete run.
 
     A demo, or another series of too few repetitions for an interval, must not hide a verdict: it counts only where
-    there is nothing better.
+    there is nothing better. A series that stopped after whole blocks is a series of fewer repetitions.
     """
     found: dict[str, tuple[bool, str, SeriesPaths]] = {}
     for path in results.glob("*/*/*/series.json"):
@@ -51,15 +51,20 @@ def newest_complete(results: Path) -> dict[str, SeriesPaths]:
 
 
 def _complete_repetitions(paths: SeriesPaths) -> int:
-    """Of the variant that has fewest; 0 where a planned run is not complete or nothing was analysed."""
+    """Of the planned variant that has fewest; 0 where nothing was analysed."""
     try:
         planned = read_json(paths.series_json).get("runs") or []
     except RecordError:
         return 0
-    complete = {run["run_id"]: run["variant"] for run in rows(paths, "runs") if run["status"] == "complete"}
-    if not complete or not set(planned) <= set(complete) or not rows(paths, "measurements"):
+    complete = Counter(run["variant"] for run in rows(paths, "runs") if run["status"] == "complete")
+    if not complete or not rows(paths, "measurements"):
         return 0
-    return min(Counter(complete.values()).values())
+    return min(complete[variant] for variant in {_variant(run_id) for run_id in planned})
+
+
+def _variant(run_id: str) -> str:
+    """Of `<variant>-r<repetition>`."""
+    return run_id.rpartition("-r")[0]
 
 
 def conditions(series: Iterable[SeriesPaths]) -> Conditions:

@@ -40,13 +40,21 @@ def write(
     return paths.root
 
 
-def test_the_newest_series_counts_in_which_every_planned_run_is_complete(tmp_path: Path) -> None:
+def test_the_newest_series_counts_in_which_every_planned_variant_has_a_complete_run(tmp_path: Path) -> None:
     write(tmp_path, "20261120-000000-a", {"stela": [10.0]})
     newer = write(tmp_path, "20261121-000000-a", {"stela": [20.0]})
     write(tmp_path, "20261122-000000-a", {"stela": [30.0]}, planned=1)
     (tmp_path / STAR / "20261123-000000-a").mkdir()
     (tmp_path / STAR / "20261123-000000-a" / "series.json").write_text("{")
     assert {name: paths.root for name, paths in newest_complete(tmp_path).items()} == {STAR: newer}
+
+
+def test_a_series_that_stopped_after_whole_blocks_counts_with_the_blocks_it_has(tmp_path: Path) -> None:
+    stopped = write(tmp_path, "20261121-000000-a", {"stela": [1.0, 2.0, 3.0]})
+    names = [f"stela-r{number}" for number in range(1, 6)]
+    (stopped / "series.json").write_text(json.dumps({"v": 1, "experiment": STAR, "runs": names}))
+    write(tmp_path, "20261120-000000-a", {"stela": [1.0, 2.0, 3.0, 4.0]})
+    assert newest_complete(tmp_path)[STAR].root == stopped
 
 
 def test_a_demo_does_not_hide_a_verdict(tmp_path: Path) -> None:
