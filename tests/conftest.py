@@ -8,6 +8,11 @@ import socket
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy box makes any example slow; what hangs is pytest's timeout's to end.
+settings.register_profile("barograph", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("barograph")
 
 REACHING_MARKS = ("integration", "e2e")
 

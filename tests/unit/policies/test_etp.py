@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_plugins.policies import etp
@@ -72,7 +72,6 @@ def test_an_idle_topology_has_no_etp_and_nothing_congested() -> None:
     assert etp.congested(flow, Parameters()) == set()
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(st.data())
 def test_etp_is_a_share_and_blocking_never_raises_it(data: st.DataObject) -> None:
     flow = random_flow(data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_plugins.model import (
@@ -43,7 +43,7 @@ PARAMETERS = {
 }
 CLOSENESS = st.fixed_dictionaries({"distance": st.sampled_from(["min_hops", "longest_path"])})
 INITIAL = st.sampled_from(["round_robin", "one_component_per_machine"])
-BUSY_BOX = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FORTY = settings(max_examples=40)
 
 
 @st.composite
@@ -138,7 +138,7 @@ def check_release(observation: Observation, decision: Decision) -> None:
 
 
 @pytest.mark.parametrize(("name", "kind"), [(n, k) for n in OURS for k in ("none", *sorted(POLICIES[n].events))])
-@BUSY_BOX
+@FORTY
 @given(data=st.data())
 def test_a_driver_can_carry_out_what_a_policy_answers(name: str, kind: str, data: st.DataObject) -> None:
     observation = data.draw(observations(kind))
@@ -152,7 +152,7 @@ def test_a_driver_can_carry_out_what_a_policy_answers(name: str, kind: str, data
 
 
 @pytest.mark.parametrize("name", OURS)
-@BUSY_BOX
+@FORTY
 @given(data=st.data())
 def test_two_asked_alike_answer_alike(name: str, data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(sorted(POLICIES[name].events)))
@@ -161,7 +161,7 @@ def test_two_asked_alike_answer_alike(name: str, data: st.DataObject) -> None:
     assert bind(name, parameters)(observation, {}) == bind(name, parameters)(observation, {})
 
 
-@BUSY_BOX
+@FORTY
 @given(observation=observations("scale_in"), rule=st.sampled_from(["one_by_one", "all_at_once"]))
 def test_stelas_scale_in_moves_only_what_was_on_a_machine_that_leaves(observation: Observation, rule: str) -> None:
     decision = bind("stela", {"scale_in": rule})(observation, {})
