@@ -24,10 +24,10 @@ PR_SET_PDEATHSIG = 1
 
 def main(arguments: list[str]) -> int:
     series_dir = Path(arguments[0])
-    _die_with_parent(int(arguments[1]))
     progress = ProgressFile(series_dir)
     try:
         with interruptible():
+            _die_with_parent(int(arguments[1]))
             _run(series_dir)
     except KeyboardInterrupt:
         progress.tell("interrupted")
@@ -89,11 +89,14 @@ def _release(series_dir: Path) -> None:
 
 
 def _die_with_parent(parent_pid: int) -> None:
-    """SIGTERM when the parent is gone, however it went; `interruptible` turns that into an orderly end."""
+    """SIGINT when the parent is gone, however it went; `interruptible` turns that into an orderly end.
+
+    Not SIGTERM: Airflow takes that for itself as each task starts, and answers it with nothing.
+    """
     with suppress(OSError, AttributeError):
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGINT)
     if os.getppid() != parent_pid:  # it went before we asked
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,56 @@
+"""The child of a run ends with its parent, also while Airflow has SIGTERM to itself."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from dags.errors import INTERRUPTED_EXIT
+from dags.places import ROOT
+
+CHILD = """
+import pathlib, signal, sys, time
+from dags.terminal import child
+
+def as_in_a_task(series_dir):
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    pathlib.Path(series_dir, "running").touch()
+    time.sleep(300)
+
+child._run = as_in_a_task
+code = child.main(sys.argv[1:])
+pathlib.Path(sys.argv[1], "code").write_text(str(code))
+"""
+PARENT = (
+    "import os, subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1], sys.argv[2], str(os.getpid())])"
+)
+
+
+def await_file(path: Path) -> Path:
+    while not (path.exists() and (path.name == "running" or path.read_text())):
+        time.sleep(0.05)  # pytest's timeout ends what hangs
+    return path
+
+
+def told(series: Path) -> list[str]:
+    return [json.loads(line)["kind"] for line in (series / "progress.jsonl").read_text().splitlines()]
+
+
+def test_a_parent_that_is_killed_takes_its_child_along(tmp_path: Path) -> None:
+    environment = {**os.environ, "BAROGRAPH_STATE": str(tmp_path / "state")}
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, CHILD, str(tmp_path)], cwd=ROOT, env=environment)
+    await_file(tmp_path / "running")
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    assert await_file(tmp_path / "code").read_text() == str(INTERRUPTED_EXIT)
+    assert told(tmp_path)[-1] == "interrupted"
+
+
+def test_a_parent_that_was_gone_before_the_child_asked(tmp_path: Path) -> None:
+    environment = {**os.environ, "BAROGRAPH_STATE": str(tmp_path / "state")}
+    subprocess.run([sys.executable, "-c", CHILD, str(tmp_path), "1"], cwd=ROOT, env=environment, check=True)
+    assert (tmp_path / "code").read_text() == str(INTERRUPTED_EXIT)
+    assert not (tmp_path / "running").exists()
