@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from analysis.draining import draining
 from dags.service_state import Series, ServiceState, absent, since
 
 SteadyTest = Callable[[Sequence[int], Sequence[float | None]], tuple[bool, str]]
 """Whole seconds and tuples in each → whether the series is steady, and why or why not."""
 
-DRAIN_SPAN_S = 30
-DRAIN_SHARE = 0.05
 FRESH_S = 10.0  # a scale request on older samples would have the policy decide on another cluster
 
 
@@ -35,31 +34,13 @@ class Watch:
         if now_s - self.zero_s < self.floor_s:
             return None
         steady, reason = is_steady(*since(series, self.begin_s))
-        borrowed = draining(series) if steady else None
+        borrowed = draining(series.queues, series.sinks) if steady else None
         if steady and borrowed is None:
             return Outcome(True, reason)
         reason = borrowed or reason
         if now_s - self.zero_s >= self.ceiling_s:
             return Outcome(False, f"not steady within {self.ceiling_s:g} s: {reason}")
         return None
-
-
-def draining(series: Series) -> str | None:
-    """Why throughput that looks level is none that will last: a component works off what waited while it restarted.
-
-    Over the last `DRAIN_SPAN_S` a queue must not shrink by more than `DRAIN_SHARE` of the throughput at the sinks.
-    """
-    if len(series.t) < DRAIN_SPAN_S:
-        return None
-    seen = [n for n in series.sinks[-DRAIN_SPAN_S:] if n is not None]
-    allowed = DRAIN_SHARE * sum(seen) / max(len(seen), 1)
-    for component, waiting in series.queues.items():
-        span = waiting[-DRAIN_SPAN_S:]
-        third = DRAIN_SPAN_S // 3
-        shrinks = (sum(span[:third]) - sum(span[-third:])) / third / (DRAIN_SPAN_S - third)
-        if shrinks > allowed:
-            return f"the queue of {component} shrinks by {shrinks:.1f} tuples/s; allowed: {allowed:.1f}"
-    return None
 
 
 def planned_s(actual_s: float, floor_s: float, ceiling_s: float) -> float:
