@@ -20,6 +20,8 @@ from dags.request import requested
 from dags.series import open_series
 from dags.terminal.airflow_home import environment, prepare
 
+pytestmark = pytest.mark.timeout(1200)  # the only limit on what ends by itself: a busy box is slow
+
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -46,7 +48,7 @@ def command(*options: str) -> list[str]:
 
 
 def run(world: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*options), env=world, capture_output=True, text=True, timeout=400)
+    return subprocess.run(command(*options), env=world, capture_output=True, text=True)
 
 
 def series_of(world: dict[str, str]) -> list[Path]:
@@ -90,21 +92,17 @@ def slow(world: dict[str, str]) -> Iterator[Callable[..., subprocess.Popen[str]]
 
 
 def await_phase(world: dict[str, str], phase: str, process: subprocess.Popen[str]) -> Path:
-    deadline = time.monotonic() + 240  # a busy box starts Airflow slowly
-    while time.monotonic() < deadline:
+    while True:
         for series in series_of(world):
             if any(line["kind"] == "phase" and line["phase"] == phase for line in progress(series)):
                 return series
         assert process.poll() is None, process.stdout.read() if process.stdout else ""
         time.sleep(0.1)
-    raise AssertionError(f"phase {phase} did not come")
 
 
 def await_no_lease(world: dict[str, str]) -> None:
-    deadline = time.monotonic() + 60
-    while leases(world) and time.monotonic() < deadline:
+    while leases(world):
         time.sleep(0.2)
-    assert leases(world) == []
 
 
 @pytest.mark.spark
@@ -126,7 +124,7 @@ def test_ctrl_c_keeps_what_was_measured_and_releases(
     process = slow()
     series = await_phase(world, phase, process)
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=240)
+    said, _ = process.communicate()
     assert process.returncode == 130, said
     assert leases(world) == []
     assert set(statuses(series).values()) <= {"incomplete"}
@@ -156,7 +154,7 @@ def test_a_second_run_is_refused_and_the_first_is_resumed_later(
     assert second.stderr.startswith("capacity: testbed fake is in use: series")
     assert series_of(world) == [first]
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=120)
+    process.communicate()
     resumed = run(world)
     assert resumed.returncode == 0 and "resuming series" in resumed.stdout
     assert series_of(world) == [first]
@@ -190,7 +188,7 @@ def child_of(series: Path, world: dict[str, str], pace: float) -> subprocess.Pop
 @pytest.mark.spark
 def test_a_mixed_plan_through_the_dag(world: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     series = series_with(world, monkeypatch, *MIXED)
-    said, _ = (process := child_of(series, world, 0.0)).communicate(timeout=400)
+    said, _ = (process := child_of(series, world, 0.0)).communicate()
     assert process.returncode == 0, said
     assert statuses(series) == {"stela-r1": "complete"} and leases(world) == []
     told = [json.loads(line) for line in (series / "runs" / "stela-r1" / "events.jsonl").read_text().splitlines()]
