@@ -28,17 +28,18 @@ def interval(row: LedgerRow) -> str:
 def stated(row: LedgerRow) -> str:
     """What the source states, in the form in which the claim is compared."""
     claim = row.claim
-    number = quantity(claim.stated, claim.unit, claim.unit == "%" and claim.stated != 0)
-    words = {
+    about = "about " if claim.about else ""
+    number = about + quantity(claim.stated, claim.unit, claim.unit == "%" and claim.stated != 0)
+    ends = f"{quantity(claim.stated, '', True).strip()} to {quantity(claim.stated_high, claim.unit, True)}"
+    return {
         Kind.RATIO_ABOVE: f"more than {number}",
         Kind.RATIO_BELOW: f"less than {number}",
         Kind.OWN_AT_MOST: f"at most {number}",
         Kind.OWN_AT_LEAST: f"at least {number}",
         Kind.OWN_BELOW: f"below {number}",
         Kind.ONLY: f"alone above {number}",
-        Kind.SPAN: f"{quantity(claim.stated, '', True).strip()} to {quantity(claim.stated_high, claim.unit, True)}",
+        Kind.SPAN: about + ends,
     }.get(claim.kind, number)
-    return f"about {words}" if claim.about else words
 
 
 def headline(row: LedgerRow) -> str:

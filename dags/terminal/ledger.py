@@ -28,16 +28,15 @@ def ledger_json() -> str:
 
 def ledger() -> list[dict[str, Any]]:
     """Rows as in claims.json, with the `series` (None: not run here), in the order of the claims' files."""
-    from analysis.claims.statements import FAMILIES, load_claims
+    from analysis.claims import FAMILIES, LedgerRow, load_claims
+    from analysis.claims.rows import NOT_RUN
+    from analysis.report_claims import ledger_row
 
     found = {**newest_findings(), **newest_ledger()}
     rows = []
     for claim in (claim for family in FAMILIES for claim in load_claims(family)):
-        plain: dict[str, Any] = {"id": claim.name, "experiment": claim.experiment, "source": claim.source}
-        plain |= {"statement": claim.statement, "stated": claim.stated, "stated_text": f"{claim.stated:g} {claim.unit}"}
-        unknown: dict[str, Any] = {"measured": None, "low": None, "high": None, "floor_percent": None, "series": None}
-        unknown |= {"verdict": "not run", "verdict_text": "not run", "runs": 0, "run_ids": []}
-        rows.append({**plain, **unknown, **found.get(claim.name, {})})
+        unknown = LedgerRow(claim, None, None, None, 0, NOT_RUN, "no series here has tested it", ())
+        rows.append({**ledger_row(unknown), "series": None, **found.get(claim.name, {})})
     return rows
 
 
