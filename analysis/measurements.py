@@ -1,176 +1,192 @@
 """One number a run, event and metric, in long form: what claims, comparisons and the table of runs are made of.
 
-Numbers of a run as a whole have the event `e0`.
+Numbers of a run as a whole have the event `e0`. Plain Python over small tables: a few rows an event or a window.
 """
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import floor
+from statistics import fmean, median
+from typing import Any
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as f
+from analysis.scale_events import WHOLE_RUN
+from analysis.small_tables import Row
 
-from analysis.scale_events import KEYS, WHOLE_RUN, happened
+Reader = Callable[[str], list[Row]]
+Key = tuple[Any, ...]
+Numbers = Mapping[str, float | None]
 
-Reader = Callable[[str], DataFrame]
 
-
-def measurements(read: Reader) -> DataFrame:
+def measurements(read: Reader) -> list[Row]:
     """Every number. `censored`: the value is the horizon that the run reached without converging."""
-    parts = [levels(read), offered(read), convergence(read), downtime(read), lost(read), latencies(read), loads(read),
-             moved(read), restarted(read), released(read), running(read), loading(read)]  # fmt: skip
-    total = parts[0]
-    for part in parts[1:]:
-        total = total.unionByName(part)
-    return total.where(f.col("value").isNotNull()).select(*KEYS, "metric", "value", "censored")
+    parts = (levels, offered, convergence, downtime, lost, latencies, loads, moved, restarted, released, running,
+             loading)  # fmt: skip
+    return [row for part in parts for row in part(read) if row["value"] is not None]
 
 
-def _long(frame: DataFrame, columns: dict[str, Column]) -> DataFrame:
-    """Columns of one row an event -> a row an event and metric."""
-    wide = frame.select(*KEYS, *[column.cast("double").alias(name) for name, column in columns.items()])
-    return wide.unpivot([*KEYS], list(columns), "metric", "value").select(
-        *KEYS, "metric", "value", f.lit(False).alias("censored")
-    )
+def _long(row: Row | Key, numbers: Numbers, censored: Iterable[str] = ()) -> Iterator[Row]:
+    """A row a number; `row` is one with the keys, or they themselves."""
+    run_id, event_id = row[:2] if isinstance(row, tuple) else (row["run_id"], row["event_id"])
+    for metric, value in numbers.items():
+        number = None if value is None else float(value)
+        yield {"run_id": run_id, "event_id": event_id, "metric": metric, "value": number,
+               "censored": metric in censored}  # fmt: skip
 
 
-def levels(read: Reader) -> DataFrame:
+def _grouped(found: Iterable[Row], *more: str) -> dict[Key, list[Row]]:
+    """Rows by (run, event) and further columns."""
+    groups: dict[Key, list[Row]] = defaultdict(list)
+    for row in found:
+        groups[row["run_id"], row["event_id"], *(row[name] for name in more)].append(row)
+    return groups
+
+
+def _known(found: Iterable[Row], column: str) -> list[float]:
+    return [row[column] for row in found if row[column] is not None]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None
+
+
+def _total(values: Sequence[float]) -> float | None:
+    return sum(values) if values else None
+
+
+def _share(part: float | None, whole: float | None) -> float | None:
+    return None if part is None or not whole else part / whole
+
+
+def levels(read: Reader) -> Iterator[Row]:
     """Mean throughput of the part that counts before and after, tuples/s, and the gain in percent."""
-    sides = read("intervals").groupBy(*KEYS).pivot("phase", ["before", "after"]).agg(f.first("mean"))
-    gain = 100 * (f.try_divide("after", "before") - 1)
-    return _long(
-        sides,
-        {"throughput_before": f.col("before"), "throughput_after": f.col("after"), "gain_percent": gain},
-    )
+    for key, sides in _grouped(read("intervals")).items():
+        mean = {row["phase"]: row["mean"] for row in sides}
+        ratio = _share(mean.get("after"), mean.get("before"))
+        gain = None if ratio is None else 100 * (ratio - 1)
+        yield from _long(key, {"throughput_before": mean.get("before"), "throughput_after": mean.get("after"),
+                               "gain_percent": gain})  # fmt: skip
 
 
-def offered(read: Reader) -> DataFrame:
+def _inside(interval: Row, windows: Iterable[Row]) -> list[Row]:
+    return [row for row in windows if interval["start_s"] <= row["window_s"] < interval["end_s"]]
+
+
+def offered(read: Reader) -> Iterator[Row]:
     """Rates at the spouts, emitted and due, over the same parts."""
-    spans = read("intervals").select(*KEYS, "phase", "start_s", "end_s")
-    inside = (f.col("window_s") >= f.col("start_s")) & (f.col("window_s") < f.col("end_s"))
-    return (
-        read("event_throughput")
-        .where(f.col("scope").isin("spouts", "due"))
-        .join(f.broadcast(spans), [*KEYS], how="inner")
-        .where(inside)
-        .groupBy(*KEYS, f.concat_ws("_", "scope", "phase").alias("metric"))
-        .agg(f.avg("rate").alias("value"))
-        .select(*KEYS, "metric", "value", f.lit(False).alias("censored"))
-    )
+    windows = _grouped(read("event_throughput"), "scope")
+    for span in read("intervals"):
+        for scope in ("spouts", "due"):
+            mine = _inside(span, windows.get((span["run_id"], span["event_id"], scope), ()))
+            yield from _long(span, {f"{scope}_{span['phase']}": _mean(_known(mine, "rate"))})
 
 
-def convergence(read: Reader) -> DataFrame:
-    return read("convergence").select(
-        *KEYS,
-        f.concat(f.lit("convergence_"), "definition", f.lit("_s")).alias("metric"),
-        f.coalesce("time_s", "horizon_s").alias("value"),
-        "censored",
-    )
+def convergence(read: Reader) -> Iterator[Row]:
+    for row in read("convergence"):
+        metric = f"convergence_{row['definition']}_s"
+        value = row["horizon_s"] if row["time_s"] is None else row["time_s"]
+        yield from _long(row, {metric: value}, [metric] if row["censored"] else ())
 
 
-def downtime(read: Reader) -> DataFrame:
-    return _long(read("downtime"), {name: f.col(name) for name in ("downtime_s", "longest_s", "windows_at_zero_s")})
+def downtime(read: Reader) -> Iterator[Row]:
+    for row in read("downtime"):
+        yield from _long(row, {name: row[name] for name in ("downtime_s", "longest_s", "windows_at_zero_s")})
 
 
-def lost(read: Reader) -> DataFrame:
+def lost(read: Reader) -> Iterator[Row]:
     """Tuples lost on all edges in each phase, and the share of what was sent after the event."""
-    sides = (
-        read("losses")
-        .groupBy(*KEYS)
-        .pivot("phase", ["before", "after"])
-        .agg(f.sum("lost").alias("lost"), f.sum("sent").alias("sent"))
-    )
-    share = 100 * f.try_divide("after_lost", "after_sent")
-    return _long(
-        sides, {"lost_before": f.col("before_lost"), "lost_after": f.col("after_lost"), "lost_after_percent": share}
-    )
+    for (run_id, event_id, phase), edges in _grouped(read("losses"), "phase").items():
+        gone, sent = _total(_known(edges, "lost")), _total(_known(edges, "sent"))
+        numbers: dict[str, float | None] = {f"lost_{phase}": gone}
+        if phase == "after":
+            share = _share(gone, sent)
+            numbers["lost_after_percent"] = None if share is None else 100 * share
+        yield from _long((run_id, event_id), numbers)
 
 
-def latencies(read: Reader) -> DataFrame:
+def latencies(read: Reader) -> Iterator[Row]:
     """Median over the windows of the part that counts of the windows' median and 95th percentile."""
-    spans = read("intervals").select(*KEYS, "phase", "start_s", "end_s")
-    inside = (f.col("window_s") >= f.col("start_s")) & (f.col("window_s") < f.col("end_s"))
-    return (
-        read("latency")
-        .join(f.broadcast(spans), [*KEYS], how="inner")
-        .where(inside)
-        .groupBy(*KEYS, "phase")
-        .agg(f.median("p50_ms").alias("latency_p50_ms"), f.median("p95_ms").alias("latency_p95_ms"))
-        .unpivot([*KEYS, "phase"], ["latency_p50_ms", "latency_p95_ms"], "name", "value")
-        .select(*KEYS, f.concat_ws("_", "name", "phase").alias("metric"), "value", f.lit(False).alias("censored"))
-    )
+    windows = _grouped(read("latency"))
+    for span in read("intervals"):
+        mine = _inside(span, windows.get((span["run_id"], span["event_id"]), ()))
+        for name in ("p50_ms", "p95_ms"):
+            values = _known(mine, name)
+            yield from _long(span, {f"latency_{name}_{span['phase']}": median(values) if values else None})
 
 
-def loads(read: Reader) -> DataFrame:
-    """Utilisation in percent of quota, its mean over machines and its spread; cores and MB of all machines together."""
-    spread = f.max("utilisation_mean") - f.min("utilisation_mean")
-    return (
-        read("cpu")
-        .groupBy(*KEYS, "phase")
-        .agg(
-            (100 * f.avg("utilisation_mean")).alias("cpu_percent"),
-            (100 * spread).alias("cpu_spread_percent"),
-            f.sum("cores_mean").alias("cpu_cores"),
-            (f.sum("memory_bytes_mean") / 1e6).alias("memory_mb"),
-        )
-        .unpivot([*KEYS, "phase"], ["cpu_percent", "cpu_spread_percent", "cpu_cores", "memory_mb"], "name", "value")
-        .select(*KEYS, f.concat_ws("_", "name", "phase").alias("metric"), "value", f.lit(False).alias("censored"))
-    )
+def loads(read: Reader) -> Iterator[Row]:
+    """Utilisation in percent of quota, its mean over the workers' machines and its spread; cores and MB of all machines
+    together, the master too.
+
+    Machines that an event released no longer count after it, even where they are kept idle and measured.
+    """
+    gone = _gone(read("scale_events"))
+    for (run_id, event_id, phase), found in _grouped(read("cpu"), "phase").items():
+        machines = [row for row in found if row["machine"] not in gone.get((run_id, event_id, phase), ())]
+        workers = [row for row in machines if row["joins_at_scale"] is not None]  # the master is in no run's machines
+        used = [100 * share for share in _known(workers, "utilisation_mean")]
+        memory = _total(_known(machines, "memory_bytes_mean"))
+        numbers = {
+            "cpu_percent": _mean(used), "cpu_spread_percent": max(used) - min(used) if used else None,
+            "cpu_cores": _total(_known(machines, "cores_mean")), "memory_mb": None if memory is None else memory / 1e6,
+        }  # fmt: skip
+        yield from _long((run_id, event_id), {f"{name}_{phase}": value for name, value in numbers.items()})
 
 
-def moved(read: Reader) -> DataFrame:
+def _gone(events: Iterable[Row]) -> dict[Key, set[str]]:
+    """(run, event, phase) -> the machines that have left by then and not joined again."""
+    left: dict[str, set[str]] = defaultdict(set)
+    found: dict[Key, set[str]] = {}
+    for event in sorted(events, key=lambda event: float(event["zero_s"])):
+        run_id = event["run_id"]
+        found[run_id, event["event_id"], "before"] = left[run_id]
+        left[run_id] = (left[run_id] - set(event["joined"])) | set(event["released"])
+        found[run_id, event["event_id"], "after"] = left[run_id]
+    return found
+
+
+def moved(read: Reader) -> Iterator[Row]:
     """Moves, and how far the joined machines' instances are from SP II-B's instances / machines."""
-    expected = f.floor(f.try_divide("executors_before", "old_machines")) * f.col("joined_machines")
-    columns = {
-        name: f.col(name)
-        for name in ("executors_before", "executors_after", "executors_moved", "tasks_moved",
-                     "tasks_moved_to_old_machines", "instances_on_joined")
-    }  # fmt: skip
-    over = f.when(f.col("joined_machines") > 0, f.col("instances_on_joined") - expected)
-    return _long(read("moves"), columns | {"instances_on_joined_over_expected": over})
+    names = ("executors_before", "executors_after", "executors_moved", "tasks_moved", "tasks_moved_to_old_machines",
+             "instances_on_joined")  # fmt: skip
+    for row in read("moves"):
+        share = _share(row["executors_before"], row["old_machines"])
+        over = None
+        if share is not None and row["joined_machines"] > 0:
+            over = row["instances_on_joined"] - floor(share) * row["joined_machines"]
+        yield from _long(row, {name: row[name] for name in names} | {"instances_on_joined_over_expected": over})
 
 
-def restarted(read: Reader) -> DataFrame:
+def restarted(read: Reader) -> Iterator[Row]:
     """Workers that restarted after the event, and those of them whose own executors had not changed."""
-    alive = f.col("seen_before")
-    again = f.col("restarts") > 0
-    return _long(
-        read("slots")
-        .groupBy(*KEYS)
-        .agg(
-            f.count_if(alive).alias("workers_before"),
-            f.count_if(alive & ~f.col("changed")).alias("workers_unaffected"),
-            f.count_if(again).alias("workers_restarted"),
-            f.count_if(again & ~f.col("changed")).alias("unaffected_workers_restarted"),
-        ),
-        {
-            name: f.col(name)
-            for name in ("workers_before", "workers_unaffected", "workers_restarted", "unaffected_workers_restarted")
-        },
-    )
+    for key, workers in _grouped(read("slots")).items():
+        alive = [row for row in workers if row["seen_before"]]
+        again = [row for row in workers if row["restarts"] > 0]
+        yield from _long(key, {
+            "workers_before": len(alive),
+            "workers_unaffected": sum(not row["changed"] for row in alive),
+            "workers_restarted": len(again),
+            "unaffected_workers_restarted": sum(not row["changed"] for row in again),
+        })  # fmt: skip
 
 
-def released(read: Reader) -> DataFrame:
+def released(read: Reader) -> Iterator[Row]:
     """Machines that left for good or joined in an event, and how often it was asked for until it was carried out."""
-    return _long(
-        happened(read("scale_events")),
-        {
-            "machines_released": f.size("released"),
-            "machines_given_back": f.col("given_back"),
-            "machines_joined": f.size("joined"),
-            "attempts": f.col("attempts"),
-        },
-    )
+    for row in read("scale_events"):
+        if row["event_id"] != WHOLE_RUN:
+            yield from _long(row, {
+                "machines_released": len(row["released"]), "machines_given_back": row["given_back"],
+                "machines_joined": len(row["joined"]), "attempts": row["attempts"],
+            })  # fmt: skip
 
 
-def running(read: Reader) -> DataFrame:
+def running(read: Reader) -> Iterator[Row]:
     """From the request to the last executor running and its parts; censored where one never ran."""
     bounded = ("request_to_running_s", "rebalance_s")
-    names: list[Column | str] = ["request_to_decision_s", "request_to_applied_s", *bounded]
-    return (
-        read("running")
-        .unpivot([*KEYS, "censored"], names, "metric", "value")
-        .select(*KEYS, "metric", "value", (f.col("censored") & f.col("metric").isin(*bounded)).alias("censored"))
-    )
+    for row in read("running"):
+        names = ("request_to_decision_s", "request_to_applied_s", *bounded)
+        yield from _long(row, {name: row[name] for name in names}, bounded if row["censored"] else ())
 
 
-def loading(read: Reader) -> DataFrame:
-    whole = read("loading").select("run_id", f.lit(WHOLE_RUN).alias("event_id"), "submit_to_loaded_s")
-    return _long(whole, {"submit_to_loaded_s": f.col("submit_to_loaded_s")})
+def loading(read: Reader) -> Iterator[Row]:
+    for row in read("loading"):
+        yield from _long((row["run_id"], WHOLE_RUN), {"submit_to_loaded_s": row["submit_to_loaded_s"]})

@@ -1,8 +1,12 @@
-"""Tables -> metrics. Each step is read -> transforms -> write; the transforms live beside, one file a metric."""
+"""Tables -> metrics. Each step is read -> transforms -> write; the transforms live beside, one file a metric.
 
+Spark sums what grows with the samples; what is bounded by runs x windows is read back and goes on in this process.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -14,11 +18,16 @@ from analysis import (
     placement,
     running,
     scale_events,
+    small_tables,
     stability,
     tables,
     throughput,
 )
 from analysis.record import SeriesPaths
+from analysis.small_tables import Row
+
+AXIS = ("run_id", "event_id", "zero_s", "first_s", "last_s")
+AXIS_SCHEMA = "run_id string, event_id string, zero_s double, first_s double, last_s double"
 
 
 @dataclass(frozen=True)
@@ -36,19 +45,23 @@ class Tables:
         tables.write(frame, self.paths, name)
         return self.read(name)
 
+    def rows(self, name: str) -> list[Row]:
+        return small_tables.rows(self.paths, name)
+
+    def write_rows(self, name: str, found: Iterable[Row]) -> None:
+        small_tables.write(self.paths, name, found)
+
 
 def build(spark: SparkSession, series_dir: Path | str) -> None:
     """Write every metric of a series, for all of its runs, whatever their status."""
     at = Tables(spark, SeriesPaths(Path(series_dir)))
-    zeros = at.write(
-        "zeros",
-        throughput.zeros(at.read("runs"), at.read("events"), at.read("worker_samples"), at.read("machine_samples")),
-    )
-    spans = build_scale_events(at, zeros)
-    at.write("throughput", _throughput(at, scale_events.axis(zeros)).drop("event_id"))
-    build_stability(at, at.write("event_throughput", _throughput(at, spans)), spans)
+    build_events(at)
+    spans = at.read("scale_events")
+    build_throughput(at)
+    build_stability(at)
     components = at.read("components")
-    at.write("downtime", throughput.downtime(at.read("task_samples"), components, spans))
+    silent = throughput.silences(at.read("task_samples"), components, spans)
+    at.write_rows("downtime", throughput.downtime(at.rows("scale_events"), collected(silent)))
     at.write(
         "losses",
         losses.losses(at.read("stream_samples"), at.read("source_samples"), at.read("task_samples"), components,
@@ -57,31 +70,53 @@ def build(spark: SparkSession, series_dir: Path | str) -> None:
     at.write("latency", latency.latency(at.read("sink_samples"), spans))
     build_load(at, spans)
     build_placement(at, spans)
-    at.write("loading", running.loading(at.read("events"), at.read("task_samples"), components))
-    at.write("measurements", measurements.measurements(at.read))
+    firsts = collected(running.firsts(at.read("task_samples")))  # a row a task
+    at.write_rows("loading", running.loading(at.rows("events"), firsts, at.rows("components")))
+    at.write_rows("measurements", measurements.measurements(at.rows))
 
 
-def build_scale_events(at: Tables, zeros: DataFrame) -> DataFrame:
-    """The events of every run; bounded by runs x events, hence collected."""
-    found = [_rows(frame) for frame in (at.read("events"), zeros, at.read("machines"))]
-    tables.write_rows(at.spark, at.paths, "scale_events", scale_events.rows(*found))
-    return at.read("scale_events")
+def build_events(at: Tables) -> None:
+    """The time axis of every run, and its events on it."""
+    seen = collected(throughput.seen(at.read("worker_samples"), at.read("machine_samples")))  # a row a run
+    events = at.rows("events")
+    zeros = throughput.zeros(events, seen)
+    at.write_rows("zeros", zeros)
+    at.write_rows("scale_events", scale_events.rows(events, zeros, at.rows("machines")))
 
 
-def _throughput(at: Tables, axes: DataFrame) -> DataFrame:
-    components = at.read("components")
-    counted = throughput.counts(at.read("task_samples"), at.read("spout_samples"), components, axes)
-    seen = throughput.observed(at.read("worker_samples"), at.read("machine_samples"), axes)
-    scopes = throughput.scopes(components, at.read("spout_samples"), axes)
-    return throughput.throughput(counted, scopes, throughput.grid(axes), seen)
+def build_throughput(at: Tables) -> None:
+    """Windows relative to each event, and relative to the first one for the run as a whole."""
+    spans = at.rows("scale_events")
+    several = {run_id for run_id, number in Counter(row["run_id"] for row in spans).items() if number > 1}
+    axes = [{name: row[name] for name in AXIS} for row in [*spans, *_whole(at.rows("zeros"), several)]]
+    frame = at.spark.createDataFrame([tuple(row.values()) for row in axes], AXIS_SCHEMA)
+    at.write(
+        "activity",
+        throughput.activity(at.read("task_samples"), at.read("spout_samples"), at.read("worker_samples"),
+                            at.read("machine_samples"), at.read("components"), frame),
+    )  # fmt: skip
+    found = throughput.rows(axes, at.rows("activity"), at.rows("components"))
+    at.write_rows("event_throughput", [row for row in found if not _is_whole(row, several)])
+    at.write_rows("throughput", [row for row in found if row["run_id"] not in several or _is_whole(row, several)])
 
 
-def build_stability(at: Tables, windows: DataFrame, spans: DataFrame) -> None:
-    """The steady parts and the convergence times; one short series an event is collected."""
-    series = stability.parts(windows)
-    intervals = stability.interval_rows(series, stability.live_verdicts(_rows(at.read("events")), _rows(spans)))
-    tables.write_rows(at.spark, at.paths, "intervals", intervals)
-    tables.write_rows(at.spark, at.paths, "convergence", stability.convergence_rows(series, intervals))
+def _whole(zeros: Sequence[Row], several: set[str]) -> list[Row]:
+    """The run's own axis, where it is not that of its only event."""
+    return [row | {"event_id": scale_events.WHOLE_RUN} for row in zeros if row["run_id"] in several]
+
+
+def _is_whole(row: Row, several: set[str]) -> bool:
+    return row["run_id"] in several and row["event_id"] == scale_events.WHOLE_RUN
+
+
+def build_stability(at: Tables) -> None:
+    """The steady parts and the convergence times; one short series an event."""
+    queues = [row for row in at.rows("activity") if row["queue"] is not None]
+    series = stability.parts(at.rows("event_throughput"), queues)
+    live = stability.live_verdicts(at.rows("events"), at.rows("scale_events"))
+    intervals = stability.interval_rows(series, live)
+    at.write_rows("intervals", intervals)
+    at.write_rows("convergence", stability.convergence_rows(series, intervals))
 
 
 def build_load(at: Tables, spans: DataFrame) -> None:
@@ -98,5 +133,6 @@ def build_placement(at: Tables, spans: DataFrame) -> None:
     at.write("running", running.running(settled, slots, at.read("worker_samples"), at.read("task_samples"), spans))
 
 
-def _rows(frame: DataFrame) -> list[dict[str, Any]]:
+def collected(frame: DataFrame) -> list[Row]:
+    """Only for what does not grow with the samples."""
     return [row.asDict() for row in frame.collect()]

@@ -1,10 +1,16 @@
 """How long it took: from an event's request to the last executor running, and from the submission to all of them."""
 
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from analysis.placement import begun
 from analysis.scale_events import happened, phased
+
+Row = Mapping[str, Any]
 
 
 def running(settled: DataFrame, slots: DataFrame, workers: DataFrame, tasks: DataFrame, spans: DataFrame) -> DataFrame:
@@ -74,21 +80,26 @@ def first_samples(wanted: DataFrame, processes: DataFrame, tasks: DataFrame) -> 
     )
 
 
-def loading(events: DataFrame, tasks: DataFrame, components: DataFrame) -> DataFrame:
+def firsts(tasks: DataFrame) -> DataFrame:
+    """When each task first had a sample."""
+    return tasks.groupBy("run_id", "task").agg(f.min("t_s").alias("first_s")).select("run_id", "task", "first_s")
+
+
+def loading(events: Sequence[Row], firsts: Iterable[Row], components: Iterable[Row]) -> list[dict[str, Any]]:
     """Per run: seconds from the submission until every task had a sample; null where one never had."""
-    submitted = (
-        events.where(f.col("kind") == "topology_submitted").groupBy("run_id").agg(f.min("t_s").alias("submitted_s"))
-    )
-    first = tasks.groupBy("run_id", "task").agg(f.min("t_s").alias("first_s"))
-    every = f.when(f.count("*") == f.count("first_s"), f.max("first_s"))
-    return (
-        components.select("run_id", "task")
-        .distinct()
-        .join(first, ["run_id", "task"], how="left")
-        .groupBy("run_id")
-        .agg(every.alias("loaded_s"), f.count("*").cast("int").alias("tasks"),
-             f.count("first_s").cast("int").alias("tasks_reporting"))
-        .join(submitted, "run_id", how="inner")
-        .select("run_id", (f.col("loaded_s") - f.col("submitted_s")).alias("submit_to_loaded_s"), "tasks",
-                "tasks_reporting")
-    )  # fmt: skip
+    submitted: dict[str, float] = {}
+    for event in events:
+        if event["kind"] == "topology_submitted":
+            submitted[event["run_id"]] = min(event["t_s"], submitted.get(event["run_id"], event["t_s"]))
+    first = {(row["run_id"], row["task"]): row["first_s"] for row in firsts}
+    tasks: dict[str, set[int]] = defaultdict(set)
+    for row in components:
+        tasks[row["run_id"]].add(row["task"])
+    return [_loaded(run_id, submitted[run_id], [first.get((run_id, task)) for task in mine])
+            for run_id, mine in tasks.items() if run_id in submitted]  # fmt: skip
+
+
+def _loaded(run_id: str, submitted_s: float, firsts: Sequence[float | None]) -> dict[str, Any]:
+    reporting = [first_s for first_s in firsts if first_s is not None]
+    loaded_s = max(reporting) - submitted_s if len(reporting) == len(firsts) else None
+    return {"run_id": run_id, "submit_to_loaded_s": loaded_s, "tasks": len(firsts), "tasks_reporting": len(reporting)}

@@ -96,11 +96,6 @@ def _names(events: Iterable[Row], column: str) -> list[str]:
 # --- for the transforms ----------------------------------------------------------------------------------------------
 
 
-def axis(zeros: DataFrame) -> DataFrame:
-    """The time axis of each run as a whole, in the shape of `scale_events`."""
-    return zeros.select("run_id", f.lit(WHOLE_RUN).alias("event_id"), "zero_s", "first_s", "last_s")
-
-
 def happened(spans: DataFrame) -> DataFrame:
     """Without the rows of runs in which nothing happened."""
     return spans.where(f.col("event_id") != WHOLE_RUN)

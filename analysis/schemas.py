@@ -116,6 +116,10 @@ TABLES = {
         "last_s double, machines_before int, joined array<string>, released array<string>, given_back int, "
         "attempts int, decided_s double, applied_s double"
     ),
+    # What each component did in a window; a row without a component: something was reported of it at all.
+    "activity": (
+        f"{EVENT}, window_s double, component string, executed bigint, queue double, emitted bigint, due bigint"
+    ),
     "event_throughput": (f"{EVENT}, window_s double, scope string, component string, rate double, complete boolean"),
     "intervals": (
         f"{EVENT}, phase string, start_s double, end_s double, mean double, deviation double, windows int, "

@@ -1,8 +1,14 @@
-"""Small tables straight from Parquet: figures and reports show what is bounded by runs x windows."""
+"""Small tables, to and from Parquet without Spark: what is bounded by runs x windows costs it more than it is worth."""
 
-from typing import Any
+import shutil
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from analysis.record import SeriesPaths
+from analysis.schemas import TABLES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Row = dict[str, Any]
 
@@ -24,3 +30,29 @@ def by_run(found: list[Row]) -> dict[str, list[Row]]:
     for row in found:
         split.setdefault(row["run_id"], []).append(row)
     return split
+
+
+def write(paths: SeriesPaths, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Replace a declared table; a missing key is null."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = arrow_schema(name)
+    columns: dict[str, list[Any]] = {field: [] for field in schema.names}
+    for row in rows:
+        for field, values in columns.items():
+            values.append(row.get(field))
+    folder = paths.table(name)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    pq.write_table(pa.table(columns, schema=schema), folder / "part-0.parquet")
+
+
+def arrow_schema(name: str) -> "pa.Schema":
+    """The declared columns of a table, as Spark would store them."""
+    import pyarrow as pa
+
+    kinds = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "double": pa.float64(),
+             "boolean": pa.bool_(), "array<string>": pa.list_(pa.string())}  # fmt: skip
+    columns = (column.split(" ") for column in TABLES[name].split(", "))
+    return pa.schema([(field.strip("`"), kinds[kind]) for field, kind in columns])

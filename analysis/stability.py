@@ -5,18 +5,17 @@ Short series, so in this process.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
-
 from analysis.convergence import DEFINITIONS, PostScale, Windows, post_scale
+from analysis.draining import SPAN_S, drained, draining
 from analysis.scale_events import WHOLE_RUN
-from analysis.steady import WINDOW_S, is_steady
+from analysis.steady import WINDOW_S, Steady, is_steady
 
 BEFORE_WINDOWS = 6
 LIVE_SPAN_S = 40.0
+LEAST_WINDOWS = round(SPAN_S / WINDOW_S)
 
 
 @dataclass(frozen=True)
@@ -28,26 +27,31 @@ class Part:
     phase: str
     starts_s: tuple[float, ...]
     rates: tuple[float, ...]
+    queues: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # component -> tuples waiting
 
 
 Verdict = tuple[bool | None, str | None]
 
 
-def parts(throughput: DataFrame) -> list[Part]:
-    """Complete windows of the total throughput, before and after; bounded by windows x runs, hence collected."""
-    rows = (
-        throughput.where((f.col("scope") == "total") & f.col("complete") & f.col("rate").isNotNull())
-        .select("run_id", "event_id", "window_s", "rate")
-        .orderBy("run_id", "event_id", "window_s")
-        .collect()
-    )
+def parts(throughput: Iterable[Mapping[str, Any]], queues: Iterable[Mapping[str, Any]] = ()) -> list[Part]:
+    """Complete windows of the total throughput, before and after, and what waited at each component meanwhile."""
+    waiting: dict[tuple[str, str], dict[str, dict[float, float]]] = defaultdict(lambda: defaultdict(dict))
+    for row in queues:
+        waiting[row["run_id"], row["event_id"]][row["component"]][row["window_s"]] = row["queue"] or 0.0
     split: dict[tuple[str, str, str], list[tuple[float, float]]] = defaultdict(list)
-    for run_id, event_id, window_s, rate in rows:
-        split[run_id, event_id, "before" if window_s < 0 else "after"].append((window_s, rate))
-    return [
-        Part(*key, tuple(start for start, _ in series), tuple(rate for _, rate in series))
-        for key, series in split.items()
-    ]
+    for row in throughput:
+        if row["scope"] == "total" and row["complete"] and row["rate"] is not None:
+            side = "before" if row["window_s"] < 0 else "after"
+            split[row["run_id"], row["event_id"], side].append((row["window_s"], row["rate"]))
+    return [_part(key, sorted(split[key]), waiting[key[:2]]) for key in sorted(split)]
+
+
+def _part(
+    key: tuple[str, str, str], series: Sequence[tuple[float, float]], waiting: Mapping[str, Mapping[float, float]]
+) -> Part:
+    starts_s = tuple(start for start, _ in series)
+    queues = {name: tuple(seen.get(start, 0.0) for start in starts_s) for name, seen in sorted(waiting.items())}
+    return Part(*key, starts_s, tuple(rate for _, rate in series), queues)
 
 
 def live_verdicts(
@@ -72,22 +76,16 @@ def live_verdicts(
 def interval_rows(parts: Iterable[Part], live: Mapping[tuple[str, str, str], Verdict]) -> list[dict[str, Any]]:
     """The part of each phase that counts: the steady tail; where there is none, a fallback that is flagged.
 
-    Fallback before: the last 60 s. Fallback after: the last half of what was seen after the event.
+    Fallback before: the last 60 s. Fallback after: the last half of what was seen after the event. From either, and
+    from the steady tail, windows are left out in which a component drained (see draining.py) and all before them, as
+    far as the last 30 s: those a steady series has without a drain, by the same rule.
     """
     return [_interval_row(part, live.get((part.run_id, part.event_id, part.phase), (None, None))) for part in parts]
 
 
 def _interval_row(part: Part, live: Verdict) -> dict[str, Any]:
-    verdict = is_steady(part.rates, WINDOW_S)
-    if not verdict.steady and live[0]:
-        # A short run stops watching as soon as the run step found this shorter span level.
-        verdict = is_steady(part.rates, WINDOW_S, span_s=LIVE_SPAN_S)
-    if verdict.since_s is not None:
-        first = round(verdict.since_s / WINDOW_S)
-    elif part.phase == "before":
-        first = max(0, len(part.rates) - BEFORE_WINDOWS)
-    else:
-        first = len(part.rates) // 2
+    verdict = _verdict(part, bool(live[0]))
+    first, fed = _undrained(part, _first(part, verdict))
     level = post_scale(part.rates[first:])
     return {
         "run_id": part.run_id,
@@ -99,10 +97,35 @@ def _interval_row(part: Part, live: Verdict) -> dict[str, Any]:
         "deviation": level.deviation,
         "windows": len(part.rates) - first,
         "steady": verdict.steady,
-        "reason": verdict.reason,
+        "reason": verdict.reason if fed is None else f"{verdict.reason}; windows left out: {fed}",
         "live_steady": live[0],
         "live_reason": live[1],
     }
+
+
+def _verdict(part: Part, live_steady: bool) -> Steady:
+    verdict = is_steady(part.rates, WINDOW_S)
+    if not verdict.steady and live_steady:
+        # A short run stops watching as soon as the run step found this shorter span level.
+        verdict = is_steady(part.rates, WINDOW_S, span_s=LIVE_SPAN_S)
+    borrowed = draining(part.queues, part.rates, WINDOW_S) if verdict.steady else None
+    return verdict if borrowed is None else Steady(False, None, borrowed)
+
+
+def _first(part: Part, verdict: Steady) -> int:
+    """Index of the first window of the steady tail or of its stand-in."""
+    if verdict.since_s is not None:
+        return round(verdict.since_s / WINDOW_S)
+    return max(0, len(part.rates) - BEFORE_WINDOWS) if part.phase == "before" else len(part.rates) // 2
+
+
+def _undrained(part: Part, first: int) -> tuple[int, str | None]:
+    """`first`, or a later window if one from there on was fed by a queue; and by which."""
+    fed = {index: why for index, why in drained(part.queues, part.rates).items() if index >= first}
+    if not fed:
+        return first, None
+    last = max(fed)
+    return max(first, min(last + 1, len(part.rates) - LEAST_WINDOWS)), fed[last]
 
 
 def convergence_rows(parts: Iterable[Part], intervals: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

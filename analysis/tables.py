@@ -2,13 +2,14 @@
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from analysis import small_tables
 from analysis.errors import RecordError
 from analysis.record import STATUSES, RunPaths, SeriesPaths, read_json
 from analysis.schemas import DAMAGED_COLUMN, GROUPS, LINES, REQUIRED, TABLES, schema_of
@@ -21,7 +22,7 @@ def build(spark: SparkSession, series_dir: Path | str) -> None:
     """Write every table of a series to `tables/`, replacing what is there."""
     paths = SeriesPaths(Path(series_dir))
     runs = paths.all_runs()
-    write_run_tables(spark, paths, runs)
+    write_run_tables(paths, runs)
     build_worker_tables(spark, [file for run in runs for file in _lines_of(run.workers)], paths)
     machines = _staged(spark, "machine", [file for run in runs for file in _lines_of(run.machines)], paths)
     _write(machine_samples(machines), paths, "machine_samples")
@@ -47,17 +48,6 @@ def build_worker_tables(spark: SparkSession, files: Sequence[Path], paths: Serie
 def read(spark: SparkSession, paths: SeriesPaths, name: str) -> DataFrame:
     """A table with its declared schema."""
     return spark.read.schema(TABLES[name]).parquet(str(paths.table(name)))
-
-
-def write_rows(spark: SparkSession, paths: SeriesPaths, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
-    """A small table (bounded by runs x windows) from rows made in this process."""
-    _write(from_rows(spark, name, rows), paths, name)
-
-
-def from_rows(spark: SparkSession, name: str, rows: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """Rows of a declared table; a missing key is null."""
-    columns = empty(spark, name).columns
-    return spark.createDataFrame([tuple(row.get(column) for column in columns) for row in rows], TABLES[name])
 
 
 def empty(spark: SparkSession, name: str) -> DataFrame:
@@ -260,16 +250,16 @@ def _count_damaged(lines: DataFrame, kind: str) -> DataFrame:
 # --- run.json --------------------------------------------------------------------------------------------------------
 
 
-def write_run_tables(spark: SparkSession, paths: SeriesPaths, runs: Sequence[RunPaths]) -> None:
+def write_run_tables(paths: SeriesPaths, runs: Sequence[RunPaths]) -> None:
     """The tables that come from run.json. A run without a readable one is kept, as incomplete, with the reason."""
     records = [(run.run_id, load_run(run)) for run in runs]
-    write_rows(spark, paths, "runs", [run_row(run_id, record) for run_id, record in records])
-    write_rows(spark, paths, "components", [row for r, record in records for row in component_rows(r, record)])
-    write_rows(spark, paths, "edges", [
-        {"run_id": r, **edge} for r, record in records for edge in record.get("topology", {}).get("edges", [])
+    small_tables.write(paths, "runs", [run_row(run_id, record) for run_id, record in records])
+    small_tables.write(paths, "components", [row for r, record in records for row in component_rows(r, record)])
+    small_tables.write(paths, "edges", [
+        {"run_id": r, **edge} for r, record in records for edge in (record.get("topology") or {}).get("edges", [])
     ])  # fmt: skip
-    write_rows(spark, paths, "phases", [row for r, record in records for row in phase_rows(r, record)])
-    write_rows(spark, paths, "machines", [row for r, record in records for row in machine_rows(r, record)])
+    small_tables.write(paths, "phases", [row for r, record in records for row in phase_rows(r, record)])
+    small_tables.write(paths, "machines", [row for r, record in records for row in machine_rows(r, record)])
 
 
 def load_run(run: RunPaths) -> dict[str, Any]:

@@ -1,13 +1,21 @@
 """Throughput (SP II-A: tuples executed at sinks per second) in windows aligned to an event, spouts beside.
 
 `axes`: rows (run_id, event_id, zero_s, first_s, last_s), either of the runs as a whole or of each of their events.
+What grows with the samples is summed by Spark into windows; what is made of windows is plain Python.
 """
 
-from pyspark.sql import Column, DataFrame
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import floor
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from analysis.scale_events import ZEROS, happened
+from analysis.scale_events import WHOLE_RUN, ZEROS, happened
 
+Row = Mapping[str, Any]
 WINDOW_S = 10
 # Workers' lines end up to a second apart: closer to the edges of a run a window may miss some workers' counts.
 EDGE_S = 1.0
@@ -16,36 +24,38 @@ SILENCE_S = 5.0
 OVERLAP_S = 0.25
 
 
-def zeros(runs: DataFrame, events: DataFrame, workers: DataFrame, machines: DataFrame) -> DataFrame:
-    """Per run: the zero of its time axis (its first event; else the first sample) and how far it was observed."""
-    named = f.col("kind").isin(*ZEROS) & f.col("event_id").isNotNull()
-    scaled = events.where(named).groupBy("run_id").agg(f.min("t_s").alias("request_s"))
-    ended = (
-        events.where(f.col("kind").isin("topology_killed", "run_ended"))
-        .groupBy("run_id")
-        .agg(f.min("t_s").alias("end_s"))
-    )
-    seen = workers.groupBy("run_id").agg(
-        f.min(f.col("t_s") - f.col("dt_s")).alias("first_s"), f.max("t_s").alias("worker_last_s")
-    )
-    probed = machines.groupBy("run_id").agg(f.max("t_s").alias("machine_last_s"))
-    bound = f.least(f.coalesce("end_s", "machine_last_s"), f.col("machine_last_s"))
-    silent = f.col("worker_last_s") < bound - SILENCE_S
-    last = f.when(silent, bound).otherwise(f.least(f.col("worker_last_s"), f.coalesce("end_s", "worker_last_s")))
+def seen(workers: DataFrame, machines: DataFrame) -> DataFrame:
+    """Per run: the first sample of a worker, the last one, and the last one of a machine's probe."""
+    begun, ended, probed = f.col("t_s") - f.col("dt_s"), f.col("t_s"), f.lit(None).cast("double")
+    both = workers.select("run_id", begun.alias("begun_s"), ended.alias("worker_s"), probed.alias("machine_s"))
+    probes = machines.select("run_id", probed.alias("begun_s"), probed.alias("worker_s"), ended.alias("machine_s"))
     return (
-        runs.select("run_id")
-        .join(scaled, "run_id", how="left")
-        .join(ended, "run_id", how="left")
-        .join(seen, "run_id", how="inner")
-        .join(probed, "run_id", how="left")
-        .select(
-            "run_id",
-            f.coalesce("request_s", "first_s").alias("zero_s"),
-            f.col("request_s").isNotNull().alias("scaled"),
-            "first_s",
-            last.alias("last_s"),
-        )
-    )
+        both.unionByName(probes)
+        .groupBy("run_id")
+        .agg(f.min("begun_s").alias("first_s"), f.max("worker_s").alias("worker_last_s"),
+             f.max("machine_s").alias("machine_last_s"))
+        .select("run_id", "first_s", "worker_last_s", "machine_last_s")
+    )  # fmt: skip
+
+
+def zeros(events: Sequence[Row], seen: Iterable[Row]) -> list[dict[str, Any]]:
+    """Per run: the zero of its time axis (its first event; else the first sample) and how far it was observed."""
+    return [_zero(run, [e for e in events if e["run_id"] == run["run_id"]]) for run in seen if run["first_s"]]
+
+
+def _zero(run: Row, events: Sequence[Row]) -> dict[str, Any]:
+    requests = [event["t_s"] for event in events if event["kind"] in ZEROS and event["event_id"]]
+    ends = [event["t_s"] for event in events if event["kind"] in ("topology_killed", "run_ended")]
+    worker_s, known = run["worker_last_s"], [t for t in (min(ends, default=None), run["machine_last_s"]) if t]
+    bound = min(known, default=None)
+    silent = bound is not None and worker_s < bound - SILENCE_S
+    return {
+        "run_id": run["run_id"],
+        "zero_s": min(requests, default=run["first_s"]),
+        "scaled": bool(requests),
+        "first_s": run["first_s"],
+        "last_s": bound if silent else min([worker_s, *ends]),
+    }
 
 
 def window_of(t_s: Column, dt_s: Column, zero_s: Column, width_s: float = WINDOW_S) -> Column:
@@ -61,153 +71,138 @@ def windowed(samples: DataFrame, axes: DataFrame) -> DataFrame:
     )
 
 
-def grid(axes: DataFrame) -> DataFrame:
-    """Every window of every axis, `complete` where it lies wholly inside what was observed."""
-    first = f.col("first_s") - f.col("zero_s")
-    last = f.col("last_s") - f.col("zero_s")
-    starts = f.sequence(f.floor(first / WINDOW_S), f.floor(last / WINDOW_S))
-    inside = (f.col("window_s") >= f.col("first") + EDGE_S) & (f.col("window_s") + WINDOW_S <= f.col("last") - EDGE_S)
-    return (
-        axes.where(f.col("last_s") >= f.col("first_s"))
-        .select("run_id", "event_id", first.alias("first"), last.alias("last"), f.explode(starts).alias("index"))
-        .select("run_id", "event_id", "first", "last", (f.col("index") * WINDOW_S).cast("double").alias("window_s"))
-        .select("run_id", "event_id", "window_s", inside.alias("complete"))
+def activity(
+    tasks: DataFrame, spouts: DataFrame, workers: DataFrame, machines: DataFrame, components: DataFrame, axes: DataFrame
+) -> DataFrame:
+    """Per axis, window and component: tuples executed, mean tuples waiting, tuples emitted and due at spouts.
+
+    A row without a component stands for whatever was reported of that window, by workers or probes. A second in which
+    nobody reported a task's queue counts as an empty queue.
+    """
+    columns = {"task": "int", "executed": "bigint", "queue": "double", "emitted": "bigint", "due": "bigint"}
+
+    def only(samples: DataFrame, *known: str) -> DataFrame:
+        values = [(f.col(c) if c in known else f.lit(None)).cast(kind).alias(c) for c, kind in columns.items()]
+        return samples.select("run_id", "t_s", "dt_s", *values)
+
+    everything = (
+        only(tasks, "task", "executed", "queue")
+        .unionByName(only(spouts, "task", "emitted", "due"))
+        .unionByName(only(workers))
+        .unionByName(only(machines))
     )
-
-
-def observed(workers: DataFrame, machines: DataFrame, axes: DataFrame) -> DataFrame:
-    """Windows in which anything at all was reported: only there is an absent count a zero."""
-    both = workers.select("run_id", "t_s", "dt_s").unionByName(machines.select("run_id", "t_s", "dt_s"))
-    return windowed(both, axes).select("run_id", "event_id", "window_s").distinct()
-
-
-def counts(tasks: DataFrame, spouts: DataFrame, components: DataFrame, axes: DataFrame) -> DataFrame:
-    """Tuples per window by scope: `sink` (a component), `total` (all sinks), `spouts` (emitted), `due` (offered)."""
-    sinks = components.where("sink").select("run_id", "task", "component")
-    executed = (
-        windowed(tasks.select("run_id", "t_s", "dt_s", "task", "executed"), axes)
-        .join(f.broadcast(sinks), ["run_id", "task"], how="inner")
+    waiting = f.sum(f.col("queue") * f.col("dt_s")) / WINDOW_S
+    return (
+        windowed(everything, axes)
+        .join(f.broadcast(components.select("run_id", "task", "component")), ["run_id", "task"], how="left")
         .groupBy("run_id", "event_id", "window_s", "component")
-        .agg(f.sum("executed").alias("tuples"))
-        .select("run_id", "event_id", "window_s", f.lit("sink").alias("scope"), "component", "tuples")
-    )
-    total = (
-        executed.groupBy("run_id", "event_id", "window_s")
-        .agg(f.sum("tuples").alias("tuples"))
-        .select("run_id", "event_id", "window_s", f.lit("total").alias("scope"), f.lit("").alias("component"), "tuples")
-    )
-    offered = (
-        windowed(spouts.select("run_id", "t_s", "dt_s", "due", "emitted"), axes)
-        .groupBy("run_id", "event_id", "window_s")
-        .agg(f.sum("emitted").alias("spouts"), f.sum("due").alias("due"))
-        .unpivot(["run_id", "event_id", "window_s"], ["spouts", "due"], "scope", "tuples")
-        .select("run_id", "event_id", "window_s", "scope", f.lit("").alias("component"), "tuples")
-    )
-    return executed.unionByName(total).unionByName(offered)
+        .agg(f.sum("executed").alias("executed"), waiting.alias("queue"), f.sum("emitted").alias("emitted"),
+             f.sum("due").alias("due"))
+        .select("run_id", "event_id", "window_s", "component", "executed", "queue", "emitted", "due")
+    )  # fmt: skip
 
 
-def scopes(components: DataFrame, spouts: DataFrame, axes: DataFrame) -> DataFrame:
-    """What an axis has a series of: all sinks; at the spouts what was measured (other people's logs lack some)."""
-    sinks = (
-        components.where("sink")
-        .select("run_id", "component")
-        .distinct()
-        .join(axes.select("run_id", "event_id"), "run_id", how="inner")
-        .select("run_id", "event_id", f.lit("sink").alias("scope"), "component")
-    )
-    totals = axes.select("run_id", "event_id", f.lit("total").alias("scope"), f.lit("").alias("component"))
-    offered = (
-        spouts.groupBy("run_id")
-        .agg(f.count("emitted").alias("spouts"), f.count("due").alias("due"))
-        .unpivot(["run_id"], ["spouts", "due"], "scope", "samples")
-        .where(f.col("samples") > 0)
-        .join(axes.select("run_id", "event_id"), "run_id", how="inner")
-        .select("run_id", "event_id", "scope", f.lit("").alias("component"))
-    )
-    return sinks.unionByName(totals).unionByName(offered)
+@dataclass
+class _Seen:
+    """What was counted in the windows of one axis."""
+
+    reported: set[float] = field(default_factory=set)
+    counts: dict[tuple[str, str], dict[float, int]] = field(default_factory=lambda: defaultdict(dict))
 
 
-def throughput(counts: DataFrame, scopes: DataFrame, grid: DataFrame, observed: DataFrame) -> DataFrame:
-    """Tuples per second of every window: 0 where workers were silent, null where nobody reported."""
-    rate = f.when(f.col("reported"), f.coalesce(f.col("tuples"), f.lit(0)) / float(WINDOW_S))
-    seen = observed.select("run_id", "event_id", "window_s", f.lit(True).alias("reported"))
-    return (
-        grid.join(scopes, ["run_id", "event_id"], how="inner")
-        .join(counts, ["run_id", "event_id", "window_s", "scope", "component"], how="left")
-        .join(seen, ["run_id", "event_id", "window_s"], how="left")
-        .select("run_id", "event_id", "window_s", "scope", "component", rate.alias("rate"), "complete")
-    )
+def rows(axes: Iterable[Row], activity: Iterable[Row], components: Iterable[Row]) -> list[dict[str, Any]]:
+    """Tuples per second of every window of every axis: 0 where workers were silent, null where nobody reported.
+
+    Scopes: `sink` (a component), `total` (all sinks), `spouts` (emitted), `due` (offered); of the last two what was
+    measured, for other people's logs lack some. `complete`: the window lies wholly inside what was observed.
+    """
+    sinks: dict[str, set[str]] = defaultdict(set)
+    for row in components:
+        if row["sink"]:
+            sinks[row["run_id"]].add(row["component"])
+    found: dict[tuple[str, str], _Seen] = defaultdict(_Seen)
+    for row in activity:
+        _count(found[row["run_id"], row["event_id"]], row, sinks[row["run_id"]])
+    return [
+        row for axis in axes
+        for row in _of_axis(axis, found[axis["run_id"], axis["event_id"]], sinks[axis["run_id"]])
+    ]  # fmt: skip
 
 
-def downtime(tasks: DataFrame, components: DataFrame, axes: DataFrame) -> DataFrame:
-    """Seconds at zero throughput after each event, until the next: in all, the longest stretch, and 10 s windows x 10.
+def _count(into: _Seen, row: Row, sinks: set[str]) -> None:
+    into.reported.add(row["window_s"])
+    counted = {("spouts", ""): row["emitted"], ("due", ""): row["due"]}
+    if row["component"] in sinks:
+        counted |= {("sink", row["component"]): row["executed"], ("total", ""): row["executed"]}
+    for scope, tuples in counted.items():
+        if tuples is not None:
+            into.counts[scope][row["window_s"]] = into.counts[scope].get(row["window_s"], 0) + tuples
+
+
+def _of_axis(axis: Row, seen: _Seen, sinks: set[str]) -> Iterator[dict[str, Any]]:
+    scopes = [("total", ""), *(("sink", name) for name in sorted(sinks))]
+    scopes += [scope for scope in (("spouts", ""), ("due", "")) if seen.counts[scope]]
+    for window_s, complete in grid(axis):
+        reported = window_s in seen.reported
+        for scope, component in scopes:
+            tuples = seen.counts[scope, component].get(window_s, 0)
+            yield {
+                "run_id": axis["run_id"], "event_id": axis["event_id"], "window_s": window_s, "scope": scope,
+                "component": component, "rate": tuples / WINDOW_S if reported else None, "complete": complete,
+            }  # fmt: skip
+
+
+def grid(axis: Row) -> list[tuple[float, bool]]:
+    """Every window of an axis, and whether it lies wholly inside what was observed."""
+    first, last = axis["first_s"] - axis["zero_s"], axis["last_s"] - axis["zero_s"]
+    starts = [float(WINDOW_S * index) for index in range(floor(first / WINDOW_S), floor(last / WINDOW_S) + 1)]
+    inside = (first + EDGE_S, last - EDGE_S - WINDOW_S)
+    return [(start, inside[0] <= start <= inside[1]) for start in starts] if last >= first else []
+
+
+def silences(tasks: DataFrame, components: DataFrame, axes: DataFrame) -> DataFrame:
+    """Stretches of whole seconds after each event, until the next, in which no sink executed anything: from, until.
 
     A line that executed anything makes every second busy that it overlaps by more than `OVERLAP_S`, so that lines out
     of step with the seconds leave no false zero.
     """
-    spans = happened(axes).select(
-        "run_id",
-        "event_id",
-        "zero_s",
-        f.floor(f.col("last_s") - f.col("zero_s") - EDGE_S).cast("bigint").alias("seconds"),
-    )
+    end = f.floor(f.col("last_s") - f.col("zero_s") - EDGE_S).cast("bigint").alias("seconds")
+    spans = happened(axes).select("run_id", "event_id", "zero_s", end)
     sinks = components.where("sink").select("run_id", "task")
+    first = f.floor(f.col("t_s") - f.col("dt_s") - f.col("zero_s") + OVERLAP_S)
+    last = f.floor(f.col("t_s") - f.col("zero_s") - OVERLAP_S)
     busy = (
         tasks.where(f.col("executed") > 0)
         .select("run_id", "t_s", "dt_s", "task")
         .join(f.broadcast(sinks), ["run_id", "task"], how="left_semi")
         .join(f.broadcast(spans), "run_id", how="inner")
-        .select(
-            "run_id",
-            "event_id",
-            f.explode(
-                f.sequence(
-                    f.floor(f.col("t_s") - f.col("dt_s") - f.col("zero_s") + OVERLAP_S),
-                    f.floor(f.col("t_s") - f.col("zero_s") - OVERLAP_S),
-                )
-            ).alias("second"),
-        )
-        .distinct()
+        .select("run_id", "event_id", "seconds", f.explode(f.sequence(first, last)).alias("second"))
+        .where((f.col("second") >= 0) & (f.col("second") < f.col("seconds")))
+        .select("run_id", "event_id", "second")
     )
-    idle = (
-        spans.where(f.col("seconds") > 0)
-        .select(
-            "run_id", "event_id", f.explode(f.sequence(f.lit(0).cast("bigint"), f.col("seconds") - 1)).alias("second")
-        )
-        .join(busy, ["run_id", "event_id", "second"], how="left_anti")
+    # What was observed ends like a silence ends: with a second that counts as busy.
+    ends = spans.select("run_id", "event_id", f.col("seconds").alias("second"))
+    previous = f.lag("second", 1, -1).over(Window.partitionBy("run_id", "event_id").orderBy("second"))
+    return (
+        busy.unionByName(ends)
+        .select("run_id", "event_id", "second", (previous + 1).alias("from_second"))
+        .where(f.col("second") > f.col("from_second"))
+        .select("run_id", "event_id", "from_second", f.col("second").alias("until_second"))
     )
-    return _stretches(idle, spans)
 
 
-def _stretches(idle: DataFrame, spans: DataFrame) -> DataFrame:
-    """Neighbouring idle seconds share `second - rank`: count them per stretch and per window."""
-    from pyspark.sql import Window
+def downtime(axes: Iterable[Row], silences: Iterable[Row]) -> list[dict[str, Any]]:
+    """Seconds at zero throughput after each event: in all, the longest stretch, and whole 10 s windows x 10."""
+    found: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+    for row in silences:
+        found[row["run_id"], row["event_id"]].append((row["from_second"], row["until_second"]))
+    return [_downtime(axis, found[axis["run_id"], axis["event_id"]]) for axis in axes if axis["event_id"] != WHOLE_RUN]
 
-    rank = f.row_number().over(Window.partitionBy("run_id", "event_id").orderBy("second"))
-    stretches = (
-        idle.select("run_id", "event_id", (f.col("second") - rank).alias("stretch"))
-        .groupBy("run_id", "event_id", "stretch")
-        .agg(f.count("*").alias("seconds"))
-        .groupBy("run_id", "event_id")
-        .agg(f.sum("seconds").alias("downtime"), f.max("seconds").alias("longest"))
-    )
-    windows = (
-        idle.select("run_id", "event_id", f.floor(f.col("second") / WINDOW_S).alias("window"))
-        .groupBy("run_id", "event_id", "window")
-        .agg(f.count("*").alias("seconds"))
-        .where(f.col("seconds") == WINDOW_S)
-        .groupBy("run_id", "event_id")
-        .agg((f.count("*") * WINDOW_S).alias("windows"))
-    )
-    joined = (
-        spans.select("run_id", "event_id")
-        .join(stretches, ["run_id", "event_id"], how="left")
-        .join(windows, ["run_id", "event_id"], how="left")
-    )
-    return joined.select(
-        "run_id",
-        "event_id",
-        f.coalesce("downtime", f.lit(0)).cast("double").alias("downtime_s"),
-        f.coalesce("longest", f.lit(0)).cast("double").alias("longest_s"),
-        f.coalesce("windows", f.lit(0)).cast("double").alias("windows_at_zero_s"),
-    )
+
+def _downtime(axis: Row, stretches: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    lengths = [until - start for start, until in stretches]
+    windows = sum(max(0, until // WINDOW_S - -(-start // WINDOW_S)) for start, until in stretches)
+    return {
+        "run_id": axis["run_id"], "event_id": axis["event_id"], "downtime_s": float(sum(lengths)),
+        "longest_s": float(max(lengths, default=0)), "windows_at_zero_s": float(windows * WINDOW_S),
+    }  # fmt: skip

@@ -50,7 +50,7 @@ FIGURES = {
         "CPU of each machine",
         "Utilisation of each machine's CPU share in the steady part before the first event (grey) and after the last "
         "(coloured). Dots are the medians over the seconds of single runs, pale bars the 10th to 90th percentile, "
-        "strokes the median over runs.",
+        "strokes the median over runs. A machine that left has no mark after.",
         cpu.draw,
     ),
 }

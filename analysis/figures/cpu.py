@@ -19,7 +19,7 @@ OFFSETS = {"before": -0.16, "after": 0.16}
 
 
 def draw(data: SeriesData) -> str | None:
-    loads = [load for load in data.loads if load.p50 is not None]
+    loads = [load for load in data.loads if load.p50 is not None and not (load.left and load.phase == "after")]
     if not loads:
         return None
     machines = sorted({load.machine for load in loads}, key=_by_number)
@@ -28,8 +28,9 @@ def draw(data: SeriesData) -> str | None:
     rows = ceil(len(data.variants) / columns)
     with style.canvas((2.5 if rows < 3 else 1.7) * rows + 0.4, columns, rows, sharey=True) as (figure, panels):
         for axes, variant in zip(panels, data.variants, strict=False):
-            _panel(axes, [load for load in loads if load.variant == variant], machines, variant, data)
-            axes.set_xticks(range(len(machines)), [f"{m}\n(joins)" if m in joined else m for m in machines],
+            mine = [load for load in loads if load.variant == variant]
+            _panel(axes, mine, machines, variant, data)
+            axes.set_xticks(range(len(machines)), [_named(machine, machine in joined, mine) for machine in machines],
                             fontsize=8.5 if len(machines) < MANY_MACHINES else 7.5)  # fmt: skip
         for axes in panels[len(data.variants) :]:
             axes.set_visible(False)
@@ -37,6 +38,15 @@ def draw(data: SeriesData) -> str | None:
         panels[0].set_ylim(0, max(112.0, 117.0 * max(load.p90 or 0.0 for load in loads)))  # room for the legend
         panels[0].set_yticks(range(0, 101, 20))
         return style.svg(figure, "CPU utilisation of every machine before and after the scale event")
+
+
+def _named(machine: str, joined: bool, loads: list[Load]) -> str:
+    """With what happened to it; where it left in a part of the runs only, in how many."""
+    mine = {load.run_id: load.left for load in loads if load.machine == machine}
+    left = sum(mine.values())
+    if left:
+        return f"{machine}\n(left)" if left == len(mine) else f"{machine}\n(left,\n{left} of {len(mine)})"
+    return f"{machine}\n(joins)" if joined else machine
 
 
 def _panel(axes: Axes, loads: list[Load], machines: list[str], variant: str, data: SeriesData) -> None:

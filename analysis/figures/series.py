@@ -45,7 +45,10 @@ class Downtime:
 
 @dataclass(frozen=True)
 class Load:
-    """One machine's utilisation before the first event or after the last one, fractions of its quota."""
+    """One machine's utilisation before the first event or after the last one, fractions of its quota.
+
+    `left`: it was released in between; what is measured of it afterwards is no part of the cluster.
+    """
 
     run_id: str
     variant: str
@@ -55,6 +58,7 @@ class Load:
     p10: float | None
     p50: float | None
     p90: float | None
+    left: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,9 +96,10 @@ def collect(paths: SeriesPaths) -> SeriesData:
     scaled = {row["run_id"] for row in rows(paths, "zeros") if row["scaled"]}
     known = {run_id: variant for run_id, variant in complete.items() if run_id in scaled}
     windows = [row for row in rows(paths, "throughput") if row["complete"] and row["run_id"] in known]
+    left = _left(rows(paths, "scale_events"))
     return SeriesData(
         ordered(set(complete.values())), _lines(windows, "total", known), _lines(windows, "due", known),
-        _times(rows(paths, "convergence"), known), _loads(rows(paths, "cpu"), known),
+        _times(rows(paths, "convergence"), known), _loads(rows(paths, "cpu"), known, left),
         _levels(rows(paths, "intervals"), known), _downtimes(rows(paths, "downtime"), known),
         tuple(mark for run_id in sorted(known) for mark in happened.marks(paths.run(run_id))),
     )  # fmt: skip
@@ -145,10 +150,20 @@ def _ends(found: list[Row], known: dict[str, str]) -> list[Row]:
     return kept
 
 
-def _loads(found: list[Row], known: dict[str, str]) -> tuple[Load, ...]:
+def _left(found: list[Row]) -> set[tuple[str, str]]:
+    """(run, machine) of every machine that was gone when its run ended."""
+    left: set[tuple[str, str]] = set()
+    for event in sorted(found, key=lambda event: float(event["zero_s"])):
+        left -= {(event["run_id"], machine) for machine in event["joined"]}
+        left |= {(event["run_id"], machine) for machine in event["released"]}
+    return left
+
+
+def _loads(found: list[Row], known: dict[str, str], left: set[tuple[str, str]]) -> tuple[Load, ...]:
     loads = [
         Load(row["run_id"], known[row["run_id"]], row["phase"], row["machine"], bool(row["joins_at_scale"]),
-             row["utilisation_p10"], row["utilisation_p50"], row["utilisation_p90"])
+             row["utilisation_p10"], row["utilisation_p50"], row["utilisation_p90"],
+             (row["run_id"], row["machine"]) in left)
         for row in _ends(found, known)
     ]  # fmt: skip
     return tuple(sorted(loads, key=lambda load: (load.run_id, load.phase, load.machine)))

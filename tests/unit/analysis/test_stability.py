@@ -1,8 +1,11 @@
-from analysis.stability import Part, convergence_rows, interval_rows, live_verdicts
+from typing import Any
+
+from analysis.stability import Part, convergence_rows, interval_rows, live_verdicts, parts
 
 
-def after(*rates: float) -> Part:
-    return Part("r", "e1", "after", tuple(10.0 * i for i in range(len(rates))), rates)
+def after(*rates: float, waiting: tuple[float, ...] = ()) -> Part:
+    queues = {"filter": waiting} if waiting else {}
+    return Part("r", "e1", "after", tuple(10.0 * i for i in range(len(rates))), rates, queues)
 
 
 def test_the_steady_tail_is_the_part_that_counts() -> None:
@@ -48,3 +51,50 @@ def test_what_the_run_step_said_goes_to_the_events_on_both_sides() -> None:
 def test_a_run_without_events_has_levels_but_no_convergence() -> None:
     whole = Part("r", "e0", "after", (0.0, 10.0), (5.0, 5.0))
     assert convergence_rows([whole], interval_rows([whole], {})) == []
+
+
+def test_windows_that_a_queue_feeds_are_no_part_of_the_steady_tail() -> None:
+    """page_load as it was seen: the same 40 s that the run step found level begin with the end of a drain."""
+    part = after(19, 65, 79, 85, 85, 82, 78, 77, 78, waiting=(0, 900, 900, 700, 500, 300, 100, 100, 100))
+    row = interval_rows([part], {("r", "e1", "after"): (True, "level")})[0]
+    assert (row["steady"], row["start_s"], row["windows"]) == (True, 60.0, 3)
+    assert row["mean"] == sum((78, 77, 78)) / 3
+    assert "windows left out: the queue of filter shrinks by 10.0 tuples/s; allowed: 4.0" in row["reason"]
+
+
+def test_a_level_that_a_queue_feeds_to_the_end_is_not_steady() -> None:
+    part = after(*[88.0] * 8, waiting=(900, 900, 900, 800, 700, 600, 500, 400))
+    row = interval_rows([part], {("r", "e1", "after"): (True, "level")})[0]
+    assert (row["steady"], row["windows"]) == (False, 3)
+    assert row["reason"].startswith("the queue of filter shrinks by 10.0 tuples/s; allowed: 4.4")
+    assert convergence_rows([part], [row])[0]["censored"]
+
+
+def test_a_fallback_begins_after_the_drain_too() -> None:
+    rising = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0)
+    waiting = (900, 900, 900, 900, 900, 600, 300, 0, 0, 0)
+    row = interval_rows([after(*rising, waiting=waiting)], {})[0]
+    assert (row["steady"], row["start_s"], row["mean"]) == (False, 70.0, 90.0)
+
+
+def test_a_queue_that_grows_or_drained_long_ago_changes_nothing() -> None:
+    rates = (0, 50, *[100.0] * 8)
+    plain = interval_rows([after(*rates)], {})[0]
+    for waiting in (tuple(900.0 * i for i in range(10)), (900, *[100.0] * 9), (0.0,) * 10):
+        assert interval_rows([after(*rates, waiting=waiting)], {})[0] == plain
+
+
+def test_parts_pair_windows_with_what_waited_in_them() -> None:
+    key: dict[str, Any] = {"run_id": "r", "event_id": "e1"}
+    windows = [
+        key | {"scope": scope, "window_s": start, "rate": rate, "complete": complete}
+        for scope, start, rate, complete in (
+            ("total", 10.0, 7.0, True), ("total", -10.0, 5.0, True), ("sink", 0.0, 1.0, True),
+            ("total", 0.0, 6.0, True), ("total", 20.0, 3.0, False), ("total", -20.0, None, True),
+        )
+    ]  # fmt: skip
+    queues = [key | {"component": "filter", "window_s": 10.0, "queue": 4.0}]
+    assert parts(windows, queues) == [
+        Part("r", "e1", "after", (0.0, 10.0), (6.0, 7.0), {"filter": (0.0, 4.0)}),
+        Part("r", "e1", "before", (-10.0,), (5.0,), {"filter": (0.0,)}),
+    ]

@@ -1,0 +1,80 @@
+"""One number a run, event and metric, from small tables."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from analysis import measurements
+from analysis.measurements import Reader
+
+KEY: Mapping[str, Any] = {"run_id": "r", "event_id": "e1"}
+
+
+def reading(**tables: Sequence[Mapping[str, Any]]) -> Reader:
+    return lambda name: [dict(row) for row in tables.get(name, [])]
+
+
+def measured(**tables: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
+    found = measurements.measurements(reading(**tables))
+    assert all(isinstance(row["value"], float) for row in found)
+    return {(row["event_id"], row["metric"]): row["value"] for row in found}
+
+
+def interval(phase: str, mean: float) -> Mapping[str, Any]:
+    return {**KEY, "phase": phase, "mean": mean, "start_s": 0.0 if phase == "after" else -20.0,
+                  "end_s": 20.0 if phase == "after" else 0.0}  # fmt: skip
+
+
+def test_gain_is_after_over_before() -> None:
+    found = measured(intervals=[interval("before", 50.0), interval("after", 80.0)])
+    assert found["e1", "gain_percent"] == pytest.approx(60.0)
+
+
+def test_nothing_is_made_of_what_was_not_measured() -> None:
+    assert ("e1", "gain_percent") not in measured(intervals=[interval("before", 0.0), interval("after", 80.0)])
+    assert list(measured(intervals=[interval("after", 80.0)])) == [("e1", "throughput_after")]
+    assert measurements.measurements(reading()) == []
+
+
+def test_what_is_offered_is_taken_over_the_part_that_counts() -> None:
+    due = {-30.0: 1.0, -20.0: 100.0, -10.0: 120.0, 0.0: None, 10.0: 200.0}
+    windows = [{**KEY, "scope": "due", "window_s": start, "rate": rate} for start, rate in due.items()]
+    found = measured(intervals=[interval("before", 1.0), interval("after", 1.0)], event_throughput=windows)
+    assert (found["e1", "due_before"], found["e1", "due_after"]) == (110.0, 200.0)
+
+
+def test_an_unconverged_time_is_its_horizon_and_censored() -> None:
+    times = [{**KEY, "definition": "sp", "time_s": None, "censored": True, "horizon_s": 170.0}]
+    (row,) = measurements.measurements(reading(convergence=times))
+    assert (row["metric"], row["value"], row["censored"]) == ("convergence_sp_s", 170.0, True)
+
+
+def test_machines_that_left_do_not_count_after_it_and_the_master_only_in_sums() -> None:
+    """m2 leaves at e1 and joins again at e2; it is kept idle and measured throughout."""
+    events = [
+        {**KEY, "zero_s": 10.0, "joined": [], "released": ["m2"], "given_back": 0, "attempts": 1},
+        {**KEY, "event_id": "e2", "zero_s": 20.0, "joined": ["m2"], "released": [], "given_back": 0, "attempts": 1},
+    ]
+    cpu = [
+        {**KEY, "event_id": event, "phase": phase, "machine": machine, "joins_at_scale": joins,
+         "utilisation_mean": share, "cores_mean": share, "memory_bytes_mean": 1e6}
+        for event in ("e1", "e2") for phase in ("before", "after")
+        for machine, joins, share in (("m1", False, 0.8), ("m2", False, 0.2), ("master", None, 0.01))
+    ]  # fmt: skip
+    found = measured(scale_events=events, cpu=cpu)
+    levels = {key: found[*key] for key in found if key[1].startswith("cpu_percent")}
+    assert levels == {("e1", "cpu_percent_before"): 50, ("e1", "cpu_percent_after"): 80,
+                      ("e2", "cpu_percent_before"): 80, ("e2", "cpu_percent_after"): 50}  # fmt: skip
+    assert (found["e1", "memory_mb_before"], found["e1", "memory_mb_after"]) == (3, 2)
+
+
+def test_a_new_machine_gets_the_whole_part_of_instances_over_machines() -> None:
+    moved = {**KEY,
+        "executors_before": 14, "executors_after": 17, "executors_moved": 3, "tasks_moved": 3,
+        "tasks_moved_to_old_machines": 0, "instances_on_joined": 4, "joined_machines": 1, "old_machines": 4,
+    }  # fmt: skip
+    over = "instances_on_joined_over_expected"
+    assert measured(moves=[moved])["e1", over] == 1
+    assert ("e1", over) not in measured(moves=[moved | {"joined_machines": 0}])
+    assert ("e1", over) not in measured(moves=[moved | {"old_machines": 0}])

@@ -1,0 +1,77 @@
+"""From what Spark counted in windows to rates: silence is 0, nobody reporting is null."""
+
+from typing import Any
+
+from analysis.running import loading
+from analysis.throughput import downtime, grid, rows, zeros
+
+AXIS = {"run_id": "r", "event_id": "e1", "zero_s": 100.0, "first_s": 75.0, "last_s": 130.0}
+COMPONENTS = [
+    {"run_id": "r", "component": name, "sink": name.startswith("sink"), "task": task}
+    for task, name in enumerate(("spout", "sink_1", "sink_2"))
+]
+
+
+def counted(window_s: float, component: str | None, **counts: int) -> dict[str, Any]:
+    nothing = {"executed": None, "queue": None, "emitted": None, "due": None}
+    return {"run_id": "r", "event_id": "e1", "window_s": window_s, "component": component} | nothing | counts
+
+
+def rates(scope: str, *activity: dict[str, Any]) -> dict[tuple[str, float], float | None]:
+    found = rows([AXIS], activity, COMPONENTS)
+    return {(row["component"], row["window_s"]): row["rate"] for row in found if row["scope"] == scope}
+
+
+def test_windows_are_complete_a_second_within_what_was_observed() -> None:
+    assert grid(AXIS) == [(-30.0, False), (-20.0, True), (-10.0, True), (0.0, True), (10.0, True), (20.0, False),
+                          (30.0, False)]  # fmt: skip
+    assert grid(AXIS | {"last_s": 70.0}) == []
+
+
+def test_silent_workers_are_zero_and_unobserved_windows_null() -> None:
+    found = rates(
+        "total", counted(-10.0, "sink_1", executed=30), counted(-10.0, "sink_2", executed=20), counted(0.0, None)
+    )
+    assert found["", -10.0] == 5.0
+    assert found["", 0.0] == 0.0
+    assert found["", 10.0] is None
+
+
+def test_every_sink_has_a_series_and_spouts_only_what_was_measured() -> None:
+    activity = (counted(0.0, "sink_1", executed=30), counted(0.0, "spout", executed=0, emitted=50))
+    assert rates("sink", *activity)["sink_2", 0.0] == 0.0
+    assert rates("spouts", *activity)["", 0.0] == 5.0
+    assert rates("due", *activity) == {}
+
+
+def test_the_axis_of_a_run_begins_at_its_first_event_and_ends_with_what_was_seen() -> None:
+    seen = {"run_id": "r", "first_s": 75.0, "worker_last_s": 130.0, "machine_last_s": 140.0}
+    killed = {"run_id": "r", "t_s": 131.0, "kind": "topology_killed", "event_id": None}
+    asked = {"run_id": "r", "t_s": 100.0, "kind": "scale_requested", "event_id": "e1"}
+    expected = {"run_id": "r", "zero_s": 100.0, "scaled": True, "first_s": 75.0, "last_s": 130.0}
+    assert zeros([killed, asked], [seen]) == [expected]
+    # Probes that went on for longer show that the workers were silent, until the topology was killed.
+    assert zeros([asked], [seen])[0]["last_s"] == 140.0
+    assert zeros([asked, killed | {"t_s": 137.0}], [seen])[0]["last_s"] == 137.0
+    assert zeros([killed], [seen | {"machine_last_s": None}])[0] | {"scaled": True} == expected | {"zero_s": 75.0}
+    assert zeros([asked], [seen | {"first_s": None}]) == []
+
+
+def test_downtime_is_the_sum_of_silences_and_counts_whole_windows_apart() -> None:
+    quiet = [
+        {"run_id": "r", "event_id": "e1", "from_second": a, "until_second": b} for a, b in ((0, 4), (9, 30), (31, 41))
+    ]
+    (row,) = downtime([AXIS], quiet)
+    assert (row["downtime_s"], row["longest_s"], row["windows_at_zero_s"]) == (35.0, 21.0, 20.0)
+    assert downtime([AXIS], [])[0]["downtime_s"] == 0.0
+    assert downtime([AXIS | {"event_id": "e0"}], []) == []
+
+
+def test_a_topology_is_loaded_when_its_last_task_has_reported() -> None:
+    events = [{"run_id": "r", "kind": "topology_submitted", "t_s": 50.0}]
+    first = [{"run_id": "r", "task": task, "first_s": 60.0 + task} for task in range(3)]
+    assert loading(events, first, COMPONENTS) == [
+        {"run_id": "r", "submit_to_loaded_s": 12.0, "tasks": 3, "tasks_reporting": 3}
+    ]
+    assert loading(events, first[1:], COMPONENTS)[0]["submit_to_loaded_s"] is None
+    assert loading([], first, COMPONENTS) == []
