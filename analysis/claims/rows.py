@@ -41,6 +41,7 @@ class LedgerRow:
 
     `floor_percent`: the largest difference between two runs of the same variant and series, over the variants compared;
     `floor_pairs` is the number of such pairs. `testbed_floor_percent`: the same over every series read, for the metric.
+    `unknowable`: both sides of a ratio, or the wrong one, never converged, so that it compares how long was watched.
     `direction`: whether what was measured goes the way that is stated (`none`: it goes nowhere), None where no way is.
     """
 
@@ -59,6 +60,7 @@ class LedgerRow:
     floor_pairs: int = 0
     testbed_floor_percent: float | None = None
     direction: str | None = None
+    unknowable: bool = False
 
     @property
     def verdict_text(self) -> str:

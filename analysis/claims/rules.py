@@ -57,7 +57,7 @@ def judge(claim: Claim, measured: Conditions) -> LedgerRow:
 def direction(row: LedgerRow, floor: Floor | None) -> str | None:
     """Whether the number goes the way that is stated; `none` under the floor or where the interval holds no change."""
     way = stated_way(row.claim)
-    if not way or row.measured is None:
+    if not way or row.measured is None or row.unknowable:
         return None
     unsure = row.low is not None and row.high is not None and row.low <= 0.0 <= row.high
     if unsure or _under(row.measured, floor):
@@ -128,7 +128,8 @@ def _ratio(claim: Claim, own: Sequence[Value], other: Sequence[Value], floor: Fl
         return LedgerRow(claim, None, None, None, runs, NOT_RUN, reason, ids([*own, *other]))
     point = 100.0 * (median(top) / median(bottom) - 1.0)
     if runs < MINIMUM_RUNS:
-        return _no_interval(claim, point, {claim.variant: own, str(claim.baseline): other}, runs, floor)
+        sides = {claim.variant: own, str(claim.baseline): other}
+        return _no_interval(claim, point, sides, runs, floor, _unknowable(point, own, other))
     found = statistics.median_ratio_interval(top, bottom, SEED)
     # A median is a bound where half or more of its runs are: the interval is then open on that side.
     high = inf if _censored(own) else 100.0 * (found.high - 1.0)
@@ -203,16 +204,32 @@ def _condition(holds: bool, words: str) -> tuple[str, str]:
 
 
 def _no_interval(
-    claim: Claim, point: float, sides: dict[str, Sequence[Value]], runs: int, floor: Floor | None
+    claim: Claim,
+    point: float,
+    sides: dict[str, Sequence[Value]],
+    runs: int,
+    floor: Floor | None,
+    unknowable: bool = False,
 ) -> LedgerRow:
-    """Every value is shown instead."""
-    values = "; ".join(f"{name} {', '.join(f'{v.value:.4g}' for v in found)}" for name, found in sides.items())
+    """Every value is shown instead; a censored one is a lower bound."""
+    values = "; ".join(f"{name} {', '.join(map(_shown, found))}" for name, found in sides.items())
     reason = f"{runs} run{'s' if runs > 1 else ''}: no interval ({MINIMUM_RUNS} of each variant are needed): {values}"
     everyone = ids([value for found in sides.values() for value in found])
-    row = LedgerRow(claim, point, None, None, runs, NOT_RUN, reason, everyone)
+    row = LedgerRow(claim, point, None, None, runs, NOT_RUN, reason, everyone, unknowable=unknowable)
     way = direction(row, floor)
     words = {SAME: "the same direction", OPPOSITE: "the opposite direction", NONE: "no difference beyond the A/A floor"}
-    return replace(row, reason=f"{reason}; {words[way]}") if way else row
+    told = words[way] if way else "says only how long was watched, for runs never converged" if unknowable else ""
+    return replace(row, reason=f"{reason}; {told}") if told else row
+
+
+def _shown(value: Value) -> str:
+    return f"{'> ' if value.censored else ''}{value.value:.4g}".replace("-", "−")
+
+
+def _unknowable(point: float, own: Sequence[Value], other: Sequence[Value]) -> bool:
+    """Whether the ratio of medians is one of horizons: which side is larger then says how long was watched."""
+    above, below = _censored(own), _censored(other)  # the ratio is larger, or smaller, than the number
+    return (above and (below or point <= 0.0)) or (below and point >= 0.0)
 
 
 def _unconverged(claim: Claim, own: Sequence[Value], other: Sequence[Value]) -> str:

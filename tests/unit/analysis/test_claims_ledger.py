@@ -98,6 +98,18 @@ def test_censored_runs_open_the_interval() -> None:
     assert other.verdict_text == "undecided"
 
 
+@pytest.mark.parametrize(
+    ("censored", "direction"), [((1, 1), None), ((1, 0), "same"), ((0, 1), None), ((0, 0), "same")]
+)
+def test_horizons_of_single_runs_have_no_direction(censored: tuple[int, int], direction: str | None) -> None:
+    """140 s against 90 s: longer, unless the 90 are but a bound, too."""
+    longer = replace(S03, kind=Kind.RATIO_ABOVE, stated=0.0)
+    row = judge(longer, measured([140.0], [90.0], censored=censored))
+    assert row.direction == direction
+    assert ("how long was watched" in row.reason) == (direction is None)
+    assert ("> 90" in row.reason) == bool(censored[1])
+
+
 def test_a_baseline_at_zero_gives_no_ratio() -> None:
     row = verdict([160, 161, 162], [0, 100, 101])
     assert row.verdict == "not run"
