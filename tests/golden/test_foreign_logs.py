@@ -1,0 +1,172 @@
+"""Other people's logs end in the same tables, metrics and report as our own runs."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from analysis import metrics, readers, report, tables
+from analysis.errors import ForeignLogError
+from analysis.record import SeriesPaths
+from tests.golden import foreign_logs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+GENUINE = Path(__file__).parent / "foreign" / "worker.log.metrics"  # Storm 2.8.3's own, 200 tuples/s, every 5 s
+SCALED_AT = float(foreign_logs.START + foreign_logs.SCALED)
+
+
+def rows(spark: "SparkSession", root: Path, table: str, where: str = "true") -> list[dict[str, Any]]:
+    return [row.asDict() for row in tables.read(spark, SeriesPaths(root), table).where(where).collect()]
+
+
+def analysed(spark: "SparkSession", root: Path) -> Path:
+    tables.build(spark, root)
+    metrics.build(spark, root)
+    report.build(root)
+    return root
+
+
+def totals(spark: "SparkSession", root: Path) -> dict[float, float]:
+    found = rows(spark, root, "throughput", "scope = 'total' and complete")
+    return {row["window_s"]: row["rate"] for row in found}
+
+
+def measured(spark: "SparkSession", root: Path, run_id: str) -> dict[str, float]:
+    return {row["metric"]: row["value"] for row in rows(spark, root, "measurements", f"run_id = '{run_id}'")}
+
+
+@pytest.fixture(scope="module")
+def stela(tmp_path_factory: pytest.TempPathFactory, spark: "SparkSession") -> Path:
+    """Two schedulers in one file, and two lines that are none."""
+    folder = tmp_path_factory.mktemp("stela")
+    lines = list(foreign_logs.stela_lines())
+    lines[40:40] = ["310:stela:sink_outp\n", "\n", "\x00\x00\n"]
+    log = foreign_logs.write(folder / "output_bolt", iter(lines))
+    (folder / "output_bolt.yaml").write_text("scaled_at_s: 300\nvariants: {defaultscheduler: even_rebalance}\n")
+    root = readers.read("stela_statistics", [log], folder / "results", name="stela/star", spark=spark)
+    return analysed(spark, root)
+
+
+def test_every_scheduler_of_a_stela_file_becomes_a_run(spark: "SparkSession", stela: Path) -> None:
+    runs = rows(spark, stela, "runs")
+    assert sorted((run["variant"], run["topology"], run["status"], run["repetition"]) for run in runs) == [
+        ("even_rebalance", "star", "complete", 1),
+        ("stela", "star", "complete", 1),
+    ]
+
+
+def test_stela_values_are_means_over_sinks_of_ten_seconds(spark: "SparkSession", stela: Path) -> None:
+    """500 +- 10 tuples a sink and line, two sinks: 100 tuples/s; 160 afterwards."""
+    found = measured(spark, stela, f"stela-star-1-{foreign_logs.START + 2000}")
+    assert found["throughput_before"] == pytest.approx(100, rel=0.01)
+    assert found["throughput_after"] == pytest.approx(160, rel=0.01)
+    assert found["downtime_s"] == 30
+    assert {"convergence_sp_s", "convergence_st_s", "convergence_script_s"} <= set(found)
+    assert not {"spouts_after", "due_after", "lost_after", "cpu_percent_after", "executors_moved"} & set(found)
+
+
+def test_damaged_lines_are_counted_and_shown(spark: "SparkSession", stela: Path) -> None:
+    damaged = rows(spark, stela, "damaged", "damaged > 0")
+    assert [(row["file"], row["lines"], row["damaged"]) for row in damaged] == [
+        ("workers/damaged-output_bolt.jsonl", 2, 2)
+    ]
+    assert "310:stela:sink_outp" in SeriesPaths(stela).report.read_text()
+
+
+def test_the_report_of_a_read_series_has_claims_figures_and_no_invented_numbers(stela: Path) -> None:
+    page = SeriesPaths(stela).report.read_text()
+    assert 'id="figure-throughput"' in page
+    assert 'id="figure-convergence"' in page
+    assert 'id="figure-cpu"' not in page
+    assert "offered at spouts" not in page
+    assert re.search(r"S03[^<]*1 run: no interval", page)
+    assert "stela_statistics" in page
+
+
+def test_values_may_be_rates_and_sums(spark: "SparkSession", tmp_path: Path) -> None:
+    log = foreign_logs.write(tmp_path / "log", foreign_logs.stela_lines(("stela",)))
+    given = {"value": "tuples_per_s", "sinks": "sum", "scaled_at_s": {"stela": 300}}
+    root = readers.read("stela_statistics", [log], tmp_path, name="old/star", spark=spark, given=given)
+    assert totals(spark, analysed(spark, root))[-20.0] == pytest.approx(500, abs=10)
+
+
+def test_genuine_storm_log_gives_the_rate_that_was_offered(spark: "SparkSession", tmp_path: Path) -> None:
+    given = {"scaled_at": 1_795_262_710.0, "topology": "test"}
+    root = readers.read("storm_metrics", [GENUINE], tmp_path, name="old/genuine", spark=spark, given=given)
+    analysed(spark, root)
+    assert totals(spark, root) == {-10.0: pytest.approx(200, abs=0.5), 0.0: pytest.approx(200, abs=0.5)}
+    assert measured(spark, root, "worker")["downtime_s"] == 0
+    sinks = {row["component"] for row in rows(spark, root, "components", "sink")}
+    spouts = {row["component"] for row in rows(spark, root, "components", "kind = 'spout'")}
+    assert (sinks, spouts) == ({"sink"}, {"spout"})
+
+
+def test_maps_of_an_old_storm_are_spread_over_their_minute(spark: "SparkSession", tmp_path: Path) -> None:
+    """Two files of one topology are one run; Storm's own streams are not counted; no tuple is made or lost."""
+    lines = list(foreign_logs.old_storm_lines())
+    logs = tmp_path / "workers-artifacts" / "star-1-1763699990"
+    files = [
+        foreign_logs.write(logs / port / "worker.log.metrics", (line for line in lines if f":{port}\t" in line))
+        for port in ("6700", "6701")
+    ]
+    for file in files:
+        file.with_name("worker.log.metrics.yaml").write_text("scaled_at: 2025-11-21T04:45:00Z\nvariant: stela\n")
+    root = readers.read("storm_metrics", files, tmp_path, name="old/star", spark=spark)
+    analysed(spark, root)
+    assert [run["run_id"] for run in rows(spark, root, "runs")] == ["star-1-1763699990"]
+    rates = totals(spark, root)
+    assert {rate for start, rate in rates.items() if start < 0} == {100.0}
+    assert {rate for start, rate in rates.items() if start >= 0} == {160.0}
+    executed = sum(row["executed"] for row in rows(spark, root, "task_samples", "component = 'sink'"))
+    assert executed == 300 * 100 + 600 * 160
+    assert all(row["queue"] is None for row in rows(spark, root, "task_samples"))
+
+
+def test_cumulative_counts_survive_a_move(spark: "SparkSession", tmp_path: Path) -> None:
+    log = foreign_logs.write(tmp_path / "new.log", foreign_logs.new_storm_lines())
+    given = {"scaled_at": SCALED_AT}
+    root = readers.read("storm_metrics", [log], tmp_path, name="old/moved", spark=spark, given=given)
+    rates = totals(spark, analysed(spark, root))
+    assert (rates[-10.0], rates[0.0], rates[10.0], rates[20.0], rates[500.0]) == (100, 0, 0, 160, 160)
+    assert measured(spark, root, "new")["downtime_s"] == 20
+
+
+def refused(spark: "SparkSession", tmp_path: Path, format: str, lines: Iterator[str], **given: object) -> str:
+    log = foreign_logs.write(tmp_path / "bad.log", lines)
+    with pytest.raises(ForeignLogError) as caught:
+        readers.read(format, [log], tmp_path / "results", name="old/bad", spark=spark, given=given)
+    assert not list((tmp_path / "results").glob("*/*/*")), "a refused log leaves nothing behind"
+    return str(caught.value)
+
+
+def test_mostly_damaged_file_is_refused_with_its_first_bad_line(spark: "SparkSession", tmp_path: Path) -> None:
+    good = list(foreign_logs.stela_lines(("stela",)))[:5]
+    message = refused(spark, tmp_path, "stela_statistics", iter([*good, *["no line of ours\n"] * 6]))
+    assert "bad.log: line 6 is 'no line of ours'" in message
+    assert "6 of 11 lines" in message
+
+
+def test_a_second_that_stands_there_twice_is_refused(spark: "SparkSession", tmp_path: Path) -> None:
+    lines = [*foreign_logs.stela_lines(("stela",)), *foreign_logs.stela_lines(("stela",))]
+    assert "2 times" in refused(spark, tmp_path, "stela_statistics", iter(lines))
+
+
+def test_an_event_outside_of_the_log_is_refused(spark: "SparkSession", tmp_path: Path) -> None:
+    message = refused(spark, tmp_path, "stela_statistics", foreign_logs.stela_lines(), scaled_at_s=5000)
+    assert "the log goes from" in message
+    message = refused(spark, tmp_path, "stela_statistics", foreign_logs.stela_lines(), scaled_at_s={"stella": 300})
+    assert "'stella'; in the logs are defaultscheduler, stela" in message
+
+
+def test_a_log_without_sinks_or_counts_is_refused(spark: "SparkSession", tmp_path: Path) -> None:
+    spouts = (line for line in foreign_logs.old_storm_lines() if ":spout" in line)
+    assert "name them in `sinks`, of spout" in refused(spark, tmp_path, "storm_metrics", spouts)
+    system = (line for line in foreign_logs.old_storm_lines() if "__system" in line)
+    assert "topology.enable.v2.metrics.tick" in refused(spark, tmp_path, "storm_metrics", system)
+    message = refused(spark, tmp_path, "storm_metrics", foreign_logs.old_storm_lines(), sinks=["snik"])
+    assert "'snik'; in the log are bolt, sink, spout" in message
