@@ -114,13 +114,13 @@ def test_reap_says_when_there_is_nothing(capsys: pytest.CaptureFixture[str], mon
 
 def test_claims_shows_the_newest_finding_of_each(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     row = {"id": "S03", "experiment": "stela/star", "stated_text": "+65 %", "verdict_text": "reproduced"}
-    for series, measured in (("20261120-000000-a", "+10 %"), ("20261121-000000-a", "+66 %")):
+    for series, measured in (("20261120-000000-a", "+13 %"), ("20261121-000000-a", "+66 %")):
         folder = tmp_path / "results" / "stela" / "star" / series
         folder.mkdir(parents=True)
         (folder / "claims.json").write_text(json.dumps({"v": 1, "claims": [{**row, "measured_text": measured}]}))
     assert barograph.main(["claims"]) == 0
     shown = capsys.readouterr().out
-    assert "+66" in shown and "+10" not in shown and "not run" in shown
+    assert "+66" in shown and "+13" not in shown and "not run" in shown
 
 
 def test_a_run_folder_stands_for_its_decision_log(tmp_path: Path) -> None:
