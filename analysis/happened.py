@@ -3,14 +3,13 @@
 Damaged lines are skipped here; `tables.damaged` counts them.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from analysis.record import RunPaths, read_json
+from analysis.record import RunPaths, json_lines, read_json
 
 ZEROS = {"scale_requested": "event", "rate_changed": "rate", "crashed": "crash"}
 Json = Mapping[str, Any]
@@ -44,17 +43,8 @@ class Happening:
 
 
 def lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The JSON objects of a file of lines, oldest first."""
-    if not path.is_file():
-        return
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for line in file:
-            try:
-                value = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(value, dict) and isinstance(value.get("t"), int | float):
-                yield value
+    """The timed objects of a file of lines, oldest first."""
+    return (line for line in json_lines(path) if isinstance(line.get("t"), int | float))
 
 
 def events(run: RunPaths) -> list[dict[str, Any]]:

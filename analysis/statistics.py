@@ -72,11 +72,3 @@ def cliffs_delta(a: Sequence[float], b: Sequence[float]) -> float:
     """P(a > b) - P(a < b), from -1 to 1."""
     signs = np.sign(np.subtract.outer(np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)))
     return float(signs.mean())
-
-
-def same_against_itself(values: Sequence[float]) -> float | None:
-    """A/A floor in percent: the largest difference between two runs of one variant; None with fewer than two."""
-    positive = [value for value in values if value > 0.0]
-    if len(positive) < 2:
-        return None
-    return 100.0 * (max(positive) / min(positive) - 1.0)

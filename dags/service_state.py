@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -146,7 +146,3 @@ def back_at_work(state: ServiceState, since_s: float) -> str | None:
     if state.samples_age_s is None or state.t - state.samples_age_s <= since_s:
         return "a worker has sent nothing since"
     return None
-
-
-def unseen(decisions: Sequence[SeenDecision], known: Collection[str]) -> tuple[SeenDecision, ...]:
-    return tuple(decision for decision in decisions if decision.decision_id not in known)

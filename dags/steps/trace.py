@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from analysis.record import RunPaths
+from analysis.record import RunPaths, json_lines
 
 
 def topology_as_run(folder: Path, name: str) -> dict[str, Any] | None:
     """`topology` of run.json from the first decision line that shows it; None without such a line."""
-    for line in _lines(RunPaths(folder).decisions):
+    for line in json_lines(RunPaths(folder).decisions):
         shown = next((each for each in line.get("request", {}).get("topologies", []) if each["name"] == name), None)
         if shown is not None:
             return _of_request(shown)
@@ -22,7 +20,7 @@ def topology_as_run(folder: Path, name: str) -> dict[str, Any] | None:
 def bridge_fallbacks(folder: Path, since_s: float) -> list[dict[str, Any]]:
     """The bridge's `fallback` events of this run: epoch seconds `t` and `reason`."""
     files = sorted(folder.rglob("bridge.jsonl"))
-    events = (event for file in files for event in _lines(file))
+    events = (event for file in files for event in json_lines(file))
     return [event for event in events if event.get("kind") == "fallback" and float(event["t"]) >= since_s]
 
 
@@ -44,17 +42,3 @@ def _of_request(shown: dict[str, Any]) -> dict[str, Any]:
         ],
         "edges": shown["edges"],
     }
-
-
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """JSON objects of a file; a line that is cut or damaged says nothing."""
-    if not path.is_file():
-        return
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for text in file:
-            try:
-                line = json.loads(text)
-            except ValueError:
-                continue
-            if isinstance(line, dict):
-                yield line

@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis import statistics
+from analysis.claims import floors
 
 
 def test_ratio_interval_holds_the_point_and_is_the_same_for_a_seed() -> None:
@@ -42,5 +43,6 @@ def test_cliffs_delta_at_its_ends_and_at_ties() -> None:
 
 
 def test_floor_is_the_largest_difference_of_a_variant_from_itself() -> None:
-    assert statistics.same_against_itself([100.0, 110.0, 105.0]) == pytest.approx(10.0)
-    assert statistics.same_against_itself([100.0]) is None
+    found = floors.largest("throughput_after", {("stela/star", "stela"): [100.0, 110.0, 105.0]})
+    assert found is not None and (found.percent, found.pairs) == (pytest.approx(10.0), 3)
+    assert floors.largest("throughput_after", {("stela/star", "stela"): [100.0]}) is None
