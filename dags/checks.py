@@ -8,7 +8,7 @@ from dataclasses import replace
 from dags.errors import ExperimentError, blame_of
 from dags.events import SCALING, Crash, working_after
 from dags.experiment import Experiment
-from dags.testbeds import testbed_named
+from dags.testbeds import testbed_of
 from inventory import machine_types
 from inventory.testbed import Faulting, MachineRequest
 
@@ -18,7 +18,7 @@ def check(experiment: Experiment) -> None:
     complaints = [said for test in (_topology, _policies, _claims, _slots, _faults) for said in test(experiment)]
     if complaints:
         raise ExperimentError(f"{experiment.name}.yaml: {'; '.join(complaints)}")
-    testbed_named(experiment.testbed.name).check(machine_requests(experiment))
+    testbed_of(experiment.testbed).check(machine_requests(experiment))
 
 
 def machine_requests(experiment: Experiment) -> tuple[MachineRequest, ...]:
@@ -84,7 +84,7 @@ def _slots(experiment: Experiment) -> Sequence[str]:
 
 def _faults(experiment: Experiment) -> Sequence[str]:
     wanted = any(isinstance(event, Crash) for event in experiment.events)
-    if not wanted or isinstance(testbed_named(experiment.testbed.name), Faulting):
+    if not wanted or isinstance(testbed_of(experiment.testbed), Faulting):
         return []
     return [f"events has a crash, but machines of testbed {experiment.testbed.name} cannot be crashed and restarted"]
 

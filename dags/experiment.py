@@ -27,6 +27,7 @@ class TestbedChoice:
     machine_type: str
     scale: float = 1.0  # of the type's cores and memory
     bandwidth_mbit: float = 100.0
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by testbed; each knows its own
     __test__ = False  # pytest would collect it by its name
 
 

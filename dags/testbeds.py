@@ -1,30 +1,42 @@
-"""The testbeds of `inventory` as the harness uses them: by name, one of each, told what to bring along."""
+"""The testbeds of `inventory` as the harness uses them: one of each choice, told what to bring along."""
 
 from __future__ import annotations
 
+import json
 import logging
 from functools import cache
 
 from dags.errors import ExperimentError
+from dags.experiment import TestbedChoice
 from inventory import TESTBEDS
 from inventory.testbed import Testbed
 
 log = logging.getLogger(__name__)
 
 
-@cache
-def testbed_named(name: str) -> Testbed:
-    """Raises ExperimentError listing the known ones."""
-    if name not in TESTBEDS:
-        raise ExperimentError(f"testbed.name is {name!r}; known: {', '.join(TESTBEDS)}")
-    return TESTBEDS[name]()
+def testbed_of(choice: TestbedChoice) -> Testbed:
+    """The chosen testbed with its options. Raises ExperimentError listing the known ones, or its own error."""
+    if choice.name not in TESTBEDS:
+        raise ExperimentError(f"testbed.name is {choice.name!r}; known: {', '.join(TESTBEDS)}")
+    if unknown := sorted(set(choice.options) - set(TESTBEDS)):
+        raise ExperimentError(f"testbed.options has {', '.join(unknown)}; known testbeds: {', '.join(TESTBEDS)}")
+    return _made(choice.name, json.dumps(choice.options.get(choice.name, {}), sort_keys=True))
 
 
-@cache
-def equipped(name: str) -> Testbed:
+def releasing(name: str) -> Testbed:
+    """The testbed of that name without options: it can release, list leftovers and sweep."""
+    return _made(name, "{}")
+
+
+def equipped(choice: TestbedChoice) -> Testbed:
     """A testbed that can acquire: emulated machines mount the software instead of receiving it."""
-    if name != "local":
-        return testbed_named(name)
+    if choice.name != "local":
+        return testbed_of(choice)
     from dags.software import mounts
 
-    return TESTBEDS[name](mounts=mounts(log.info))
+    return TESTBEDS[choice.name](mounts=mounts(log.info), options=choice.options.get(choice.name))
+
+
+@cache
+def _made(name: str, options: str) -> Testbed:
+    return TESTBEDS[name](options=json.loads(options))

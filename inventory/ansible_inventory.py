@@ -36,7 +36,7 @@ def _host_vars(machine: Machine) -> dict[str, object]:
         "ansible_ssh_private_key_file": str(machine.ssh_key),
         "ansible_ssh_common_args": shlex.join(_ssh_options(machine)),
         "ansible_python_interpreter": PYTHON,
-        "control_address": machine.control_address,
+        "inside_address": machine.inside_address,
         "experiment_address": machine.experiment_address,
         "machine_type": machine.type.name,
         "machine_cores": machine.type.cores,

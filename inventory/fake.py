@@ -1,6 +1,6 @@
 """The `fake` testbed: machines in memory, for tests and dry runs, under the same contract as the real ones."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -9,6 +9,7 @@ from typing import Self
 from inventory import leases
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, RemoteTimeoutError
 from inventory.leases import Lease
+from inventory.options import refuse_options
 from inventory.remote import Remote, Result
 from inventory.testbed import Machine, MachineRequest
 
@@ -118,8 +119,17 @@ class FakeTestbed:
     """Machines in memory. `fails_at` names a machine that dies while it is acquired."""
 
     name = "fake"
+    shared = False
+    whole_machines = False
 
-    def __init__(self, cores: float = 64.0, memory_mb: int = 262_144, fails_at: str | None = None) -> None:
+    def __init__(
+        self,
+        cores: float = 64.0,
+        memory_mb: int = 262_144,
+        fails_at: str | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> None:
+        refuse_options(self.name, options)
         self._cores = cores
         self._memory_mb = memory_mb
         self._fails_at = fails_at
@@ -135,6 +145,10 @@ class FakeTestbed:
     def machine(self, name: str) -> FakeMachine:
         """The machine of that name, to look at or to break."""
         return next(machine for machine in self._all() if machine.name == name)
+
+    def site(self) -> Mapping[str, str]:
+        """See `Testbed.site`."""
+        return {}
 
     def check(self, requests: Sequence[MachineRequest]) -> None:
         """See `Testbed.check`."""
@@ -233,6 +247,6 @@ def _require(unit: str, sizes: Sequence[float], available: float) -> None:
 def _machine(lease: Lease, request: MachineRequest, number: int) -> Machine:
     keys = leases.key_dir(lease.lease_id)
     return Machine(
-        request.name, request.type, f"10.213.0.{10 + number}", f"10.214.0.{10 + number}", "root", 22,
-        keys / "id_ed25519", keys / "known_hosts",
+        request.name, request.type, f"10.213.0.{10 + number}", f"10.214.0.{10 + number}",
+        f"10.213.0.{10 + number}", "root", 22, keys / "id_ed25519", keys / "known_hosts",
     )  # fmt: skip

@@ -11,9 +11,9 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
@@ -36,6 +36,9 @@ class Lease:
     expires_s: float
     holder_pid: int
     holder_start: str
+    site: Mapping[str, str] = field(
+        default_factory=dict
+    )  # what the testbed needs to find the machines (`Testbed.site`)
 
 
 def state_dir() -> Path:
@@ -75,13 +78,15 @@ def take(
     testbed: str,
     ttl_s: float,
     *,
+    site: Mapping[str, str] | None = None,
+    shared: bool = False,
     holder_pid: int | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Lease:
-    """Record a lease on a testbed; CapacityError naming the holder if there is one already.
+    """Record a lease on a testbed; CapacityError naming the holder if there is one already and it is not `shared`.
 
-    `holder_pid` (default: this process) is the process whose death ends the lease: name the harness
-    where the caller is a short-lived task.
+    `site` and `shared` are the testbed's. `holder_pid` (default: this process) is the process whose death ends the
+    lease: name the harness where the caller is a short-lived task.
     """
     if not ttl_s > 0:
         raise ConfigurationError(f"lease: ttl_s is {ttl_s}, must be above 0; give the longest time the series may take")
@@ -92,10 +97,10 @@ def take(
             f"lease: holder_pid {pid} is no running process; name the process that runs the series"
         )
     now = clock()
-    lease = Lease(uuid.uuid4().hex[:8], owner, series_id, testbed, now, now + ttl_s, pid, start)
+    lease = Lease(uuid.uuid4().hex[:8], owner, series_id, testbed, now, now + ttl_s, pid, start, dict(site or {}))
     with _locked():
         for other in read_all():
-            if other.testbed == testbed:
+            if other.testbed == testbed and not shared:
                 raise CapacityError(_taken(other, now))
         _write(lease)
     return lease
@@ -162,7 +167,11 @@ def _held_path(lease_id: str) -> Path:
 def _read(path: Path) -> Lease | None:
     try:
         data = json.loads(path.read_text())
-        return Lease(**{field.name: data[field.name] for field in fields(Lease)})
+        known = {each.name: each for each in fields(Lease)}
+        missing = [name for name, each in known.items() if name not in data and each.default_factory is MISSING]
+        if missing:
+            raise KeyError(*missing)
+        return Lease(**{name: data[name] for name in known if name in data})
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:

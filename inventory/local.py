@@ -16,6 +16,7 @@ from pathlib import Path
 from inventory import capacity, host_keys, lan, leases, processes, rootfs
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.leases import Lease
+from inventory.options import refuse_options
 from inventory.podman import Container, Podman
 from inventory.remote import Remote, connect
 from inventory.testbed import Machine, MachineRequest
@@ -30,11 +31,23 @@ class LocalTestbed:
     """Emulated machines. `mounts` maps folders of the box to read-only places in every machine."""
 
     name = "local"
+    shared = False
+    whole_machines = False
 
-    def __init__(self, mounts: Mapping[Path, str] | None = None, root: Path | None = None) -> None:
+    def __init__(
+        self,
+        mounts: Mapping[Path, str] | None = None,
+        root: Path | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> None:
+        refuse_options(self.name, options)
         self._mounts = dict(mounts or {})
         self._root = root
         self._state = leases.state_dir()
+
+    def site(self) -> Mapping[str, str]:
+        """See `Testbed.site`: everything is on this box."""
+        return {}
 
     def check(self, requests: Sequence[MachineRequest]) -> None:
         """See `Testbed.check`: names, mounts, cores, memory, disk."""
@@ -188,7 +201,8 @@ class LocalTestbed:
     def _machine(self, lease: Lease, request: MachineRequest, seat: lan.Seat) -> Machine:
         keys = leases.key_dir(lease.lease_id, self._state)
         return Machine(
-            request.name, request.type, seat.control_address, seat.experiment_address, ssh_user="root", ssh_port=22,
+            request.name, request.type, seat.control_address, seat.experiment_address,
+            inside_address=seat.control_address, ssh_user="root", ssh_port=22,
             ssh_key=keys / "id_ed25519", known_hosts=keys / "known_hosts",
         )  # fmt: skip
 

@@ -1,6 +1,6 @@
 """Where machines come from: the contract every testbed keeps."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -30,22 +30,60 @@ class MachineRequest:
 
 @dataclass(frozen=True)
 class Machine:
-    """One machine that is there and answers ssh on its control address."""
+    """One machine that is there and answers ssh on its control address.
+
+    A user other than root must be able to `sudo` without a password. `inside_address` is where the other machines of
+    the lease reach its services (the policy service, samples): it is not the control address where that is translated
+    on the way (a public address of EC2). `boot_s` is how long it took from asking for it to its first answer over ssh,
+    in seconds; None where nothing was booted.
+    """
 
     name: str
     type: MachineType
     control_address: str
     experiment_address: str
+    inside_address: str
     ssh_user: str
     ssh_port: int
     ssh_key: Path
     known_hosts: Path
+    boot_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What machines cost, in US dollars, by readable line (`5 × c7a.medium, 2.0 h, on demand`).
+
+    `prices_of` is the day of the price table.
+    """
+
+    lines: Mapping[str, float]
+    prices_of: str
+
+    @property
+    def total_usd(self) -> float:
+        return sum(self.lines.values())
 
 
 class Testbed(Protocol):
-    """A source of machines. Errors are those of `inventory.errors`."""
+    """A source of machines. Errors are those of `inventory.errors`.
+
+    `TESTBEDS[name](options=…)` gets the experiment's `testbed.options[name]` and refuses what it does not know with a
+    ConfigurationError that names the field; without options it can still release, list leftovers and sweep.
+    `shared`: several leases may hold machines at once. `whole_machines`: it gives machines as they are; an experiment's
+    `scale` and `bandwidth_mbit` are for testbeds that make them.
+    """
 
     name: str
+    shared: bool
+    whole_machines: bool
+
+    def site(self) -> Mapping[str, str]:
+        """What `release` needs beside the lease's id to find the lease's machines again in another process, no secrets.
+
+        It stands in the lease's record (`Lease.site`): a region, a portal's address, an inventory file.
+        """
+        ...
 
     def check(self, requests: Sequence[MachineRequest]) -> None:
         """Say everything that can be said before anything is started (configuration and capacity errors)."""
@@ -104,4 +142,47 @@ class GivingBack(Protocol):
 
         Idempotent, also for what is half gone; `release` still ends the whole lease.
         """
+        ...
+
+
+@runtime_checkable
+class Growing(Protocol):
+    """The ability to add machines to a lease while a run goes on."""
+
+    def grow(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
+        """These machines too, in the order of the requests, or none of them: the lease keeps what it had before.
+
+        CapacityError where there are none now. The machines are taken back with `give_back` or at the lease's release.
+        """
+        ...
+
+
+@runtime_checkable
+class Prolonging(Protocol):
+    """The ability to tell machines that end themselves when their lease ends that it lasts longer."""
+
+    def prolong(self, lease: Lease, machines: Sequence[Machine]) -> None:
+        """From now on the machines end themselves at `lease.expires_s`, and what is tagged says so."""
+        ...
+
+
+@runtime_checkable
+class Pricing(Protocol):
+    """The ability to say what machines cost before they are started."""
+
+    def estimate(self, requests: Sequence[MachineRequest], hours: float) -> Estimate:
+        """What these machines cost for that time. ConfigurationError where the price table has no price."""
+        ...
+
+    def budget_usd(self) -> float:
+        """The most that the experiment may cost, as its options say."""
+        ...
+
+
+@runtime_checkable
+class Recalling(Protocol):
+    """The ability to hear that machines will be taken away by their owner (a spot interruption notice)."""
+
+    def recalled(self, lease: Lease) -> tuple[str, ...]:
+        """The lease's machines that were announced to end, or ended without us. It may be asked each second."""
         ...

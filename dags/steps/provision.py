@@ -19,7 +19,7 @@ from dags.series import open_series
 from dags.steps import tenure
 from dags.steps.series_steps import step
 from dags.steps.storm_cluster import forget
-from dags.testbeds import equipped, testbed_named
+from dags.testbeds import equipped, releasing, testbed_of
 from inventory import leases
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ def refuse_if_taken(experiment: Experiment) -> None:
     now = time.time()
     held = [lease for lease in leases.read_all() if lease.testbed == experiment.testbed.name]
     live = next((lease for lease in held if leases.is_live(lease, now)), None)
-    if live is not None:
+    if live is not None and not testbed_of(experiment.testbed).shared:
         minutes = max(1, round((live.expires_s - now) / 60))
         raise TestbedTaken(
             f"testbed {live.testbed} is in use: series {live.series_id} of {live.owner} (process {live.holder_pid}) for"
@@ -50,11 +50,17 @@ def provision(series_dir: Path) -> str:
     """All machines of the series, or none; returns the lease's id."""
     with step(series_dir) as series:
         experiment, progress = series.experiment, ProgressFile(series_dir)
-        testbed = equipped(experiment.testbed.name)
+        testbed = equipped(experiment.testbed)
         requests = machine_requests(experiment)
         progress.tell("phase", phase="provision", expected_s=20)
         lease = leases.take(
-            _owner(), series.series_id, testbed.name, experiment.lease_minutes * 60, holder_pid=tenure.holder_pid()
+            _owner(),
+            series.series_id,
+            testbed.name,
+            experiment.lease_minutes * 60,
+            site=testbed.site(),
+            shared=testbed.shared,
+            holder_pid=tenure.holder_pid(),
         )
         try:
             tenure.save(series_dir, lease, ())
@@ -74,7 +80,7 @@ def release(series_dir: Path) -> None:
     if lease is None or leases.read(lease.lease_id) is None:
         return
     ProgressFile(series_dir).tell("phase", phase="release", expected_s=3)
-    testbed_named(lease.testbed).release(lease)
+    releasing(lease.testbed).release(lease)
     leases.drop(lease)
     forget(lease.lease_id)
     log.info("series %s: lease %s released", lease.series_id, lease.lease_id)

@@ -17,7 +17,7 @@ from dags.software import storm_home
 from dags.steps import tenure
 from dags.steps.box_facts import box_facts, versions
 from dags.steps.ports import ClusterFacts, Collected
-from dags.testbeds import testbed_named
+from dags.testbeds import testbed_of
 from inventory.ansible_inventory import write
 from inventory.testbed import Faulting, GivingBack, Machine, Testbed
 from playbooks import cluster
@@ -109,7 +109,7 @@ class StormCluster:
         return ClusterFacts(machines, versions(), box_facts())
 
     def _testbed(self) -> Testbed:
-        return testbed_named(self.series.experiment.testbed.name)
+        return testbed_of(self.series.experiment.testbed)
 
     def _faulting(self) -> Faulting:
         testbed = self._testbed()

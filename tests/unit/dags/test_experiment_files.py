@@ -196,7 +196,7 @@ def test_a_crash_needs_a_testbed_with_faults(monkeypatch: pytest.MonkeyPatch) ->
     class Solid:
         name = "fake"
 
-    monkeypatch.setattr("dags.checks.testbed_named", lambda _name: Solid())
+    monkeypatch.setattr("dags.checks.testbed_of", lambda _choice: Solid())
     data = star()
     plan({"kind": "crash", "at": "steady", "machine": "m2"})(data)
     with pytest.raises(ExperimentError, match="machines of testbed fake cannot be crashed and restarted"):

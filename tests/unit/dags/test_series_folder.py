@@ -24,8 +24,7 @@ from inventory import leases
 def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("STATE", "RESULTS", "HOME"):
         monkeypatch.setenv(f"BAROGRAPH_{name}", str(tmp_path / name.lower()))
-    testbeds.testbed_named.cache_clear()
-    testbeds.equipped.cache_clear()
+    testbeds._made.cache_clear()
 
 
 @pytest.fixture

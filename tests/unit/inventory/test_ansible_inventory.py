@@ -13,7 +13,8 @@ KEYS = Path("/var/lib/barograph/keys/ab12cd34")
 
 def _machine(name: str, number: int) -> Machine:
     type_1, key = TYPES["type_1"], KEYS / "id_ed25519"
-    return Machine(name, type_1, f"10.213.0.{number}", f"10.214.0.{number}", "root", 22, key, KEYS / "known_hosts")
+    control, experiment = f"10.213.0.{number}", f"10.214.0.{number}"
+    return Machine(name, type_1, control, experiment, control, "root", 22, key, KEYS / "known_hosts")
 
 
 MACHINES = [_machine("master", 10), _machine("m1", 11), _machine("m2", 12)]
@@ -29,7 +30,7 @@ def test_groups_and_host_variables(tmp_path: Path) -> None:
         "master": ["master"], "workers": ["m1"], "joining": ["m2"],
     }  # fmt: skip
     m1 = everything["hosts"]["m1"]
-    assert (m1["ansible_host"], m1["control_address"], m1["experiment_address"]) == (
+    assert (m1["ansible_host"], m1["inside_address"], m1["experiment_address"]) == (
         "10.213.0.11",
         "10.213.0.11",
         "10.214.0.11",

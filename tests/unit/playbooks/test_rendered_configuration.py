@@ -39,7 +39,8 @@ WORKER_TYPES = [kind for kind in TYPES.values() if kind.slots] + [scaled(TYPES["
 
 def machine(name: str, kind: MachineType, number: int) -> Machine:
     nowhere = Path("/nowhere/key")
-    return Machine(name, kind, f"192.0.2.{number}", f"198.51.100.{number}", "root", 22, nowhere, nowhere)
+    control, experiment = f"192.0.2.{number}", f"198.51.100.{number}"
+    return Machine(name, kind, control, experiment, control, "root", 22, nowhere, nowhere)
 
 
 @pytest.fixture(scope="module")
