@@ -97,12 +97,14 @@ def asked_for(event: Json) -> str:
     if event["kind"] == "crashed":
         return f"{event.get('machine', 'a machine')} crashes"
     if event.get("event") == "scale_in":
-        return f"scale in, {_machines(event.get('leave') or 0, '−')}"
-    return f"scale out, {_machines(len(event.get('joined') or ()), '+')}"
+        return f"scale in{_machines(event.get('leave'), '−')}"
+    joined = event.get("joined")
+    return f"scale out{_machines(None if joined is None else len(joined), '+')}"
 
 
-def _machines(number: int, sign: str) -> str:
-    return f"{sign}{number} machine{'' if number == 1 else 's'}"
+def _machines(number: int | None, sign: str) -> str:
+    """Nothing where the number is not told, as in logs of others."""
+    return "" if number is None else f", {sign}{number} machine{'' if number == 1 else 's'}"
 
 
 def happenings(run: RunPaths) -> list[Happening]:

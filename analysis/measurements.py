@@ -139,7 +139,7 @@ def _gone(events: Iterable[Row]) -> dict[Key, set[str]]:
     for event in sorted(events, key=lambda event: float(event["zero_s"])):
         run_id = event["run_id"]
         found[run_id, event["event_id"], "before"] = left[run_id]
-        left[run_id] = (left[run_id] - set(event["joined"])) | set(event["released"])
+        left[run_id] = (left[run_id] - set(event["joined"] or ())) | set(event["released"] or ())
         found[run_id, event["event_id"], "after"] = left[run_id]
     return found
 
@@ -151,7 +151,7 @@ def moved(read: Reader) -> Iterator[Row]:
     for row in read("moves"):
         share = _share(row["executors_before"], row["old_machines"])
         over = None
-        if share is not None and row["joined_machines"] > 0:
+        if share is not None and row["joined_machines"]:
             over = row["instances_on_joined"] - floor(share) * row["joined_machines"]
         yield from _long(row, {name: row[name] for name in names} | {"instances_on_joined_over_expected": over})
 
@@ -174,9 +174,13 @@ def released(read: Reader) -> Iterator[Row]:
     for row in read("scale_events"):
         if row["event_id"] != WHOLE_RUN:
             yield from _long(row, {
-                "machines_released": len(row["released"]), "machines_given_back": row["given_back"],
-                "machines_joined": len(row["joined"]), "attempts": row["attempts"],
+                "machines_released": _number(row["released"]), "machines_given_back": row["given_back"],
+                "machines_joined": _number(row["joined"]), "attempts": row["attempts"],
             })  # fmt: skip
+
+
+def _number(names: Sequence[str] | None) -> int | None:
+    return None if names is None else len(names)
 
 
 def running(read: Reader) -> Iterator[Row]:

@@ -32,13 +32,11 @@ def rows(events: Iterable[Row], zeros: Iterable[Row], machines: Iterable[Row]) -
     at_start: dict[str, int] = defaultdict(int)
     for machine in machines:
         at_start[machine["run_id"]] += not machine["joins_at_scale"]
-    return [
-        row for axis in zeros for row in of_run(by_run[axis["run_id"]], axis, at_start.get(axis["run_id"], 0))
-    ]  # fmt: skip
+    return [row for axis in zeros for row in of_run(by_run[axis["run_id"]], axis, at_start.get(axis["run_id"]))]
 
 
-def of_run(events: Sequence[Row], axis: Row, machines: int) -> list[dict[str, Any]]:
-    """The events of one run in the order in which they happened."""
+def of_run(events: Sequence[Row], axis: Row, machines: int | None) -> list[dict[str, Any]]:
+    """The events of one run in the order in which they happened; `machines` at its start, None where nothing says."""
     firsts: dict[str, Row] = {}
     for event in events:
         if event["kind"] in ZEROS and event["event_id"]:
@@ -53,8 +51,13 @@ def of_run(events: Sequence[Row], axis: Row, machines: int) -> list[dict[str, An
         kind = ZEROS[first["kind"]] or first["event"]
         done = _done(_between(events, zero_s, until_s), event_id)
         found.append(_span(axis, event_id, kind, zero_s, from_s, until_s) | done | {"machines_before": machines})
-        machines += len(done["joined"]) - len(done["released"])
+        machines = _afterwards(machines, done)
     return found
+
+
+def _afterwards(machines: int | None, done: Row) -> int | None:
+    told = machines is not None and done["joined"] is not None
+    return machines + len(done["joined"]) - len(done["released"]) if told else None
 
 
 def _span(
@@ -73,17 +76,23 @@ def _between(events: Iterable[Row], zero_s: float, until_s: float | None) -> lis
 
 
 def _done(span: Sequence[Row], event_id: str) -> dict[str, Any]:
-    """What became of an event: machines, attempts, and when the decision was taken that Storm then carried out."""
+    """What became of an event: machines, attempts, and when the decision was taken that Storm then carried out.
+
+    Machines and attempts are null in a log of others that has no more than the time of a scale event.
+    """
     requests = [e for e in span if e["kind"] in ZEROS and operation(e["event_id"] or "") == event_id]
     left = [event for event in span if event["kind"] == "machines_left"]
     applied = [event for event in span if event["kind"] == "applied" and event["ok"]]
     carried_out = {event["decision_id"] for event in applied}
     decided = [event for event in span if event["kind"] == "decision" and event["decision_id"] in carried_out]
-    return {
+    told = {
         "joined": _names(requests, "joined"),
         "released": _names(left, "machines"),
         "given_back": len(_names([event for event in left if event["given_back"]], "machines")),
         "attempts": len(requests),
+    }
+    untold = any(event["kind"] == "scale_requested" and event["joined"] is None for event in requests)
+    return (dict.fromkeys(told) if untold else told) | {
         "decided_s": min((event["t_s"] for event in decided), default=None),
         "applied_s": max((event["t_s"] for event in applied), default=None),
     }

@@ -154,8 +154,8 @@ def _left(found: list[Row]) -> set[tuple[str, str]]:
     """(run, machine) of every machine that was gone when its run ended."""
     left: set[tuple[str, str]] = set()
     for event in sorted(found, key=lambda event: float(event["zero_s"])):
-        left -= {(event["run_id"], machine) for machine in event["joined"]}
-        left |= {(event["run_id"], machine) for machine in event["released"]}
+        left -= {(event["run_id"], machine) for machine in event["joined"] or ()}
+        left |= {(event["run_id"], machine) for machine in event["released"] or ()}
     return left
 
 

@@ -38,6 +38,13 @@ def test_marks_count_from_the_first_event_and_say_what_happened(tmp_path: Path) 
     ]  # fmt: skip
 
 
+def test_a_number_of_machines_that_nothing_tells_is_left_out(tmp_path: Path) -> None:
+    for kind, said in (("scale_out", "scale out"), ("scale_in", "scale in")):
+        write_run(tmp_path, kind, [(0, {"kind": "scale_requested", "event_id": "e1", "event": kind})])
+        (mark,) = happened.marks(RunPaths(tmp_path / "runs" / kind))
+        assert mark.label == said
+
+
 def test_an_operation_that_was_repeated_is_one_event_timed_from_its_first_request(tmp_path: Path) -> None:
     first, second, *_ = happened.happenings(mixed(tmp_path))
     assert (first.event_id, first.decided_s, first.applied_s, first.aborted) == ("e1", 3, 9, ("m3 died",))

@@ -4,6 +4,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis import measurements
 from analysis.scale_events import of_run, operation, rows
 
 AXIS = {"run_id": "r", "zero_s": 100.0, "first_s": 10.0, "last_s": 500.0}
@@ -53,6 +54,13 @@ def test_a_repeated_operation_counts_from_its_first_request_and_has_the_decision
 
 def test_machines_before_an_event_follow_from_the_events_before_it() -> None:
     assert [row["machines_before"] for row in of_run(mixed_plan(), AXIS, machines=4)] == [4, 5, 4, 4]
+
+
+def test_what_a_log_of_others_does_not_say_of_machines_is_null_and_not_none_of_them() -> None:
+    (row,) = rows([event(100, "scale_requested", event_id="e1", event="scale_out")], [AXIS], [])
+    unknown = ("machines_before", "joined", "released", "given_back", "attempts", "decided_s", "applied_s")
+    assert {name: row[name] for name in unknown} == dict.fromkeys(unknown)
+    assert [found["value"] for found in measurements.released(lambda _: [row])] == [None] * 4
 
 
 def test_a_run_without_events_has_one_row_for_itself() -> None:
