@@ -56,8 +56,9 @@ def of_run(events: Sequence[Row], axis: Row, machines: int | None) -> list[dict[
 
 
 def _afterwards(machines: int | None, done: Row) -> int | None:
-    told = machines is not None and done["joined"] is not None
-    return machines + len(done["joined"]) - len(done["released"]) if told else None
+    if machines is None or done["joined"] is None:
+        return None
+    return machines + len(done["joined"]) - len(done["released"])
 
 
 def _span(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dags.errors import MachineLost, NoFreshSamples, RunBroken
@@ -123,15 +123,9 @@ def _registered(run: UnderWay, joining: Sequence[str]) -> None:
     def known(state: ServiceState) -> bool | None:
         return True if set(joining) <= set(state.machines) else None
 
+    late = f"{', '.join(joining)} did not register with Nimbus within {REGISTER_S:g} s; see the supervisor's log"
     patience = replace(RESTARTING, absence_s=REGISTER_S + 1)
-    names = ", ".join(joining)
-    try:
-        run.look.until(known, limit_s=REGISTER_S, what="", patience=patience)
-    except RunBroken as error:
-        if run.look.last_symptom == "time":
-            message = f"{names} did not register with Nimbus within {REGISTER_S:g} s; see the supervisor's log"
-            raise MachineLost(message) from error
-        raise
+    _in_time(run, known, REGISTER_S, patience, lambda: MachineLost(late))
 
 
 def _fresh_samples(run: UnderWay, *, again: bool) -> None:
@@ -143,12 +137,22 @@ def _fresh_samples(run: UnderWay, *, again: bool) -> None:
         reason[:] = [said] if said else []
         return None if said else True
 
-    limit_s: float = FAILED_OVER_S if again else FRESH_SAMPLES_S
-    patience: Patience = FAILED_OVER if again else RESTARTING
+    def late() -> NoFreshSamples:
+        cause = f"{reason[0]}; the policy would have decided on an older cluster"
+        return NoFreshSamples(f"the scale request was not sent: {cause}")
+
+    limit_s, patience = (FAILED_OVER_S, FAILED_OVER) if again else (FRESH_SAMPLES_S, RESTARTING)
+    _in_time(run, fresh, limit_s, patience, late)
+
+
+def _in_time(
+    run: UnderWay, done: Callable[[ServiceState], bool | None], limit_s: float, patience: Patience,
+    late: Callable[[], Exception],
+) -> None:  # fmt: skip
+    """Look until it is done; `late` says what it means that nothing was wrong and only the time ran out."""
     try:
-        run.look.until(fresh, limit_s=limit_s, what="", patience=patience)
+        run.look.until(done, limit_s=limit_s, what="", patience=patience)
     except RunBroken as error:
         if run.look.last_symptom == "time":
-            message = f"the scale request was not sent: {reason[0]}; the policy would have decided on an older cluster"
-            raise NoFreshSamples(message) from error
+            raise late() from error
         raise
