@@ -28,7 +28,10 @@ log_size_max = 1048576
 
 @dataclass(frozen=True)
 class Container:
-    """One machine as Podman gets it. `mounts` maps folders of the box to read-only places in the machine."""
+    """One machine as Podman gets it. `mounts` maps folders of the box to read-only places in the machine.
+
+    `program` is its first one, `capabilities` are beyond Podman's own.
+    """
 
     name: str
     hostname: str
@@ -38,6 +41,8 @@ class Container:
     rootfs: Path
     identity: Path
     mounts: Mapping[Path, str]
+    program: str = "/usr/local/sbin/barograph-machine"
+    capabilities: tuple[str, ...] = ("AUDIT_WRITE",)
 
 
 class Podman:
@@ -56,7 +61,7 @@ class Podman:
         """Create and start one machine, whose state outlives this process; returns the container's id."""
         flags = run_flags(container, self._lease_id)
         root = f"{container.rootfs}:O"
-        return self._run(["run", "--detach", *flags, "--rootfs", root, "/usr/local/sbin/barograph-machine"]).strip()
+        return self._run(["run", "--detach", *flags, "--rootfs", root, container.program]).strip()
 
     def stop(self, name: str) -> None:
         """Kill every process of the machine and wait until they are gone; its disk stays. Idempotent."""
@@ -107,7 +112,7 @@ def run_flags(container: Container, lease_id: str) -> list[str]:
         f"--memory={container.memory_mb}m", f"--memory-swap={container.memory_mb}m", *_swappiness(),
         f"--ulimit=nofile={_limit(resource.RLIMIT_NOFILE, WANTED_FILES)}",
         f"--ulimit=nproc={_limit(resource.RLIMIT_NPROC, PIDS)}", f"--pids-limit={PIDS}",
-        "--security-opt=seccomp=unconfined", "--cap-add=AUDIT_WRITE",
+        "--security-opt=seccomp=unconfined", *(f"--cap-add={one}" for one in container.capabilities),
         "--tmpfs=/run:rw,mode=755,size=64m,notmpcopyup", "--env=LANG=C.UTF-8",
         *(f"--mount=type=bind,src={source},dst={target},ro=true" for source, target in mounts.items()),
     ]  # fmt: skip
