@@ -1,0 +1,87 @@
+"""What a way to Emulab can do, whichever of the two it is, and whose failure Emulab's own words tell of."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, InventoryError
+from inventory.testbed import MachineRequest
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How often Emulab is asked again and when it is enough, in seconds."""
+
+    poll_s: float = 15.0
+    end_s: float = 900.0  # an experiment in transition cannot be ended before the transition is over
+    busy_s: float = 120.0  # "try again later"
+    connect_s: float = 20.0
+    refused_s: float = 60.0
+    ssh_s: float = 300.0  # from Emulab's `ready` to a node's first answer over ssh
+
+
+@dataclass(frozen=True)
+class Node:
+    """Where a machine of an experiment is. `inside_address` is its control address as its neighbours see it."""
+
+    name: str
+    control_address: str
+    ssh_port: int
+    inside_address: str
+    experiment_address: str
+
+
+class Access(Protocol):
+    """One way to Emulab. Experiments are known by name; everything but `start` may be repeated."""
+
+    def site(self) -> Mapping[str, str]:
+        """What another process needs to come to the same place."""
+        ...
+
+    def check(self, requests: Sequence[MachineRequest]) -> None:
+        """Whatever Emulab says without starting anything."""
+        ...
+
+    def start(self, experiment: str, requests: Sequence[MachineRequest], end_s: float) -> None:
+        """The experiment is up when this returns, and ends itself at `end_s` (epoch) or soon after."""
+        ...
+
+    def nodes(self, experiment: str, requests: Sequence[MachineRequest]) -> tuple[Node, ...]:
+        """Where the machines are, in the order of the requests."""
+        ...
+
+    def prolong(self, experiment: str, end_s: float) -> None:
+        """It ends itself at `end_s` now, or soon after."""
+        ...
+
+    def end(self, experiment: str) -> None:
+        """It is gone when this returns, or was before."""
+        ...
+
+    def experiments(self) -> tuple[str, ...]:
+        """Names of what is there, others' too."""
+        ...
+
+
+# The words are Emulab's: tbsetup's mapper and reservation messages, and the parser of NS files.
+_NO_ROOM = re.compile(
+    r"reservation violation|not enough|insufficient|no possible mapping|only \d+ (are |is )?available"
+    r"|unable to (allocate|assign)|nodes? (are|is) (in use|not available)|no more nodes",
+    re.IGNORECASE,
+)
+_WRONG = re.compile(
+    r"invalid|no such|not permitted|permission|unknown|parse error|syntax error|does not exist|already exists"
+    r"|bad (data|argument|name)|not a (valid|member)",
+    re.IGNORECASE,
+)
+
+
+def failure(what: str, words: str) -> InventoryError:
+    """An error for `what` with the blame that Emulab's words tell; infrastructure where they tell nothing."""
+    said = " ".join(words.split())[-600:] or "nothing"
+    if _NO_ROOM.search(words):
+        return CapacityError(f"emulab: {what}: it has no such machines free now; it said: {said}; try later or fewer")
+    if _WRONG.search(words):
+        return ConfigurationError(f"emulab: {what}: refused; it said: {said}; mend testbed.options.emulab")
+    return InfrastructureError(f"emulab: {what}; it said: {said}; start again, or look at its experiment page")

@@ -1,0 +1,99 @@
+"""`testbed.options.emulab`: which way to Emulab, whose account, and what is asked for there."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator
+
+from inventory.errors import ConfigurationError
+from inventory.options import Options, read_options
+
+NAME = "emulab"
+# Every word below ends up in a command line, a path or a URL on somebody else's machine, so each has a pattern.
+Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+Project = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]{1,31}$")]
+Host = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]{0,252}$")]
+Port = Annotated[int, Field(gt=0, lt=65536)]
+Binding = str | int | float | bool
+
+
+class EmulabOptions(Options):
+    """What both ways need."""
+
+    user: Word = Field(description="your user name on Emulab; machines are reached as this user")
+    project: Project = Field(description="the Emulab project that the experiment belongs to")
+    ssh_key: str = Field(description="path of your private key, whose public half Emulab has")
+    known_hosts: str | None = None  # a file with the machines' host keys; else they are asked for through ops_host
+    ops_host: Host | None = None
+    ops_port: Port = 22
+    ops_known_hosts: str = "~/.ssh/known_hosts"  # must know ops_host before the first connection
+    longest_hours: Annotated[int, Field(gt=0, le=24 * 14)] = 24
+    ready_minutes: Annotated[float, Field(gt=0)] = 45.0
+
+
+class PortalOptions(EmulabOptions):
+    """By the portal's REST interface."""
+
+    access: Literal["portal"]
+    endpoint: str = "https://boss.emulab.net:43794"
+    profile: Word = Field(description="the profile that describes the machines and their LAN")
+    profile_project: Project = Field(description="the project that owns the profile, for example PortalProfiles")
+    bindings: dict[str, Binding] = Field(default_factory=dict)
+    count_binding: str | None = None  # the profile's parameter that is set to the number of machines
+
+    @field_validator("endpoint")
+    @classmethod
+    def _safe(cls, value: str) -> str:
+        parts = urlsplit(value)
+        here = parts.hostname in ("127.0.0.1", "localhost")
+        if not parts.hostname or parts.query or not (parts.scheme == "https" or (parts.scheme == "http" and here)):
+            raise ValueError("must be https://host:port; the token must not travel in the clear")
+        return value.rstrip("/")
+
+
+class ClassicOptions(EmulabOptions):
+    """By the project's ops host over ssh, with an NS file."""
+
+    access: Literal["classic"]
+    ops_host: Host = "ops.emulab.net"
+    image: Word = "UBUNTU22-64-STD"
+    hardware: dict[str, Word] = Field(default_factory=dict)  # laid over hardware.yaml
+    node_port: Port = 22
+
+
+MODELS: dict[str, type[PortalOptions] | type[ClassicOptions]] = {"portal": PortalOptions, "classic": ClassicOptions}
+
+
+def read(options: Mapping[str, object]) -> PortalOptions | ClassicOptions:
+    """The options of the chosen access; a ConfigurationError names every field that is wrong."""
+    access = options.get("access")
+    if not isinstance(access, str) or access not in MODELS:
+        raise ConfigurationError(
+            f"testbed.options.{NAME}.access is {access!r}; allowed are {', '.join(MODELS)} (see docs/emulab.md)"
+        )
+    chosen = read_options(MODELS[access], NAME, options)
+    _check_files(chosen)
+    return chosen
+
+
+def expanded(path: str) -> Path:
+    return Path(path).expanduser().absolute()
+
+
+def _check_files(options: EmulabOptions) -> None:
+    for field in ("ssh_key", "known_hosts"):
+        value = getattr(options, field)
+        if value is not None and not expanded(value).is_file():
+            raise ConfigurationError(f"testbed.options.{NAME}.{field} is {value!r}: there is no such file; name one")
+    if options.ops_host and not expanded(options.ops_known_hosts).is_file():
+        raise ConfigurationError(
+            f"testbed.options.{NAME}.ops_known_hosts is {options.ops_known_hosts!r}: there is no such file; log in to "
+            f"{options.ops_host} once and compare its key with the one that Emulab publishes"
+        )
+    if not (options.ops_host or options.known_hosts):
+        raise ConfigurationError(
+            f"testbed.options.{NAME} has neither ops_host nor known_hosts: the machines' host keys would be unknown; "
+            "set ops_host (they are asked for through it) or known_hosts (a file that has them)"
+        )

@@ -1,0 +1,164 @@
+"""The `emulab` testbed: machines of an Emulab project, whichever way they are asked for (decision 0006)."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from inventory import leases
+from inventory.emulab import names, record
+from inventory.emulab.access import Access, Patience
+from inventory.emulab.admission import KNOWN_HOSTS, Admission, account_of
+from inventory.emulab.classic import Classic
+from inventory.emulab.ops import OpsAccount
+from inventory.emulab.options import NAME, ClassicOptions, EmulabOptions, PortalOptions
+from inventory.emulab.portal import Portal
+from inventory.errors import ConfigurationError, InfrastructureError, InventoryError
+from inventory.leases import Lease
+from inventory.remote import Remote, connect
+from inventory.testbed import Machine, MachineRequest
+
+log = logging.getLogger(__name__)
+
+
+class EmulabTestbed:
+    """Without options it releases, prolongs and sweeps from what is on record; with them it can acquire too."""
+
+    name = NAME
+    shared = True
+    whole_machines = True
+
+    def __init__(
+        self,
+        options: EmulabOptions | None = None,
+        patience: Patience = Patience(),  # noqa: B008  # frozen
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._options = options
+        self._patience, self._sleep = patience, sleep
+        self._access = access_of(options, patience, sleep) if options else None
+
+    def site(self) -> Mapping[str, str]:
+        """See `Testbed.site`."""
+        return self._needed().site()
+
+    def check(self, requests: Sequence[MachineRequest]) -> None:
+        """See `Testbed.check`."""
+        names.check_machines(requests)
+        self._needed().check(requests)
+
+    def acquire(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
+        """See `Testbed.acquire`: every machine lets us in and be root when this returns."""
+        access = self._needed()
+        names.check_machines(requests)
+        if leases.read(lease.lease_id) is None:
+            raise InfrastructureError(f"lease {lease.lease_id} is not on record (released or reaped); take a new one")
+        if leases.held(lease):
+            raise ConfigurationError(
+                f"lease {lease.lease_id} holds machines already; release it before it acquires others"
+            )
+        try:
+            return self._acquire(access, lease, requests)
+        except BaseException as error:
+            self._release_after(error, lease)
+            raise
+
+    def _acquire(self, access: Access, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
+        begun = time.monotonic()
+        experiment = names.experiment_name(lease.lease_id)
+        record.add_site(access.site())
+        leases.hold(lease, [request.name for request in requests])
+        access.start(experiment, requests, lease.expires_s)
+        machines = self._machines(access, lease, requests, begun)
+        if leases.read(lease.lease_id) is None:
+            raise InfrastructureError(
+                f"lease {lease.lease_id} was reaped while its machines started (expired?); start again"
+            )
+        log.info("lease %s: %d machines in experiment %s", lease.lease_id, len(machines), experiment)
+        return machines
+
+    def release(self, lease: Lease) -> None:
+        """See `Testbed.release`. The experiment is found by the lease's id alone, wherever its record says."""
+        self._of(lease).end(names.experiment_name(lease.lease_id))
+        (leases.key_dir(lease.lease_id) / KNOWN_HOSTS).unlink(missing_ok=True)
+        leases.hold_nothing(lease)
+
+    def prolong(self, lease: Lease, machines: Sequence[Machine]) -> None:  # noqa: ARG002  # they end as one
+        """See `Prolonging.prolong`."""
+        self._of(lease).prolong(names.experiment_name(lease.lease_id), lease.expires_s)
+
+    def leftovers(self) -> tuple[str, ...]:
+        """See `Testbed.leftovers`: experiments of this harness without a lease, at every place it was ever at."""
+        return tuple(f"machines of {lease_id}" for _, found in self._ownerless() for lease_id in found)
+
+    def sweep(self) -> tuple[str, ...]:
+        """See `Sweeping.sweep`. A place where nothing is left, and where no lease is, need not be asked again."""
+        swept = []
+        for access, found in self._ownerless():
+            for lease_id in found:
+                access.end(names.experiment_name(lease_id))
+                swept.append(f"machines of {lease_id}")
+            record.drop_site(access.site(), self.name)
+        return tuple(swept)
+
+    def connect(self, machine: Machine) -> Remote:
+        """See `Connecting.connect`."""
+        return connect(machine)
+
+    def _machines(
+        self, access: Access, lease: Lease, requests: Sequence[MachineRequest], begun: float
+    ) -> tuple[Machine, ...]:
+        """The machines of the requests, once each of them lets us in."""
+        nodes = access.nodes(names.experiment_name(lease.lease_id), requests)
+        types = [request.type for request in requests]
+        return Admission(self._given(), self._patience, self._sleep).machines(lease, nodes, types, begun)
+
+    def _ownerless(self) -> list[tuple[Access, list[str]]]:
+        # What exists is listed before the leases are read: a lease is on record before its experiment exists.
+        # A place that nothing was ever started at is not asked: no reaper needs an account on Emulab.
+        places = [self._at(site) for site in record.sites()]
+        return [(access, names.without_lease(access.experiments())) for access in places]
+
+    def _release_after(self, error: BaseException, lease: Lease) -> None:
+        try:
+            self.release(lease)
+        except InventoryError as failed:
+            error.add_note(f"its experiment {names.experiment_name(lease.lease_id)} could not be ended: {failed}")
+            log.warning("lease %s: not released (%s); `barograph reap` will", lease.lease_id, failed)
+
+    def _of(self, lease: Lease) -> Access:
+        # What was started with other options than today's is ended where it was started.
+        return self._at(lease.site) if lease.site else self._needed()
+
+    def _at(self, site: Mapping[str, str]) -> Access:
+        if self._access is not None and self._access.site() == site:
+            return self._access
+        return access_at(site, self._patience, self._sleep)
+
+    def _given(self) -> EmulabOptions:
+        if self._options is None:
+            raise ConfigurationError("testbed.options.emulab is missing; it says how to reach it (docs/emulab.md)")
+        return self._options
+
+    def _needed(self) -> Access:
+        self._given()
+        assert self._access is not None
+        return self._access
+
+
+def access_of(chosen: EmulabOptions, patience: Patience, sleep: Callable[[float], None]) -> Access:
+    """The way that the options choose."""
+    if isinstance(chosen, PortalOptions):
+        return Portal(chosen.endpoint, chosen.project, chosen, patience, sleep)
+    assert isinstance(chosen, ClassicOptions)
+    return Classic(account_of(chosen), chosen.project, chosen, patience, sleep)
+
+
+def access_at(site: Mapping[str, str], patience: Patience, sleep: Callable[[float], None]) -> Access:
+    """The way back to a place, for looking and ending only."""
+    if site["access"] == "portal":
+        return Portal(site["endpoint"], site["project"], None, patience, sleep)
+    account = OpsAccount(
+        site["ops_host"], int(site["ops_port"]), site["user"], Path(site["ssh_key"]), Path(site["ops_known_hosts"])
+    )
+    return Classic(account, site["project"], None, patience, sleep)
