@@ -16,11 +16,13 @@ PYTHON = "/usr/bin/python3"
 def write(machines: Sequence[Machine], groups: Mapping[str, Sequence[str]], path: Path) -> Path:
     """Write a YAML inventory and return its path (pass Ansible this file, never its folder).
 
-    `groups` maps `master`, `workers`, `joining` to machine names; a group that is not given is empty. Every
-    machine carries its addresses and `machine_cores`, `machine_memory_mb`, `machine_slots`, … as host variables.
+    `groups` maps `master`, `workers`, `joining` to machine names; a group that is not given is empty. Machines of
+    `joining` that do not exist yet are left out of it and of `workers`. Every machine carries its addresses and
+    `machine_cores`, `machine_memory_mb`, `machine_slots`, … as host variables.
     """
     _validate(machines, groups)
-    children = {group: {"hosts": dict.fromkeys(groups.get(group, ()), None)} for group in GROUPS}
+    there = {machine.name for machine in machines}
+    children = {group: {"hosts": {name: None for name in groups.get(group, ()) if name in there}} for group in GROUPS}
     hosts = {machine.name: _host_vars(machine) for machine in machines}
     partial = path.with_name(f".{path.name}.partial")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -30,6 +32,7 @@ def write(machines: Sequence[Machine], groups: Mapping[str, Sequence[str]], path
 
 def _host_vars(machine: Machine) -> dict[str, object]:
     return {
+        **({} if machine.ssh_user == "root" else {"ansible_become": True}),
         "ansible_host": machine.control_address,
         "ansible_port": machine.ssh_port,
         "ansible_user": machine.ssh_user,
@@ -63,9 +66,10 @@ def _ssh_options(machine: Machine) -> list[str]:
 
 def _validate(machines: Sequence[Machine], groups: Mapping[str, Sequence[str]]) -> None:
     names = [machine.name for machine in machines]
+    later = groups.get("joining", ())
     if unknown := [group for group in groups if group not in GROUPS]:
         raise ConfigurationError(f"inventory groups {unknown} are not known; known are {', '.join(GROUPS)}")
-    if strangers := [name for group in groups.values() for name in group if name not in names]:
+    if strangers := [name for group in groups.values() for name in group if name not in (*names, *later)]:
         raise ConfigurationError(
             f"inventory groups name machines {strangers} that were not acquired; acquired: {names}"
         )

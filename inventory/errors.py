@@ -2,6 +2,7 @@
 
 InventoryError
 ├── ConfigurationError   blame = configuration   the user's to mend; nothing was started
+│   └── SudoRefusedError                         a machine's user may not become root without a password
 ├── CapacityError        blame = capacity        no machines, disk or memory: elsewhere or later
 └── InfrastructureError  blame = infrastructure  a machine, a network or ssh failed
     └── RemoteTimeoutError                       a command on a machine did not end in time
@@ -18,6 +19,10 @@ class ConfigurationError(InventoryError):
     """What was asked for cannot work on any day."""
 
     blame = "configuration"
+
+
+class SudoRefusedError(ConfigurationError):
+    """The user who may log in on a machine may not `sudo` there without a password."""
 
 
 class CapacityError(InventoryError):

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from inventory.errors import InfrastructureError, RemoteTimeoutError
+from inventory.errors import InfrastructureError, RemoteTimeoutError, SudoRefusedError
 
 if TYPE_CHECKING:
     import paramiko
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT_S = 10.0
 KILL_GRACE_S = 2
 TIMED_OUT = (124, 137)  # coreutils timeout: the command ended on SIGTERM, or needed SIGKILL
+NO_FILE = 44
+SUDO = ("sudo", "-n", "--")
+FILE_LIMIT_S = 600.0
+# A file appears with its content and mode at once; nobody else can read it on the way.
+RECEIVE = 'umask 077; cat > "$1.partial" && chmod "$2" "$1.partial" && mv "$1.partial" "$1"'
+SEND = f'[ -f "$1" ] || exit {NO_FILE}; cat -- "$1"'
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,10 @@ class Remote(Protocol):
 
 
 class SshRemote:
-    """A machine over ssh with the lease's key; only the host key in the lease's known_hosts is accepted."""
+    """A machine over ssh with the lease's key; only the host key in the lease's known_hosts is accepted.
+
+    Everything is done as root: a user who is not is to `sudo` without a password.
+    """
 
     def __init__(self, machine: "Machine", client: "paramiko.SSHClient") -> None:
         self._machine = machine
@@ -66,37 +75,64 @@ class SshRemote:
 
     def run(self, argv: Sequence[str], timeout_s: float = 60.0) -> Result:
         """See `Remote.run`."""
-        # The limit is kept on the machine too, or a command outlives the session that started it. The explicit
-        # exit keeps the shell there, which turns an ending by signal into 128 + signal.
-        command = f"timeout -k {KILL_GRACE_S} {timeout_s:g} {shlex.join(argv)}; exit $?"
-        with _reaching(self._machine), self._session() as channel:
-            channel.settimeout(timeout_s + 2 * KILL_GRACE_S + CONNECT_TIMEOUT_S)
-            channel.exec_command(command)
-            result, elapsed_s = _collect(channel)
-        if result.code in TIMED_OUT and elapsed_s >= timeout_s:
-            raise RemoteTimeoutError(
-                f"{self._machine.name}: `{shlex.join(argv)}` still ran after {timeout_s:g} s and was killed"
-            )
-        if result.code < 0:
-            raise InfrastructureError(_lost(self._machine, f"the connection ended during `{shlex.join(argv)}`"))
-        return result
+        ended = self._run(argv, timeout_s)
+        return Result(_text(ended.stdout), _text(ended.stderr), ended.code)
 
     def put(self, source: Path, target: str) -> None:
         """See `Remote.put`."""
-        source.stat()  # a missing local file is the caller's error, not the machine's
-        with _reaching(self._machine), self._client.open_sftp() as sftp:
-            sftp.put(str(source), target)
-            sftp.chmod(target, stat.S_IMODE(source.stat().st_mode))
+        mode = stat.S_IMODE(source.stat().st_mode)  # a missing local file is the caller's error, not the machine's
+        if self._is_root():
+            with _reaching(self._machine), self._client.open_sftp() as sftp:
+                sftp.put(str(source), target)
+                sftp.chmod(target, mode)
+            return
+        ended = self._run(["sh", "-c", RECEIVE, "put", target, f"{mode:o}"], FILE_LIMIT_S, source)
+        if ended.code != 0:
+            raise InfrastructureError(_lost(self._machine, f"{target} cannot be written: {_text(ended.stderr)}"))
 
     def get(self, source: str, target: Path) -> None:
         """See `Remote.get`."""
-        with _reaching(self._machine), self._client.open_sftp() as sftp:
-            sftp.stat(source)  # before the local file is created
-            sftp.get(source, str(target))
+        if self._is_root():
+            with _reaching(self._machine), self._client.open_sftp() as sftp:
+                sftp.stat(source)  # before the local file is created
+                sftp.get(source, str(target))
+            return
+        ended = self._run(["sh", "-c", SEND, "get", source], FILE_LIMIT_S)
+        if ended.code == NO_FILE:
+            raise FileNotFoundError(f"{self._machine.name} has no file {source}")
+        if ended.code != 0:
+            raise InfrastructureError(_lost(self._machine, f"{source} cannot be read: {_text(ended.stderr)}"))
+        target.write_bytes(ended.stdout)
 
     def close(self) -> None:
         """See `Remote.close`."""
         self._client.close()
+
+    def _is_root(self) -> bool:
+        return self._machine.ssh_user == "root"
+
+    def _run(self, argv: Sequence[str], timeout_s: float, given: Path | None = None) -> "_Ended":
+        """`given`: a file that the command reads as its input."""
+        # The limit is kept on the machine too, or a command outlives the session that started it. The explicit
+        # exit keeps the shell there, which turns an ending by signal into 128 + signal.
+        limited = ["timeout", "-k", f"{KILL_GRACE_S}", f"{timeout_s:g}", *argv]
+        command = shlex.join(limited if self._is_root() else [*SUDO, *limited])
+        with _reaching(self._machine), self._session() as channel:
+            channel.settimeout(timeout_s + 2 * KILL_GRACE_S + CONNECT_TIMEOUT_S)
+            channel.exec_command(f"{command}; exit $?")
+            ended = _collect(channel, given)
+        if ended.code in TIMED_OUT and ended.elapsed_s >= timeout_s:
+            raise RemoteTimeoutError(
+                f"{self._machine.name}: `{shlex.join(argv)}` still ran after {timeout_s:g} s and was killed"
+            )
+        if ended.code < 0:
+            raise InfrastructureError(_lost(self._machine, f"the connection ended during `{shlex.join(argv)}`"))
+        if not self._is_root() and (why := refusal(ended.code, _text(ended.stderr))):
+            raise SudoRefusedError(
+                f"{self._machine.name}: user {self._machine.ssh_user} may not become root ({why}); install sudo there "
+                f"and allow it without a password: {self._machine.ssh_user} ALL=(ALL) NOPASSWD: ALL"
+            )
+        return ended
 
     def _session(self) -> "paramiko.Channel":
         transport = self._client.get_transport()
@@ -160,7 +196,22 @@ def _lost(machine: "Machine", why: str) -> str:
     )
 
 
-def _collect(channel: "paramiko.Channel") -> tuple[Result, float]:
+def refusal(code: int, stderr: str) -> str | None:
+    """What sudo said where it did not run the command; what a command itself says does not begin with its name."""
+    last = stderr.strip().splitlines()[-1:]
+    absent = code == 127 and any("sudo" in line and "timeout" not in line for line in last)
+    return last[0] if last and (absent or (code == 1 and last[0].startswith("sudo: "))) else None
+
+
+@dataclass(frozen=True)
+class _Ended:
+    stdout: bytes
+    stderr: bytes
+    code: int
+    elapsed_s: float
+
+
+def _collect(channel: "paramiko.Channel", given: Path | None) -> _Ended:
     """Read both streams to their end at once: a full pipe on one must not block the other."""
     begun = time.monotonic()
     stderr: list[bytes] = []
@@ -175,12 +226,26 @@ def _collect(channel: "paramiko.Channel") -> tuple[Result, float]:
 
     reader = threading.Thread(target=read_stderr, daemon=True)
     reader.start()
+    if given is not None:
+        _feed(channel, given)
     stdout = b"".join(iter(lambda: channel.recv(65536), b""))
     reader.join()
     if failed:
         raise failed[0]
     code = channel.recv_exit_status()
-    return Result(_text(stdout), _text(b"".join(stderr)), code), time.monotonic() - begun
+    return _Ended(stdout, b"".join(stderr), code, time.monotonic() - begun)
+
+
+def _feed(channel: "paramiko.Channel", given: Path) -> None:
+    """The command's input, to its end; a command that ends before it has read everything says why by its code."""
+    try:
+        with given.open("rb") as file:
+            while piece := file.read(65536):
+                channel.sendall(piece)
+        channel.shutdown_write()
+    except OSError:
+        if not channel.exit_status_ready():
+            raise
 
 
 def _text(output: bytes) -> str:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,18 @@ def test_strangers_and_unknown_groups_are_refused(tmp_path: Path) -> None:
         write(MACHINES, {"workers": ["m9"]}, tmp_path / "hosts.yaml")
     with pytest.raises(ConfigurationError, match=r"\['slaves'\] are not known; known are master, workers, joining"):
         write(MACHINES, {"slaves": ["m1"]}, tmp_path / "hosts.yaml")
+
+
+def test_joining_machines_that_do_not_exist_yet_are_left_out(tmp_path: Path) -> None:
+    groups = {"master": ["master"], "workers": ["m1", "m2", "m3"], "joining": ["m2", "m3"]}
+    children = yaml.safe_load(write(MACHINES, groups, tmp_path / "hosts.yaml").read_text())["all"]["children"]
+    assert {group: list(body["hosts"]) for group, body in children.items()} == {
+        "master": ["master"], "workers": ["m1", "m2"], "joining": ["m2"],
+    }  # fmt: skip
+
+
+def test_a_user_who_is_not_root_becomes_root(tmp_path: Path) -> None:
+    ubuntu = replace(MACHINES[0], ssh_user="ubuntu")
+    hosts = yaml.safe_load(write([ubuntu, *MACHINES[1:]], {}, tmp_path / "hosts.yaml").read_text())["all"]["hosts"]
+    assert hosts["master"]["ansible_become"] is True and hosts["master"]["ansible_user"] == "ubuntu"
+    assert "ansible_become" not in hosts["m1"]

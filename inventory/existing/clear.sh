@@ -1,0 +1,29 @@
+# Takes from this machine what Barograph put there: its programs, workers, files and names. Packages stay, and so does
+# whoever holds the machine (/var/lib/barograph-guard). Run as root, again and again if need be; also the guard's end.
+# BAROGRAPH_ROOT: a folder in the place of / for tests.
+root=${BAROGRAPH_ROOT:-}
+conf=$root/etc/supervisor/conf.d/barograph.conf
+
+if [ -e "$conf" ]; then
+  for program in $(sed -n 's/^\[program:\(.*\)\]$/\1/p' "$conf"); do
+    supervisorctl stop "$program" && supervisorctl remove "$program"
+  done >/dev/null 2>&1
+  rm -f "$conf"
+fi
+# A worker outlives its supervisor, and a daemon outlives a supervisord that was killed. The patterns do not match the
+# shell that has them in its own command line.
+for process in $(find "$root/proc" -maxdepth 1 -name '[1-9]*' -user storm 2>/dev/null); do
+  grep -aqs '[/]opt/barograph/\|scheduler_plugins[.]service' "$process/cmdline" && kill -9 "${process##*/}" 2>/dev/null
+done
+
+if grep -qs '^# BEGIN Barograph$' "$root/etc/hosts"; then
+  sed '/^# BEGIN Barograph$/,/^# END Barograph$/d' "$root/etc/hosts" >"$root/etc/hosts.barograph" &&
+    chmod 644 "$root/etc/hosts.barograph" && mv "$root/etc/hosts.barograph" "$root/etc/hosts"
+fi
+# Not across file systems: what somebody mounted there is not ours.
+for folder in /opt/barograph /etc/barograph /var/lib/barograph /var/log/barograph; do
+  rm -rf --one-file-system "$root$folder" 2>/dev/null
+  left=$(find "$root$folder" -xdev -type f 2>/dev/null | head -n 1)
+  [ -z "$left" ] || { echo "$left cannot be removed" >&2; exit 1; }
+done
+exit 0

@@ -1,0 +1,143 @@
+"""The machines of an Ansible inventory file, as `ansible-inventory` reads it: INI, YAML, ranges, group variables."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from getpass import getuser
+from pathlib import Path
+from typing import Any
+
+from inventory.errors import ConfigurationError
+from inventory.existing.options import ExistingOptions
+
+LIMIT_S = 60.0
+USED = (
+    "ansible_host", "ansible_port", "ansible_user", "ansible_ssh_private_key_file", "ansible_connection",
+    "experiment_address", "inside_address", "machine_slots",
+)  # fmt: skip
+# Without this a file that cannot be read is a file without machines.
+STRICT = {"ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true", "ANSIBLE_NOCOLOR": "1"}
+
+
+@dataclass(frozen=True)
+class Host:
+    """One machine as its owner calls and reaches it. An address or key that is not given is None."""
+
+    called: str
+    address: str
+    port: int
+    user: str
+    key: str | None = None
+    experiment_address: str | None = None
+    inside_address: str | None = None
+    slots: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.called} ({self.user}@{self.address}:{self.port})"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The machines that may be used, the master first."""
+
+    file: Path
+    hosts: tuple[Host, ...]
+
+
+def choose(options: ExistingOptions) -> Choice:
+    """Who is in the group, the master first. ConfigurationError says what is wrong with the file."""
+    file = options.inventory_file()
+    listed = read(file)
+    names = _members(listed, options.group, file)
+    hosts = [_host(name, listed["_meta"]["hostvars"].get(name, {}), file) for name in names]
+    master = _master(options, listed, names, file)
+    first = [host for host in hosts if host.called == master]
+    return Choice(file, (*first, *(host for host in hosts if host.called != master)))
+
+
+def read(file: Path) -> dict[str, Any]:
+    """What `ansible-inventory --list` says of the file."""
+    if not file.is_file():
+        raise ConfigurationError(
+            f"testbed.options.existing.inventory is {file}: there is no such file; give an Ansible inventory file"
+        )
+    argv = [str(Path(sys.executable).with_name("ansible-inventory")), "--list", "-i", str(file)]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, env={**os.environ, **STRICT}, timeout=LIMIT_S)
+    except subprocess.TimeoutExpired as error:
+        raise ConfigurationError(f"{file}: ansible-inventory did not end within {LIMIT_S:g} s") from error
+    if done.returncode != 0:
+        raise ConfigurationError(f"{file} is no Ansible inventory: {_reason(done.stderr)}; see `{' '.join(argv)}`")
+    listed: dict[str, Any] = json.loads(done.stdout)
+    return listed
+
+
+def _reason(stderr: str) -> str:
+    """What the parser for this kind of file said: the last one that was tried, and its place."""
+    said = [line.strip() for line in stderr.splitlines() if line.strip()]
+    telling = [
+        line.partition("] ")[2] or line for line in said if re.search(r"Failed to parse inventory( with|:)", line)
+    ]
+    places = [line for line in said if line.startswith("Origin:")]
+    return " / ".join(dict.fromkeys([*telling[:1], *places[:1]])) or " / ".join(said[-2:]) or "no message"
+
+
+def _members(listed: Mapping[str, Any], group: str, file: Path) -> tuple[str, ...]:
+    known = [name for name in listed if name != "_meta"]
+    if group not in known and group != "all":
+        raise ConfigurationError(
+            f"testbed.options.existing.group is {group!r}; {file} has the groups {', '.join(sorted(known))}"
+        )
+    return tuple(dict.fromkeys(_walk(listed, group)))
+
+
+def _walk(listed: Mapping[str, Any], group: str) -> list[str]:
+    body = listed.get(group, {})
+    below = [name for child in body.get("children", []) for name in _walk(listed, child)]
+    return [*body.get("hosts", []), *below]
+
+
+def _master(options: ExistingOptions, listed: Mapping[str, Any], names: Sequence[str], file: Path) -> str | None:
+    if options.master is not None:
+        if options.master not in names:
+            raise ConfigurationError(
+                f"testbed.options.existing.master is {options.master!r}; group {options.group} of {file} has "
+                f"{', '.join(names) or 'no machine'}"
+            )
+        return options.master
+    grouped = [name for name in _walk(listed, "master") if name in names]
+    return next(iter(grouped or names), None)
+
+
+def _host(called: str, variables: Mapping[str, Any], file: Path) -> Host:
+    given = {name: variables[name] for name in USED if variables.get(name) not in (None, "")}
+    for name, value in given.items():
+        if not isinstance(value, str | int) or "{{" in str(value):
+            raise ConfigurationError(f"{file}: {name} of {called} is {value!r}; write the value itself")
+    if (connection := given.get("ansible_connection", "ssh")) not in ("ssh", "smart", "paramiko"):
+        raise ConfigurationError(f"{file}: ansible_connection of {called} is {connection!r}, must be ssh")
+    return Host(
+        called,
+        str(given.get("ansible_host", called)),
+        _number(called, "ansible_port", given.get("ansible_port", 22), (1, 65535), file),
+        str(given.get("ansible_user") or getuser()),
+        _text(given.get("ansible_ssh_private_key_file")),
+        _text(given.get("experiment_address")),
+        _text(given.get("inside_address")),
+        _number(called, "machine_slots", given["machine_slots"], (1, 64), file) if "machine_slots" in given else None,
+    )
+
+
+def _number(called: str, name: str, value: Any, allowed: tuple[int, int], file: Path) -> int:
+    least, most = allowed
+    if not str(value).isdigit() or not least <= int(value) <= most:
+        raise ConfigurationError(f"{file}: {name} of {called} is {value!r}, must be a number from {least} to {most}")
+    return int(value)
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,198 @@
+"""The `existing` testbed: machines of others, borrowed for a lease and given back as they were, but for packages.
+
+Who has a machine stands on the machine (`claims`), because other harnesses may know it too. What this harness has
+borrowed stands in its state folder (`borrowed`) from before the first machine is touched until the last one is clean.
+A guard on each machine takes us off it when the lease ends, whatever became of the harness.
+"""
+
+import logging
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from inventory import leases
+from inventory.errors import ConfigurationError, InfrastructureError, InventoryError
+from inventory.existing import borrowed, claims, doors, survey
+from inventory.existing.at_once import each, every
+from inventory.existing.claims import Holder
+from inventory.existing.doors import Door
+from inventory.existing.hosts import Choice, choose
+from inventory.existing.options import ExistingOptions
+from inventory.existing.survey import Seen
+from inventory.leases import Lease
+from inventory.options import read_options
+from inventory.remote import Remote, connect
+from inventory.testbed import Machine, MachineRequest
+
+log = logging.getLogger(__name__)
+
+FORGET_AFTER_S = 600.0  # after its lease's end a silent machine has been left by its own guard, or is no more
+LONGEST_LEASE_S = 7 * 86400.0  # of a lease whose record is lost
+
+
+class ExistingTestbed:
+    """Machines that one already has."""
+
+    name = "existing"
+    shared = False
+    whole_machines = True
+
+    def __init__(self, options: Mapping[str, object] | None = None) -> None:
+        # Without options it can still release; that they are missing is said when they are needed.
+        self._given = dict(options or {})
+        if self._given:
+            self._options()
+
+    def site(self) -> Mapping[str, str]:
+        """See `Testbed.site`: how each machine of the group is reached, so that the file may change meanwhile."""
+        choice = self._choice()
+        doors_or_not = each(choice.hosts, lambda host: doors.door(host, self._options()))
+        reachable = [door for door in doors_or_not if isinstance(door, Door)]
+        return {"inventory": str(choice.file), "machines": doors.to_text(reachable)}
+
+    def check(self, requests: Sequence[MachineRequest]) -> None:
+        """See `Testbed.check`: the file, every machine that is wanted, and who has it."""
+        survey.check_names(requests)
+        survey.look(requests, self._choice(), self._options())
+
+    def acquire(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
+        """See `Testbed.acquire`."""
+        if leases.read(lease.lease_id) is None:
+            raise InfrastructureError(f"lease {lease.lease_id} is not on record (released or reaped); take a new one")
+        if borrowed.file_of(lease.lease_id).exists():
+            raise ConfigurationError(
+                f"lease {lease.lease_id} holds machines already; release it before it acquires others"
+            )
+        seen = survey.look(requests, self._choice(), self._options())
+        with _or_else(lambda: self.release(lease)):
+            return _borrow(lease, seen)
+
+    def grow(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
+        """See `Growing.grow`: the next machines of the file that the lease has not."""
+        before, names = borrowed.read(lease.lease_id), leases.held(lease)
+        seen = survey.look(requests, self._choice(), self._options(), [door.called for door in before])
+
+        def undo() -> None:
+            _leave(lease, [one.door for one in seen])
+            borrowed.remember(lease.lease_id, before)
+            leases.hold(lease, names)
+
+        with _or_else(undo):
+            return _borrow(lease, seen)
+
+    def prolong(self, lease: Lease, machines: Sequence[Machine]) -> None:
+        """See `Prolonging.prolong`."""
+
+        def one(machine: Machine) -> None:
+            with connect(machine) as remote:
+                claims.prolong(remote, lease)
+
+        every(machines, one, f"lease {lease.lease_id} cannot be prolonged")
+
+    def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
+        """See `GivingBack.give_back`."""
+        if not (before := borrowed.read(lease.lease_id)):
+            return
+        gone = {(machine.control_address, machine.ssh_port) for machine in machines}
+        going = [door for door in before if (door.address, door.port) in gone]
+        _leave(lease, going)
+        borrowed.remember(lease.lease_id, [door for door in before if door not in going])
+        names = {machine.name for machine in machines}
+        leases.hold(lease, [name for name in leases.held(lease) if name not in names])
+        log.info("lease %s: gave back %s", lease.lease_id, ", ".join(door.called for door in going))
+
+    def release(self, lease: Lease) -> None:
+        """See `Testbed.release`: our programs, files and names are gone from every machine; packages stay."""
+        _leave(lease, borrowed.read(lease.lease_id) or doors.from_text(lease.site.get("machines", "[]")))
+        shutil.rmtree(leases.key_dir(lease.lease_id), ignore_errors=True)
+        borrowed.forget(lease.lease_id)
+        leases.hold_nothing(lease)
+
+    def leftovers(self) -> tuple[str, ...]:
+        """See `Testbed.leftovers`: one name per lease that has machines and is not on record."""
+        return tuple(f"machines of {lease_id}" for lease_id in borrowed.ownerless())
+
+    def sweep(self) -> tuple[str, ...]:
+        """See `Sweeping.sweep`."""
+        swept = borrowed.ownerless()
+        for lease_id in swept:
+            since_s = borrowed.file_of(lease_id).stat().st_mtime
+            ended_s = since_s + LONGEST_LEASE_S
+            self.release(Lease(lease_id, "nobody", "none", self.name, since_s, ended_s, 0, ""))
+        return tuple(f"machines of {lease_id}" for lease_id in swept)
+
+    def connect(self, machine: Machine) -> Remote:
+        """See `Connecting.connect`."""
+        return connect(machine)
+
+    def _options(self) -> ExistingOptions:
+        return read_options(ExistingOptions, self.name, self._given)
+
+    def _choice(self) -> Choice:
+        return choose(self._options())
+
+
+def _borrow(lease: Lease, seen: Sequence[Seen]) -> tuple[Machine, ...]:
+    """The machines are the lease's and ready for it; on record before they are touched."""
+    known = leases.key_dir(lease.lease_id) / "known_hosts"
+    known.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    ours = [*borrowed.read(lease.lease_id), *(one.door for one in seen)]
+    borrowed.remember(lease.lease_id, ours)
+    leases.hold(lease, [*leases.held(lease), *(one.request.name for one in seen)])
+    known.write_text(doors.known_text(ours))
+    machines = tuple(one.machine(known) for one in seen)
+    holders = every(machines, lambda machine: _take(machine, lease), "machines cannot be taken")
+    if taken := [(one.host, holder) for one, holder in zip(seen, holders, strict=True) if holder]:
+        raise survey.in_use(taken)
+    every(machines, lambda machine: _settle(machine, lease), "machines cannot be made ready")
+    for one in seen:
+        log.info("lease %s: %s is %s", lease.lease_id, one.request.name, one.host)
+    return machines
+
+
+def _take(machine: Machine, lease: Lease) -> Holder | None:
+    """Who has the machine, if not the lease from now on."""
+    with connect(machine) as remote:
+        other = claims.take(remote, lease)
+        return claims.take(remote, lease, other.lease_id) if other and survey.is_dead(other) else other
+
+
+def _settle(machine: Machine, lease: Lease) -> None:
+    with connect(machine) as remote:
+        claims.settle(remote, lease)
+
+
+def _leave(lease: Lease, many: Sequence[Door]) -> None:
+    """Off these machines. A silent one is an InfrastructureError as long as it may still run what is ours."""
+    with TemporaryDirectory(prefix="barograph-") as folder:
+        known = Path(folder, "known_hosts")
+        known.write_text(doors.known_text(many))
+
+        def one(door: Door) -> None:
+            with connect(doors.reached(door, door.called, known)) as remote:
+                claims.leave(remote, lease.lease_id)
+
+        failed = [str(answer) for answer in each(many, one) if isinstance(answer, InventoryError)]
+    if failed and time.time() > lease.expires_s + FORGET_AFTER_S:
+        log.warning("lease %s has ended; given up: %s", lease.lease_id, "; ".join(failed))
+    elif failed:
+        raise InfrastructureError(
+            f"lease {lease.lease_id} cannot be taken off {len(failed)} machines: {'; '.join(failed)}; their own guard "
+            "does it when the lease ends, `barograph reap` tries before"
+        )
+
+
+@contextmanager
+def _or_else(undo: Callable[[], None]) -> Iterator[None]:
+    """All or nothing: what fails is undone, and what cannot be undone is the reaper's."""
+    try:
+        yield
+    except BaseException:
+        try:
+            undo()
+        except InventoryError as error:
+            log.warning("existing: %s", error)
+        raise
