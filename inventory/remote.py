@@ -66,12 +66,14 @@ class Remote(Protocol):
 class SshRemote:
     """A machine over ssh with the lease's key; only the host key in the lease's known_hosts is accepted.
 
-    Everything is done as root: a user who is not is to `sudo` without a password.
+    Everything is done as root: a user who is not is to `sudo` without a password. `as_user`: nothing is, for a host
+    that is not ours.
     """
 
-    def __init__(self, machine: "Machine", client: "paramiko.SSHClient") -> None:
+    def __init__(self, machine: "Machine", client: "paramiko.SSHClient", *, as_user: bool = False) -> None:
         self._machine = machine
         self._client = client
+        self._direct = as_user or machine.ssh_user == "root"
 
     def run(self, argv: Sequence[str], timeout_s: float = 60.0) -> Result:
         """See `Remote.run`."""
@@ -81,7 +83,7 @@ class SshRemote:
     def put(self, source: Path, target: str) -> None:
         """See `Remote.put`."""
         mode = stat.S_IMODE(source.stat().st_mode)  # a missing local file is the caller's error, not the machine's
-        if self._is_root():
+        if self._direct:
             with _reaching(self._machine), self._client.open_sftp() as sftp:
                 sftp.put(str(source), target)
                 sftp.chmod(target, mode)
@@ -92,7 +94,7 @@ class SshRemote:
 
     def get(self, source: str, target: Path) -> None:
         """See `Remote.get`."""
-        if self._is_root():
+        if self._direct:
             with _reaching(self._machine), self._client.open_sftp() as sftp:
                 sftp.stat(source)  # before the local file is created
                 sftp.get(source, str(target))
@@ -108,15 +110,12 @@ class SshRemote:
         """See `Remote.close`."""
         self._client.close()
 
-    def _is_root(self) -> bool:
-        return self._machine.ssh_user == "root"
-
     def _run(self, argv: Sequence[str], timeout_s: float, given: Path | None = None) -> "_Ended":
         """`given`: a file that the command reads as its input."""
         # The limit is kept on the machine too, or a command outlives the session that started it. The explicit
         # exit keeps the shell there, which turns an ending by signal into 128 + signal.
         limited = ["timeout", "-k", f"{KILL_GRACE_S}", f"{timeout_s:g}", *argv]
-        command = shlex.join(limited if self._is_root() else [*SUDO, *limited])
+        command = shlex.join(limited if self._direct else [*SUDO, *limited])
         with _reaching(self._machine), self._session() as channel:
             channel.settimeout(timeout_s + 2 * KILL_GRACE_S + CONNECT_TIMEOUT_S)
             channel.exec_command(f"{command}; exit $?")
@@ -127,7 +126,7 @@ class SshRemote:
             )
         if ended.code < 0:
             raise InfrastructureError(_lost(self._machine, f"the connection ended during `{shlex.join(argv)}`"))
-        if not self._is_root() and (why := refusal(ended.code, _text(ended.stderr))):
+        if not self._direct and (why := refusal(ended.code, _text(ended.stderr))):
             raise SudoRefusedError(
                 f"{self._machine.name}: user {self._machine.ssh_user} may not become root ({why}); install sudo there "
                 f"and allow it without a password: {self._machine.ssh_user} ALL=(ALL) NOPASSWD: ALL"
@@ -149,7 +148,7 @@ class SshRemote:
         self.close()
 
 
-def connect(machine: "Machine") -> SshRemote:
+def connect(machine: "Machine", *, as_user: bool = False) -> SshRemote:
     """Log in with the lease's key; InfrastructureError if the machine is silent or shows another host key."""
     import paramiko
 
@@ -166,7 +165,7 @@ def connect(machine: "Machine") -> SshRemote:
     except BaseException:
         client.close()
         raise
-    return SshRemote(machine, client)
+    return SshRemote(machine, client, as_user=as_user)
 
 
 class _reaching:
