@@ -96,15 +96,12 @@ class Classic:
         """See `Access.nodes`."""
         with Ops(self._account) as ops:
             output = _succeed(self._expinfo(ops, experiment), f"experiment {experiment} tells nothing").stdout
-            names, addresses = expinfo.qualified_names(output), expinfo.addresses(output)
+            state, names, addresses = expinfo.state(output), expinfo.qualified_names(output), expinfo.addresses(output)
             wanted = [request.name for request in requests]
-            if expinfo.state(output) != "active" or (
-                lost := [n for n in wanted if n not in names or n not in addresses]
-            ):
-                lack = (
-                    f"is {expinfo.state(output) or 'in transition'}" if not addresses else f"has no {', '.join(lost)}"
-                )
-                raise InfrastructureError(f"emulab: experiment {experiment} {lack}; start again")
+            if state != "active":
+                raise InfrastructureError(f"emulab: experiment {experiment} is {state or 'in transition'}; start again")
+            if lost := [name for name in wanted if name not in names or name not in addresses]:
+                raise InfrastructureError(f"emulab: experiment {experiment} has no {', '.join(lost)}; start again")
             controls = {name: self._control_address(ops, names[name]) for name in wanted}
         port = self._needed().node_port
         return tuple(Node(name, controls[name], port, controls[name], addresses[name]) for name in wanted)

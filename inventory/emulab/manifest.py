@@ -34,7 +34,7 @@ def seated(found: Sequence[Listed], names: Sequence[str]) -> tuple[Node, ...]:
     if len(found) != len(names):
         raise ConfigurationError(
             f"emulab: the profile made {len(found)} nodes ({', '.join(node.client_id for node in found)}), "
-            f"{len(names)} are needed; set its number of nodes in testbed.options.emulab.bindings, or name count_binding"
+            f"{len(names)} are needed; set their number in testbed.options.emulab.bindings, or name count_binding"
         )
     by_name = {node.client_id: node for node in found}
     chosen = [by_name[name] for name in names] if set(by_name) == set(names) else found

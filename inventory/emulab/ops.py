@@ -57,7 +57,7 @@ class Ops:
             account.ssh_key, account.known_hosts,
         )  # fmt: skip
         try:
-            self._remote = connect(place)
+            self._remote = connect(place, as_user=True)
         except (InfrastructureError, OSError) as error:
             raise _unreachable(account, error) from error
         return self
