@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
+from inventory.ec2.testbed import Ec2Testbed
 from inventory.fake import FakeTestbed
 from inventory.local import LocalTestbed
 from inventory.testbed import Testbed
 
 # Called with keyword arguments of the testbed's own; without any it can check, release and sweep.
-TESTBEDS: dict[str, Callable[..., Testbed]] = {"local": LocalTestbed, "fake": FakeTestbed}
+TESTBEDS: dict[str, Callable[..., Testbed]] = {"local": LocalTestbed, "ec2": Ec2Testbed, "fake": FakeTestbed}

@@ -1,6 +1,6 @@
 """One ssh key per lease, one host key per machine, and a known_hosts that is exact before a machine starts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from inventory.processes import run
@@ -12,15 +12,49 @@ def make(folder: Path, addresses: Mapping[str, str], lease_id: str) -> None:
     Leaves `id_ed25519` (0600), `known_hosts`, and per machine `machines/<name>/` with its host key and the
     lease's public key.
     """
+    begin(folder, lease_id)
+    add(folder, addresses, lease_id)
+    know(folder, addresses)
+
+
+def begin(folder: Path, lease_id: str) -> None:
+    """Make the lease's folder, with its key and a known_hosts that knows nobody."""
     folder.mkdir(mode=0o700, parents=True)
     _generate(folder / "id_ed25519", f"barograph-{lease_id}", lease_id)
+    (folder / "known_hosts").touch()
+
+
+def add(folder: Path, names: Iterable[str], lease_id: str) -> None:
+    """Make the host key of each machine, whose address may not be known yet; a key from before is replaced."""
     login = (folder / "id_ed25519.pub").read_text()
-    for name in addresses:
+    for name in names:
         machine = folder / "machines" / name
-        machine.mkdir(parents=True)
+        machine.mkdir(parents=True, exist_ok=True)
+        (machine / "ssh_host_ed25519_key").unlink(missing_ok=True)
         _generate(machine / "ssh_host_ed25519_key", name, lease_id)
         (machine / "authorized_keys").write_text(login)
-    (folder / "known_hosts").write_text("".join(_known(folder, name, at) for name, at in addresses.items()))
+
+
+def know(folder: Path, addresses: Mapping[str, str]) -> None:
+    """From now on the machines are known at these addresses, and nobody else by these names or there."""
+    new = [_known(folder, name, at) for name, at in addresses.items()]
+    _replace(folder / "known_hosts", [*_others(folder, {*addresses, *addresses.values()}), *new])
+
+
+def forget(folder: Path, names: Iterable[str]) -> None:
+    """These machines are gone."""
+    _replace(folder / "known_hosts", _others(folder, set(names)))
+
+
+def _others(folder: Path, hosts: set[str]) -> list[str]:
+    lines = (folder / "known_hosts").read_text().splitlines(keepends=True)
+    return [line for line in lines if hosts.isdisjoint(line.split()[0].split(","))]
+
+
+def _replace(path: Path, lines: list[str]) -> None:
+    partial = path.with_suffix(".partial")
+    partial.write_text("".join(lines))
+    partial.replace(path)
 
 
 def _generate(path: Path, comment: str, lease_id: str) -> None:

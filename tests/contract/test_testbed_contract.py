@@ -21,6 +21,7 @@ from inventory.testbed import Testbed as AnyTestbed  # pytest collects what is c
 
 SMALL = MachineType("small", cores=0.25, memory_mb=256, bandwidth_mbit=100, slots=1)
 WANTED = (MachineRequest("master", SMALL), MachineRequest("m1", SMALL))
+RENTED = ("ec2",)  # these get their machines from tests.cloud
 MARKS = {"local": [pytest.mark.integration]}
 
 
@@ -52,7 +53,9 @@ class Site:
         return self.testbed.connect(machine)
 
 
-@pytest.fixture(scope="module", params=[pytest.param(name, marks=MARKS.get(name, [])) for name in TESTBEDS])
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=MARKS.get(name, [])) for name in TESTBEDS if name not in RENTED]
+)
 def site(request: pytest.FixtureRequest) -> Iterator[Site]:
     # Podman wants short paths, and pytest's own are long.
     folder = Path(tempfile.mkdtemp(prefix="bt", dir="/tmp"))

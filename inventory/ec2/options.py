@@ -1,0 +1,59 @@
+"""What an experiment may say about EC2: `testbed.options.ec2`."""
+
+import ipaddress
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from inventory.options import Options
+
+ZONE = r"^[a-z]{2}(-[a-z]+)+-\d+[a-z]$"
+WIDEST_PREFIX = 16  # "from the harness only" is not said by a wider network than this
+
+
+class Ec2Options(Options):
+    """Everything but the budget has a default; docs/ec2.md says what each default does."""
+
+    budget_usd: Annotated[float, Field(gt=0, description="the most that one series may cost, in US dollars, above 0")]
+    region: Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-\d+$")] | None = None
+    zones: list[Annotated[str, Field(pattern=ZONE)]] = Field(default_factory=list)
+    image: Annotated[str, Field(min_length=3)] | None = None
+    instance_types: dict[str, Annotated[str, Field(pattern=r"^[a-z0-9-]+\.[a-z0-9-]+$")]] = Field(default_factory=dict)
+    market: Literal["on_demand", "spot"] = "on_demand"
+    price_limit_usd: Annotated[float, Field(gt=0)] | None = None
+    addresses: Literal["public", "private"] = "public"
+    vpc: Annotated[str, Field(pattern=r"^vpc-[0-9a-f]+$")] | None = None
+    subnet: Annotated[str, Field(pattern=r"^subnet-[0-9a-f]+$")] | None = None
+    placement: Literal["none", "cluster"] = "none"
+    disk_gb: Annotated[int, Field(ge=8, le=1000)] = 16
+    ingress_from: str | None = None
+    endpoint: Annotated[str, Field(pattern=r"^https?://")] | None = None
+
+    @field_validator("budget_usd", "price_limit_usd", mode="before")
+    @classmethod
+    def _number(cls, value: object) -> object:
+        return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    @field_validator("ingress_from")
+    @classmethod
+    def _narrow(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        try:
+            network = ipaddress.IPv4Network(value)
+        except ValueError as error:
+            raise ValueError(f"{error}; give the harness's IPv4 network, such as 198.51.100.7/32") from error
+        if network.prefixlen < WIDEST_PREFIX:
+            raise ValueError(f"this lets {network.num_addresses} addresses in; at most a /{WIDEST_PREFIX} is allowed")
+        return str(network)
+
+    @model_validator(mode="after")
+    def _together(self) -> "Ec2Options":
+        if self.price_limit_usd is not None and self.market != "spot":
+            raise ValueError(
+                f"price_limit_usd is {self.price_limit_usd:g} and market is {self.market}; "
+                "a price limit is for spot: set market: spot or remove it"
+            )
+        if self.vpc and self.subnet:
+            raise ValueError("vpc and subnet are both given; a subnet says its VPC: remove vpc")
+        return self

@@ -1,0 +1,99 @@
+"""What machines cost, from a dated table; $BAROGRAPH_PRICES names another one."""
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from inventory.ec2.options import Ec2Options
+from inventory.errors import ConfigurationError
+from inventory.testbed import Estimate
+
+SOURCE = Path(__file__).with_name("prices.yaml")
+HOURS_A_MONTH = 730.0  # as AWS counts them for disks
+
+Price = Annotated[float, Field(gt=0)]
+
+
+class _Region(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    disk_gb_month: Price
+    instances: dict[str, Price]
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    read: date
+    sources: list[str]
+    public_address_hour: Price
+    regions: dict[str, _Region]
+
+
+@dataclass(frozen=True)
+class Prices:
+    """A price table: US dollars, by region. `instance_hour` is on demand."""
+
+    path: Path
+    read: date
+    public_address_hour: float
+    disk_gb_month: Mapping[str, float]
+    instance_hour: Mapping[str, Mapping[str, float]]
+
+    def of(self, region: str, instance_type: str) -> float:
+        """An hour of the type there, on demand; ConfigurationError if the table does not have it."""
+        if region not in self.instance_hour:
+            raise self._unknown(f"region {region}", self.instance_hour, f"regions: {region}")
+        if instance_type not in self.instance_hour[region]:
+            known = self.instance_hour[region]
+            raise self._unknown(f"{instance_type} in {region}", known, f"regions: {region}: instances")
+        return self.instance_hour[region][instance_type]
+
+    def _unknown(self, what: str, known: Mapping[str, object], where: str) -> ConfigurationError:
+        return ConfigurationError(
+            f"{self.path} has no price for {what}; it has {', '.join(sorted(known))}; add it under `{where}` of a "
+            "copy and set BAROGRAPH_PRICES to that copy, or choose another"
+        )
+
+
+def load() -> Prices:
+    """The table in use; a ConfigurationError names file, field and value."""
+    path = Path(os.environ.get("BAROGRAPH_PRICES") or SOURCE)
+    try:
+        file = _File.model_validate(yaml.safe_load(path.read_text()))
+    except (OSError, yaml.YAMLError) as error:
+        raise ConfigurationError(f"{path}: cannot be read as a price table: {error}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "file"
+        raise ConfigurationError(f"{path}: {field} is {first['input']!r}: {first['msg']}; see {SOURCE}") from error
+    return Prices(
+        path, file.read, file.public_address_hour,
+        {name: region.disk_gb_month for name, region in file.regions.items()},
+        {name: region.instances for name, region in file.regions.items()},
+    )  # fmt: skip
+
+
+def estimate(prices: Prices, region: str, options: Ec2Options, instance_types: Sequence[str], hours: float) -> Estimate:
+    """The most that one instance of each listed type costs for that time; what goes over the network is not in it."""
+    lines: dict[str, float] = {}
+    for name, number in Counter(instance_types).items():
+        hourly = prices.of(region, name)
+        market = "on demand"
+        if options.market == "spot":
+            hourly = options.price_limit_usd or hourly
+            market = f"spot, at most {hourly:g} an hour each"
+        lines[f"{number} × {name}, {hours:.1f} h, {market} (data transfer is not counted)"] = number * hourly * hours
+    machines = len(instance_types)
+    disk_hour = prices.disk_gb_month[region] / HOURS_A_MONTH
+    lines[f"{machines} × {options.disk_gb} GB of disk, {hours:.1f} h"] = machines * options.disk_gb * disk_hour * hours
+    if options.addresses == "public":
+        lines[f"{machines} × public address, {hours:.1f} h"] = machines * prices.public_address_hour * hours
+    return Estimate(lines, prices.read.isoformat())
