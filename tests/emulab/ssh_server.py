@@ -79,13 +79,13 @@ class _Session(paramiko.ServerInterface):
     def __init__(self, server: SshServer, transport: paramiko.Transport) -> None:
         self._server, self._transport = server, transport
 
-    def get_allowed_auths(self, username: str) -> str:
+    def get_allowed_auths(self, username: str) -> str:  # noqa: ARG002  # paramiko's names
         return "publickey"
 
     def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
         return AUTH_SUCCESSFUL if self._server.logins.get(username) == key.get_base64() else AUTH_FAILED
 
-    def check_channel_request(self, kind: str, chanid: int) -> int:
+    def check_channel_request(self, kind: str, chanid: int) -> int:  # noqa: ARG002  # paramiko's names
         return OPEN_SUCCEEDED
 
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
@@ -106,7 +106,8 @@ class _Session(paramiko.ServerInterface):
             channel.sendall(result.stdout.encode())
             channel.sendall_stderr(result.stderr.encode())
             channel.send_exit_status(result.code)
-            channel.close()
+            # The client closes: a close from here could overtake the answer to its request.
+            channel.shutdown_write()
         except (Dropped, OSError):
             self._transport.close()
 
@@ -128,7 +129,12 @@ class _Sftp(paramiko.SFTPServerInterface):
         super().__init__(session)
         self._server = server
 
-    def open(self, path: str, flags: int, attr: paramiko.SFTPAttributes) -> paramiko.SFTPHandle | int:
+    def open(
+        self,
+        path: str,
+        flags: int,
+        attr: paramiko.SFTPAttributes,  # noqa: ARG002  # paramiko's names
+    ) -> paramiko.SFTPHandle | int:
         name, writing = _place(path), bool(flags & 3)
         try:
             self._server.hear(f"sftp {name}")

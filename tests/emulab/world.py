@@ -17,7 +17,8 @@ from tests.emulab.ops import FakeOps
 from tests.emulab.portal import TOKEN, FakePortal
 
 USER = "ann"
-IMPATIENT = Patience(poll_s=0.01, end_s=5.0, busy_s=0.5, connect_s=5.0, refused_s=0.1, ssh_s=2.0)
+# Limits that a starved box does not reach; tests of a limit set their own.
+IMPATIENT = Patience(poll_s=0.01, end_s=120.0, busy_s=60.0, connect_s=30.0, refused_s=0.1, ssh_s=60.0)
 
 
 @dataclass
@@ -29,8 +30,8 @@ class World:
     portal: FakePortal
     options: dict[str, object]
 
-    def testbed(self, **changed: object) -> EmulabTestbed:
-        return emulab({**self.options, **changed}, IMPATIENT)
+    def testbed(self, patience: Patience = IMPATIENT, **changed: object) -> EmulabTestbed:
+        return emulab({**self.options, **changed}, patience)
 
     def reaper(self) -> EmulabTestbed:
         """What another process has: no options."""
