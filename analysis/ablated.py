@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.happened import plan_id
+from analysis.event_ids import operation, place
 from analysis.record import SeriesPaths
 from analysis.small_tables import Row, rows
 from scheduler_plugins import ablation
@@ -45,11 +45,11 @@ def of_series(paths: SeriesPaths) -> list[Line]:
     complete = [row for row in rows(paths, "runs") if row["status"] == "complete"]
     common = _common(complete)
     found = [row for run in complete for row in _of_run(paths, run["run_id"], common)]
-    keys = dict.fromkeys((plan_id(row), row["variant"]) for row in found)
+    keys = dict.fromkeys((operation(row), row["variant"]) for row in found)
     order = {name: number for number, name in enumerate(VARIANTS)}
     return [
-        _line(event, variant, [row for row in found if (plan_id(row), row["variant"]) == (event, variant)])
-        for event, variant in sorted(keys, key=lambda key: (len(key[0]), key[0], order[key[1]]))
+        _line(event, variant, [row for row in found if (operation(row), row["variant"]) == (event, variant)])
+        for event, variant in sorted(keys, key=lambda key: (place(key[0]), order[key[1]]))
     ]
 
 
@@ -66,7 +66,7 @@ def _of_run(paths: SeriesPaths, run_id: str, common: Mapping[str, Any]) -> list[
         found = ablation.ablate(paths.run(run_id).decisions, common)
     except ReplayError:
         return []
-    return list({(plan_id(row), row["variant"]): row for row in found}.values())
+    return list({(operation(row), row["variant"]): row for row in found}.values())
 
 
 def _line(event: str, variant: str, mine: Sequence[Row]) -> Line:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from analysis.happened import Json, lines, plan_id
+from analysis.event_ids import operation
+from analysis.happened import Json, lines
 from analysis.record import RunPaths
 from scheduler_plugins.model import Topology
 from scheduler_plugins.policies import etp, stela
@@ -52,7 +53,7 @@ def of_run(run: RunPaths, variant: str) -> list[Answer]:
     for line in lines(run.decisions):
         event = (line.get("observation") or {}).get("event")
         if event and _decides(line.get("decision") or {}):
-            answer = _answer(run.run_id, variant, plan_id(event), line)
+            answer = _answer(run.run_id, variant, operation(event), line)
             if answer is not None:
                 answers[answer.event_id] = answer
     return list(answers.values())

@@ -9,9 +9,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from analysis.event_ids import ZEROS, operation
 from analysis.record import RunPaths, json_lines, read_json
 
-ZEROS = {"scale_requested": "event", "rate_changed": "rate", "crashed": "crash"}
 Json = Mapping[str, Any]
 
 
@@ -52,11 +52,6 @@ def events(run: RunPaths) -> list[dict[str, Any]]:
     return sorted(named, key=lambda event: float(event["t"]))
 
 
-def plan_id(event: Json) -> str:
-    """`e1` of `e1.2`: a repeated operation belongs to the event that asked for it."""
-    return str(event.get("event_id") or "").partition(".")[0]
-
-
 def zero(found: list[dict[str, Any]]) -> float | None:
     """When the first event of the run happened."""
     return next((float(event["t"]) for event in found if event["kind"] in ZEROS), None)
@@ -71,11 +66,11 @@ def marks(run: RunPaths) -> list[Mark]:
     asked: set[str] = set()
     made = []
     for event in found:
-        drawn = _mark(event, plan_id(event) in asked)
+        drawn = _mark(event, operation(event) in asked)
         if event["kind"] in ZEROS:
-            asked.add(plan_id(event))
+            asked.add(operation(event))
         if drawn is not None:
-            made.append(Mark(float(event["t"]) - start, plan_id(event), *drawn))
+            made.append(Mark(float(event["t"]) - start, operation(event), *drawn))
     return made
 
 
@@ -111,7 +106,7 @@ def happenings(run: RunPaths) -> list[Happening]:
     """Each event of the plan in its order."""
     found = events(run)
     held = _held(run)
-    zeros = {plan_id(event): event for event in reversed(found) if event["kind"] in ZEROS}
+    zeros = {operation(event): event for event in reversed(found) if event["kind"] in ZEROS}
     ordered = sorted(zeros.items(), key=lambda pair: float(pair[1]["t"]))
     bounds = [*(float(event["t"]) for _, event in ordered), float("inf")]
     spans = [[event for event in found if start <= float(event["t"]) < end] for start, end in pairwise(bounds)]
@@ -150,7 +145,7 @@ def _held(run: RunPaths) -> dict[str, list[str]]:
         event = (line.get("observation") or {}).get("event")
         reason = str((line.get("decision") or {}).get("reason") or "")
         if event and reason.startswith("held"):
-            reasons.setdefault(plan_id(event), []).append(reason.removeprefix("held").lstrip(": "))
+            reasons.setdefault(operation(event), []).append(reason.removeprefix("held").lstrip(": "))
     return reasons
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import yaml
 
+from analysis.event_ids import FIRST_EVENT
 from analysis.record import SeriesPaths
 from analysis.report_tables import Measured
-from analysis.scale_events import FIRST_EVENT
 from analysis.small_tables import Row
 
 BUFFER = "topology.executor.receive.buffer.size"

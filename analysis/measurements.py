@@ -9,7 +9,7 @@ from math import floor
 from statistics import fmean, median
 from typing import Any
 
-from analysis.scale_events import WHOLE_RUN
+from analysis.event_ids import WHOLE_RUN
 from analysis.small_tables import Row
 
 Reader = Callable[[str], list[Row]]

@@ -23,6 +23,7 @@ from analysis import (
     tables,
     throughput,
 )
+from analysis.event_ids import WHOLE_RUN
 from analysis.record import SeriesPaths
 from analysis.small_tables import Row
 
@@ -102,11 +103,11 @@ def build_throughput(at: Tables) -> None:
 
 def _whole(zeros: Sequence[Row], several: set[str]) -> list[Row]:
     """The run's own axis, where it is not that of its only event."""
-    return [row | {"event_id": scale_events.WHOLE_RUN} for row in zeros if row["run_id"] in several]
+    return [row | {"event_id": WHOLE_RUN} for row in zeros if row["run_id"] in several]
 
 
 def _is_whole(row: Row, several: set[str]) -> bool:
-    return row["run_id"] in several and row["event_id"] == scale_events.WHOLE_RUN
+    return row["run_id"] in several and row["event_id"] == WHOLE_RUN
 
 
 def build_stability(at: Tables) -> None:

@@ -12,12 +12,12 @@ import yaml
 from analysis import ablated, claims, figures, happened, load_told
 from analysis import report_tables as shown
 from analysis.claims import LedgerRow
+from analysis.event_ids import FIRST_EVENT
 from analysis.figures import decided, graph, series
 from analysis.figures.build import Figure, own_ids
 from analysis.figures.decided import AnswerRow
 from analysis.record import SeriesPaths, write_json_atomic
 from analysis.report_claims import headline, ledger_row
-from analysis.scale_events import FIRST_EVENT
 from analysis.small_tables import Row, rows
 
 TEMPLATES = Path(__file__).parent / "templates"

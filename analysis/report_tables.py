@@ -4,9 +4,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from analysis.event_ids import FIRST_EVENT, WHOLE_RUN, event_of, place
 from analysis.figures import style
 from analysis.happened import Happening
-from analysis.scale_events import FIRST_EVENT, WHOLE_RUN
 from analysis.small_tables import Row
 
 Measured = Mapping[tuple[str, str], Mapping[str, tuple[float, bool]]]
@@ -45,7 +45,7 @@ def measured_by_event(measurements: Sequence[Row]) -> dict[tuple[str, str], dict
     """(run, event) -> metric -> (value, censored); what concerns the whole run stands with its first event."""
     measured: dict[tuple[str, str], dict[str, tuple[float, bool]]] = {}
     for row in measurements:
-        event = row.get("event_id") or FIRST_EVENT
+        event = event_of(row)
         key = (row["run_id"], FIRST_EVENT if event == WHOLE_RUN else event)
         measured.setdefault(key, {})[row["metric"]] = (row["value"], row["censored"])
     return measured
@@ -57,7 +57,7 @@ def run_rows(runs: Sequence[Row], measured: Measured) -> list[Row]:
     for run in runs:
         mine = [event for run_id, event in measured if run_id == run["run_id"]]
         failure = ": ".join(part for part in (run["failure_blame"], run["failure_message"]) if part)
-        for event in sorted(mine, key=lambda name: (len(name), name)) or [FIRST_EVENT]:
+        for event in sorted(mine, key=place) or [FIRST_EVENT]:
             shown.append({
                 "run_id": run["run_id"], "event_id": event, "variant": style.named(run["variant"] or "?"),
                 "status": run["status"], "counts": run["status"] == "complete", "why": failure,
@@ -129,7 +129,7 @@ def steady_rows(intervals: Sequence[Row]) -> list[Row]:
     return [
         row
         | {
-            "event_id": row.get("event_id") or FIRST_EVENT,
+            "event_id": event_of(row),
             "used": f"{row['start_s']:.0f} to {row['end_s']:.0f} s".replace("-", "−"),
             "live": "–" if row["live_steady"] is None else "steady" if row["live_steady"] else "not steady",
         }

@@ -11,17 +11,9 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from analysis.event_ids import WHOLE_RUN, ZEROS, operation
+
 Row = Mapping[str, Any]
-KEYS = ("run_id", "event_id")
-WHOLE_RUN = "e0"
-FIRST_EVENT = "e1"
-# The kinds of lines whose time is the zero of an event, and the kind of event that each stands for.
-ZEROS = {"scale_requested": None, "rate_changed": "rate", "crashed": "crash"}
-
-
-def operation(event_id: str) -> str:
-    """`e1` of `e1.2`: an operation that was aborted and sent again counts from its first request."""
-    return event_id.partition(".")[0]
 
 
 def rows(events: Iterable[Row], zeros: Iterable[Row], machines: Iterable[Row]) -> list[dict[str, Any]]:
@@ -40,7 +32,7 @@ def of_run(events: Sequence[Row], axis: Row, machines: int | None) -> list[dict[
     firsts: dict[str, Row] = {}
     for event in events:
         if event["kind"] in ZEROS and event["event_id"]:
-            firsts.setdefault(operation(event["event_id"]), event)
+            firsts.setdefault(operation(event), event)
     zeros_s = [float(event["t_s"]) for event in firsts.values()]
     if not zeros_s:
         return [_span(axis, WHOLE_RUN, "none", float(axis["zero_s"]), None, None) | {"machines_before": machines}]
@@ -48,7 +40,7 @@ def of_run(events: Sequence[Row], axis: Row, machines: int | None) -> list[dict[
     for (event_id, first), from_s, zero_s, until_s in zip(
         firsts.items(), [None, *zeros_s], zeros_s, [*zeros_s[1:], None], strict=False
     ):
-        kind = ZEROS[first["kind"]] or first["event"]
+        kind = first["event"] or ZEROS[first["kind"]]
         done = _done(_between(events, zero_s, until_s), event_id)
         found.append(_span(axis, event_id, kind, zero_s, from_s, until_s) | done | {"machines_before": machines})
         machines = _afterwards(machines, done)
@@ -81,7 +73,7 @@ def _done(span: Sequence[Row], event_id: str) -> dict[str, Any]:
 
     Machines and attempts are null in a log of others that has no more than the time of a scale event.
     """
-    requests = [e for e in span if e["kind"] in ZEROS and operation(e["event_id"] or "") == event_id]
+    requests = [e for e in span if e["kind"] in ZEROS and operation(e) == event_id]
     left = [event for event in span if event["kind"] == "machines_left"]
     applied = [event for event in span if event["kind"] == "applied" and event["ok"]]
     carried_out = {event["decision_id"] for event in applied}

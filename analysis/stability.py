@@ -10,7 +10,7 @@ from typing import Any
 
 from analysis.convergence import DEFINITIONS, PostScale, Windows, post_scale
 from analysis.draining import SPAN_S, drained, draining
-from analysis.scale_events import WHOLE_RUN
+from analysis.event_ids import WHOLE_RUN
 from analysis.steady import WINDOW_S, Steady, is_steady
 
 BEFORE_WINDOWS = 6

@@ -13,7 +13,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from analysis.scale_events import WHOLE_RUN, ZEROS, happened
+from analysis.event_ids import WHOLE_RUN, ZEROS
+from analysis.scale_events import happened
 
 Row = Mapping[str, Any]
 WINDOW_S = 10

@@ -19,8 +19,8 @@ from analysis.claims import exact, follows, rules
 from analysis.claims.rows import MINIMUM_RUNS, Conditions, Key, LedgerRow, Value
 from analysis.claims.statements import Claim, Kind, load_claims
 from analysis.errors import RecordError
+from analysis.event_ids import event_of
 from analysis.record import SeriesPaths, read_json
-from analysis.scale_events import FIRST_EVENT
 from analysis.small_tables import Row, rows
 
 
@@ -86,8 +86,7 @@ def conditions(series: Iterable[SeriesPaths]) -> Conditions:
 
 
 def _key(run: Row, row: Row) -> Key:
-    """Tables of older series have no events: each of their runs had one."""
-    return run["experiment"], run["variant"], row["metric"], row.get("event_id") or FIRST_EVENT
+    return run["experiment"], run["variant"], row["metric"], event_of(row)
 
 
 def _value(run: Row, row: Row, alone: bool) -> Value:

@@ -7,7 +7,8 @@ from analysis.claims.statements import Claim
 
 REPRODUCED, DIFFERS, NOT_RUN = "reproduced", "differs", "not run"
 SAME, OPPOSITE, NONE = "same", "opposite", "none"
-MINIMUM_RUNS = 3
+MINIMUM_RUNS = 3  # of each variant, for an interval
+SEED = 20260101  # of the bootstrap, so that the same runs give the same interval
 Key = tuple[str, str, str, str]
 
 

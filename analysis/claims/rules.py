@@ -16,6 +16,7 @@ from analysis.claims.rows import (
     OPPOSITE,
     REPRODUCED,
     SAME,
+    SEED,
     Conditions,
     LedgerRow,
     Value,
@@ -24,7 +25,6 @@ from analysis.claims.rows import (
 )  # fmt: skip
 from analysis.claims.statements import Claim, Kind
 
-SEED = 20260101
 EPSILON = 1e-9
 RATIOS = (Kind.RATIO, Kind.RATIO_ABOVE, Kind.RATIO_BELOW)
 

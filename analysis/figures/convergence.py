@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
+from analysis.event_ids import place
 from analysis.figures import style
 from analysis.figures.series import SeriesData, Time
 
@@ -19,7 +20,7 @@ def draw(data: SeriesData) -> str | None:
     """A row of panels an event, a column a definition."""
     if not data.times:
         return None
-    events = sorted({time.event_id for time in data.times}, key=lambda name: (len(name), name))
+    events = sorted({time.event_id for time in data.times}, key=place)
     height = len(events) * (0.36 * len(data.variants) + (0.95 if len(events) > 1 else 0.75)) + 0.2
     with style.canvas(height, len(TITLES), len(events), sharex=True, sharey=True) as (figure, panels):
         for i, axes in enumerate(panels):

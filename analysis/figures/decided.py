@@ -10,9 +10,10 @@ from typing import Any
 
 from analysis import answers, happened
 from analysis.answers import Answer
+from analysis.event_ids import FIRST_EVENT, place
 from analysis.figures import style
 from analysis.figures.graph import Graph, Link, Node, Note, Notes, placed
-from analysis.figures.series import FIRST_EVENT, ordered
+from analysis.figures.series import ordered
 from analysis.record import SeriesPaths
 from analysis.small_tables import Row, rows
 from topologies import catalogue
@@ -109,7 +110,7 @@ def _pressure(first: Sequence[Answer]) -> dict[str, float]:
 def table(decided: Decided) -> list[AnswerRow]:
     """One row an event, variant and outcome, in that order."""
     made = []
-    for event in sorted({answer.event_id for answer in decided.answers}, key=lambda name: (len(name), name)):
+    for event in sorted({answer.event_id for answer in decided.answers}, key=place):
         for variant in decided.variants:
             mine = [a for a in decided.answers if (a.event_id, a.variant) == (event, variant)]
             made += [_row(decided.graph, alike) for alike in _alike(mine)]

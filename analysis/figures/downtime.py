@@ -5,6 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING
 
+from analysis.event_ids import place
 from analysis.figures import style
 from analysis.figures.series import Downtime, SeriesData
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 def draw(data: SeriesData) -> str | None:
     """Only where machines left or died: a scale-out's downtime stands in the table of runs."""
     kinds = {mark.event_id: mark for mark in data.marks if mark.kind in ("scale_in", "crash")}
-    shown = [event for event in sorted(kinds) if any(down.event_id == event for down in data.downtimes)]
+    shown = [event for event in sorted(kinds, key=place) if any(down.event_id == event for down in data.downtimes)]
     if not shown:
         return None
     with style.canvas(2.6, columns=len(shown), sharey=True) as (figure, panels):

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from statistics import median
 
 from analysis import happened
+from analysis.event_ids import FIRST_EVENT, event_of, place
 from analysis.happened import Mark
 from analysis.record import SeriesPaths
 from analysis.small_tables import Row, by_run, rows
-
-FIRST_EVENT = "e1"
 
 
 @dataclass(frozen=True)
@@ -118,15 +117,10 @@ def _lines(windows: list[Row], scope: str, known: dict[str, str]) -> tuple[Line,
     )
 
 
-def _event(row: Row) -> str:
-    """Series of one event that an older version analysed have no `event_id`."""
-    return row.get("event_id") or FIRST_EVENT
-
-
 def _times(found: list[Row], known: dict[str, str]) -> tuple[Time, ...]:
     times = [
         Time(row["run_id"], known[row["run_id"]], row["definition"],
-             row["horizon_s"] if row["time_s"] is None else row["time_s"], row["censored"], _event(row))
+             row["horizon_s"] if row["time_s"] is None else row["time_s"], row["censored"], event_of(row))
         for row in found if row["run_id"] in known
     ]  # fmt: skip
     return tuple(sorted(times, key=lambda time: (time.run_id, time.event_id, time.definition)))
@@ -134,7 +128,7 @@ def _times(found: list[Row], known: dict[str, str]) -> tuple[Time, ...]:
 
 def _downtimes(found: list[Row], known: dict[str, str]) -> tuple[Downtime, ...]:
     return tuple(
-        Downtime(row["run_id"], known[row["run_id"]], row["downtime_s"], _event(row))
+        Downtime(row["run_id"], known[row["run_id"]], row["downtime_s"], event_of(row))
         for row in sorted(found, key=lambda row: row["run_id"])
         if row["run_id"] in known and row["downtime_s"] is not None
     )
@@ -144,9 +138,9 @@ def _ends(found: list[Row], known: dict[str, str]) -> list[Row]:
     """Of each run: the rows before its first event and after its last one."""
     kept = []
     for run_id, mine in by_run(found).items():
-        ids = sorted({_event(row) for row in mine}, key=lambda name: (len(name), name))
+        ids = sorted({event_of(row) for row in mine}, key=place)
         edge = {"before": ids[0], "after": ids[-1]}
-        kept += [row for row in mine if run_id in known and _event(row) == edge.get(row["phase"])]
+        kept += [row for row in mine if run_id in known and event_of(row) == edge.get(row["phase"])]
     return kept
 
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from analysis import statistics
 from analysis.claims import floors
+from analysis.claims.rows import MINIMUM_RUNS, SEED
+from analysis.event_ids import FIRST_EVENT
 from analysis.figures import convergence, downtime, style, timeline
-from analysis.figures.series import FIRST_EVENT, Level, SeriesData
+from analysis.figures.series import Level, SeriesData
 from analysis.published import Panel, Published
 
 if TYPE_CHECKING:
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
 
 COLUMNS = 3
 WIDTH_IN = 10.8
-MINIMUM_RUNS = 3  # for an interval, as in the ledger
-SEED = 20260101
 HEIGHTS_IN = {"throughput": 2.7, "downtime": 2.7}
 
 

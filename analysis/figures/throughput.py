@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from analysis.figures import style
 from analysis.figures.series import SeriesData
-from analysis.figures.timeline import draw_panel, median_line
+from analysis.figures.timeline import draw_panel, median_line, middles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +50,7 @@ def highest(data: SeriesData) -> float:
 
 def _multiple(axes: Axes, data: SeriesData, variant: str) -> None:
     reference = median_line([line for line in data.totals if line.variant == data.variants[0]])
-    axes.plot([s + 5 for s, _ in reference], [r for _, r in reference], color="#B0B0B0", lw=1.2)
+    axes.plot(middles(s for s, _ in reference), [r for _, r in reference], color="#B0B0B0", lw=1.2)
     draw_panel(axes, data, [variant], values=False)
     for text in list(axes.texts):  # the panel's title says it
         text.remove()

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from analysis.figures import style
 from analysis.figures.series import Line, SeriesData
 from analysis.happened import Mark
+from analysis.steady import WINDOW_S
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-WINDOW_S = 10.0
 WIDE_S = 5.0  # an event whose time differs by more between runs is shown as a span
 OFFERED = "offered at spouts"
 
@@ -45,7 +45,7 @@ def draw_panel(axes: Axes, data: SeriesData, variants: Sequence[str], values: bo
     ends = [end for variant in variants if (end := _variant(axes, data, variant, colours[variant], values))]
     offered = median_line([line for line in data.due if line.variant in variants])
     if offered:
-        axes.plot(_middles(s for s, _ in offered), [r for _, r in offered], color=style.GREY, lw=1.1, ls=(0, (4, 2)))
+        axes.plot(middles(s for s, _ in offered), [r for _, r in offered], color=style.GREY, lw=1.1, ls=(0, (4, 2)))
         text = f"{OFFERED}, {offered[-1][1]:.0f}/s" if values else "offered"
         ends.append(End(text, style.GREY, offered[-1][1]))
     lines = [line for line in data.totals if line.variant in variants and line.starts_s]
@@ -59,7 +59,7 @@ def _variant(axes: Axes, data: SeriesData, variant: str, colour: str, values: bo
     middle = median_line(lines)
     if not middle:
         return None
-    axes.plot(_middles(s for s, _ in middle), [r for _, r in middle], color=colour, lw=2.0)
+    axes.plot(middles(s for s, _ in middle), [r for _, r in middle], color=colour, lw=2.0)
     level = data.level_after(variant) or middle[-1][1]
     return End(f"{style.named(variant)}, {level:.0f}/s" if values else style.folded(variant), colour, level)
 
@@ -70,7 +70,7 @@ def _band(axes: Axes, lines: Sequence[Line], colour: str) -> None:
     spans = [(start, min(seen), max(seen)) for start, seen in sorted(rates.items()) if len(seen) > 1]
     if spans:
         starts, lows, highs = zip(*spans, strict=True)
-        axes.fill_between(_middles(starts), lows, highs, color=colour, alpha=0.18, lw=0)
+        axes.fill_between(middles(starts), lows, highs, color=colour, alpha=0.18, lw=0)
 
 
 def finish(axes: Axes, ends: Sequence[End], events: Sequence[Moment], last_s: float) -> None:
@@ -134,5 +134,5 @@ def _by_window(lines: Iterable[Line]) -> dict[float, list[float]]:
     return rates
 
 
-def _middles(starts: Iterable[float]) -> list[float]:
+def middles(starts: Iterable[float]) -> list[float]:
     return [start + WINDOW_S / 2 for start in starts]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis import measurements
-from analysis.scale_events import of_run, operation, rows
+from analysis.scale_events import of_run, rows
 
 AXIS = {"run_id": "r", "zero_s": 100.0, "first_s": 10.0, "last_s": 500.0}
 FIELDS = ("event_id", "event", "joined", "machines", "decision_id", "ok", "given_back")
@@ -76,7 +76,3 @@ def test_spans_cover_the_run_without_a_gap(times: list[float]) -> None:
     assert [row["zero_s"] for row in found] == sorted(times)
     for earlier, later in pairwise(found):
         assert (earlier["until_s"], later["from_s"]) == (later["zero_s"], earlier["zero_s"])
-
-
-def test_operations() -> None:
-    assert (operation("e1"), operation("e1.2"), operation("e12.10")) == ("e1", "e1", "e12")
