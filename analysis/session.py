@@ -1,7 +1,11 @@
 """The one way to start Spark: quiet, without its UI, reachable from this machine only."""
 
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,4 +58,28 @@ def spark(master: str = "local[*]", raw_bytes: int = 0, **settings: str) -> "Spa
     chosen |= {key.replace("__", "."): value for key, value in settings.items()}
     for key, value in chosen.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with undisturbed():
+        return builder.getOrCreate()
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """SIGINT, SIGTERM and SIGHUP wait for the end of the block; off the main thread signals are somebody else's.
+
+    PySpark that is interrupted while it waits for its JVM removes the folder in which the JVM is about to say where it
+    listens. The JVM's main thread ends with that error before it has looked at its standard input, whose end is the
+    sign to go; its server's thread runs on for ever.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    held = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, lambda number, _frame: came.append(number)) for number in held}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in dict.fromkeys(came):
+            os.kill(os.getpid(), number)

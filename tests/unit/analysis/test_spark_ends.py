@@ -1,0 +1,81 @@
+"""Spark's JVM ends with the process that started it, however and whenever that one is told to end."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from analysis.session import undisturbed
+from dags.places import ROOT
+from tests.golden import records
+
+ANALYSIS = """
+import sys
+from analysis import analyse
+from dags.steps.interruption import interruptible
+with interruptible():
+    analyse(sys.argv[1], "local[1]")
+"""
+
+
+def processes() -> dict[int, tuple[int, str]]:
+    """By pid: the parent's pid and the state; those that end while we look are not there."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, parent = path.read_text().rpartition(")")[2].split()[:2]
+        except OSError:
+            continue
+        found[int(path.parent.name)] = (int(parent), state)
+    return found
+
+
+def await_child(process: subprocess.Popen[bytes]) -> int:
+    while True:
+        assert process.poll() is None
+        for pid, (parent, _) in processes().items():
+            if parent == process.pid:
+                return pid  # spark-submit, which becomes the JVM
+        time.sleep(0.01)
+
+
+def await_end(pid: int) -> None:
+    """pytest's timeout ends what hangs; before the mend an interrupted start left a JVM for ever."""
+    while processes().get(pid, (0, "Z"))[1] not in "ZX":
+        time.sleep(0.1)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("at_work", [False, True], ids=["starting", "at_work"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_no_jvm_is_left_behind(at_work: bool, number: signal.Signals, tmp_path: Path) -> None:
+    series = tmp_path / "20261121-000000-abcdef01"
+    records.write_series(series, repetitions=1)
+    process = subprocess.Popen([sys.executable, "-c", ANALYSIS, str(series)], cwd=ROOT, stderr=subprocess.DEVNULL)
+    jvm = await_child(process)
+    try:
+        while at_work and not (series / "tables" / "_worker_lines.parquet").exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(number)
+        process.wait()
+        await_end(jvm)
+        assert process.returncode not in (0, None)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_signal_waits_for_the_end_of_the_block_and_is_not_lost() -> None:
+    came: list[str] = []
+    before = signal.signal(signal.SIGTERM, lambda *_: came.append("signal"))
+    try:
+        with undisturbed():
+            signal.raise_signal(signal.SIGTERM)
+            came.append("block")
+        assert came == ["block", "signal"]
+    finally:
+        signal.signal(signal.SIGTERM, before)
