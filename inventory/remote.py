@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from inventory.errors import InfrastructureError, RemoteTimeoutError, SudoRefusedError
+from inventory.errors import ConfigurationError, InfrastructureError, RemoteTimeoutError, SudoRefusedError
 
 if TYPE_CHECKING:
     import paramiko
@@ -158,7 +158,7 @@ def connect(machine: "Machine", *, as_user: bool = False) -> SshRemote:
         with _reaching(machine):
             client.load_host_keys(str(machine.known_hosts))
             client.connect(
-                machine.control_address, machine.ssh_port, machine.ssh_user, key_filename=str(machine.ssh_key),
+                machine.control_address, machine.ssh_port, machine.ssh_user, pkey=_private_key(machine.ssh_key),
                 timeout=CONNECT_TIMEOUT_S, banner_timeout=CONNECT_TIMEOUT_S, auth_timeout=CONNECT_TIMEOUT_S,
                 allow_agent=False, look_for_keys=False,
             )  # fmt: skip
@@ -166,6 +166,19 @@ def connect(machine: "Machine", *, as_user: bool = False) -> SshRemote:
         client.close()
         raise
     return SshRemote(machine, client, as_user=as_user)
+
+
+def _private_key(path: Path) -> "paramiko.PKey":
+    """Read by us: paramiko tries each kind of key on the file, and its last complaint hides that a key was refused."""
+    import paramiko
+
+    try:
+        return paramiko.PKey.from_path(path)
+    except (ValueError, TypeError, paramiko.SSHException, paramiko.UnknownKeyType) as error:
+        raise ConfigurationError(
+            f"{path}: not a private key that can be used without a passphrase ({error}); name another, or take the "
+            "passphrase off a copy"
+        ) from error
 
 
 class _reaching:
