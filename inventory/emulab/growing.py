@@ -54,7 +54,7 @@ class ClassicEmulab(EmulabTestbed):
         return access
 
 
-def emulab(
+def emulab_testbed(
     options: Mapping[str, object] | None = None,
     patience: Patience = Patience(),  # noqa: B008  # frozen
     sleep: Callable[[float], None] = time.sleep,

@@ -6,7 +6,9 @@ end=$1 project=$2 experiment=$3 bin=$4 poll=${5:-60}
 while [ -f "$end" ]; do
     if [ "$(date +%s)" -ge "$(cat "$end")" ]; then
         # In transition it cannot be ended: asked again at the next round.
-        "$bin/endexp" -w -N -e "$project,$experiment" && rm -f "$end"
+        said=$("$bin/endexp" -w -N -e "$project,$experiment" 2>&1) && rm -f "$end"
+        case $said in *[Nn]"o experiment"* | *[Nn]"o such experiment"*) rm -f "$end" ;; esac
     fi
     [ -f "$end" ] && sleep "$poll"
 done
+exit 0

@@ -24,7 +24,8 @@ from inventory.testbed import MachineRequest
 log = logging.getLogger(__name__)
 
 READY = "ready"
-OVER = ("failed", "canceled", "terminating", "terminated")
+ENDING = ("terminating", "terminated")
+OVER = ("failed", "canceled", *ENDING)
 HOUR_S = 3600.0
 
 
@@ -111,14 +112,15 @@ class Portal:
         """See `Access.end`. A transition that is under way may have to end first, so it is asked for again."""
         deadline = time.monotonic() + self._patience.end_s
         refused: Exception | None = None
-        while self._experiment(experiment) is not None:
+        while (now := self._experiment(experiment)) is not None:
             if time.monotonic() > deadline:
                 raise InfrastructureError(
                     f"emulab: experiment {experiment} is still there {self._patience.end_s:g} s after it was ended; "
                     f"end it on its page, or later with `barograph reap`{f' ({refused})' if refused else ''}"
                 ) from refused
             try:
-                self._client.call("DELETE", self._path(experiment))
+                if now.get("status") not in ENDING:
+                    self._client.call("DELETE", self._path(experiment))
             except ConfigurationError as error:  # 4xx: busy, as far as it is known
                 refused = error
             self._sleep(self._patience.poll_s)

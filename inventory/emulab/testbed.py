@@ -89,17 +89,31 @@ class EmulabTestbed:
 
     def leftovers(self) -> tuple[str, ...]:
         """See `Testbed.leftovers`: experiments of this harness without a lease, at every place it was ever at."""
-        return tuple(f"machines of {lease_id}" for _, found in self._ownerless() for lease_id in found)
+        return tuple(_named(found) for site in record.sites() for found in _ownerless(self._at(site)))
 
     def sweep(self) -> tuple[str, ...]:
         """See `Sweeping.sweep`. A place where nothing is left, and where no lease is, need not be asked again."""
-        swept = []
-        for access, found in self._ownerless():
-            for lease_id in found:
-                access.end(names.experiment_name(lease_id))
-                swept.append(f"machines of {lease_id}")
-            record.drop_site(access.site(), self.name)
+        swept: list[str] = []
+        refused: list[InventoryError] = []
+        # A place that nothing was ever started at is not asked: no reaper needs an account on Emulab.
+        for site in record.sites():
+            try:
+                swept += self._swept(self._at(site))
+            except InventoryError as error:  # the other places are looked at all the same
+                refused.append(error)
+        if refused:
+            for error in refused[1:]:
+                refused[0].add_note(str(error))
+            raise refused[0]
         return tuple(swept)
+
+    def _swept(self, access: Access) -> list[str]:
+        found = _ownerless(access)
+        for lease_id in found:
+            access.end(names.experiment_name(lease_id))
+            log.info("swept experiment %s", names.experiment_name(lease_id))
+        record.drop_site(access.site(), self.name)
+        return [_named(lease_id) for lease_id in found]
 
     def connect(self, machine: Machine) -> Remote:
         """See `Connecting.connect`."""
@@ -112,12 +126,6 @@ class EmulabTestbed:
         nodes = access.nodes(names.experiment_name(lease.lease_id), requests)
         types = [request.type for request in requests]
         return Admission(self._given(), self._patience, self._sleep).machines(lease, nodes, types, begun)
-
-    def _ownerless(self) -> list[tuple[Access, list[str]]]:
-        # What exists is listed before the leases are read: a lease is on record before its experiment exists.
-        # A place that nothing was ever started at is not asked: no reaper needs an account on Emulab.
-        places = [self._at(site) for site in record.sites()]
-        return [(access, names.without_lease(access.experiments())) for access in places]
 
     def _release_after(self, error: BaseException, lease: Lease) -> None:
         try:
@@ -144,6 +152,15 @@ class EmulabTestbed:
         self._given()
         assert self._access is not None
         return self._access
+
+
+def _ownerless(access: Access) -> list[str]:
+    # What exists is listed before the leases are read: a lease is on record before its experiment exists.
+    return names.without_lease(access.experiments())
+
+
+def _named(lease_id: str) -> str:
+    return f"machines of {lease_id}"
 
 
 def access_of(chosen: EmulabOptions, patience: Patience, sleep: Callable[[float], None]) -> Access:

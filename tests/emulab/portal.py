@@ -141,7 +141,7 @@ class FakePortal:
         if rest == ["manifests"]:
             return 200, {URN: self._manifest(found)}
         if method == "DELETE":
-            if found.status in ("created", "provisioning", "booting"):
+            if found.status not in ("ready", "failed"):
                 self._advance(found)
                 return 409, _error(409, "Experiment is busy")
             found.status, found.polls = "terminating", 0

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import paramiko
 import pytest
 
 from inventory.emulab.access import Patience
-from inventory.emulab.growing import emulab
+from inventory.emulab.growing import emulab_testbed
 from inventory.emulab.portal_client import TOKEN as VARIABLE
 from inventory.emulab.testbed import EmulabTestbed
 from tests.emulab.nodes import Nodes
@@ -31,11 +31,18 @@ class World:
     options: dict[str, object]
 
     def testbed(self, patience: Patience = IMPATIENT, **changed: object) -> EmulabTestbed:
-        return emulab({**self.options, **changed}, patience)
+        return emulab_testbed({**self.options, **changed}, patience)
 
-    def reaper(self) -> EmulabTestbed:
+    def reaper(self, patience: Patience = IMPATIENT) -> EmulabTestbed:
         """What another process has: no options."""
-        return emulab(None, IMPATIENT)
+        return emulab_testbed(None, patience)
+
+    def broken(self) -> EmulabTestbed:
+        """One that fails while it acquires: the portal's experiment is never ready, classic's nodes are silent."""
+        hurried = replace(IMPATIENT, ssh_s=0.1)
+        if self.options["access"] == "portal":
+            return self.testbed(hurried, ready_minutes=1e-9)
+        return self.testbed(hurried, node_port=1)
 
     @property
     def experiments(self) -> list[str]:

@@ -224,19 +224,26 @@ def test_a_lost_record_is_told(there: World) -> None:
         record.read("bg00")
 
 
-def test_the_guard_itself(tmp_path: Path) -> None:
-    """The script that runs on the ops host, with an endexp that is busy at first."""
-    (tmp_path / "endexp").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/said\n[ $(wc -l < {tmp_path}/said) -ge 2 ]\n')
-    (tmp_path / "endexp").chmod(0o755)
-    end = tmp_path / "x.end"
-    end.write_text(f"{int(time.time()) + 2}\n")
-    argv = ["sh", str(GUARD), str(end), "storm", "bg01", str(tmp_path), "0.1"]
-    with subprocess.Popen(argv) as guard:
-        assert guard.wait(60) == 0
-    assert (tmp_path / "said").read_text() == "-w -N -e storm,bg01\n" * 2 and not end.exists()
+def _guarded(folder: Path, endexp: str) -> str:
+    """Run the script that runs on the ops host until it ends by itself; returns what `endexp` was told."""
+    (folder / "endexp").write_text(f'#!/bin/sh\necho "$@" >> {folder}/said\n{endexp}\n')
+    (folder / "endexp").chmod(0o755)
+    argv = ["sh", str(GUARD), str(folder / "x.end"), "storm", "bg01", str(folder), "0.1"]
+    assert subprocess.run(argv, timeout=120, check=False).returncode == 0
+    return (folder / "said").read_text() if (folder / "said").exists() else ""
+
+
+def test_the_guard_waits_for_its_time_and_asks_until_it_is_done(tmp_path: Path) -> None:
+    ends = int(time.time()) + 2
+    (tmp_path / "x.end").write_text(f"{ends}\n")
+    said = _guarded(tmp_path, f"[ $(date +%s) -ge {ends} ] || exit 9; [ $(wc -l < {tmp_path}/said) -ge 2 ]")
+    assert said == "-w -N -e storm,bg01\n" * 2 and not (tmp_path / "x.end").exists()
+
+
+def test_the_guard_stops_where_somebody_else_ended_it(tmp_path: Path) -> None:
+    (tmp_path / "x.end").write_text("1\n")
+    assert _guarded(tmp_path, "echo There is no experiment bg01 in project storm >&2; exit 2").count("\n") == 1
 
 
 def test_the_guard_of_a_released_lease_goes_away(tmp_path: Path) -> None:
-    argv = ["sh", str(GUARD), str(tmp_path / "none.end"), "storm", "bg01", str(tmp_path), "0.1"]
-    assert subprocess.run(argv, timeout=60, check=False).returncode in (0, 1)
-    assert not (tmp_path / "said").exists()
+    assert _guarded(tmp_path, "exit 0") == ""

@@ -87,6 +87,17 @@ def test_a_reaper_without_options_finds_what_lost_its_lease(there: World) -> Non
     assert there.reaper().sweep() == () and record.sites() == []
 
 
+def test_a_place_that_refuses_does_not_keep_the_others(there: World) -> None:
+    testbed = there.testbed()
+    record.add_site({"access": "portal", "endpoint": "http://127.0.0.1:1", "project": "storm"})
+    lost = take(testbed)
+    testbed.acquire(lost, WANTED)
+    leases.drop(lost)
+    with pytest.raises(InfrastructureError, match=r"portal at http://127.0.0.1:1 does not answer"):
+        there.reaper(replace(IMPATIENT, busy_s=0.1)).sweep()
+    assert there.empty
+
+
 def test_another_harness_is_left_alone(there: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     testbed = there.testbed()
     testbed.acquire(take(testbed), WANTED)
@@ -197,7 +208,7 @@ def test_a_line_that_dies_at_the_nth_request_leaves_nothing(there: World, when: 
         lease = take(testbed)
         reached = _die_at(there, n, when)
         try:
-            testbed.acquire(lease, WANTED)
+            testbed.acquire(lease, WANTED[:2])
             testbed.release(lease)
         except InfrastructureError:
             pass
