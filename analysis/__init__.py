@@ -4,19 +4,38 @@ Light to import: `record`, `steady`, `convergence` and `statistics` need numpy a
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from analysis.storage.shared import SharedSeries
 
 
-def analyse(series_dir: Path | str, master: str = "local[*]") -> Path:
-    """Analyse one series from raw lines to its report; one Spark session, stopped at the end. Returns the report."""
-    from analysis import metrics, report, session, tables
+def analyse(
+    series_dir: Path | str,
+    master: str = "local[*]",
+    *,
+    shared: "SharedSeries | None" = None,
+    jars: Sequence[Path] = (),
+) -> Path:
+    """Analyse one series from raw lines to its report; one Spark session, stopped at the end. Returns the report.
+
+    `shared`: the series in a bucket, where Spark reads and writes, with `jars`; small tables and the report are in
+    `series_dir` all the same. Its tables are published when all of them are whole.
+    """
+    from analysis import cluster, metrics, report, s3a, session, tables
     from analysis.record import SeriesPaths
 
-    spark = session.spark(master, raw_bytes=SeriesPaths(Path(series_dir)).raw_bytes())
+    paths = SeriesPaths(Path(series_dir), shared)
+    spark = session.spark(master, paths.raw_bytes(), s3a.settings(jars) if shared else None)
     try:
-        tables.build(spark, series_dir)
-        metrics.build(spark, series_dir)
-        return report.build(series_dir)
+        if not shared and not cluster.is_local(master):
+            cluster.require_shared(spark, paths.root)
+        with shared.publishing() if shared else nullcontext():
+            tables.build(spark, paths)
+            metrics.build(spark, paths)
+        return report.build(paths.root)
     finally:
         spark.stop()
 

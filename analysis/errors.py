@@ -4,7 +4,10 @@ AnalysisError            blame: harness
 ├── RecordError          blame: harness         a record that cannot be read at all (damaged lines are counted)
 ├── SeriesError          blame: configuration   the path given is no series
 ├── ClaimFileError       blame: configuration   a claims file that does not follow its form
-└── ForeignLogError      blame: configuration   somebody else's log that is not what it was said to be
+├── ForeignLogError      blame: configuration   somebody else's log that is not what it was said to be
+├── StorageConfigurationError  blame: configuration   the bucket, the credentials or Spark's master as they were given
+├── StorageError         blame: infrastructure  the bucket does not answer; what was measured is in the spool
+└── SeriesTaken          blame: capacity        another harness is writing this series
 """
 
 
@@ -36,3 +39,21 @@ class ForeignLogError(AnalysisError):
     """A log given to a reader, or what stands beside it, is empty, of another format or contradicts itself."""
 
     blame = "configuration"
+
+
+class StorageConfigurationError(AnalysisError):
+    """The place for results, or the credentials for it, cannot be used as they were given."""
+
+    blame = "configuration"
+
+
+class StorageError(AnalysisError):
+    """The place for results fails; nothing that was measured is lost by it."""
+
+    blame = "infrastructure"
+
+
+class SeriesTaken(AnalysisError):
+    """Another harness is writing this series."""
+
+    blame = "capacity"

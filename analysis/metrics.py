@@ -53,9 +53,9 @@ class Tables:
         small_tables.write(self.paths, name, found)
 
 
-def build(spark: SparkSession, series_dir: Path | str) -> None:
+def build(spark: SparkSession, series: SeriesPaths | Path | str) -> None:
     """Write every metric of a series, for all of its runs, whatever their status."""
-    at = Tables(spark, SeriesPaths(Path(series_dir)))
+    at = Tables(spark, series if isinstance(series, SeriesPaths) else SeriesPaths(Path(series)))
     build_events(at)
     spans = at.read("scale_events")
     build_throughput(at)

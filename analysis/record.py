@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from analysis.errors import RecordError, SeriesError
 
@@ -54,11 +54,29 @@ class RunPaths:
         return self
 
 
+class Shared(Protocol):
+    """A series that lies where a cluster sees it: Spark reads and writes there, this process in the series' folder."""
+
+    @property
+    def raw_bytes(self) -> int: ...
+
+    def raw_files(self, part: str) -> list[str]: ...
+
+    def table(self, name: str) -> str: ...
+
+    def send_table(self, name: str, folder: Path) -> None: ...
+
+    def fetch_table(self, name: str, folder: Path) -> None: ...
+
+    def drop_table(self, name: str) -> None: ...
+
+
 @dataclass(frozen=True)
 class SeriesPaths:
-    """The files of one series."""
+    """The files of one series; `shared`: while it is analysed in a bucket."""
 
     root: Path
+    shared: Shared | None = None
 
     @property
     def series_json(self) -> Path:
@@ -83,6 +101,17 @@ class SeriesPaths:
     def table(self, name: str) -> Path:
         return self.tables / f"{name}.parquet"
 
+    def spark_table(self, name: str) -> str:
+        """Where Spark reads and writes a table."""
+        return self.shared.table(name) if self.shared else str(self.table(name))
+
+    def raw_files(self, part: str) -> list[str]:
+        """For Spark: the lines of one part of all runs, a folder (`workers`) or a file (`events.jsonl`)."""
+        if self.shared:
+            return self.shared.raw_files(part)
+        pattern = part if part.endswith(".jsonl") else f"{part}/*.jsonl"
+        return [str(file) for run in self.all_runs() for file in sorted(run.root.glob(pattern))]
+
     def run(self, run_id: str) -> RunPaths:
         return RunPaths(self.runs / run_id)
 
@@ -94,6 +123,8 @@ class SeriesPaths:
 
     def raw_bytes(self) -> int:
         """Size of all raw lines."""
+        if self.shared:
+            return self.shared.raw_bytes
         return sum(file.stat().st_size for run in self.all_runs() for file in run.root.glob("**/*.jsonl"))
 
 

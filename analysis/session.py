@@ -1,13 +1,15 @@
-"""The one way to start Spark: quiet, without its UI, reachable from this machine only."""
+"""The one way to start Spark: quiet, without its UI, with a local master reachable from this machine only."""
 
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from analysis import cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,22 +42,19 @@ SHORT_OPTIONS = "-XX:TieredStopAtLevel=1"
 SHORT_SETTINGS = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"}
 
 
-def spark(master: str = "local[*]", raw_bytes: int = 0, **settings: str) -> "SparkSession":
-    """A session on `master`, tuned for about `raw_bytes` of raw lines; the caller stops it.
-
-    Keyword settings (dots written as `__`) override ours.
-    """
+def spark(master: str = "local[*]", raw_bytes: int = 0, settings: Mapping[str, str] | None = None) -> "SparkSession":
+    """A session on `master`, tuned for about `raw_bytes` of raw lines; the caller stops it. `settings` go first."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    if master.startswith("local"):
+    if cluster.is_local(master):
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     builder = SparkSession.builder.master(master).appName("barograph")
-    chosen = {**SETTINGS, **(LOCAL if master.startswith("local") else {})}
+    chosen = {**SETTINGS, **(LOCAL if cluster.is_local(master) else cluster.settings(master))}
     if raw_bytes < SHORT_BYTES:
         chosen |= SHORT_SETTINGS
         chosen["spark.driver.extraJavaOptions"] += f" {SHORT_OPTIONS}"
-    chosen |= {key.replace("__", "."): value for key, value in settings.items()}
+    chosen |= settings or {}
     for key, value in chosen.items():
         builder = builder.config(key, value)
     with undisturbed():
@@ -81,5 +80,5 @@ def undisturbed() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for number in dict.fromkeys(came):
-            os.kill(os.getpid(), number)
+        for each in dict.fromkeys(came):
+            os.kill(os.getpid(), each)

@@ -33,7 +33,7 @@ def by_run(found: list[Row]) -> dict[str, list[Row]]:
 
 
 def write(paths: SeriesPaths, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Replace a declared table; a missing key is null."""
+    """Replace a declared table, also where Spark reads it; a missing key is null."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -46,6 +46,8 @@ def write(paths: SeriesPaths, name: str, rows: Iterable[Mapping[str, Any]]) -> N
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     pq.write_table(pa.table(columns, schema=schema), folder / "part-0.parquet")
+    if paths.shared:
+        paths.shared.send_table(name, folder)
 
 
 def arrow_schema(name: str) -> "pa.Schema":

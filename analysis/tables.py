@@ -16,28 +16,28 @@ from analysis.schemas import DAMAGED_COLUMN, GROUPS, LINES, REQUIRED, TABLES, sc
 
 WORKER_COLUMNS = ("run_id", "t_s", "dt_s", "machine", "port")
 EXCERPT_CHARACTERS = 200
+# In a bucket a run that is not complete lies with the attempts.
+OF_RUN = r"/(?:runs|attempts)/([^/]+?)(?:\.attempt-\d+)?/(.+)$"
 
 
-def build(spark: SparkSession, series_dir: Path | str) -> None:
+def build(spark: SparkSession, series: SeriesPaths | Path | str) -> None:
     """Write every table of a series to `tables/`, replacing what is there."""
-    paths = SeriesPaths(Path(series_dir))
-    runs = paths.all_runs()
-    write_run_tables(paths, runs)
-    build_worker_tables(spark, [file for run in runs for file in _lines_of(run.workers)], paths)
-    machines = _staged(spark, "machine", [file for run in runs for file in _lines_of(run.machines)], paths)
+    paths = series if isinstance(series, SeriesPaths) else SeriesPaths(Path(series))
+    write_run_tables(paths, paths.all_runs())
+    build_worker_tables(spark, paths.raw_files("workers"), paths)
+    machines = _staged(spark, "machine", paths.raw_files("machines"), paths)
     _write(machine_samples(machines), paths, "machine_samples")
     _write(network_samples(machines), paths, "network_samples")
-    event_lines = _staged(spark, "event", [run.events for run in runs if run.events.is_file()], paths)
-    _write(events(event_lines), paths, "events")
-    decision_lines = _staged(spark, "decision", [run.decisions for run in runs if run.decisions.is_file()], paths)
+    _write(events(_staged(spark, "event", paths.raw_files("events.jsonl"), paths)), paths, "events")
+    decision_lines = _staged(spark, "decision", paths.raw_files("decisions.jsonl"), paths)
     _write(decisions(decision_lines), paths, "decisions")
     _write(placements(decision_lines), paths, "placements")
     _write(damaged(spark, paths), paths, "damaged")
     for kind in LINES:
-        shutil.rmtree(_stage_path(paths, kind), ignore_errors=True)
+        _unstage(paths, kind)
 
 
-def build_worker_tables(spark: SparkSession, files: Sequence[Path], paths: SeriesPaths) -> None:
+def build_worker_tables(spark: SparkSession, files: Sequence[Path | str], paths: SeriesPaths) -> None:
     """Worker lines to the seven tables that come from them."""
     lines = _staged(spark, "worker", files, paths)
     _write(worker_samples(lines), paths, "worker_samples", narrow=False)
@@ -47,7 +47,7 @@ def build_worker_tables(spark: SparkSession, files: Sequence[Path], paths: Serie
 
 def read(spark: SparkSession, paths: SeriesPaths, name: str) -> DataFrame:
     """A table with its declared schema."""
-    return spark.read.schema(TABLES[name]).parquet(str(paths.table(name)))
+    return spark.read.schema(TABLES[name]).parquet(paths.spark_table(name))
 
 
 def empty(spark: SparkSession, name: str) -> DataFrame:
@@ -56,7 +56,9 @@ def empty(spark: SparkSession, name: str) -> DataFrame:
 
 def _write(frame: DataFrame, paths: SeriesPaths, name: str, narrow: bool = True) -> None:
     """`narrow`: one file, for tables that stay small; the sample tables keep a file a partition."""
-    (frame.coalesce(1) if narrow else frame).write.mode("overwrite").parquet(str(paths.table(name)))
+    (frame.coalesce(1) if narrow else frame).write.mode("overwrite").parquet(paths.spark_table(name))
+    if paths.shared and narrow:
+        paths.shared.fetch_table(name, paths.table(name))
 
 
 write = _write
@@ -65,22 +67,27 @@ write = _write
 # --- lines -----------------------------------------------------------------------------------------------------------
 
 
-def _lines_of(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.jsonl"))
+def _stage(kind: str) -> str:
+    return f"_{kind}_lines"
 
 
-def _stage_path(paths: SeriesPaths, kind: str) -> Path:
-    return paths.tables / f"_{kind}_lines.parquet"
+def _unstage(paths: SeriesPaths, kind: str) -> None:
+    if paths.shared:
+        paths.shared.drop_table(_stage(kind))
+    else:
+        shutil.rmtree(paths.table(_stage(kind)), ignore_errors=True)
 
 
-def _staged(spark: SparkSession, kind: str, files: Sequence[Path], paths: SeriesPaths) -> DataFrame:
+def _staged(spark: SparkSession, kind: str, files: Sequence[Path | str], paths: SeriesPaths) -> DataFrame:
     """Parse the lines of one kind once, into nested Parquet; six tables then read only their own columns of it."""
-    target = str(_stage_path(paths, kind))
+    target = paths.spark_table(_stage(kind))
     read_lines(spark, kind, files).write.mode("overwrite").parquet(target)
     return spark.read.parquet(target)
 
 
-def read_lines(spark: SparkSession, kind: str, files: Sequence[Path], only: Sequence[str] = tuple(GROUPS)) -> DataFrame:
+def read_lines(
+    spark: SparkSession, kind: str, files: Sequence[Path | str], only: Sequence[str] = tuple(GROUPS)
+) -> DataFrame:
     """Lines of one kind with `run_id`, `file` and, where the line is damaged, its beginning in `damaged_text`.
 
     `only`: the groups of a worker line to look at; the parser skips the others.
@@ -95,8 +102,8 @@ def read_lines(spark: SparkSession, kind: str, files: Sequence[Path], only: Sequ
         .option("columnNameOfCorruptRecord", DAMAGED_COLUMN)
         .json([str(file) for file in files])
     )
-    inside = f.regexp_extract(f.col("_metadata.file_path"), "/runs/([^/]+)/(.+)$", 1)
-    file = f.regexp_extract(f.col("_metadata.file_path"), "/runs/([^/]+)/(.+)$", 2)
+    inside = f.regexp_extract(f.col("_metadata.file_path"), OF_RUN, 1)
+    file = f.regexp_extract(f.col("_metadata.file_path"), OF_RUN, 2)
     text = f.when(_is_damaged(kind, only), f.coalesce(f.col(DAMAGED_COLUMN), f.lit("a column is missing or uneven")))
     columns = [name for name in lines.columns if name != DAMAGED_COLUMN]
     return lines.select(
@@ -228,7 +235,7 @@ def placements(lines: DataFrame) -> DataFrame:
 
 def damaged(spark: SparkSession, paths: SeriesPaths) -> DataFrame:
     """Lines and damaged lines of every file that was read."""
-    parts = [_count_damaged(spark.read.parquet(str(_stage_path(paths, kind))), kind) for kind in LINES]
+    parts = [_count_damaged(spark.read.parquet(paths.spark_table(_stage(kind))), kind) for kind in LINES]
     total = parts[0]
     for part in parts[1:]:
         total = total.unionByName(part)

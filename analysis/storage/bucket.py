@@ -1,0 +1,205 @@
+"""S3, and nothing else: names below the location's prefix in, errors of ours out."""
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analysis.errors import StorageConfigurationError, StorageError
+from analysis.storage.location import Location
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+DIGEST = "barograph-sha256"
+AT_ONCE = 8  # connections; files that are sent or fetched side by side
+CHUNK = 1 << 20
+REFUSED = ("AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "403")
+NO_BUCKET = ("NoSuchBucket",)
+MISSING = ("NoSuchKey", "404", "NotFound")
+CHANGED = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
+REMOVED_AT_ONCE = 1000  # S3's own limit
+
+
+class ChangedMeanwhile(StorageError):
+    """Somebody else wrote the object first."""
+
+
+class NotThere(StorageError):
+    """No such object."""
+
+
+@dataclass(frozen=True)
+class Held:
+    size: int
+    etag: str
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Safe to use from several threads. Every error is one of ours."""
+
+    location: Location
+
+    @cached_property
+    def client(self) -> "S3Client":
+        import boto3
+        from botocore.config import Config
+
+        config = Config(
+            connect_timeout=5,
+            read_timeout=60,
+            max_pool_connections=2 * AT_ONCE,
+            retries={"max_attempts": 4, "mode": "standard"},
+            s3={"addressing_style": "path" if endpoint() else "auto"},
+        )
+        with self._explained("reach"):
+            # A session of its own: boto3's common one keeps the credentials that it saw first.
+            return boto3.session.Session().client("s3", config=config)
+
+    def check(self) -> None:
+        """Raises where results could be neither listed nor written: an object is put and removed."""
+        with self._explained("use"):
+            self.client.list_objects_v2(Bucket=self.location.bucket, Prefix=self.location.key(""), MaxKeys=1)
+            probe = self.location.key(f".write-test-{os.urandom(6).hex()}")
+            self.client.put_object(Bucket=self.location.bucket, Key=probe, Body=b"")
+            self.client.delete_object(Bucket=self.location.bucket, Key=probe)
+
+    def objects(self, prefix: str = "") -> dict[str, Held]:
+        """Every object whose name begins with `prefix`."""
+        with self._explained("list"):
+            pages = self.client.get_paginator("list_objects_v2").paginate(
+                Bucket=self.location.bucket, Prefix=self.location.key(prefix)
+            )
+            return {
+                self.location.name(each["Key"]): Held(each["Size"], each["ETag"].strip('"'))
+                for page in pages
+                for each in page.get("Contents", [])
+            }
+
+    def send(self, path: Path, name: str) -> None:
+        """A file, in parts side by side where it is large."""
+        extra = {"Metadata": {DIGEST: sha256(path)}}
+        with self._explained(f"send {path.name}"):
+            self.client.upload_file(str(path), self.location.bucket, self.location.key(name), ExtraArgs=extra)
+
+    def fetch(self, name: str, path: Path) -> None:
+        """Into a file that is there whole or not at all."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+        try:
+            with self._explained(f"fetch {name}"):
+                self.client.download_file(self.location.bucket, self.location.key(name), str(partial))
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def digest(self, name: str) -> str | None:
+        """The SHA-256 that an object was sent with; None for one that we did not send, or that is not there."""
+        try:
+            with self._explained(f"look at {name}"):
+                head = self.client.head_object(Bucket=self.location.bucket, Key=self.location.key(name))
+        except NotThere:
+            return None
+        return head["Metadata"].get(DIGEST)
+
+    def read(self, name: str) -> tuple[bytes, str]:
+        """What is in an object, and its ETag."""
+        with self._explained(f"read {name}"):
+            answer = self.client.get_object(Bucket=self.location.bucket, Key=self.location.key(name))
+            return answer["Body"].read(), answer["ETag"].strip('"')
+
+    def write(self, name: str, body: bytes) -> None:
+        with self._explained(f"write {name}"):
+            self.client.put_object(Bucket=self.location.bucket, Key=self.location.key(name), Body=body)
+
+    def write_if(self, name: str, body: bytes, expected: str | None) -> str:
+        """Only over the object with that ETag, or (None) where there is none; its new ETag. ChangedMeanwhile."""
+        condition = {"IfNoneMatch": "*"} if expected is None else {"IfMatch": expected}
+        with self._explained(f"write {name}"):
+            put = self.client.put_object(
+                Bucket=self.location.bucket,
+                Key=self.location.key(name),
+                Body=body,
+                **condition,  # type: ignore[arg-type] # one of two optional arguments
+            )
+            return put["ETag"].strip('"')
+
+    def remove(self, names: list[str]) -> None:
+        with self._explained("remove"):
+            for start in range(0, len(names), REMOVED_AT_ONCE):
+                keys = [{"Key": self.location.key(name)} for name in names[start : start + REMOVED_AT_ONCE]]
+                self.client.delete_objects(Bucket=self.location.bucket, Delete={"Objects": keys})  # type: ignore[typeddict-item] # built above
+
+    def abandon(self, prefix: str) -> int:
+        """End uploads in parts that nobody goes on with: their parts are paid for and seen by nobody. How many."""
+        with self._explained("look for unfinished uploads"):
+            pages = self.client.get_paginator("list_multipart_uploads").paginate(
+                Bucket=self.location.bucket, Prefix=self.location.key(prefix)
+            )
+            left = [each for page in pages for each in page.get("Uploads", [])]
+            for each in left:
+                self.client.abort_multipart_upload(
+                    Bucket=self.location.bucket, Key=each["Key"], UploadId=each["UploadId"]
+                )
+        return len(left)
+
+    @contextmanager
+    def _explained(self, what: str) -> Iterator[None]:
+        from boto3.exceptions import Boto3Error
+        from botocore import exceptions as told
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        ill_given = (
+            told.NoCredentialsError, told.PartialCredentialsError, told.ProfileNotFound, told.NoRegionError,
+            told.InvalidRegionError,
+        )  # fmt: skip
+        try:
+            yield
+        except ill_given as error:
+            raise StorageConfigurationError(f"{self.location}: {error}; {CREDENTIALS}") from error
+        except ClientError as error:
+            raise self._of_code(error.response.get("Error", {}), what) from error
+        except (BotoCoreError, Boto3Error, OSError) as error:
+            raise self._of_cause(error, what) from error
+
+    def _of_code(self, said: Mapping[str, object], what: str) -> Exception:
+        code, message = str(said.get("Code", "?")), said.get("Message", "")
+        about = f"{self.location}: cannot {what}: {code}: {message}"
+        if code in NO_BUCKET:
+            return StorageConfigurationError(f"{about}; make the bucket, or mend BAROGRAPH_RESULTS")
+        if code in REFUSED:
+            return StorageConfigurationError(f"{about}; {CREDENTIALS}")
+        kind = ChangedMeanwhile if code in CHANGED else NotThere if code in MISSING else StorageError
+        return kind(about)
+
+    def _of_cause(self, error: Exception, what: str) -> Exception:
+        from botocore.exceptions import ClientError
+
+        cause = error.__cause__ or error.__context__
+        if isinstance(cause, ClientError):
+            return self._of_code(cause.response.get("Error", {}), what)
+        return StorageError(f"{self.location}: cannot {what}: {error}; is {endpoint() or 'S3'} reachable from here?")
+
+
+CREDENTIALS = (
+    "credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE or the machine's role; they need"
+    " s3:ListBucket, GetObject, PutObject, DeleteObject, AbortMultipartUpload and ListBucketMultipartUploads there"
+)
+
+
+def endpoint() -> str | None:
+    """Of another service that speaks S3, as boto3 takes it."""
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+
+
+def sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,94 @@
+"""What of a series lies where in the spool and in the bucket. Pure: names relative to the series on both sides.
+
+In the bucket `runs/` holds complete runs only. What else a run left is an attempt there, also where it is the last one
+and still stands in `runs/` of the spool. Tables lie in a folder of their own for each analysis, a *generation*;
+`tables.json`, put last, says which one counts.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+POINTER = "tables.json"
+HOLD = "hold.json"
+LOCAL_ONLY = ("machines.json", "stop", HOLD)
+RAW = ("workers", "machines", "logs")  # of a run: never brought back
+LINES = ("events.jsonl", "decisions.jsonl")
+RUN_JSON = "run.json"
+# A row a sample: only Spark reads them.
+LARGE_TABLES = frozenset(
+    f"{name}_samples" for name in ("worker", "task", "stream", "source", "sink", "spout", "machine", "network")
+) | {"traffic", "placements"}  # fmt: skip
+ATTEMPT = re.compile(r"(.+)\.attempt-(\d+)")
+
+
+@dataclass(frozen=True)
+class RunState:
+    """What decides where a run of the spool goes."""
+
+    complete: bool
+    attempt: int
+
+
+def key_of(path: str, runs: Mapping[str, RunState]) -> str | None:
+    """Where a file of the spool goes; None: nowhere. `runs`: those with a readable run.json, by id."""
+    top, _, rest = path.partition("/")
+    if any(part.startswith(".") for part in path.split("/")) or path in LOCAL_ONLY or top == "tables":
+        return None
+    if top != "runs":
+        return path
+    run_id, _, inside = rest.partition("/")
+    if run_id not in runs:
+        return None
+    state = runs[run_id]
+    return path if state.complete else f"attempts/{run_id}.attempt-{state.attempt}/{inside}"
+
+
+def in_order(keys: Iterable[str]) -> tuple[list[str], list[str]]:
+    """What is sent first, and what makes it visible: a run is there when its run.json is."""
+    every = sorted(keys)
+    last = [key for key in every if key.rpartition("/")[2] == RUN_JSON]
+    return [key for key in every if key not in set(last)], last
+
+
+def whole_runs(keys: Iterable[str]) -> dict[str, str]:
+    """By run id: its folder in the bucket, of complete runs and of the last attempt at every other."""
+    found: dict[str, tuple[int, str]] = {}
+    for key in keys:
+        folder, _, name = key.rpartition("/")
+        if name != RUN_JSON or folder.count("/") != 1:
+            continue
+        top, _, leaf = folder.partition("/")
+        attempt = ATTEMPT.fullmatch(leaf)
+        if top == "runs":
+            found[leaf] = (1_000_000, folder)
+        elif top == "attempts" and attempt:
+            run_id, number = attempt[1], int(attempt[2])
+            if number > found.get(run_id, (0, ""))[0]:
+                found[run_id] = (number, folder)
+    return {run_id: folder for run_id, (_, folder) in found.items()}
+
+
+def paths_of(keys: Iterable[str], generation: str | None, *, digest: bool) -> dict[str, str]:
+    """What to bring: key -> path in the spool. Without `digest` only what says which runs there are.
+
+    `digest`: what reports and ledgers read too: lines of events and decisions, small tables, the report itself.
+    """
+    every = list(keys)
+    last = {folder: f"runs/{run_id}" for run_id, folder in whole_runs(every).items()}
+    placed = {key: _path_of(key, last, generation, digest) for key in every}
+    return {key: path for key, path in placed.items() if path is not None}
+
+
+def _path_of(key: str, last: Mapping[str, str], generation: str | None, digest: bool) -> str | None:
+    parts = key.split("/")
+    if parts[0] == "tables":
+        small = len(parts) == 4 and parts[1] == generation and parts[2].removesuffix(".parquet") not in LARGE_TABLES
+        return f"tables/{parts[2]}/{parts[3]}" if digest and small else None
+    if parts[0] in ("runs", "attempts") and len(parts) > 2:
+        wanted = parts[2] == RUN_JSON or (digest and parts[2] in LINES)
+        folder = last.get(f"{parts[0]}/{parts[1]}", f"{parts[0]}/{parts[1]}")
+        return f"{folder}/{parts[2]}" if wanted and len(parts) == 3 else None
+    if key in ("series.json", "claims.json", POINTER):
+        return key
+    return key if digest and (key == "report.html" or parts[0] == "figures") else None
