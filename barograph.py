@@ -54,6 +54,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--policies", type=_names, metavar="A,B", help="only these variants")
     run.add_argument("--repetitions", type=int, metavar="N", help="of each variant, instead of the file's")
     run.add_argument("--testbed", metavar="NAME", help="where machines come from")
+    _testbed_options(run)
     run.add_argument("--new", action="store_true", help="a new series, also where one is unfinished")
     run.add_argument("--demo", action="store_true", help="one short repetition of each variant")
 
@@ -74,14 +75,20 @@ def parser() -> argparse.ArgumentParser:
     read.add_argument("--option", type=_pair, action="append", default=[], metavar="KEY=VALUE", help="of all files")
 
     _command(table, "list", commands.list_experiments, "the experiments there are")
-    _command(table, "check", commands.check, "can this box carry them")
+    check = _command(table, "check", commands.check, "can they run, and what may they cost; nothing is started")
+    check.add_argument("experiment", nargs="*", help="family/name or quoted globs; none: all that ship")
+    check.add_argument("--testbed", metavar="NAME", help="where machines come from")
+    check.add_argument("--repetitions", type=int, metavar="N", help="of each variant, instead of the file's")
+    _testbed_options(check)
     _command(table, "setup", commands.setup, "build everything that experiments need")
 
     ui = _command(table, "ui", commands.ui, "Airflow on loopback")
     ui.add_argument("--port", type=int, default=8080)
 
     reap = _command(table, "reap", commands.reap, "release what dead runs have left")
-    reap.add_argument("--dry-run", action="store_true")
+    reap.add_argument("--dry-run", action="store_true", help="only show what would be ended, and why")
+    reap.add_argument("--everywhere", action="store_true", help="look also where this harness never was (all regions)")
+    reap.add_argument("--status", action="store_true", help="when the reaper last worked, and what it did")
 
     replay = _command(table, "replay", commands.replay, "ask a policy again, from a run's decision log")
     replay.add_argument("decisions", type=commands.decisions_file, help="decisions.jsonl, or the run's folder")
@@ -94,6 +101,13 @@ def _command(table: object, name: str, do: object, words: str) -> argparse.Argum
     added: argparse.ArgumentParser = table.add_parser(name, help=words, description=words)  # type: ignore[attr-defined] # argparse keeps the type private
     added.set_defaults(do=do)
     return added
+
+
+def _testbed_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--option", type=_pair, action="append", default=[], metavar="KEY=VALUE",
+        help="of the testbed, laid over testbed.options of the file; a value is YAML: 5, word, [a, b]",
+    )  # fmt: skip
 
 
 def _names(text: str) -> list[str]:

@@ -15,7 +15,7 @@ RESUME, NEW = "resume", "new"
 
 
 def pool_of(testbed: str) -> str:
-    """The pool of one slot that makes a testbed's runs strictly sequential."""
+    """The pool of a testbed's runs: of one slot where they must be strictly sequential."""
     return f"testbed_{testbed}"
 
 
@@ -31,6 +31,10 @@ def form(experiment: Experiment) -> dict[str, Param]:
         description="Of each variant; one of each makes a block",
     )  # fmt: skip
     testbed = Param(experiment.testbed.name, type="string", enum=list(TESTBEDS), title="Testbed")
+    options = Param(
+        {}, type="object", title="Options of the testbed",
+        description="Laid over testbed.options of the file, for the testbed that is chosen here",
+    )  # fmt: skip
     series = Param(
         RESUME, type="string", enum=[RESUME, NEW], title="Series",
         description="resume: go on with the newest unfinished series of the same request; new: start one",
@@ -40,7 +44,7 @@ def form(experiment: Experiment) -> dict[str, Param]:
         description="Folder of a series that the command line has opened; leave empty",
     )  # fmt: skip
     durations = {name: _duration(name, getattr(experiment.durations, name)) for name in DURATIONS}
-    first = {"policies": policies, "repetitions": repetitions, "testbed": testbed}
+    first = {"policies": policies, "repetitions": repetitions, "testbed": testbed, "options": options}
     return {**first, **durations, "series": series, "opened": opened}
 
 

@@ -9,32 +9,40 @@ from dags.errors import ExperimentError, blame_of
 from dags.events import SCALING, Crash, working_after
 from dags.experiment import Experiment
 from dags.testbeds import testbed_of
-from inventory import machine_types
-from inventory.testbed import Faulting, MachineRequest
+from inventory import TESTBEDS, machine_types
+from inventory.testbed import Faulting, GivingBack, Growing, MachineRequest, Testbed
 
 
 def check(experiment: Experiment) -> None:
     """Raises ExperimentError with every complaint, or the testbed's own error where machines do not fit."""
-    complaints = [said for test in (_topology, _policies, _claims, _slots, _faults) for said in test(experiment)]
+    complaints = [
+        said for test in (_topology, _policies, _claims, _slots, _faults, _booting) for said in test(experiment)
+    ]
     if complaints:
         raise ExperimentError(f"{experiment.name}.yaml: {'; '.join(complaints)}")
     testbed_of(experiment.testbed).check(machine_requests(experiment))
 
 
-def machine_requests(experiment: Experiment) -> tuple[MachineRequest, ...]:
-    """The master, then every machine that ever takes part, those that join later too."""
+def machine_requests(experiment: Experiment, workers: Sequence[str] | None = None) -> tuple[MachineRequest, ...]:
+    """The master and these workers; None: every machine that ever takes part, those that join later too."""
     chosen = experiment.testbed
-    worker = machine_types.scaled(machine_types.named(chosen.machine_type), chosen.scale)
+    stated = machine_types.named(chosen.machine_type)
+    whole = testbed_of(chosen).whole_machines
+    worker = stated if whole else machine_types.scaled(stated, chosen.scale)
     shaped = replace(worker, bandwidth_mbit=round(chosen.bandwidth_mbit))
-    workers = [MachineRequest(name, shaped) for name in experiment.workers()]
-    return (MachineRequest("master", machine_types.named("master")), *workers)
+    named = experiment.workers() if workers is None else workers
+    return (MachineRequest("master", machine_types.named("master")), *(MachineRequest(name, shaped) for name in named))
 
 
 def remarks(experiment: Experiment) -> tuple[str, ...]:
     """What is allowed but worth saying."""
     from topologies import catalogue
 
-    said = [machine_types.note(machine_types.named(experiment.testbed.machine_type), experiment.testbed.scale)]
+    chosen = experiment.testbed
+    stated, whole = machine_types.named(chosen.machine_type), testbed_of(chosen).whole_machines
+    said = [machine_types.note(stated, 1.0 if whole else chosen.scale)]
+    if whole and chosen.scale != 1:
+        said.append(f"{chosen.name} gives whole machines: the scale of {chosen.scale:g} is not applied")
     workers = experiment.topology.overrides.get("workers") or catalogue.read(experiment.topology.name).workers
     slots = experiment.machines.before * machine_requests(experiment)[1].type.slots
     if slots < workers:
@@ -87,6 +95,22 @@ def _faults(experiment: Experiment) -> Sequence[str]:
     if not wanted or isinstance(testbed_of(experiment.testbed), Faulting):
         return []
     return [f"events has a crash, but machines of testbed {experiment.testbed.name} cannot be crashed and restarted"]
+
+
+def _booting(experiment: Experiment) -> Sequence[str]:
+    """Machines that boot at their event must be had one by one, and go back one by one."""
+    chosen = experiment.testbed
+    if chosen.joining != "booted" or _can_boot(testbed_of(chosen)):
+        return []
+    able = [name for name, make in TESTBEDS.items() if _can_boot(make())]
+    return [
+        f"testbed.joining is 'booted', but machines of testbed {chosen.name} cannot be added during a run; those of"
+        f" {', '.join(able) or 'no testbed'} can; give ready, or one of them"
+    ]
+
+
+def _can_boot(testbed: Testbed) -> bool:
+    return isinstance(testbed, Growing) and isinstance(testbed, GivingBack)
 
 
 def _said(test: Callable[[], object]) -> Sequence[str]:

@@ -4,7 +4,9 @@ DagError (harness)
 ├── ExperimentError (configuration)      the YAML or an option cannot be run
 ├── TestbedTaken (capacity)              another series holds the testbed
 ├── DiskFull (capacity)
+├── BudgetSpent (capacity)               the next run could cost more than what is left
 ├── MachineLost (infrastructure)         nobody asked it to die
+│   └── MachineRecalled                  its owner takes it away (a spot interruption)
 ├── NoFreshSamples (infrastructure)      measuring stopped while the machines live
 ├── RunBroken (system_under_test)        Storm or the policy failed: a result
 └── RunsFailed                           blame of the worst run of the series
@@ -39,8 +41,16 @@ class DiskFull(DagError):
     blame = "capacity"
 
 
+class BudgetSpent(DagError):
+    blame = "capacity"
+
+
 class MachineLost(DagError):
     blame = "infrastructure"
+
+
+class MachineRecalled(MachineLost):
+    pass
 
 
 class NoFreshSamples(DagError):

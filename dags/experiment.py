@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from dags.errors import ExperimentError
 from dags.events import PlannedEvent, at_start, everyone, joiners
@@ -27,6 +27,7 @@ class TestbedChoice:
     machine_type: str
     scale: float = 1.0  # of the type's cores and memory
     bandwidth_mbit: float = 100.0
+    joining: Literal["ready", "booted"] = "ready"  # machines that join: up before the run, or started at the event
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by testbed; each knows its own
     __test__ = False  # pytest would collect it by its name
 
@@ -80,6 +81,10 @@ class Experiment:
     def joining(self, place: int) -> tuple[str, ...]:
         """The machines that join at `events[place]`."""
         return joiners(self.machines.before, self.events, place)
+
+    def acquired(self) -> tuple[str, ...]:
+        """The workers that are there before the first run: all of them, unless those that join boot at their event."""
+        return self.starting() if self.testbed.joining == "booted" else self.workers()
 
     def watched(self, place: int | None) -> tuple[float, float]:
         """Floor and ceiling, in seconds, of what is watched after `events[place]`; None: before the first event."""

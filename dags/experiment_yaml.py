@@ -35,6 +35,7 @@ class _Testbed(_Strict):
     machine_type: Word
     scale: Annotated[float, Field(gt=0, le=1)] = 1.0
     bandwidth_mbit: Annotated[float, Field(gt=0, le=100_000)] = 100.0
+    joining: Literal["ready", "booted"] = "ready"
     options: dict[Word, dict[str, Any]] = {}
 
 

@@ -12,6 +12,8 @@ from random import Random
 
 from dags.experiment import Experiment, Variant
 
+LATER = {"options": {}, "joining": "ready"}
+
 
 @dataclass(frozen=True)
 class PlannedRun:
@@ -42,7 +44,12 @@ def next_run(plan: Sequence[PlannedRun], complete: Collection[str], tried: Colle
 
 def digest(experiment: Experiment) -> str:
     """Eight hexadecimal digits of what was asked for: a series is resumed only by the very same request."""
-    text = json.dumps(experiment.as_data(), sort_keys=True)
+    data = experiment.as_data()
+    # Keys that came later say nothing at their defaults: series from before them are still the same request.
+    data["testbed"] = {key: value for key, value in data["testbed"].items() if LATER.get(key, ...) != value}
+    for options in data["testbed"].get("options", {}).values():
+        options.pop("budget_usd", None)  # a series that its budget stopped goes on with a larger one
+    text = json.dumps(data, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 

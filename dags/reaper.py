@@ -1,4 +1,7 @@
-"""The reaper as a DAG: every ten minutes, release what expired leases and dead runs have left."""
+"""The reaper as a DAG: every ten minutes, release what expired leases and dead runs have left.
+
+A pass that could not end something fails, and every pass is noted in `reaper.json` (`barograph reap --status`).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ def reaper() -> None:
     def reap() -> list[str]:
         from dags.steps.reap import reap
 
-        return list(reap(dry_run=False))
+        return list(reap(dry_run=False, by="dag"))
 
     reap()
 

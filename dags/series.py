@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,10 +63,22 @@ class Series:
         return float(document.get("started_s", 0.0))
 
 
-def open_series(experiment: Experiment, *, new: bool = False, now_s: float | None = None) -> Series:
-    """The newest unfinished series of exactly this request, or (or if `new`) a fresh one."""
+def open_series(
+    experiment: Experiment,
+    *,
+    new: bool = False,
+    now_s: float | None = None,
+    estimate: Mapping[str, Any] | None = None,
+) -> Series:
+    """The newest unfinished series of exactly this request, or (or if `new`) a fresh one.
+
+    `estimate` is what this execution may cost; each execution of a series that costs money has its own.
+    """
     now = time.time() if now_s is None else now_s
     unfinished = None if new else resumable(experiment)
+    estimates = series_document(unfinished.folder).get("estimates", []) if unfinished else []
+    if estimate is not None:
+        estimates = [*estimates, {"opened_s": now, **estimate}]
     folder = unfinished.folder if unfinished else _fresh(experiment, now)
     commit, dirty = git_state()
     document = {
@@ -78,6 +91,7 @@ def open_series(experiment: Experiment, *, new: bool = False, now_s: float | Non
         "resumed": unfinished is not None,
         "git_commit": commit,
         "git_dirty": dirty,
+        "estimates": estimates,
     }
     write_json_atomic(SeriesPaths(folder).series_json, document)
     return Series(folder, experiment, now)

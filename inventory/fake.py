@@ -1,17 +1,34 @@
-"""The `fake` testbed: machines in memory, for tests and dry runs, under the same contract as the real ones."""
+"""The `fake` testbed: machines in memory, for tests and dry runs, under the same contract as the real ones.
 
+What a machine does is in memory; that it is there is a file, `fake/<lease>/<machine>` in the state folder, with when
+the machine ends itself. So another process finds, keeps and ends what a killed one has left.
+"""
+
+import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Annotated, Self
+
+from pydantic import Field
 
 from inventory import leases
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, RemoteTimeoutError
 from inventory.leases import Lease
-from inventory.options import refuse_options
+from inventory.options import Options, read_options
 from inventory.remote import Remote, Result
-from inventory.testbed import Machine, MachineRequest
+from inventory.testbed import Estimate, Machine, MachineRequest
+
+PRICES_OF = "2026-11-21"
+
+
+class FakeOptions(Options):
+    """Play money, so that everything about budgets can be tried without a bill."""
+
+    budget_usd: Annotated[float, Field(gt=0, description="the most that a series may cost")] = 100.0
+    core_hour_usd: Annotated[float, Field(ge=0, description="what one core costs an hour")] = 0.01
 
 
 @dataclass
@@ -116,7 +133,7 @@ class FakeRemote:
 
 
 class FakeTestbed:
-    """Machines in memory. `fails_at` names a machine that dies while it is acquired."""
+    """Machines in memory. `fails_at` names a machine that dies while it is acquired or added."""
 
     name = "fake"
     shared = False
@@ -129,11 +146,12 @@ class FakeTestbed:
         fails_at: str | None = None,
         options: Mapping[str, object] | None = None,
     ) -> None:
-        refuse_options(self.name, options)
+        self._options = read_options(FakeOptions, self.name, options or {})
         self._cores = cores
         self._memory_mb = memory_mb
         self._fails_at = fails_at
         self._dead = False
+        self._recalled: set[str] = set()
         self._held: dict[str, dict[str, FakeMachine]] = {}
 
     def die(self) -> None:
@@ -142,9 +160,17 @@ class FakeTestbed:
         for machine in self._all():
             machine.alive = False
 
+    def recall(self, name: str) -> None:
+        """The owner of the machine of that name announces that it will take it away."""
+        self._recalled.add(name)
+
     def machine(self, name: str) -> FakeMachine:
         """The machine of that name, to look at or to break."""
         return next(machine for machine in self._all() if machine.name == name)
+
+    def ends_s(self, lease: Lease) -> Mapping[str, float]:
+        """When each machine of the lease ends itself (epoch seconds), by name."""
+        return {path.name: float(path.read_text()) for path in sorted(_folder(lease.lease_id).glob("*"))}
 
     def site(self) -> Mapping[str, str]:
         """See `Testbed.site`."""
@@ -161,37 +187,54 @@ class FakeTestbed:
     def acquire(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         """See `Testbed.acquire`."""
         self.check(requests)
-        if self._dead:
-            raise InfrastructureError("testbed fake does not answer; see whether it is up, then start again")
-        if leases.read(lease.lease_id) is None:
-            raise InfrastructureError(f"lease {lease.lease_id} is not on record (released or reaped); take a new one")
-        if lease.lease_id in self._held:
+        self._require_lease(lease)
+        if _folder(lease.lease_id).exists():
             raise ConfigurationError(
                 f"lease {lease.lease_id} holds machines already; release it before it acquires others"
             )
-        leases.hold(lease, [request.name for request in requests])
-        held = self._held[lease.lease_id] = {}
-        for request in requests:
-            held[request.name] = FakeMachine(request.name)
-            if request.name == self._fails_at:
-                self.release(lease)
-                raise InfrastructureError(f"fake: {request.name} does not answer ssh; start again")
-        return tuple(_machine(lease, request, number) for number, request in enumerate(requests))
+        return self._start(lease, requests)
+
+    def grow(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
+        """See `Growing.grow`."""
+        self.check(requests)
+        self._require_lease(lease)
+        if twice := sorted({request.name for request in requests} & set(leases.held(lease))):
+            raise ConfigurationError(f"lease {lease.lease_id} has {', '.join(twice)} already; give it back first")
+        return self._start(lease, requests)
 
     def release(self, lease: Lease) -> None:
         """See `Testbed.release`."""
-        for machine in self._held.pop(lease.lease_id, {}).values():
-            machine.alive = False
+        self._end(lease.lease_id, [path.name for path in _folder(lease.lease_id).glob("*")])
+        shutil.rmtree(_folder(lease.lease_id), ignore_errors=True)
         leases.hold_nothing(lease)
 
     def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
         """See `GivingBack.give_back`."""
-        if lease.lease_id not in self._held:
+        if not _folder(lease.lease_id).exists():
             return
+        gone = [machine.name for machine in machines]
+        self._end(lease.lease_id, gone)
+        leases.hold(lease, [name for name in leases.held(lease) if name not in gone])
+
+    def prolong(self, lease: Lease, machines: Sequence[Machine]) -> None:
+        """See `Prolonging.prolong`."""
         for machine in machines:
-            if (gone := self._held[lease.lease_id].pop(machine.name, None)) is not None:
-                gone.alive = False
-        leases.hold(lease, self._held[lease.lease_id])
+            if (path := _folder(lease.lease_id) / machine.name).exists():
+                path.write_text(str(lease.expires_s))
+
+    def estimate(self, requests: Sequence[MachineRequest], hours: float) -> Estimate:
+        """See `Pricing.estimate`."""
+        cores = sum(request.type.cores for request in requests)
+        line = f"{len(requests)} machines of {cores:g} cores together, {hours:.2f} h"
+        return Estimate({line: cores * hours * self._options.core_hour_usd}, PRICES_OF)
+
+    def budget_usd(self) -> float:
+        """See `Pricing.budget_usd`."""
+        return self._options.budget_usd
+
+    def recalled(self, lease: Lease) -> tuple[str, ...]:
+        """See `Recalling.recalled`."""
+        return tuple(name for name in leases.held(lease) if name in self._recalled)
 
     def crash(self, machine: Machine) -> None:
         """See `Faulting.crash`; files are kept."""
@@ -205,14 +248,14 @@ class FakeTestbed:
 
     def leftovers(self) -> tuple[str, ...]:
         """See `Testbed.leftovers`."""
-        owned = {lease.lease_id for lease in leases.read_all()}
-        return tuple(f"machines of {lease_id}" for lease_id in sorted(self._held.keys() - owned))
+        return tuple(f"machines of {lease_id}" for lease_id in _orphans())
 
     def sweep(self) -> tuple[str, ...]:
         """See `Sweeping.sweep`."""
         found = self.leftovers()
-        for lease_id in self._held.keys() - {lease.lease_id for lease in leases.read_all()}:
-            del self._held[lease_id]
+        for lease_id in _orphans():
+            self._end(lease_id, [path.name for path in _folder(lease_id).glob("*")])
+            shutil.rmtree(_folder(lease_id), ignore_errors=True)
         return found
 
     def connect(self, machine: Machine) -> Remote:
@@ -222,8 +265,47 @@ class FakeTestbed:
             raise InfrastructureError(f"{machine.name} (fake) does not answer: no route to host")
         return FakeRemote(fake)
 
+    def _require_lease(self, lease: Lease) -> None:
+        if self._dead:
+            raise InfrastructureError("testbed fake does not answer; see whether it is up, then start again")
+        if leases.read(lease.lease_id) is None:
+            raise InfrastructureError(f"lease {lease.lease_id} is not on record (released or reaped); take a new one")
+
+    def _start(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
+        """All or none of them; what the lease had before stays."""
+        begun_s, before = time.monotonic(), leases.held(lease)
+        names = [request.name for request in requests]
+        leases.hold(lease, [*before, *names])
+        held = self._held.setdefault(lease.lease_id, {})
+        _folder(lease.lease_id).mkdir(parents=True, exist_ok=True)
+        for name in names:
+            (_folder(lease.lease_id) / name).write_text(str(lease.expires_s))
+            held[name] = FakeMachine(name)
+            if name == self._fails_at:
+                self._take_back(lease, names, before)
+                raise InfrastructureError(f"fake: {name} does not answer ssh; start again")
+        boot_s = time.monotonic() - begun_s
+        return tuple(_machine(lease, request, boot_s) for request in requests)
+
+    def _take_back(self, lease: Lease, names: Sequence[str], before: Sequence[str]) -> None:
+        if not before:
+            self.release(lease)
+            return
+        self._end(lease.lease_id, names)
+        leases.hold(lease, before)
+
+    def _end(self, lease_id: str, names: Sequence[str]) -> None:
+        for name in names:
+            (_folder(lease_id) / name).unlink(missing_ok=True)
+            if (gone := self._held.get(lease_id, {}).pop(name, None)) is not None:
+                gone.alive = False
+
     def _find(self, machine: Machine) -> FakeMachine | None:
-        return self._held.get(machine.ssh_key.parent.name, {}).get(machine.name)
+        """Also one that another process has started: as if it had just booted."""
+        lease_id = machine.ssh_key.parent.name
+        if not (_folder(lease_id) / machine.name).exists():
+            return None
+        return self._held.setdefault(lease_id, {}).setdefault(machine.name, FakeMachine(machine.name))
 
     def _require(self, machine: Machine) -> FakeMachine:
         fake = self._find(machine)
@@ -237,6 +319,16 @@ class FakeTestbed:
         return [machine for held in self._held.values() for machine in held.values()]
 
 
+def _folder(lease_id: str) -> Path:
+    return leases.state_dir() / "fake" / lease_id
+
+
+def _orphans() -> list[str]:
+    """Leases that have machines and are not on record."""
+    owned = {lease.lease_id for lease in leases.read_all()}
+    return sorted(path.name for path in _folder("").glob("*") if path.name not in owned)
+
+
 def _require(unit: str, sizes: Sequence[float], available: float) -> None:
     if sum(sizes) > available:
         raise CapacityError(
@@ -244,9 +336,10 @@ def _require(unit: str, sizes: Sequence[float], available: float) -> None:
         )
 
 
-def _machine(lease: Lease, request: MachineRequest, number: int) -> Machine:
+def _machine(lease: Lease, request: MachineRequest, boot_s: float) -> Machine:
     keys = leases.key_dir(lease.lease_id)
+    number = int("".join(filter(str.isdigit, request.name)) or 0)
     return Machine(
         request.name, request.type, f"10.213.0.{10 + number}", f"10.214.0.{10 + number}",
-        f"10.213.0.{10 + number}", "root", 22, keys / "id_ed25519", keys / "known_hosts",
+        f"10.213.0.{10 + number}", "root", 22, keys / "id_ed25519", keys / "known_hosts", boot_s,
     )  # fmt: skip

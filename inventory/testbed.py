@@ -186,3 +186,12 @@ class Recalling(Protocol):
     def recalled(self, lease: Lease) -> tuple[str, ...]:
         """The lease's machines that were announced to end, or ended without us. It may be asked each second."""
         ...
+
+
+@runtime_checkable
+class Roaming(Protocol):
+    """The ability to look for leftovers also where this harness has never been."""
+
+    def roam(self) -> tuple[str, ...]:
+        """From now on `leftovers` and `sweep` look in every place that the account can use; names these places."""
+        ...

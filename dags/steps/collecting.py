@@ -26,12 +26,14 @@ def stop_and_collect(run: UnderWay, *, bring_back: bool) -> None:
     run.diary.event("topology_killed")
     if bring_back:
         _bring_back(run)
-    away = run.machines.collected | run.machines.crashed | run.machines.dead
+    away = run.machines.collected | run.machines.crashed | run.machines.dead | run.machines.awaited
     names = [name for name in run.bench.experiment.workers() if name not in away]
     got = run.bench.cluster.collect(run.diary.folder, ("master", *names))
     down = [f"{name}: all files, it is down" for name in sorted(run.machines.crashed | run.machines.dead)]
     _note(run, [*got.missing, *down], got.clock_offset_ms)
     _note_trace(run)
+    if bring_back:
+        _return_booted(run)
 
 
 def gather(run: UnderWay, *, bring_back: bool) -> None:
@@ -57,6 +59,19 @@ def _bring_back(run: UnderWay) -> None:
             run.machines.crashed.discard(name)
         except Exception as error:  # noqa: BLE001 - the run itself is over and measured
             run.bench.listener.tell("message", text=f"{name} did not come back after its crash: {error}")
+
+
+def _return_booted(run: UnderWay) -> None:
+    """Every run boots its own. What cannot be returned goes before the next boot, or with the lease."""
+    names = sorted(run.machines.booted - run.machines.given_back)
+    if not names:
+        return
+    try:
+        run.bench.cluster.give_back(names)
+        run.machines.given_back.update(names)
+        run.diary.event("machines_returned", machines=names)
+    except Exception as error:  # noqa: BLE001 - the run itself is over and measured
+        run.bench.listener.tell("message", text=f"{', '.join(names)} could not be given back yet: {error}")
 
 
 def _note(run: UnderWay, missing: Sequence[str], offsets: Any) -> None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from dags.plan import PlannedRun
 from dags.service_client import ServiceRefused, ServiceUnreachable
@@ -23,7 +23,18 @@ WITHHELD_S = 2
 DECIDE_S, APPLY_S, RESTART_S = 1.0, 2.0, 5.0
 LEAVE_S = 3.0
 NOTICE_S = 30.0  # until Nimbus gives a machine up and places its tasks elsewhere
+BOOT_S = 40.0
 NEVER = float("inf")
+
+
+class Tenancy(Protocol):
+    """The testbed behind a fake cluster, where machines are to come and go on record."""
+
+    def grow(self, machines: Sequence[str]) -> object: ...
+
+    def give_back(self, machines: Sequence[str]) -> object: ...
+
+    def recalled(self) -> tuple[str, ...]: ...
 
 
 @dataclass
@@ -60,10 +71,13 @@ class FakeStorm:
     starting: tuple[str, ...]
     workers: tuple[str, ...]
     topology: str = "star"
+    joining: str = "ready"  # or booted, as in `testbed.joining`
+    testbed: Tenancy | None = None
     faults: dict[str, Any] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
     given: dict[str, dict[str, Any]] = field(default_factory=dict)  # by call, what the last one was given
-    returned: set[str] = field(default_factory=set)  # to the testbed
+    returned: set[str] = field(default_factory=set)  # to the testbed, and not booted again
+    _booted: set[str] = field(default_factory=set)
     _run_id: str = ""
     _policy: str = ""
     _machines: list[str] = field(default_factory=list)
@@ -94,8 +108,19 @@ class FakeStorm:
 
     def join(self, machines: Sequence[str]) -> None:
         self._called("join", machines=tuple(machines))
+        assert self.joining == "ready" or set(machines) <= self._booted, f"{machines} were not booted"
         if not self.faults.get("never_registers"):
             self._machines.extend(machines)
+
+    def grow(self, machines: Sequence[str]) -> Mapping[str, float | None]:
+        assert not self._booted & set(machines), f"{machines} are there already"
+        self._called("grow", machines=tuple(machines))
+        if self.testbed is not None:
+            self.testbed.grow(machines)
+        self.clock.sleep(BOOT_S)
+        self._booted.update(machines)
+        self.returned.difference_update(machines)
+        return dict.fromkeys(machines, BOOT_S)
 
     def leave(self, machines: Sequence[str]) -> None:
         self._called("leave", machines=tuple(machines))
@@ -104,7 +129,10 @@ class FakeStorm:
 
     def give_back(self, machines: Sequence[str]) -> bool:
         self._called("give_back", machines=tuple(machines))
+        if self.testbed is not None:
+            self.testbed.give_back(machines)
         self.returned.update(machines)
+        self._booted.difference_update(machines)
         return True
 
     def crash(self, machine: str) -> None:
@@ -126,7 +154,8 @@ class FakeStorm:
 
     def collect(self, folder: Path, machines: Sequence[str]) -> Collected:
         self._called("collect", machines=tuple(machines))
-        unreachable = (set(machines) & (self.returned | set(self._down))) - {"master"}
+        absent = set() if self.joining == "ready" else set(self.workers) - set(self.starting) - self._booted
+        unreachable = (set(machines) & (self.returned | set(self._down) | absent)) - {"master"}
         assert not unreachable, f"files of {unreachable}, which cannot be reached"
         if self._submitted_s is None:
             return Collected(("workers/*.jsonl",))
@@ -141,10 +170,26 @@ class FakeStorm:
         return Collected((*missing, *self.faults.get("missing", ())), dict.fromkeys(machines, 0.0))
 
     def silent_machines(self) -> tuple[str, ...]:
-        return (*self.faults.get("dead", ()), *self._down, *sorted(self.returned))
+        gone = () if self.joining == "booted" else sorted(self.returned)
+        return (*self.faults.get("dead", ()), *self._down, *gone)
 
-    def is_whole(self) -> bool:
-        return not self.returned
+    def recalled(self) -> tuple[str, ...]:
+        """The fault `recalled` is a name, `recalled_after_s` since when (s after the submission)."""
+        if self._since_submission() < self.faults.get("recalled_after_s", 0) or "recalled" not in self.faults:
+            return self.testbed.recalled() if self.testbed else ()
+        return (str(self.faults["recalled"]),)
+
+    def make_whole(self) -> bool:
+        """With the fault `replaces` lost machines are replaced."""
+        self._called("make_whole")
+        needed = {"master", *(self.starting if self.joining == "booted" else self.workers)}
+        lost = needed & (self.returned | {*self.recalled(), *self.faults.get("dead", ())})
+        if self.faults.get("replaces"):
+            self.returned -= lost
+            for fault in ("recalled", "dead"):
+                self.faults.pop(fault, None)
+            return True
+        return not needed & {*self.returned, *self.recalled()}
 
     def facts(self) -> ClusterFacts:
         machine = {"type": "type_1", "cores": 0.25, "memory_mb": 768, "bandwidth_mbit": 100, "slots": 4}

@@ -18,12 +18,13 @@ EVERY_S = 1.0
 
 @dataclass
 class Look:
-    """Watches one run; `expected` says which machines Nimbus has to know now."""
+    """Watches one run; `expected` says which machines Nimbus has to know now, `alarm` raises what ends the run now."""
 
     service: ServiceClient
     clock: Clock
     listener: Listener
     expected: Callable[[], Sequence[str]]
+    alarm: Callable[[], None]
     last_symptom: str = ""
     last: ServiceState | None = None
     _absent_since_s: float | None = field(default=None, init=False)
@@ -39,6 +40,7 @@ class Look:
         """The first answer that is not None. Raises RunBroken on trouble, or after `limit_s` seconds without one."""
         begin_s = self.clock.now()
         while True:
+            self.alarm()
             state = self._state(patience)
             answer = question(state)
             if answer is not None:

@@ -45,6 +45,13 @@ class Cluster(Protocol):
         """Start these machines' supervisors."""
         ...
 
+    def grow(self, machines: Sequence[str]) -> Mapping[str, float | None]:
+        """Start these machines and put everything on them, ready to join; how long each took to boot (s), by name.
+
+        CapacityError and InfrastructureError: none of them is there then.
+        """
+        ...
+
     def leave(self, machines: Sequence[str]) -> None:
         """Stop these machines' supervisors; returns when Nimbus has forgotten them."""
         ...
@@ -73,8 +80,12 @@ class Cluster(Protocol):
         """Machines that do not answer on the control LAN."""
         ...
 
-    def is_whole(self) -> bool:
-        """Whether every machine of the experiment is still there: none was given back."""
+    def recalled(self) -> tuple[str, ...]:
+        """Machines that their owner takes away; asked each second."""
+        ...
+
+    def make_whole(self) -> bool:
+        """Whether another run can begin: every machine is there, or others were put in the place of those lost."""
         ...
 
     def facts(self) -> ClusterFacts: ...

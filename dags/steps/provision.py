@@ -10,17 +10,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dags.checks import check, machine_requests
+from dags import money
+from dags.checks import check
 from dags.errors import TestbedTaken
 from dags.experiment import Experiment, load
 from dags.progress import ProgressFile
 from dags.request import requested
-from dags.series import open_series
-from dags.steps import tenure
+from dags.series import open_series, resumable
+from dags.steps import machines, tenure
 from dags.steps.series_steps import step
 from dags.steps.storm_cluster import forget
 from dags.testbeds import equipped, releasing, testbed_of
 from inventory import leases
+from inventory.leases import Lease
 
 log = logging.getLogger(__name__)
 
@@ -30,20 +32,28 @@ def open_requested(name: str, changes: Mapping[str, Any], *, new: bool) -> Path:
     experiment = requested(load(name), changes)
     check(experiment)
     refuse_if_taken(experiment)
-    return open_series(experiment, new=new).folder
+    cost = money.foreseen(experiment, new=new)
+    return open_series(experiment, new=new, estimate=cost.as_data() if cost else None).folder
 
 
 def refuse_if_taken(experiment: Experiment) -> None:
-    """A second run must not even open a series that somebody is writing."""
-    now = time.time()
+    """A second run must not even open a series that somebody is writing; where a testbed is shared, only that one."""
     held = [lease for lease in leases.read_all() if lease.testbed == experiment.testbed.name]
+    if testbed_of(experiment.testbed).shared:
+        mine = resumable(experiment)
+        held = [lease for lease in held if mine is not None and lease.series_id == mine.series_id]
+    now = time.time()
     live = next((lease for lease in held if leases.is_live(lease, now)), None)
-    if live is not None and not testbed_of(experiment.testbed).shared:
-        minutes = max(1, round((live.expires_s - now) / 60))
-        raise TestbedTaken(
-            f"testbed {live.testbed} is in use: series {live.series_id} of {live.owner} (process {live.holder_pid}) for"
-            f" at most {minutes} min more; wait for it, or end that process"
-        )
+    if live is not None:
+        raise _taken(live, now)
+
+
+def _taken(live: Lease, now: float) -> TestbedTaken:
+    minutes = max(1, round((live.expires_s - now) / 60))
+    return TestbedTaken(
+        f"testbed {live.testbed} is in use: series {live.series_id} of {live.owner} (process {live.holder_pid}) for"
+        f" at most {minutes} min more; wait for it, or end that process"
+    )
 
 
 def provision(series_dir: Path) -> str:
@@ -51,7 +61,7 @@ def provision(series_dir: Path) -> str:
     with step(series_dir) as series:
         experiment, progress = series.experiment, ProgressFile(series_dir)
         testbed = equipped(experiment.testbed)
-        requests = machine_requests(experiment)
+        _end_earlier(series_dir)
         progress.tell("phase", phase="provision", expected_s=20)
         lease = leases.take(
             _owner(),
@@ -63,15 +73,24 @@ def provision(series_dir: Path) -> str:
             holder_pid=tenure.holder_pid(),
         )
         try:
-            tenure.save(series_dir, lease, ())
-            machines = testbed.acquire(lease, requests)
-            tenure.save(series_dir, lease, machines)
+            acquired = machines.acquire(series, testbed, lease)
         except BaseException:
-            testbed.release(lease)
-            leases.drop(lease)
+            machines.release(series_dir, lease, testbed)
             raise
-        log.info("series %s: %d machines under lease %s", series.series_id, len(machines), lease.lease_id)
+        log.info("series %s: %d machines under lease %s", series.series_id, len(acquired), lease.lease_id)
         return lease.lease_id
+
+
+def _end_earlier(series_dir: Path) -> None:
+    """A setup task that is cleared comes twice: what it took the first time must not stay beside the second."""
+    saved = tenure.saved_lease(series_dir)
+    earlier = leases.read(saved.lease_id) if saved else None
+    if earlier is None:
+        return
+    now = time.time()
+    if earlier.holder_pid != tenure.holder_pid() and leases.is_live(earlier, now):
+        raise _taken(earlier, now)
+    release(series_dir)
 
 
 def release(series_dir: Path) -> None:
@@ -80,8 +99,7 @@ def release(series_dir: Path) -> None:
     if lease is None or leases.read(lease.lease_id) is None:
         return
     ProgressFile(series_dir).tell("phase", phase="release", expected_s=3)
-    releasing(lease.testbed).release(lease)
-    leases.drop(lease)
+    machines.release(series_dir, lease, releasing(lease.testbed))
     forget(lease.lease_id)
     log.info("series %s: lease %s released", lease.series_id, lease.lease_id)
 

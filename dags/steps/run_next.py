@@ -6,12 +6,14 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from dags import money
 from dags.errors import DiskFull, Interrupted, blame_of, message_of
 from dags.plan import PlannedRun
 from dags.run_record import Diary, make_way
 from dags.series import Series, series_document
 from dags.steps.measure import measure
 from dags.steps.under_way import Bench
+from inventory.errors import CapacityError
 
 log = logging.getLogger(__name__)
 ATTEMPTS = 2  # of a run whose machines or network failed
@@ -23,6 +25,8 @@ def run_next(series: Series, bench: Bench) -> str | None:
     if run is None:
         return None
     for attempt in range(1, ATTEMPTS + 1):
+        if attempt > 1:
+            money.require_one_more(series)
         try:
             status = _attempt(series, bench, run)
         except Interrupted:
@@ -30,7 +34,7 @@ def run_next(series: Series, bench: Bench) -> str | None:
             raise
         except Exception as error:
             log.warning("run %s: %s: %s", run.run_id, blame_of(error), message_of(error))
-            again = blame_of(error) == "infrastructure" and attempt < ATTEMPTS and bench.cluster.is_whole()
+            again = _may_pass(error) and attempt < ATTEMPTS and bench.cluster.make_whole()
             _tell_failure(bench, run, error, again)
             if not again:
                 raise
@@ -39,6 +43,11 @@ def run_next(series: Series, bench: Bench) -> str | None:
             bench.listener.tell("run_ended", run_id=run.run_id, status=status)
             return run.run_id
     return None  # pragma: no cover - the last attempt returns or raises
+
+
+def _may_pass(error: Exception) -> bool:
+    """Machines or a network failed, or there were no machines for those that boot at their event."""
+    return blame_of(error) == "infrastructure" or isinstance(error, CapacityError)
 
 
 def _attempt(series: Series, bench: Bench, run: PlannedRun) -> str:

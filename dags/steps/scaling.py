@@ -22,12 +22,24 @@ ATTEMPTS = 3  # an operation that was aborted is repeated (SP III-B)
 
 def scale_out(run: UnderWay, place: int, event_id: str) -> Happened:
     joining = run.bench.experiment.joining(place)
+    if not run.machines.awaited.isdisjoint(joining):
+        _boot(run, joining)
     with run.diary.phase("join", expected_s=5):
         run.bench.cluster.join(joining)
         run.machines.come(joining)
         _registered(run, joining)
         run.diary.event("machines_joined", machines=list(joining))
     return _answered(run, event_id, "scale_out", joining)[0]
+
+
+def _boot(run: UnderWay, names: Sequence[str]) -> None:
+    """Before the request, whose zero it does not move: how long a boot takes says nothing about a policy."""
+    with run.diary.phase("boot", expected_s=90):
+        run.diary.event("machines_requested", machines=list(names))
+        boots_s = run.bench.cluster.grow(names)
+        run.machines.boot(names)
+        for name in names:
+            run.diary.event("machine_booted", machine=name, boot_s=boots_s[name])
 
 
 def scale_in(run: UnderWay, place: int, event_id: str) -> Happened:

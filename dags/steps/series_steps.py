@@ -8,13 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dags.errors import DagError, Interrupted, blame_of, message_of
+from dags import duration, money
+from dags.errors import DagError, Interrupted, MachineLost, blame_of, message_of
 from dags.progress import ProgressFile
 from dags.series import Series, read_series
-from dags.steps import tenure
 from dags.steps.benches import bench_for
 from dags.steps.interruption import interruptible
-from dags.steps.run_next import run_next
+from dags.steps.keeper import kept
+from dags.steps.run_next import ATTEMPTS, run_next
+from dags.steps.under_way import Bench
 
 log = logging.getLogger(__name__)
 STOP_FILE = "stop"
@@ -45,7 +47,8 @@ def deploy(series_dir: Path) -> None:
     """Storm on the machines, ready for the first run."""
     with step(series_dir) as series:
         ProgressFile(series_dir).tell("phase", phase="deploy", expected_s=45)
-        bench_for(series).cluster.deploy()
+        with kept(series, duration.LONGEST_OPENING_S):
+            bench_for(series).cluster.deploy()
 
 
 def runs_left(series_dir: Path) -> list[int]:
@@ -56,8 +59,22 @@ def runs_left(series_dir: Path) -> list[int]:
 def do_next_run(series_dir: Path) -> str | None:
     """The id of the run that was done."""
     with step(series_dir) as series:
-        tenure.prolong(series_dir, series.experiment.lease_minutes)
-        return run_next(series, bench_for(series))
+        if series.next_run() is None:
+            return None
+        money.require_one_more(series)
+        with kept(series, ATTEMPTS * duration.longest_run_s(series.experiment)):
+            bench = bench_for(series)
+            _require_whole(bench)
+            try:
+                return run_next(series, bench)
+            finally:
+                bench.listener.tell("money", **money.stand(series))
+
+
+def _require_whole(bench: Bench) -> None:
+    """Else every run that is left would fail, one after the other, on machines that cost money."""
+    if not bench.cluster.make_whole():
+        raise MachineLost("a machine is lost and this testbed cannot replace it; run it again to resume on others")
 
 
 def analyse(series_dir: Path) -> Path:
@@ -65,6 +82,7 @@ def analyse(series_dir: Path) -> Path:
     with step(series_dir) as series:
         if not any((series.folder / "runs").glob("*/run.json")):
             raise NothingMeasured(f"series {series.series_id} has no record yet")
+        money.write(series)
         from analysis import analyse as analyse_series
 
         ProgressFile(series_dir).tell("phase", phase="analyse", expected_s=40)

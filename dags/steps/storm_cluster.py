@@ -9,17 +9,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dags.checks import machine_requests
 from dags.experiment import Experiment
 from dags.places import cluster_dir
 from dags.plan import PlannedRun
 from dags.series import Series
 from dags.software import storm_home
+from dags.steps import machines as machines_of
 from dags.steps import tenure
 from dags.steps.box_facts import box_facts, versions
 from dags.steps.ports import ClusterFacts, Collected
 from dags.testbeds import testbed_of
 from inventory.ansible_inventory import write
-from inventory.testbed import Faulting, GivingBack, Machine, Testbed
+from inventory.testbed import Faulting, Machine, MachineType
 from playbooks import cluster
 
 log = logging.getLogger(__name__)
@@ -31,19 +33,26 @@ class StormCluster:
     """The machines of one lease; `inventory` and `directory` as `playbooks.cluster` wants them."""
 
     series: Series
-    machines: tuple[Machine, ...]
-    inventory: Path
     directory: Path
 
     @classmethod
     def of(cls, series: Series) -> StormCluster:
         """The cluster on the machines that the series holds. Raises NoMachines."""
-        machines = tenure.machines_held(series.folder)
+        tenure.machines_held(series.folder)
         lease = tenure.saved_lease(series.folder)
         assert lease is not None, "machines_held has found it"
-        directory = cluster_dir(lease.lease_id)
-        inventory = write(machines, groups(series.experiment), directory / "inventory.yml")
-        return cls(series, machines, inventory, directory)
+        made = cls(series, cluster_dir(lease.lease_id))
+        made._describe()
+        return made
+
+    @property
+    def machines(self) -> tuple[Machine, ...]:
+        """Those that the series holds now: they come and go during a run."""
+        return tenure.machines_held(self.series.folder)
+
+    @property
+    def inventory(self) -> Path:
+        return self.directory / "inventory.yml"
 
     @property
     def master(self) -> Machine:
@@ -70,16 +79,19 @@ class StormCluster:
     def join(self, machines: Sequence[str]) -> None:
         cluster.join(self.inventory, self.directory, self.series.series_id, machines=machines)
 
+    def grow(self, machines: Sequence[str]) -> Mapping[str, float | None]:
+        new = machines_of.grow(self.series, machines)
+        self._describe()
+        cluster.extend(self.inventory, self.directory, machines, storm_home(log.info))
+        return {machine.name: machine.boot_s for machine in new}
+
     def leave(self, machines: Sequence[str]) -> None:
         cluster.leave(self.inventory, self.directory, machines)
 
     def give_back(self, machines: Sequence[str]) -> bool:
-        testbed, lease = self._testbed(), tenure.saved_lease(self.series.folder)
-        if not isinstance(testbed, GivingBack) or lease is None:
-            return False
-        testbed.give_back(lease, [self.machine(name) for name in machines])
-        tenure.save(self.series.folder, lease, [each for each in self.machines if each.name not in machines])
-        return True
+        given = machines_of.give_back(self.series, machines)
+        self._describe()
+        return given
 
     def crash(self, machine: str) -> None:
         self._faulting().crash(self.machine(machine))
@@ -98,21 +110,42 @@ class StormCluster:
     def silent_machines(self) -> tuple[str, ...]:
         return tuple(machine.name for machine in self.machines if not _greets(machine))
 
-    def is_whole(self) -> bool:
-        held = {machine.name for machine in tenure.machines_held(self.series.folder)}
-        return held >= set(self.series.experiment.workers())
+    def recalled(self) -> tuple[str, ...]:
+        return machines_of.recalled(self.series)
+
+    def make_whole(self) -> bool:
+        """Where machines cannot be replaced, one that is only silent may come back: the reset will say."""
+        wanted = {"master", *self.series.experiment.acquired()}
+        missing = wanted - {machine.name for machine in self.machines}
+        lost = wanted & {*missing, *self.recalled()}
+        if machines_of.can_replace(self.series):
+            lost |= wanted & set(self.silent_machines())
+        if lost and not machines_of.replace(self.series, lost):
+            return False
+        if lost:
+            self._describe()
+            self.deploy()
+        return True
 
     def facts(self) -> ClusterFacts:
-        joining = groups(self.series.experiment)["joining"]
-        workers = [machine for machine in self.machines if machine.name != "master"]
-        machines = {machine.name: _facts(machine, machine.name in joining) for machine in workers}
+        """Of every worker that will take part: one that boots at its event is what was asked for."""
+        starting = self.series.experiment.starting()
+        asked = {request.name: request.type for request in machine_requests(self.series.experiment)[1:]}
+        types = asked | {machine.name: machine.type for machine in self.machines if machine.name in asked}
+        machines = {name: _facts(type, name not in starting) for name, type in types.items()}
         return ClusterFacts(machines, versions(), box_facts())
 
-    def _testbed(self) -> Testbed:
-        return testbed_of(self.series.experiment.testbed)
+    def _describe(self) -> None:
+        """The inventory of the machines that are there."""
+        held = self.machines
+        there = {machine.name for machine in held}
+        mine = {
+            group: [name for name in names if name in there] for group, names in groups(self.series.experiment).items()
+        }
+        write(held, mine, self.inventory)
 
     def _faulting(self) -> Faulting:
-        testbed = self._testbed()
+        testbed = testbed_of(self.series.experiment.testbed)
         assert isinstance(testbed, Faulting), "checked before anything was started"
         return testbed
 
@@ -140,8 +173,7 @@ def forget(lease_id: str) -> None:
     shutil.rmtree(cluster_dir(lease_id), ignore_errors=True)
 
 
-def _facts(machine: Machine, joins: bool) -> Mapping[str, object]:
-    given = machine.type
+def _facts(given: MachineType, joins: bool) -> Mapping[str, object]:
     sizes = {"cores": given.cores, "memory_mb": given.memory_mb, "bandwidth_mbit": given.bandwidth_mbit}
     return {"type": given.name, **sizes, "slots": given.slots, "joins_at_scale": joins}
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from analysis.record import write_json_atomic
 from dags.errors import DagError
-from inventory.leases import Lease, read, renew
+from inventory.leases import Lease, read
 from inventory.testbed import Machine, MachineType
 
 FILE = "machines.json"
@@ -38,13 +38,6 @@ def saved_lease(series_dir: Path) -> Lease | None:
     """The lease that the series took last, whether or not it still stands."""
     document = _document(series_dir)
     return Lease(**document["lease"]) if document else None
-
-
-def prolong(series_dir: Path, minutes: float) -> None:
-    """From now on the lease lasts `minutes`: a long series renews with every run."""
-    lease = saved_lease(series_dir)
-    if lease is not None:
-        renew(lease, minutes * 60)
 
 
 def machines_held(series_dir: Path) -> tuple[Machine, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from dags.errors import MachineRecalled
 from dags.experiment import Experiment
 from dags.plan import PlannedRun
 from dags.run_record import Diary
@@ -41,6 +42,8 @@ class Attendance:
     """Who takes part. Nobody misses a machine that is `excused`."""
 
     present: tuple[str, ...]
+    awaited: set[str] = field(default_factory=set)  # they boot at their event; until then there is nothing of them
+    booted: set[str] = field(default_factory=set)  # by this run, which gives them back
     excused: set[str] = field(default_factory=set)
     crashed: set[str] = field(default_factory=set)  # by the plan, and not restarted
     dead: set[str] = field(default_factory=set)  # by themselves; the operation that they spoiled was aborted
@@ -58,6 +61,11 @@ class Attendance:
         self.present = tuple(name for name in self.present if name not in gone)
         self.excused |= gone
 
+    def boot(self, names: Iterable[str]) -> None:
+        new = set(names)
+        self.awaited -= new
+        self.booted |= new
+
     def crash(self, name: str) -> None:
         self.go([name])
         self.crashed.add(name)
@@ -66,6 +74,14 @@ class Attendance:
         dead = set(names)
         self.go(dead)
         self.dead |= dead
+
+
+def raise_if_recalled(cluster: Cluster, machines: Attendance, diary: Diary) -> None:
+    """An end that was announced is the infrastructure's at once, not a scheduler that becomes slow."""
+    taken = tuple(sorted(set(cluster.recalled()) - machines.excused))
+    if taken:
+        diary.event("machines_recalled", machines=list(taken))
+        raise MachineRecalled(f"{', '.join(taken)}: the owner takes it away (a spot interruption, or ended without us)")
 
 
 @dataclass
@@ -84,8 +100,13 @@ class UnderWay:
 
     @classmethod
     def begin(cls, bench: Bench, run: PlannedRun, diary: Diary, *, last: bool) -> UnderWay:
-        machines = Attendance(bench.experiment.starting())
-        look = Look(bench.service, bench.clock, bench.listener, lambda: machines.present)
+        experiment = bench.experiment
+        machines = Attendance(experiment.starting(), awaited=set(experiment.workers()) - set(experiment.acquired()))
+
+        def alarm() -> None:
+            raise_if_recalled(bench.cluster, machines, diary)
+
+        look = Look(bench.service, bench.clock, bench.listener, lambda: machines.present, alarm)
         return cls(bench, run, diary, machines, look, last)
 
     def now(self) -> float:
@@ -97,8 +118,8 @@ class UnderWay:
         return self.now()
 
     def lost(self, also: Iterable[str] = ()) -> tuple[str, ...]:
-        """Machines that do not answer, and `also` these, that nobody asked to be away."""
-        silent = {*self.bench.cluster.silent_machines(), *also}
+        """Machines that do not answer or are taken away by their owner, and `also` these, that nobody asked for."""
+        silent = {*self.bench.cluster.silent_machines(), *self.bench.cluster.recalled(), *also}
         return tuple(sorted(silent - self.machines.excused))
 
     def note(self, state: ServiceState) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from pathlib import Path
 
 from dags.errors import DagError
 from dags.places import ROOT
+
+PARALLELISM = 4
 
 
 class AirflowBroken(DagError):
@@ -24,7 +27,7 @@ def settings(home: Path) -> dict[str, str]:
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
-        "AIRFLOW__CORE__PARALLELISM": "4",
+        "AIRFLOW__CORE__PARALLELISM": str(PARALLELISM),
         "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "60",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
         "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
@@ -54,17 +57,23 @@ def prepare(home: Path) -> bool:
         return False
     home.mkdir(parents=True, exist_ok=True)
     _airflow(home, "db", "migrate")
-    from inventory import TESTBEDS
-
-    for testbed in TESTBEDS:
-        name = f"testbed_{testbed}"
-        _airflow(home, "pools", "set", name, "1", f"one run at a time on {testbed}")
+    for testbed, slots in pools().items():
+        _airflow(home, "pools", "set", f"testbed_{testbed}", str(slots), f"runs at a time on {testbed}")
     _mark(home).touch()
     return True
 
 
+def pools() -> dict[str, int]:
+    """How many runs may go on at once, by testbed: one, unless several leases may hold machines of it."""
+    from inventory import TESTBEDS
+
+    return {name: PARALLELISM if make().shared else 1 for name, make in TESTBEDS.items()}
+
+
 def _mark(home: Path) -> Path:
-    return home / f"prepared-{version('apache-airflow')}"
+    """A testbed that was added needs its pool too."""
+    wanted = hashlib.sha256(repr(sorted(pools().items())).encode()).hexdigest()[:8]
+    return home / f"prepared-{version('apache-airflow')}-{wanted}"
 
 
 def _airflow(home: Path, *arguments: str) -> None:

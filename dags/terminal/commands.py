@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ def run(options: argparse.Namespace) -> int:
         "policies": options.policies,
         "repetitions": options.repetitions,
         "testbed": options.testbed,
+        "options": testbed_options(options.option),
         "demo": options.demo or None,
     }
     if is_suite(options.experiment):
@@ -28,9 +30,20 @@ def run(options: argparse.Namespace) -> int:
     return run_experiment(options.experiment[0], changes, new=options.new, console=_console())
 
 
+def testbed_options(pairs: Sequence[tuple[str, str]]) -> dict[str, Any] | None:
+    """`--option KEY=VALUE`, each key once. Raises ExperimentError."""
+    from dags.errors import ExperimentError
+
+    keys = [key for key, _ in pairs]
+    if twice := sorted({key for key in keys if keys.count(key) > 1}):
+        raise ExperimentError(f"--option gives {', '.join(twice)} twice; give each once, a list as [a, b]")
+    return {key: yaml_value(value) for key, value in pairs} or None
+
+
 def report(options: argparse.Namespace) -> int:
     """Analyse a series again from its raw records."""
     from dags.series import find_series
+    from dags.terminal.supervise import hangup_is_ctrl_c
     from dags.terminal.verdicts import show_verdicts
 
     series_dir = find_series(options.series)
@@ -87,14 +100,12 @@ def ui(options: argparse.Namespace) -> int:
 
 
 def reap(options: argparse.Namespace) -> int:
-    from dags.steps.reap import reap as reap_all
+    from dags.terminal.reaping import reap as reap_all
+    from dags.terminal.reaping import show_status
 
-    lines = reap_all(dry_run=options.dry_run)
-    for line in lines:
-        _say(f"{'would release' if options.dry_run else 'released'} {line}")
-    if not lines:
-        _say("nothing to release")
-    return 0
+    if options.status:
+        return show_status(_say)
+    return reap_all(dry_run=options.dry_run, everywhere=options.everywhere, console=_console())
 
 
 def setup(_options: argparse.Namespace) -> int:
@@ -112,18 +123,19 @@ def setup(_options: argparse.Namespace) -> int:
     return 0
 
 
-def check(_options: argparse.Namespace) -> int:
-    """Whether this box can carry experiments, and which of those that ship fit."""
-    from dags.checks import check as check_experiment
-    from dags.checks import remarks
-    from dags.experiment import load, names
-    from dags.terminal.box import require_fit_box
+def check(options: argparse.Namespace) -> int:
+    """Whether experiments can run where they are to, and what they may cost; without a name, all that ship."""
+    from dags.experiment import names
+    from dags.terminal.checking import check_one
+    from dags.terminal.suite import chosen
 
-    require_fit_box(_say)
-    for name in names():
-        experiment = load(name)
-        check_experiment(experiment)
-        _say(f"{name}: can run here ({'; '.join(remarks(experiment))})")
+    changes = {
+        "repetitions": options.repetitions,
+        "testbed": options.testbed,
+        "options": testbed_options(options.option),
+    }
+    for name in chosen(options.experiment) if options.experiment else names():
+        check_one(name, changes, _say)
     return 0
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rich.console import Console
 
+from dags import money
 from dags.checks import check, remarks
+from dags.costs import Cost, lines_of, usd
+from dags.duration import series_s
 from dags.errors import INTERRUPTED_EXIT, RunsFailed
 from dags.experiment import load
 from dags.request import requested
 from dags.series import Series, open_series, series_document
-from dags.terminal.story import Story, begin, hours, series_s
+from dags.terminal.story import Story, begin, hours
 from dags.terminal.supervise import Supervised, hangup_is_ctrl_c
 from dags.terminal.view import View, view_for
 
@@ -39,7 +43,6 @@ def prepare(name: str, changes: Mapping[str, Any], *, new: bool, console: Consol
     """Everything that can be said before machines are touched, then the software, then the series."""
     from dags.software import prepare_all
     from dags.steps.provision import refuse_if_taken
-    from dags.steps.reap import reap
     from dags.terminal.airflow_home import prepare as prepare_airflow
     from dags.terminal.box import require_fit_box
 
@@ -50,24 +53,63 @@ def prepare(name: str, changes: Mapping[str, Any], *, new: bool, console: Consol
     local = experiment.testbed.name == "local"
     if local:
         require_fit_box(say)
-    for line in reap(dry_run=False):
-        say(f"reaped {line}")
+    for line in _swept(experiment.testbed.name):
+        say(line)
     check(experiment)
     refuse_if_taken(experiment)
     for remark in remarks(experiment):
         say(remark)
+    cost = money.foreseen(experiment, new=new)
+    for line in money_lines(cost):
+        say(line)
     if local:
         prepare_all(say)
     else:
         from dags.places import airflow_home
 
         prepare_airflow(airflow_home())
-    series = open_series(experiment, new=new)
+    series = open_series(experiment, new=new, estimate=cost.as_data() if cost else None)
     resumed = series_document(series.folder)["resumed"]
     begun, left = "resuming" if resumed else "new", series.left()
     time_s = hours(series_s(experiment, left))
     say(f"{begun} series {series.folder}: {left} of {len(series.plan())} runs to do, about {time_s}")
     return series
+
+
+def _swept(testbed: str) -> list[str]:
+    """Raises NotReaped only where this experiment's testbed is not free of remains: others must not keep it."""
+    from dags.steps.reap import look, require_all
+
+    rows = look(dry_run=False)
+    require_all(tuple(row for row in rows if row.testbed == testbed))
+    return [f"reaped {row}" if row.error is None else f"warning: not reaped: {row}: {row.error}" for row in rows]
+
+
+def money_lines(cost: Cost | None) -> list[str]:
+    """What it may cost, and whether what ends forgotten machines is awake; nothing where machines cost nothing."""
+    if cost is None:
+        return []
+    from dags.reaper_health import warning
+
+    asleep = warning(time.time())
+    return [*lines_of(cost), *([asleep] if asleep else [])]
+
+
+def _say_money(series: Series, say: Callable[[str], None]) -> None:
+    """The bill: what was used beside what was estimated."""
+    from analysis.record import SeriesPaths, read_json
+
+    estimates = read_json(SeriesPaths(series.folder).series_json).get("estimates", [])
+    stand = money.stand(series)
+    if not estimates or "used_usd" not in stand:
+        return
+    last = estimates[-1]
+    before = last["spent_before_usd"]
+    say(
+        f"money: {usd(stand['used_usd'])} used for {stand['machine_hours']:.2f} machine-hours; estimated were about"
+        f" {usd(before + last['expected_usd'])}, at most {usd(before + last['longest_usd'])}, of a budget of"
+        f" {usd(stand['budget_usd'])}"
+    )
 
 
 def _interrupted(series: Series, supervised: Supervised | None, view: View) -> int:
@@ -77,6 +119,7 @@ def _interrupted(series: Series, supervised: Supervised | None, view: View) -> i
 
         release(series.folder)
     view.say(f"{len(series.complete())} of {len(series.plan())} runs are complete in {series.folder}")
+    _say_money(series, view.say)
     view.say(f"to resume: barograph run {series.experiment.name}, with the same options")
     return INTERRUPTED_EXIT
 
@@ -87,6 +130,7 @@ def _epilogue(series: Series, story: Story, code: int, console: Console) -> int:
     if story.report:
         show_verdicts(series.folder, console)
         console.print(f"report: {story.report}", markup=False, highlight=False, soft_wrap=True)
+    _say_money(series, lambda text: console.print(text, markup=False, highlight=False, soft_wrap=True))
     if code == INTERRUPTED_EXIT:
         return code
     if code != 0:

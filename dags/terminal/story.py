@@ -6,12 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dags.duration import DEFAULT, run_s
 from dags.experiment import Experiment
 
 SERIES_PHASES = ("start", "provision", "deploy", "release", "analyse")
-OVERHEAD_S = 55.0  # of a run beside its watched time, until one has been measured
-CLOSING_S = 45.0  # release and analysis
-OPENING_S = 60.0
 KEPT = 60
 
 
@@ -30,6 +28,7 @@ class Story:
     lengths_s: tuple[float, ...] = ()
     throughput: tuple[float | None, ...] = ()
     notes: tuple[str, ...] = ()
+    money: tuple[float, float] | None = None  # used, budget (US dollars)
     report: str | None = None
     failure: tuple[str, str] | None = None  # blame, message
     interrupted: bool = False
@@ -40,8 +39,8 @@ class Story:
         current = max(0.0, each - (now_s - self.run_since_s)) if self.run_since_s is not None else 0.0
         waiting = self.runs - len(self.done) - (1 if self.run_since_s is not None else 0)
         rest = self._phase_left_s(now_s) if self.run_since_s is None else 0.0
-        closing = 0.0 if self.phase in ("release", "analyse") else CLOSING_S
-        opening = OPENING_S if self.phase in ("start", "provision") else 0.0
+        closing = 0.0 if self.phase in ("release", "analyse") else DEFAULT.closing_s
+        opening = DEFAULT.opening_s if self.phase in ("start", "provision") else 0.0
         return max(0, waiting) * each + current + rest + closing + opening
 
     def _phase_left_s(self, now_s: float) -> float:
@@ -51,17 +50,6 @@ class Story:
 
 def begin(runs: int, experiment: Experiment) -> Story:
     return Story(runs, run_s(experiment))
-
-
-def run_s(experiment: Experiment) -> float:
-    """A run's expected length in seconds, where everything is steady at its floor."""
-    places = (None, *range(len(experiment.events)))
-    return sum(experiment.watched(place)[0] for place in places) + OVERHEAD_S
-
-
-def series_s(experiment: Experiment, runs: int) -> float:
-    """Of a series' execution with that many runs to do."""
-    return OPENING_S + runs * run_s(experiment) + CLOSING_S if runs else 0.0
 
 
 def tell(story: Story, line: Mapping[str, Any]) -> Story:
@@ -104,6 +92,10 @@ def _message(story: Story, line: Mapping[str, Any]) -> Story:
     return replace(story, notes=(*story.notes, line["text"]))
 
 
+def _money(story: Story, line: Mapping[str, Any]) -> Story:
+    return replace(story, money=(line["used_usd"], line["budget_usd"])) if "used_usd" in line else story
+
+
 _CHAPTERS: Mapping[str, Callable[[Story, Mapping[str, Any]], Story]] = {
     "phase": _phase,
     "run_started": _run_started,
@@ -111,6 +103,7 @@ _CHAPTERS: Mapping[str, Callable[[Story, Mapping[str, Any]], Story]] = {
     "run_failed": _run_failed,
     "throughput": _throughput,
     "message": _message,
+    "money": _money,
     "report": lambda story, line: replace(story, report=line["path"]),
     "failed": lambda story, line: replace(story, failure=(line["blame"], line["message"])),
     "interrupted": lambda story, _line: replace(story, interrupted=True),

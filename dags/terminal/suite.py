@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis.record import SeriesPaths
+from dags.duration import series_s
 from dags.errors import (
     EXIT_CODES,
     INTERRUPTED_EXIT,
@@ -26,7 +27,7 @@ from dags.places import results_root
 from dags.request import requested
 from dags.series import Series, finished, resumable
 from dags.terminal.run import carry_out, prepare
-from dags.terminal.story import hours, series_s
+from dags.terminal.story import hours
 
 
 @dataclass(frozen=True)

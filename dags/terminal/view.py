@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from dags.costs import usd
 from dags.terminal.story import Story, minutes, sparkline, tell
 
 WORDS = {
@@ -23,6 +24,7 @@ WORDS = {
     "submit": "submitting the topology",
     "first_tuple": "waiting for the first tuple",
     "warm_up": "warming up until steady",
+    "boot": "machines that join are started",
     "join": "machines join",
     "scale": "scale request: decided and applied",
     "leave": "machines leave",
@@ -101,6 +103,8 @@ def draw(story: Story, now_s: float) -> Group:
     shown = "–" if newest is None else f"{newest:.0f} tuples/s"
     table.add_row("throughput", Text.assemble((sparkline(story.throughput), "cyan"), f"  {shown}"))
     table.add_row("runs", f"{len(story.done)} of {story.runs} done, about {minutes(story.time_left_s(now_s))} left")
+    if story.money is not None:
+        table.add_row("money", f"{usd(story.money[0])} of {usd(story.money[1])}")
     return Group(table)
 
 
@@ -146,4 +150,6 @@ def _line_of(line: Mapping[str, Any]) -> str:
         return f"{run}: {line['status']}"
     if kind == "run_failed":
         return f"{run}: {line['blame']}: {line['message']}{'; repeating it' if line['again'] else ''}"
+    if kind == "money" and "used_usd" in line:
+        return f"money so far: {usd(line['used_usd'])} of {usd(line['budget_usd'])}"
     return str(line["text"]) if kind == "message" else ""

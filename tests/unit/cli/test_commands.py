@@ -106,8 +106,7 @@ def test_list_names_experiments_and_variants(capsys: pytest.CaptureFixture[str])
 def test_reap_says_when_there_is_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     from inventory.fake import FakeTestbed
 
-    monkeypatch.setattr("inventory.reaper.TESTBEDS", {"fake": FakeTestbed})
-    monkeypatch.setattr("inventory.reaper.reap.__defaults__", (None, False, {"fake": FakeTestbed}))
+    monkeypatch.setattr("dags.steps.reap.TESTBEDS", {"fake": FakeTestbed})
     assert barograph.main(["reap", "--dry-run"]) == 0
     assert capsys.readouterr().out == "nothing to release\n"
 

@@ -12,7 +12,7 @@ from dags.errors import DagError, ExperimentError, Interrupted, TestbedTaken
 from dags.experiment import Experiment, load
 from dags.request import requested
 from dags.series import Series, find_series, open_series, read_series, series_document
-from dags.steps import tenure
+from dags.steps import machines, tenure
 from dags.steps.provision import open_requested, provision, refuse_if_taken, release
 from dags.steps.run_next import run_next
 from dags.steps.series_steps import NothingMeasured, analyse, deploy, request_stop, runs_left
@@ -125,7 +125,7 @@ def test_a_long_series_prolongs_its_lease(faked: Experiment) -> None:
     series = open_series(faked)
     lease = leases.read(provision(series.folder))
     assert lease is not None
-    tenure.prolong(series.folder, 1000)
+    machines.prolong(series, 1000)
     longer = leases.read(lease.lease_id)
     assert longer is not None and longer.expires_s > lease.expires_s
 

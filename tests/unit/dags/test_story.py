@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from dags.duration import run_s, series_s
 from dags.events import RateChange, ScaleIn
 from dags.experiment import Durations, load
 from dags.progress import ProgressFile, ProgressReader, failures_since
-from dags.terminal.story import Story, begin, minutes, run_s, series_s, sparkline, tell
+from dags.terminal.story import Story, begin, minutes, sparkline, tell
 from dags.terminal.view import Lines, Panel, draw, view_for
 
 STAR = replace(load("stela/star"), durations=Durations(45, 100, 75, 130))

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -86,3 +87,55 @@ def test_a_lease_on_a_testbed_nobody_knows_is_reported(state: Path) -> None:
     lease = leases.take("ann", "s1", "moon", 60)
     (one,) = _reap(FakeTestbed(), now=lease.expires_s)
     assert one.error == "no testbed 'moon'; known are fake" and leases.read_all() == (lease,)
+
+
+class Hanging(FakeTestbed):
+    """A testbed that does not answer."""
+
+    def sweep(self) -> tuple[str, ...]:
+        threading.Event().wait()
+        return ()
+
+
+def test_a_hanging_testbed_does_not_keep_the_others() -> None:
+    good = FakeTestbed()
+    lease = _held_by_the_dead(good)
+    reaped = reap(testbeds={"hanging": Hanging, "fake": lambda: good}, limit_s=0.5)
+    assert [(one.testbed, one.error) for one in reaped] == [
+        ("hanging", "it did not answer in time; see whether it is reachable, then reap again"),
+        ("fake", None),
+    ]
+    assert good.ends_s(lease) == {} and leases.read_all() == ()
+
+
+def test_a_testbed_with_a_bug_does_not_keep_the_others() -> None:
+    good = FakeTestbed()
+    _held_by_the_dead(good)
+
+    def broken() -> FakeTestbed:
+        raise RuntimeError("boom")
+
+    assert [one.error for one in reap(testbeds={"bad": broken, "fake": lambda: good})] == ["RuntimeError: boom", None]
+
+
+class Far(FakeTestbed):
+    """Has leftovers only where one is told to look."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looking = False
+
+    def roam(self) -> tuple[str, ...]:
+        self.looking = True
+        return ("everywhere",)
+
+    def leftovers(self) -> tuple[str, ...]:
+        return ("machines of another place",) if self.looking else ()
+
+
+def test_everywhere_looks_further() -> None:
+    far = Far()
+    assert reap(dry_run=True, testbeds={"far": lambda: far}) == ()
+    assert [one.what for one in reap(dry_run=True, testbeds={"far": lambda: far}, everywhere=True)] == [
+        "machines of another place"
+    ]

@@ -1,0 +1,69 @@
+"""Options and money on the command line: what is wrong is said before anything is rented, in one line."""
+
+from pathlib import Path
+
+import pytest
+
+import barograph
+from dags import testbeds
+from inventory import leases
+from inventory.fake import FakeTestbed
+
+FAKE = ["stela/star", "--testbed", "fake"]
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("STATE", "RESULTS", "HOME"):
+        monkeypatch.setenv(f"BAROGRAPH_{name}", str(tmp_path / name.lower()))
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION",
+                 "AWS_DEFAULT_REGION", "BAROGRAPH_EMULAB_TOKEN"):  # fmt: skip
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("dags.steps.reap.TESTBEDS", {"fake": FakeTestbed})
+    testbeds._made.cache_clear()
+
+
+BAD = [
+    ([*FAKE, "--option", "budget_usd=0"], "testbed.options.fake.budget_usd is 0: Input should be greater than 0"),
+    ([*FAKE, "--option", "budget_usd=word"], "testbed.options.fake.budget_usd is 'word'"),
+    ([*FAKE, "--option", "regoin=x"], "testbed.options.fake.regoin is not known; known are budget_usd"),
+    ([*FAKE, "--option", "budget_usd=1", "--option", "budget_usd=2"], "--option gives budget_usd twice"),
+    ([*FAKE, "--option", "budget_usd=[1"], "value '[1' is not YAML"),
+    ([*FAKE, "--option", "budget_usd=0.001"], "not even one repetition fits: raise it to"),
+    (["stela/star", "--testbed", "moon"], "testbed.name is 'moon'; known: "),
+    (["stela/star", "--testbed", "local", "--option", "region=x"], "local has no options"),
+]
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+@pytest.mark.parametrize(("arguments", "said"), BAD)
+def test_bad_options_are_said_before_anything_is_rented(
+    command: str, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("dags.terminal.run.require_fit_box", lambda _say: None, raising=False)
+    monkeypatch.setattr("dags.terminal.box.require_fit_box", lambda _say: None)
+    monkeypatch.setattr("dags.terminal.checking.require_fit_box", lambda _say: None)
+    assert barograph.main([command, *arguments]) == 2
+    screen = capsys.readouterr()
+    assert screen.err.startswith("configuration: ") and said in screen.err and screen.err.count("\n") == 1
+    assert leases.read_all() == () and not (tmp_path / "results").exists()
+
+
+def test_check_says_what_it_may_cost_and_that_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
+    assert barograph.main(["check", *FAKE, "--repetitions", "2", "--option", "core_hour_usd=1"]) == 0
+    out = capsys.readouterr().out
+    assert "stela/star: can run on fake" in out
+    assert "money: about $" in out and "budget $100.00 (4 runs" in out and "prices of 2026-11-21" in out
+    assert "warning: the reaper DAG has never succeeded here" in out and leases.read_all() == ()
+
+
+def test_status_of_the_reaper(capsys: pytest.CaptureFixture[str]) -> None:
+    assert barograph.main(["reap"]) == 0
+    assert barograph.main(["reap", "--status"]) == 0
+    out = capsys.readouterr().out
+    assert "reaper DAG: no pass yet" in out and "barograph reap: last pass 0 s ago" in out

@@ -1,0 +1,85 @@
+"""Estimates, budgets, and what is refused."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from dags import costs, duration
+from dags.duration import Overhead
+from dags.errors import BudgetSpent, ExperimentError
+from dags.experiment import Experiment, load
+from inventory.testbed import Estimate, MachineRequest
+
+STAR = load("stela/star")
+STAR = replace(STAR, testbed=replace(STAR.testbed, name="fake"))
+BOOTED = replace(STAR, testbed=replace(STAR.testbed, joining="booted"))
+
+
+class Dollar:
+    """A dollar a machine and hour."""
+
+    def __init__(self, budget_usd: float = 1e6) -> None:
+        self._budget_usd = budget_usd
+
+    def estimate(self, requests: Sequence[MachineRequest], hours: float) -> Estimate:
+        return Estimate({f"{len(requests)} machines": len(requests) * hours}, "2026-11-21")
+
+    def budget_usd(self) -> float:
+        return self._budget_usd
+
+
+def found(experiment: Experiment = STAR, runs: int = 6, budget_usd: float = 1e6, spent_usd: float = 0.0) -> costs.Cost:
+    return costs.cost(experiment, runs, Overhead(), Dollar(budget_usd), spent_usd)
+
+
+def test_an_estimate_is_machines_times_hours() -> None:
+    cost = found()
+    expected_h = (60 + 6 * (45 + 90 + 55) + 45) / 3600
+    assert cost.expected.total_usd == pytest.approx(6 * expected_h)
+    assert cost.longest.total_usd == pytest.approx(6 * duration.longest_series_s(STAR, 6) / 3600)
+    assert cost.longest_s > 2 * cost.expected_s
+
+
+def test_the_longest_run_has_room_for_every_limit() -> None:
+    limits = 100 + 150 + 150 + 60 + 15 + 90  # ceilings, first tuple, register, samples, apply
+    assert duration.longest_run_s(STAR) >= limits
+    assert duration.longest_run_s(BOOTED) == duration.longest_run_s(STAR) + duration.LONGEST_BOOT_S
+
+
+def test_machines_that_boot_at_their_event_cost_only_their_part_of_each_run() -> None:
+    ready, booted = found(STAR), found(BOOTED)
+    joined_h = 6 * (90 + 90 + 55) / 3600
+    assert booted.expected.total_usd == pytest.approx(5 * booted.expected_s / 3600 + joined_h)
+    assert booted.expected_s == ready.expected_s + 6 * 90
+
+
+def test_what_is_above_the_budget_is_refused_and_what_would_fit_is_said() -> None:
+    whole = found().longest.total_usd
+    costs.require_affordable(STAR, found(budget_usd=whole), Dollar(whole))
+    two = found(runs=4).longest.total_usd
+    with pytest.raises(ExperimentError, match=r"budget_usd is .*6 runs may cost \$.*2 repetitions would fit") as caught:
+        costs.require_affordable(STAR, found(budget_usd=two), Dollar(two))
+    assert f"raise it to {whole:.2f}" in str(caught.value) and "fake.budget_usd" in str(caught.value)
+    with pytest.raises(ExperimentError, match="not even one repetition fits"):
+        costs.require_affordable(STAR, found(budget_usd=0.01), Dollar(0.01))
+
+
+def test_a_budget_of_nothing_is_refused() -> None:
+    with pytest.raises(ExperimentError, match="budget_usd is 0; allowed: above 0"):
+        costs.require_affordable(STAR, found(budget_usd=0), Dollar(0))
+
+
+def test_what_was_spent_before_counts() -> None:
+    left = found(runs=2).longest.total_usd
+    costs.require_affordable(STAR, found(runs=2, budget_usd=left + 1, spent_usd=1), Dollar(left + 1))
+    with pytest.raises(ExperimentError, match=r"\$2.00 of it spent already.*to go on with this series, raise it to"):
+        costs.require_affordable(STAR, found(runs=2, budget_usd=left + 1, spent_usd=2), Dollar(left + 1))
+
+
+def test_the_next_run_is_not_begun_where_it_could_cost_too_much() -> None:
+    next_usd = costs.one_run_usd(STAR, Dollar())
+    costs.require_one_more(STAR, 1.0, Dollar(1.0 + next_usd))
+    with pytest.raises(BudgetSpent, match=r"\$1.00 of the budget .* not begun; to go on, .*--option budget_usd="):
+        costs.require_one_more(STAR, 1.0, Dollar(0.99 + next_usd))
+    assert BudgetSpent.blame == "capacity"

@@ -1,0 +1,171 @@
+"""What a series holds is on record, through its testbed, also when somebody is killed in between."""
+
+import json
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dags import money, testbeds
+from dags.experiment import from_data, load
+from dags.request import requested
+from dags.series import Series, open_series, series_document
+from dags.steps import holdings, machines, tenure
+from dags.steps.holdings import held
+from dags.steps.keeper import kept
+from dags.steps.provision import provision, release
+from inventory import leases
+from inventory.errors import InfrastructureError
+from inventory.fake import FakeTestbed
+
+HOUR = 3600.0
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("STATE", "RESULTS", "HOME"):
+        monkeypatch.setenv(f"BAROGRAPH_{name}", str(tmp_path / name.lower()))
+    testbeds._made.cache_clear()
+
+
+def opened(**changes: Any) -> Series:
+    asked = requested(load("stela/star"), {"testbed": "fake", "repetitions": 1, **changes})
+    data = asked.as_data()
+    data["testbed"]["joining"] = "booted"
+    return open_series(from_data(data))
+
+
+@pytest.fixture
+def series() -> Series:
+    return opened()
+
+
+def fake(series: Series) -> FakeTestbed:
+    testbed = testbeds.testbed_of(series.experiment.testbed)
+    assert isinstance(testbed, FakeTestbed)
+    return testbed
+
+
+def names(series: Series) -> list[str]:
+    return [machine.name for machine in tenure.machines_held(series.folder)]
+
+
+def test_only_the_machines_of_the_start_are_acquired_and_others_come_and_go(series: Series) -> None:
+    provision(series.folder)
+    assert names(series) == ["master", "m1", "m2", "m3", "m4"]
+    (new,) = machines.grow(series, ["m5"])
+    assert new.name == "m5" and new.boot_s is not None and names(series)[-1] == "m5"
+    assert machines.give_back(series, ["m5"]) and names(series)[-1] == "m4"
+    release(series.folder)
+    found = held(series.folder, time.time() + HOUR)
+    assert [each.request.name for each in found] == ["master", "m1", "m2", "m3", "m4", "m5"]
+    assert all(each.hours < 0.1 for each in found), "nothing counts any more"
+
+
+def test_what_a_run_cut_short_has_left_of_that_name_goes_first(series: Series) -> None:
+    provision(series.folder)
+    first = machines.grow(series, ["m5"])
+    assert machines.grow(series, ["m5"]) != first and names(series).count("m5") == 1
+    release(series.folder)
+
+
+def test_a_boot_that_fails_leaves_what_was_there(series: Series) -> None:
+    provision(series.folder)
+    fake(series)._fails_at = "m5"
+    with pytest.raises(InfrastructureError):
+        machines.grow(series, ["m5"])
+    assert names(series) == ["master", "m1", "m2", "m3", "m4"]
+    lease = tenure.saved_lease(series.folder)
+    assert lease and leases.held(lease) == ("master", "m1", "m2", "m3", "m4")
+    assert [each.request.name for each in held(series.folder, time.time() + HOUR) if each.hours > 0.5] == names(series)
+    release(series.folder)
+
+
+def test_lost_machines_are_replaced_and_the_master_is_not(series: Series) -> None:
+    provision(series.folder)
+    assert machines.replace(series, {"m2"}) and set(names(series)) == {"master", "m1", "m2", "m3", "m4"}
+    assert not machines.replace(series, {"m2", "master"})
+    release(series.folder)
+
+
+def test_prolonging_reaches_the_machines(series: Series) -> None:
+    provision(series.folder)
+    lease = tenure.saved_lease(series.folder)
+    assert lease is not None
+    machines.prolong(series, 1000)
+    longer = leases.read(lease.lease_id)
+    assert longer is not None and longer.expires_s > lease.expires_s + HOUR
+    assert set(fake(series).ends_s(lease).values()) == {longer.expires_s}
+    release(series.folder)
+
+
+def test_a_lease_is_prolonged_also_during_one_long_run_but_not_for_ever(series: Series) -> None:
+    provision(series.folder)
+    short = Series(series.folder, _with_lease(series, minutes=0.02), 0.0)  # 1.2 s
+    lease = tenure.saved_lease(series.folder)
+    assert lease is not None
+    with kept(short, limit_s=1.0):
+        ends = set()
+        begin_s = time.monotonic()
+        while time.monotonic() - begin_s < 4:
+            now = leases.read(lease.lease_id)
+            ends.add(now.expires_s if now else None)
+            time.sleep(0.05)
+    assert len(ends) >= 2, "prolonged while the block went on"
+    assert max(end for end in ends if end) < time.time(), "but not once the limit was over"
+    release(series.folder)
+
+
+def _with_lease(series: Series, minutes: float) -> Any:
+    return replace(series.experiment, lease_minutes=minutes)
+
+
+def test_machines_of_a_killed_harness_count_to_the_end_of_their_lease(series: Series) -> None:
+    provision(series.folder)
+    lease = tenure.saved_lease(series.folder)
+    assert lease is not None
+    (one, *_) = held(series.folder, lease.expires_s + 10 * HOUR)
+    assert one.to_s == lease.expires_s
+    (one, *_) = held(series.folder, lease.acquired_s + HOUR)
+    assert one.hours == pytest.approx(1, abs=0.01)
+    release(series.folder)
+
+
+def test_a_half_line_hides_nothing_after_it(series: Series) -> None:
+    provision(series.folder)
+    with (series.folder / holdings.FILE).open("a") as file:
+        file.write('{"t": 1, "kind": "go')
+    release(series.folder)
+    assert all(each.hours < 0.1 for each in held(series.folder, time.time() + HOUR))
+
+
+def test_a_folder_that_is_gone_does_not_keep_machines(series: Series) -> None:
+    provision(series.folder)
+    lease = tenure.saved_lease(series.folder)
+    assert lease is not None
+    shutil.rmtree(series.folder)
+    machines.release(series.folder, lease, fake(series))
+    assert leases.read_all() == () and fake(series).leftovers() == () and fake(series).ends_s(lease) == {}
+
+
+def test_money_is_counted_from_what_was_held(series: Series) -> None:
+    priced = opened(options={"core_hour_usd": 3600.0, "budget_usd": 1e9})
+    cost = money.foreseen(priced.experiment, new=False)
+    assert cost is not None
+    folder = open_series(priced.experiment, estimate=cost.as_data()).folder
+    provision(folder)
+    time.sleep(0.2)
+    release(folder)
+    money.write(priced)
+    document = json.loads((folder / money.FILE).read_text())
+    cores = sum(each.request.type.cores for each in held(folder, 0))
+    seconds = document["machine_hours"] * HOUR / 5
+    assert document["used_usd"] == pytest.approx(cores * seconds, rel=0.01) and seconds >= 0.2
+    (execution,) = document["executions"]
+    assert execution["used_usd"] == pytest.approx(document["used_usd"])
+    assert execution["expected_usd"] < execution["longest_usd"] < 1e9
+    assert series_document(folder)["estimates"][0]["prices_of"] == "2026-11-21"
+    assert [row["type"] for row in document["types"]] == ["master", "type_1"]
