@@ -1,0 +1,180 @@
+"""Spark on a bucket, by itself and on a standalone cluster, finds what it finds in a folder: every table, every number.
+
+Each analysis is the command, from a machine that has nothing: its spool is empty and the records are in the bucket.
+"""
+
+import math
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pyspark
+import pytest
+
+from analysis.schemas import TABLES
+from analysis.storage import layout, sending
+from analysis.storage.bucket import Bucket
+from analysis.storage.shared import open_shared
+from dags.places import ROOT
+from tests.golden import records
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(3000)]
+SERIES = "stela/star/20261121-000000-abcdef01"
+SPARK = Path(pyspark.__file__).parent
+
+
+def report(series: str, results: str, state: Path, master: str) -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ, "BAROGRAPH_RESULTS": results, "BAROGRAPH_STATE": str(state), "BAROGRAPH_SPARK_MASTER": master,
+    }  # fmt: skip
+    argv = [sys.executable, str(ROOT / "barograph.py"), "report", series]
+    return subprocess.run(argv, env=environment, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two complete runs and one that failed, analysed in a folder by local Spark."""
+    root = tmp_path_factory.mktemp("folder") / SERIES
+    records.write_series(root, repetitions=1)
+    records.add_broken_runs(root)
+    shutil.rmtree(root / "runs" / "even_rebalance-r4")  # without a run.json nobody sees it in a bucket
+    done = report(str(root), str(root.parents[2]), root.parents[3] / "state", "local[2]")
+    assert done.returncode == 0, done.stderr
+    return root
+
+
+def tables(found: dict[str, list[Path]]) -> dict[str, list[tuple[Any, ...]]]:
+    return {name: sorted((_row(row) for file in files for row in pq.read_table(file).to_pylist()), key=repr)
+            for name, files in found.items()}  # fmt: skip
+
+
+def _row(row: dict[str, Any]) -> tuple[Any, ...]:
+    """Sums of parts come in any order: the last digits differ."""
+    return tuple(
+        float(f"{value:.9g}") if isinstance(value, float) and math.isfinite(value) else value for value in row.values()
+    )
+
+
+def in_folder(root: Path) -> dict[str, list[tuple[Any, ...]]]:
+    return tables({name: sorted((root / "tables" / f"{name}.parquet").glob("*.parquet")) for name in TABLES})
+
+
+def in_bucket(bucket: Bucket, scratch: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """The published generation, large tables too."""
+    generations = {key.split("/")[4] for key in bucket.objects(f"{SERIES}/tables/")}
+    assert len(generations) == 1, "nothing unpublished is left"
+    (generation,) = generations
+    found: dict[str, list[Path]] = {name: [] for name in TABLES}
+    for key in bucket.objects(f"{SERIES}/tables/{generation}/"):
+        table, file = key.split("/")[5:]
+        assert not table.startswith("_"), f"{key} is scaffolding"
+        bucket.fetch(key, scratch / table / file)
+        found[table.removesuffix(".parquet")].append(scratch / table / file)
+    return tables(found)
+
+
+@contextmanager
+def daemon(log: Path, *argv: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of Spark's that ends with us, whatever happens; its executors end with it."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}
+    command = ["setpriv", "--pdeathsig", "TERM", str(SPARK / "bin" / "spark-class"), *argv]
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, env=environment, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def await_line(log: Path, words: str, times: int, process: subprocess.Popen[bytes]) -> None:
+    while log.read_text(errors="replace").count(words) < times:
+        assert process.poll() is None, log.read_text(errors="replace")
+        time.sleep(0.2)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[str]:
+    """A standalone master with two workers of one core, which know nothing of the bucket."""
+    port, log = free_port(), tmp_path / "master.log"
+    master = ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
+    worker = ["org.apache.spark.deploy.worker.Worker", f"spark://127.0.0.1:{port}", "--host", "127.0.0.1"]
+    with ExitStack() as stack:
+        leader = stack.enter_context(daemon(log, *master))
+        for number in (1, 2):
+            place = ["--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(tmp_path / f"w{number}")]
+            stack.enter_context(daemon(tmp_path / f"worker-{number}.log", *worker, *place))
+        await_line(log, "Registering worker", 2, leader)
+        yield f"spark://127.0.0.1:{port}"
+
+
+@pytest.mark.parametrize("where", ["local", "cluster"])
+def test_the_same_tables_as_in_a_folder(
+    where: str, folder: Path, bucket: Bucket, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    sending.send_series(bucket, SERIES, folder)
+    master = "local[2]" if where == "local" else str(request.getfixturevalue("cluster"))
+    done = report(SERIES, str(bucket.location), tmp_path / "state", master)
+    assert done.returncode == 0, done.stderr
+    expected, found = in_folder(folder), in_bucket(bucket, tmp_path / "fetched")
+    for name in TABLES:
+        assert found[name] == expected[name], name
+    assert {f"{SERIES}/report.html", f"{SERIES}/{layout.POINTER}"} <= set(bucket.objects(f"{SERIES}/"))
+    assert f"{SERIES}/{layout.HOLD}" not in bucket.objects(f"{SERIES}/")
+    if where == "cluster":
+        ran = [path.parent.parent.name for path in tmp_path.glob("w*/app-*/*")]
+        assert len(ran) == 2, "both workers had an executor"
+
+
+def test_a_folder_that_workers_do_not_see_is_refused(
+    folder: Path, cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver alone sees this folder: it is a mount of its own namespace."""
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    script = f'mount -t tmpfs none {hidden} && cp -r {folder.parents[2]} {hidden}/results && exec "$@"'
+    argv = [sys.executable, str(ROOT / "barograph.py"), "report", SERIES]
+    environment = {**os.environ, "BAROGRAPH_RESULTS": f"{hidden}/results", "BAROGRAPH_SPARK_MASTER": cluster}
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, "sh", *argv], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 2, done.stderr
+    assert f"do not all see {hidden}/results/{SERIES}, a folder of this machine; set BAROGRAPH_RESULTS" in done.stderr
+
+
+def test_an_analysis_that_fails_leaves_the_old_tables(folder: Path, bucket: Bucket) -> None:
+    sending.send_series(bucket, SERIES, folder)
+    first = open_shared(bucket, SERIES, 1.0)
+    with first.publishing():
+        first.send_table("runs", folder / "tables" / "runs.parquet")
+    second = open_shared(bucket, SERIES, 2.0)
+
+    def fail() -> None:
+        with second.publishing():
+            second.send_table("runs", folder / "tables" / "runs.parquet")
+            assert any(second.generation in key for key in bucket.objects(f"{SERIES}/tables/"))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert {key.split("/")[4] for key in bucket.objects(f"{SERIES}/tables/")} == {first.generation}
