@@ -3,9 +3,15 @@
 from collections.abc import Callable
 
 from inventory.ec2.testbed import Ec2Testbed
+from inventory.emulab.growing import emulab_testbed
 from inventory.fake import FakeTestbed
 from inventory.local import LocalTestbed
 from inventory.testbed import Testbed
 
 # Called with keyword arguments of the testbed's own; without any it can check, release and sweep.
-TESTBEDS: dict[str, Callable[..., Testbed]] = {"local": LocalTestbed, "ec2": Ec2Testbed, "fake": FakeTestbed}
+TESTBEDS: dict[str, Callable[..., Testbed]] = {
+    "local": LocalTestbed,
+    "ec2": Ec2Testbed,
+    "emulab": emulab_testbed,
+    "fake": FakeTestbed,
+}

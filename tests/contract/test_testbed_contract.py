@@ -5,12 +5,15 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from inventory import TESTBEDS, lan, leases
+from inventory.ec2.pace import Pace
+from inventory.ec2.testbed import Ec2Testbed
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, InventoryError, RemoteTimeoutError
 from inventory.fake import FakeTestbed
 from inventory.local import LocalTestbed
@@ -18,10 +21,14 @@ from inventory.reaper import reap
 from inventory.remote import Remote
 from inventory.testbed import Connecting, Faulting, GivingBack, Machine, MachineRequest, MachineType, Sweeping
 from inventory.testbed import Testbed as AnyTestbed  # pytest collects what is called Test…
+from tests.cloud.cloud import running
+from tests.emulab.world import world
 
 SMALL = MachineType("small", cores=0.25, memory_mb=256, bandwidth_mbit=100, slots=1)
 WANTED = (MachineRequest("master", SMALL), MachineRequest("m1", SMALL))
-RENTED = ("ec2",)  # these get their machines from tests.cloud
+RENTED = ("ec2", "emulab")  # these get their machines from tests.cloud, and from tests.emulab (both ways, below)
+EMULAB = {"emulab portal": "portal", "emulab classic": "classic"}
+CLOUD = pytest.param("ec2", marks=pytest.mark.integration)
 MARKS = {"local": [pytest.mark.integration]}
 
 
@@ -40,13 +47,14 @@ BROKEN: dict[str, Callable[[Path], AnyTestbed]] = {"local": _broken_local, "fake
 
 @dataclass
 class Site:
-    """One testbed with a state folder of its own."""
+    """One testbed with a state folder of its own, and how to get one that fails while it acquires."""
 
     testbed: AnyTestbed
-    folder: Path
+    broken: Callable[[Path], AnyTestbed]
 
     def take(self, ttl_s: float = 300.0) -> leases.Lease:
-        return leases.take("contract test", "series", self.testbed.name, ttl_s)
+        testbed = self.testbed
+        return leases.take("contract test", "series", testbed.name, ttl_s, site=testbed.site(), shared=testbed.shared)
 
     def connect(self, machine: Machine) -> Remote:
         assert isinstance(self.testbed, Connecting)
@@ -54,7 +62,12 @@ class Site:
 
 
 @pytest.fixture(
-    scope="module", params=[pytest.param(name, marks=MARKS.get(name, [])) for name in TESTBEDS if name not in RENTED]
+    scope="module",
+    params=[
+        *(pytest.param(name, marks=MARKS.get(name, [])) for name in TESTBEDS if name not in RENTED),
+        CLOUD,
+        *EMULAB,
+    ],
 )
 def site(request: pytest.FixtureRequest) -> Iterator[Site]:
     # Podman wants short paths, and pytest's own are long.
@@ -64,9 +77,26 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
         # Ranges of the tests' own, so that a run that is going on is not in the way.
         patch.setenv(lan.CONTROL[0], "10.215.0.0/24")
         patch.setenv(lan.EXPERIMENT[0], "10.216.0.0/24")
-        yield Site(TESTBEDS[request.param](), folder)
-        reap(now=time.time() + 1e6)
+        with _site(request.param, folder) as made:
+            yield made
+            reap(now=time.time() + 1e6, testbeds={made.testbed.name: lambda: made.testbed})
     shutil.rmtree(folder)
+
+
+@contextmanager
+def _site(name: str, folder: Path) -> Iterator[Site]:
+    if name == "ec2":
+        with running(machines=True) as cloud, pytest.MonkeyPatch.context() as patch:
+            for variable, value in cloud.environment().items():
+                patch.setenv(variable, value)
+            options = cloud.options(instance_types={SMALL.name: "c7a.medium"})
+            yield Site(Ec2Testbed(options), lambda _folder: Ec2Testbed(options, pace=Pace(ready_s=0)))
+        return
+    if name not in EMULAB:
+        yield Site(TESTBEDS[name](), BROKEN[name])
+        return
+    with world(EMULAB[name], folder) as there:
+        yield Site(there.testbed(), lambda _folder: there.broken())
 
 
 @pytest.fixture(scope="module")
@@ -83,9 +113,11 @@ def worker(site: Site, machines: Sequence[Machine]) -> Iterator[Remote]:
         yield remote
 
 
-def test_machines_are_those_asked_for_in_order(machines: Sequence[Machine]) -> None:
-    assert [(m.name, m.type) for m in machines] == [(r.name, r.type) for r in WANTED]
-    assert len({a for m in machines for a in (m.control_address, m.experiment_address)}) == 2 * len(WANTED)
+def test_machines_are_those_asked_for_in_order(site: Site, machines: Sequence[Machine]) -> None:
+    assert [m.name for m in machines] == [r.name for r in WANTED]
+    assert site.testbed.whole_machines or [m.type for m in machines] == [r.type for r in WANTED]
+    assert len({m.experiment_address for m in machines}) == len({m.inside_address for m in machines}) == len(WANTED)
+    assert len({(m.control_address, m.ssh_port) for m in machines}) == len(WANTED)
 
 
 def test_each_machine_answers_with_its_name(site: Site, machines: Sequence[Machine]) -> None:
@@ -105,6 +137,8 @@ def test_reaping_beside_a_live_lease_leaves_it_alone(site: Site, machines: Seque
 
 
 def test_a_second_run_is_told_who_holds_the_testbed(site: Site, machines: Sequence[Machine]) -> None:
+    if site.testbed.shared:
+        pytest.skip("several leases may hold machines of it at once")
     with pytest.raises(
         CapacityError, match=rf"{site.testbed.name} is in use: lease \w+ of contract test .*{os.getpid()}"
     ):
@@ -185,6 +219,12 @@ def test_release_ends_everything_and_may_be_repeated(alone: Site) -> None:
         alone.connect(machines[0])
 
 
+def _need(testbed: AnyTestbed, ability: type) -> None:
+    """An ability that a testbed has not is none of its contract."""
+    if not isinstance(testbed, ability):
+        pytest.skip(f"no {ability.__name__}")
+
+
 def _gone(site: Site, machine: Machine) -> bool:
     """Whether the machine does not answer; its keys may be gone too."""
     try:
@@ -208,6 +248,8 @@ Three = tuple[leases.Lease, tuple[Machine, ...]]
 def test_a_crashed_machine_is_silent_and_comes_back_with_its_disk(alone: Site, three: Three, tmp_path: Path) -> None:
     _, (master, m1, _) = three
     testbed = alone.testbed
+    _need(testbed, Faulting)
+    _need(testbed, Faulting)
     assert isinstance(testbed, Faulting)
     (tmp_path / "mark").write_text("kept")
     before = alone.connect(m1)
@@ -228,6 +270,7 @@ def test_a_crashed_machine_is_silent_and_comes_back_with_its_disk(alone: Site, t
 
 def test_a_restarted_machine_can_crash_again(alone: Site, three: Three) -> None:
     _, (_, m1, _) = three
+    _need(alone.testbed, Faulting)
     assert isinstance(alone.testbed, Faulting)
     for _ in range(2):
         alone.testbed.crash(m1)
@@ -239,6 +282,7 @@ def test_a_restarted_machine_can_crash_again(alone: Site, three: Three) -> None:
 def test_machines_given_back_are_gone_and_the_rest_stays(alone: Site, three: Three) -> None:
     lease, (master, m1, m2) = three
     testbed = alone.testbed
+    _need(testbed, GivingBack)
     assert isinstance(testbed, GivingBack)
     assert leases.held(lease) == ("master", "m1", "m2")
     testbed.give_back(lease, [m1])
@@ -246,8 +290,7 @@ def test_machines_given_back_are_gone_and_the_rest_stays(alone: Site, three: Thr
     assert leases.held(lease) == ("master", "m2")
     assert [_gone(alone, machine) for machine in (master, m1, m2)] == [False, True, False]
     assert testbed.leftovers() == ()
-    assert isinstance(testbed, Faulting)
-    for broken in (testbed.crash, testbed.restart):
+    for broken in (testbed.crash, testbed.restart) if isinstance(testbed, Faulting) else ():
         with pytest.raises(InfrastructureError, match=r"no .*machine m1 \(given back or released\)"):
             broken(m1)
     testbed.release(lease)
@@ -257,6 +300,7 @@ def test_machines_given_back_are_gone_and_the_rest_stays(alone: Site, three: Thr
 
 def test_a_machine_that_crashed_can_be_given_back_and_released(alone: Site, three: Three) -> None:
     lease, (_, m1, m2) = three
+    _need(alone.testbed, Faulting)
     assert isinstance(alone.testbed, Faulting)
     assert isinstance(alone.testbed, GivingBack)
     alone.testbed.crash(m1)
@@ -285,7 +329,7 @@ def test_acquire_without_a_lease_on_record(alone: Site) -> None:
 
 def test_acquire_is_all_or_nothing(alone: Site, tmp_path: Path) -> None:
     lease = alone.take()
-    broken = BROKEN[alone.testbed.name](tmp_path)
+    broken = alone.broken(tmp_path)
     with pytest.raises(InventoryError) as failure:
         broken.acquire(lease, WANTED)
     leases.drop(lease)
@@ -322,6 +366,8 @@ def test_check_refuses_what_makes_no_sense(site: Site) -> None:
 
 
 def test_check_says_what_is_too_much(site: Site) -> None:
+    if site.testbed.whole_machines:
+        pytest.skip("it gives machines as they are")
     giant = MachineRequest("m1", replace(SMALL, cores=1000.0))
     with pytest.raises(CapacityError, match=r"1 machines need 1000 cores, this \w+ has \d+"):
         site.testbed.check([giant])
