@@ -171,10 +171,11 @@ def connect(machine: "Machine", *, as_user: bool = False) -> SshRemote:
 def _private_key(path: Path) -> "paramiko.PKey":
     """Read by us: paramiko tries each kind of key on the file, and its last complaint hides that a key was refused."""
     import paramiko
+    from paramiko.pkey import UnknownKeyType
 
     try:
         return paramiko.PKey.from_path(path)
-    except (ValueError, TypeError, paramiko.SSHException, paramiko.UnknownKeyType) as error:
+    except (ValueError, TypeError, paramiko.SSHException, UnknownKeyType) as error:
         raise ConfigurationError(
             f"{path}: not a private key that can be used without a passphrase ({error}); name another, or take the "
             "passphrase off a copy"

@@ -102,8 +102,8 @@ class EmulabTestbed:
             except InventoryError as error:  # the other places are looked at all the same
                 refused.append(error)
         if refused:
-            for error in refused[1:]:
-                refused[0].add_note(str(error))
+            for other in refused[1:]:
+                refused[0].add_note(str(other))
             raise refused[0]
         return tuple(swept)
 
