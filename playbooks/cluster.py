@@ -1,4 +1,6 @@
-"""What the steps of an experiment do with a cluster: deploy, reset, submit, join, leave, revive, kill, collect, stop.
+"""What the steps of an experiment do with a cluster.
+
+deploy, extend; reset, submit, join, leave, revive, kill, collect; stop.
 
 `inventory` is an Ansible inventory file with the groups `master`, `workers` and `joining` (a part of `workers`),
 written by the testbed's side; `directory` belongs to one cluster and holds its token (0600), the delivered archive and
@@ -35,10 +37,11 @@ log = logging.getLogger(__name__)
 EXECUTORS_PER_SLOT = "storm_executors_per_slot"
 SETTINGS = frozenset({
     "storm_supervisor_monitor_s", "storm_task_refresh_s", "storm_worker_heartbeat_s", "storm_executor_metrics_s",
-    "storm_nimbus_monitor_s", "storm_scheduler", "storm_worker_childopts", "storm_home_archive", EXECUTORS_PER_SLOT,
+    "storm_nimbus_monitor_s", "storm_scheduler", "storm_worker_childopts", EXECUTORS_PER_SLOT,
 })  # fmt: skip
 SSH_LIMIT_S = 10.0
 TOPOLOGIES_JAR = "barograph-topologies.jar"
+MISSING = "missing "  # as pack.sh says it
 RECORDED = ("decisions.jsonl", "workers", "machines")  # these stand in the record itself, the rest is a machine's logs
 
 
@@ -73,23 +76,49 @@ def deploy(
     """Everything up and, of the workers' supervisors, those outside `joining` registered with Nimbus; idempotent.
 
     `storm_home` is in the folder of homes that the machines mount, and may be another at the next deploy. Machines that
-    mount none unpack `settings["storm_home_archive"]`, a .tar.gz of it. SettingUnknown for other settings.
+    mount none get it from the master, and the master from here (`storm_home.parcels`). SettingUnknown for others than
+    SETTINGS.
     """
+    return play("deploy", inventory, _deployed(inventory, directory, storm_home, settings), directory, on_event)
+
+
+def extend(
+    inventory: Path,
+    directory: Path,
+    machines: Sequence[str],
+    storm_home: Path,
+    settings: Mapping[str, Any] | None = None,
+    on_event: Tell = quiet,
+) -> PlayResult:
+    """These machines of the inventory are new: deployed as by `deploy`, and all others know their names.
+
+    Nothing that runs is restarted. The supervisors of those in `joining` wait for `join`, as after `deploy`.
+    """
+    _check(inventory, machines)
+    hosts = _hosts(inventory)
+    for name in machines:
+        forget_connection(hosts[name])  # an address may have been another machine's, which was given back
+    variables = {**_deployed(inventory, directory, storm_home, settings or {}), "machines": list(machines)}
+    return play("extend", inventory, variables, directory, on_event)
+
+
+def _deployed(inventory: Path, directory: Path, storm_home: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The variables of the roles."""
     if unknown := sorted(set(settings) - SETTINGS):
         raise SettingUnknown(f"settings {', '.join(unknown)} are not known; known are {', '.join(sorted(SETTINGS))}")
     archive = delivery.pack(directory)
-    variables = {
+    return {
         **settings,
         "commands": commands_by_machine(inventory),
         "declared": asdict(declared_resources(inventory, settings)),
         "storm_home_name": storm_home.name,
         "storm_version": hashlib.sha256((storm_home / "VERSION").read_bytes()).hexdigest(),
+        "storm_pack": delivery.pack_command(storm_home),
         "token_file": str((directory / "token").absolute()),
         "token_digest": hashlib.sha256(token(directory).encode()).hexdigest(),
         "delivery": str(archive.absolute()),
         "delivery_digest": hashlib.sha256(archive.read_bytes()).hexdigest(),
     }
-    return play("deploy", inventory, variables, directory, on_event)
 
 
 def reset(inventory: Path, directory: Path, run_id: str, on_event: Tell = quiet) -> PlayResult:
@@ -252,6 +281,8 @@ def _unpack(archive: Path, run_dir: Path) -> None:
 
 def _missing(result: PlayResult, run_dir: Path) -> tuple[str, ...]:
     """What the machines said, and worker samples if the record has none of any machine yet."""
-    said = [line for task in result.tasks if task.outcome == "ok" for line in task.stderr.split()]
+    lines = [line for task in result.tasks if task.outcome == "ok" for line in task.stderr.splitlines()]
+    # What is on the way (ssh, sudo) may speak on standard error too.
+    said = [line.removeprefix(MISSING) for line in lines if line.startswith(MISSING)]
     none = [] if any((run_dir / "workers").glob("*.jsonl")) else ["workers/*.jsonl"]
     return tuple(sorted(said) + none)

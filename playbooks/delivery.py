@@ -1,8 +1,10 @@
-"""What deploy delivers to the master beside Storm: the policy service with its policies, and the topologies' jar."""
+"""What deploy delivers to the master beside Storm: policy service and topologies' jar. And the command that packs Storm."""
 
 from __future__ import annotations
 
 import gzip
+import shlex
+import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ ROOT = Path(__file__).parent.parent
 SERVICE = "scheduler_plugins"
 NOT_SERVED = ("nimbus_bridge", "simulator", "__pycache__")
 TOPOLOGIES = ROOT / "topologies" / "target" / "barograph-topologies.jar"
+STORE = "deliveries"  # beside the folder of homes
 JARS = "/opt/barograph/jars"
 
 
@@ -35,6 +38,13 @@ def pack(directory: Path) -> Path:
         for file, name in _parts():
             packed.add(file, name, filter=_anonymous)
     return target
+
+
+def pack_command(storm_home: Path) -> str:
+    """The shell command that prints the home's archives (`storm_home.parcels`); only a play that needs them runs it."""
+    home = storm_home.absolute()
+    argv = [sys.executable, "-m", "playbooks.storm_home.parcels", str(home), str(home.parent.with_name(STORE))]
+    return f"cd {shlex.quote(str(ROOT))} && {shlex.join(argv)}"
 
 
 def _parts() -> Iterator[tuple[Path, str]]:

@@ -102,7 +102,11 @@ def test_a_record_has_its_files_in_their_places(
 
 
 def test_missing_files_are_reported(tmp_path: Path, inventory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "play", fake_play({"m1": {}}, missing="machines/m1.jsonl\n"))
+    monkeypatch.setattr(
+        cluster,
+        "play",
+        fake_play({"m1": {}}, missing="sudo: unable to resolve host node7\nmissing machines/m1.jsonl\n"),
+    )
     collected = cluster.collect(inventory, tmp_path, "r1", tmp_path / "run")
     assert collected.missing == ("machines/m1.jsonl", "workers/*.jsonl")
 

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Prints, in base64, an archive of what a run left under /var/log/barograph; on standard error the names of expected files that
-# are not there. Arguments: the machine's name; further expected files.
+# Prints, in base64, an archive of what a run left under /var/log/barograph; on standard error a line
+# `missing <name>` for each expected file that is not there. Arguments: the machine's name; further expected files.
 set -eu
 cd /var/log/barograph
 for expected in "machines/$1.jsonl" ${2:+"$2"}; do
-  [ -s "$expected" ] || echo "$expected" >&2
+  [ -s "$expected" ] || echo "missing $expected" >&2
 done
 # Daemons go on writing into their logs, so files change while they are read (1): that is no failure.
 { tar --warning=no-file-changed --warning=no-file-removed -cf - . || [ $? -eq 1 ]; } | gzip -3 | base64 -w 0

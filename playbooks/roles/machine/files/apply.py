@@ -4,6 +4,7 @@ Standard input: one JSON object.
     directories: [{"path", "owner", "mode"}], owner root and mode 0755 unless given
     files:       [{"path", "owner", "mode", "content"}], owner root and mode 0644 unless given
     archives:    [{"path", "to"}], a .tar.gz that is on the machine, unpacked when its content changed
+    names:       {name: address} that /etc/hosts is to have
     programs:    [{"name", "running"}], programs of supervisord, whose configuration is among the files; supervisord
                  is told too, so that after a crash of the machine they are as they were
 Standard output: one JSON object, {"changed": [what was changed, in words]}. Exit code 1 and a line on standard error
@@ -26,6 +27,8 @@ from pathlib import Path
 from typing import Any
 
 SUPERVISOR_SOCKET = "/var/run/supervisor.sock"
+HOSTS = Path("/etc/hosts")
+BEGIN, END = "# BEGIN Barograph\n", "# END Barograph\n"
 PROGRAMS = Path("/etc/supervisor/conf.d/barograph.conf")
 STOPPED = ("STOPPED", "EXITED", "FATAL", "UNKNOWN")
 
@@ -97,6 +100,31 @@ def archive(wanted: Wanted) -> bool:
     return True
 
 
+def names(wanted: Mapping[str, str], hosts: Path = HOSTS) -> bool:
+    """Let the machine know these names; True if it did not.
+
+    Where its own lines say the same (an emulated machine is made with them) nothing is added. Else a block of ours
+    comes before them, because the first line that has a name counts, and a machine's own is often 127.0.1.1.
+    """
+    now = hosts.read_text()
+    head, begin, rest = now.partition(BEGIN)
+    own = head + rest.partition(END)[2] if begin else now
+    block = BEGIN + "".join(f"{address} {name}\n" for name, address in wanted.items()) + END
+    told = own if wanted.items() <= addresses(own).items() else block + own
+    mode = f"{hosts.stat().st_mode & 0o7777:o}"
+    return file({"path": str(hosts), "content": told, "owner": hosts.owner(), "mode": mode})
+
+
+def addresses(text: str) -> dict[str, str]:
+    """Name → address, as the lines of a hosts file say it: the first counts."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        address, *called = line.partition("#")[0].split() or [""]
+        for name in called:
+            found.setdefault(name, address)
+    return found
+
+
 def at_boot(wanted: Wanted, configuration: Path = PROGRAMS) -> bool:
     """Let supervisord start the program by itself, or not, whenever it starts; True if that was otherwise."""
     text = configuration.read_text()
@@ -135,7 +163,12 @@ def main() -> None:
     changed = [f"directory {wanted['path']}" for wanted in plan.get("directories", []) if directory(wanted)]
     changed += [f"file {wanted['path']}" for wanted in plan.get("files", []) if file(wanted)]
     changed += [f"archive {wanted['path']}" for wanted in plan.get("archives", []) if archive(wanted)]
+    changed += ["names"] if "names" in plan and names(plan["names"]) else []
     changed += [f"{wanted['name']} at boot" for wanted in plan.get("programs", []) if at_boot(wanted)]
+    # Who is only told names has nothing to start.
+    if plan.keys() <= {"names"}:
+        print(json.dumps({"changed": changed}))
+        return
     supervisor = xmlrpc.client.ServerProxy("http://localhost", transport=UnixTransport()).supervisor
     changed += reload_programs(supervisor)
     changed += [f"program {wanted['name']}" for wanted in plan.get("programs", []) if program(supervisor, wanted)]

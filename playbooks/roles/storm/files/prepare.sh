@@ -1,0 +1,44 @@
+#!/bin/sh
+# What Storm needs of a machine: the packages that are named, the daemons' user, supervisord. Says `changed` for what it did,
+# and which Java there is: `java <its name>`.
+set -eu
+started=/var/lib/barograph-packages # a rented machine begins to install them at its first boot: `pid`, then `done` or `failed`
+
+missing() {
+  for package do
+    dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || printf ' %s' "$package"
+  done
+}
+
+# The lists have a lock that apt-get does not wait for.
+update() {
+  for _ in 1 2 3 4 5 6; do
+    apt-get -q update >/dev/null && return
+    sleep 10
+  done
+}
+
+left=$(missing "$@")
+if [ -n "$left" ] && [ -e "$started/pid" ]; then
+  for _ in $(seq 1200); do
+    [ ! -e "$started/done" ] && [ ! -e "$started/failed" ] && kill -0 "$(cat "$started/pid")" 2>/dev/null || break
+    sleep 0.5
+  done
+  left=$(missing "$@")
+fi
+if [ -n "$left" ]; then
+  export DEBIAN_FRONTEND=noninteractive
+  update
+  # shellcheck disable=SC2086 # one word a package
+  apt-get -q -y -o DPkg::Lock::Timeout=300 --no-install-recommends install $left >/dev/null
+  echo changed
+fi
+if ! id storm >/dev/null 2>&1; then
+  useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin storm
+  echo changed
+fi
+if [ -d /run/systemd/system ] && ! systemctl is-active --quiet supervisor; then
+  systemctl enable --now --quiet supervisor
+  echo changed
+fi
+echo "java $(java -Xinternalversion | head -n 1)"

@@ -1,0 +1,134 @@
+"""Put a Storm home on this machine from its parcels; runs on the machine, standard library only.
+
+Standard input: one JSON object.
+    homes, home   the folder of homes, and the name of this one in it
+    link          what becomes a link to it
+    version       SHA-256 of its file VERSION
+    kept          a folder where the parcels may be already
+    url           where they are fetched from otherwise
+    parcels       [{"name", "sha256", "size"}], archives that together are the home
+The home appears as a whole. Of the others that were delivered before only the one that was in use is kept: what still
+runs from it ends later.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tarfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+TRIES = 3
+SILENCE_S = 60
+Plan = Mapping[str, Any]
+
+
+class Refused(Exception):
+    """What arrived is not what was sent, or nothing arrived."""
+
+
+def digest(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def fetch(url: str, file: Path) -> None:
+    """The way there is the machines' own network: no proxy is on it."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    for left in reversed(range(TRIES)):
+        try:
+            with opener.open(url, timeout=SILENCE_S) as answer, file.open("wb") as new:
+                shutil.copyfileobj(answer, new, 1 << 18)
+            return
+        except (OSError, urllib.error.URLError) as error:
+            if not left:
+                place = url.rpartition("/")[2]
+                raise Refused(f"{place} cannot be fetched from the master: {error}; do the machines reach its inside "
+                              "address on every port?") from error  # fmt: skip
+            time.sleep(1)
+
+
+def parcel(plan: Plan, wanted: Plan, scratch: Path) -> Path:
+    """The archive, with the digest that was said."""
+    kept = Path(plan["kept"], wanted["name"])
+    if kept.is_file() and digest(kept) == wanted["sha256"]:
+        return kept
+    fetched = Path(scratch, wanted["name"])
+    fetch(f"{plan['url']}/{wanted['name']}", fetched)
+    if digest(fetched) != wanted["sha256"]:
+        raise Refused(f"{wanted['name']} arrived with another digest than it was sent with; deploy again")
+    return fetched
+
+
+def unpack(archive: Path, to: Path) -> None:
+    """Files with their times; a link is a copy of what it names, with its own time."""
+    with tarfile.open(archive) as packed:
+        for member in packed:
+            target = to / member.name
+            if to not in (*target.resolve().parents, target.resolve()):
+                raise Refused(f"{archive.name} has {member.name}, which is outside")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if member.isdir():
+                target.mkdir(exist_ok=True)
+                target.chmod(0o755)
+            elif member.islnk():
+                shutil.copyfile(to / member.linkname, target)
+                finish(target, member)
+            elif content := packed.extractfile(member):
+                with target.open("wb") as new:
+                    shutil.copyfileobj(content, new)
+                finish(target, member)
+
+
+def finish(target: Path, member: tarfile.TarInfo) -> None:
+    target.chmod(member.mode)
+    os.utime(target, (member.mtime, member.mtime))
+
+
+def point(link: Path, home: Path) -> None:
+    """The link leads to the home, in one step."""
+    if link.is_dir() and not link.is_symlink():
+        shutil.rmtree(link)
+    new = link.with_name(f".{link.name}.new")
+    new.unlink(missing_ok=True)
+    new.symlink_to(home)
+    new.replace(link)
+
+
+def deliver(plan: Plan) -> None:
+    homes, link = Path(plan["homes"]), Path(plan["link"])
+    home, partial = homes / plan["home"], homes / f".{plan['home']}.partial"
+    homes.mkdir(parents=True, exist_ok=True)
+    homes.chmod(0o755)
+    shutil.rmtree(partial, ignore_errors=True)
+    scratch = homes / ".fetched"
+    scratch.mkdir(exist_ok=True)
+    try:
+        partial.mkdir(mode=0o755)
+        for wanted in plan["parcels"]:
+            unpack(parcel(plan, wanted, scratch), partial.resolve())
+        if digest(partial / "VERSION") != plan["version"]:
+            raise Refused(f"the parcels are not of {plan['home']}; deploy again")
+        before = link.resolve().name if link.is_symlink() else ""
+        shutil.rmtree(home, ignore_errors=True)
+        partial.rename(home)
+        point(link, home)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(scratch, ignore_errors=True)
+    for other in homes.iterdir():
+        if other.name not in (home.name, before):
+            shutil.rmtree(other, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    try:
+        deliver(json.load(sys.stdin))
+    except (Refused, OSError, tarfile.TarError) as error:
+        sys.exit(str(error))

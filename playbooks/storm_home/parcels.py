@@ -1,0 +1,129 @@
+"""A Storm home as archives for machines that do not mount it, made once and kept by what is in them.
+
+A home is links into other folders of the cache; an archive of it stands alone. It is in parts, because they change at
+different times: the libraries with Storm's version, the class data with Java, the rest (our bridge) with our sources.
+A jar that is in two folders is packed once: the second is a link with its own time of change, which `unpack.py` copies,
+because class data fits only jars of the very size and time that it was made of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+FOLDERS = {"libraries": ("lib", "lib-worker", "lib-flux"), "classes": ("cds",)}
+REST = "rest"
+# Jars are packed already: more effort finds nothing, and costs minutes beside a measurement.
+EFFORT = {"libraries": 1, "classes": 6, REST: 6}
+HEADER_BYTES = 8192  # class data begins with the name of the Java that made it
+KEPT = 12  # archives of other homes, for those who change between them
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """One archive. `java` is the only Java that can use it, as `java -Xinternalversion` says it; empty: any."""
+
+    name: str
+    path: str
+    sha256: str
+    size: int
+    java: str
+
+
+def parcels(home: Path, store: Path) -> tuple[Parcel, ...]:
+    """The home's archives in `store`, made if they are not there."""
+    store.mkdir(parents=True, exist_ok=True)
+    made = tuple(_parcel(home, part, files, store) for part, files in parts(home).items() if files)
+    _prune(store, made)
+    return made
+
+
+def parts(home: Path) -> dict[str, list[Path]]:
+    """The home's files by part; folders, some of which are empty, belong to the rest."""
+    owner = {folder: part for part, folders in FOLDERS.items() for folder in folders}
+    found: dict[str, list[Path]] = {part: [] for part in (*FOLDERS, REST)}
+    for path in sorted(home.rglob("*")):
+        top = path.relative_to(home).parts[0]
+        found[REST if path.is_dir() else owner.get(top, REST)].append(path)
+    return found
+
+
+def java_of(home: Path) -> str:
+    """The Java that the home's class data was made with; empty where there is none."""
+    for archive in sorted((home / "cds").glob("*.jsa")):
+        with archive.open("rb") as file:
+            said = re.search(rb"[ -~]+ VM \([ -~]+", file.read(HEADER_BYTES))
+        return said.group().decode() if said else ""
+    return ""
+
+
+def _parcel(home: Path, part: str, files: list[Path], store: Path) -> Parcel:
+    name = f"{part}-{_fingerprint(home, files)}.tar.gz"
+    archive, facts = store / name, store / f"{name}.json"
+    if not (archive.is_file() and facts.is_file()):
+        _pack(home, files, archive, EFFORT[part])
+        facts.write_text(json.dumps({"sha256": _digest(archive), "size": archive.stat().st_size}))
+    known: Mapping[str, object] = json.loads(facts.read_text())
+    java = java_of(home) if part == "classes" else ""
+    return Parcel(name, str(archive), str(known["sha256"]), int(str(known["size"])), java)
+
+
+def _fingerprint(home: Path, files: list[Path]) -> str:
+    listed = [(str(f.relative_to(home)), *_stamp(f)) for f in files if f.is_file()]
+    return hashlib.sha256(json.dumps(listed).encode()).hexdigest()[:12]
+
+
+def _stamp(file: Path) -> tuple[int, int]:
+    now = file.stat()
+    return now.st_size, int(now.st_mtime)
+
+
+def _pack(home: Path, files: list[Path], archive: Path, effort: int) -> None:
+    with tempfile.NamedTemporaryFile(dir=archive.parent, prefix=f".{archive.name}-", delete=False) as unfinished:
+        partial = Path(unfinished.name)
+    try:
+        with tarfile.open(partial, "w:gz", compresslevel=effort) as packed:
+            for member, file in _members(home, files):
+                with file.open("rb") if member.isreg() else Path("/dev/null").open("rb") as content:
+                    packed.addfile(member, content if member.isreg() else None)
+        partial.chmod(0o644)
+        partial.rename(archive)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _members(home: Path, files: list[Path]) -> Iterator[tuple[tarfile.TarInfo, Path]]:
+    first: dict[str, str] = {}
+    for file in files:
+        member = tarfile.TarInfo(str(file.relative_to(home)))
+        member.size, member.mtime = _stamp(file)
+        member.mode = 0o755 if file.is_dir() or file.stat().st_mode & 0o100 else 0o644
+        if file.is_dir():
+            member.type, member.size = tarfile.DIRTYPE, 0
+        elif (same := first.setdefault(_digest(file), member.name)) != member.name:
+            member.type, member.linkname, member.size = tarfile.LNKTYPE, same, 0
+        yield member, file
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _prune(store: Path, used: tuple[Parcel, ...]) -> None:
+    others = [path for path in store.glob("*.tar.gz") if path.name not in {parcel.name for parcel in used}]
+    others.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in others[KEPT:]:
+        path.unlink(missing_ok=True)
+        path.with_name(f"{path.name}.json").unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    print(json.dumps([asdict(parcel) for parcel in parcels(Path(sys.argv[1]), Path(sys.argv[2]))]))
