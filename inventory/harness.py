@@ -1,4 +1,4 @@
-"""Which harness this is: an id of its own in the state folder, carried by everything it makes where others make things too."""
+"""Which harness this is: an id of its own in the state folder, carried by all that it makes among what others make."""
 
 import os
 import uuid
