@@ -3,6 +3,6 @@
 trouble     what goes wrong, as data                    query       EC2's query protocol: calls, answers, errors
 gaps        what EC2 does and moto does not             front       before moto: counts, refuses, delays
 machine     one instance as an emulated machine         hypervisor  makes the machines follow the instances
-serve       the cloud's own process                     cloud       its handle for tests, and the fixture
+serve       the cloud's own process                     cloud       its handle for tests
 leaks       a harness killed at random moments, and what it leaves
 """

@@ -1,4 +1,4 @@
-"""The handle that tests have of the cloud, and its fixture."""
+"""The handle that tests have of the cloud."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ class Left:
 class Cloud:
     """A cloud that runs."""
 
-    def __init__(self, ready: Ready) -> None:
+    def __init__(self, ready: Ready, pid: int) -> None:
         self.ready = ready
+        self.pid = pid
         self.client: EC2Client = own_client(ready.endpoint)
 
     def environment(self) -> dict[str, str]:
@@ -131,7 +132,7 @@ def running(machines: bool) -> Iterator[Cloud]:
         try:
             line = process.stdout.readline()
             assert line, "the test cloud did not start; its own words are above"
-            yield Cloud(Ready(**json.loads(line)))
+            yield Cloud(Ready(**json.loads(line)), process.pid)
         finally:
             process.stdin.close()
             process.wait(END_LIMIT_S)

@@ -43,6 +43,7 @@ class Front:
         self._trouble = Trouble()
         self._seen: dict[Refusal, int] = {}
         self.gaps = Gaps(self._gone)
+        self.changed = threading.Event()  # an instance may run that did not, or the other way round
 
     @property
     def trouble(self) -> Trouble:
@@ -107,6 +108,8 @@ class Front:
         """Keep what was launched and what was ended."""
         if given.status != 200:
             return
+        if call.action in ("RunInstances", "TerminateInstances", "StopInstances", "StartInstances"):
+            self.changed.set()
         if call.action == "RunInstances":
             items = xml(given.body).iterfind(f"{{{NAMESPACE}}}instancesSet/{{{NAMESPACE}}}item")
             self.gaps.launched(call, tuple(text_of(item, "instanceId") for item in items), given)

@@ -63,13 +63,17 @@ class Hypervisor:
     def _follow(self) -> None:
         while not self._stop.wait(EVERY_S):
             try:
-                self.look()
+                if self._front.changed.is_set():
+                    self._front.changed.clear()
+                    self.look()
+                self._notice()
             except Exception:
                 # A cloud goes on when one of its machines fails; the test sees a machine that does not answer.
                 log.exception("the hypervisor stumbled")
+                self._front.changed.set()
 
     def look(self) -> None:
-        """One round: end what should not run, start what should, notice what ended by itself."""
+        """End what should not run, start what should."""
         instances = {one["InstanceId"]: one for one in self._running()}
         for instance_id in self._machines.keys() - instances.keys():
             self._end(instance_id)
@@ -79,7 +83,6 @@ class Hypervisor:
                 self.take_away(instance_id, "Server.InternalError", "Internal error on launch")
             elif instance_id not in self._machines and self._host is not None and not self._stop.is_set():
                 self._boot(self._host, self._guest(instance, machine))
-        self._notice()
 
     def _boot(self, host: Hardware, guest: Guest) -> None:
         try:
@@ -125,6 +128,7 @@ class Hypervisor:
         return base64.b64decode(asked.get("UserData", {}).get("Value", ""))
 
     def _notice(self) -> None:
+        """What ended by itself; a look at cgroups, cheap enough to be taken all the time."""
         assert self._host is not None or not self._machines
         for instance_id, machine in list(self._machines.items()):
             if self._host is not None and not self._host.is_running(machine.container_id):
