@@ -105,18 +105,6 @@ def await_no_lease(world: dict[str, str]) -> None:
         time.sleep(0.2)
 
 
-@pytest.mark.spark
-def test_the_whole_path(world: dict[str, str]) -> None:
-    done = run(world)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (series,) = series_of(world)
-    assert statuses(series) == {"even_rebalance-r1": "complete", "stela-r1": "complete"}
-    assert f"report: {series}/report.html" in done.stdout
-    assert leases(world) == [] and "Traceback" not in done.stdout + done.stderr
-    phases = [line["phase"] for line in progress(series) if line["kind"] == "phase" and "run_id" not in line]
-    assert phases == ["start", "provision", "deploy", "release", "analyse"]
-
-
 @pytest.mark.parametrize("phase", ["start", "warm_up", "after"])
 def test_ctrl_c_keeps_what_was_measured_and_releases(
     phase: str, world: dict[str, str], slow: Callable[..., subprocess.Popen[str]]
@@ -144,7 +132,7 @@ def test_a_killed_parent_takes_its_child_and_machines_with_it(
 
 
 @pytest.mark.spark
-def test_a_second_run_is_refused_and_the_first_is_resumed_later(
+def test_a_second_run_is_refused_and_the_first_is_resumed_later_to_its_report(
     world: dict[str, str], slow: Callable[..., subprocess.Popen[str]]
 ) -> None:
     process = slow()
@@ -155,12 +143,18 @@ def test_a_second_run_is_refused_and_the_first_is_resumed_later(
     assert series_of(world) == [first]
     process.send_signal(signal.SIGINT)
     process.communicate()
+    told = len(progress(first))
     resumed = run(world)
-    assert resumed.returncode == 0 and "resuming series" in resumed.stdout
+    assert resumed.returncode == 0 and "resuming series" in resumed.stdout, resumed.stdout + resumed.stderr
     assert series_of(world) == [first]
     assert statuses(first) == {"even_rebalance-r1": "complete", "stela-r1": "complete"}
     kept = json.loads((first / "attempts" / "even_rebalance-r1.attempt-1" / "run.json").read_text())
     assert kept["status"] == "incomplete"
+    assert f"report: {first}/report.html" in resumed.stdout and (first / "report.html").is_file()
+    assert leases(world) == [] and "Traceback" not in resumed.stdout + resumed.stderr
+    whole = progress(first)[told:]
+    phases = [line["phase"] for line in whole if line["kind"] == "phase" and "run_id" not in line]
+    assert phases == ["start", "provision", "deploy", "release", "analyse"]
 
 
 SHORT = Durations(warm_up_floor_s=45, warm_up_ceiling_s=60, after_floor_s=50, horizon_s=90)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 GENUINE = Path(__file__).parent / "foreign" / "worker.log.metrics"  # Storm 2.8.3's own, 200 tuples/s, every 5 s
-SCALED_AT = float(foreign_logs.START + foreign_logs.SCALED)
+STELA = f"stela-star-1-{foreign_logs.START + 2000}"
 
 
 def rows(spark: "SparkSession", root: Path, table: str, where: str = "true") -> list[dict[str, Any]]:
@@ -31,8 +31,8 @@ def analysed(spark: "SparkSession", root: Path) -> Path:
     return root
 
 
-def totals(spark: "SparkSession", root: Path) -> dict[float, float]:
-    found = rows(spark, root, "throughput", "scope = 'total' and complete")
+def totals(spark: "SparkSession", root: Path, run_id: str) -> dict[float, float]:
+    found = rows(spark, root, "throughput", f"scope = 'total' and complete and run_id = '{run_id}'")
     return {row["window_s"]: row["rate"] for row in found}
 
 
@@ -40,34 +40,72 @@ def measured(spark: "SparkSession", root: Path, run_id: str) -> dict[str, float]
     return {row["metric"]: row["value"] for row in rows(spark, root, "measurements", f"run_id = '{run_id}'")}
 
 
+def log_of(path: Path, lines: Iterator[str], options: str) -> Path:
+    """A log with what it does not say beside it."""
+    log = foreign_logs.write(path, lines)
+    log.with_name(f"{log.name}.yaml").write_text(options)
+    return log
+
+
 @pytest.fixture(scope="module")
 def stela(tmp_path_factory: pytest.TempPathFactory, spark: "SparkSession") -> Path:
-    """Two schedulers in one file, and two lines that are none."""
+    """Two schedulers in one file, and two lines that are none; one in another, with rates summed over the sinks."""
     folder = tmp_path_factory.mktemp("stela")
     lines = list(foreign_logs.stela_lines())
     lines[40:40] = ["310:stela:sink_outp\n", "\n", "\x00\x00\n"]
-    log = foreign_logs.write(folder / "output_bolt", iter(lines))
-    (folder / "output_bolt.yaml").write_text("scaled_at_s: 300\nvariants: {defaultscheduler: even_rebalance}\n")
-    root = readers.read("stela_statistics", [log], folder / "results", name="stela/star", spark=spark)
-    return analysed(spark, root)
+    means = "scaled_at_s: 300\nvariants: {defaultscheduler: even_rebalance}\n"
+    sums = "scaled_at_s: {rates: 300}\nvalue: tuples_per_s\nsinks: sum\n"
+    logs = [
+        log_of(folder / "output_bolt", iter(lines), means),
+        log_of(folder / "rates", foreign_logs.stela_lines(("rates",)), sums),
+    ]
+    return analysed(spark, readers.read("stela_statistics", logs, folder / "results", name="stela/star", spark=spark))
+
+
+@pytest.fixture(scope="module")
+def storm(tmp_path_factory: pytest.TempPathFactory, spark: "SparkSession") -> Path:
+    """Three topologies: Storm's own log, one of before 2.3 in two files, and one of today whose sink moves."""
+    folder = tmp_path_factory.mktemp("storm")
+    old, artifacts = list(foreign_logs.old_storm_lines()), folder / "workers-artifacts" / "star-1-1763699990"
+    logs = [
+        log_of(folder / "genuine.log", iter(GENUINE.read_text().splitlines(keepends=True)),
+               "scaled_at: 1795262710.0\ntopology: test\n"),
+        *(log_of(artifacts / port / "worker.log.metrics", (line for line in old if f":{port}\t" in line),
+                 "scaled_at: 2025-11-21T04:45:00Z\nvariant: stela\n") for port in ("6700", "6701")),
+        log_of(folder / "moved.log", foreign_logs.new_storm_lines(),
+               f"scaled_at: {foreign_logs.START + foreign_logs.SCALED}\n"),
+    ]  # fmt: skip
+    return analysed(spark, readers.read("storm_metrics", logs, folder / "results", name="old/star", spark=spark))
 
 
 def test_every_scheduler_of_a_stela_file_becomes_a_run(spark: "SparkSession", stela: Path) -> None:
     runs = rows(spark, stela, "runs")
     assert sorted((run["variant"], run["topology"], run["status"], run["repetition"]) for run in runs) == [
         ("even_rebalance", "star", "complete", 1),
+        ("rates", "star", "complete", 1),
         ("stela", "star", "complete", 1),
     ]
 
 
 def test_stela_values_are_means_over_sinks_of_ten_seconds(spark: "SparkSession", stela: Path) -> None:
     """500 +- 10 tuples a sink and line, two sinks: 100 tuples/s; 160 afterwards."""
-    found = measured(spark, stela, f"stela-star-1-{foreign_logs.START + 2000}")
+    found = measured(spark, stela, STELA)
     assert found["throughput_before"] == pytest.approx(100, rel=0.01)
     assert found["throughput_after"] == pytest.approx(160, rel=0.01)
     assert found["downtime_s"] == 30
     assert {"convergence_sp_s", "convergence_st_s", "convergence_script_s"} <= set(found)
-    assert not {"spouts_after", "due_after", "lost_after", "cpu_percent_after", "executors_moved"} & set(found)
+
+
+def test_what_a_log_does_not_say_is_not_measured(spark: "SparkSession", stela: Path) -> None:
+    told = ("throughput_", "gain_", "convergence_", "downtime_", "longest_", "windows_at_zero_")
+    assert [name for name in measured(spark, stela, STELA) if not name.startswith(told)] == []
+    for event in rows(spark, stela, "scale_events"):
+        assert {event[name] for name in ("machines_before", "joined", "released", "given_back", "attempts")} == {None}
+
+
+def test_values_may_be_rates_and_sums(spark: "SparkSession", stela: Path) -> None:
+    rates = totals(spark, stela, f"rates-star-1-{foreign_logs.START + 2000}")
+    assert rates[-20.0] == pytest.approx(500, abs=10)
 
 
 def test_damaged_lines_are_counted_and_shown(spark: "SparkSession", stela: Path) -> None:
@@ -84,56 +122,35 @@ def test_the_report_of_a_read_series_has_claims_figures_and_no_invented_numbers(
     assert 'id="figure-convergence"' in page
     assert 'id="figure-cpu"' not in page
     assert "offered at spouts" not in page
+    assert "0 machines" not in page
     assert re.search(r"S03[^<]*1 run: no interval", page)
     assert "stela_statistics" in page
 
 
-def test_values_may_be_rates_and_sums(spark: "SparkSession", tmp_path: Path) -> None:
-    log = foreign_logs.write(tmp_path / "log", foreign_logs.stela_lines(("stela",)))
-    given = {"value": "tuples_per_s", "sinks": "sum", "scaled_at_s": {"stela": 300}}
-    root = readers.read("stela_statistics", [log], tmp_path, name="old/star", spark=spark, given=given)
-    assert totals(spark, analysed(spark, root))[-20.0] == pytest.approx(500, abs=10)
-
-
-def test_genuine_storm_log_gives_the_rate_that_was_offered(spark: "SparkSession", tmp_path: Path) -> None:
-    given = {"scaled_at": 1_795_262_710.0, "topology": "test"}
-    root = readers.read("storm_metrics", [GENUINE], tmp_path, name="old/genuine", spark=spark, given=given)
-    analysed(spark, root)
-    assert totals(spark, root) == {-10.0: pytest.approx(200, abs=0.5), 0.0: pytest.approx(200, abs=0.5)}
-    assert measured(spark, root, "worker")["downtime_s"] == 0
-    sinks = {row["component"] for row in rows(spark, root, "components", "sink")}
-    spouts = {row["component"] for row in rows(spark, root, "components", "kind = 'spout'")}
+def test_genuine_storm_log_gives_the_rate_that_was_offered(spark: "SparkSession", storm: Path) -> None:
+    assert totals(spark, storm, "genuine") == {-10.0: pytest.approx(200, abs=0.5), 0.0: pytest.approx(200, abs=0.5)}
+    assert measured(spark, storm, "genuine")["downtime_s"] == 0
+    sinks = {row["component"] for row in rows(spark, storm, "components", "run_id = 'genuine' and sink")}
+    spouts = {row["component"] for row in rows(spark, storm, "components", "run_id = 'genuine' and kind = 'spout'")}
     assert (sinks, spouts) == ({"sink"}, {"spout"})
 
 
-def test_maps_of_an_old_storm_are_spread_over_their_minute(spark: "SparkSession", tmp_path: Path) -> None:
+def test_maps_of_an_old_storm_are_spread_over_their_minute(spark: "SparkSession", storm: Path) -> None:
     """Two files of one topology are one run; Storm's own streams are not counted; no tuple is made or lost."""
-    lines = list(foreign_logs.old_storm_lines())
-    logs = tmp_path / "workers-artifacts" / "star-1-1763699990"
-    files = [
-        foreign_logs.write(logs / port / "worker.log.metrics", (line for line in lines if f":{port}\t" in line))
-        for port in ("6700", "6701")
-    ]
-    for file in files:
-        file.with_name("worker.log.metrics.yaml").write_text("scaled_at: 2025-11-21T04:45:00Z\nvariant: stela\n")
-    root = readers.read("storm_metrics", files, tmp_path, name="old/star", spark=spark)
-    analysed(spark, root)
-    assert [run["run_id"] for run in rows(spark, root, "runs")] == ["star-1-1763699990"]
-    rates = totals(spark, root)
+    run = "star-1-1763699990"
+    assert sorted(row["run_id"] for row in rows(spark, storm, "runs")) == ["genuine", "moved", run]
+    rates = totals(spark, storm, run)
     assert {rate for start, rate in rates.items() if start < 0} == {100.0}
     assert {rate for start, rate in rates.items() if start >= 0} == {160.0}
-    executed = sum(row["executed"] for row in rows(spark, root, "task_samples", "component = 'sink'"))
-    assert executed == 300 * 100 + 600 * 160
-    assert all(row["queue"] is None for row in rows(spark, root, "task_samples"))
+    samples = rows(spark, storm, "task_samples", f"run_id = '{run}'")
+    assert sum(row["executed"] for row in samples if row["component"] == "sink") == 300 * 100 + 600 * 160
+    assert all(row["queue"] is None for row in samples)
 
 
-def test_cumulative_counts_survive_a_move(spark: "SparkSession", tmp_path: Path) -> None:
-    log = foreign_logs.write(tmp_path / "new.log", foreign_logs.new_storm_lines())
-    given = {"scaled_at": SCALED_AT}
-    root = readers.read("storm_metrics", [log], tmp_path, name="old/moved", spark=spark, given=given)
-    rates = totals(spark, analysed(spark, root))
+def test_cumulative_counts_survive_a_move(spark: "SparkSession", storm: Path) -> None:
+    rates = totals(spark, storm, "moved")
     assert (rates[-10.0], rates[0.0], rates[10.0], rates[20.0], rates[500.0]) == (100, 0, 0, 160, 160)
-    assert measured(spark, root, "new")["downtime_s"] == 20
+    assert measured(spark, storm, "moved")["downtime_s"] == 20
 
 
 def refused(spark: "SparkSession", tmp_path: Path, format: str, lines: Iterator[str], **given: object) -> str:
