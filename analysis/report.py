@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from analysis import ablated, claims, figures, happened, load_told
+from analysis import ablated, claims, figures, happened, load_told, rented
 from analysis import report_tables as shown
 from analysis.claims import LedgerRow
 from analysis.event_ids import FIRST_EVENT
@@ -51,6 +51,8 @@ class Content:
     figures: list[Figure]
     warnings: list[str]
     happenings: list[Row]
+    boots: list[rented.Boot]
+    money: rented.Money | None
     ablation: list[ablated.Line]
     run_tables: list[tuple[str, list[str], list[list[str]]]]
     runs: list[Row]
@@ -110,6 +112,8 @@ def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow]) -> Content:
         figures=figures.build(series.collect(paths), paths),
         warnings=shown.warnings(found),
         happenings=[shown.happening_row(run_id, happening) for run_id, happening in found],
+        boots=rented.boots([paths.run(run["run_id"]) for run in runs]),
+        money=rented.money(paths),
         ablation=ablated.of_series(paths),
         run_tables=[shown.run_table(title, columns, entries, measured) for title, columns in shown.RUN_TABLES.items()],
         runs=entries,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -57,10 +58,19 @@ def prepare(home: Path) -> bool:
         return False
     home.mkdir(parents=True, exist_ok=True)
     _airflow(home, "db", "migrate")
-    for testbed, slots in pools().items():
-        _airflow(home, "pools", "set", f"testbed_{testbed}", str(slots), f"runs at a time on {testbed}")
+    _airflow(home, "pools", "import", str(_write_pools(home)))  # one call: Airflow takes seconds for each
     _mark(home).touch()
     return True
+
+
+def _write_pools(home: Path) -> Path:
+    wanted = {
+        f"testbed_{testbed}": {"slots": slots, "description": f"runs at a time on {testbed}", "include_deferred": False}
+        for testbed, slots in pools().items()
+    }
+    path = home / "pools.json"
+    path.write_text(json.dumps(wanted, indent=1))
+    return path
 
 
 def pools() -> dict[str, int]:

@@ -124,9 +124,8 @@ def setup(_options: argparse.Namespace) -> int:
 
 
 def check(options: argparse.Namespace) -> int:
-    """Whether experiments can run where they are to, and what they may cost; without a name, all that ship."""
-    from dags.experiment import names
-    from dags.terminal.checking import check_one
+    """Whether experiments can run where they are to, and what they may cost; without a name, all that this box runs."""
+    from dags.terminal.checking import check_one, for_this_box
     from dags.terminal.suite import chosen
 
     changes = {
@@ -134,7 +133,7 @@ def check(options: argparse.Namespace) -> int:
         "testbed": options.testbed,
         "options": testbed_options(options.option),
     }
-    for name in chosen(options.experiment) if options.experiment else names():
+    for name in chosen(options.experiment) if options.experiment else for_this_box(changes, _say):
         check_one(name, changes, _say)
     return 0
 
