@@ -26,11 +26,15 @@ PROVIDERS = (
 def jars(cache: Path, tell: Callable[[str], None]) -> tuple[Path, ...]:
     """The jars, in a folder of `cache` named by what the pom says. Half a minute and 15 MB the first time."""
     require_same_hadoop()
-    folder = cache / f"s3a-{hashlib.sha256(POM.read_bytes()).hexdigest()[:16]}"
+    folder = cache / f"s3a-{fingerprint()}"
     if not folder.is_dir():
         tell("s3a for Spark: fetching its jars with Maven")
         _fetch(cache, folder)
     return tuple(sorted(folder.glob("*.jar")))
+
+
+def fingerprint() -> str:
+    return hashlib.sha256(POM.read_bytes()).hexdigest()[:16]
 
 
 def _fetch(cache: Path, folder: Path) -> None:

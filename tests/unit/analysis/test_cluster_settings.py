@@ -1,0 +1,82 @@
+"""What a session is told of a cluster and of a bucket, without starting one."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from analysis import cluster, s3a
+from analysis.errors import StorageConfigurationError
+from dags.places import ROOT
+
+ON_EXECUTORS = {
+    "udf", "pandas_udf", "udtf", "rdd", "mapInPandas", "mapInArrow", "applyInPandas", "foreach", "foreachPartition",
+    "foreachBatch", "addPyFile",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION", cluster.DRIVER_HOST):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_workers_are_told_the_address_that_the_way_to_the_master_leaves_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    assert cluster.settings("spark://127.0.0.1:7077") == expected
+    assert cluster.settings("yarn") == cluster.settings("k8s://https://10.0.0.1:6443") == {}
+    monkeypatch.setenv(cluster.DRIVER_HOST, "127.0.0.9")
+    assert cluster.settings("k8s://https://10.0.0.1:6443")["spark.driver.host"] == "127.0.0.9"
+    assert cluster.settings("spark://127.0.0.1:7077")["spark.driver.bindAddress"] == "127.0.0.9"
+
+
+@pytest.mark.parametrize("master", ["spark://", "spark://host", "10.0.0.5:7077", "mesos://h:1", "Local"])
+def test_a_master_of_no_known_form(master: str) -> None:
+    with pytest.raises(StorageConfigurationError, match=r"give local\[\*\], spark://host:port, yarn or k8s://"):
+        cluster.settings(master)
+
+
+def test_local_masters_are_local() -> None:
+    assert all(cluster.is_local(master) for master in ("local", "local[*]", "local[2]"))
+    assert not cluster.is_local("spark://localhost:7077")
+
+
+def test_nothing_of_ours_runs_on_executors() -> None:
+    """docs/spark_clusters.md promises that workers need neither our code nor our Python."""
+    used = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sorted((ROOT / "analysis").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for name in [node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""]
+        if name in ON_EXECUTORS
+    }
+    assert used == set()
+
+
+def test_another_service_is_told_as_boto3_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    jars = (Path("/cache/a.jar"), Path("/cache/b.jar"))
+    assert s3a.settings(jars)["spark.jars"] == "/cache/a.jar,/cache/b.jar"
+    assert not any("endpoint" in key for key in s3a.settings(jars))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:5000")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-north-1")
+    told = {key.removeprefix("spark.hadoop.fs.s3a."): value for key, value in s3a.settings(jars).items()}
+    assert told["endpoint"] == "http://127.0.0.1:5000" and told["endpoint.region"] == "eu-north-1"
+    assert (told["path.style.access"], told["connection.ssl.enabled"]) == ("true", "false")
+
+
+def test_the_jars_are_of_pysparks_hadoop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    s3a.require_same_hadoop()
+    other = tmp_path / "pom.xml"
+    other.write_text(s3a.POM.read_text().replace("<hadoop.version>", "<hadoop.version>9."))
+    monkeypatch.setattr(s3a, "POM", other)
+    with pytest.raises(StorageConfigurationError, match=r"ships Hadoop \d.*set its hadoop\.version"):
+        s3a.jars(tmp_path, pytest.fail)
+
+
+def test_jars_that_are_there_are_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(StorageConfigurationError, match="apt-get install maven"):
+        s3a.jars(tmp_path, lambda _: None)
+    (folder := tmp_path / f"s3a-{s3a.fingerprint()}").mkdir()
+    (folder / "hadoop-aws.jar").touch()
+    assert s3a.jars(tmp_path, pytest.fail) == (folder / "hadoop-aws.jar",)
