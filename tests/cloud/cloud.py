@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client
 
 ROOT = Path(__file__).resolve().parents[2]
-END_LIMIT_S = 60.0
+END_LIMIT_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Cloud:
         used: Counter[str] = Counter()
         for one in self.launches().values():
             if one["launched_s"] >= since:
-                used[one["type"]] += ((one["ended_s"] or time.time()) - one["launched_s"]) / 3600  # type: ignore[assignment]
+                used[one["type"]] += ((one["ended_s"] or time.time()) - one["launched_s"]) / 3600
         return dict(used)
 
     def machines(self) -> tuple[str, ...]:
@@ -119,7 +119,7 @@ class Cloud:
         request = urllib.request.Request(
             f"{self.ready.endpoint}/_cloud/{what}", text.encode(), {"Content-Type": "text/plain"}
         )
-        with urllib.request.urlopen(request, timeout=30) as given:
+        with urllib.request.urlopen(request, timeout=600) as given:
             return json.load(given)
 
 

@@ -153,6 +153,6 @@ class Hypervisor:
 
     def _in_moto(self, instance_id: str) -> Any:
         from moto.backends import get_backend
-        from moto.core import DEFAULT_ACCOUNT_ID
+        from moto.core.models import DEFAULT_ACCOUNT_ID
 
         return get_backend("ec2")[DEFAULT_ACCOUNT_ID][self._client.meta.region_name].get_instance(instance_id)

@@ -166,10 +166,14 @@ def _serving() -> Iterator[tuple[Front, str]]:
 def own_client(endpoint: str) -> EC2Client:
     """A client whose calls are the cloud's own: shown the truth, neither counted nor refused."""
     import boto3
+    from botocore.config import Config
 
+    # moto's first answer takes a while on a busy box, and a call that is repeated would make things twice.
+    patient = Config(read_timeout=600, retries={"total_max_attempts": 1})
     return boto3.client(
-        "ec2", region_name=REGION, endpoint_url=endpoint, aws_access_key_id=OWN_KEY, aws_secret_access_key="unused"
-    )
+        "ec2", region_name=REGION, endpoint_url=endpoint, aws_access_key_id=OWN_KEY, aws_secret_access_key="unused",
+        config=patient,
+    )  # fmt: skip
 
 
 def _furnish(client: EC2Client, endpoint: str, front: Front, network: IPv4Network) -> Ready:
@@ -186,7 +190,7 @@ def _furnish(client: EC2Client, endpoint: str, front: Front, network: IPv4Networ
 
 def _hypervisor(client: EC2Client, front: Front, lease: Lease | None) -> Hypervisor:
     from moto.backends import get_backend
-    from moto.core import DEFAULT_ACCOUNT_ID
+    from moto.core.models import DEFAULT_ACCOUNT_ID
 
     from inventory import rootfs
     from tests.cloud.hypervisor import Hypervisor

@@ -25,11 +25,12 @@ def test_the_three_micro_benchmarks_ship() -> None:
 
 @pytest.mark.parametrize("name", names())
 def test_every_shipped_experiment_is_whole(name: str) -> None:
-    """A dry run: it parses, its topology renders, its policies bind, its claims exist, its machines fit two cores."""
+    """A dry run: it parses, its topology renders, its policies bind, its claims exist, local machines fit two cores."""
     experiment = load(name)
     check(requested(experiment, {"testbed": "fake"}))
     assert from_data(experiment.as_data()) == experiment
-    check_cores(machine_requests(experiment), 2.0)
+    if experiment.testbed.name == "local":
+        check_cores(machine_requests(experiment), 2.0)
     assert remarks(experiment)
     assert "seed" in render(experiment, seed=7)
 
