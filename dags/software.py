@@ -67,6 +67,12 @@ def storm_home(tell: Tell) -> Path:
     return assemble.complete(home, trained, [bridge], kept / HOMES)
 
 
+def for_machines(tell: Tell) -> None:
+    """All that is delivered to machines which mount nothing."""
+    build_jar(TOPOLOGIES, tell)
+    storm_home(tell)
+
+
 def mounts(tell: Tell) -> dict[Path, str]:
     """Folders of this box that every emulated machine sees, and where.
 

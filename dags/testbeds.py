@@ -12,6 +12,7 @@ from inventory import TESTBEDS
 from inventory.testbed import Testbed
 
 log = logging.getLogger(__name__)
+IN_MEMORY = ("fake",)  # machines that need no software
 
 
 def testbed_of(choice: TestbedChoice) -> Testbed:
@@ -29,11 +30,14 @@ def releasing(name: str) -> Testbed:
 
 
 def equipped(choice: TestbedChoice) -> Testbed:
-    """A testbed that can acquire: emulated machines mount the software instead of receiving it."""
-    if choice.name != "local":
+    """A testbed that can acquire: emulated machines mount the software, for others it is built before they cost."""
+    if choice.name in IN_MEMORY:
         return testbed_of(choice)
-    from dags.software import mounts
+    from dags.software import for_machines, mounts
 
+    if choice.name != "local":
+        for_machines(log.info)
+        return testbed_of(choice)
     return TESTBEDS[choice.name](mounts=mounts(log.info), options=choice.options.get(choice.name))
 
 

@@ -14,6 +14,7 @@ from dags.steps.holdings import note_gone, note_held, note_until
 from dags.steps.tenure import NoMachines
 from dags.testbeds import testbed_of
 from inventory import leases
+from inventory.errors import InventoryError
 from inventory.leases import Lease
 from inventory.testbed import GivingBack, Growing, Machine, MachineRequest, Prolonging, Recalling, Testbed
 
@@ -74,7 +75,14 @@ def prolong(series: Series, minutes: float) -> None:
 def recalled(series: Series) -> tuple[str, ...]:
     """Machines that their owner takes away; none where a testbed does not say so."""
     testbed = testbed_of(series.experiment.testbed)
-    return testbed.recalled(_lease(series.folder)) if isinstance(testbed, Recalling) else ()
+    if not isinstance(testbed, Recalling):
+        return ()
+    lease = _lease(series.folder)
+    try:
+        return testbed.recalled(lease)
+    except InventoryError as error:  # an interface that cannot be asked now is no machine that is lost
+        log.warning("asking whether machines are taken away failed: %s", error)
+        return ()
 
 
 def can_replace(series: Series) -> bool:

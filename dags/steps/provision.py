@@ -12,6 +12,7 @@ from typing import Any
 
 from dags import money
 from dags.checks import check
+from dags.costs import lines_of
 from dags.errors import TestbedTaken
 from dags.experiment import Experiment, load
 from dags.progress import ProgressFile
@@ -33,6 +34,8 @@ def open_requested(name: str, changes: Mapping[str, Any], *, new: bool) -> Path:
     check(experiment)
     refuse_if_taken(experiment)
     cost = money.foreseen(experiment, new=new)
+    for line in lines_of(cost) if cost else ():
+        log.info("%s", line)
     return open_series(experiment, new=new, estimate=cost.as_data() if cost else None).folder
 
 

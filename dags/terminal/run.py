@@ -19,6 +19,7 @@ from dags.series import Series, open_series, series_document
 from dags.terminal.story import Story, begin, hours
 from dags.terminal.supervise import Supervised, hangup_is_ctrl_c
 from dags.terminal.view import View, view_for
+from dags.testbeds import IN_MEMORY
 
 
 def run(name: str, changes: Mapping[str, Any], *, new: bool, console: Console) -> int:
@@ -62,7 +63,7 @@ def prepare(name: str, changes: Mapping[str, Any], *, new: bool, console: Consol
     cost = money.foreseen(experiment, new=new)
     for line in money_lines(cost):
         say(line)
-    if local:
+    if experiment.testbed.name not in IN_MEMORY:
         prepare_all(say)
     else:
         from dags.places import airflow_home

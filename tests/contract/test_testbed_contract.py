@@ -17,9 +17,22 @@ from inventory.ec2.testbed import Ec2Testbed
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, InventoryError, RemoteTimeoutError
 from inventory.fake import FakeTestbed
 from inventory.local import LocalTestbed
+from inventory.machine_types import named
 from inventory.reaper import reap
 from inventory.remote import Remote
-from inventory.testbed import Connecting, Faulting, GivingBack, Machine, MachineRequest, MachineType, Sweeping
+from inventory.testbed import (
+    Connecting,
+    Faulting,
+    GivingBack,
+    Growing,
+    Machine,
+    MachineRequest,
+    MachineType,
+    Pricing,
+    Prolonging,
+    Recalling,
+    Sweeping,
+)
 from inventory.testbed import Testbed as AnyTestbed  # pytest collects what is called Test…
 from tests.cloud.cloud import running
 from tests.emulab.world import world
@@ -381,3 +394,67 @@ def test_check_says_what_is_too_much(site: Site) -> None:
 
 def _unrecorded(site: Site) -> leases.Lease:
     return leases.Lease("00000000", "nobody", "series", site.testbed.name, 0.0, 1.0, 1, "")
+
+
+# Abilities of rented machines: a testbed that has not the ability has nothing to keep.
+
+
+def _needs(testbed: AnyTestbed, ability: type) -> None:
+    if not isinstance(testbed, ability):
+        pytest.skip(f"{testbed.name} has not the ability {ability.__name__}")
+
+
+def test_machines_are_added_to_a_lease_and_given_back(alone: Site, three: Three) -> None:
+    lease, (_, m1, _) = three
+    testbed = alone.testbed
+    _needs(testbed, Growing)
+    assert isinstance(testbed, Growing)
+    assert isinstance(testbed, GivingBack)
+    (m3,) = testbed.grow(lease, [MachineRequest("m3", SMALL)])
+    assert m3.name == "m3" and m3.boot_s is not None and m3.boot_s >= 0
+    assert leases.held(lease) == ("master", "m1", "m2", "m3")
+    with alone.connect(m3) as remote:
+        assert remote.run(["hostname"]).stdout.strip() == "m3"
+    with pytest.raises(ConfigurationError, match="has m3 already"):
+        testbed.grow(lease, [MachineRequest("m3", SMALL)])
+    testbed.give_back(lease, [m3])
+    assert leases.held(lease) == ("master", "m1", "m2")
+    assert [_gone(alone, machine) for machine in (m3, m1)] == [True, False]
+
+
+def test_added_machines_go_with_the_lease(alone: Site, three: Three) -> None:
+    lease, _ = three
+    _needs(alone.testbed, Growing)
+    assert isinstance(alone.testbed, Growing)
+    (m3,) = alone.testbed.grow(lease, [MachineRequest("m3", SMALL)])
+    alone.testbed.release(lease)
+    assert _gone(alone, m3) and leases.held(lease) == () and alone.testbed.leftovers() == ()
+
+
+def test_a_longer_lease_may_be_told_again_and_about_machines_that_are_gone(alone: Site, three: Three) -> None:
+    lease, machines = three
+    testbed = alone.testbed
+    _needs(testbed, Prolonging)
+    assert isinstance(testbed, Prolonging)
+    longer = leases.renew(lease, 5000)
+    testbed.prolong(longer, machines)
+    testbed.prolong(longer, machines)
+    assert [_gone(alone, machine) for machine in machines] == [False] * 3
+
+
+def test_twice_the_hours_cost_twice_as_much(site: Site) -> None:
+    testbed = site.testbed
+    _needs(testbed, Pricing)
+    assert isinstance(testbed, Pricing)
+    requests = [MachineRequest("master", named("master")), MachineRequest("m1", named("type_1"))]
+    one, two = testbed.estimate(requests, 1.0), testbed.estimate(requests, 2.0)
+    assert one.total_usd > 0 and two.total_usd == pytest.approx(2 * one.total_usd)
+    assert testbed.estimate(requests[:1], 1.0).total_usd < one.total_usd
+    assert testbed.budget_usd() > 0 and all(one.lines) and len(one.prices_of) == len("2026-11-21")
+
+
+def test_nothing_is_recalled_that_nobody_takes_away(alone: Site, three: Three) -> None:
+    lease, _ = three
+    _needs(alone.testbed, Recalling)
+    assert isinstance(alone.testbed, Recalling)
+    assert alone.testbed.recalled(lease) == ()

@@ -6,6 +6,7 @@ import pytest
 
 import barograph
 from dags import testbeds
+from dags.terminal.checking import for_this_box
 from inventory import leases
 from inventory.fake import FakeTestbed
 
@@ -67,3 +68,11 @@ def test_status_of_the_reaper(capsys: pytest.CaptureFixture[str]) -> None:
     assert barograph.main(["reap", "--status"]) == 0
     out = capsys.readouterr().out
     assert "reaper DAG: no pass yet" in out and "barograph reap: last pass 0 s ago" in out
+
+
+def test_check_without_a_name_asks_no_provider() -> None:
+    said: list[str] = []
+    shown = for_this_box({"testbed": None}, said.append)
+    assert "stela/star" in shown and "rented/star" not in shown
+    assert said == ["rented/star: is for ec2; barograph check rented/star asks there"]
+    assert "rented/star" in for_this_box({"testbed": "fake"}, said.append)

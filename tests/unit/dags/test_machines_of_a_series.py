@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from dags import money, testbeds
+from dags.errors import TestbedTaken
 from dags.experiment import from_data, load
 from dags.request import requested
 from dags.series import Series, open_series, series_document
 from dags.steps import holdings, machines, tenure
 from dags.steps.holdings import held
 from dags.steps.keeper import kept
-from dags.steps.provision import provision, release
+from dags.steps.provision import provision, refuse_if_taken, release
+from dags.testbeds import equipped
 from inventory import leases
 from inventory.errors import InfrastructureError
 from inventory.fake import FakeTestbed
@@ -169,3 +171,57 @@ def test_money_is_counted_from_what_was_held(series: Series) -> None:
     assert execution["expected_usd"] < execution["longest_usd"] < 1e9
     assert series_document(folder)["estimates"][0]["prices_of"] == "2026-11-21"
     assert [row["type"] for row in document["types"]] == ["master", "type_1"]
+
+
+def test_an_interface_that_cannot_be_asked_is_no_lost_machine(series: Series, monkeypatch: pytest.MonkeyPatch) -> None:
+    provision(series.folder)
+    fake(series).recall("m2")
+    assert machines.recalled(series) == ("m2",)
+
+    def throttled(_lease: leases.Lease) -> tuple[str, ...]:
+        raise InfrastructureError("RequestLimitExceeded")
+
+    monkeypatch.setattr(fake(series), "recalled", throttled)
+    assert machines.recalled(series) == ()
+    release(series.folder)
+    with pytest.raises(tenure.NoMachines):
+        machines.recalled(series)
+
+
+def test_a_cleared_setup_ends_what_it_took_before(series: Series) -> None:
+    first = provision(series.folder)
+    second = provision(series.folder)
+    assert [lease.lease_id for lease in leases.read_all()] == [second] and first != second
+    assert fake(series).leftovers() == ()
+    release(series.folder)
+
+
+def test_a_series_that_another_process_holds_is_left_alone(series: Series, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = provision(series.folder)
+    monkeypatch.setenv("BAROGRAPH_HOLDER_PID", "1")
+    with pytest.raises(TestbedTaken, match="process"):
+        provision(series.folder)
+    assert [lease.lease_id for lease in leases.read_all()] == [first]
+    monkeypatch.delenv("BAROGRAPH_HOLDER_PID")
+    release(series.folder)
+
+
+def test_a_shared_testbed_is_refused_only_to_the_same_series(series: Series, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeTestbed, "shared", True)
+    provision(series.folder)
+    other = replace(series.experiment, repetitions=2)
+    refuse_if_taken(other)
+    with pytest.raises(TestbedTaken, match=f"series {series.series_id}"):
+        refuse_if_taken(series.experiment)
+    release(series.folder)
+    refuse_if_taken(series.experiment)
+
+
+def test_what_machines_get_is_built_before_they_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[str] = []
+    monkeypatch.setattr("dags.software.for_machines", lambda _tell: built.append("software"))
+    star = load("stela/star").testbed
+    equipped(replace(star, name="fake"))
+    assert built == []
+    equipped(replace(star, name="ec2"))
+    assert built == ["software"]
