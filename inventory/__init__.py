@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.emulab.growing import emulab_testbed
+from inventory.existing.testbed import ExistingTestbed
 from inventory.fake import FakeTestbed
 from inventory.local import LocalTestbed
 from inventory.testbed import Testbed
@@ -13,5 +14,6 @@ TESTBEDS: dict[str, Callable[..., Testbed]] = {
     "local": LocalTestbed,
     "ec2": Ec2Testbed,
     "emulab": emulab_testbed,
+    "existing": ExistingTestbed,
     "fake": FakeTestbed,
 }

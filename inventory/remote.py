@@ -1,5 +1,6 @@
 """Commands and files on a machine: the contract, and its ssh implementation."""
 
+import re
 import shlex
 import stat
 import threading
@@ -22,6 +23,10 @@ KILL_GRACE_S = 2
 TIMED_OUT = (124, 137)  # coreutils timeout: the command ended on SIGTERM, or needed SIGKILL
 NO_FILE = 44
 SUDO = ("sudo", "-n", "--")
+REFUSED = re.compile(
+    r"^sudo: a (password|terminal) is required|^sudo: .*not allowed|^sudo: .*unknown user"
+    r"|is not in the sudoers file|is not allowed to (execute|run)|may not run sudo|\bsudo: (command )?not found"
+)
 FILE_LIMIT_S = 600.0
 # A file appears with its content and mode at once; nobody else can read it on the way.
 RECEIVE = 'umask 077; cat > "$1.partial" && chmod "$2" "$1.partial" && mv "$1.partial" "$1"'
@@ -210,10 +215,10 @@ def _lost(machine: "Machine", why: str) -> str:
 
 
 def refusal(code: int, stderr: str) -> str | None:
-    """What sudo said where it did not run the command; what a command itself says does not begin with its name."""
-    last = stderr.strip().splitlines()[-1:]
-    absent = code == 127 and any("sudo" in line and "timeout" not in line for line in last)
-    return last[0] if last and (absent or (code == 1 and last[0].startswith("sudo: "))) else None
+    """What sudo, or the shell that did not find it, said where the command did not run; None where it ran."""
+    if code not in (1, 127):
+        return None
+    return next((line for line in stderr.splitlines() if REFUSED.search(line)), None)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What deploy delivers to the master beside Storm: policy service and topologies' jar. And the command that packs Storm."""
+"""What deploy delivers to the master beside Storm: policy service, jars; and how to pack Storm."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from typing import Any
 from inventory.errors import ConfigurationError
 from inventory.existing.options import ExistingOptions
 
-LIMIT_S = 60.0
+LIMIT_S = 300.0  # a dynamic inventory may ask others
 USED = (
     "ansible_host", "ansible_port", "ansible_user", "ansible_ssh_private_key_file", "ansible_connection",
     "experiment_address", "inside_address", "machine_slots",

@@ -99,7 +99,9 @@ class ExistingTestbed:
         gone = {(machine.control_address, machine.ssh_port) for machine in machines}
         going = [door for door in before if (door.address, door.port) in gone]
         _leave(lease, going)
-        borrowed.remember(lease.lease_id, [door for door in before if door not in going])
+        staying = [door for door in before if door not in going]
+        borrowed.remember(lease.lease_id, staying)
+        _known_hosts(lease).write_text(doors.known_text(staying))  # nobody talks to the others by mistake
         names = {machine.name for machine in machines}
         leases.hold(lease, [name for name in leases.held(lease) if name not in names])
         log.info("lease %s: gave back %s", lease.lease_id, ", ".join(door.called for door in going))
@@ -135,9 +137,13 @@ class ExistingTestbed:
         return choose(self._options())
 
 
+def _known_hosts(lease: Lease) -> Path:
+    return leases.key_dir(lease.lease_id) / "known_hosts"
+
+
 def _borrow(lease: Lease, seen: Sequence[Seen]) -> tuple[Machine, ...]:
     """The machines are the lease's and ready for it; on record before they are touched."""
-    known = leases.key_dir(lease.lease_id) / "known_hosts"
+    known = _known_hosts(lease)
     known.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     ours = [*borrowed.read(lease.lease_id), *(one.door for one in seen)]
     borrowed.remember(lease.lease_id, ours)

@@ -15,6 +15,7 @@ from inventory import TESTBEDS, lan, leases
 from inventory.ec2.pace import Pace
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, InventoryError, RemoteTimeoutError
+from inventory.existing import ExistingTestbed
 from inventory.fake import FakeTestbed
 from inventory.local import LocalTestbed
 from inventory.machine_types import named
@@ -36,12 +37,15 @@ from inventory.testbed import (
 from inventory.testbed import Testbed as AnyTestbed  # pytest collects what is called Test…
 from tests.cloud.cloud import running
 from tests.emulab.world import world
+from tests.existing.lab import Lab, lab
 
 SMALL = MachineType("small", cores=0.25, memory_mb=256, bandwidth_mbit=100, slots=1)
 WANTED = (MachineRequest("master", SMALL), MachineRequest("m1", SMALL))
-RENTED = ("ec2", "emulab")  # these get their machines from tests.cloud, and from tests.emulab (both ways, below)
+# These get their machines from tests.cloud, tests.emulab (both ways, below) and tests.existing.
+RENTED = ("ec2", "emulab", "existing")
 EMULAB = {"emulab portal": "portal", "emulab classic": "classic"}
 CLOUD = pytest.param("ec2", marks=pytest.mark.integration)
+LAB = pytest.param("existing", marks=pytest.mark.integration)
 MARKS = {"local": [pytest.mark.integration]}
 
 
@@ -52,6 +56,21 @@ def _broken_local(folder: Path) -> AnyTestbed:
 
 def _broken_fake(folder: Path) -> AnyTestbed:
     return FakeTestbed(fails_at="m1")
+
+
+class Spoiled(ExistingTestbed):
+    """On its second machine the claim cannot be written."""
+
+    def __init__(self, there: Lab) -> None:
+        super().__init__(there.options)
+        self._there = there
+
+    def acquire(self, lease: leases.Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
+        self._there.sh("m1", "rm -rf /var/lib/barograph-guard; touch /var/lib/barograph-guard")
+        try:
+            return super().acquire(lease, requests)
+        finally:
+            self._there.sh("m1", "rm -f /var/lib/barograph-guard")
 
 
 # A testbed that fails while it acquires.
@@ -79,6 +98,7 @@ class Site:
     params=[
         *(pytest.param(name, marks=MARKS.get(name, [])) for name in TESTBEDS if name not in RENTED),
         CLOUD,
+        LAB,
         *EMULAB,
     ],
 )
@@ -104,6 +124,10 @@ def _site(name: str, folder: Path) -> Iterator[Site]:
                 patch.setenv(variable, value)
             options = cloud.options(instance_types={SMALL.name: "c7a.medium"})
             yield Site(Ec2Testbed(options), lambda _folder: Ec2Testbed(options, pace=Pace(ready_s=0)))
+        return
+    if name == "existing":
+        with lab(folder / "lab", (*WANTED, MachineRequest("m2", SMALL))) as there:
+            yield Site(there.testbed(), lambda _folder: Spoiled(there))
         return
     if name not in EMULAB:
         yield Site(TESTBEDS[name](), BROKEN[name])

@@ -5,6 +5,8 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.unit.playbooks.on_machine import load
 
 apply = load("machine", "apply")
@@ -113,3 +115,34 @@ def test_a_program_is_touched_only_if_it_is_not_as_wanted() -> None:
     assert apply.program(supervisord, {"name": "d", "running": True})
     assert apply.program(supervisord, {"name": "a", "running": False})
     assert supervisord.calls == ["startProcess d", "stopProcess a"]
+
+
+OWN = "127.0.0.1 localhost\n127.0.1.1 m1  # by the installer\n::1 ip6-localhost\n"
+
+
+@pytest.fixture
+def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "hosts"
+    path.write_text(OWN)
+    path.chmod(0o644)
+    monkeypatch.setattr(apply, "own", lambda *_: False)  # who owns it is not this test's
+    return path
+
+
+def test_names_come_before_the_machines_own_lines_and_go_again(hosts: Path) -> None:
+    names = {"master": "10.0.0.1", "m1": "10.0.0.2"}
+    assert apply.names(names, hosts)
+    assert hosts.read_text() == f"# BEGIN Barograph\n10.0.0.1 master\n10.0.0.2 m1\n# END Barograph\n{OWN}"
+    assert not apply.names(names, hosts)
+    assert apply.names({**names, "m2": "10.0.0.3"}, hosts)
+    assert apply.addresses(hosts.read_text())["m2"] == "10.0.0.3"
+    assert hosts.read_text().endswith(OWN) and hosts.read_text().count("BEGIN") == 1
+    assert apply.addresses(hosts.read_text())["m1"] == "10.0.0.2"
+
+
+def test_a_machine_that_was_made_with_the_names_is_left_as_it_is(hosts: Path) -> None:
+    made = "127.0.0.1 localhost\n10.0.0.1 master\n10.0.0.2 m1\n"
+    hosts.write_text(made)
+    assert not apply.names({"master": "10.0.0.1", "m1": "10.0.0.2"}, hosts)
+    assert hosts.read_text() == made
+    assert apply.names({"master": "10.0.0.9"}, hosts)

@@ -1,0 +1,140 @@
+"""Storm on machines that mount nothing and are not ours: delivered, run, extended by one, changed, and gone again."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from dags.software import storm_home
+from inventory import lan, leases
+from inventory.ansible_inventory import write
+from inventory.existing import ExistingTestbed
+from inventory.machine_types import TYPES
+from inventory.testbed import Machine, MachineRequest
+from playbooks import cluster
+from playbooks.storm_home import assemble
+from tests.existing.lab import USER, Lab, lab
+from topologies import catalogue
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
+
+MASTER = replace(TYPES["master"], cores=0.3)
+WORKER = replace(TYPES["type_1"], cores=0.3, memory_mb=768, slots=2)
+WANTED = [MachineRequest("master", MASTER), MachineRequest("m1", WORKER)]
+OURS = (
+    "/etc/barograph", "/var/lib/barograph", "/var/log/barograph", "/var/lib/barograph-guard",
+    "/etc/supervisor/conf.d/barograph.conf", "/opt/barograph/homes", "/opt/barograph/parcels",
+)  # fmt: skip
+LATER = [MachineRequest("m2", WORKER)]
+
+
+@dataclass
+class Borrowed:
+    """A cluster on machines of the lab."""
+
+    there: Lab
+    testbed: ExistingTestbed
+    lease: leases.Lease
+    machines: tuple[Machine, ...]
+    home: Path
+    directory: Path
+
+    @property
+    def inventory(self) -> Path:
+        """Of the machines that are there now."""
+        groups = {"master": ["master"], "workers": ["m1", "m2"], "joining": ["m2"]}
+        return write(self.machines, groups, self.directory / "inventory.yaml")
+
+    def deploy(self) -> int:
+        return cluster.deploy(self.inventory, self.directory, self.home, {}).changed
+
+    def pid(self, machine: str, program: str) -> str:
+        return self.there.sh(machine, f"supervisorctl pid {program}").strip()
+
+
+@pytest.fixture(scope="module")
+def borrowed() -> Iterator[Borrowed]:
+    folder = Path(tempfile.mkdtemp(prefix="be", dir="/tmp"))  # short, as Podman wants it
+    home = folder / "homes" / (built := storm_home(print)).name
+    home.parent.mkdir()
+    shutil.copytree(built, home)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(lan.CONTROL[0], "10.219.0.0/24")
+        patch.setenv(lan.EXPERIMENT[0], "10.220.0.0/24")
+        patch.setenv("BAROGRAPH_STATE", str(folder / "state"))
+        with lab(folder / "lab", [*WANTED, *LATER]) as there:
+            testbed = there.testbed()
+            lease = leases.take("borrower", "series", "existing", 3600, site=testbed.site())
+            try:
+                machines = testbed.acquire(lease, WANTED)
+                yield Borrowed(there, testbed, lease, machines, home, folder / "cluster")
+            finally:
+                testbed.release(lease)
+                leases.drop(lease)
+    shutil.rmtree(folder)
+
+
+def test_the_machines_are_what_they_are_and_ours_for_now(borrowed: Borrowed) -> None:
+    assert [(m.name, m.type.cores, m.type.memory_mb, m.ssh_user) for m in borrowed.machines] == [
+        ("master", 0.3, MASTER.memory_mb, USER), ("m1", 0.3, WORKER.memory_mb, USER),
+    ]  # fmt: skip
+    assert borrowed.lease.lease_id in borrowed.there.sh("m1", "cat /var/lib/barograph-guard/lease.json")
+    assert borrowed.there.sh("m1", "pgrep -f barograph-guard") != ""
+
+
+def test_storm_is_delivered_and_runs(borrowed: Borrowed) -> None:
+    """`deploy` returns when Nimbus has the supervisors."""
+    assert borrowed.deploy() > 0
+    for name in ("master", "m1"):
+        assert borrowed.there.sh(name, "stat -c '%a %U' /etc/barograph/token").split() == ["600", "storm"]
+        assert "10.220.0." in borrowed.there.sh(name, "getent hosts master")
+        assert borrowed.there.sh(name, "pgrep -f serve.py") == ""
+    archive = borrowed.there.sh("m1", "ls /opt/barograph/storm/cds").split()
+    assert "worker.jsa" in archive, "the machines have the very Java that made the class data"
+    assert borrowed.deploy() == 0
+
+
+def test_a_worker_starts_from_the_delivered_home(borrowed: Borrowed, tmp_path: Path) -> None:
+    cluster.reset(borrowed.inventory, borrowed.directory, "r1")
+    (tmp_path / "topology.yaml").write_text(catalogue.render("star", {}, {"workers": 2}))
+    cluster.submit(borrowed.inventory, borrowed.directory, "r1", tmp_path / "topology.yaml")
+    wait = (
+        "for _ in $(seq 240); do cat /var/log/barograph/workers/*.jsonl 2>/dev/null | grep -q . && break; sleep 1; done"
+    )
+    assert '"topology"' in borrowed.there.sh("m1", f"timeout 55 sh -c '{wait}'; cat /var/log/barograph/workers/*.jsonl")
+    cluster.kill(borrowed.inventory, borrowed.directory, "r1")
+
+
+def test_a_machine_comes_while_the_cluster_runs(borrowed: Borrowed) -> None:
+    before = {name: borrowed.pid(name, program) for name, program in (("master", "nimbus"), ("m1", "supervisor"))}
+    borrowed.machines = (*borrowed.machines, *borrowed.testbed.grow(borrowed.lease, LATER))
+    cluster.extend(borrowed.inventory, borrowed.directory, ["m2"], borrowed.home)
+    for name in ("master", "m1", "m2"):
+        assert "10.220.0." in borrowed.there.sh(name, "getent hosts m2")
+    assert "STOPPED" in borrowed.there.sh("m2", "supervisorctl status supervisor")
+    cluster.join(borrowed.inventory, borrowed.directory, "r1")
+    assert before == {"master": borrowed.pid("master", "nimbus"), "m1": borrowed.pid("m1", "supervisor")}
+
+
+def test_a_home_without_class_data_replaces_it_and_the_daemons_restart(borrowed: Borrowed) -> None:
+    before = borrowed.pid("m1", "supervisor")
+    (jar,) = (borrowed.home / "extlib-daemon").glob("*.jar")
+    plain = borrowed.home.with_name("plain")
+    shutil.copytree(borrowed.home, plain)
+    shutil.rmtree(plain / "cds")
+    (plain / "cds").mkdir()
+    borrowed.home = assemble.complete(plain, None, [jar], borrowed.home.parent)
+    assert borrowed.deploy() > 0
+    assert borrowed.pid("m1", "supervisor") != before
+    assert borrowed.there.sh("m1", "ls /opt/barograph/storm/cds") == ""
+
+
+def test_nothing_of_ours_is_left(borrowed: Borrowed) -> None:
+    borrowed.testbed.release(borrowed.lease)
+    for name in ("master", "m1", "m2"):
+        assert borrowed.there.sh(name, f"ls -d {' '.join(OURS)} 2>/dev/null") == ""
+        assert borrowed.there.sh(name, "pgrep -x java") == ""
+        assert borrowed.there.sh(name, "cat /etc/hosts").splitlines() == ["127.0.0.1 localhost", f"127.0.1.1 {name}"]
