@@ -295,6 +295,7 @@ class FakeTestbed:
         leases.hold(lease, before)
 
     def _end(self, lease_id: str, names: Sequence[str]) -> None:
+        self._recalled.difference_update(names)
         for name in names:
             (_folder(lease_id) / name).unlink(missing_ok=True)
             if (gone := self._held.get(lease_id, {}).pop(name, None)) is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from inventory import guard, host_keys, leases
 from inventory.ec2 import instance_types, leftovers, places, prices, removal, survey
+from inventory.ec2.failures import said_by_aws
 from inventory.ec2.options import Ec2Options
 from inventory.ec2.pace import Pace
 from inventory.ec2.places import CONNECTIONS, Place
@@ -42,6 +43,7 @@ class Ec2Testbed:
         self._pace = pace or Pace()
         self._clients: dict[Place, EC2Client] = {}
         self._lock = threading.Lock()
+        self._roaming: tuple[Place, ...] = ()
         self._recalls = Recalls(self._pace.recalled_s)
 
     def site(self) -> Mapping[str, str]:
@@ -134,6 +136,14 @@ class Ec2Testbed:
             shutil.rmtree(leases.key_dir(lease_id), ignore_errors=True)
         return tuple(f"machines of {lease_id}" for _, lease_id in swept)
 
+    def roam(self) -> tuple[str, ...]:
+        """See `Roaming.roam`: every region that is enabled for the account; one that cannot be searched is an error."""
+        home, *_ = (*places.used(), *places.possible(self._given), Place("us-east-1"))
+        with said_by_aws("listing the account's regions"):
+            found = self._client(home).describe_regions()["Regions"]
+        self._roaming = tuple(Place(region["RegionName"], home.endpoint) for region in found)
+        return tuple(place.region for place in self._roaming)
+
     def estimate(self, requests: Sequence[MachineRequest], hours: float) -> Estimate:
         """See `Pricing.estimate`."""
         options = self._options
@@ -202,7 +212,7 @@ class Ec2Testbed:
             guard.prolong(remote, expires_s)
 
     def _ownerless(self) -> list[tuple[Place, str]]:
-        used = places.used()
+        used = dict.fromkeys((*places.used(), *self._roaming))
         found = [(place, lease_id) for place in used for lease_id in leftovers.ownerless(self._client(place))]
         for place in places.possible(self._given):
             # Nobody has to have credentials for where nothing of this state folder was ever made.

@@ -1,0 +1,135 @@
+"""A whole series over the fake testbed with machines that boot at their event, step by step as the DAG does it."""
+
+import json
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dags import money, testbeds
+from dags.errors import BudgetSpent, MachineLost
+from dags.experiment import from_data, load
+from dags.request import requested
+from dags.series import Series, open_series
+from dags.steps import tenure
+from dags.steps.holdings import held
+from dags.steps.provision import provision, release
+from dags.steps.series_steps import deploy, do_next_run
+from dags.steps.storm_cluster import StormCluster
+from inventory import leases
+from inventory.fake import FakeTestbed
+
+HOUR = 3600.0
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("STATE", "RESULTS", "HOME"):
+        monkeypatch.setenv(f"BAROGRAPH_{name}", str(tmp_path / name.lower()))
+    testbeds._made.cache_clear()
+
+
+@pytest.fixture
+def series() -> Series:
+    asked = requested(load("stela/star"), {"testbed": "fake", "repetitions": 1}).as_data()
+    asked["testbed"]["joining"] = "booted"
+    experiment = from_data(asked)
+    cost = money.foreseen(experiment, new=True)
+    assert cost is not None
+    return open_series(experiment, estimate=cost.as_data())
+
+
+def fake(series: Series) -> FakeTestbed:
+    testbed = testbeds.testbed_of(series.experiment.testbed)
+    assert isinstance(testbed, FakeTestbed)
+    return testbed
+
+
+def test_every_run_rents_its_own_and_nothing_is_left(series: Series) -> None:
+    provision(series.folder)
+    deploy(series.folder)
+    done = [do_next_run(series.folder) for _ in series.plan()]
+    assert done == [run.run_id for run in series.plan()] and do_next_run(series.folder) is None
+    assert "m5" not in {machine.name for machine in tenure.machines_held(series.folder)}
+    release(series.folder)
+    counted = Counter(each.request.name for each in held(series.folder, time.time() + HOUR))
+    assert counted == {"master": 1, "m1": 1, "m2": 1, "m3": 1, "m4": 1, "m5": 2}
+    money.write(series)
+    document = json.loads((series.folder / money.FILE).read_text())
+    assert 0 < document["used_usd"] < document["executions"][0]["expected_usd"]
+    assert leases.read_all() == () and fake(series).leftovers() == ()
+    told = [json.loads(line) for line in (series.folder / "progress.jsonl").read_text().splitlines()]
+    assert [line["budget_usd"] for line in told if line["kind"] == "money"] == [100.0] * len(done)
+
+
+def test_a_series_stops_before_the_run_that_its_budget_does_not_cover(
+    series: Series, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provision(series.folder)
+    first = do_next_run(series.folder)
+    monkeypatch.setattr(money, "spent_usd", lambda _series, _now_s: 99.9999)
+    for _ in range(2):
+        with pytest.raises(BudgetSpent, match=r"not begun; to go on, run it again"):
+            do_next_run(series.folder)
+    assert series.complete() == {first}
+    release(series.folder)
+    monkeypatch.undo()
+
+
+def test_no_run_begins_on_a_cluster_that_cannot_be_mended(series: Series) -> None:
+    provision(series.folder)
+    fake(series).recall("m2")
+    with pytest.raises(MachineLost, match="cannot replace it; run it again to resume on others"):
+        do_next_run(series.folder)
+    assert not any(series.folder.glob("runs/*"))
+    release(series.folder)
+
+
+@pytest.fixture
+def real(series: Series, monkeypatch: pytest.MonkeyPatch) -> StormCluster:
+    """The cluster of real testbeds over fake machines; what Ansible would do is only counted."""
+    provision(series.folder)
+    monkeypatch.setattr(StormCluster, "silent_machines", lambda _self: ())
+    monkeypatch.setattr("playbooks.cluster.extend", lambda *_args: extended.append(_args[2]))
+    monkeypatch.setattr(StormCluster, "deploy", lambda _self: extended.append("all"))
+    monkeypatch.setattr("dags.steps.storm_cluster.storm_home", lambda _tell: Path("/nowhere"))
+    extended.clear()
+    return StormCluster.of(series)
+
+
+extended: list[object] = []
+
+
+def workers(cluster: StormCluster) -> tuple[set[str], set[str]]:
+    """Of the inventory: all workers, and those that join."""
+    children = yaml.safe_load(cluster.inventory.read_text())["all"]["children"]
+    return set(children["workers"]["hosts"]), set(children["joining"]["hosts"])
+
+
+def test_lost_workers_are_replaced_and_deployed_to(series: Series, real: StormCluster) -> None:
+    assert real.make_whole() and extended == []
+    fake(series).recall("m2")
+    assert real.recalled() == ("m2",)
+    assert real.make_whole() and extended == ["all"]
+    assert real.recalled() == () and workers(real)[0] == {"m1", "m2", "m3", "m4"}
+    fake(series).recall("master")
+    assert not real.make_whole()
+    release(series.folder)
+
+
+def test_silent_workers_are_replaced_too(series: Series, real: StormCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StormCluster, "silent_machines", lambda _self: ("m3",))
+    assert real.make_whole() and extended == ["all"]
+    release(series.folder)
+
+
+def test_a_machine_that_boots_is_in_the_inventory_while_it_is_there(series: Series, real: StormCluster) -> None:
+    assert workers(real) == ({"m1", "m2", "m3", "m4"}, set())
+    assert real.facts().machines["m5"]["joins_at_scale"] is True
+    boots_s = real.grow(["m5"])
+    assert extended == [["m5"]] and boots_s["m5"] is not None
+    assert workers(real) == ({"m1", "m2", "m3", "m4", "m5"}, {"m5"})
+    assert real.give_back(["m5"]) and workers(real)[1] == set() and real.make_whole()
+    release(series.folder)
