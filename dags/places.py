@@ -5,11 +5,23 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from analysis.storage.location import Location, parse
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
+def location() -> Location | None:
+    """The bucket that $BAROGRAPH_RESULTS names; None where it names a folder or is not set."""
+    return parse(os.environ.get("BAROGRAPH_RESULTS") or "")
+
+
 def results_root() -> Path:
-    """$BAROGRAPH_RESULTS, or `results/` beside the code."""
+    """$BAROGRAPH_RESULTS, or `results/` beside the code; of a bucket its spool on this box."""
+    bucket = location()
+    if bucket is not None:
+        from inventory.leases import state_dir
+
+        return state_dir() / "spool" / bucket.bucket / (bucket.prefix or "_")
     return Path(os.environ.get("BAROGRAPH_RESULTS") or ROOT / "results").absolute()
 
 

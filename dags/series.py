@@ -15,6 +15,7 @@ from dags.errors import ExperimentError
 from dags.experiment import Experiment, from_data
 from dags.places import ROOT, results_root
 from dags.plan import PlannedRun, digest, next_run, plan_runs, series_id
+from dags.results import results
 from dags.run_record import read_run
 
 
@@ -80,6 +81,7 @@ def open_series(
     if estimate is not None:
         estimates = [*estimates, {"opened_s": now, **estimate}]
     folder = unfinished.folder if unfinished else _fresh(experiment, now)
+    results().begin(folder)
     commit, dirty = git_state()
     document = {
         "v": 1,
@@ -115,7 +117,20 @@ def series_document(folder: Path) -> dict[str, Any]:
 
 
 def find_series(name: str) -> Path:
-    """A series by its folder, its id, or an experiment's name (then its newest). Raises ExperimentError."""
+    """A series by its folder, its id, or an experiment's name (then its newest). Raises ExperimentError.
+
+    In a bucket its name there does too; what reports are made of has been brought from it.
+    """
+    place = results()
+    if (Path(name) / "series.json").is_file() and not Path(name).absolute().is_relative_to(place.root):
+        return Path(name).absolute()
+    place.refresh()
+    found = _find(name)
+    place.refresh(found.relative_to(place.root).as_posix(), digest=True)
+    return found
+
+
+def _find(name: str) -> Path:
     for folder in (Path(name), results_root() / name):
         if (folder / "series.json").is_file():
             return folder.absolute()
@@ -158,6 +173,7 @@ def finished(experiment: Experiment) -> Series | None:
 
 
 def _newest(experiment: Experiment) -> Series | None:
+    results().refresh(experiment.name)
     ours = sorted(results_root().glob(f"{experiment.name}/*-{digest(experiment)}"))
     if not ours or not (ours[-1] / "series.json").is_file():
         return None

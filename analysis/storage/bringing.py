@@ -18,7 +18,7 @@ def series_in(keys: "dict[str, Held]") -> dict[str, dict[str, Held]]:
     found: dict[str, dict[str, Held]] = {}
     for key, held in keys.items():
         parts = key.split("/", 3)
-        if len(parts) == 4:
+        if len(parts) == 4 and ".." not in key.split("/"):
             found.setdefault("/".join(parts[:3]), {})[parts[3]] = held
     return {series: inside for series, inside in found.items() if "series.json" in inside}
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from dags import duration, money
 from dags.errors import DagError, Interrupted, MachineLost, blame_of, message_of
 from dags.progress import ProgressFile
+from dags.results import analysed, finish, writing
 from dags.series import Series, read_series
 from dags.steps.benches import bench_for
 from dags.steps.interruption import interruptible
@@ -58,7 +58,7 @@ def runs_left(series_dir: Path) -> list[int]:
 
 def do_next_run(series_dir: Path) -> str | None:
     """The id of the run that was done."""
-    with step(series_dir) as series:
+    with step(series_dir) as series, writing(series_dir, _teller(series_dir)):
         if series.next_run() is None:
             return None
         money.require_one_more(series)
@@ -77,20 +77,24 @@ def _require_whole(bench: Bench) -> None:
         raise MachineLost("a machine is lost and this testbed cannot replace it; run it again to resume on others")
 
 
+def _teller(series_dir: Path) -> Callable[[str], None]:
+    """Notes on the terminal that follows."""
+    return lambda text: ProgressFile(series_dir).tell("message", text=text)
+
+
 def analyse(series_dir: Path) -> Path:
     """The report's path. Raises NothingMeasured where no run left a record."""
     with step(series_dir) as series:
         if not any((series.folder / "runs").glob("*/run.json")):
             raise NothingMeasured(f"series {series.series_id} has no record yet")
         money.write(series)
-        from analysis import analyse as analyse_series
-
         ProgressFile(series_dir).tell("phase", phase="analyse", expected_s=40)
-        return Path(analyse_series(series.folder, os.environ.get("BAROGRAPH_SPARK_MASTER") or "local[*]"))
+        return analysed(series.folder, _teller(series_dir))
 
 
 def announce(series_dir: Path, report: Path) -> None:
-    """Say where the report is."""
+    """Say where the report is, and let it be read elsewhere."""
+    finish(series_dir, _teller(series_dir))
     ProgressFile(series_dir).tell("report", path=str(report))
     log.info("report: %s", report)
 

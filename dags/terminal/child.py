@@ -38,6 +38,7 @@ def main(arguments: list[str]) -> int:
         return EXIT_CODES[blame_of(error)]
     finally:
         _release(series_dir)
+        _store(series_dir, progress)
     progress.tell("finished")
     return 0
 
@@ -86,6 +87,16 @@ def _release(series_dir: Path) -> None:
         traceback.print_exc()
     for number, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
         signal.signal(number, handler)
+
+
+def _store(series_dir: Path, progress: ProgressFile) -> None:
+    """Whatever came of it: where results are stored elsewhere, they go there, or wait for the next chance."""
+    from dags.results import finish
+
+    try:
+        finish(series_dir, lambda text: progress.tell("message", text=text))
+    except Exception:  # noqa: BLE001 - it waits in the spool
+        traceback.print_exc()
 
 
 def _die_with_parent(parent_pid: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -42,14 +41,18 @@ def testbed_options(pairs: Sequence[tuple[str, str]]) -> dict[str, Any] | None:
 
 def report(options: argparse.Namespace) -> int:
     """Analyse a series again from its raw records."""
+    from dags.results import analysed, finish, results_of
     from dags.series import find_series
     from dags.terminal.supervise import hangup_is_ctrl_c
     from dags.terminal.verdicts import show_verdicts
 
     series_dir = find_series(options.series)
-    from analysis import analyse
-
-    path = analyse(series_dir, os.environ.get("BAROGRAPH_SPARK_MASTER") or "local[*]")
+    with hangup_is_ctrl_c():
+        results_of(series_dir).begin(series_dir)
+        try:
+            path = analysed(series_dir, _say)
+        finally:
+            finish(series_dir, _say)
     show_verdicts(series_dir, _console())
     _say(f"report: {path}")
     return 0
@@ -57,8 +60,10 @@ def report(options: argparse.Namespace) -> int:
 
 def claims(options: argparse.Namespace) -> int:
     """What the papers state, and the newest verdict of each claim."""
+    from dags.results import results
     from dags.terminal.ledger import ledger_json, show_ledger
 
+    results().refresh(digest=True)
     if options.json:
         _say(ledger_json())
     else:
@@ -70,10 +75,14 @@ def read(options: argparse.Namespace) -> int:
     """Other people's logs as a series of ours, ready for `report`."""
     from analysis.readers import read as read_logs
     from dags.places import results_root
+    from dags.results import finish, results
 
     given = {key: yaml_value(value) for key, value in options.option}
     files = [Path(file) for file in options.files]
+    results().require()
     series_dir = read_logs(options.format, files, results_root(), name=options.name, given=given)
+    results().begin(series_dir)
+    finish(series_dir, _say)
     _say(f"series: {series_dir}")
     _say(f"to analyse it: barograph report {series_dir}")
     return 0
@@ -156,7 +165,9 @@ def list_experiments(_options: argparse.Namespace) -> int:
     """Experiments with their variants, and how many series each has."""
     from dags.experiment import load, names
     from dags.places import results_root
+    from dags.results import results
 
+    results().refresh()
     for name in names():
         experiment = load(name)
         count = len(list((results_root() / name).glob("*/series.json")))

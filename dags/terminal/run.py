@@ -15,6 +15,7 @@ from dags.duration import series_s
 from dags.errors import INTERRUPTED_EXIT, RunsFailed
 from dags.experiment import load
 from dags.request import requested
+from dags.results import results, send_waiting
 from dags.series import Series, open_series, series_document
 from dags.terminal.story import Story, begin, hours
 from dags.terminal.supervise import Supervised, hangup_is_ctrl_c
@@ -58,6 +59,8 @@ def prepare(name: str, changes: Mapping[str, Any], *, new: bool, console: Consol
         say(line)
     check(experiment)
     refuse_if_taken(experiment)
+    results().require()
+    send_waiting(say)
     for remark in remarks(experiment):
         say(remark)
     cost = money.foreseen(experiment, new=new)

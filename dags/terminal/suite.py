@@ -25,6 +25,7 @@ from dags.errors import (
 from dags.experiment import Experiment, load, names
 from dags.places import results_root
 from dags.request import requested
+from dags.results import results
 from dags.series import Series, finished, resumable
 from dags.terminal.run import carry_out, prepare
 from dags.terminal.story import hours
@@ -152,12 +153,16 @@ def family_reports(rows: Sequence[Row], console: Console) -> list[Row]:
 
 
 def _family_report(family: str, rows: Sequence[Row]) -> Path | None:
+    place = results()
+    place.refresh(family, digest=True)
     series_dirs = family_series(family, {row.experiment: row.series.folder for row in rows if row.series})
     if not series_dirs:
         return None
     from analysis import family_report
 
-    return family_report(series_dirs, results_root() / family / "report.html")
+    page = family_report(series_dirs, place.root / family / "report.html")
+    place.keep(page)
+    return page
 
 
 def family_series(family: str, own: Mapping[str, Path]) -> list[Path]:

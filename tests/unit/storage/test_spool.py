@@ -227,6 +227,12 @@ def test_raw_lines_that_arrived_take_no_room(bucket: Bucket, here: Path) -> None
     assert names(bucket) == before
 
 
+def test_a_name_that_leads_out_of_the_spool_is_no_series(bucket: Bucket, tmp_path: Path) -> None:
+    for name in ("series.json", "claims.json"):
+        bucket.write(f"../../out/{name}", b"{}")
+    assert bringing.series_in(bucket.objects()) == {}
+
+
 def test_bringing_is_by_whole_names(bucket: Bucket, here: Path, tmp_path: Path) -> None:
     (here / "series.json").unlink()
     sending.send_series(bucket, SERIES, here)

@@ -1,0 +1,241 @@
+"""Where results live: a folder, or a bucket with a spool on this box, by the one setting BAROGRAPH_RESULTS.
+
+Everything reads and writes `root`. With a folder that is all there is. With a bucket `root` is the spool: it is brought
+up to date before series are looked for, and what was written is sent when a run is over; what could not be sent stays
+and is sent at the next chance.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from dags.errors import blame_of, message_of
+from dags.places import location, results_root
+
+if TYPE_CHECKING:
+    from analysis.storage.bucket import Bucket
+    from analysis.storage.hold import Holder
+
+Tell = Callable[[str], None]
+HOLD_S = 6 * 3600.0  # of one that is not prolonged: of another machine whose harness died it is waited for at most
+
+
+class Results(Protocol):
+    """Places for results. What concerns a series takes its folder below `root`."""
+
+    @property
+    def root(self) -> Path: ...
+
+    def require(self) -> None:
+        """Raises what would keep results from being stored, before anything is started."""
+
+    def refresh(self, scope: str = "", *, digest: bool = False) -> None:
+        """Make what is below `scope` (`family/name`) readable here; `digest`: also what reports are made of."""
+
+    def begin(self, series_dir: Path) -> None:
+        """From now on this execution writes the series. Raises SeriesTaken (capacity) where another one does."""
+
+    def send(self, series_dir: Path) -> None:
+        """Store what was written since. Raises StorageError (infrastructure): it stays and is sent later."""
+
+    def end(self, series_dir: Path) -> None:
+        """Send, and let others write the series."""
+
+    def keep(self, file: Path) -> None:
+        """Store a file that belongs to no series."""
+
+    def analyse(self, series_dir: Path, master: str, tell: Tell) -> Path:
+        """The report's path; every record has been sent."""
+
+    def waiting(self) -> tuple[Path, ...]:
+        """Series that are not sent, of executions that have ended."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    root: Path
+
+    def require(self) -> None: ...
+
+    def refresh(self, scope: str = "", *, digest: bool = False) -> None: ...
+
+    def begin(self, series_dir: Path) -> None: ...
+
+    def send(self, series_dir: Path) -> None: ...
+
+    def end(self, series_dir: Path) -> None: ...
+
+    def keep(self, file: Path) -> None: ...
+
+    def analyse(self, series_dir: Path, master: str, tell: Tell) -> Path:
+        from analysis import analyse
+
+        del tell
+        return analyse(series_dir, master)
+
+    def waiting(self) -> tuple[Path, ...]:
+        return ()
+
+
+@dataclass(frozen=True)
+class Spool:
+    """A bucket behind a folder of this box."""
+
+    root: Path
+    bucket: Bucket
+
+    def require(self) -> None:
+        self.bucket.check()
+
+    def refresh(self, scope: str = "", *, digest: bool = False) -> None:
+        from analysis.storage.bringing import bring
+
+        bring(self.bucket, self.root, scope, digest=digest)
+
+    def begin(self, series_dir: Path) -> None:
+        from analysis.storage import hold
+        from analysis.storage.bringing import UNSENT
+
+        now, name = time.time(), self._name(series_dir)
+        hold.take(
+            self.bucket, name, series_dir, self._me, now_s=now, until_s=now + HOLD_S, alive=self._holder_lives(name)
+        )
+        (series_dir / UNSENT).touch()
+
+    def send(self, series_dir: Path) -> None:
+        from analysis.storage import hold, sending
+
+        if (series_dir / "hold.json").exists():
+            hold.prolong(self.bucket, self._name(series_dir), series_dir, time.time() + HOLD_S)
+        states = sending.run_states(series_dir)
+        sending.send_series(self.bucket, self._name(series_dir), series_dir)
+        sending.drop_raw(series_dir, states)
+
+    def end(self, series_dir: Path) -> None:
+        from analysis.storage import hold
+        from analysis.storage.bringing import UNSENT
+
+        self.send(series_dir)
+        (series_dir / UNSENT).unlink(missing_ok=True)
+        hold.drop(self.bucket, self._name(series_dir), series_dir)
+
+    def keep(self, file: Path) -> None:
+        self.bucket.send(file, self._name(file))
+
+    def analyse(self, series_dir: Path, master: str, tell: Tell) -> Path:
+        from analysis import analyse, s3a
+        from analysis.storage.shared import open_shared
+        from inventory.rootfs import cache_dir
+
+        jars = s3a.jars(cache_dir(), tell)
+        shared = open_shared(self.bucket, self._name(series_dir), time.time())
+        return analyse(series_dir, master, shared=shared, jars=jars)
+
+    def waiting(self) -> tuple[Path, ...]:
+        from analysis.storage.bringing import UNSENT
+
+        return tuple(mark.parent for mark in sorted(self.root.glob(f"*/*/*/{UNSENT}")))
+
+    def _name(self, series_dir: Path) -> str:
+        return series_dir.absolute().relative_to(self.root).as_posix()
+
+    def _holder_lives(self, name: str) -> bool:
+        """Whether the process that holds the series is one of this box that lives; of others nothing is known."""
+        from analysis.storage import hold
+        from inventory.leases import process_start
+
+        found = hold.on_record(self.bucket, name)
+        return found is not None and process_start(int(found[0]["pid"])) == found[0]["born"] != ""
+
+    @cached_property
+    def _me(self) -> Holder:
+        from analysis.storage.hold import Holder
+        from dags.steps.tenure import holder_pid
+        from inventory.leases import process_start
+
+        pid = holder_pid()
+        return Holder(_harness(self.root), socket.gethostname(), pid, process_start(pid))
+
+
+def results() -> Results:
+    """By BAROGRAPH_RESULTS. Raises StorageConfigurationError for one that is neither a folder nor a bucket."""
+    place = location()
+    if place is None:
+        return Folder(results_root())
+    from analysis.storage.bucket import Bucket
+
+    return Spool(results_root(), Bucket(place))
+
+
+def results_of(series_dir: Path) -> Results:
+    """Of one series: a folder elsewhere on this box is a folder whatever the setting is."""
+    place = results()
+    return place if series_dir.absolute().is_relative_to(place.root) else Folder(series_dir.parent)
+
+
+def send_waiting(tell: Tell) -> None:
+    """The next chance of what could not be sent; an execution that goes on elsewhere on this box sends its own."""
+    from analysis.errors import SeriesTaken, StorageError
+
+    place = results()
+    for series_dir in place.waiting():
+        try:
+            place.begin(series_dir)
+            place.end(series_dir)
+            tell(f"sent {series_dir.name}, which had been waiting here")
+        except SeriesTaken:
+            continue
+        except StorageError as error:
+            tell(f"{series_dir.name} is still waiting in {series_dir}: {message_of(error)}")
+
+
+@contextmanager
+def writing(series_dir: Path, tell: Tell) -> Iterator[None]:
+    """What the block wrote is sent, whatever became of it; a bucket that fails loses nothing and fails nothing."""
+    try:
+        yield
+    finally:
+        _try(lambda: results_of(series_dir).send(series_dir), series_dir, tell)
+
+
+def analysed(series_dir: Path, tell: Tell) -> Path:
+    """Analyse a series that this execution writes, where its records are; the report's path."""
+    place = results_of(series_dir)
+    place.send(series_dir)
+    # Runs that were measured elsewhere: the report tells their events too.
+    place.refresh(series_dir.absolute().relative_to(place.root).as_posix(), digest=True)
+    return place.analyse(series_dir, os.environ.get("BAROGRAPH_SPARK_MASTER") or "local[*]", tell)
+
+
+def finish(series_dir: Path, tell: Tell) -> None:
+    """The end of an execution."""
+    _try(lambda: results_of(series_dir).end(series_dir), series_dir, tell)
+
+
+def _try(do: Callable[[], Any], series_dir: Path, tell: Tell) -> None:
+    from analysis.errors import StorageConfigurationError, StorageError
+
+    try:
+        do()
+    except (StorageError, StorageConfigurationError) as error:
+        tell(f"not sent, kept in {series_dir} for the next chance: {blame_of(error)}: {message_of(error)}")
+
+
+def _harness(root: Path) -> str:
+    """Of this spool, made once."""
+    file = root / ".harness-id"
+    with suppress(FileExistsError):
+        root.mkdir(parents=True, exist_ok=True)
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        with os.fdopen(handle, "w") as new:
+            new.write(secrets.token_hex(8))
+    return file.read_text()

@@ -1,0 +1,151 @@
+"""An execution whose results are in a bucket: on this machine, with the bucket away, and on another machine."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from analysis.errors import SeriesTaken, StorageConfigurationError
+from analysis.storage.bucket import Bucket
+from dags import testbeds
+from dags.errors import message_of
+from dags.experiment import Experiment, load
+from dags.places import results_root
+from dags.request import requested
+from dags.results import Folder, Spool, analysed, finish, results, send_waiting
+from dags.series import find_series, finished, open_series, resumable
+from dags.steps.provision import provision, release
+from dags.steps.series_steps import do_next_run
+from dags.terminal.ledger import newest_findings
+
+
+@pytest.fixture
+def machine(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Machine":
+    return Machine(bucket, tmp_path, monkeypatch)
+
+
+class Machine:
+    """Changes which machine this is: each has a state folder, hence a spool, of its own."""
+
+    def __init__(self, bucket: Bucket, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self.bucket, self._folder, self._patch = bucket, folder, patch
+        self.be("a")
+
+    def be(self, name: str) -> None:
+        values = {"STATE": self._folder / name, "HOME": self._folder / name / "home", "RESULTS": self.bucket.location}
+        for key, value in values.items():
+            self._patch.setenv(f"BAROGRAPH_{key}", str(value))
+        testbeds._made.cache_clear()
+
+    def lose_bucket(self) -> None:
+        self._patch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+
+    def find_bucket(self, endpoint: str) -> None:
+        self._patch.setenv("AWS_ENDPOINT_URL", endpoint)
+
+
+@pytest.fixture
+def faked() -> Experiment:
+    return requested(load("stela/star"), {"testbed": "fake", "repetitions": 1, "demo": True})
+
+
+def one_run(folder: Path) -> str | None:
+    provision(folder)
+    try:
+        return do_next_run(folder)
+    finally:
+        release(folder)
+
+
+def names(bucket: Bucket) -> set[str]:
+    return {key.split("/", 3)[3] for key in bucket.objects()}
+
+
+def test_the_setting_chooses(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    location = machine.bucket.location
+    assert results_root() == tmp_path / "a" / "spool" / location.bucket / "lab"
+    monkeypatch.setenv("BAROGRAPH_RESULTS", str(tmp_path / "elsewhere"))
+    assert results() == Folder(tmp_path / "elsewhere")
+    monkeypatch.setenv("BAROGRAPH_RESULTS", "s3://never-made/x")
+    with pytest.raises(StorageConfigurationError, match="NoSuchBucket"):
+        results().require()
+
+
+def test_a_run_is_in_the_bucket_when_it_is_over_and_another_machine_goes_on(
+    machine: Machine, faked: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    series = open_series(faked, now_s=1000.0)
+    first = one_run(series.folder)
+    assert f"runs/{first}/run.json" in names(machine.bucket)
+    assert f"runs/{first}/workers/m1-6700.jsonl" in names(machine.bucket)
+    assert not (series.run_folder(str(first)) / "workers").exists(), "raw lines that arrived take no room"
+    machine.be("b")
+    with pytest.raises(SeriesTaken, match=rf"stela/star/{series.series_id} is being written by process"):
+        open_series(faked, now_s=2000.0)
+    machine.be("a")
+    finish(series.folder, pytest.fail)
+    machine.be("b")
+    there = open_series(faked, now_s=2000.0)
+    assert there.series_id == series.series_id and there.folder != series.folder
+    assert there.complete() == {first} and there.left() == 1
+    second = one_run(there.folder)
+    assert second not in (None, first)
+    monkeypatch.setattr(Spool, "analyse", lambda _self, folder, _master, _tell: folder / "report.html")
+    analysed(there.folder, pytest.fail)
+    assert (there.folder / "runs" / str(first) / "decisions.jsonl").is_file(), "the report tells of that run too"
+    finish(there.folder, pytest.fail)
+    machine.be("a")
+    assert resumable(faked) is None and finished(faked) is not None
+    assert find_series(series.series_id) == series.folder
+    assert (series.folder / "runs" / str(second) / "decisions.jsonl").is_file()
+    assert "hold.json" not in names(machine.bucket)
+
+
+def test_a_bucket_that_fails_loses_no_run(machine: Machine, faked: Experiment, endpoint: str) -> None:
+    series = open_series(faked, now_s=1000.0)
+    machine.lose_bucket()
+    done = one_run(series.folder)
+    told: list[str] = []
+    finish(series.folder, told.append)
+    assert told and f"not sent, kept in {series.folder} for the next chance: infrastructure" in told[0]
+    assert series.complete() == {done} and (series.run_folder(str(done)) / "workers").is_dir()
+    machine.find_bucket(endpoint)
+    assert not any("run.json" in name for name in names(machine.bucket))
+    send_waiting(told.append)
+    assert told[1] == f"sent {series.series_id}, which had been waiting here"
+    assert f"runs/{done}/workers/m1-6700.jsonl" in names(machine.bucket)
+    assert results().waiting() == () and "hold.json" not in names(machine.bucket)
+    told.clear()
+    send_waiting(told.append)
+    assert told == []
+
+
+def test_what_another_execution_here_is_writing_is_not_touched(
+    machine: Machine, faked: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    series = open_series(faked, now_s=1000.0)
+    monkeypatch.setenv("BAROGRAPH_HOLDER_PID", "1")  # somebody who lives and is not us
+    told: list[str] = []
+    send_waiting(told.append)
+    assert told == [] and results().waiting() == (series.folder,)
+
+
+def test_records_are_sent_before_they_are_analysed_there(machine: Machine, faked: Experiment) -> None:
+    series = open_series(faked, now_s=1000.0)
+    one_run(series.folder)
+    machine.lose_bucket()
+    with pytest.raises(Exception, match="cannot") as caught:
+        analysed(series.folder, pytest.fail)
+    assert "is http://127.0.0.1:9 reachable from here?" in message_of(caught.value)
+
+
+def test_verdicts_of_another_machine_are_found(machine: Machine, faked: Experiment) -> None:
+    series = open_series(faked, now_s=1000.0)
+    row = '{"id": "S03", "experiment": "stela/star", "runs": 1, "verdict": "reproduced"}'
+    (series.folder / "claims.json").write_text(f'{{"v": 1, "claims": [{row}]}}')
+    finish(series.folder, pytest.fail)
+    machine.be("b")
+    results().refresh(digest=True)
+    assert newest_findings()["S03"]["series"] == series.series_id
+    shutil.rmtree(results_root())
+    assert find_series("stela/star").name == series.series_id
