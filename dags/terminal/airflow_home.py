@@ -34,6 +34,8 @@ def settings(home: Path) -> dict[str, str]:
         "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
         # A failed task held its slot for 5.4 s otherwise.
         "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
+        # A task that hears nothing from Airflow's own server for 5 s is killed; on a busy box that is no failure.
+        "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",
         # A task that is told to end collects what it has measured first.
         "AIRFLOW__CORE__KILLED_TASK_CLEANUP_TIME": "60",
         "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
