@@ -6,7 +6,7 @@ They are of another harness' state folder, and its owner's files (inventory, key
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,7 @@ from inventory.testbed import Machine, MachineRequest
 USER = "owner"
 # What an administrator of such machines has done.
 ADD_USER = f"""set -e
-useradd --create-home --shell /bin/bash {USER}
+useradd --create-home --shell /bin/bash --password '*' {USER}  # sshd without PAM refuses a locked account
 install -d -m 700 -o {USER} /home/{USER}/.ssh
 install -m 600 -o {USER} /root/.ssh/authorized_keys /home/{USER}/.ssh/authorized_keys
 echo '{USER} ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/{USER}
@@ -84,8 +84,6 @@ def _end(testbed: LocalTestbed, lease: Lease) -> None:
 
 def _opened(machine: Machine) -> Machine:
     """Root may not log in any more; the owner may."""
-    from dataclasses import replace
-
     with connect(machine) as remote:
         done = remote.run(["sh", "-c", ADD_USER])
     assert done.code == 0, done.stderr

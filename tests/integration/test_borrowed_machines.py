@@ -82,7 +82,7 @@ def test_the_machines_are_what_they_are_and_ours_for_now(borrowed: Borrowed) -> 
         ("master", 0.3, MASTER.memory_mb, USER), ("m1", 0.3, WORKER.memory_mb, USER),
     ]  # fmt: skip
     assert borrowed.lease.lease_id in borrowed.there.sh("m1", "cat /var/lib/barograph-guard/lease.json")
-    assert borrowed.there.sh("m1", "pgrep -f barograph-guard") != ""
+    assert borrowed.there.sh("m1", "pgrep -f [b]arograph-guard") != ""
 
 
 def test_storm_is_delivered_and_runs(borrowed: Borrowed) -> None:
@@ -91,7 +91,7 @@ def test_storm_is_delivered_and_runs(borrowed: Borrowed) -> None:
     for name in ("master", "m1"):
         assert borrowed.there.sh(name, "stat -c '%a %U' /etc/barograph/token").split() == ["600", "storm"]
         assert "10.220.0." in borrowed.there.sh(name, "getent hosts master")
-        assert borrowed.there.sh(name, "pgrep -f serve.py") == ""
+        assert borrowed.there.sh(name, "pgrep -f [s]erve_forever") == ""
     archive = borrowed.there.sh("m1", "ls /opt/barograph/storm/cds").split()
     assert "worker.jsa" in archive, "the machines have the very Java that made the class data"
     assert borrowed.deploy() == 0
