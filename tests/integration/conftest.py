@@ -1,0 +1,34 @@
+"""A harness beside the test cloud: one cloud for a module, a state folder of its own, and AWS' own variables."""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from inventory.ec2.testbed import Ec2Testbed
+from inventory.reaper import reap
+from tests.cloud.cloud import Cloud, running
+from tests.cloud.trouble import Trouble
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[Cloud]:
+    with running(machines=True) as one:
+        yield one
+
+
+@pytest.fixture
+def harness(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The state folder of a harness that uses the cloud; what a test leaves is reaped, and nothing may stay."""
+    folder = Path(tempfile.mkdtemp(prefix="be", dir="/tmp"))
+    monkeypatch.setenv("BAROGRAPH_STATE", str(folder))
+    for name, value in cloud.environment().items():
+        monkeypatch.setenv(name, value)
+    yield folder
+    cloud.expect(Trouble())
+    reap(now=time.time() + 1e6, testbeds={"ec2": Ec2Testbed})
+    assert not cloud.left()
+    shutil.rmtree(folder)
