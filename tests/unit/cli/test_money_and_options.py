@@ -39,6 +39,24 @@ BAD = [
     (["stela/star", "--testbed", "local", "--option", "region=x"], "local has no options"),
 ]
 
+# Of the options of somebody else's machines; what needs an answer of theirs is tested with each testbed.
+EC2 = ["stela/star", "--testbed", "ec2", "--option"]
+EXISTING = ["stela/star", "--testbed", "existing"]
+BAD += [
+    (EC2[:-1], "testbed.options.ec2.budget_usd is missing: the most that one series may cost"),
+    ([*EC2, "budget_usd=0"], "testbed.options.ec2.budget_usd is 0.0: Input should be greater than 0"),
+    ([*EC2, "budget_usd=5"], "testbed.options.ec2.region is missing and there is no default; set it, or AWS_REGION"),
+    ([*EC2, "budget_usd=50", "--option", "region=eu-west-1"], "Unable to locate credentials; set AWS_PROFILE, or"),
+    ([*EC2, "budget_usd=50", "--option", "region=eu-middle-9"], "has no price for region eu-middle-9; it has"),
+    (
+        [*EC2, "budget_usd=50", "--option", "region=eu-west-1", "--option", "instance_types={type_1: z9.huge}"],
+        "has no price for z9.huge in eu-west-1; it has",
+    ),
+    (EXISTING, "testbed.options.existing.inventory is missing: give the path of an Ansible inventory file"),
+    ([*EXISTING, "--option", "inventory=/nonexistent/hosts.ini"], "there is no such file; give an Ansible inventory"),
+    (["stela/star", "--testbed", "emulab"], "testbed.options.emulab is missing; it says how to reach it"),
+]
+
 
 @pytest.mark.parametrize("command", ["run", "check"])
 @pytest.mark.parametrize(("arguments", "said"), BAD)
