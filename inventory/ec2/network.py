@@ -135,5 +135,11 @@ def _address_towards(network: str) -> str:
     """This box's own address on the way to a network; nothing is sent."""
     somebody = str(ipaddress.IPv4Network(network)[1])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
-        way.connect((somebody, SSH))
+        try:
+            way.connect((somebody, SSH))
+        except OSError as error:
+            raise ConfigurationError(
+                f"testbed.options.ec2.addresses is private, and this box has no way into {network} ({error.strerror}); "
+                "run the harness in the VPC or with a route to it, or set addresses: public"
+            ) from error
         return str(way.getsockname()[0])

@@ -51,7 +51,9 @@ def main() -> None:
         if fate.kill_after_s is not None:
             time.sleep(fate.kill_after_s)
             os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        status = os.waitpid(pid, 0)[1]
+        if os.WIFEXITED(status) and os.WEXITSTATUS(status) != 0:
+            raise SystemExit("a life failed before it was killed; its own words are above")
         print(f"over {time.monotonic() - begun:.3f}", flush=True)
 
 

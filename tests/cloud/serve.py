@@ -36,6 +36,7 @@ ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
 STATE = Path("/tmp/barocloud")  # short, as Podman wants it, and the same each time: the next one finds what was left
 CONTROL_LAN = "10.217.0.0/24"
 EXPERIMENT_LAN = "10.218.0.0/24"  # nothing is on it: instances have one network card
+NOWHERE = "10.219.0.0/16"  # instances without machines; a cloud with machines may run beside it
 LIFE_S = 4 * 3600.0
 LOCK_WAIT_S = 300.0
 CANONICAL = "099720109477"
@@ -109,7 +110,7 @@ def cloud(lease: Lease | None) -> Iterator[Ready]:
         folder = stack.enter_context(_settings())
         front, endpoint = stack.enter_context(_serving())
         client = own_client(endpoint)
-        ready = _furnish(client, endpoint, front, IPv4Network(CONTROL_LAN if lease else "10.217.0.0/16"))
+        ready = _furnish(client, endpoint, front, IPv4Network(CONTROL_LAN if lease else NOWHERE))
         hypervisor = _hypervisor(client, front, lease)
         front.moto = _administered(front, hypervisor, front.moto)
         hypervisor.start()
