@@ -86,6 +86,8 @@ class Front:
         return given
 
     def _answered(self, environ: Mapping[str, Any], call: Call) -> Answer:
+        if call.parameters.get("DryRun") == "true" and call.action == "CreatePlacementGroup":
+            return refusal("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)
         if call.parameters.get("DryRun") != "true" and (ours := self.gaps.answer(call)):
             return ours
         if call.action != "DescribeInstances":

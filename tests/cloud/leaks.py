@@ -29,6 +29,7 @@ from tests.cloud.trouble import Trouble
 
 SLOW = Trouble(hidden_s=0.3, pending_s=0.2, shutting_down_s=0.3)
 REAP_LIMIT_S = 60.0
+NO_WAY: dict[str, object] = {"ingress_from": "192.0.2.1/32"}  # there are no machines to reach
 KINDS: tuple[dict[str, object], ...] = ({}, {"placement": "cluster"}, {"market": "spot", "price_limit_usd": 0.2})
 
 
@@ -81,12 +82,12 @@ def kill(cloud: Cloud, kills: int, seed: int) -> Iterator[Killed]:
     cloud.expect(SLOW)
     chance = random.Random(seed)
     with lives() as alive:
-        longest = [alive.one(Fate(cloud.options(**kind)))[1] for kind in KINDS]
+        longest = [alive.one(Fate(cloud.options(**NO_WAY, **kind)))[1] for kind in KINDS]
         assert not cloud.left(), f"a life that nobody killed left {cloud.left()}"
         number = 0
         while number < kills:
             kind = number % len(KINDS)
-            fate = Fate(cloud.options(**KINDS[kind]), chance.uniform(0, longest[kind]))
+            fate = Fate(cloud.options(**NO_WAY, **KINDS[kind]), chance.uniform(0, longest[kind]))
             phase, after_s = alive.one(fate)
             if phase == "done":  # it was faster than those that were timed
                 continue
