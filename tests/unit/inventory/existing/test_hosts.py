@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from inventory import leases
 from inventory.errors import CapacityError, ConfigurationError
 from inventory.existing import doors
 from inventory.existing.hosts import Host, choose
@@ -110,3 +111,11 @@ def test_doors_survive_the_leases_record() -> None:
     many = (doors.Door("beta", "192.0.2.7", 2222, "ubuntu", "/keys/lab", ("a b c", "d e f")),)
     assert doors.from_text(doors.to_text(many)) == many
     assert doors.known_text(many) == "a b c\nd e f\n"
+
+
+def test_a_lease_has_each_name_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BAROGRAPH_STATE", str(tmp_path))
+    lease = leases.take("o", "s", "existing", 60)
+    leases.hold(lease, ["master", "m1"])
+    with pytest.raises(ConfigurationError, match="has m1 already"):
+        ExistingTestbed({"inventory": "hosts"}).grow(lease, WANTED[1:])
