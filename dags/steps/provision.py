@@ -19,7 +19,7 @@ from dags.progress import ProgressFile
 from dags.request import requested
 from dags.series import open_series, resumable
 from dags.steps import machines, tenure
-from dags.steps.series_steps import step
+from dags.steps.series_steps import STOP_FILE, step
 from dags.steps.storm_cluster import forget
 from dags.testbeds import equipped, releasing, testbed_of
 from inventory import leases
@@ -61,10 +61,10 @@ def _taken(live: Lease, now: float) -> TestbedTaken:
 
 def provision(series_dir: Path) -> str:
     """All machines of the series, or none; returns the lease's id."""
+    _end_earlier(series_dir)
     with step(series_dir) as series:
         experiment, progress = series.experiment, ProgressFile(series_dir)
         testbed = equipped(experiment.testbed)
-        _end_earlier(series_dir)
         progress.tell("phase", phase="provision", expected_s=20)
         lease = leases.take(
             _owner(),
@@ -85,7 +85,10 @@ def provision(series_dir: Path) -> str:
 
 
 def _end_earlier(series_dir: Path) -> None:
-    """A setup task that is cleared comes twice: what it took the first time must not stay beside the second."""
+    """A setup task that is cleared comes twice: what it took the first time must not stay beside the second.
+
+    Clearing interrupts the run that goes on, which asks the series to stop; whoever clears wants it to go on.
+    """
     saved = tenure.saved_lease(series_dir)
     earlier = leases.read(saved.lease_id) if saved else None
     if earlier is None:
@@ -94,6 +97,7 @@ def _end_earlier(series_dir: Path) -> None:
     if earlier.holder_pid != tenure.holder_pid() and leases.is_live(earlier, now):
         raise _taken(earlier, now)
     release(series_dir)
+    (series_dir / STOP_FILE).unlink(missing_ok=True)
 
 
 def release(series_dir: Path) -> None:

@@ -18,6 +18,7 @@ from dags.steps import holdings, machines, tenure
 from dags.steps.holdings import held
 from dags.steps.keeper import kept
 from dags.steps.provision import provision, refuse_if_taken, release
+from dags.steps.series_steps import request_stop
 from dags.testbeds import equipped
 from inventory import leases
 from inventory.errors import InfrastructureError
@@ -190,6 +191,7 @@ def test_an_interface_that_cannot_be_asked_is_no_lost_machine(series: Series, mo
 
 def test_a_cleared_setup_ends_what_it_took_before(series: Series) -> None:
     first = provision(series.folder)
+    request_stop(series.folder)  # by the run that clearing has interrupted
     second = provision(series.folder)
     assert [lease.lease_id for lease in leases.read_all()] == [second] and first != second
     assert fake(series).leftovers() == ()
