@@ -38,7 +38,7 @@ CONTROL_LAN = "10.217.0.0/24"
 EXPERIMENT_LAN = "10.218.0.0/24"  # nothing is on it: instances have one network card
 NOWHERE = "10.230.0.0/16"  # instances without machines; a cloud with machines may run beside it
 LIFE_S = 4 * 3600.0
-LOCK_WAIT_S = 300.0
+LOCK_WAIT_S = 900.0
 CANONICAL = "099720109477"
 # id → name after `ubuntu/images/`, architecture, day
 IMAGES = {
