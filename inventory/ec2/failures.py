@@ -60,6 +60,7 @@ def is_missing(error: "ClientError") -> bool:
 def said_by_aws(doing: str) -> Iterator[None]:
     """Turn whatever boto3 raises into one of our errors; `doing` completes "ec2: … failed"."""
     from botocore import exceptions as aws
+    from botocore.parsers import ResponseParserError
 
     try:
         yield
@@ -71,7 +72,7 @@ def said_by_aws(doing: str) -> Iterator[None]:
         ) from error
     except (aws.ProfileNotFound, aws.NoRegionError, aws.InvalidRegionError, aws.ParamValidationError) as error:
         raise ConfigurationError(f"ec2: {doing}: {error}") from error
-    except (aws.BotoCoreError, OSError) as error:
+    except (aws.BotoCoreError, ResponseParserError, OSError) as error:
         raise InfrastructureError(f"ec2: {doing} failed: {error}; see whether this box reaches AWS") from error
 
 

@@ -29,11 +29,6 @@ class Ec2Options(Options):
     ingress_from: str | None = None
     endpoint: Annotated[str, Field(pattern=r"^https?://")] | None = None
 
-    @field_validator("budget_usd", "price_limit_usd", mode="before")
-    @classmethod
-    def _number(cls, value: object) -> object:
-        return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
     @field_validator("ingress_from")
     @classmethod
     def _narrow(cls, value: str | None) -> str | None:

@@ -34,7 +34,7 @@ def remove(ec2: "EC2Client", lease_id: str, known: Collection[str], pace: Pace) 
     """End everything that carries the lease's tag. `known`: instances that were started and may not be listed yet."""
     deadline = time.monotonic() + pace.gone_s
     while True:
-        end_instances(ec2, lease_id, known, pace, gone=_has_ended)
+        end_instances(ec2, lease_id, known, pace, gone=has_ended)
         _cancel_spot_requests(ec2, lease_id)
         _delete_volumes(ec2, lease_id)
         found = groups(ec2, lease_id)
@@ -57,7 +57,8 @@ def is_on_its_way(one: Instance) -> bool:
     return not one.is_live or one.is_ending
 
 
-def _has_ended(one: Instance) -> bool:
+def has_ended(one: Instance) -> bool:
+    """Whether it is gone, and what it was in with it."""
     return not one.is_live
 
 

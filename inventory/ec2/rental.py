@@ -52,7 +52,9 @@ class Rental:
             except ZoneFull as error:
                 log.info("lease %s: %s cannot: %s", self.lease.lease_id, zone.name, error)
                 refusals.append(f"{zone.name}: {error}")
-                removal.end_instances(self.ec2, self.lease.lease_id, self.started, self.pace)
+                # A placement group is in one zone as long as anything is in it.
+                gone = removal.has_ended if order.placement_group else removal.is_on_its_way
+                removal.end_instances(self.ec2, self.lease.lease_id, self.started, self.pace, gone=gone)
         raise CapacityError(f"ec2: no zone has {len(requests)} machines now: {' | '.join(refusals)}")
 
     def more(self, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:

@@ -1,7 +1,7 @@
 #!/bin/sh
 # What a rented machine does at its first boot, as root. Until the host key is in place the harness does not talk to it,
-# so all that comes before is done when the machine first answers. Nothing after `# --- from here` may fail the boot.
-# A machine that cannot even start its guard must not stay.
+# so all that comes before is done, or begun, when the machine first answers. A machine that cannot even start its guard
+# must not stay; what else goes wrong does not end the boot.
 umask 022
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 mark=/var/lib/barograph-guard/first-boot
@@ -37,18 +37,7 @@ if [ -d /var/lib/cloud/scripts/per-boot ]; then
     cp /usr/local/sbin/barograph-no-metadata /var/lib/cloud/scripts/per-boot/barograph-no-metadata
 fi
 
-# The host key comes last of what the harness waits for. sshd reads it when it starts, or is told to start over.
-rm -f /etc/ssh/ssh_host_*
-echo '@HOST_KEY@' | base64 -d >/etc/ssh/ssh_host_ed25519_key && chmod 600 /etc/ssh/ssh_host_ed25519_key
-ssh-keygen -y -f /etc/ssh/ssh_host_ed25519_key >/etc/ssh/ssh_host_ed25519_key.pub || :
-: >"$mark"
-if [ -d /run/systemd/system ]; then
-    systemctl try-restart ssh.service sshd.service
-else
-    kill -HUP "$(cat /run/sshd.pid)"
-fi 2>/dev/null || :
-
-# --- from here on the harness may be at work already
+# What Storm needs is installed while the harness does other things; whoever deploys waits for `done` or `failed`.
 packages() {
     # Whoever measures on this machine wants nobody to upgrade it meanwhile.
     if [ -d /run/systemd/system ]; then
@@ -60,8 +49,12 @@ packages() {
     [ -n "$missing" ] || return 0
     command -v apt-get >/dev/null || return 1
     export DEBIAN_FRONTEND=noninteractive
-    apt-get -q -o DPkg::Lock::Timeout=300 update &&
-        apt-get -q -y -o DPkg::Lock::Timeout=300 --no-install-recommends install $missing
+    # The lists have a lock of their own, which apt-get does not wait for.
+    for try in 1 2 3 4 5 6; do
+        apt-get -q update && break
+        sleep 10
+    done
+    apt-get -q -y -o DPkg::Lock::Timeout=300 --no-install-recommends install $missing
 }
 
 state=@PACKAGES_FOLDER@
@@ -72,4 +65,15 @@ mkdir -p "$state"
     if packages; then : >"$state/done"; else : >"$state/failed"; fi
 ) </dev/null >"$state/log" 2>&1 &
 echo $! >"$state/pid"
+
+# The host key comes last of what the harness waits for. sshd reads it when it starts, or is told to start over.
+rm -f /etc/ssh/ssh_host_*
+echo '@HOST_KEY@' | base64 -d >/etc/ssh/ssh_host_ed25519_key && chmod 600 /etc/ssh/ssh_host_ed25519_key
+ssh-keygen -y -f /etc/ssh/ssh_host_ed25519_key >/etc/ssh/ssh_host_ed25519_key.pub || :
+: >"$mark"
+if [ -d /run/systemd/system ]; then
+    systemctl try-restart ssh.service sshd.service
+else
+    kill -HUP "$(cat /run/sshd.pid)"
+fi 2>/dev/null || :
 exit 0

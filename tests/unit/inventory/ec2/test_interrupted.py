@@ -1,0 +1,140 @@
+"""A harness that dies, or is hit by an error, between any two calls to EC2: nothing stays."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from inventory import leases
+from inventory.ec2 import places
+from inventory.ec2.testbed import Ec2Testbed
+from inventory.errors import InfrastructureError
+from inventory.testbed import Machine
+from tests.unit.inventory.ec2.conftest import M1, M2, MASTER, Site
+
+if TYPE_CHECKING:
+    from mypy_boto3_ec2 import EC2Client
+
+MOST_CALLS = 60
+
+
+class Killed(BaseException):
+    """The process is dead: nothing of it runs any more, clean-up included."""
+
+
+@dataclass
+class Death:
+    """Comes at the n-th call: before it is made, or after EC2 has done it and before its answer is read."""
+
+    at: int
+    answered: bool
+    for_good: bool
+    calls: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def before(self, **_: Any) -> None:
+        with self._lock:
+            self.calls += 1
+            if self.for_good and self.calls > self.at:
+                raise Killed
+            if not self.answered and self.calls == self.at:
+                raise self._error
+
+    def after(self, **_: Any) -> None:
+        with self._lock:
+            if self.answered and self.calls == self.at:
+                raise self._error
+
+    @property
+    def _error(self) -> BaseException:
+        return Killed() if self.for_good else OSError("the connection was reset")
+
+
+@contextmanager
+def dying(death: Death) -> Iterator[None]:
+    """Clients that are made meanwhile are hit by that death."""
+    real = places.client
+
+    def client(place: places.Place) -> "EC2Client":
+        made = real(place)
+        made.meta.events.register("before-call.ec2", death.before)
+        made.meta.events.register("after-call.ec2", death.after)
+        return made
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(places, "client", client)
+        yield
+
+
+Life = Callable[[Ec2Testbed, leases.Lease, tuple[Machine, ...]], object]
+
+# What each phase does with a lease that has a master and m1, save for the first, which has nothing yet.
+PHASES: dict[str, Life] = {
+    "acquire": lambda testbed, lease, _: testbed.acquire(lease, [MASTER, M1]),
+    "grow": lambda testbed, lease, _: testbed.grow(lease, [M2]),
+    "give_back": lambda testbed, lease, machines: testbed.give_back(lease, machines[1:]),
+    "release": lambda testbed, lease, _: testbed.release(lease),
+}
+
+
+def _to_the_end(site: Site, phase: str, death: Death, after: Callable[..., None]) -> bool:
+    """One life of the phase with that death; False once the phase is over before death comes."""
+    lease = site.take()
+    before = () if phase == "acquire" else site.testbed(placement="cluster").acquire(lease, [MASTER, M1])
+    with dying(death):
+        try:
+            PHASES[phase](site.testbed(placement="cluster"), lease, before)
+            died = False
+        except (Killed, InfrastructureError):
+            died = True
+    after(lease, died)
+    leases.drop(lease)
+    assert not site.cloud.left(), f"{phase}: {death} left {site.cloud.left()}"
+    return died
+
+
+@pytest.mark.parametrize("answered", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("phase", PHASES)
+def test_killed_between_any_two_calls_a_release_by_another_process_leaves_nothing(
+    site: Site, phase: str, answered: bool
+) -> None:
+    def release(lease: leases.Lease, died: bool) -> None:
+        site.releasing().release(lease)
+
+    calls = 1
+    while _to_the_end(site, phase, Death(calls, answered, for_good=True), release):
+        calls += 1
+        assert calls < MOST_CALLS
+    assert calls > 3
+
+
+@pytest.mark.parametrize("answered", [False, True], ids=["before", "after"])
+def test_an_acquire_that_fails_at_any_call_has_cleaned_up_itself(site: Site, answered: bool) -> None:
+    def nothing_left(lease: leases.Lease, died: bool) -> None:
+        if died:
+            assert not site.cloud.left() and leases.held(lease) == () and not leases.key_dir(lease.lease_id).exists()
+        else:
+            site.releasing().release(lease)
+
+    calls = 1
+    while _to_the_end(site, "acquire", Death(calls, answered, for_good=False), nothing_left):
+        calls += 1
+        assert calls < MOST_CALLS
+    assert calls > 5
+
+
+@pytest.mark.parametrize("answered", [False, True], ids=["before", "after"])
+def test_a_grow_that_fails_at_any_call_leaves_the_lease_as_it_was(site: Site, answered: bool) -> None:
+    def as_before(lease: leases.Lease, died: bool) -> None:
+        assert leases.held(lease) == (("master", "m1") if died else ("master", "m1", "m2"))
+        assert len(site.cloud.left().instances) == (2 if died else 3)
+        site.releasing().release(lease)
+
+    calls = 1
+    while _to_the_end(site, "grow", Death(calls, answered, for_good=False), as_before):
+        calls += 1
+        assert calls < MOST_CALLS
+    assert calls > 5
