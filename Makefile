@@ -4,7 +4,7 @@ SUDO := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo --preserve-env=HOME,PATH)
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help demo test python machines unit lint java bench setup ui clean lock
+.PHONY: help demo test spark unit machines lint java bench setup ui clean lock
 help:  ## what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -20,17 +20,17 @@ demo: setup  ## star from 4 to 5 machines, Storm's default and Stela, one short 
 
 # Two at a time, for most of it uses one core; what runs on emulated machines comes last and alone, for it measures.
 test: setup  ## everything: linters, Java and Python tests, real experiments through Airflow
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line python lint java
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line spark unit lint java
 	@$(MAKE) --no-print-directory machines
 
-python: bootstrap  ## every Python test that needs no machines
-	@$(SUDO) $(BIN)/python -m pytest tests -m "not integration and not e2e"
+spark: bootstrap  ## the tests with a Spark session
+	@$(SUDO) $(BIN)/python -m pytest tests -m "spark and not integration and not e2e"
+
+unit: bootstrap  ## every other Python test that needs no emulated machines
+	@$(SUDO) $(BIN)/python -m pytest tests -m "not spark and not integration and not e2e"
 
 machines: bootstrap  ## the tests on emulated machines: real Storm, real experiments
 	@$(SUDO) $(BIN)/python -m pytest tests -m "integration or e2e"
-
-unit: bootstrap  ## the fast tests: no daemons, no Spark
-	@$(BIN)/python -m pytest tests -m "not integration and not e2e and not spark"
 
 lint: bootstrap  ## ruff, mypy, import-linter, ansible-lint
 	@$(BIN)/ruff check .
