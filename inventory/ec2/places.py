@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from inventory import leases
@@ -13,6 +14,8 @@ from inventory.ec2.options import Ec2Options
 from inventory.errors import ConfigurationError, InfrastructureError, InventoryError
 
 if TYPE_CHECKING:
+    from botocore.loaders import Loader
+    from botocore.session import Session as BotocoreSession
     from mypy_boto3_ec2 import EC2Client
 
 TESTBED = "ec2"
@@ -111,8 +114,25 @@ def _client(place: Place, service: str, attempts: int = 10) -> Any:
         max_pool_connections=CONNECTIONS,
     )  # fmt: skip
     with said_by_aws(f"preparing for {place.region}"):
-        session: Any = boto3.session.Session()
+        session: Any = boto3.session.Session(botocore_session=_session())
         return session.client(service, region_name=place.region, endpoint_url=place.endpoint or None, config=config)
+
+
+def _session() -> "BotocoreSession":
+    """A session that reads credentials anew, and EC2's API of ten megabytes once in a process."""
+    import botocore.session
+
+    session = botocore.session.get_session()
+    session.register_component("data_loader", _loader())
+    return session
+
+
+@cache
+def _loader() -> "Loader":
+    import botocore.session
+
+    loader: Loader = botocore.session.get_session().get_component("data_loader")
+    return loader
 
 
 def _default_region() -> str:

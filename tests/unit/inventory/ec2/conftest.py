@@ -54,7 +54,7 @@ class Site:
         return leases.take("somebody@box", "series-1", "ec2", ttl_s, site=site, shared=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cloud() -> Iterator[Cloud]:
     with running(machines=False) as cloud:
         yield cloud

@@ -13,12 +13,20 @@ from inventory.ec2 import places
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.errors import InfrastructureError
 from inventory.testbed import Machine
+from tests.cloud.cloud import Cloud, running
 from tests.unit.inventory.ec2.conftest import M1, M2, MASTER, Site
 
 if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client
 
 MOST_CALLS = 60
+
+
+@pytest.fixture
+def cloud() -> Iterator[Cloud]:
+    """A new one for each test: it lists every instance that ever was, and here that would be hundreds."""
+    with running(machines=False) as cloud:
+        yield cloud
 
 
 class Killed(BaseException):
