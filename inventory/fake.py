@@ -198,8 +198,7 @@ class FakeTestbed:
         """See `Growing.grow`."""
         self.check(requests)
         self._require_lease(lease)
-        if twice := sorted({request.name for request in requests} & set(leases.held(lease))):
-            raise ConfigurationError(f"lease {lease.lease_id} has {', '.join(twice)} already; give it back first")
+        leases.refuse_held(lease, [request.name for request in requests])
         return self._start(lease, requests)
 
     def release(self, lease: Lease) -> None:

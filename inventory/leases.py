@@ -137,6 +137,14 @@ def held(lease: Lease) -> tuple[str, ...]:
         return ()
 
 
+def refuse_held(lease: Lease, machines: Iterable[str]) -> None:
+    """ConfigurationError where the lease has a machine of one of these names already."""
+    if again := sorted(set(machines) & set(held(lease))):
+        raise ConfigurationError(
+            f"lease {lease.lease_id} has {', '.join(again)} already; give new machines names of their own"
+        )
+
+
 def drop(lease: Lease) -> None:
     """Forget the lease and its keys; nothing happens if that was done before."""
     with _locked():

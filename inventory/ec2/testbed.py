@@ -94,8 +94,7 @@ class Ec2Testbed:
     def grow(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         """See `Growing.grow`: in the zone that the lease's machines are in."""
         ec2, before = self._client_of(lease), leases.held(lease)
-        if again := [request.name for request in requests if request.name in before]:
-            raise ConfigurationError(f"lease {lease.lease_id} has {', '.join(again)} already; choose other names")
+        leases.refuse_held(lease, [request.name for request in requests])
         rental = self._rental(ec2, lease, requests)
         names = [request.name for request in requests]
         try:

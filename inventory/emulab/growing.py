@@ -24,6 +24,7 @@ class ClassicEmulab(EmulabTestbed):
         """See `Growing.grow`."""
         begun, access = time.monotonic(), self._classic()
         held, experiment = leases.held(lease), names.experiment_name(lease.lease_id)
+        leases.refuse_held(lease, [request.name for request in requests])
         names.check_machines([*(MachineRequest(name, requests[0].type) for name in held), *requests])
         before = record.read(experiment).seats
         leases.hold(lease, [*held, *(request.name for request in requests)])

@@ -73,10 +73,7 @@ class ExistingTestbed:
     def grow(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         """See `Growing.grow`: the next machines of the file that the lease has not."""
         before, names = borrowed.read(lease.lease_id), leases.held(lease)
-        if again := [request.name for request in requests if request.name in names]:
-            raise ConfigurationError(
-                f"lease {lease.lease_id} has {', '.join(again)} already; give new machines new names"
-            )
+        leases.refuse_held(lease, [request.name for request in requests])
         seen = survey.look(requests, self._choice(), self._options(), [door.called for door in before])
 
         def undo() -> None:
