@@ -123,8 +123,7 @@ class SshRemote:
         command = shlex.join(limited if self._direct else [*SUDO, *limited])
         with _reaching(self._machine), self._session() as channel:
             channel.settimeout(timeout_s + 2 * KILL_GRACE_S + CONNECT_TIMEOUT_S)
-            channel.exec_command(f"{command}; exit $?")
-            ended = _collect(channel, given)
+            ended = _execute(channel, f"{command}; exit $?", given)
         if ended.code in TIMED_OUT and ended.elapsed_s >= timeout_s:
             raise RemoteTimeoutError(
                 f"{self._machine.name}: `{shlex.join(argv)}` still ran after {timeout_s:g} s and was killed"
@@ -229,9 +228,10 @@ class _Ended:
     elapsed_s: float
 
 
-def _collect(channel: "paramiko.Channel", given: Path | None) -> _Ended:
+def _execute(channel: "paramiko.Channel", command: str, given: Path | None) -> _Ended:
     """Read both streams to their end at once: a full pipe on one must not block the other."""
-    begun = time.monotonic()
+    begun = time.monotonic()  # the machine's own limit counts from a moment after this one
+    channel.exec_command(command)
     stderr: list[bytes] = []
     failed: list[BaseException] = []
 
