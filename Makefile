@@ -4,6 +4,9 @@ SUDO := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo --preserve-env=HOME,PATH)
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
+# Side by side, each line says whose it is.
+told = set -o pipefail; $(2) 2>&1 | sed -u 's/^/$(1): /'
+
 .PHONY: help demo test spark unit machines lint java bench setup ui clean lock
 help:  ## what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -20,14 +23,14 @@ demo: setup  ## star from 4 to 5 machines, Storm's default and Stela, one short 
 
 # Two at a time, for most of it uses one core; what runs on emulated machines comes last and alone, for it measures.
 test: setup  ## everything: linters, Java and Python tests, real experiments through Airflow
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line spark unit lint java
+	@$(MAKE) --no-print-directory --jobs=2 spark unit lint java
 	@$(MAKE) --no-print-directory machines
 
 spark: bootstrap  ## the tests with a Spark session
-	@$(SUDO) $(BIN)/python -m pytest tests -m "spark and not integration and not e2e"
+	@$(call told,spark,$(SUDO) $(BIN)/python -m pytest tests -m "spark and not integration and not e2e")
 
 unit: bootstrap  ## every other Python test that needs no emulated machines
-	@$(SUDO) $(BIN)/python -m pytest tests -m "not spark and not integration and not e2e"
+	@$(call told,unit,$(SUDO) $(BIN)/python -m pytest tests -m "not spark and not integration and not e2e")
 
 machines: bootstrap  ## the tests on emulated machines: real Storm, real experiments
 	@$(SUDO) $(BIN)/python -m pytest tests -m "integration or e2e"
