@@ -35,11 +35,15 @@ def scale_out(run: UnderWay, place: int, event_id: str) -> Happened:
 def _boot(run: UnderWay, names: Sequence[str]) -> None:
     """Before the request, whose zero it does not move: how long a boot takes says nothing about a policy."""
     with run.diary.phase("boot", expected_s=90):
-        run.diary.event("machines_requested", machines=list(names))
+        asked_s = run.now()
+        run.diary.event("machines_requested", t=asked_s, machines=list(names))
         boots_s = run.bench.cluster.grow(names)
         run.machines.boot(names)
         for name in names:
-            run.diary.event("machine_booted", machine=name, boot_s=boots_s[name])
+            boot_s = boots_s[name]
+            # Storm was put on it meanwhile: the event is when it answered.
+            answered_s = None if boot_s is None else asked_s + boot_s
+            run.diary.event("machine_booted", t=answered_s, machine=name, boot_s=boot_s)
 
 
 def scale_in(run: UnderWay, place: int, event_id: str) -> Happened:

@@ -51,6 +51,7 @@ def test_joining_machines_boot_at_the_event_and_go_after_the_run(
     told = {event["kind"]: event for event in events(booted, run_id)}
     assert told["machines_requested"]["machines"] == ["m5"]
     assert (told["machine_booted"]["machine"], told["machine_booted"]["boot_s"]) == ("m5", BOOT_S)
+    assert told["machine_booted"]["t"] == told["machines_requested"]["t"] + BOOT_S
     assert told["machines_returned"]["machines"] == ["m5"] and storm.returned == {"m5"}
     order = kinds(booted, run_id)
     assert order.index("machine_booted") < order.index("machines_joined") < order.index("scale_requested")
