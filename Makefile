@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Side by side, each line says whose it is.
 told = set -o pipefail; $(2) 2>&1 | sed -u 's/^/$(1): /'
 
-.PHONY: help demo test spark unit machines lint java bench setup ui clean lock
+.PHONY: help demo test integration spark unit e2e lint java bench setup ui clean lock
 help:  ## what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -21,10 +21,10 @@ setup: bootstrap  ## install and build everything an experiment needs
 demo: setup  ## star from 4 to 5 machines, Storm's default and Stela, one short run each; ends with a report
 	@$(SUDO) $(BIN)/barograph run stela/star --demo --new
 
-# Two at a time, for most of it uses one core; what runs on emulated machines comes last and alone, for it measures.
+# Two at a time, for most of it waits or uses one core; whole experiments come last and alone, for they measure.
 test: setup  ## everything: linters, Java and Python tests, real experiments through Airflow
-	@$(MAKE) --no-print-directory --jobs=2 spark unit lint java
-	@$(MAKE) --no-print-directory machines
+	@$(MAKE) --no-print-directory --jobs=2 integration spark unit lint java
+	@$(MAKE) --no-print-directory e2e
 
 spark: bootstrap  ## the tests with a Spark session
 	@$(call told,spark,$(SUDO) $(BIN)/python -m pytest tests -m "spark and not integration and not e2e")
@@ -32,8 +32,11 @@ spark: bootstrap  ## the tests with a Spark session
 unit: bootstrap  ## every other Python test that needs no emulated machines
 	@$(call told,unit,$(SUDO) $(BIN)/python -m pytest tests -m "not spark and not integration and not e2e")
 
-machines: bootstrap  ## the tests on emulated machines: real Storm, real experiments
-	@$(SUDO) $(BIN)/python -m pytest tests -m "integration or e2e"
+integration: bootstrap  ## the parts on emulated machines: real ssh, Ansible, ZooKeeper, Storm
+	@$(call told,integration,$(SUDO) $(BIN)/python -m pytest tests -m "integration and not e2e")
+
+e2e: bootstrap  ## whole experiments on emulated machines
+	@$(SUDO) $(BIN)/python -m pytest tests -m e2e
 
 lint: bootstrap  ## ruff, mypy, import-linter, ansible-lint
 	@$(BIN)/ruff check .
