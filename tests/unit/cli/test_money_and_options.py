@@ -44,7 +44,7 @@ EC2 = ["stela/star", "--testbed", "ec2", "--option"]
 EXISTING = ["stela/star", "--testbed", "existing"]
 BAD += [
     (EC2[:-1], "testbed.options.ec2.budget_usd is missing: the most that one series may cost"),
-    ([*EC2, "budget_usd=0"], "testbed.options.ec2.budget_usd is 0.0: Input should be greater than 0"),
+    ([*EC2, "budget_usd=0"], "testbed.options.ec2.budget_usd is 0: Input should be greater than 0"),
     ([*EC2, "budget_usd=5"], "testbed.options.ec2.region is missing and there is no default; set it, or AWS_REGION"),
     ([*EC2, "budget_usd=50", "--option", "region=eu-west-1"], "Unable to locate credentials; set AWS_PROFILE, or"),
     ([*EC2, "budget_usd=50", "--option", "region=eu-middle-9"], "has no price for region eu-middle-9; it has"),
