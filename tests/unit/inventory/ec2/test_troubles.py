@@ -113,7 +113,8 @@ def test_what_is_never_listed_is_an_error_and_is_ended_all_the_same(site: Site) 
 
 
 def test_an_instance_that_is_born_dead_is_named_with_its_reason(site: Site) -> None:
-    site.cloud.expect(Trouble(pending_s=0.3, stillborn=("m1",)))
+    # Pending until the cloud has surely ended it: it looks at its instances each EVERY_S.
+    site.cloud.expect(Trouble(pending_s=4 * EVERY_S, stillborn=("m1",)))
     testbed = site.testbed()
     lease = site.take(testbed)
     with pytest.raises(InventoryError, match=r"m1 \(i-\w+\) .*console ends with"):
