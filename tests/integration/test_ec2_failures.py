@@ -126,7 +126,7 @@ def test_an_instance_that_cannot_be_used_is_infrastructure_and_named(
 def test_an_instance_that_ends_while_it_starts_is_infrastructure_with_amazons_reason(
     cloud: Cloud, harness: Path
 ) -> None:
-    cloud.expect(Trouble(stillborn=("m1",), pending_s=1))
+    cloud.expect(Trouble(stillborn=("m1",), pending_s=2))
     testbed = Ec2Testbed(cloud.options(), pace=PACE)
     with pytest.raises(InfrastructureError, match=r"m1 \(i-\w+\) ended by itself: Server.InternalError"):
         testbed.acquire(take(testbed), [M1])
