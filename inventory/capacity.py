@@ -6,11 +6,10 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from inventory import lan
+from inventory import lan, machine_names
 from inventory.errors import CapacityError, ConfigurationError
 from inventory.testbed import MachineRequest
 
-NAME = re.compile(r"[a-z][a-z0-9-]{0,19}")
 DISK_MB_PER_MACHINE = 200  # Storm's state and logs in the machine's overlay
 MEMORY_SHARE = 0.9  # of the box; the rest is the harness's
 MASTER_CORES = 0.3  # what the master uses while a run is measured; its whole core it needs only between runs
@@ -32,17 +31,9 @@ def check_state(state: Path) -> None:
 
 
 def check_names(requests: Sequence[MachineRequest]) -> None:
-    names = [request.name for request in requests]
-    if not names:
-        raise ConfigurationError("local: no machine is asked for; ask for master and at least one worker")
-    if bad := [name for name in names if not NAME.fullmatch(name)]:
-        raise ConfigurationError(
-            f"local: machine names {bad} are not allowed; lower case letters, digits, '-', at most 20"
-        )
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ConfigurationError(f"local: machine names {twice} are asked for twice; give each machine its own")
-    if len(names) > lan.MAX_MACHINES:
-        raise CapacityError(f"local: {len(names)} machines are asked for, at most {lan.MAX_MACHINES} have addresses")
+    machine_names.check("local", requests)
+    if len(requests) > lan.MAX_MACHINES:
+        raise CapacityError(f"local: {len(requests)} machines are asked for, at most {lan.MAX_MACHINES} have addresses")
 
 
 def check_cores(requests: Sequence[MachineRequest], cores: float) -> None:

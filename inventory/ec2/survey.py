@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from inventory import machine_names
 from inventory.ec2 import images, instance_types, network, places
 from inventory.ec2.failures import code_of, said_by_aws
 from inventory.ec2.images import Image
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-NAME = re.compile(r"[a-z][a-z0-9-]{0,19}")
 # The vCPUs that an account may run at once of the families A, C, D, H, I, M, R, T, Z.
 QUOTA = {"on_demand": "L-1216C47A", "spot": "L-34B43A08"}
 STANDARD_FAMILY = re.compile(r"[acdhimrtz]\d")
@@ -40,24 +40,12 @@ class Plan:
 
 def plan(ec2: "EC2Client", options: Ec2Options, requests: Sequence[MachineRequest]) -> Plan:
     """Everything that has to be known of the region; configuration and capacity errors if it does not have it."""
-    check_names(requests)
+    machine_names.check(places.TESTBED, requests)
     types = instance_types.describe(ec2, instance_types.names(options, requests))
     instance_types.check_large_enough(types, requests)
     image = images.find(ec2, options)
     _check_architecture(image, types)
     return Plan(image, types, network.zones(ec2, options, {type_.name for type_ in types.values()}))
-
-
-def check_names(requests: Sequence[MachineRequest]) -> None:
-    names = [request.name for request in requests]
-    if not names:
-        raise ConfigurationError("ec2: no machine is asked for; ask for master and at least one worker")
-    if bad := [name for name in names if not NAME.fullmatch(name)]:
-        raise ConfigurationError(
-            f"ec2: machine names {bad} are not allowed; lower case letters, digits, '-', at most 20"
-        )
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ConfigurationError(f"ec2: machine names {twice} are asked for twice; give each machine its own")
 
 
 def check_region(ec2: "EC2Client", place: Place) -> None:

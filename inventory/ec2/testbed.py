@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from inventory import guard, host_keys, leases
+from inventory import guard, host_keys, leases, machine_names
 from inventory.ec2 import instance_types, leftovers, places, prices, removal, survey
 from inventory.ec2.failures import said_by_aws
 from inventory.ec2.options import Ec2Options
@@ -54,7 +54,7 @@ class Ec2Testbed:
     def check(self, requests: Sequence[MachineRequest]) -> None:
         """See `Testbed.check`: prices, credentials, region, types, zones, image, permissions, quota."""
         options = self._options
-        survey.check_names(requests)
+        machine_names.check(self.name, requests)
         self.estimate(requests, hours=1.0)
         place = places.chosen(options)
         places.account(place)
@@ -165,7 +165,7 @@ class Ec2Testbed:
 
     def _rental(self, ec2: "EC2Client", lease: Lease, requests: Sequence[MachineRequest]) -> Rental:
         """Everything that can be refused is refused here; nothing is made yet."""
-        survey.check_names(requests)
+        machine_names.check(self.name, requests)
         self.estimate(requests, hours=1.0)
         plan = survey.plan(ec2, self._options, requests)
         return Rental(ec2, lease, self._options, plan, self._answers, self._pace)

@@ -6,7 +6,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from inventory import leases
+from inventory import leases, machine_names
 from inventory.errors import ConfigurationError
 from inventory.harness import harness_id
 from inventory.testbed import MachineRequest
@@ -36,14 +36,8 @@ def without_lease(experiments: Iterable[str]) -> list[str]:
 
 
 def check_machines(requests: Sequence[MachineRequest]) -> None:
-    names = [request.name for request in requests]
-    if len(names) < 2:
+    if len(requests) < 2:
         raise ConfigurationError(
-            f"emulab: {len(names)} machine(s) asked for; ask for master and at least one worker (a LAN joins them)"
+            f"emulab: {len(requests)} machine(s) asked for; ask for master and at least one worker (a LAN joins them)"
         )
-    if bad := [name for name in names if not MACHINE.fullmatch(name)]:
-        raise ConfigurationError(
-            f"emulab: machine names {bad} are not allowed; lower case letters and digits, at most 15, a letter first"
-        )
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ConfigurationError(f"emulab: machine names {twice} are asked for twice; give each machine its own")
+    machine_names.check("emulab", requests, MACHINE, "lower case letters and digits, at most 15, a letter first")

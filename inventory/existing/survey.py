@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from inventory import leases
-from inventory.capacity import NAME
+from inventory import leases, machine_names
 from inventory.errors import CapacityError, ConfigurationError, InventoryError
 from inventory.existing import doors, facts
 from inventory.existing.at_once import each
@@ -50,7 +49,7 @@ def look(
     requests: Sequence[MachineRequest], choice: Choice, options: ExistingOptions, used: Sequence[str] = ()
 ) -> tuple[Seen, ...]:
     """The machines that would be taken; `used` are those that the lease has already, by their owner's names."""
-    check_names(requests)
+    machine_names.check("existing", requests)
     pairs = assign(requests, choice, used)
     if problems := doors.twice(choice.hosts):
         raise _wrong(choice, problems)
@@ -96,14 +95,6 @@ def real_type(request: MachineRequest, seen: facts.Facts, slots: int | None) -> 
     asked = request.type
     kept = asked.slots if slots is None or asked.slots == 0 else slots
     return replace(asked, cores=seen.cores, memory_mb=seen.memory_mb, slots=kept)
-
-
-def check_names(requests: Sequence[MachineRequest]) -> None:
-    names = [request.name for request in requests]
-    if not names or len(set(names)) < len(names) or not all(NAME.fullmatch(name) for name in names):
-        raise ConfigurationError(
-            f"existing: machine names are {names}; give at least one, each once, of lower case letters, digits and '-'"
-        )
 
 
 def _ask(pairs: Sequence[tuple[MachineRequest, Host]], options: ExistingOptions) -> list[Seen | list[str]]:

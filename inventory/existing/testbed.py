@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from inventory import leases
+from inventory import leases, machine_names
 from inventory.errors import ConfigurationError, InfrastructureError, InventoryError
 from inventory.existing import borrowed, claims, doors, survey
 from inventory.existing.at_once import each, every
@@ -55,7 +55,7 @@ class ExistingTestbed:
 
     def check(self, requests: Sequence[MachineRequest]) -> None:
         """See `Testbed.check`: the file, every machine that is wanted, and who has it."""
-        survey.check_names(requests)
+        machine_names.check(self.name, requests)
         survey.look(requests, self._choice(), self._options())
 
     def acquire(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:

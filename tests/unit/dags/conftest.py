@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from dags import testbeds
 from dags.experiment import Durations, Experiment, load
 from dags.series import Series, open_series
 from dags.steadiness import steady_test
@@ -21,6 +22,14 @@ class Heard:
 
     def kinds(self) -> list[object]:
         return [line["kind"] for line in self.lines]
+
+
+@pytest.fixture
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """State, results and Airflow's home of the test's own."""
+    for name in ("STATE", "RESULTS", "HOME"):
+        monkeypatch.setenv(f"BAROGRAPH_{name}", str(tmp_path / name.lower()))
+    testbeds._made.cache_clear()
 
 
 @pytest.fixture

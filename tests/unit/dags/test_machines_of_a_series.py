@@ -4,7 +4,6 @@ import json
 import shutil
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,11 +26,7 @@ from inventory.fake import FakeTestbed
 HOUR = 3600.0
 
 
-@pytest.fixture(autouse=True)
-def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("STATE", "RESULTS", "HOME"):
-        monkeypatch.setenv(f"BAROGRAPH_{name}", str(tmp_path / name.lower()))
-    testbeds._made.cache_clear()
+pytestmark = pytest.mark.usefixtures("own_folders")
 
 
 def opened(**changes: Any) -> Series:

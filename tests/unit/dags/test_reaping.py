@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from dags import reaper_health, testbeds
+from dags import reaper_health
 from dags.experiment import load
 from dags.request import requested
 from dags.series import Series, open_series
@@ -31,10 +31,7 @@ class Stubborn(FakeTestbed):
 
 
 @pytest.fixture(autouse=True)
-def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("STATE", "RESULTS", "HOME"):
-        monkeypatch.setenv(f"BAROGRAPH_{name}", str(tmp_path / name.lower()))
-    testbeds._made.cache_clear()
+def only_the_fake(own_folders: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dags.steps.reap.TESTBEDS", {"fake": FakeTestbed})
 
 

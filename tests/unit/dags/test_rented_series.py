@@ -24,11 +24,7 @@ from inventory.fake import FakeTestbed
 HOUR = 3600.0
 
 
-@pytest.fixture(autouse=True)
-def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("STATE", "RESULTS", "HOME"):
-        monkeypatch.setenv(f"BAROGRAPH_{name}", str(tmp_path / name.lower()))
-    testbeds._made.cache_clear()
+pytestmark = pytest.mark.usefixtures("own_folders")
 
 
 @pytest.fixture

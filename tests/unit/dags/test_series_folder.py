@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from dags import testbeds
 from dags.errors import DagError, ExperimentError, Interrupted, TestbedTaken
 from dags.experiment import Experiment, load
 from dags.request import requested
@@ -19,12 +18,7 @@ from dags.steps.series_steps import NothingMeasured, analyse, deploy, request_st
 from dags.steps.under_way import Bench
 from inventory import leases
 
-
-@pytest.fixture(autouse=True)
-def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("STATE", "RESULTS", "HOME"):
-        monkeypatch.setenv(f"BAROGRAPH_{name}", str(tmp_path / name.lower()))
-    testbeds._made.cache_clear()
+pytestmark = pytest.mark.usefixtures("own_folders")
 
 
 @pytest.fixture
