@@ -60,6 +60,7 @@ ui: setup  ## Airflow on loopback, with a password that it prints
 
 lock: bootstrap  ## pin requirements.txt anew from pyproject.toml
 	@.barograph/uv/bin/uv pip compile -q pyproject.toml --extra dev --generate-hashes --universal --python-version 3.11 -o requirements.txt
+	@.barograph/uv/bin/uv pip compile -q .ci/alone.in --no-deps --generate-hashes --universal --python-version 3.11 -o .ci/alone.txt
 
 clean:  ## forget what was built here (results and machine caches stay)
 	@rm -rf .venv .barograph topologies/target scheduler_plugins/nimbus_bridge/target
