@@ -39,10 +39,23 @@ class MachineCount:
 
 
 @dataclass(frozen=True)
+class Code:
+    """Where a variant's scheduling code comes from; one that is not ours has a jar and a class in it."""
+
+    label: str  # as the user said it
+    commit: str  # full hash; until `dags.sources` has resolved it, a branch, a tag or a short hash
+    repository: str = ""  # a path or URL; empty: this one
+    build: tuple[str, ...] = ()  # argv, run in the checkout
+    jar: str = ""  # path in the checkout, after the build
+    scheduler: str = ""  # its IScheduler
+
+
+@dataclass(frozen=True)
 class Variant:
     name: str
     policy: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    code: Code | None = None  # None: the work tree
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from dags.events import KINDS
 
 Word = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 
 
 class _Strict(BaseModel):
@@ -44,13 +45,27 @@ class _Machines(_Strict):
     after: Annotated[int, Field(ge=1, le=250)]
 
 
+class _Code(_Strict):
+    """`ref` is what people write; a series has recorded its `commit` instead."""
+
+    ref: Text | None = None
+    commit: Text | None = None
+    label: Text | None = None
+    repository: str = ""
+    build: list[Text] = []
+    jar: str = ""
+    scheduler: str = ""
+
+
 class _Variant(_Strict):
     name: Word
     policy: Word
     parameters: dict[str, Any] = {}
+    code: _Code | None = None
 
 
 At = Literal["steady"] | Seconds
+FOREIGN = "foreign"  # the policy that hosts a scheduler which is not ours
 
 
 class _ScaleOut(_Strict):
@@ -140,7 +155,7 @@ def _freeze(name: str, model: _Experiment) -> values.Experiment:
         topology=values.TopologyChoice(**model.topology.model_dump()),
         testbed=values.TestbedChoice(**model.testbed.model_dump()),
         machines=values.MachineCount(**model.machines.model_dump()),
-        variants=tuple(values.Variant(**variant.model_dump()) for variant in model.variants),
+        variants=tuple(_variant(variant) for variant in model.variants),
         events=tuple(KINDS[event.kind](**event.model_dump()) for event in model.events),
         durations=values.Durations(**model.durations.model_dump()),
         repetitions=model.repetitions,
@@ -148,6 +163,16 @@ def _freeze(name: str, model: _Experiment) -> values.Experiment:
         claims=tuple(model.claims),
         lease_minutes=model.lease_minutes,
     )
+
+
+def _variant(model: _Variant) -> values.Variant:
+    return values.Variant(model.name, model.policy, model.parameters, _code(model.code) if model.code else None)
+
+
+def _code(model: _Code) -> values.Code:
+    asked = model.commit or model.ref or ""
+    rest = {"repository": model.repository, "jar": model.jar, "scheduler": model.scheduler}
+    return values.Code(model.label or asked, asked, build=tuple(model.build), **rest)
 
 
 def _inconsistencies(experiment: values.Experiment) -> list[str]:
@@ -167,6 +192,25 @@ def _inconsistencies(experiment: values.Experiment) -> list[str]:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         wrong.append(f"variants has {', '.join(twice)} twice; give each variant a name of its own")
+    return wrong + [said for variant in experiment.variants if variant.code for said in _wrong_code(variant)]
+
+
+def _wrong_code(variant: values.Variant) -> list[str]:
+    """A scheduler that is not ours has a jar and the policy `foreign`; one of ours has none of it."""
+    code, where = variant.code, f"variants.{variant.name}"
+    assert code is not None, "only asked of variants with code"
+    wrong = []
+    if not code.commit:
+        wrong.append(f"{where}.code.ref is missing; give a branch, a tag or a commit")
+    if (variant.policy == FOREIGN) != bool(code.scheduler):
+        wrong.append(
+            f"{where} has policy {variant.policy!r} and code.scheduler {code.scheduler!r}; allowed: policy"
+            f" {FOREIGN!r} with the class of a scheduler that is not ours, or another policy without one"
+        )
+    if bool(code.jar) != bool(code.scheduler):
+        wrong.append(f"{where}.code has jar {code.jar!r} and scheduler {code.scheduler!r}; give both or none")
+    if code.build and not code.jar:
+        wrong.append(f"{where}.code.build is given without jar; say which jar the build leaves, and its scheduler")
     return wrong
 
 

@@ -47,6 +47,9 @@ def digest(experiment: Experiment) -> str:
     data = experiment.as_data()
     # Keys that came later say nothing at their defaults: series from before them are still the same request.
     data["testbed"] = {key: value for key, value in data["testbed"].items() if LATER.get(key, ...) != value}
+    for variant in data["variants"]:
+        if variant["code"] is None:
+            del variant["code"]
     for options in data["testbed"].get("options", {}).values():
         options.pop("budget_usd", None)  # a series that its budget stopped goes on with a larger one
     text = json.dumps(data, sort_keys=True)

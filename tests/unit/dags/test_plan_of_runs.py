@@ -1,11 +1,13 @@
 """Properties of the order of runs, and of what a resumed series does next."""
 
+import hashlib
+import json
 from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dags.experiment import Experiment, Variant, load
+from dags.experiment import Code, Experiment, Variant, load
 from dags.plan import digest, next_run, plan_runs, series_id
 
 STAR = load("stela/star")
@@ -82,3 +84,20 @@ def test_doing_what_is_next_does_everything_in_order(experiment: Experiment) -> 
 def test_a_series_id_says_when_and_what() -> None:
     assert series_id(STAR, 1_763_712_301.0) == f"20251121-080501-{digest(STAR)}"
     assert digest(replace(STAR, repetitions=9)) != digest(STAR)
+
+
+def test_series_from_before_code_keep_their_digest() -> None:
+    """The digest that this request had when variants had no `code`; with code it is another request."""
+    plain = replace(STAR, variants=(Variant("even", "even"),), title="t", claims=(), seed=1)
+    before = plain.as_data()
+    for variant in before["variants"]:
+        del variant["code"]
+    for key in ("options", "joining"):
+        del before["testbed"][key]
+    text = json.dumps(before, sort_keys=True)
+    assert digest(plain) == hashlib.sha256(text.encode()).hexdigest()[:8]
+    digests = {
+        digest(replace(plain, variants=(Variant("even", "even", code=code),)))
+        for code in (None, Code("main", "a" * 40), Code("main", "b" * 40))
+    }
+    assert len(digests) == 3
