@@ -6,6 +6,8 @@ AnalysisError            blame: harness
 ├── ClaimFileError       blame: configuration   a claims file that does not follow its form
 ├── ForeignLogError      blame: configuration   somebody else's log that is not what it was said to be
 ├── StorageConfigurationError  blame: configuration   the bucket, the credentials or Spark's master as they were given
+├── NightFormError       blame: harness         a night that does not follow its form (on record: counted and told)
+├── NightTaken           blame: capacity        a night of this id is on record
 ├── StorageError         blame: infrastructure  the bucket does not answer; what was measured is in the spool
 └── SeriesTaken          blame: capacity        another harness is writing this series
 """
@@ -55,5 +57,17 @@ class StorageError(AnalysisError):
 
 class SeriesTaken(AnalysisError):
     """Another harness is writing this series."""
+
+    blame = "capacity"
+
+
+class NightFormError(AnalysisError):
+    """A night's record has an unknown key, a missing one or a value of the wrong kind."""
+
+    blame = "harness"
+
+
+class NightTaken(AnalysisError):
+    """A night of this id is on record already."""
 
     blame = "capacity"
