@@ -60,7 +60,11 @@ class ClaimRow:
 
 @dataclass(frozen=True)
 class ExperimentNight:
-    """One experiment of the suite; `reason` says why where its status is not `complete`."""
+    """One experiment of the suite; `reason` says why where its status is not `complete`.
+
+    `machine`: fingerprint of what its own numbers need to be compared, instead of the night's: another experiment of
+    the suite must not begin a new segment of this one.
+    """
 
     __pydantic_config__ = STRICT
     experiment: Name
@@ -69,6 +73,7 @@ class ExperimentNight:
     reason: str = ""
     variants: Measured = field(default_factory=dict)
     claims: tuple[ClaimRow, ...] = ()
+    machine: str = ""
 
 
 @dataclass(frozen=True)
