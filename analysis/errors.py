@@ -6,6 +6,8 @@ AnalysisError            blame: harness
 ├── ClaimFileError       blame: configuration   a claims file that does not follow its form
 ├── ForeignLogError      blame: configuration   somebody else's log that is not what it was said to be
 ├── StorageConfigurationError  blame: configuration   the bucket, the credentials or Spark's master as they were given
+├── QueryError           blame: configuration   a query that cannot be answered, as it was given
+├── BundleError          blame: configuration   a series that cannot be bundled as it is
 ├── NightFormError       blame: harness         a night that does not follow its form (on record: counted and told)
 ├── NightTaken           blame: capacity        a night of this id is on record
 ├── StorageError         blame: infrastructure  the bucket does not answer; what was measured is in the spool
@@ -53,6 +55,18 @@ class StorageError(AnalysisError):
     """The place for results fails; nothing that was measured is lost by it."""
 
     blame = "infrastructure"
+
+
+class QueryError(AnalysisError):
+    """A query that Spark refuses, or that would change something."""
+
+    blame = "configuration"
+
+
+class BundleError(AnalysisError):
+    """A series that cannot be bundled as it is."""
+
+    blame = "configuration"
 
 
 class SeriesTaken(AnalysisError):
