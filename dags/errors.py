@@ -21,6 +21,7 @@ from collections.abc import Sequence
 BLAMES = ("configuration", "capacity", "infrastructure", "system_under_test", "harness")
 EXIT_CODES = {"configuration": 2, "capacity": 3, "infrastructure": 4, "system_under_test": 5, "harness": 1}
 INTERRUPTED_EXIT = 130
+REGRESSION_EXIT = 6  # of a night that confirmed one: nobody's failure
 SEVERITY = ("harness", "configuration", "capacity", "infrastructure", "system_under_test")  # the worst first
 
 

@@ -48,9 +48,18 @@ class ProgressReader:
 
 def failures_since(series_dir: Path, since_s: float) -> list[dict[str, Any]]:
     """What went wrong for good since `since_s` (epoch seconds): failed runs, else failed steps, with their blame."""
-    told = [line for line in _all(series_dir / FILE) if float(line["t"]) >= since_s]
+    told = _since(series_dir, since_s)
     runs = [line for line in told if line["kind"] == "run_failed" and not line["again"]]
     return runs or [line for line in told if line["kind"] == "step_failed"]
+
+
+def told_since(series_dir: Path, kind: str, since_s: float) -> list[dict[str, Any]]:
+    """The lines of that kind since `since_s` (epoch seconds)."""
+    return [line for line in _since(series_dir, since_s) if line["kind"] == kind]
+
+
+def _since(series_dir: Path, since_s: float) -> list[dict[str, Any]]:
+    return [line for line in _all(series_dir / FILE) if float(line["t"]) >= since_s]
 
 
 def _all(path: Path) -> Iterator[dict[str, Any]]:

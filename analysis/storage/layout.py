@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 POINTER = "tables.json"
 HOLD = "hold.json"
-LOCAL_ONLY = ("machines.json", "stop", HOLD)
+LOCAL_ONLY = ("machines.json", "stop", "until.json", HOLD)
 RAW = ("workers", "machines", "logs")  # of a run: never brought back
 LINES = ("events.jsonl", "decisions.jsonl")
 RUN_JSON = "run.json"
