@@ -16,6 +16,7 @@ from dags.terminal import commands
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit codes: 0, 2 configuration, 3 capacity, 4 infrastructure, 5 system under test, 1 harness, 130 Ctrl-C."""
     options = parser().parse_args(arguments)
+    options.given = list(sys.argv[1:] if arguments is None else arguments)  # to say how to resume
     try:
         code: int = options.do(options)
     except KeyboardInterrupt:
@@ -58,6 +59,8 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--new", action="store_true", help="a new series, also where one is unfinished")
     run.add_argument("--demo", action="store_true", help="one short repetition of each variant")
 
+    _compare(table)
+
     report = _command(table, "report", commands.report, "analyse a series again")
     report.add_argument("series", help="its folder, its id, or an experiment for its newest")
 
@@ -95,6 +98,28 @@ def parser() -> argparse.ArgumentParser:
     replay.add_argument("--policy", required=True)
     replay.add_argument("--parameter", type=_pair, action="append", default=[], metavar="KEY=VALUE")
     return top
+
+
+def _compare(table: object) -> None:
+    compare = _command(table, "compare", commands.compare, "is B better than A, in blocks on the same machines")
+    side = "a branch, tag or commit of this repository, or the YAML file of a scheduler (docs/comparing.md)"
+    compare.add_argument("a", metavar="A", help=side)
+    compare.add_argument("b", metavar="B", help="likewise; what is told is B against A")
+    compare.add_argument("--experiment", required=True, metavar="FAMILY/NAME", help="see `barograph list`")
+    compare.add_argument("--policies", type=_names, metavar="A,B", help="only these of its variants")
+    compare.add_argument("--repetitions", type=int, metavar="N", help="blocks; default: the experiment's, at least 3")
+    compare.add_argument(
+        "--until-certain", action="store_true", help="add blocks until the intervals are narrow enough"
+    )
+    compare.add_argument(
+        "--goal", dest="goal_percent", type=float, default=5.0, metavar="PERCENT",
+        help="narrow enough: an interval reaches this far to either side (default 5)",
+    )  # fmt: skip
+    compare.add_argument("--budget", metavar="LIMIT", help="of --until-certain: '20 blocks' (default), 2h, 90min, '$5'")
+    compare.add_argument("--testbed", metavar="NAME", help="where machines come from")
+    _testbed_options(compare)
+    compare.add_argument("--new", action="store_true", help="a new series, also where one is unfinished")
+    compare.add_argument("--rebuild", action="store_true", help="build both sides again, also what failed to build")
 
 
 def _command(table: object, name: str, do: object, words: str) -> argparse.ArgumentParser:

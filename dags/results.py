@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +23,7 @@ from dags.errors import blame_of, message_of
 from dags.places import location, results_root
 
 if TYPE_CHECKING:
+    from analysis.sql import Stored
     from analysis.storage.bucket import Bucket
     from analysis.storage.hold import Holder
 
@@ -59,6 +61,15 @@ class Results(Protocol):
     def waiting(self) -> tuple[Path, ...]:
         """Series that are not sent, of executions that have ended."""
 
+    def tables(self, series_dir: Path) -> Stored | None:
+        """Where Spark finds the tables of a series that is known here; None where it was not analysed."""
+
+    def spark_settings(self, tell: Tell) -> Mapping[str, str] | None:
+        """What Spark needs to read them."""
+
+    def whole(self, series_dir: Path) -> AbstractContextManager[Path]:
+        """A folder with everything that is stored of the series, raw lines too, while the block lasts."""
+
 
 @dataclass(frozen=True)
 class Folder:
@@ -84,6 +95,18 @@ class Folder:
 
     def waiting(self) -> tuple[Path, ...]:
         return ()
+
+    def tables(self, series_dir: Path) -> Stored | None:
+        from analysis.sql import on_disk
+
+        return on_disk(series_dir)
+
+    def spark_settings(self, tell: Tell) -> Mapping[str, str] | None:
+        del tell
+        return None
+
+    def whole(self, series_dir: Path) -> AbstractContextManager[Path]:
+        return nullcontext(series_dir)
 
 
 @dataclass(frozen=True)
@@ -144,6 +167,28 @@ class Spool:
         from analysis.storage.bringing import UNSENT
 
         return tuple(mark.parent for mark in sorted(self.root.glob(f"*/*/*/{UNSENT}")))
+
+    def tables(self, series_dir: Path) -> Stored | None:
+        from analysis.storage.shared import published
+
+        return published(self.bucket, self._name(series_dir), series_dir)
+
+    def spark_settings(self, tell: Tell) -> Mapping[str, str] | None:
+        from analysis import s3a
+        from inventory.rootfs import cache_dir
+
+        return s3a.settings(s3a.jars(cache_dir(), tell))
+
+    @contextmanager
+    def whole(self, series_dir: Path) -> Iterator[Path]:
+        from analysis.errors import BundleError
+        from analysis.storage.bringing import UNSENT, bring_whole
+
+        if (series_dir / UNSENT).exists():
+            raise BundleError(f"{series_dir.name} is not all in the bucket yet; barograph report {series_dir} sends it")
+        with tempfile.TemporaryDirectory(prefix=".whole-", dir=self.root) as scratch:
+            # As deep as in a folder of results: what a series is of is read from where it lies.
+            yield bring_whole(self.bucket, self._name(series_dir), Path(scratch) / self._name(series_dir))
 
     def _name(self, series_dir: Path) -> str:
         return series_dir.absolute().relative_to(self.root).as_posix()
@@ -213,7 +258,11 @@ def analysed(series_dir: Path, tell: Tell) -> Path:
     place.send(series_dir)
     # Runs that were measured elsewhere: the report tells their events too.
     place.refresh(series_dir.absolute().relative_to(place.root).as_posix(), digest=True)
-    return place.analyse(series_dir, os.environ.get("BAROGRAPH_SPARK_MASTER") or "local[*]", tell)
+    return place.analyse(series_dir, spark_master(), tell)
+
+
+def spark_master() -> str:
+    return os.environ.get("BAROGRAPH_SPARK_MASTER") or "local[*]"
 
 
 def finish(series_dir: Path, tell: Tell) -> None:

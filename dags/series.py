@@ -18,6 +18,8 @@ from dags.plan import PlannedRun, digest, next_run, plan_runs, series_id
 from dags.results import results
 from dags.run_record import read_run
 
+ENOUGH = "enough.json"  # there: what was measured answers what was asked, whatever is left of the plan
+
 
 @dataclass(frozen=True)
 class Series:
@@ -48,16 +50,19 @@ class Series:
         """Runs that this execution has begun, whatever became of them."""
         return frozenset(run.run_id for run in self.plan() if self._begun_s(run.run_id) >= self.opened_s)
 
+    def enough(self) -> bool:
+        return (self.folder / ENOUGH).is_file()
+
     def next_run(self) -> PlannedRun | None:
-        return next_run(self.plan(), self.complete(), self.tried())
+        return None if self.enough() else next_run(self.plan(), self.complete(), self.tried())
 
     def is_last(self, run: PlannedRun) -> bool:
         """Whether this execution has nothing to do after `run`."""
         return next_run(self.plan(), self.complete() | {run.run_id}, self.tried()) is None
 
     def left(self) -> int:
-        """How many runs have no complete record."""
-        return len(self.plan()) - len(self.complete())
+        """How many runs have no complete record and are needed."""
+        return 0 if self.enough() else len(self.plan()) - len(self.complete())
 
     def _begun_s(self, run_id: str) -> float:
         document = read_run(self.run_folder(run_id)) or {}

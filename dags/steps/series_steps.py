@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from dags import duration, money
 from dags.errors import DagError, Interrupted, MachineLost, blame_of, message_of
-from dags.progress import ProgressFile
+from dags.progress import ProgressFile, told_since
 from dags.results import analysed, finish, writing
 from dags.series import Series, read_series
 from dags.steps.benches import bench_for
@@ -17,6 +18,7 @@ from dags.steps.interruption import interruptible
 from dags.steps.keeper import kept
 from dags.steps.run_next import ATTEMPTS, run_next
 from dags.steps.under_way import Bench
+from dags.steps.until import too_late
 
 log = logging.getLogger(__name__)
 STOP_FILE = "stop"
@@ -59,16 +61,39 @@ def runs_left(series_dir: Path) -> list[int]:
 def do_next_run(series_dir: Path) -> str | None:
     """The id of the run that was done."""
     with step(series_dir) as series, writing(series_dir, _teller(series_dir)):
-        if series.next_run() is None:
+        if series.next_run() is None or _is_too_late(series):
             return None
         money.require_one_more(series)
         with kept(series, ATTEMPTS * duration.longest_run_s(series.experiment)):
             bench = bench_for(series)
             _require_whole(bench)
             try:
-                return run_next(series, bench)
+                with _considered(series):
+                    return run_next(series, bench)
             finally:
                 bench.listener.tell("money", **money.stand(series))
+
+
+@contextmanager
+def _considered(series: Series) -> Iterator[None]:
+    """After the run, whatever became of it: a comparison may be certain by now."""
+    from dags.comparison.stopping import consider
+
+    try:
+        yield
+    except Exception:
+        consider(series)
+        raise
+    consider(series)
+
+
+def _is_too_late(series: Series) -> bool:
+    """A night's deadline: what is not begun then is no failure, and is told once."""
+    late, progress = too_late(series, time.time()), ProgressFile(series.folder)
+    if late and not told_since(series.folder, "deadline", series.opened_s):
+        progress.tell("deadline", reason=late)
+        progress.tell("message", text=late)
+    return bool(late)
 
 
 def _require_whole(bench: Bench) -> None:
@@ -89,7 +114,18 @@ def analyse(series_dir: Path) -> Path:
             raise NothingMeasured(f"series {series.series_id} has no record yet")
         money.write(series)
         ProgressFile(series_dir).tell("phase", phase="analyse", expected_s=40)
-        return analysed(series.folder, _teller(series_dir))
+        begin_s = time.time()
+        path = analysed(series.folder, _teller(series_dir))
+        _note_time(series, begin_s, time.time())
+        return path
+
+
+def _note_time(series: Series, begin_s: float, end_s: float) -> None:
+    """What a comparison took over its runs is a part of what it says."""
+    from dags.comparison import record, timing
+
+    if record.is_comparison(series.folder):
+        timing.write(series.folder, timing.wall(series, end_s, end_s - begin_s))
 
 
 def announce(series_dir: Path, report: Path) -> None:

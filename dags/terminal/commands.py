@@ -29,6 +29,15 @@ def run(options: argparse.Namespace) -> int:
     return run_experiment(options.experiment[0], changes, new=options.new, console=_console())
 
 
+def compare(options: argparse.Namespace) -> int:
+    """Is B better than A."""
+    from dags.comparison.asked import asked_of
+    from dags.terminal.compare import compare as compare_sides
+
+    asked = asked_of({**vars(options), "options": testbed_options(options.option)})
+    return compare_sides(asked, _console(), new=options.new, rebuild=options.rebuild, given=options.given)
+
+
 def testbed_options(pairs: Sequence[tuple[str, str]]) -> dict[str, Any] | None:
     """`--option KEY=VALUE`, each key once. Raises ExperimentError."""
     from dags.errors import ExperimentError

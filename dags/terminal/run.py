@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -13,7 +15,7 @@ from dags.checks import check, remarks
 from dags.costs import Cost, lines_of, usd
 from dags.duration import series_s
 from dags.errors import INTERRUPTED_EXIT, RunsFailed
-from dags.experiment import load
+from dags.experiment import Experiment, load
 from dags.request import requested
 from dags.results import results, send_waiting
 from dags.series import Series, open_series, series_document
@@ -28,8 +30,17 @@ def run(name: str, changes: Mapping[str, Any], *, new: bool, console: Console) -
     return carry_out(prepare(name, changes, new=new, console=console), console)
 
 
-def carry_out(series: Series, console: Console) -> int:
+@dataclass(frozen=True)
+class Ending:
+    """What an execution says at its end: the answer, once there is a report, and how to go on after an interruption."""
+
+    show: Callable[[Path, Console], None]
+    again: str
+
+
+def carry_out(series: Series, console: Console, ending: Ending | None = None) -> int:
     """The exit code: 0, or that of an interruption. Raises RunsFailed."""
+    last = ending or Ending(_show_report, f"barograph run {series.experiment.name}, with the same options")
     supervised: Supervised | None = None
     with hangup_is_ctrl_c(), view_for(console, begin(series.left(), series.experiment)) as view:
         try:
@@ -37,11 +48,16 @@ def carry_out(series: Series, console: Console) -> int:
             code = supervised.follow(view)
         except KeyboardInterrupt:
             view.say("interrupted: keeping what was measured, releasing machines (once more to hurry)")
-            return _interrupted(series, supervised, view)
-    return _epilogue(series, view.story, code, console)
+            return _interrupted(series, supervised, view, last)
+    return _epilogue(series, view.story, code, console, last)
 
 
 def prepare(name: str, changes: Mapping[str, Any], *, new: bool, console: Console) -> Series:
+    """What is asked for, validated, with its series opened."""
+    return make_ready(requested(load(name), changes), new=new, console=console)
+
+
+def make_ready(experiment: Experiment, *, new: bool, console: Console) -> Series:
     """Everything that can be said before machines are touched, then the software, then the series."""
     from dags.software import prepare_all
     from dags.steps.provision import refuse_if_taken
@@ -51,7 +67,6 @@ def prepare(name: str, changes: Mapping[str, Any], *, new: bool, console: Consol
     def say(text: str) -> None:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    experiment = requested(load(name), changes)
     local = experiment.testbed.name == "local"
     if local:
         require_fit_box(say)
@@ -116,7 +131,7 @@ def _say_money(series: Series, say: Callable[[str], None]) -> None:
     )
 
 
-def _interrupted(series: Series, supervised: Supervised | None, view: View) -> int:
+def _interrupted(series: Series, supervised: Supervised | None, view: View, ending: Ending) -> int:
     by_itself = supervised.end(view) if supervised is not None else True
     if not by_itself:
         from dags.steps.provision import release
@@ -124,15 +139,19 @@ def _interrupted(series: Series, supervised: Supervised | None, view: View) -> i
         release(series.folder)
     view.say(f"{len(series.complete())} of {len(series.plan())} runs are complete in {series.folder}")
     _say_money(series, view.say)
-    view.say(f"to resume: barograph run {series.experiment.name}, with the same options")
+    view.say(f"to resume: {ending.again}")
     return INTERRUPTED_EXIT
 
 
-def _epilogue(series: Series, story: Story, code: int, console: Console) -> int:
+def _show_report(series_dir: Path, console: Console) -> None:
     from dags.terminal.verdicts import show_verdicts
 
+    show_verdicts(series_dir, console)
+
+
+def _epilogue(series: Series, story: Story, code: int, console: Console, ending: Ending) -> int:
     if story.report:
-        show_verdicts(series.folder, console)
+        ending.show(series.folder, console)
         console.print(f"report: {story.report}", markup=False, highlight=False, soft_wrap=True)
     _say_money(series, lambda text: console.print(text, markup=False, highlight=False, soft_wrap=True))
     if code == INTERRUPTED_EXIT:

@@ -9,7 +9,7 @@ from typing import Any
 from dags.duration import DEFAULT, run_s
 from dags.experiment import Experiment
 
-SERIES_PHASES = ("start", "provision", "deploy", "release", "analyse")
+SERIES_PHASES = ("start", "provision", "deploy", "between_blocks", "release", "analyse")
 KEPT = 60
 
 

@@ -33,6 +33,7 @@ WORDS = {
     "recover": "waiting until every task runs again",
     "after": "watching until steady again",
     "collect": "collecting the record",
+    "between_blocks": "comparing what is there so far",
     "release": "releasing machines",
     "analyse": "analysing with Spark",
 }

@@ -1,0 +1,82 @@
+"""The measurements of a series that goes on, between two of its blocks: only runs that are new are parsed.
+
+`.so_far/` of the series looks like a series: tables `runs` and `measurements`, and links to the documents. A number of
+a run depends on that run alone, so rows that are there stay as they are. A full analysis replaces none of it and needs
+none of it.
+"""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from analysis import small_tables
+from analysis.record import RunPaths, SeriesPaths, is_complete, read_json, write_json_atomic
+
+FOLDER = ".so_far"  # hidden: not a part of what is stored elsewhere
+PARSED = "parsed.json"
+LINKED = ("series.json", "comparison.json", "runs")
+
+
+def update(series_dir: Path, master: str) -> Path:
+    """The folder, with the rows of every complete run in it."""
+    series, target = SeriesPaths(series_dir), SeriesPaths(series_dir / FOLDER)
+    _link(target)
+    complete = {run.run_id: _stamp(run) for run in series.all_runs() if is_complete(run.root)}
+    known = _known(target)
+    kept = [
+        row
+        for row in small_tables.rows(target, "measurements")
+        if known.get(row["run_id"], ...) == complete.get(row["run_id"])
+    ]
+    new = [run for run in complete if known.get(run) != complete[run]]
+    found = _measured(series, target, new, master) if new else []
+    _write_runs(series, target)
+    small_tables.write(target, "measurements", [*kept, *found])
+    write_json_atomic(target.root / PARSED, {"v": 1, "runs": complete})
+    return target.root
+
+
+def _measured(series: SeriesPaths, target: SeriesPaths, runs: list[str], master: str) -> list[dict[str, Any]]:
+    """Rows of these runs, from a series of their own that is gone afterwards."""
+    from analysis import metrics, session, tables
+
+    part = SeriesPaths(target.root / "new")
+    shutil.rmtree(part.root, ignore_errors=True)
+    part.runs.mkdir(parents=True)
+    for run in runs:
+        (part.runs / run).symlink_to(series.run(run).root.absolute(), target_is_directory=True)
+    spark = session.spark(master, part.raw_bytes())
+    try:
+        tables.build(spark, part)
+        metrics.build(spark, part)
+        return small_tables.rows(part, "measurements")
+    finally:
+        spark.stop()
+        shutil.rmtree(part.root, ignore_errors=True)
+
+
+def _write_runs(series: SeriesPaths, target: SeriesPaths) -> None:
+    """Also of runs that failed: which ones there are is a part of the answer."""
+    from analysis.tables import load_run, run_row
+
+    small_tables.write(target, "runs", [run_row(run.run_id, load_run(run)) for run in series.all_runs()])
+
+
+def _link(target: SeriesPaths) -> None:
+    target.root.mkdir(exist_ok=True)
+    for name in LINKED:
+        link = target.root / name
+        if not link.is_symlink():
+            link.symlink_to(Path("..") / name)
+
+
+def _known(target: SeriesPaths) -> Mapping[str, Any]:
+    path = target.root / PARSED
+    return read_json(path)["runs"] if path.is_file() else {}
+
+
+def _stamp(run: RunPaths) -> list[Any]:
+    """Another attempt under the same id is another run."""
+    document = read_json(run.run_json)
+    return [document.get("attempt"), document.get("started_s")]

@@ -1,0 +1,106 @@
+"""The DAG `compare_branches`: is B better than A, on one experiment, in blocks on the same machines.
+
+A and B are git refs of this repository, or paths of YAML files that describe a scheduler that is not ours
+(docs/comparing.md). Only wiring: the first task refuses what cannot be compared and builds both sides, the others are
+those of every experiment (`dags.series_chain`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.sdk import DAG, Param, task
+
+from dags.airflow_wiring import NEW, RESUME
+from dags.experiment import names
+from dags.series_chain import chain
+from inventory import TESTBEDS
+
+LATEST_END = timedelta(hours=48)
+POOL = "default_pool"  # the form chooses the testbed, and the lease keeps two series of one testbed apart
+
+
+def form() -> dict[str, Param]:
+    side = "A branch, a tag or a commit of this repository, or the path of a scheduler's YAML file"
+    experiments = list(names())
+    first = "stela/star" if "stela/star" in experiments else experiments[0]
+    return {
+        "a": Param("main", type="string", minLength=1, title="A", description=side),
+        "b": Param(None, type="string", minLength=1, title="B", description=f"{side}; compared against A"),
+        "experiment": Param(first, type="string", enum=experiments, title="Experiment"),
+        "policies": Param(
+            [], type="array", items={"type": "string"}, title="Policies",
+            description="Which of the experiment's variants to compare, one a line; none: all of them",
+        ),
+        "repetitions": Param(
+            None, type=["null", "integer"], minimum=3, maximum=1000, title="Blocks",
+            description="Runs of each variant on each side; empty: those of the experiment, at least 3",
+        ),
+        "until_certain": Param(
+            False, type="boolean", title="Until certain",
+            description="Add blocks until every interval is narrow enough, or the budget is spent",
+        ),
+        "goal_percent": Param(
+            5.0, type="number", exclusiveMinimum=0, maximum=100, title="Goal (%)",
+            description="Narrow enough: the interval reaches at most this far to either side",
+        ),
+        "budget": Param(
+            None, type=["null", "string"], title="Budget", examples=["20 blocks", "2h", "$5"],
+            description="With `until certain`: 20 blocks, 2h, 90min, or $5 where machines cost money",
+        ),
+        "testbed": Param(
+            None, type=["null", "string"], enum=[None, *TESTBEDS], title="Testbed",
+            description="Empty: that of the experiment",
+        ),
+        "options": Param(
+            {}, type="object", title="Options of the testbed",
+            description="Laid over testbed.options of the file, for the testbed that is chosen here",
+        ),
+        "series": Param(
+            RESUME, type="string", enum=[RESUME, NEW], title="Series",
+            description="resume: go on with the newest unfinished comparison of the same two commits; new: start one",
+        ),
+        "rebuild": Param(
+            False, type="boolean", title="Build again", description="Also what failed to build before"
+        ),
+    }  # fmt: skip
+
+
+def build() -> DAG:
+    with DAG(
+        dag_id="compare_branches",
+        description="Is B better than A, on one experiment, in blocks on the same machines",
+        schedule=None,
+        start_date=datetime(2025, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        params=form(),
+        tags=["comparison"],
+        dagrun_timeout=LATEST_END,
+        doc_md=__doc__,
+    ) as dag:
+
+        @task
+        def open_comparison(params: Mapping[str, Any] | None = None) -> str:
+            from airflow.sdk.exceptions import AirflowFailException
+
+            from dags.comparison.asked import asked_of
+            from dags.comparison.opening import open_asked
+            from dags.errors import blame_of, message_of
+
+            assert params is not None, "Airflow passes the trigger form's answers"
+            try:
+                folder = open_asked(asked_of(params), new=params["series"] == NEW, rebuild=params["rebuild"])
+            except Exception as error:
+                if blame_of(error) == "harness":
+                    raise
+                raise AirflowFailException(f"{blame_of(error)}: {message_of(error)}") from None
+            return str(folder)
+
+        chain(open_comparison(), POOL)
+    return dag
+
+
+compare_branches = build()

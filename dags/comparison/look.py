@@ -1,0 +1,41 @@
+"""`python -m dags.comparison.look SERIES`: what the comparison says so far, into `.so_far/answer.json`.
+
+Gives way to the daemons of the machines that wait on this box for the next block.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from analysis import so_far
+from analysis.record import write_json_atomic
+
+BACKGROUND = 19
+
+
+def main(arguments: list[str]) -> int:
+    from analysis.comparison import compare
+
+    os.nice(BACKGROUND)
+    series_dir = Path(arguments[0])
+    found = compare(_analysed(series_dir))
+    answer = {"v": 1, "certain": found.certain, "why": found.why, "sentence": found.sentence}
+    write_json_atomic(series_dir / so_far.FOLDER / "answer.json", answer)
+    return 0
+
+
+def _analysed(series_dir: Path) -> Path:
+    """A folder with the tables that a comparison is made of: here only new runs are parsed, in a bucket all of them."""
+    from dags.results import Folder, analysed, results_of, spark_master
+
+    if isinstance(results_of(series_dir), Folder):
+        return so_far.update(series_dir, spark_master())
+    (series_dir / so_far.FOLDER).mkdir(exist_ok=True)
+    analysed(series_dir, print)
+    return series_dir
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,69 @@
+"""What makes a series a comparison: `comparison.json` (what is asked), `enough.json` (no further block is needed)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from analysis.errors import RecordError
+from analysis.record import read_json, write_json_atomic
+from dags.comparison.derive import Comparison
+from dags.comparison.sides import LETTERS, Side, labels
+from dags.errors import ExperimentError
+from dags.series import ENOUGH
+
+FILE = "comparison.json"
+
+
+def write(series_dir: Path, comparison: Comparison) -> None:
+    """What is asked; a series that was enough for another question goes on."""
+    document = document_of(comparison)
+    if (series_dir / FILE).is_file() and not _same_question(read(series_dir), document):
+        (series_dir / ENOUGH).unlink(missing_ok=True)
+    write_json_atomic(series_dir / FILE, document)
+
+
+def document_of(comparison: Comparison) -> dict[str, Any]:
+    named = labels(comparison.sides["a"], comparison.sides["b"])
+    return {
+        "v": 1,
+        "source": comparison.source,
+        "sides": {letter: _side(comparison.sides[letter], named[letter]) for letter in LETTERS},
+        "pairs": [asdict(pair) for pair in comparison.pairs],
+        **comparison.question.as_data(),
+        "bisecting": comparison.bisecting,
+    }
+
+
+def is_comparison(series_dir: Path) -> bool:
+    return (series_dir / FILE).is_file()
+
+
+def read(series_dir: Path) -> dict[str, Any]:
+    """Raises ExperimentError where the series is no comparison."""
+    try:
+        return read_json(series_dir / FILE)
+    except RecordError as error:
+        raise ExperimentError(f"{series_dir} is no comparison: {error}; make one with barograph compare A B") from error
+
+
+def mark_enough(series_dir: Path, why: str, blocks: int, said: str) -> None:
+    """`why`: certain, budget, or failed (a side has no run that could be compared)."""
+    write_json_atomic(series_dir / ENOUGH, {"v": 1, "t": time.time(), "why": why, "blocks": blocks, "said": said})
+
+
+def enough(series_dir: Path) -> dict[str, Any] | None:
+    """Why no further block was needed; None where the plan went to its end."""
+    return read_json(series_dir / ENOUGH) if (series_dir / ENOUGH).is_file() else None
+
+
+def _side(side: Side, label: str) -> dict[str, Any]:
+    facts = {"label": label, "commit": side.code.commit, "repository": side.code.repository}
+    return {**facts, "scheduler": side.code.scheduler, "parameters": dict(side.parameters)} if side.foreign else facts
+
+
+def _same_question(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return all(one.get(key) == other[key] for key in ("goal_percent", "until_certain", "budget", "level"))

@@ -1,0 +1,99 @@
+"""`barograph compare A B`: both sides built, run in blocks on the same machines, and one sentence at the end."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from analysis.errors import RecordError
+from analysis.record import read_json
+from dags.comparison import record, timing
+from dags.comparison.asked import Asked
+from dags.comparison.derive import Comparison, remarks
+from dags.comparison.opening import built, planned, reopen
+from dags.series import Series
+from dags.terminal.run import Ending, carry_out, make_ready
+
+RESULT, PAGE = "comparison_result.json", "comparison.html"
+
+
+def compare(asked: Asked, console: Console, *, new: bool, rebuild: bool, given: Sequence[str]) -> int:
+    """The exit code: 0 whatever the answer is. `given`: the command line, to resume with."""
+    comparison = planned(asked)
+    series = open_on_terminal(comparison, console, new=new, rebuild=rebuild)
+    ending = Ending(show, shlex.join(["barograph", *(each for each in given if each != "--new")]))
+    return carry_out(series, console, ending)
+
+
+def open_on_terminal(comparison: Comparison, console: Console, *, new: bool, rebuild: bool = False) -> Series:
+    """Everything up to the first machine; raises errors with `blame` where nothing was started."""
+
+    def say(text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    for remark in remarks(comparison):
+        say(remark)
+    built(comparison, say, rebuild=rebuild)
+    reopen(comparison)
+    series = make_ready(comparison.experiment, new=new, console=console)
+    record.write(series.folder, comparison)
+    return series
+
+
+def show(series_dir: Path, console: Console) -> None:
+    """The sentence, the table of what was compared, why no more was measured, where the time went, the page."""
+    try:
+        found = read_json(series_dir / RESULT)
+    except RecordError as error:
+        console.print(f"no comparison: {error}", markup=False, highlight=False, soft_wrap=True)
+        return
+    table = _table(found["rows"])
+    if table.row_count:
+        console.print(table)
+    for line in _lines(series_dir, found):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _lines(series_dir: Path, found: Mapping[str, Any]) -> list[str]:
+    lines = [str(found["sentence"])]
+    if (stopped := record.enough(series_dir)) is not None:
+        lines.append(f"stopped after {stopped['blocks']} blocks ({stopped['why']}): {stopped['said']}")
+    if (series_dir / timing.FILE).is_file():
+        facts = read_json(series_dir / timing.FILE)
+        lines.append(timing.told(timing.from_data(facts)))
+    return [*lines, f"comparison: {series_dir / PAGE}"]
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """What carries the sentence; the page has the rest."""
+    table = Table(box=None, pad_edge=False)
+    for column in ("variant", "metric", "event", "difference", "interval", "floor", "p (Holm)", "blocks", "verdict"):
+        table.add_column(column, overflow="fold", justify="left")
+    for row in rows:
+        if row.get("primary", True):
+            table.add_row(*_cells(row))
+    return table
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    low, high = row["low"], row["high"]
+    interval = "–" if low is None or high is None else f"[{_number(low)}, {_number(high)}]"
+    p = "–" if row["p_holm"] is None else f"{row['p_holm']:.3f}"
+    floor = "–" if row["floor_percent"] is None else f"±{row['floor_percent']:.1f} %"
+    return [
+        row["pair"], row["metric"], row["event"], _percent(row["difference_percent"]), interval, floor, p,
+        str(row["blocks"]), row["verdict"],
+    ]  # fmt: skip
+
+
+def _number(value: float) -> str:
+    return f"{value:+.1f}".replace("-", "−")
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{_number(value)} %"
