@@ -77,6 +77,9 @@ def parser() -> argparse.ArgumentParser:
     read.add_argument("--name", required=True, metavar="FAMILY/NAME", help="the experiment that the series is of")
     read.add_argument("--option", type=_pair, action="append", default=[], metavar="KEY=VALUE", help="of all files")
 
+    _sql(table)
+    _bundle(table)
+
     _command(table, "list", commands.list_experiments, "the experiments there are")
     check = _command(table, "check", commands.check, "can they run, and what may they cost; nothing is started")
     check.add_argument("experiment", nargs="*", help="family/name or quoted globs; none: all that ship")
@@ -120,6 +123,26 @@ def _compare(table: object) -> None:
     _testbed_options(compare)
     compare.add_argument("--new", action="store_true", help="a new series, also where one is unfinished")
     compare.add_argument("--rebuild", action="store_true", help="build both sides again, also what failed to build")
+
+
+def _sql(table: object) -> None:
+    sql = _command(table, "sql", commands.sql, "ask the tables of analysed series in Spark SQL (docs/tables.md)")
+    sql.add_argument("query", nargs="?", help="'select …'; every table has the columns experiment and series_id")
+    of = sql.add_mutually_exclusive_group()
+    of.add_argument("--series", metavar="SERIES", help="only this one: its folder, id, or an experiment for its newest")
+    of.add_argument("--experiment", metavar="FAMILY/NAME", help="only the series of this one")
+    sql.add_argument("--format", choices=("table", "csv", "json"), default="table")
+    sql.add_argument("--to", type=Path, metavar="FILE.parquet", help="write the answer there instead")
+    sql.add_argument("--limit", type=int, metavar="N", help="rows to show (default 50 of a table, else all)")
+    sql.add_argument("--tables", action="store_true", help="the tables that there are; nothing is asked")
+    sql.add_argument("--describe", metavar="TABLE", help="its columns, their units and what they mean")
+
+
+def _bundle(table: object) -> None:
+    bundle = _command(table, "bundle", commands.bundle, "a series, or one run, as an artifact that others can re-make")
+    bundle.add_argument("series", metavar="SERIES|RUN", help="as of `report`; of a run SERIES/RUN, or its folder")
+    bundle.add_argument("--to", type=Path, metavar="FILE.tar.gz", help="default: named after the series, here")
+    bundle.add_argument("--without", choices=("raw",), help="leave out the raw lines and logs (docs/bundles.md)")
 
 
 def _command(table: object, name: str, do: object, words: str) -> argparse.ArgumentParser:

@@ -1,4 +1,4 @@
-"""The data dictionary: every table and column with type, unit, meaning and when it is null. Types are from `schemas`."""
+"""The data dictionary: every table and column with its type (of `schemas`), unit, meaning and when it is null."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from analysis.schemas import TABLES
 FILE = Path(__file__).with_name("dictionary.yaml")
 HEAD = """# Tables
 
-Parquet in `tables/<table>.parquet/` of every analysed series; `barograph sql "select …"` asks all series together, with the columns `experiment` and `series_id` before each table's own.
-`barograph sql --tables` and `--describe TABLE` show this page on a terminal. It is written by `python -m analysis.dictionary > docs/tables.md`, and a test holds it to `analysis/schemas.py`.
+Parquet in `tables/<table>.parquet/` of every analysed series; `barograph sql "select …"` asks all series together,
+with the columns `experiment` and `series_id` before each table's own. `barograph sql --tables` and `--describe TABLE`
+show this page on a terminal. It is written by `python -m analysis.dictionary > docs/tables.md`, and a test holds it to
+`analysis/schemas.py`.
 
-A measurement that is missing is null, never 0. Columns that end in `_s` are seconds (`t_s`, `zero_s`, `started_s`: since the epoch), in `_ms` milliseconds.
-The key tells the rows of a table apart within one series; across series it is the key with `series_id`.
+A measurement that is missing is null, never 0. Columns that end in `_s` are seconds (`t_s`, `zero_s`, `started_s`:
+since the epoch), in `_ms` milliseconds. The key tells the rows of a table apart within one series; across series it is
+the key with `series_id`.
 """
 
 
@@ -80,7 +83,8 @@ def markdown() -> str:
 
 
 def _section(table: Table) -> Iterator[str]:
-    yield f"## {table.name}\n{table.means[0].upper()}{table.means[1:]}. Key: {', '.join(f'`{name}`' for name in table.key)}.\n"
+    key = ", ".join(f"`{name}`" for name in table.key)
+    yield f"## {table.name}\n{table.means[0].upper()}{table.means[1:]}. Key: {key}.\n"
     yield "| column | type | unit | meaning | null when |\n|---|---|---|---|---|"
     for column in table.columns:
         cells = (f"`{column.name}`", column.type, column.unit, column.means, column.null)

@@ -49,6 +49,15 @@ def bring_series(bucket: Bucket, series: str, folder: Path, inside: dict[str, He
         write_json_atomic(folder / INDEX, {path: etag for path, etag in index.items() if (folder / path).exists()})
 
 
+def bring_whole(bucket: Bucket, series: str, folder: Path) -> Path:
+    """Everything that is stored of a series, into a new folder as it would be on a disk; the folder."""
+    inside = series_in(bucket.objects(f"{series}/")).get(series, {})
+    generation = _generation(bucket, series) if layout.POINTER in inside else None
+    placed = layout.everything(inside, generation)
+    side_by_side(lambda key: bucket.fetch(f"{series}/{key}", folder / placed[key]), list(placed))
+    return folder
+
+
 def _generation(bucket: Bucket, series: str) -> str | None:
     try:
         document = json.loads(bucket.read(f"{series}/{layout.POINTER}")[0])

@@ -80,6 +80,22 @@ def paths_of(keys: Iterable[str], generation: str | None, *, digest: bool) -> di
     return {key: path for key, path in placed.items() if path is not None}
 
 
+def everything(keys: Iterable[str], generation: str | None) -> dict[str, str]:
+    """All that belongs to a series: key -> path as on a disk; of the tables the generation that counts."""
+    every = [key for key in keys if key not in (POINTER, HOLD)]
+    last = {folder: f"runs/{run_id}" for run_id, folder in whole_runs(every).items()}
+    placed = {}
+    for key in every:
+        top, _, rest = key.partition("/")
+        of, _, inside = rest.partition("/")
+        if top == "tables":
+            if of == generation:
+                placed[key] = f"tables/{inside}"
+        else:
+            placed[key] = f"{last.get(f'{top}/{of}', f'{top}/{of}')}/{inside}" if inside else key
+    return placed
+
+
 def _path_of(key: str, last: Mapping[str, str], generation: str | None, digest: bool) -> str | None:
     parts = key.split("/")
     if parts[0] == "tables":

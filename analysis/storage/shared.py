@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from analysis.errors import StorageError
+from analysis.record import read_json
+from analysis.sql import Stored
 from analysis.storage import layout
 from analysis.storage.bucket import Bucket, NotThere
 from analysis.storage.sending import send_files, side_by_side
@@ -95,3 +97,17 @@ def open_shared(bucket: Bucket, series: str, now_s: float) -> SharedSeries:
     size = sum(held[name].size for name in names if name.endswith(".jsonl"))
     stamp = f"{datetime.fromtimestamp(now_s, UTC):%Y%m%d-%H%M%S-%f}"
     return SharedSeries(bucket, series, stamp, names, size)
+
+
+def published(bucket: Bucket, series: str, folder: Path) -> Stored | None:
+    """The tables that count of a series that was brought to `folder`; None where none were published."""
+    if not (folder / layout.POINTER).is_file():
+        return None
+    generation = str(read_json(folder / layout.POINTER)["generation"])
+    name = f"{series}/tables/{generation}"
+    held = bucket.objects(f"{name}/")
+    tables = frozenset(key.split("/")[-2].removesuffix(".parquet") for key in held if key.endswith(".parquet"))
+    if not tables:  # another analysis was published since
+        raise StorageError(f"{bucket.location.uri(name)}: these tables are gone; ask again")
+    experiment, _, series_id = series.rpartition("/")
+    return Stored(experiment, series_id, bucket.location.uri(name), tables, local=False)

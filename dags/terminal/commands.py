@@ -80,6 +80,28 @@ def claims(options: argparse.Namespace) -> int:
     return 0
 
 
+def sql(options: argparse.Namespace) -> int:
+    """The tables of all analysed series, asked in Spark SQL; or what there is to ask, without Spark."""
+    from analysis.errors import QueryError
+    from dags.terminal import query
+
+    if options.tables or options.describe:
+        for line in query.described(options.describe) if options.describe else query.table_list():
+            _say(line)
+        return 0
+    if options.query is None:
+        raise QueryError('give a query: barograph sql "select …"; --tables and --describe TABLE say what there is')
+    asked = query.Asked(options.query, options.series, options.experiment, options.format, options.to, options.limit)
+    return query.answer(asked, _note)
+
+
+def bundle(options: argparse.Namespace) -> int:
+    """A series or a run with all that it takes to make its numbers and figures again."""
+    from dags.terminal.bundling import bundle as bundle_series
+
+    return bundle_series(options.series, options.to, without_raw=options.without == "raw", tell=_say)
+
+
 def read(options: argparse.Namespace) -> int:
     """Other people's logs as a series of ours, ready for `report`."""
     from analysis.readers import read as read_logs
@@ -187,6 +209,10 @@ def list_experiments(_options: argparse.Namespace) -> int:
 
 def _say(text: str) -> None:
     print(text, flush=True)
+
+
+def _note(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _console() -> Console:

@@ -1,0 +1,231 @@
+"""Spark SQL over the tables of analysed series: each table is a view of all of them, with the series that a row is of.
+
+Only the tables that a query names are looked at. A series that lacks one, or has it from an older version with other
+columns, is told: it takes no part, or its missing columns are null.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analysis.dictionary import declared
+from analysis.errors import QueryError, RecordError
+from analysis.schemas import TABLES
+
+if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+SERIES = ("experiment", "series_id")
+QUERY = re.compile(r"\(*\s*(select|with|values|table)\b", re.IGNORECASE)
+COMMENT = re.compile(r"--[^\n]*(\n|\Z)|/\*.*?\*/", re.DOTALL)
+# Of a file that a row comes from, as Spark tells it: all above the table's own folder.
+ABOVE = r"^(?:file:)?/*(.*)/[^/]+\.parquet/[^/]+$"
+TOLD = 3  # series named in a note
+MOST = 300  # characters of what Spark says
+UNREADABLE = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Where the tables of one series are. `folder`: as Spark calls it; `local`: this process reads it too."""
+
+    experiment: str
+    series_id: str
+    folder: str
+    names: frozenset[str]
+    local: bool = True
+
+    def table(self, name: str) -> str:
+        return f"{self.folder}/{name}.parquet"
+
+
+def on_disk(series_dir: Path) -> Stored | None:
+    """None where the series was not analysed."""
+    folder = series_dir.absolute() / "tables"
+    names = frozenset(path.parent.stem for path in folder.glob("*.parquet/*.parquet"))
+    experiment = "/".join(folder.parts[-4:-2])
+    return Stored(experiment, series_dir.absolute().name, str(folder), names & frozenset(TABLES)) if names else None
+
+
+def require_query(text: str) -> str:
+    """The query without what ends it. Raises QueryError for what would change anything, before Spark is started."""
+    query = text.strip().rstrip(";").rstrip()
+    begin = COMMENT.sub(" ", query).strip()
+    if not QUERY.match(begin):
+        said = f"begins with {begin.split()[0]!r}" if begin else "is empty"
+        raise QueryError(f"the query {said}; tables are only read: give select …, with … select … or values …")
+    return query
+
+
+def named_in(query: str) -> list[str]:
+    """Tables whose name is a word of the query; one too many costs a moment, and no answer."""
+    words = set(re.findall(r"\w+", query.lower()))
+    return [name for name in TABLES if name in words]
+
+
+# --- views -----------------------------------------------------------------------------------------------------------
+
+
+def open_views(spark: SparkSession, query: str, stored: Sequence[Stored], tell: Callable[[str], None]) -> None:
+    """A view for every table that the query names; what is not the same in all series is told."""
+    for name in named_in(query):
+        having = [one for one in stored if name in one.names]
+        if lacking := [one for one in stored if name not in one.names]:
+            tell(f"{name}: no such table in {_which(lacking, len(stored))}; left out")
+        view(spark, name, having, tell).createOrReplaceTempView(name)
+
+
+def view(spark: SparkSession, name: str, having: Sequence[Stored], tell: Callable[[str], None]) -> DataFrame:
+    """One table of several series, with its declared columns after `experiment` and `series_id`."""
+    from pyspark.sql import functions as f
+
+    whole = _with_series(_empty(spark, name), name)
+    where = spark.createDataFrame(
+        [(_above(one.table(name)), one.experiment, one.series_id) for one in having] or [("", "", "")],
+        "above string, of_experiment string, of_series string",
+    )
+    for types, alike in _by_types(spark, name, having).items():
+        columns = {text.partition(" ")[0] for text in types}
+        if missing := [column for column, _ in declared(name) if column not in columns]:
+            which = _which(alike, len(having))
+            tell(f"{name}: no column {', '.join(missing)} in {which}, of an older version; null there")
+        read = spark.read.parquet(*[one.table(name) for one in alike])
+        # A plus in a path is a plus; decoding would make a space of it.
+        path = f.url_decode(f.replace(f.col("_metadata.file_path"), f.lit("+"), f.lit("%2B")))
+        rows = read.select(f.regexp_extract(path, ABOVE, 1).alias("above"), *_columns(name, columns))
+        own = rows.join(f.broadcast(where), "above", how="left").select(
+            *[f.coalesce(*([f.col(has)] if has in rows.columns else []), f.col(of)).alias(has)
+              for has, of in zip(SERIES, ("of_experiment", "of_series"), strict=True)],
+            *_own(name),
+        )  # fmt: skip
+        whole = whole.unionByName(own)
+    return whole
+
+
+def _empty(spark: SparkSession, name: str) -> DataFrame:
+    return spark.createDataFrame([], TABLES[name])
+
+
+def _with_series(frame: DataFrame, name: str) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    return frame.select(*[f.lit(None).cast("string").alias(column) for column in SERIES], *_own(name))
+
+
+def _own(name: str) -> list[str]:
+    """The columns that are the table's alone."""
+    return [f"`{column}`" for column, _ in declared(name) if column not in SERIES]
+
+
+def _columns(name: str, there: Collection[str]) -> list[Column]:
+    """The declared columns, of a stored table that may lack some or have them of another type."""
+    from pyspark.sql import functions as f
+
+    return [
+        (f.col(f"`{column}`").try_cast(kind) if column in there else f.lit(None).cast(kind)).alias(column)
+        for column, kind in declared(name)
+    ]
+
+
+def _by_types(spark: SparkSession, name: str, having: Sequence[Stored]) -> dict[tuple[str, ...], list[Stored]]:
+    """Series whose table has the same columns and types, which Spark reads as one."""
+    found: dict[tuple[str, ...], list[Stored]] = defaultdict(list)
+    for one in having:
+        found[_types(spark, one, name)].append(one)
+    return found
+
+
+def _types(spark: SparkSession, one: Stored, name: str) -> tuple[str, ...]:
+    if not one.local:
+        return tuple(f"{column} {kind}" for column, kind in spark.read.parquet(one.table(name)).dtypes)
+    import pyarrow.parquet as pq
+
+    schema = pq.read_schema(min(Path(one.table(name)).glob("*.parquet")))
+    return tuple(f"{field.name} {field.type}" for field in schema)
+
+
+def _above(table: str) -> str:
+    return table.rpartition("/")[0].lstrip("/")
+
+
+def _which(some: Sequence[Stored], of: int) -> str:
+    ids = [one.series_id for one in some[:TOLD]] + (["…"] if len(some) > TOLD else [])
+    return f"{len(some)} of {of} series ({', '.join(ids)})"
+
+
+# --- asking ----------------------------------------------------------------------------------------------------------
+
+
+def ask(spark: SparkSession, query: str) -> DataFrame:
+    """The answer, not yet computed. Raises QueryError in one line."""
+    with explained():
+        plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(query)  # type: ignore[attr-defined] # Spark's own parser, not in its Python types
+        if "Insert" in plan.getClass().getSimpleName() or re.search(r"'Insert\w+", plan.toString()):
+            raise QueryError("the query writes; tables are only read: give select …")
+        return spark.sql(query)
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """What Spark says of a query, as a QueryError: in one line, with what there is. What is no fault of it stays."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        condition = error.getCondition() or ""
+        if condition.startswith(UNREADABLE):
+            raise RecordError(f"{_text(error)}; analyse that series again: barograph report SERIES") from error
+        if not condition or condition.startswith("INTERNAL_ERROR"):
+            raise
+        raise QueryError(_line(error)) from error
+
+
+def hush(spark: SparkSession) -> None:
+    """An error of a query is told by us, in one line; Spark tells it thrice."""
+    from pyspark.logger import PySparkLogger
+
+    spark.sparkContext.setLogLevel("OFF")
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def _line(error: PySparkException) -> str:
+    condition, said = error.getCondition() or "", error.getMessageParameters() or {}
+    if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
+        return _no_table(_plain(said.get("relationName", "?")))
+    if condition.startswith("UNRESOLVED_COLUMN"):
+        proposal = _plain(said.get("proposal", ""))
+        ending = f"; is it one of {proposal}?" if proposal else ""
+        return f"no column {_plain(said.get('objectName', '?'))!r} in the tables asked{ending}"
+    return _text(error)
+
+
+def _text(error: PySparkException) -> str:
+    text = " ".join((error.getMessage() or str(error)).partition("JVM stacktrace")[0].split())
+    return text if len(text) <= MOST else f"{text[:MOST]} …"
+
+
+def _no_table(name: str) -> str:
+    near = difflib.get_close_matches(name, TABLES, n=1)
+    guess = f"did you mean {near[0]}? " if near else ""
+    return f"no table {name!r}; {guess}there are {', '.join(TABLES)}"
+
+
+def _plain(identifier: str) -> str:
+    return identifier.replace("`", "")
+
+
+def streamed(frame: DataFrame, most: int | None) -> Iterator[Sequence[object]]:
+    """Rows in their order, as they come; `most` of them."""
+    with explained():
+        yield from (frame if most is None else frame.limit(most)).toLocalIterator()
