@@ -38,7 +38,7 @@ class History:
 def append(folder: Path | str, night: Mapping[str, Any]) -> Path:
     """Put a night on record; its file. `night` is the record without `sequence`, which is counted here.
 
-    Raises NightFormError (harness) for one that does not follow its form, NightTaken (capacity) for an id that is there.
+    Raises NightFormError (harness) for one that does not follow its form, NightTaken (capacity) where its id is taken.
     """
     there = nights(folder)
     taken = len(there.nights) + len(there.damaged)
@@ -102,8 +102,9 @@ def clocks_that_jumped(history: History) -> list[str]:
     ]
     for before, after in pairwise(history.nights):
         if after.started_s < before.ended_s:
+            minutes = (before.ended_s - after.started_s) / 60
             told.append(
-                f"night {after.id} begins {(before.ended_s - after.started_s) / 60:.0f} min before the end of {before.id}, "
-                "which was appended before it: a clock jumped, or two nights ran at once. They are kept in the order of appending"
+                f"night {after.id} begins {minutes:.0f} min before the end of {before.id}, which was appended before "
+                "it: a clock jumped, or two nights ran at once. They are kept in the order of appending"
             )
     return told

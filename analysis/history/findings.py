@@ -1,0 +1,147 @@
+"""What the history of a suite says, all of it: regressions, improvements, claims, and what has to be told. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from analysis.history import claims_over_time, names, strip
+from analysis.history.changes import Candidate, change_points
+from analysis.history.claims_over_time import ClaimHistory, Turn
+from analysis.history.night import Night
+from analysis.history.regressions import Finding, Kind, Status, accepts, judge, same
+from analysis.history.remembered import Remembered
+from analysis.history.series import Key, Name, Series, build
+from analysis.history.settings import Rule, Settings
+from analysis.history.store import History, clocks_that_jumped, nights
+from analysis.metric_directions import Better
+
+Find = Callable[[Sequence[float], Rule], tuple[Candidate, ...]]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A series with what was found in it. `current`: measured on today's machines."""
+
+    series: Series
+    findings: tuple[Finding, ...]
+    current: bool
+
+    @property
+    def key(self) -> Key:
+        return self.series.key
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Of one evaluation; its last night is tonight."""
+
+    settings: Settings
+    history: History
+    series: tuple[Judged, ...]
+    cells: tuple[strip.Cell, ...]
+    claims: tuple[ClaimHistory, ...]
+    turns: tuple[Turn, ...]
+    told: tuple[str, ...]
+
+    @property
+    def all(self) -> tuple[Finding, ...]:
+        """The newest first, of those the largest."""
+        found = [finding for judged in self.series for finding in judged.findings]
+        return tuple(sorted(found, key=lambda one: (-one.bad, -abs(one.percent or 0.0), one.key)))
+
+    def of(self, kind: Kind, *statuses: Status) -> tuple[Finding, ...]:
+        return tuple(one for one in self.all if one.kind is kind and (not statuses or one.status in statuses))
+
+    @property
+    def alarms(self) -> tuple[Finding, ...]:
+        """Regressions that tonight confirmed and nobody accepted: the reason for an exit code."""
+        return tuple(one for one in self.all if one.alarms)
+
+    @property
+    def last(self) -> Night | None:
+        return self.history.nights[-1] if self.history.nights else None
+
+    @property
+    def failed_last_night(self) -> Counter[str]:
+        """Statuses of last night's experiments that are not complete, and how many have them."""
+        found = self.last.experiments if self.last else ()
+        return Counter(one.status for one in found if one.status != "complete")
+
+
+def review(folder: Path | str, settings: Settings) -> Findings:
+    """Evaluate a suite's folder; Otava is asked only about what it was not asked about before."""
+    known = Remembered(Path(folder))
+    found = evaluate(nights(folder), settings, known.change_points)
+    known.keep()
+    return found
+
+
+def evaluate(history: History, settings: Settings, find: Find = change_points) -> Findings:
+    """Findings of a history; `find` answers where values change."""
+    made = build(history.nights, settings.renames)
+    newest = _machines_of_today(made)
+    series = tuple(_judged(one, history.nights, settings, find, current=newest[one.key.names] == one.key.machine)
+                   for one in made)  # fmt: skip
+    claims = claims_over_time.over_time(history.nights)
+    found = Findings(settings, history, series, strip.cells(history.nights), claims, claims_over_time.turns(claims), ())
+    return replace(found, told=tuple(_told(found)))
+
+
+def _machines_of_today(made: Sequence[Series]) -> dict[Name, str]:
+    """By name of a series: the machines that measured it last."""
+    ordered = sorted(made, key=lambda one: one.nights[-1])
+    return {one.key.names: one.key.machine for one in ordered}
+
+
+def _judged(series: Series, nights: Sequence[Night], settings: Settings, find: Find, *, current: bool) -> Judged:
+    if series.metric.better is Better.NONE:
+        return Judged(series, (), current)
+    found = judge(series, nights, find(series.values, settings.rule), settings, current=current)
+    tonight = len(nights) - 1
+    if not found or series.nights[-1] != tonight:
+        return Judged(series, found, current)
+    before = Series(series.key, series.points[:-1])
+    known = judge(before, nights[:-1], find(before.values, settings.rule), settings) if before.values else ()
+    return Judged(series, tuple(replace(one, new=_is_new(one, known)) for one in found), current)
+
+
+def _is_new(finding: Finding, known: Sequence[Finding]) -> bool:
+    return not any(same(finding, one) and finding.status is one.status for one in known)
+
+
+def _told(found: Findings) -> list[str]:
+    """What a reader must know before believing the rest."""
+    history, settings = found.history, found.settings
+    lines = [f"{one.file} is no night: {one.why}. It is left out." for one in history.damaged]
+    lines += clocks_that_jumped(history)
+    lines += [f"{_series_name(judged)}: {_changed_machines(judged, history)}" for judged in _moved(found.series)]
+    lines += names.told(history.nights, settings.renames)
+    regressions = found.of(Kind.REGRESSION)
+    for entry in settings.accepted:
+        if not any(accepts(entry, one, history.nights) for one in regressions):
+            lines.append(
+                f"accepted: {entry.series!r}, night {entry.night} ({entry.why}) is no regression that was found; "
+                "`night` wants the date or id of the first bad night"
+            )
+    return lines
+
+
+def _moved(series: Sequence[Judged]) -> list[Judged]:
+    """One series an experiment for each machine type that is no longer the one of today."""
+    first: dict[tuple[str, str], Judged] = {}
+    for judged in series:
+        if not judged.current:
+            first.setdefault((judged.key.experiment, judged.key.machine), judged)
+    return list(first.values())
+
+
+def _series_name(judged: Judged) -> str:
+    return judged.key.experiment
+
+
+def _changed_machines(judged: Judged, history: History) -> str:
+    last = history.nights[judged.series.nights[-1]]
+    return f"measured on other machines until {last.id}; nights before and after are not compared"
