@@ -55,6 +55,9 @@ class Results(Protocol):
     def keep(self, file: Path) -> None:
         """Store a file that belongs to no series."""
 
+    def fetch(self, scope: str, ending: str) -> None:
+        """Make files below `scope` that belong to no series readable here; those that are here stay as they are."""
+
     def analyse(self, series_dir: Path, master: str, tell: Tell) -> Path:
         """The report's path; every record has been sent."""
 
@@ -86,6 +89,8 @@ class Folder:
     def end(self, series_dir: Path) -> None: ...
 
     def keep(self, file: Path) -> None: ...
+
+    def fetch(self, scope: str, ending: str) -> None: ...
 
     def analyse(self, series_dir: Path, master: str, tell: Tell) -> Path:
         from analysis import analyse
@@ -153,6 +158,12 @@ class Spool:
 
     def keep(self, file: Path) -> None:
         self.bucket.send(file, self._name(file))
+
+    def fetch(self, scope: str, ending: str) -> None:
+        for name in self.bucket.objects(f"{scope}/"):
+            file = self.root / name
+            if name.endswith(ending) and ".." not in name.split("/") and not file.exists():
+                self.bucket.fetch(name, file)
 
     def analyse(self, series_dir: Path, master: str, tell: Tell) -> Path:
         from analysis import analyse, s3a

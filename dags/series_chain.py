@@ -62,11 +62,15 @@ def chain(series: Any, pool: str) -> None:
         release(Path(series))
 
     @task(trigger_rule="all_done")
-    def analyse(series: str) -> str:
+    def analyse(series: str | None) -> str:
         from pathlib import Path
+
+        from airflow.sdk.exceptions import AirflowSkipException
 
         from dags.steps.series_steps import analyse
 
+        if series is None:
+            raise AirflowSkipException("no series was opened; the task that opens it says why")
         return str(analyse(Path(series)))
 
     @task

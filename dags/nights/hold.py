@@ -84,8 +84,8 @@ def _told(other: Hold, now_s: float) -> str:
     end = time.strftime("%Y-%m-%d %H:%M", time.localtime(other.until_s))
     minutes = max(1, round((other.until_s - now_s) / 60))
     return (
-        f"a night of suite {other.suite} is being measured on {other.testbed} (night {other.night}, process {other.pid}),"
-        f" until {end} at the latest, in {minutes} min; wait for it, or end that process"
+        f"a night of suite {other.suite} is being measured on {other.testbed} (night {other.night}, process"
+        f" {other.pid}), until {end} at the latest, in {minutes} min; wait for it, or end that process"
     )
 
 

@@ -7,8 +7,6 @@ is in `under_way.json`: what a night that died has measured is put on record by 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -52,6 +50,7 @@ def _foreseen(suite: Suite, choice: Choice) -> Foreseen:
 def open_night(suite: Suite, until_s: float, now_s: float) -> Tonight:
     """Raises NightUnderWay (capacity) where another night has the suite or the testbed; then nothing is on record."""
     results().require()
+    results().fetch(f"nightly/{suite.name}/nights", ".json")
     night = _planned(suite, until_s, now_s)
     longest_s = max(duration.longest_run_s(suite.resolved(choice)) for choice in suite.experiments)
     hold.take(suite.name, suite.testbed, night.id, holder_pid(), until_s + longest_s + CLOSING_S, now_s)
@@ -70,7 +69,8 @@ def _planned(suite: Suite, until_s: float, now_s: float) -> Tonight:
     facts = {choice.experiment: machine.facts_of(suite.resolved(choice), box) for choice in suite.experiments}
     commit = head()
     return Tonight(
-        tonight.night_id(now_s), suite.name, suite.testbed, now_s, until_s, commit.hash, commit.committed_s, commit.dirty,
+        tonight.night_id(now_s), suite.name, suite.testbed, now_s, until_s,
+        commit.hash, commit.committed_s, commit.dirty,
         machine.fingerprint(box), {**box, "experiments": facts},
         tuple(Entry(name, machine.fingerprint(each)) for name, each in facts.items()),
     )  # fmt: skip
@@ -103,6 +103,15 @@ def failed(night: Tonight, experiment: str, error: BaseException) -> Tonight:
     return _noted(night, replace(night.entry(experiment), status=status, reason=message_of(error)))
 
 
+def ended(night: Tonight, experiment: str, error: BaseException) -> Tonight:
+    """Its execution was ended by that; its series says more precisely by what, if it says anything."""
+    if not night.entry(experiment).series or isinstance(error, KeyboardInterrupt | Interrupted):
+        return failed(night, experiment, error)
+    night = concluded(night, experiment)
+    silent = night.entry(experiment).status in (outcome.COMPLETE, outcome.INTERRUPTED)
+    return failed(night, experiment, error) if silent else night
+
+
 def concluded(night: Tonight, experiment: str) -> Tonight:
     """Its execution is over; what came of it is what its series says. One that was concluded before stays as it is."""
     entry = night.entry(experiment)
@@ -112,16 +121,6 @@ def concluded(night: Tonight, experiment: str) -> Tonight:
         return _noted(night, replace(entry, status=outcome.INTERRUPTED, reason="not begun: the night ended before"))
     status, reason = outcome.outcome_of(read_series(results_root() / entry.series))
     return _noted(night, replace(entry, status=status, reason=reason))
-
-
-@contextmanager
-def noting(night: Tonight, experiment: str) -> Iterator[None]:
-    """What fails in the block is the experiment's outcome."""
-    try:
-        yield
-    except BaseException as error:
-        failed(tonight.of_id(night.suite, night.id), experiment, error)
-        raise
 
 
 def _noted(night: Tonight, entry: Entry) -> Tonight:

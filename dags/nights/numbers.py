@@ -12,7 +12,8 @@ from analysis.record import SeriesPaths, read_json
 from analysis.small_tables import Row, rows
 
 OF_CLAIM = (
-    "id", "verdict", "measured", "low", "high", "direction", "statement", "stated_text", "measured_text", "interval_text",
+    "id", "verdict", "measured", "low", "high", "direction",
+    "statement", "stated_text", "measured_text", "interval_text",
 )  # fmt: skip
 
 

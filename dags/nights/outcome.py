@@ -1,4 +1,4 @@
-"""What became of a series of this night: of its runs, its failures and its deadline. Never a failure that is not its own."""
+"""What became of a series of this night: its runs, its failures and whose they were, its deadline."""
 
 from __future__ import annotations
 
@@ -23,15 +23,17 @@ EXITS = {COMPLETE: 0, DEADLINE: 0, INTERRUPTED: INTERRUPTED_EXIT} | {
 
 def outcome_of(series: Series) -> tuple[str, str]:
     """Status and reason of a series whose execution is over."""
-    if failures := failures_since(series.folder, series.opened_s):
+    failures = failures_since(series.folder, series.opened_s)
+    late = told_since(series.folder, "deadline", series.opened_s)
+    if late and not any(failure["kind"] == "run_failed" for failure in failures):
+        return DEADLINE, f"{_done(series)}; {late[-1]['reason']}"  # what a step misses then is the deadline's doing
+    if failures:
         worst = min(failures, key=lambda failure: SEVERITY.index(failure["blame"]))
         run = f"{worst['run_id']}: " if worst.get("run_id") else ""
         more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
         return OF_BLAME[worst["blame"]], f"{run}{worst['message']}{more}"
     if not series.left():
         return COMPLETE, ""
-    if late := told_since(series.folder, "deadline", series.opened_s):
-        return DEADLINE, f"{_done(series)}; {late[-1]['reason']}"
     if invalid := _invalid(series):
         return FAILED, f"{', '.join(invalid)} invalid: the bridge fell back, see their events"
     if is_stopped(series):
@@ -49,12 +51,18 @@ def status_of_night(entries: Sequence[Entry], measured: Sequence[str]) -> str:
     return "partial" if measured else "failed"
 
 
-def exit_code(entries: Sequence[Entry], new_regressions: int) -> int:
+def exit_code(statuses: Sequence[str], new_regressions: int) -> int:
     """130 where somebody ended the night, 6 for a newly confirmed regression, else that of the worst failure."""
-    worst = worst_exit([EXITS[entry.status] for entry in entries])
+    worst = worst_exit([EXITS[status] for status in statuses])
     if worst == INTERRUPTED_EXIT or not new_regressions:
         return worst
     return REGRESSION_EXIT
+
+
+def blame_of_night(statuses: Sequence[str]) -> str:
+    """The worst blame among these; `capacity` where nobody failed."""
+    blames = [blame for blame in SEVERITY if OF_BLAME[blame] in statuses]
+    return blames[0] if blames else "capacity"
 
 
 def _done(series: Series) -> str:

@@ -1,4 +1,4 @@
-"""The night that is under way: `under_way.json` of its suite, so that each task, and whoever comes after a crash, knows it."""
+"""The night that is under way: `under_way.json` of its suite, so that each task knows it, also after a crash."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def post(
     sleep: Callable[[float], None] = time.sleep,
     limit_s: float = LIMIT_S,
 ) -> str:
-    """One line on what became of it, empty where nobody asked to be told. Never raises: telling must not fail a night."""
+    """One line on what became of it; empty where nobody asked to be told. Never raises: it must not fail a night."""
     url = os.environ.get(VARIABLE, "") if url is None else url
     if not url:
         return ""
