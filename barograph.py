@@ -14,7 +14,10 @@ from dags.terminal import commands
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit codes: 0, 2 configuration, 3 capacity, 4 infrastructure, 5 system under test, 1 harness, 130 Ctrl-C."""
+    """Exit codes: 0, 2 configuration, 3 capacity, 4 infrastructure, 5 system under test, 1 harness, 130 Ctrl-C.
+
+    6 of `nightly` alone: the night confirmed a regression.
+    """
     options = parser().parse_args(arguments)
     options.given = list(sys.argv[1:] if arguments is None else arguments)  # to say how to resume
     try:
@@ -63,6 +66,13 @@ def parser() -> argparse.ArgumentParser:
 
     report = _command(table, "report", commands.report, "analyse a series again")
     report.add_argument("series", help="its folder, its id, or an experiment for its newest")
+
+    nightly = _command(table, "nightly", commands.nightly, "measure a suite for a night, and say what got worse")
+    nightly.add_argument("suite", help="a file of dags/suites; a wrong one lists the known")
+    nightly.add_argument("--experiments", type=_names, metavar="A,B", help="only these of the suite")
+    nightly.add_argument("--deadline", metavar="TIME", help="07:00, 6h or 90min instead of the suite's own")
+    nightly.add_argument("--dry-run", action="store_true", help="what would be measured when; nothing is started")
+    nightly.add_argument("--report-only", action="store_true", help="the pages again, from the nights on record")
 
     claims = _command(table, "claims", commands.claims, "what the papers state and what was measured")
     claims.add_argument("--json", action="store_true", help="as in claims.json, for other programs")

@@ -67,6 +67,17 @@ def report(options: argparse.Namespace) -> int:
     return 0
 
 
+def nightly(options: argparse.Namespace) -> int:
+    """One night of a suite."""
+    from dags.terminal.nightly import Asked
+    from dags.terminal.nightly import nightly as measure
+
+    asked = Asked(
+        options.suite, tuple(options.experiments or ()), options.deadline, options.dry_run, options.report_only
+    )
+    return measure(asked, _console())
+
+
 def claims(options: argparse.Namespace) -> int:
     """What the papers state, and the newest verdict of each claim."""
     from dags.results import results
