@@ -58,6 +58,11 @@ def told_since(series_dir: Path, kind: str, since_s: float) -> list[dict[str, An
     return [line for line in _since(series_dir, since_s) if line["kind"] == kind]
 
 
+def told_between(series_dir: Path, since_s: float, until_s: float) -> list[dict[str, Any]]:
+    """Every line of that time (epoch seconds)."""
+    return [line for line in _since(series_dir, since_s) if float(line["t"]) <= until_s]
+
+
 def _since(series_dir: Path, since_s: float) -> list[dict[str, Any]]:
     return [line for line in _all(series_dir / FILE) if float(line["t"]) >= since_s]
 

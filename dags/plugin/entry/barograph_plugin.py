@@ -1,0 +1,37 @@
+"""What Airflow finds in its plugins folder. It loads every file of this folder, in each of its processes.
+
+Only the server of its pages asks for `fastapi_apps`: nothing of the site is imported anywhere else.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, ClassVar
+
+from airflow.sdk.plugins_manager import AirflowPlugin
+
+PREFIX = "/barograph"
+# A pen on a drum, drawn as Airflow draws its own icons; an image knows nothing of the page's colours.
+DRAWING = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24' fill='none' stroke='{ink}'"
+    " stroke-width='2' stroke-linecap='round' stroke-linejoin='round'%3E%3Crect x='3' y='4' width='18' height='16'"
+    " rx='2'/%3E%3Cpath d='M6 10c3 0 3 1 4 4s2 3 3 0 2-5 5-5'/%3E%3C/svg%3E"
+)
+ICONS = {"icon": DRAWING.format(ink="%2352525b"), "icon_dark_mode": DRAWING.format(ink="%23d4d4d8")}
+
+
+class BarographPlugin(AirflowPlugin):
+    name = "barograph"
+    # Relative, so that they hold where Airflow itself lies below a path.
+    external_views: ClassVar[list[dict[str, Any]]] = [
+        {"name": "Barograph", "destination": "nav", "url_route": "barograph", "href": "barograph/",
+         "nav_top_level": True, **ICONS},
+        {"name": "Report", "destination": "dag_run", "url_route": "report",
+         "href": "barograph/run?dag_id={DAG_ID}&run_id={RUN_ID}", **ICONS},
+    ]  # fmt: skip
+
+    @cached_property
+    def fastapi_apps(self) -> list[dict[str, Any]]:
+        from dags.plugin.site import build
+
+        return [{"app": build(), "url_prefix": PREFIX, "name": "Barograph"}]
