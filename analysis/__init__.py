@@ -24,10 +24,10 @@ def analyse(
     `shared`: the series in a bucket, where Spark reads and writes, with `jars`; small tables and the report are in
     `series_dir` all the same. Its tables are published when all of them are whole.
     """
-    from analysis import cluster, metrics, report, s3a, session, tables
+    from analysis import analysed, cluster, metrics, report, s3a, session, tables
     from analysis.record import SeriesPaths
 
-    paths = SeriesPaths(Path(series_dir), shared)
+    paths, code = SeriesPaths(Path(series_dir), shared), analysed.digest()
     spark = session.spark(master, paths.raw_bytes(), s3a.settings(jars) if shared else None)
     try:
         if not shared and not cluster.is_local(master):
@@ -35,6 +35,7 @@ def analyse(
         with shared.publishing() if shared else nullcontext():
             tables.build(spark, paths)
             metrics.build(spark, paths)
+        analysed.keep(paths, spark, code)
         return report.build(paths.root)
     finally:
         spark.stop()
