@@ -1,0 +1,95 @@
+"""Suites as files: what ships can run, and what is wrong is named with its file, field and what is allowed."""
+
+from typing import Any
+
+import pytest
+
+from dags.errors import ExperimentError
+from dags.nights.suite import Choice, load, names, only
+from dags.nights.suite_yaml import parse, wrong_cron
+
+GOOD: dict[str, Any] = {
+    "title": "Star", "schedule": "0 1 * * *", "testbed": "fake", "deadline_hours": 2,
+    "experiments": [{"experiment": "stela/star", "policies": ["stela"], "repetitions": 2}],
+}  # fmt: skip
+
+
+def complaint(**changes: Any) -> str:
+    with pytest.raises(ExperimentError) as caught:
+        parse("try", {**GOOD, **changes}, source="suites/try.yaml")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", names())
+def test_what_ships_can_be_run(name: str) -> None:
+    suite = load(name)
+    assert [suite.resolved(choice).testbed.name for choice in suite.experiments] == ["local"] * len(suite.experiments)
+
+
+def test_a_suite_is_laid_over_its_experiments() -> None:
+    suite = parse("try", {**GOOD, "options": {"region": "x"}}, source="suites/try.yaml")
+    experiment = suite.resolved(suite.experiments[0])
+    assert [variant.name for variant in experiment.variants] == ["stela"] and experiment.repetitions == 2
+    assert experiment.testbed.name == "fake" and experiment.testbed.options["fake"] == {"region": "x"}
+    assert suite.resolved(Choice("stela/star")).repetitions == 3
+
+
+def test_renames_and_accepted_regressions() -> None:
+    accepted = [{"series": "stela/star/*", "night": "2026-11-21", "why": "slower on purpose"}]
+    suite = parse("try", {**GOOD, "renames": {"metrics": {"old": "new"}}, "accepted": accepted}, source="x")
+    assert suite.renames.metrics == {"old": "new"} and suite.renames.variants == {}
+    assert suite.accepted[0].why == "slower on purpose"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"shedule": "x"}, "unknown key shedule; known here: title, schedule, testbed, .*; did you mean schedule"),
+        ({"experiments": [{"experiment": "stela/star", "reps": 3}]},
+         "unknown key experiments.0.reps; known here: experiment, policies, repetitions"),
+        ({"renames": {"runs": {}}}, "unknown key renames.runs; known here: experiments, variants, metrics"),
+        ({"schedule": "0 1 * *"}, r"schedule is '0 1 \* \*'; allowed: five fields"),
+        ({"deadline_hours": 25}, "deadline_hours is 25; allowed: .*less than or equal to 24"),
+        ({"testbed": "lokal"}, "testbed is 'lokal'; known: .*local"),
+        ({"experiments": [{"experiment": "stela/sun"}]}, "experiments.0: no experiment 'stela/sun'.*there are: "),
+        ({"experiments": [{"experiment": "stela/star", "policies": ["x"]}]},
+         "experiments.0: policies names x; stela/star has the variants even_rebalance, stela"),
+        ({"experiments": GOOD["experiments"] * 2}, "experiments has stela/star twice"),
+        ({"experiments": []}, "experiments is .*at least 1"),
+        ({"accepted": [{"series": "*", "night": "yesterday", "why": "x"}]}, "accepted.0.night is 'yesterday'"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named(changes: dict[str, Any], said: str) -> None:
+    import re
+
+    assert re.search(said, complaint(**changes)), complaint(**changes)
+
+
+def test_a_missing_key_and_no_mapping() -> None:
+    with pytest.raises(ExperimentError, match=r"suites/try.yaml: title is missing"):
+        parse("try", {key: value for key, value in GOOD.items() if key != "title"}, source="suites/try.yaml")
+    with pytest.raises(ExperimentError, match="holds list, not a mapping"):
+        parse("try", [], source="suites/try.yaml")
+    with pytest.raises(ExperimentError, match="no suite 'nope' in dags/suites/; there are: quick, stela"):
+        load("nope")
+
+
+@pytest.mark.parametrize("cron", ["0 2 * * *", "*/15 0-6 1,15 * 1-5", "59 23 31 12 7"])
+def test_cron_that_is_some(cron: str) -> None:
+    assert wrong_cron(cron) == ""
+
+
+@pytest.mark.parametrize(
+    "cron", ["60 * * * *", "* 24 * * *", "* * 0 * *", "5-2 * * * *", "@daily", "* * * * MON", "*/0 * * * *"]
+)
+def test_cron_that_is_none(cron: str) -> None:
+    assert wrong_cron(cron) != ""
+
+
+def test_a_part_of_a_suite() -> None:
+    suite = load("stela")
+    assert [choice.experiment for choice in only(suite, ["stela/diamond", "stela/star"]).experiments] == [
+        "stela/star", "stela/diamond",
+    ]  # fmt: skip
+    with pytest.raises(ExperimentError, match="suite stela has no stela/sun; it has stela/star, "):
+        only(suite, ["stela/sun"])
