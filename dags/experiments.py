@@ -11,6 +11,7 @@ from typing import Any
 from airflow.sdk import DAG, task
 
 from dags.airflow_wiring import NEW, changes_of, form, pool_of
+from dags.documentation import documentation
 from dags.errors import ExperimentError
 from dags.experiment import Experiment, load, names
 from dags.series_chain import chain
@@ -30,7 +31,7 @@ def build(experiment: Experiment) -> DAG:
         params=form(experiment),
         tags=["experiment", experiment.name.partition("/")[0], *experiment.claims],
         dagrun_timeout=LATEST_END,
-        doc_md=__doc__,
+        doc_md=documentation(experiment),
     ) as dag:
 
         @task

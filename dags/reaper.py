@@ -12,12 +12,14 @@ from airflow.sdk import dag, task
 
 @dag(
     dag_id="reaper",
+    description="Ends what expired leases and dead runs have left",
     schedule=timedelta(minutes=10),
     start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
     tags=["housekeeping"],
     is_paused_upon_creation=False,
+    doc_md=__doc__,
 )
 def reaper() -> None:
     @task
