@@ -1,8 +1,7 @@
 """The measurements of a series that goes on, between two of its blocks: only runs that are new are parsed.
 
-`.so_far/` of the series looks like a series: tables `runs` and `measurements`, and links to the documents. A number of
-a run depends on that run alone, so rows that are there stay as they are. A full analysis replaces none of it and needs
-none of it.
+`.so_far/` of the series looks like a series: the few tables that a comparison is made of, and links to the documents. A
+row depends on its run alone, so those that are there stay. A full analysis replaces none of it and needs none of it.
 """
 
 import shutil
@@ -12,9 +11,11 @@ from typing import Any
 
 from analysis import small_tables
 from analysis.record import RunPaths, SeriesPaths, is_complete, read_json, write_json_atomic
+from analysis.small_tables import Row
 
 FOLDER = ".so_far"  # hidden: not a part of what is stored elsewhere
 PARSED = "parsed.json"
+TABLES = ("measurements", "scale_events")
 LINKED = ("series.json", "comparison.json", "runs")
 
 
@@ -22,23 +23,22 @@ def update(series_dir: Path, master: str) -> Path:
     """The folder, with the rows of every complete run in it."""
     series, target = SeriesPaths(series_dir), SeriesPaths(series_dir / FOLDER)
     _link(target)
-    complete = {run.run_id: _stamp(run) for run in series.all_runs() if is_complete(run.root)}
     known = _known(target)
-    kept = [
-        row
-        for row in small_tables.rows(target, "measurements")
-        if known.get(row["run_id"], ...) == complete.get(row["run_id"])
-    ]
-    new = [run for run in complete if known.get(run) != complete[run]]
-    found = _measured(series, target, new, master) if new else []
+    complete = {run.run_id: _stamp(run) for run in series.all_runs() if is_complete(run.root)}
+    new = [run for run, stamp in complete.items() if known.get(run) != stamp]
+    found = _measured(series, target, new, master) if new else {}
     _write_runs(series, target)
-    small_tables.write(target, "measurements", [*kept, *found])
+    for name in TABLES:
+        kept = [
+            row for row in small_tables.rows(target, name) if row["run_id"] in complete and row["run_id"] not in new
+        ]
+        small_tables.write(target, name, [*kept, *found.get(name, ())])
     write_json_atomic(target.root / PARSED, {"v": 1, "runs": complete})
     return target.root
 
 
-def _measured(series: SeriesPaths, target: SeriesPaths, runs: list[str], master: str) -> list[dict[str, Any]]:
-    """Rows of these runs, from a series of their own that is gone afterwards."""
+def _measured(series: SeriesPaths, target: SeriesPaths, runs: list[str], master: str) -> dict[str, list[Row]]:
+    """Rows of these runs by table, from a series of their own that is gone afterwards."""
     from analysis import metrics, session, tables
 
     part = SeriesPaths(target.root / "new")
@@ -50,7 +50,7 @@ def _measured(series: SeriesPaths, target: SeriesPaths, runs: list[str], master:
     try:
         tables.build(spark, part)
         metrics.build(spark, part)
-        return small_tables.rows(part, "measurements")
+        return {name: small_tables.rows(part, name) for name in TABLES}
     finally:
         spark.stop()
         shutil.rmtree(part.root, ignore_errors=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from dags.comparison.budget import DEFAULT, FEWEST_BLOCKS, Budget, told
@@ -30,7 +31,6 @@ class Question:
             "level": self.level,
             "goal_percent": self.goal_percent,
             "until_certain": self.until_certain,
-            "budget": self.budget.as_data(),
         }
 
 
@@ -68,7 +68,7 @@ def derive(
     Raises ExperimentError where the derived experiment would not be one.
     """
     sides: dict[Letter, Side] = {"a": a, "b": b}
-    if question.goal_percent <= 0:
+    if not 0 < question.goal_percent < inf:
         raise ExperimentError(f"goal is {question.goal_percent:g}; allowed: percent above 0, such as 5")
     if blocks < FEWEST_BLOCKS:
         raise ExperimentError(f"repetitions is {blocks}; a comparison needs at least {FEWEST_BLOCKS} blocks")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from dags import money
+from dags import money, sources
 from dags.checks import check
 from dags.comparison import record
 from dags.comparison.asked import Asked
@@ -19,6 +19,7 @@ from dags.experiment import Experiment, load
 from dags.request import requested
 from dags.series import finished, open_series
 from dags.steps.provision import refuse_if_taken
+from dags.testbeds import testbed_of
 
 log = logging.getLogger(__name__)
 Tell = Callable[[str], None]
@@ -30,6 +31,7 @@ def open_asked(asked: Asked, *, new: bool, rebuild: bool = False) -> Path:
     refuse_if_taken(comparison.experiment)
     built(comparison, log.info, rebuild=rebuild)
     check(comparison.experiment)
+    sources.prepare(comparison.experiment, log.info)
     reopen(comparison)
     cost = money.foreseen(comparison.experiment, new=new)
     for line in lines_of(cost) if cost else ():
@@ -43,16 +45,16 @@ def planned(asked: Asked) -> Comparison:
     """What will be run: names looked up, refs resolved to commits; nothing is built. Raises ExperimentError."""
     changes = {"policies": asked.policies, "testbed": asked.testbed, "options": asked.options}
     source = within(requested(load(asked.experiment), changes), asked.question.budget)
+    testbed_of(source.testbed)  # a name that is not known need not wait for a build
     a, b = (_resolved(read_side(said)) for said in (asked.a, asked.b))
     return derive(source, a, b, _blocks(asked, source, a, b), asked.question, asked.bisecting)
 
 
 def built(comparison: Comparison, tell: Tell, *, rebuild: bool = False) -> None:
-    """Both sides' code ready to be delivered. Raises what the build raises: configuration, with its log's path."""
-    from dags.sources import ready
+    """Both sides' code, fit for this experiment and ready to be delivered. Raises SourceError (configuration)."""
+    from dags.sources.prepare import prepare
 
-    for side in dict.fromkeys(side.code for side in comparison.sides.values()):
-        ready(side, tell, rebuild=rebuild)
+    prepare(comparison.experiment, tell, rebuild=rebuild)
 
 
 def reopen(comparison: Comparison) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from analysis.errors import RecordError
 from analysis.record import read_json, write_json_atomic
+from dags.comparison import commits
 from dags.comparison.derive import Comparison
 from dags.comparison.sides import LETTERS, Side, labels
 from dags.errors import ExperimentError
@@ -34,7 +35,9 @@ def document_of(comparison: Comparison) -> dict[str, Any]:
         "sides": {letter: _side(comparison.sides[letter], named[letter]) for letter in LETTERS},
         "pairs": [asdict(pair) for pair in comparison.pairs],
         **comparison.question.as_data(),
+        "budget": {**comparison.question.budget.as_data(), "blocks": comparison.experiment.repetitions},
         "bisecting": comparison.bisecting,
+        "log": commits.between(comparison.sides["a"].code, comparison.sides["b"].code),
     }
 
 
@@ -61,7 +64,7 @@ def enough(series_dir: Path) -> dict[str, Any] | None:
 
 
 def _side(side: Side, label: str) -> dict[str, Any]:
-    facts = {"label": label, "commit": side.code.commit, "repository": side.code.repository}
+    facts = {"label": label, "commit": side.code.commit, "repository": side.code.repository, **commits.about(side.code)}
     return {**facts, "scheduler": side.code.scheduler, "parameters": dict(side.parameters)} if side.foreign else facts
 
 

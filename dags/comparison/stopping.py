@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,6 @@ from inventory.testbed import Pricing
 
 log = logging.getLogger(__name__)
 LIMIT_S = 900.0  # of one analysis between blocks
-Look = Callable[[Path], "Answer"]
 
 
 class LookFailed(DagError):
@@ -56,28 +55,32 @@ class Stop:
     said: str
 
 
-def consider(series: Series, look: Look | None = None) -> None:
-    """After each run. Marks the series enough where it is; what goes wrong here never stops the runs."""
+def consider(series: Series) -> None:
+    """Around each run. Marks the series enough where it is; what goes wrong here never stops the runs."""
     if series.enough() or not record.is_comparison(series.folder):
         return
     document = record.read(series.folder)
+    if not document["until_certain"]:
+        return
     blocks = whole_blocks(series.plan(), series.complete() | series.tried())
-    checked = max((line["blocks"] for line in timing.checks(series.folder, series.opened_s)), default=0)
-    if not document["until_certain"] or blocks < FEWEST_BLOCKS or blocks <= checked:
+    goal = document["goal_percent"]
+    checked = [line["blocks"] for line in timing.checks(series.folder) if line["goal_percent"] == goal]
+    if blocks < FEWEST_BLOCKS or blocks <= max(checked, default=0):
         return
     progress = ProgressFile(series.folder)
     progress.tell("phase", phase="between_blocks", expected_s=30)
-    stop, said = _considered(series, document, blocks, look or look_beside)
+    stop, said = _considered(series, document, blocks)
     progress.tell("message", text=f"after {blocks} blocks: {said}")
-    if stop is not None:
+    # With nothing left of the plan there is nothing to end, and what an accident has cost can still be measured again.
+    if stop is not None and (stop.why != "budget" or series.next_run() is not None):
         record.mark_enough(series.folder, stop.why, blocks, stop.said)
         progress.tell("message", text=f"enough after {blocks} blocks: {stop.said}")
 
 
-def _considered(series: Series, document: Mapping[str, Any], blocks: int, look: Look) -> tuple[Stop | None, str]:
+def _considered(series: Series, document: Mapping[str, Any], blocks: int) -> tuple[Stop | None, str]:
     begin_s = time.time()
     try:
-        answer: Answer | None = look(series.folder)
+        answer: Answer | None = look_beside(series.folder)
     except Interrupted:
         raise
     except Exception as error:  # noqa: BLE001 - measuring goes on; the budget ends it
@@ -86,17 +89,18 @@ def _considered(series: Series, document: Mapping[str, Any], blocks: int, look: 
     else:
         said = answer.sentence if answer.certain else f"{answer.sentence} ({answer.why})"
     seconds = time.time() - begin_s
-    timing.note_check(series.folder, begin_s, blocks, seconds, certain=answer is not None and answer.certain, said=said)
+    facts = {"goal_percent": document["goal_percent"], "certain": answer is not None and answer.certain, "said": said}
+    timing.note_check(series.folder, begin_s, blocks, seconds, **facts)
     stop = decide(answer, failed_sides(series, document), spent(series, document, blocks))
     return stop, said
 
 
 def decide(answer: Answer | None, failed: str | None, spent: str | None) -> Stop | None:
     """The rule itself. `failed` and `spent` say why nothing more can come of it, None where it can."""
-    if answer is not None and answer.certain:
-        return Stop("certain", answer.why or answer.sentence)
     if failed is not None:
         return Stop("failed", failed)
+    if answer is not None and answer.certain:
+        return Stop("certain", answer.why or answer.sentence)
     return Stop("budget", spent) if spent is not None else None
 
 

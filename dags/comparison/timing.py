@@ -84,8 +84,8 @@ def told(found: Wall) -> str:
     over = "" if found.over_runs_percent is None else f" ({found.over_runs_percent:.1f} % over the runs themselves)"
     return (
         f"time: {_minutes(found.wall_s)} = {_minutes(found.watched_s)} watched + {_minutes(found.switching_s)}"
-        f" switching in {found.runs} runs + {_minutes(found.checks_s)} analysis between blocks + {_minutes(found.analysis_s)} at"
-        f" the end + {_minutes(found.rest_s)} machines{over}"
+        f" switching in {found.runs} runs + {_minutes(found.checks_s)} analysis between blocks"
+        f" + {_minutes(found.analysis_s)} at the end + {_minutes(found.rest_s)} machines{over}"
     )
 
 

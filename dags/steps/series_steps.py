@@ -61,6 +61,7 @@ def runs_left(series_dir: Path) -> list[int]:
 def do_next_run(series_dir: Path) -> str | None:
     """The id of the run that was done."""
     with step(series_dir) as series, writing(series_dir, _teller(series_dir)):
+        _consider(series)  # an analysis that was cut short is made up for before the next block
         if series.next_run() is None or _is_too_late(series):
             return None
         money.require_one_more(series)
@@ -76,14 +77,19 @@ def do_next_run(series_dir: Path) -> str | None:
 
 @contextmanager
 def _considered(series: Series) -> Iterator[None]:
-    """After the run, whatever became of it: a comparison may be certain by now."""
-    from dags.comparison.stopping import consider
-
+    """Whatever becomes of the run, if it is not interrupted: it may have ended a block."""
     try:
         yield
     except Exception:
-        consider(series)
+        _consider(series)
         raise
+    _consider(series)
+
+
+def _consider(series: Series) -> None:
+    """A comparison may be certain by now."""
+    from dags.comparison.stopping import consider
+
     consider(series)
 
 

@@ -20,6 +20,7 @@ from dags.series import Series
 from dags.terminal.run import Ending, carry_out, make_ready
 
 RESULT, PAGE = "comparison_result.json", "comparison.html"
+MISSING = "–"
 
 
 def compare(asked: Asked, console: Console, *, new: bool, rebuild: bool, given: Sequence[str]) -> int:
@@ -69,31 +70,46 @@ def _lines(series_dir: Path, found: Mapping[str, Any]) -> list[str]:
     return [*lines, f"comparison: {series_dir / PAGE}"]
 
 
+COLUMNS = (
+    "variant",
+    "metric",
+    "event",
+    "A",
+    "B",
+    "B against A",
+    "95 % interval",
+    "floor",
+    "p (Holm)",
+    "blocks",
+    "verdict",
+)
+
+
 def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """What carries the sentence; the page has the rest."""
     table = Table(box=None, pad_edge=False)
-    for column in ("variant", "metric", "event", "difference", "interval", "floor", "p (Holm)", "blocks", "verdict"):
-        table.add_column(column, overflow="fold", justify="left")
+    for column in COLUMNS:
+        table.add_column(column, overflow="fold")
     for row in rows:
-        if row.get("primary", True):
+        if row["primary"]:
             table.add_row(*_cells(row))
     return table
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
-    low, high = row["low"], row["high"]
-    interval = "–" if low is None or high is None else f"[{_number(low)}, {_number(high)}]"
-    p = "–" if row["p_holm"] is None else f"{row['p_holm']:.3f}"
-    floor = "–" if row["floor_percent"] is None else f"±{row['floor_percent']:.1f} %"
+    low, high, unit, p = row["low"], row["high"], row["unit"], row["p_holm"]
     return [
-        row["pair"], row["metric"], row["event"], _percent(row["difference_percent"]), interval, floor, p,
-        str(row["blocks"]), row["verdict"],
+        row["pair"], row["words"], row["event"], _plain(row["a"]), _plain(row["b"]),
+        MISSING if row["difference"] is None else f"{_signed(row['difference'])} {unit}".rstrip(),
+        MISSING if low is None or high is None else f"{_signed(low)} to {_signed(high)}",
+        MISSING if row["floor"] is None else f"±{row['floor']:.1f}",
+        MISSING if p is None else f"{p:.3f}", str(row["blocks"]), row["verdict"],
     ]  # fmt: skip
 
 
-def _number(value: float) -> str:
+def _plain(value: float | None) -> str:
+    return MISSING if value is None else f"{value:.4g}"
+
+
+def _signed(value: float) -> str:
     return f"{value:+.1f}".replace("-", "−")
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{_number(value)} %"

@@ -1,0 +1,91 @@
+"""`barograph compare`: what is refused before anything is started, and what is said at the end."""
+
+import io
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import barograph
+from dags.places import ROOT
+from dags.terminal.compare import show
+
+HEAD = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("STATE", "RESULTS", "HOME"):
+        monkeypatch.setenv(f"BAROGRAPH_{name}", str(tmp_path / name.lower()))
+
+
+STAR = ("--experiment", "stela/star", "--testbed", "fake")
+BAD: list[tuple[list[str], str]] = [
+    ([HEAD, HEAD, "--experiment", "stela/sun"], "no experiment 'stela/sun' in experiments/; there are:"),
+    (["HEAD", "no-such-branch", *STAR], "has no commit 'no-such-branch'"),
+    ([HEAD, HEAD, *STAR, "--policies", "stella"], "policies names stella; stela/star has the variants"),
+    ([HEAD, HEAD, *STAR, "--repetitions", "2"], "repetitions is 2; a comparison needs at least 3 blocks"),
+    ([HEAD, HEAD, *STAR, "--budget", "2h"], "which is for --until-certain"),
+    ([HEAD, HEAD, *STAR, "--until-certain", "--budget", "2 days"], "budget is '2 days'; allowed: `20 blocks`"),
+    ([HEAD, HEAD, *STAR, "--until-certain", "--budget", "2 blocks"], "holds 2 blocks of 4 runs; a comparison needs 3"),
+    ([HEAD, HEAD, *STAR, "--goal", "0"], "goal is 0; allowed: percent above 0"),
+    ([HEAD, HEAD, *STAR, "--goal", "nan"], "goal is nan; allowed: percent above 0"),
+    ([HEAD, "nowhere.yaml", *STAR], "nowhere.yaml: no such file"),
+    ([HEAD, HEAD, "--experiment", "stela/star", "--testbed", "cloud"], "testbed.name is 'cloud'; known: local"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), BAD)
+def test_bad_input_is_one_line_and_starts_nothing(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert barograph.main(["compare", *arguments]) == 2
+    screen = capsys.readouterr()
+    assert screen.err.startswith("configuration: ") and said in screen.err and screen.err.count("\n") == 1
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("arguments", [["main"], ["main", "x"], ["main", "x", "--experiment"]])
+def test_a_question_that_is_not_whole_is_a_usage_error(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        barograph.main(["compare", *arguments])
+    assert caught.value.code == 2 and "usage: barograph compare" in capsys.readouterr().err
+
+
+ROW = {
+    "pair": "stela", "metric": "throughput_after", "words": "throughput after", "event": "e1", "primary": True,
+    "unit": "%", "a": 200.0, "b": 224.0, "difference": 12.0, "low": 9.5, "high": 14.5, "floor": 3.0, "p_holm": 0.0123,
+    "blocks": 6, "verdict": "better",
+}  # fmt: skip
+MISSING = {**ROW, "words": "convergence", "difference": None, "low": None, "high": None, "floor": None, "p_holm": None}
+NUMBERS = "stela throughput after e1 200 224 +12.0 % +9.5 to +14.5 ±3.0 0.012 6 better"
+
+
+def shown(folder: Path, width: int = 160) -> str:
+    console = Console(width=width, file=io.StringIO())
+    show(folder, console)
+    return console.file.getvalue()
+
+
+def test_the_end_is_a_table_a_sentence_and_a_page(tmp_path: Path) -> None:
+    result = {
+        "sentence": "my-branch is better than main.",
+        "rows": [ROW, MISSING, {**ROW, "primary": False, "words": "x"}],
+    }
+    (tmp_path / "comparison_result.json").write_text(json.dumps(result))
+    enough = {"v": 1, "t": 0, "why": "certain", "blocks": 6, "said": "every interval is within ±5 %"}
+    (tmp_path / "enough.json").write_text(json.dumps(enough))
+    lines = shown(tmp_path).splitlines()
+    assert lines[1].split() == NUMBERS.split()
+    assert "–" in lines[2] and not any(" x " in line for line in lines)
+    assert lines[3] == "my-branch is better than main."
+    assert lines[4] == "stopped after 6 blocks (certain): every interval is within ±5 %"
+    assert lines[5] == f"comparison: {tmp_path}/comparison.html"
+
+
+def test_without_an_answer_it_says_why(tmp_path: Path) -> None:
+    assert shown(tmp_path).startswith("no comparison: ")

@@ -1,0 +1,94 @@
+"""Comparisons on fakes: sides whose throughput is as a test says, or which fail."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from dags.comparison import record
+from dags.comparison.budget import Budget
+from dags.comparison.derive import Comparison, Question, derive
+from dags.comparison.sides import Side
+from dags.errors import RunBroken
+from dags.experiment import Code, Durations, Experiment, load
+from dags.plan import PlannedRun
+from dags.progress import ProgressFile
+from dags.request import requested
+from dags.series import Series, open_series
+from dags.steadiness import steady_test
+from dags.steps.fake_cluster import FakeClock, FakeStorm
+from dags.steps.under_way import Bench
+
+MAIN = Side(Code("main", "a" * 40))
+BRANCH = Side(Code("my-branch", "b" * 40))
+SHORT = Durations(warm_up_floor_s=45, warm_up_ceiling_s=100, after_floor_s=50, horizon_s=90)
+
+
+@dataclass
+class SidedStorm(FakeStorm):
+    """`factors`: by variant, how fast it is; None: nothing ever comes out. `noise`: relative, of each run."""
+
+    factors: Mapping[str, float | None] = field(default_factory=dict)
+    noise: float = 0.0
+    _fast: float | None = 1.0
+
+    def reset(self, run: PlannedRun) -> None:
+        super().reset(run)
+        factor = self.factors.get(run.variant.name, 1.0)
+        self._fast = None if factor is None else factor * (1 + self.noise * Random(run.run_id).gauss(0, 1))
+
+    def submit(self, run: PlannedRun) -> None:
+        if self._fast is None:
+            raise RunBroken("Nimbus: java.lang.IllegalStateException: thrown by the branch")
+        super().submit(run)
+
+    def _rate(self, t: int) -> float:
+        return super()._rate(t) * (self._fast or 0.0)
+
+
+@pytest.fixture
+def source() -> Experiment:
+    return replace(requested(load("stela/star"), {"testbed": "fake", "policies": ["stela"]}), durations=SHORT)
+
+
+@pytest.fixture
+def compared(source: Experiment) -> Callable[..., Comparison]:
+    """A comparison of stela on two commits; options are of the question, `blocks` of the plan."""
+
+    def make(blocks: int = 3, a: Side = MAIN, b: Side = BRANCH, **question: Any) -> Comparison:
+        question.setdefault("budget", Budget(blocks=blocks))
+        return derive(source, a, b, blocks, Question(**question))
+
+    return make
+
+
+@pytest.fixture
+def opened(own_folders: None) -> Callable[..., Series]:
+    def open_it(comparison: Comparison, now_s: float | None = None) -> Series:
+        series = open_series(comparison.experiment, now_s=now_s)
+        record.write(series.folder, comparison)
+        return series
+
+    return open_it
+
+
+@pytest.fixture
+def on_fakes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """From now on runs are done by sides as they are said to be."""
+
+    def install(factors: Mapping[str, float | None], noise: float = 0.0) -> None:
+        clocks: dict[Path, FakeClock] = {}
+
+        def bench(series: Series) -> Bench:
+            experiment = series.experiment
+            clock = clocks.setdefault(series.folder, FakeClock(series.opened_s))
+            storm = SidedStorm(clock, experiment.starting(), experiment.workers(), factors=factors, noise=noise)
+            listener = ProgressFile(series.folder)
+            return Bench(experiment, storm, storm, clock, listener, steady_test(experiment.durations))
+
+        monkeypatch.setattr("dags.steps.series_steps.bench_for", bench)
+
+    return install
