@@ -61,6 +61,7 @@ def parser() -> argparse.ArgumentParser:
     _testbed_options(run)
     run.add_argument("--new", action="store_true", help="a new series, also where one is unfinished")
     run.add_argument("--demo", action="store_true", help="one short repetition of each variant")
+    run.add_argument("--rebuild", action="store_true", help="build the code of variants again, also what failed before")
 
     _compare(table)
 

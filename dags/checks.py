@@ -8,6 +8,7 @@ from dataclasses import replace
 from dags.errors import ExperimentError, blame_of
 from dags.events import SCALING, Crash, working_after
 from dags.experiment import Experiment
+from dags.sources.refs import uncommitted
 from dags.testbeds import testbed_of
 from inventory import TESTBEDS, machine_types
 from inventory.testbed import Faulting, GivingBack, Growing, MachineRequest, Testbed
@@ -47,7 +48,8 @@ def remarks(experiment: Experiment) -> tuple[str, ...]:
     slots = experiment.machines.before * machine_requests(experiment)[1].type.slots
     if slots < workers:
         said.append(f"{workers} workers are asked for but {slots} slots are there at the start: Storm uses {slots}")
-    return tuple(said)
+    changed = uncommitted(experiment)
+    return tuple(said) if changed is None else (*said, changed)
 
 
 def _topology(experiment: Experiment) -> Sequence[str]:
@@ -62,7 +64,9 @@ def _policies(experiment: Experiment) -> Sequence[str]:
 
     said: list[str] = []
     for variant in experiment.variants:
-        mine = list(_said(lambda variant=variant: bind(variant.policy, variant.parameters)))  # type: ignore[misc]
+        if variant.code is not None and not variant.code.scheduler:
+            continue  # its own commit is asked, by dags.sources
+        mine = list(_said(lambda variant=variant: bind(variant.policy, variant.configured())))  # type: ignore[misc]
         kinds = {event.kind for event in experiment.events} & SCALING
         if not mine and (unanswered := kinds - POLICIES[variant.policy].events):
             answered = ", ".join(sorted(POLICIES[variant.policy].events)) or "none"

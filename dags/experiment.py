@@ -57,6 +57,11 @@ class Variant:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     code: Code | None = None  # None: the work tree
 
+    def configured(self) -> dict[str, Any]:
+        """The parameters as the policy service gets them: a scheduler that is not ours is named by its code."""
+        theirs = {"scheduler": self.code.scheduler} if self.code is not None and self.code.scheduler else {}
+        return {**self.parameters, **theirs}
+
 
 @dataclass(frozen=True)
 class Durations:

@@ -11,12 +11,14 @@ from typing import Any
 
 from analysis.errors import RecordError
 from analysis.record import RunPaths, SeriesPaths, is_complete, read_json, write_json_atomic
+from dags import changes
 from dags.errors import ExperimentError
 from dags.experiment import Experiment, from_data
 from dags.places import ROOT, results_root
 from dags.plan import PlannedRun, digest, next_run, plan_runs, series_id
 from dags.results import results
 from dags.run_record import read_run
+from dags.sources.refs import resolved
 
 ENOUGH = "enough.json"  # there: what was measured answers what was asked, whatever is left of the plan
 
@@ -81,6 +83,7 @@ def open_series(
     `estimate` is what this execution may cost; each execution of a series that costs money has its own.
     """
     now = time.time() if now_s is None else now_s
+    experiment = resolved(experiment)
     unfinished = None if new else resumable(experiment)
     estimates = series_document(unfinished.folder).get("estimates", []) if unfinished else []
     if estimate is not None:
@@ -98,6 +101,7 @@ def open_series(
         "resumed": unfinished is not None,
         "git_commit": commit,
         "git_dirty": dirty,
+        "git_changes": changes.keep(folder) if dirty else None,
         "estimates": estimates,
     }
     write_json_atomic(SeriesPaths(folder).series_json, document)
@@ -178,6 +182,7 @@ def finished(experiment: Experiment) -> Series | None:
 
 
 def _newest(experiment: Experiment) -> Series | None:
+    experiment = resolved(experiment)
     results().refresh(experiment.name)
     ours = sorted(results_root().glob(f"{experiment.name}/*-{digest(experiment)}"))
     if not ours or not (ours[-1] / "series.json").is_file():

@@ -1,6 +1,6 @@
 """What the steps of an experiment do with a cluster.
 
-deploy, extend; reset, submit, join, leave, revive, kill, collect; stop.
+deploy, extend; switch; reset, submit, join, leave, revive, kill, collect; stop.
 
 `inventory` is an Ansible inventory file with the groups `master`, `workers` and `joining` (a part of `workers`),
 written by the testbed's side; `directory` belongs to one cluster and holds its token (0600), the delivered archive and
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import logging
 import os
 import secrets
@@ -40,6 +41,7 @@ SETTINGS = frozenset({
     "storm_nimbus_monitor_s", "storm_scheduler", "storm_worker_childopts", EXECUTORS_PER_SLOT,
 })  # fmt: skip
 SSH_LIMIT_S = 10.0
+SWITCHED = "switched.tar.gz"
 TOPOLOGIES_JAR = "barograph-topologies.jar"
 MISSING = "missing "  # as pack.sh says it
 RECORDED = ("decisions.jsonl", "workers", "machines")  # these stand in the record itself, the rest is a machine's logs
@@ -79,7 +81,9 @@ def deploy(
     mount none get it from the master, and the master from here (`storm_home.parcels`). SettingUnknown for others than
     SETTINGS.
     """
-    return play("deploy", inventory, _deployed(inventory, directory, storm_home, settings), directory, on_event)
+    _check_settings(settings)
+    variables = _deployed(inventory, directory, storm_home, settings, delivery.pack(directory))
+    return play("deploy", inventory, variables, directory, on_event)
 
 
 def extend(
@@ -95,24 +99,51 @@ def extend(
     Nothing that runs is restarted. The supervisors of those in `joining` wait for `join`, as after `deploy`.
     """
     _check(inventory, machines)
+    _check_settings(settings or {})
     hosts = _hosts(inventory)
     for name in machines:
         forget_connection(hosts[name])  # an address may have been another machine's, which was given back
-    variables = {**_deployed(inventory, directory, storm_home, settings or {}), "machines": list(machines)}
-    return play("extend", inventory, variables, directory, on_event)
+    deployed = _deployed(inventory, directory, storm_home, settings or {}, _delivered(directory))
+    return play("extend", inventory, {**deployed, "machines": list(machines)}, directory, on_event)
 
 
-def _deployed(inventory: Path, directory: Path, storm_home: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+def switch(
+    inventory: Path,
+    directory: Path,
+    storm_home: Path,
+    settings: Mapping[str, Any],
+    service: Path | None = None,
+    on_event: Tell = quiet,
+) -> PlayResult:
+    """Nimbus runs from `storm_home`, and the policy service is that of the folder `service`; returns when both answer.
+
+    `service` None: the one that deploy delivered. Only the master is touched, and on it only what is other: ZooKeeper
+    goes on if the libraries are the same. Between runs only. StormRefused: Nimbus or the service does not start.
+    """
+    _check_settings(settings)
+    archive = delivery.pack(directory, service, SWITCHED) if service else _delivered(directory)
+    return play(
+        "switch", inventory, _deployed(inventory, directory, storm_home, settings, archive), directory, on_event
+    )
+
+
+def _delivered(directory: Path) -> Path:
+    """What deploy delivered, also when files here were changed since."""
+    packed = directory / delivery.DELIVERY
+    return packed if packed.is_file() else delivery.pack(directory)
+
+
+def _deployed(
+    inventory: Path, directory: Path, storm_home: Path, settings: Mapping[str, Any], archive: Path
+) -> dict[str, Any]:
     """The variables of the roles."""
-    if unknown := sorted(set(settings) - SETTINGS):
-        raise SettingUnknown(f"settings {', '.join(unknown)} are not known; known are {', '.join(sorted(SETTINGS))}")
-    archive = delivery.pack(directory)
     return {
         **settings,
         "commands": commands_by_machine(inventory),
         "declared": asdict(declared_resources(inventory, settings)),
         "storm_home_name": storm_home.name,
         "storm_version": hashlib.sha256((storm_home / "VERSION").read_bytes()).hexdigest(),
+        "storm_libraries": libraries(storm_home),
         "storm_pack": delivery.pack_command(storm_home),
         "token_file": str((directory / "token").absolute()),
         "token_digest": hashlib.sha256(token(directory).encode()).hexdigest(),
@@ -210,6 +241,17 @@ def collect(
     return Collected(missing, clock.offsets_ms({name: hosts[name] for name in chosen}), result)
 
 
+def libraries(storm_home: Path) -> str:
+    """Changes with what every daemon runs from the home; the bridge and foreign schedulers concern Nimbus alone."""
+    files = [path for path in sorted(storm_home.rglob("*")) if path.is_file() and not _of_nimbus(storm_home, path)]
+    listed = [(str(file.relative_to(storm_home)), file.stat().st_size, int(file.stat().st_mtime)) for file in files]
+    return hashlib.sha256(json.dumps(listed).encode()).hexdigest()
+
+
+def _of_nimbus(storm_home: Path, path: Path) -> bool:
+    return path.relative_to(storm_home).parts[0] in ("extlib-daemon", "foreign", "VERSION")
+
+
 def commands_by_machine(inventory: Path) -> dict[str, dict[str, Any]]:
     """By machine: `command` and `environment` of each of its daemons, and `worker_childopts`."""
     hosts = _hosts(inventory)
@@ -234,6 +276,11 @@ def _play_on(
 ) -> PlayResult:
     _check(inventory, machines)
     return play(playbook, inventory, {**variables, "machines": list(machines)}, directory, tell)
+
+
+def _check_settings(settings: Mapping[str, Any]) -> None:
+    if unknown := sorted(set(settings) - SETTINGS):
+        raise SettingUnknown(f"settings {', '.join(unknown)} are not known; known are {', '.join(sorted(SETTINGS))}")
 
 
 def _check(inventory: Path, machines: Sequence[str]) -> None:

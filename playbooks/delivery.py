@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent
 SERVICE = "scheduler_plugins"
 NOT_SERVED = ("nimbus_bridge", "simulator", "__pycache__")
 TOPOLOGIES = ROOT / "topologies" / "target" / "barograph-topologies.jar"
+DELIVERY = "delivery.tar.gz"
 STORE = "deliveries"  # beside the folder of homes
 JARS = "/opt/barograph/jars"
 
@@ -25,17 +26,20 @@ class DeliveryIncomplete(PlaybookError):
     blame = "configuration"
 
 
-def pack(directory: Path) -> Path:
-    """`<directory>/delivery.tar.gz`, the same bytes for the same parts, so that a second deploy changes nothing."""
+def pack(directory: Path, service: Path = ROOT, name: str = DELIVERY) -> Path:
+    """`<directory>/<name>`, the same bytes for the same parts, so that a second deploy changes nothing.
+
+    The policy service is that of `service`, a folder with `scheduler_plugins/`; the jars are always ours.
+    """
     if not TOPOLOGIES.is_file():
         raise DeliveryIncomplete(f"{TOPOLOGIES} is not there; build it: mvn -f topologies/pom.xml package")
-    target = directory / "delivery.tar.gz"
+    target = directory / name
     with (
         target.open("wb") as raw,
         gzip.GzipFile("", "wb", compresslevel=1, fileobj=raw, mtime=0) as zipped,
         tarfile.open(fileobj=zipped, mode="w") as packed,
     ):
-        for file, name in _parts():
+        for file, name in _parts(service):
             packed.add(file, name, filter=_anonymous)
     return target
 
@@ -47,10 +51,10 @@ def pack_command(storm_home: Path) -> str:
     return f"cd {shlex.quote(str(ROOT))} && {shlex.join(argv)}"
 
 
-def _parts() -> Iterator[tuple[Path, str]]:
-    for file in sorted((ROOT / SERVICE).rglob("*.py")):
-        if not set(file.relative_to(ROOT).parts) & set(NOT_SERVED):
-            yield file, str(file.relative_to(ROOT))
+def _parts(service: Path) -> Iterator[tuple[Path, str]]:
+    for file in sorted((service / SERVICE).rglob("*.py")):
+        if not set(file.relative_to(service).parts) & set(NOT_SERVED):
+            yield file, str(file.relative_to(service))
     yield TOPOLOGIES, f"jars/{TOPOLOGIES.name}"
 
 

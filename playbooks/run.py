@@ -24,9 +24,10 @@ HERE = Path(__file__).parent
 KEPT_ARTIFACTS = 50
 STDERR_LINES = 8
 # Where these tasks fail, machine and harness did their part: it was Nimbus or Flux that refused.
-STORM_TASKS = frozenset(
-    {"Submit the topology with Flux", "Kill every topology", "Wait until Nimbus has the supervisors"}
-)
+STORM_TASKS = frozenset({
+    "Submit the topology with Flux", "Kill every topology", "Wait until Nimbus has the supervisors",
+    "Wait until the policy service answers", "Wait until Nimbus answers",
+})  # fmt: skip
 
 Event = Mapping[str, Any]
 Tell = Callable[[str], None]

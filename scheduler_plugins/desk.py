@@ -45,6 +45,7 @@ class Desk:
     _tasks: tuple[int, int] = (0, 0)
     _slots: tuple[str, ...] = ()
     _unplaced_why: str | None = None
+    _scheduler_error: str | None = None  # what the bridge says of a foreign scheduler; it is not asked again
     _events_seen: set[str] = field(default_factory=set)
 
     @property
@@ -60,7 +61,7 @@ class Desk:
         self.run_id, self.policy_name, self.policy = str(body["run_id"]), str(body["policy"]), policy
         self.memory, self.samples = {}, Samples(window_s=float(body.get("window_s") or 60.0))
         self.event, self.held, self.decisions, self.input_rate_factor = None, None, Decisions(), 1.0
-        self.policy_error, self.damaged_lines, self._unplaced_why = None, 0, None
+        self.policy_error, self.damaged_lines, self._unplaced_why, self._scheduler_error = None, 0, None, None
         self._machines, self._left, self._tasks, self._slots, self._events_seen = (), frozenset(), (0, 0), (), set()
         return {"run_id": self.run_id}
 
@@ -125,7 +126,13 @@ class Desk:
             sum(len(c["tasks"]) for t in topologies for c in t["components"]),
         )
         self._unplaced_why = "; ".join(t["unplaced_why"] for t in topologies if t.get("unplaced_why")) or None
+        self._hear_of_failure(topologies)
         self._slots = tuple(sorted({slot for t in topologies for slot in t["placement"].values()}))
+
+    def _hear_of_failure(self, topologies: Iterable[Mapping[str, Any]]) -> None:
+        said = next((t["scheduler_error"] for t in topologies if t.get("scheduler_error")), None)
+        if said is not None and self._scheduler_error is None:
+            self._scheduler_error = self.policy_error = str(said)
 
     def _observe(self, request: Mapping[str, Any]) -> Observation:
         """What the policy sees. A machine that was released is not there for it any more, though Nimbus knows it.
@@ -141,6 +148,8 @@ class Desk:
     def _ask(self, observation: Observation) -> Decision:
         if any(topology.rebalancing for topology in observation.topologies):
             return Decision(memory=self.memory, reason="held: a rebalance is under way" if self.event else "")
+        if self._scheduler_error is not None:
+            return Decision(memory=self.memory, reason=f"policy failed: {self._scheduler_error}")
         try:
             decision = self.policy(observation, self.memory)
         except Exception as error:  # noqa: BLE001 - whatever a policy raises is a result about the policy

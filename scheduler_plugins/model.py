@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 STORM_SCHEDULERS = ("default", "even", "resource_aware", "isolation")
+FOREIGN = "foreign"  # a scheduler that is neither Storm's nor ours, by its class
 Memory = Mapping[str, Any]  # JSON data that travels in and out, so that a decision log replays
 
 _NOTHING: Mapping[Any, Any] = {}
@@ -147,9 +148,10 @@ class Decision:
     memory: Memory = field(default_factory=dict)
     reason: str = ""
     settled: bool = False  # the pending scale event needs nothing (more)
-    scheduler: str | None = None  # one of Storm's own (STORM_SCHEDULERS) that does all placing in this round
+    scheduler: str | None = None  # one of STORM_SCHEDULERS, or FOREIGN, that does all placing in this round
     scheduler_conf: Mapping[str, Any] = field(default_factory=dict)  # Storm's settings, laid over Nimbus' own for it
     rebalance: tuple[str, ...] = ()  # topology ids to unassign wholly, for `scheduler` to place again
+    scheduler_class: str | None = None  # of FOREIGN
 
     def changes(self) -> bool:
         named = self.release or self.acquire or self.rebalance

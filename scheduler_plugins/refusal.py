@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from scheduler_plugins.model import STORM_SCHEDULERS, Decision, Observation, Slot, Topology, executor_ranges
+from scheduler_plugins.model import FOREIGN, STORM_SCHEDULERS, Decision, Observation, Slot, Topology, executor_ranges
 
 Why = Literal[
     "unknown_topology",
@@ -114,9 +114,12 @@ def _delegated(decision: Decision) -> Iterator[Refusal]:
         if decision.rebalance:
             yield Refusal("no_scheduler", "topologies to place anew, but no scheduler of Storm's that does")
         return
-    if decision.scheduler not in STORM_SCHEDULERS:
+    if decision.scheduler == FOREIGN:
+        if not decision.scheduler_class:
+            yield Refusal("unknown_scheduler", "a foreign scheduler without its class")
+    elif decision.scheduler not in STORM_SCHEDULERS:
         known = ", ".join(STORM_SCHEDULERS)
         yield Refusal("unknown_scheduler", f"scheduler {decision.scheduler} is not Storm's; known are {known}")
     if any(decision.executors.values()) or any(decision.placement.values()) or decision.release:
-        both = f"Storm's {decision.scheduler} scheduler is to place, and the decision places or releases too"
+        both = f"the {decision.scheduler} scheduler is to place, and the decision places or releases too"
         yield Refusal("two_placers", f"{both}; only one of them can")

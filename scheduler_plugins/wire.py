@@ -24,6 +24,7 @@ from scheduler_plugins.model import (
 from scheduler_plugins.samples import Rates, Samples
 
 Json = Mapping[str, Any]
+VERSION = 1  # of the contract between bridge, harness and service; a commit of another one is not compared with this
 
 
 class WireError(Exception):
@@ -168,12 +169,13 @@ def answer_of(decision: Decision, decision_id: str | None, policy: str) -> dict[
         for topology in changed
         if decision.executors.get(topology) or decision.placement.get(topology)
     }
-    said = {"v": 1, "decision_id": decision_id, "policy": policy, "reason": decision.reason}
+    said = {"v": VERSION, "decision_id": decision_id, "policy": policy, "reason": decision.reason}
     answer: dict[str, Any] = {**said, "topologies": topologies}
     if decision.release:
         answer["release"] = list(decision.release)
     if decision.scheduler is not None:
-        answer["scheduler"] = {"name": decision.scheduler, "conf": dict(decision.scheduler_conf)}
+        named = {"class": decision.scheduler_class} if decision.scheduler_class else {}
+        answer["scheduler"] = {"name": decision.scheduler, **named, "conf": dict(decision.scheduler_conf)}
     if decision.rebalance:
         answer["rebalance"] = list(decision.rebalance)
     return answer

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from dags import money, sources
+from dags import money
 from dags.checks import check
 from dags.comparison import record
 from dags.comparison.asked import Asked
@@ -31,7 +31,6 @@ def open_asked(asked: Asked, *, new: bool, rebuild: bool = False) -> Path:
     refuse_if_taken(comparison.experiment)
     built(comparison, log.info, rebuild=rebuild)
     check(comparison.experiment)
-    sources.prepare(comparison.experiment, log.info)
     reopen(comparison)
     cost = money.foreseen(comparison.experiment, new=new)
     for line in lines_of(cost) if cost else ():

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from dags.errors import RunBroken
 from dags.plan import PlannedRun
 from dags.service_client import ServiceRefused, ServiceUnreachable
 from dags.service_state import SeenDecision, Series, ServiceState
@@ -95,7 +96,10 @@ class FakeStorm:
         self._called("deploy")
 
     def reset(self, run: PlannedRun) -> None:
-        self._called("reset", run_id=run.run_id)
+        code = run.variant.code
+        self._called("reset", run_id=run.run_id, code=code.commit if code else None)
+        if code is not None and code.commit in self.faults.get("broken_code", ()):
+            raise RunBroken(f"{code.label}: Nimbus does not start with the code of this run")
         assert not self.returned & set(self.starting), "a run on machines that the testbed has back"
         self._machines = list(self.starting)
         self._submitted_s, self._killed_s = None, None

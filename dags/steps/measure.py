@@ -55,7 +55,7 @@ def _phases(run: UnderWay) -> None:
     with diary.phase("reset", expected_s=10):
         bench.cluster.reset(run.run)
     with diary.phase("configure"):
-        bench.service.configure(run.run.run_id, variant.policy, variant.parameters, run.run.seed, WINDOW_S)
+        bench.service.configure(run.run.run_id, variant.policy, variant.configured(), run.run.seed, WINDOW_S)
     with diary.phase("submit", expected_s=8):
         bench.cluster.submit(run.run)
         diary.event("topology_submitted")

@@ -18,6 +18,8 @@ from dags.experiment import Experiment, load
 from dags.progress import ProgressFile
 from dags.request import requested
 from dags.series import open_series, resumable
+from dags.sources.prepare import prepare as prepare_code
+from dags.sources.refs import resolved
 from dags.steps import machines, tenure
 from dags.steps.series_steps import STOP_FILE, step
 from dags.steps.storm_cluster import forget
@@ -30,9 +32,10 @@ log = logging.getLogger(__name__)
 
 def open_requested(name: str, changes: Mapping[str, Any], *, new: bool) -> Path:
     """Validate what was asked for and open its series. Nothing is started."""
-    experiment = requested(load(name), changes)
+    experiment = resolved(requested(load(name), changes))
     check(experiment)
     refuse_if_taken(experiment)
+    prepare_code(experiment, log.info)
     cost = money.foreseen(experiment, new=new)
     for line in lines_of(cost) if cost else ():
         log.info("%s", line)

@@ -55,7 +55,7 @@ def _attempt(series: Series, bench: Bench, run: PlannedRun) -> str:
     try:
         number = make_way(folder, series.attempts)
         diary = Diary(folder, bench.clock, bench.listener)
-        diary.begin(run, _facts(series, bench), number)
+        diary.begin(run, _facts(series, bench, run), number)
         return measure(bench, run, diary, last=series.is_last(run))
     except OSError as error:
         if blame_of(error) == "capacity":
@@ -63,8 +63,9 @@ def _attempt(series: Series, bench: Bench, run: PlannedRun) -> str:
         raise
 
 
-def _facts(series: Series, bench: Bench) -> Mapping[str, Any]:
+def _facts(series: Series, bench: Bench, run: PlannedRun) -> Mapping[str, Any]:
     facts, document = bench.cluster.facts(), series_document(series.folder)
+    code = {"code": run.variant.code.commit} if run.variant.code is not None else {}
     return {
         "series_id": series.series_id,
         "experiment": series.experiment.name,
@@ -72,7 +73,8 @@ def _facts(series: Series, bench: Bench) -> Mapping[str, Any]:
         "topology": None,
         "git_commit": document.get("git_commit"),
         "git_dirty": document.get("git_dirty"),
-        "versions": dict(facts.versions),
+        "git_changes": document.get("git_changes"),
+        "versions": {**facts.versions, **code},
         "harness_facts": dict(facts.harness),
         "machines": {name: dict(machine) for name, machine in facts.machines.items()},
         "clock_offset_ms": {},

@@ -16,7 +16,7 @@ from dags.plan import PlannedRun
 from dags.series import Series
 from dags.software import storm_home
 from dags.steps import machines as machines_of
-from dags.steps import tenure
+from dags.steps import run_code, tenure
 from dags.steps.box_facts import box_facts, versions
 from dags.steps.ports import ClusterFacts, Collected
 from dags.testbeds import testbed_of
@@ -66,9 +66,13 @@ class StormCluster:
         return self.directory / "token"
 
     def deploy(self) -> None:
-        cluster.deploy(self.inventory, self.directory, storm_home(log.info), {})
+        home = storm_home(log.info)
+        cluster.deploy(self.inventory, self.directory, home, {})
+        run_code.deployed(self.directory, home)
 
     def reset(self, run: PlannedRun) -> None:
+        if any(variant.code is not None for variant in self.series.experiment.variants):
+            run_code.use(self.inventory, self.directory, run.variant.code)
         cluster.reset(self.inventory, self.directory, run.run_id)
 
     def submit(self, run: PlannedRun) -> None:
@@ -82,7 +86,8 @@ class StormCluster:
     def grow(self, machines: Sequence[str]) -> Mapping[str, float | None]:
         new = machines_of.grow(self.series, machines)
         self._describe()
-        cluster.extend(self.inventory, self.directory, machines, storm_home(log.info))
+        home = run_code.base_home(self.directory) or storm_home(log.info)
+        cluster.extend(self.inventory, self.directory, machines, home)
         return {machine.name: machine.boot_s for machine in new}
 
     def leave(self, machines: Sequence[str]) -> None:

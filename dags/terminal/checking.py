@@ -9,6 +9,8 @@ from dags import money
 from dags.checks import check, remarks
 from dags.experiment import load, names
 from dags.request import requested
+from dags.sources.prepare import prepare as prepare_code
+from dags.sources.refs import resolved
 from dags.terminal.box import require_fit_box
 from dags.terminal.run import money_lines
 
@@ -26,10 +28,11 @@ def for_this_box(changes: Mapping[str, Any], say: Callable[[str], None]) -> tupl
 
 def check_one(name: str, changes: Mapping[str, Any], say: Callable[[str], None]) -> None:
     """Raises what is wrong, with its blame."""
-    experiment = requested(load(name), changes)
+    experiment = resolved(requested(load(name), changes))
     if experiment.testbed.name == "local":
         require_fit_box(say)
     check(experiment)
+    prepare_code(experiment, say, pack=False)
     where = "here" if experiment.testbed.name == "local" else f"on {experiment.testbed.name}"
     say(f"{name}: can run {where} ({'; '.join(remarks(experiment))})")
     for line in money_lines(money.foreseen(experiment, new=False)):

@@ -25,8 +25,16 @@ def run(options: argparse.Namespace) -> int:
         "demo": options.demo or None,
     }
     if is_suite(options.experiment):
+        _refuse_rebuild(options)
         return run_suite(options.experiment, changes, new=options.new, console=_console())
-    return run_experiment(options.experiment[0], changes, new=options.new, console=_console())
+    return run_experiment(options.experiment[0], changes, new=options.new, console=_console(), rebuild=options.rebuild)
+
+
+def _refuse_rebuild(options: argparse.Namespace) -> None:
+    from dags.errors import ExperimentError
+
+    if options.rebuild:
+        raise ExperimentError("--rebuild is for one experiment; name one, and run the others after it")
 
 
 def compare(options: argparse.Namespace) -> int:

@@ -19,15 +19,17 @@ from dags.experiment import Experiment, load
 from dags.request import requested
 from dags.results import results, send_waiting
 from dags.series import Series, open_series, series_document
+from dags.sources.prepare import prepare as prepare_code
+from dags.sources.refs import resolved
 from dags.terminal.story import Story, begin, hours
 from dags.terminal.supervise import Supervised, hangup_is_ctrl_c
 from dags.terminal.view import View, view_for
 from dags.testbeds import IN_MEMORY
 
 
-def run(name: str, changes: Mapping[str, Any], *, new: bool, console: Console) -> int:
+def run(name: str, changes: Mapping[str, Any], *, new: bool, console: Console, rebuild: bool = False) -> int:
     """The exit code. Raises errors with `blame` where nothing was started."""
-    return carry_out(prepare(name, changes, new=new, console=console), console)
+    return carry_out(prepare(name, changes, new=new, console=console, rebuild=rebuild), console)
 
 
 @dataclass(frozen=True)
@@ -52,13 +54,16 @@ def carry_out(series: Series, console: Console, ending: Ending | None = None) ->
     return _epilogue(series, view.story, code, console, last)
 
 
-def prepare(name: str, changes: Mapping[str, Any], *, new: bool, console: Console) -> Series:
+def prepare(name: str, changes: Mapping[str, Any], *, new: bool, console: Console, rebuild: bool = False) -> Series:
     """What is asked for, validated, with its series opened."""
-    return make_ready(requested(load(name), changes), new=new, console=console)
+    return make_ready(requested(load(name), changes), new=new, console=console, rebuild=rebuild)
 
 
-def make_ready(experiment: Experiment, *, new: bool, console: Console) -> Series:
-    """Everything that can be said before machines are touched, then the software, then the series."""
+def make_ready(experiment: Experiment, *, new: bool, console: Console, rebuild: bool = False) -> Series:
+    """Everything that can be said before machines are touched, then the software, then the series.
+
+    `rebuild`: also code of variants that was built, or failed to build, before.
+    """
     from dags.software import prepare_all
     from dags.steps.provision import refuse_if_taken
     from dags.terminal.airflow_home import prepare as prepare_airflow
@@ -67,6 +72,7 @@ def make_ready(experiment: Experiment, *, new: bool, console: Console) -> Series
     def say(text: str) -> None:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
+    experiment = resolved(experiment)
     local = experiment.testbed.name == "local"
     if local:
         require_fit_box(say)
@@ -87,6 +93,7 @@ def make_ready(experiment: Experiment, *, new: bool, console: Console) -> Series
         from dags.places import airflow_home
 
         prepare_airflow(airflow_home())
+    prepare_code(experiment, say, rebuild=rebuild)
     series = open_series(experiment, new=new, estimate=cost.as_data() if cost else None)
     resumed = series_document(series.folder)["resumed"]
     begun, left = "resuming" if resumed else "new", series.left()

@@ -5,6 +5,7 @@ lib/             daemons and commands
 lib-worker/      workers
 lib-flux/        Flux, for submission only
 extlib/  extlib-daemon/  cds/   empty here; `complete` fills the last two
+foreign/         a scheduler that is not ours, in homes that `varied` makes
 log4j2/          cluster.xml, worker.xml
 supervisor-java/bin/java   JAVA_HOME of the supervisor
 VERSION          what the home is made of
@@ -82,6 +83,26 @@ def complete(home: Path, archives: Path | None, jars: Sequence[Path], cache: Pat
     return whole
 
 
+def varied(base: Path, *, bridge: Path | None = None, foreign: Path | None = None) -> Path:
+    """`base` with another jar in `extlib-daemon/`, or with a scheduler that is not ours in `foreign/`; beside it.
+
+    `base` itself where nothing would be other. The libraries are the very same files.
+    """
+    ours = sorted((base / "extlib-daemon").glob("*.jar"))
+    daemon = [bridge] if bridge else ours
+    if foreign is None and fingerprint(daemon) == fingerprint(ours):
+        return base
+    whole = base.with_name(f"storm-{(name := fingerprint([*daemon, *([foreign] if foreign else [])], base.name))}")
+    if whole.is_dir():
+        return whole
+    with appearing(whole) as unfinished:
+        _link_tree(base, unfinished)
+        _put(daemon, unfinished / "extlib-daemon")
+        _put([foreign] if foreign else [], unfinished / "foreign")
+        _write_version(unfinished, name)
+    return whole
+
+
 def storm_version() -> str:
     """The version that pom.xml names."""
     version = ET.parse(POM).findtext(".//{*}properties/{*}storm.version")
@@ -116,6 +137,14 @@ def link(source: Path, target: Path) -> None:
         os.link(source, target)
     except OSError:
         shutil.copy2(source, target)
+
+
+def _put(jars: Sequence[Path], folder: Path) -> None:
+    """These and no others; what is there is a link to another home's file, which must not be written to."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for jar in jars:
+        shutil.copy2(jar, folder / jar.name)
 
 
 def _rename_or_yield_to(unfinished: Path, folder: Path) -> None:

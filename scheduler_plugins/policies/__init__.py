@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from scheduler_plugins.model import Decision, Policy
-from scheduler_plugins.policies import even, round_robin, stela, storm, topology_aware
+from scheduler_plugins.policies import even, foreign, round_robin, stela, storm, topology_aware
 
 
 class PolicyError(Exception):
@@ -32,6 +32,7 @@ class Entry:
 
 POLICIES: Mapping[str, Entry] = {
     "even": Entry(even.decide, even.Parameters, frozenset({"scale_out"})),
+    "foreign": Entry(foreign.decide, foreign.Parameters, frozenset({"scale_out"})),
     "round_robin": Entry(round_robin.decide, round_robin.Parameters, frozenset({"scale_out", "scale_in"})),
     "stela": Entry(stela.decide, stela.Parameters, frozenset({"scale_out", "scale_in"})),
     "storm": Entry(storm.decide, storm.Parameters, frozenset({"scale_out"})),

@@ -12,10 +12,11 @@ its components were measured to need over that (`topology.component.cpu.pcore.pe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler_plugins.model import STORM_SCHEDULERS, Decision, Memory, Observation
+from scheduler_plugins.policies.delegating import decide_for
 
 ISOLATED = "isolation.scheduler.machines"
 
@@ -47,20 +48,6 @@ def _machines_by_topology(value: object) -> bool:
 
 
 def decide(observation: Observation, memory: Memory, parameters: Parameters = Parameters()) -> Decision:
-    places = Decision(
-        memory=memory,
-        scheduler=parameters.scheduler,
-        scheduler_conf=parameters.conf,
-        reason=_unplaced(observation),
-    )
-    if observation.event is None or observation.event.kind != "scale_out":
-        return places
-    if not parameters.rebalance:
-        return replace(places, settled=True, reason="Storm left alone: nothing moves without a rebalance")
-    topologies = tuple(topology.topology_id for topology in observation.topologies)
-    reason = f"rebalance: Storm's {parameters.scheduler} scheduler places everything anew"
-    return replace(places, settled=True, rebalance=topologies, reason=reason)
-
-
-def _unplaced(observation: Observation) -> str:
-    return "; ".join(topology.unplaced_why for topology in observation.topologies if topology.unplaced_why)
+    name = parameters.scheduler
+    called = f"Storm's {name} scheduler"
+    return decide_for(observation, memory, name, parameters.conf, rebalance=parameters.rebalance, called=called)

@@ -14,6 +14,7 @@ from scheduler_plugins.refusal import refusal
 from scheduler_plugins.samples import Samples
 from scheduler_plugins.wire import answer_of, observation_of
 
+NEEDED: dict[str, dict[str, Any]] = {"foreign": {"scheduler": "org.example.Theirs"}}
 CASES = Path(__file__).parent / "schedule_cases"
 EVEN = sorted(CASES.glob("even_*.json"))
 ANSWERS = sorted(CASES.glob("answers_*.json"))
@@ -52,7 +53,7 @@ def test_even_places_as_storms_even_scheduler_does(path: Path) -> None:
 @pytest.mark.parametrize("path", EVEN, ids=lambda path: path.stem)
 def test_every_policy_leaves_no_executor_without_a_slot_and_moves_nothing_unasked(name: str, path: Path) -> None:
     request = json.loads(path.read_text())["request"]
-    decision = bind(name, {})(observe(request), {})
+    decision = bind(name, NEEDED.get(name, {}))(observe(request), {})
     if decision.scheduler is not None:  # Storm's own places, in the bridge: StormSchedulersTest.java
         assert not decision.placement
         return
@@ -68,7 +69,7 @@ def test_every_policy_leaves_no_executor_without_a_slot_and_moves_nothing_unaske
 @pytest.mark.parametrize("name", sorted(POLICIES))
 def test_every_policy_is_a_pure_function_of_what_it_sees(name: str) -> None:
     observation = observe(json.loads(EVEN[0].read_text())["request"])
-    policy = bind(name, {})
+    policy = bind(name, NEEDED.get(name, {}))
     assert policy(observation, {}) == policy(observation, {})
 
 
@@ -98,6 +99,7 @@ def decision_of(answer: dict[str, Any]) -> Decision:
         release=tuple(answer.get("release", ())),
         scheduler=answer["scheduler"]["name"] if "scheduler" in answer else None,
         rebalance=tuple(answer.get("rebalance", ())),
+        scheduler_class=answer.get("scheduler", {}).get("class"),
     )
 
 
@@ -105,4 +107,4 @@ def decision_of(answer: dict[str, Any]) -> Decision:
 @pytest.mark.parametrize("path", [*EVEN, *ANSWERS], ids=lambda path: path.stem)
 def test_no_answer_of_a_policy_is_refused(name: str, path: Path) -> None:
     observation = observe(json.loads(path.read_text())["request"])
-    assert refusal(observation, bind(name, {})(observation, {})) is None
+    assert refusal(observation, bind(name, NEEDED.get(name, {}))(observation, {})) is None

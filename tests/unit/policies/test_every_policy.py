@@ -24,8 +24,8 @@ from scheduler_plugins.model import (
 from scheduler_plugins.policies import POLICIES, bind, dealing
 from scheduler_plugins.refusal import refusal
 
-# `storm` names a scheduler of Storm's and places nothing itself.
-OURS = sorted(set(POLICIES) - {"storm"})
+# `storm` and `foreign` name a scheduler that places; themselves they place nothing.
+OURS = sorted(set(POLICIES) - {"storm", "foreign"})
 PARAMETERS = {
     "even": st.fixed_dictionaries({"rebalance": st.booleans()}),
     "round_robin": st.fixed_dictionaries(

@@ -10,7 +10,7 @@ from scheduler_plugins.policies import POLICIES, bind
 from tests.unit.policies.topologies_by_hand import STAR, machines, topology
 
 PAGE_LOAD = list(zip(names := ["spout", "b1", "b2", "b3", "b4", "b5", "sink"], names[1:], strict=False))
-OURS = sorted(set(POLICIES) - {"storm"})
+OURS = sorted(set(POLICIES) - {"storm", "foreign"})
 APART = {"initial": "one_component_per_machine"}
 
 

@@ -125,11 +125,17 @@ def until(wanted: object, seen: Callable[[], object], seconds: float, what: str)
 
 
 def kill() -> list[str]:
-    killed = [name for name, status in topologies() if status != "KILLED"]
-    for name in killed:
-        call("killTopologyWithOpts", text(1, name) + kill_options(2, 0))
-    until([], topologies, 30, "no topology is left")
-    return killed
+    """A Nimbus that has just started needs some seconds until it leads: it is asked again."""
+    killed: dict[str, None] = {}
+
+    def left() -> list[tuple[str, str]]:
+        for name in [name for name, status in topologies() if status != "KILLED"]:
+            call("killTopologyWithOpts", text(1, name) + kill_options(2, 0))
+            killed[name] = None
+        return topologies()
+
+    until([], left, 30, "no topology is left")
+    return list(killed)
 
 
 def waits(how: str, machines: list[str]) -> tuple[list[str], Callable[[], list[str]], str]:

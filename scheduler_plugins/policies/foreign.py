@@ -1,0 +1,42 @@
+"""A scheduler that is not ours, in Storm's own form: the bridge hosts the class and lets it do all placing.
+
+`scheduler` is its IScheduler, whose jar is in the run's Storm home. As for Storm's own schedulers, `rebalance: true`
+asks Nimbus for a rebalance after a scale-out, and which machines are to leave it cannot say: it answers no scale-in.
+If it throws or hangs, the bridge says so and places nothing in its stead: the run is that scheduler's, and has failed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from scheduler_plugins.model import FOREIGN, Decision, Memory, Observation
+from scheduler_plugins.policies.delegating import decide_for
+
+CLASS = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*")
+
+
+@dataclass(frozen=True)
+class Parameters:
+    scheduler: str = ""  # of the variant's code, which the harness adds
+    rebalance: bool = False
+    conf: Mapping[str, Any] = field(default_factory=dict)  # laid over Nimbus' conf and the topologies'
+
+    def __post_init__(self) -> None:
+        if not CLASS.fullmatch(self.scheduler):
+            raise ValueError(
+                f"scheduler is {self.scheduler!r}; it must be the class of an IScheduler, which the variant's"
+                " code.scheduler names"
+            )
+        if not isinstance(self.rebalance, bool):
+            raise ValueError(f"rebalance is {self.rebalance!r}; allowed are true and false")
+        if not isinstance(self.conf, Mapping) or not all(isinstance(key, str) for key in self.conf):
+            raise ValueError(f"conf is {self.conf!r}; allowed are Storm's settings by name")
+
+
+def decide(observation: Observation, memory: Memory, parameters: Parameters) -> Decision:
+    name = parameters.scheduler
+    decision = decide_for(observation, memory, FOREIGN, parameters.conf, rebalance=parameters.rebalance, called=name)
+    return replace(decision, scheduler_class=name)
