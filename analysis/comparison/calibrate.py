@@ -1,0 +1,212 @@
+"""How often comparisons would be wrong, by simulation: `python -m analysis.comparison.calibrate` (decision 0010).
+
+A simulated comparison has blocks of one run of each side in random order, and several primary metrics without
+correlation (the worst case for a whole sentence). Values are logarithms of what would be measured; `spread` is the
+standard deviation of a run.
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.comparison import floor
+from analysis.comparison.intervals import MINIMUM_BLOCKS, Array, half_width, mean_and_error, p_value
+from analysis.comparison.verdict import looks_level
+
+LEVEL = 0.05
+BLOCKS = (3, 4, 5, 6, 8, 10, 15, 20)
+SEED = 6
+Noise = Callable[[np.random.Generator, tuple[int, ...], float], Array]
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Logarithms, (comparisons, metrics, blocks)."""
+
+    a: Array
+    b: Array
+
+
+def normal(rng: np.random.Generator, shape: tuple[int, ...], spread: float) -> Array:
+    return rng.normal(0.0, spread, shape)
+
+
+def heavy(rng: np.random.Generator, shape: tuple[int, ...], spread: float) -> Array:
+    """Student's t with 3 degrees of freedom: now and then a run is far off."""
+    return rng.standard_t(3, shape) * spread / np.sqrt(3.0)
+
+
+def drifting(rng: np.random.Generator, shape: tuple[int, ...], spread: float) -> Array:
+    """A box that gets steadily slower, a random walk on top, and the noise of each run."""
+    walk = rng.normal(0.0, spread / 4, shape).cumsum(axis=-1)
+    return walk - np.arange(shape[-1]) * spread / 8 + rng.normal(0.0, spread, shape)
+
+
+def two_states(rng: np.random.Generator, shape: tuple[int, ...], spread: float) -> Array:
+    """Runs that settle in one of two states, with hardly a scatter inside: the worst that we can think of."""
+    return rng.choice([-spread, spread], shape) + rng.normal(0.0, spread / 20, shape)
+
+
+NOISES: dict[str, Noise] = {"normal": normal, "heavy-tailed": heavy, "drifting": drifting, "two states": two_states}
+
+
+def simulate(
+    rng: np.random.Generator, number: int, metrics: int, blocks: int, noise: Noise, spread: float, shift: float = 0.0
+) -> Sides:
+    """`shift`: the true logarithmic difference of the first metric."""
+    runs = noise(rng, (number, metrics, 2 * blocks), spread).reshape(number, metrics, blocks, 2)
+    first_is_a = rng.random((number, 1, blocks)) < 0.5
+    a = np.where(first_is_a, runs[..., 0], runs[..., 1])
+    b = np.where(first_is_a, runs[..., 1], runs[..., 0])
+    b[:, 0] += shift
+    return Sides(a, b)
+
+
+def holm(p: Array) -> Array:
+    """Holm's correction along the last axis: statistics.holm for many comparisons at once."""
+    order = np.argsort(p, axis=-1)
+    steps = p.shape[-1] - np.arange(p.shape[-1])
+    stepped = np.minimum(1.0, np.maximum.accumulate(np.take_along_axis(p, order, -1) * steps, axis=-1))
+    corrected = np.empty_like(p)
+    np.put_along_axis(corrected, order, stepped, -1)
+    return corrected
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Of each comparison and metric: what verdict.py decides."""
+
+    called: Array
+    mean: Array
+    half: Array  # of the 95 % interval
+
+
+def judge(sides: Sides, floored: bool = True) -> Judged:
+    blocks = sides.a.shape[-1]
+    mean, error = mean_and_error(sides.b - sides.a)
+    called = holm(p_value(mean, error, blocks)) < LEVEL
+    if floored:
+        called &= np.abs(mean) >= floor.of_neighbours(sides.a, sides.b, LEVEL)
+    return Judged(called, mean, half_width(error, blocks))
+
+
+def until_certain(sides: Sides, goal: float) -> tuple[Array, Array]:
+    """(whether any metric was called when the comparison stopped, blocks that it took) of each comparison."""
+    number, metrics, most = sides.a.shape
+    called, stopped = np.zeros(number, dtype=bool), np.zeros(number, dtype=int)
+    for blocks in range(MINIMUM_BLOCKS, most + 1):
+        open_ = np.flatnonzero(stopped == 0)
+        now = judge(Sides(sides.a[open_, :, :blocks], sides.b[open_, :, :blocks]))
+        settled = half_width(1.0, blocks, 1 - looks_level(LEVEL, metrics, most)) / half_width(1.0, blocks) * now.half
+        done = ((now.half <= goal) | (np.abs(now.mean) - settled >= goal)).all(axis=1) | (blocks == most)
+        stopped[open_[done]] = blocks
+        called[open_[done]] = now.called[done].any(axis=1)
+    return called, stopped
+
+
+def bootstrap_covers(rng: np.random.Generator, differences: Array, level: float, resamples: int = 500) -> float:
+    """Share of percentile bootstrap intervals of the mean that hold 0."""
+    blocks = differences.shape[-1]
+    picks = rng.integers(0, blocks, (resamples, blocks))
+    low, high = np.quantile(differences[:, picks].mean(axis=-1), [level / 2, 1 - level / 2], axis=1)
+    return float(((low <= 0) & (high >= 0)).mean())
+
+
+def signed_rank_covers(differences: Array, level: float) -> float | None:
+    """Share of exact signed-rank intervals (Walsh averages) that hold 0; None: no bounded one of so few blocks."""
+    blocks = differences.shape[-1]
+    ways = np.zeros(blocks * (blocks + 1) // 2 + 1)  # of the signed-rank statistic
+    ways[0] = 1.0
+    for rank in range(1, blocks + 1):
+        ways[rank:] += ways[:-rank].copy()
+    left_out = int(np.searchsorted(ways.cumsum() / 2.0**blocks, level / 2, side="right"))
+    if left_out == 0:
+        return None
+    rows, columns = np.triu_indices(blocks)
+    walsh = np.sort((differences[:, rows] + differences[:, columns]) / 2, axis=-1)
+    return float(((walsh[:, left_out - 1] <= 0) & (walsh[:, -left_out] >= 0)).mean())
+
+
+def table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [f"\n{title}", "| " + " | ".join(headings) + " |", "|" + "---|" * len(headings)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f}"
+
+
+def false_alarms(rng: np.random.Generator, number: int, spread: float) -> str:
+    """Whole A/A sentences that call anything."""
+    rows = []
+    for name, noise in NOISES.items():
+        for metrics in (1, 4, 16):
+            found = [simulate(rng, number, metrics, blocks, noise, spread) for blocks in BLOCKS]
+            for floored in (True, False):
+                shares = [float(judge(sides, floored).called.any(axis=1).mean()) for sides in found]
+                rows.append([name, str(metrics), "yes" if floored else "no", *map(percent, shares)])
+    return table("A/A sentences that call a difference, %", ["noise", "tests", "floor", *map(str, BLOCKS)], rows)
+
+
+def coverage(rng: np.random.Generator, number: int, spread: float) -> str:
+    """Of the 95 % interval of one metric, by the candidates."""
+    rows = []
+    for name, noise in NOISES.items():
+        shares: dict[str, list[float | None]] = {"Student": [], "percentile bootstrap": [], "signed rank": []}
+        for blocks in BLOCKS:
+            sides = simulate(rng, number, 1, blocks, noise, spread)
+            judged, differences = judge(sides), (sides.b - sides.a)[:, 0]
+            shares["Student"].append(float((np.abs(judged.mean) <= judged.half).mean()))
+            shares["percentile bootstrap"].append(bootstrap_covers(rng, differences[:2000], LEVEL))
+            shares["signed rank"].append(signed_rank_covers(differences, LEVEL))
+        rows += [[name, interval, *map(percent, found)] for interval, found in shares.items()]
+    return table("Coverage of 95 % intervals, %", ["noise", "interval", *map(str, BLOCKS)], rows)
+
+
+def found(rng: np.random.Generator, number: int, spreads: Sequence[float], metrics: int = 4) -> str:
+    """Injected differences of one of the metrics that are called."""
+    rows = []
+    for spread in spreads:
+        for injected in (5, 10, 20):
+            shift = float(np.log1p(injected / 100))
+            shares = [
+                float(judge(simulate(rng, number, metrics, blocks, normal, spread, shift)).called[:, 0].mean())
+                for blocks in BLOCKS
+            ]
+            rows.append([f"{100 * spread:.1f}", str(injected), *map(percent, shares)])
+    title = f"Differences found, %, one of {metrics} tests, normal noise"
+    return table(title, ["spread of a run, %", "injected, %", *map(str, BLOCKS)], rows)
+
+
+def stopping(rng: np.random.Generator, number: int, spreads: Sequence[float], metrics: int = 4) -> str:
+    """--until-certain with a goal of 5 % and at most 20 blocks."""
+    rows = []
+    for name, noise in NOISES.items():
+        for spread in spreads:
+            for injected in (0, 5, 10):
+                shift = float(np.log1p(injected / 100))
+                sides = simulate(rng, number, metrics, BLOCKS[-1], noise, spread, shift)
+                called, blocks = until_certain(sides, float(np.log1p(0.05)))
+                middle, late = np.quantile(blocks, [0.5, 0.9])
+                rows.append([name, f"{100 * spread:.1f}", str(injected), percent(float(called.mean())),
+                             f"{middle:.0f}", f"{late:.0f}"])  # fmt: skip
+    headings = ["noise", "spread of a run, %", "injected, %", "called, %", "blocks, median", "blocks, 90 %"]
+    return table("Until certain (goal ± 5 %, 3 to 20 blocks)", headings, rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--comparisons", type=int, default=10_000)
+    parser.add_argument("--spreads", type=float, nargs="+", default=[0.011, 0.02, 0.04, 0.08], metavar="SHARE")
+    wanted = parser.parse_args()
+    rng = np.random.default_rng(SEED)
+    print(false_alarms(rng, wanted.comparisons, wanted.spreads[0]))
+    print(coverage(rng, wanted.comparisons, wanted.spreads[0]))
+    print(found(rng, wanted.comparisons, wanted.spreads))
+    print(stopping(rng, wanted.comparisons, wanted.spreads))
+
+
+if __name__ == "__main__":
+    main()

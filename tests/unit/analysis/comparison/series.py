@@ -1,0 +1,91 @@
+"""A series of a comparison, written by hand: the tables that the statistics read, and `comparison.json`."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.unit.analysis.series_by_hand import write_table
+
+Numbers = Mapping[str, Sequence[float | None]]  # metric -> a value a block; None: not measured
+
+
+@dataclass(frozen=True)
+class Failed:
+    """What became of a run that is not complete."""
+
+    block: int
+    blame: str = "system_under_test"
+    message: str = "IllegalStateException: no slot for task 7"
+    status: str = "failed"
+
+
+@dataclass(frozen=True)
+class SideOf:
+    """One variant's runs; metrics in `never` are censored where the value is negative (its horizon)."""
+
+    numbers: Numbers
+    failed: Sequence[Failed] = ()
+    blocks: int = 0
+    cores: float = 0.25
+    never: Sequence[str] = field(default_factory=tuple)
+
+
+def write(
+    root: Path, pairs: Mapping[str, tuple[SideOf, SideOf]], events: Sequence[str] = ("scale_out",), **asked: Any
+) -> Path:
+    """Variants are `<pair>_a` and `<pair>_b`; every metric is of the first event."""
+    sides = {f"{name}_{letter}": side for name, both in pairs.items() for letter, side in zip("ab", both, strict=True)}
+    write_table(root, "runs", [run for name, side in sides.items() for run in _runs(root, name, side)])
+    write_table(root, "measurements", [row for name, side in sides.items() for row in _measurements(name, side)])
+    write_table(root, "scale_events", [
+        {"run_id": f"{name}-r1", "event_id": f"e{n}", "kind": kind}
+        for name in sides for n, kind in enumerate(events, start=1)
+    ])  # fmt: skip
+    write_table(root, "machines", [
+        {"run_id": f"{name}-r1", "machine": "m1", "type": "type_1", "cores": side.cores, "memory_mb": 512.0,
+         "bandwidth_mbit": 100.0, "slots": 4} for name, side in sides.items()
+    ])  # fmt: skip
+    spec = {"testbed": {"name": "local", "machine_type": "type_1", "scale": 0.25, "bandwidth_mbit": 100.0}}
+    (root / "series.json").write_text(json.dumps({"v": 1, "spec": spec}))
+    (root / "comparison.json").write_text(json.dumps(question(list(pairs)) | asked))
+    return root
+
+
+def question(pairs: Sequence[str]) -> dict[str, Any]:
+    return {
+        "v": 1, "sides": {"a": {"label": "main", "commit": "a" * 40}, "b": {"label": "my-branch", "commit": "b" * 40}},
+        "pairs": [{"name": name, "a": f"{name}_a", "b": f"{name}_b"} for name in pairs],
+        "level": 0.05, "goal_percent": 5.0, "until_certain": False, "budget": {"blocks": 20, "seconds": None},
+        "bisecting": None,
+    }  # fmt: skip
+
+
+def same_code() -> dict[str, Any]:
+    side = {"label": "main", "commit": "a" * 40}
+    return {"a": {**side, "label": "main (A)"}, "b": {**side, "label": "main (B)"}}
+
+
+def _count(side: SideOf) -> int:
+    return side.blocks or max((len(values) for values in side.numbers.values()), default=0)
+
+
+def _runs(root: Path, name: str, side: SideOf) -> list[dict[str, Any]]:
+    failed = {run.block: run for run in side.failed}
+    return [
+        {"run_id": f"{name}-r{block}", "variant": name, "block": block, "repetition": block, "order": block,
+         "status": failed[block].status if block in failed else "complete", "experiment": "compare/stela_star",
+         "failure_blame": failed[block].blame if block in failed else None, "series_id": root.name,
+         "failure_message": failed[block].message if block in failed else None, "started_s": 1.0 * block,
+         "harness_facts": json.dumps({"cpu_model": "A", "cpus": 2})}
+        for block in range(1, _count(side) + 1)
+    ]  # fmt: skip
+
+
+def _measurements(name: str, side: SideOf) -> list[dict[str, Any]]:
+    return [
+        {"run_id": f"{name}-r{block}", "event_id": "e1", "metric": metric, "value": abs(value),
+         "censored": metric in side.never and value < 0}
+        for metric, values in side.numbers.items() for block, value in enumerate(values, start=1) if value is not None
+    ]  # fmt: skip
