@@ -13,6 +13,9 @@ POINTER = "tables.json"
 HOLD = "hold.json"
 LOCAL_ONLY = ("machines.json", "stop", "until.json", HOLD)
 RAW = ("workers", "machines", "logs")  # of a run: never brought back
+# What says what a series is and what is left of it, and what people read of it.
+ALWAYS = ("series.json", "claims.json", "comparison.json", "enough.json", POINTER)
+REPORTS = ("report.html", "comparison.html", "comparison_result.json", "comparison_time.json", "checks.jsonl")
 LINES = ("events.jsonl", "decisions.jsonl")
 RUN_JSON = "run.json"
 # A row a sample: only Spark reads them.
@@ -105,6 +108,6 @@ def _path_of(key: str, last: Mapping[str, str], generation: str | None, digest: 
         wanted = parts[2] == RUN_JSON or (digest and parts[2] in LINES)
         folder = last.get(f"{parts[0]}/{parts[1]}", f"{parts[0]}/{parts[1]}")
         return f"{folder}/{parts[2]}" if wanted and len(parts) == 3 else None
-    if key in ("series.json", "claims.json", POINTER):
+    if key in ALWAYS:
         return key
-    return key if digest and (key == "report.html" or parts[0] == "figures") else None
+    return key if digest and (key in REPORTS or parts[0] == "figures") else None
