@@ -96,6 +96,9 @@ METRICS = {
     )
 }  # fmt: skip
 
+# The few that a sentence or a first page is about; all others are read when these raise a question.
+PRIMARY = ("throughput_after", "convergence_sp_s", "downtime_s", "latency_p95_ms_after")
+
 
 def metric(name: str) -> Metric:
     """What is known of a metric; one that is not in the table has no direction, so nothing is ever better in it."""

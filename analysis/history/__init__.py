@@ -1,10 +1,10 @@
 """The nights of a suite: their records, the series that they make, what changed in them and since which commit.
 
-    append(folder, night)          put a night on record
-    nights(folder)                 every night that can be read -> History
-    evaluate(history, settings)    what the history says -> Findings (pure)
-    review(folder, settings)       both; what Otava said before is kept beside the nights
-    pages.write(folder, findings)  findings.json and the pages
+append(folder, night)          put a night on record
+nights(folder)                 every night that can be read -> History
+evaluate(history, settings)    what the history says -> Findings (pure)
+review(folder, settings)       both; what Otava said before is kept beside the nights
+pages.write(folder, findings)  findings.json and the pages
 """
 
 from analysis.history.findings import Findings, evaluate, review

@@ -56,7 +56,8 @@ class Remembered:
 
 
 def _digest(values: Sequence[float], rule: Rule) -> str:
-    content = np.asarray(values, dtype=np.float64).tobytes() + json.dumps(
-        [rule.window_nights, rule.max_p, _method()]
-    ).encode()
+    content = (
+        np.asarray(values, dtype=np.float64).tobytes()
+        + json.dumps([rule.window_nights, rule.max_p, _method()]).encode()
+    )
     return hashlib.blake2b(content, digest_size=12).hexdigest()

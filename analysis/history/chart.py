@@ -1,0 +1,140 @@
+"""One series over all nights, large: spread, gaps, other machines, changes, axes; and its points, which answer."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from analysis.history import words
+from analysis.history.drawing import Scale, Spot, band, escaped, kind_class, lines, scale, ticks
+from analysis.history.findings import Findings
+from analysis.history.timelines import Timeline
+
+WIDTH, HEIGHT = 760, 190
+LEFT, RIGHT, TOP, BOTTOM = 64, 10, 22, 158
+COLOUR, GREY = "#0072B2", "#555555"  # Okabe and Ito's blue, as in the figures of the reports
+MONTHS = 9  # labels below an axis at most
+COLUMNS = (("night", ""), ("value", "unit"), ("lowest", "unit"), ("highest", "unit"), ("runs", ""), ("commit", ""),
+           ("", ""))  # fmt: skip
+
+
+def draw(line: Timeline) -> str:
+    y = scale([value for spot in line.spots for value in _extent(spot)], TOP, BOTTOM - 12)
+    parts = [
+        f'<svg class="nights" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
+        f"<title>{escaped(f'{line.name[0]}, {_heading(line)} over {len(line.cells)} nights')}</title>",
+        *_axis(line, y),
+        f'<path class="spread" d="{band(line.spots, lambda spot: _x(line, spot.column), y)}"/>',
+        f'<path class="gap" d="{ticks([gap.column for gap in line.gaps], BOTTOM - 8, 8, lambda c: _x(line, c))}"/>',
+        *_borders(line),
+        *_levels(line, y),
+        *_marks(line),
+        f'<path class="line" d="{lines(line.spots, lambda spot: _x(line, spot.column), y)}"/>',
+        f'<path class="dots" d="{"".join(f"M{_x(line, s.column):.0f} {y(s.value):.0f}h0" for s in line.spots)}"/>',
+        "</svg>",
+    ]
+    return "".join(parts)
+
+
+def _heading(line: Timeline) -> str:
+    return words.series(line.segments[-1].key)
+
+
+def _extent(spot: Spot) -> tuple[float, float]:
+    low, high = spot.point.low, spot.point.high
+    return (spot.value if low is None else low, spot.value if high is None else high)
+
+
+def _x(line: Timeline, column: int) -> float:
+    return LEFT + (WIDTH - LEFT - RIGHT) * (column + 0.5) / len(line.cells)
+
+
+def _axis(line: Timeline, y: Scale) -> Iterator[str]:
+    for value in round_values(y.low, y.high):
+        at = round(y(value))
+        yield f'<path class="grid" d="M{LEFT} {at}H{WIDTH - RIGHT}"/>'
+        yield f'<text class="value" x="{LEFT - 6}" y="{at + 3}">{words.number(value)}</text>'
+    unit = "%" if line.metric.unit == "points" else line.metric.unit
+    yield f'<text x="{LEFT}" y="{TOP - 10}">{escaped(unit)}</text>'
+    for column, label in month_labels([cell.day for cell in line.cells]):
+        at = round(_x(line, column))
+        yield f'<path class="grid" d="M{at} {BOTTOM}v5"/><text class="day" x="{at}" y="{BOTTOM + 18}">{label}</text>'
+    yield f'<path class="axis" d="M{LEFT} {BOTTOM}H{WIDTH - RIGHT}"/>'
+
+
+def round_values(low: float, high: float) -> list[float]:
+    """Two to five round numbers within an axis."""
+    step = 10.0 ** math.floor(math.log10((high - low) / 2))
+    step = next(step * factor for factor in (10, 5, 2, 1) if (high - low) / (step * factor) >= 2)
+    first = math.ceil(low / step)
+    return [round(i * step, 10) for i in range(first, math.floor(high / step) + 1)]
+
+
+def month_labels(days: Sequence[str]) -> list[tuple[int, str]]:
+    """The first night of each month, or some days where there are few of them; never so many that they touch."""
+    firsts = [i for i, day in enumerate(days) if i == 0 or day[:7] != days[i - 1][:7]]
+    if len(firsts) < 3:
+        firsts = list(range(0, len(days), max(1, -(-len(days) // MONTHS))))
+        return [(i, days[i][5:]) for i in firsts]
+    if firsts[1] < len(days) / MONTHS:
+        firsts = firsts[1:]
+    return [(i, days[i][:7]) for i in firsts[:: -(-len(firsts) // MONTHS)]]
+
+
+def _borders(line: Timeline) -> Iterator[str]:
+    for column in line.borders:
+        at = round(_x(line, column) - (WIDTH - LEFT - RIGHT) / len(line.cells) / 2)
+        yield f'<path class="border" d="M{at} {TOP - 6}V{BOTTOM}"/>'
+        yield f'<text class="border" x="{at - 4}" y="{TOP - 10}" text-anchor="end">other machines</text>'
+
+
+def _levels(line: Timeline, y: Scale) -> Iterator[str]:
+    """The levels on both sides of each change, as far as they were measured near it."""
+    for column, one in line.marks:
+        before, after = _x(line, max(0, column - 12)), _x(line, min(len(line.cells) - 1, column + 12))
+        at = _x(line, column)
+        path = f"M{before:.0f} {y(one.before):.0f}H{at:.0f}M{at:.0f} {y(one.after):.0f}H{after:.0f}"
+        yield f'<path class="level" d="{path}"/>'
+
+
+def _marks(line: Timeline) -> Iterator[str]:
+    for column, one in line.marks:
+        at = round(_x(line, column))
+        end = at > WIDTH - 90
+        label = f"{'▼' if one.after < one.before else '▲'} {words.change(one)}"
+        yield f'<path class="mark {kind_class(one)}" d="M{at} {TOP - 6}V{BOTTOM}"/>'
+        yield (
+            f'<text class="mark {kind_class(one)}" x="{at - 4 if end else at + 4}" y="{TOP - 10}"'
+            f' text-anchor="{"end" if end else "start"}">{label}</text>'
+        )
+
+
+def points(line: Timeline, found: Findings) -> str:
+    """Data of every night for the page's script (points.js.j2): the value, or why there is none."""
+    y = scale([value for spot in line.spots for value in _extent(spot)], TOP, BOTTOM - 12)
+    unit = "%" if line.metric.unit == "points" else line.metric.unit
+    nights = found.history.nights
+    spots, gaps = line.spots, line.gaps
+    measured: dict[str, Any] = {
+        "n": _heading(line), "c": COLOUR, "p": "", "m": "", "r": "",
+        "x": [round(_x(line, spot.column)) for spot in spots], "y": [round(y(spot.value)) for spot in spots],
+        "v": [[nights[spot.night].id for spot in spots], [_short(spot.value) for spot in spots],
+              [_short(spot.point.low) for spot in spots], [_short(spot.point.high) for spot in spots],
+              [spot.point.runs for spot in spots], [nights[spot.night].commit[:10] for spot in spots],
+              ["most runs never got there: the time watched" if spot.point.horizon else "" for spot in spots]],
+    }  # fmt: skip
+    missing: dict[str, Any] = {
+        "n": _heading(line), "c": GREY, "p": "", "m": "not measured", "r": "",
+        "x": [round(_x(line, gap.column)) for gap in gaps], "y": [BOTTOM - 4] * len(gaps),
+        "v": [[gap.night for gap in gaps], None, None, None, None, None, [gap.why for gap in gaps]],
+    }  # fmt: skip
+    columns = [[name or "note", unit if kind == "unit" else ""] for name, kind in COLUMNS]
+    text = json.dumps({"columns": columns, "traces": [measured, missing]}, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
+
+
+def _short(value: float | None) -> float | None:
+    """Five digits are more than a night knows."""
+    return None if value is None else float(f"{value:.5g}")

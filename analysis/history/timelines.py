@@ -1,0 +1,132 @@
+"""A series over all nights, whatever machines measured it: what a page shows of it, before it is drawn. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from analysis.history.drawing import Spot
+from analysis.history.findings import Findings, Judged
+from analysis.history.regressions import Finding, Kind, Status
+from analysis.history.series import NEVER, Name, described
+from analysis.history.strip import Cell
+from analysis.metric_directions import METRICS, PRIMARY, Better, Metric
+
+STANDING = (Status.CONFIRMED, Status.SUSPECTED)
+METRIC_ORDER = {name: place for place, name in enumerate(dict.fromkeys((*PRIMARY, *METRICS)))}
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A night without a value, and why."""
+
+    column: int
+    night: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """`segments`: the series of each machine type, the one measured last at the end."""
+
+    name: Name
+    segments: tuple[Judged, ...]
+    cells: tuple[Cell, ...]
+    nights: tuple[str, ...]
+
+    @property
+    def metric(self) -> Metric:
+        return described(self.name[2])
+
+    @property
+    def anchor(self) -> str:
+        return "-".join(self.name[1:]).replace("/", "-")
+
+    @cached_property
+    def columns(self) -> dict[int, int]:
+        """Night -> column."""
+        return {cell.night: column for column, cell in enumerate(self.cells) if cell.night is not None}
+
+    @cached_property
+    def spots(self) -> tuple[Spot, ...]:
+        found = [
+            Spot(self.columns[night], night, judged.series.points[night], machine)
+            for machine, judged in enumerate(self.segments)
+            for night in judged.series.nights
+        ]
+        return tuple(sorted(found, key=lambda spot: spot.column))
+
+    @cached_property
+    def gaps(self) -> tuple[Gap, ...]:
+        measured = {spot.column for spot in self.spots}
+        return tuple(
+            Gap(column, cell.day if cell.night is None else self.nights[cell.night], self._why(cell))
+            for column, cell in enumerate(self.cells)
+            if column not in measured
+        )
+
+    def _why(self, cell: Cell) -> str:
+        if cell.night is None:
+            return cell.words
+        whys = [judged.series.points[cell.night].why for judged in reversed(self.segments)]
+        return next((why for why in whys if why != "other machines"), whys[0])
+
+    @cached_property
+    def borders(self) -> tuple[int, ...]:
+        """Columns at which other machines begin."""
+        return tuple(after.column for before, after in pairwise(self.spots) if before.machine != after.machine)
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        return tuple(sorted((one for judged in self.segments for one in judged.findings), key=lambda one: one.bad))
+
+    @property
+    def marks(self) -> list[tuple[int, Finding]]:
+        return [(self.columns[one.bad], one) for one in self.findings]
+
+    @property
+    def standing(self) -> Finding | None:
+        """The newest change that still holds."""
+        return next((one for one in reversed(self.findings) if one.status in STANDING), None)
+
+    @property
+    def worse(self) -> bool:
+        return self.standing is not None and self.standing.kind is Kind.REGRESSION
+
+    @property
+    def shown_first(self) -> bool:
+        """Whether it belongs on the first page: a primary metric, or one that changed."""
+        return self.name[2] in PRIMARY or self.standing is not None or self.never_changed
+
+    @property
+    def never_changed(self) -> bool:
+        """A share of repetitions that never got there, of a primary metric."""
+        return self.name[2].endswith(NEVER) and self.name[2].removesuffix(NEVER) in PRIMARY
+
+
+def timelines(found: Findings) -> dict[str, list[Timeline]]:
+    """By experiment: its series in the order of variants and metrics; facts without a direction come last."""
+    by_name: dict[Name, list[Judged]] = defaultdict(list)
+    for judged in found.series:
+        by_name[judged.key.names].append(judged)
+    nights = tuple(night.id for night in found.history.nights)
+    grouped: dict[str, list[Timeline]] = defaultdict(list)
+    for name in sorted(by_name, key=_order):
+        parts = sorted(by_name[name], key=lambda judged: judged.series.nights[-1])
+        grouped[name[0]].append(Timeline(name, tuple(parts), found.cells, nights))
+    return dict(grouped)
+
+
+def _order(name: Name) -> tuple[object, ...]:
+    experiment, variant, metric, event = name
+    place = METRIC_ORDER.get(metric.removesuffix(NEVER), len(METRIC_ORDER))
+    return experiment, described(metric).better is Better.NONE, variant, event, place, metric
+
+
+def first_page(lines: Sequence[Timeline]) -> list[Timeline]:
+    """What the index shows of an experiment: all of it where none of its metrics is a primary one."""
+    chosen = [line for line in lines if line.shown_first]
+    return chosen if any(line.name[2] in PRIMARY for line in lines) else list(lines)
