@@ -75,6 +75,23 @@ def parser() -> argparse.ArgumentParser:
     nightly.add_argument("--dry-run", action="store_true", help="what would be measured when; nothing is started")
     nightly.add_argument("--report-only", action="store_true", help="the pages again, from the nights on record")
 
+    bisect = _command(table, "bisect", commands.bisect, "which commit made a number worse")
+    bisect.add_argument("good", metavar="GOOD", help="a commit, branch or tag where the number was well")
+    bisect.add_argument("bad", metavar="BAD", help="a later one where it is worse")
+    bisect.add_argument("--experiment", required=True, metavar="FAMILY/NAME")
+    bisect.add_argument("--variant", required=True, metavar="NAME", help="of the experiment")
+    bisect.add_argument("--metric", required=True, metavar="NAME", help="such as throughput_after")
+    bisect.add_argument("--event", default="e1", metavar="ID", help="which event of the plan (default e1)")
+    bisect.add_argument("--all", action="store_true", help="also commits that do not change scheduler_plugins/")
+    bisect.add_argument("--repetitions", type=int, default=12, metavar="N", help="blocks a comparison, at most")
+    bisect.add_argument(
+        "--goal", type=float, default=5.0, metavar="X",
+        help="how narrow the first comparison's interval must be, ± percent (or the metric's unit)",
+    )  # fmt: skip
+    bisect.add_argument("--testbed", metavar="NAME", help="where machines come from")
+    _testbed_options(bisect)
+    bisect.add_argument("--new", action="store_true", help="search again, also where this search was begun before")
+
     claims = _command(table, "claims", commands.claims, "what the papers state and what was measured")
     claims.add_argument("--json", action="store_true", help="as in claims.json, for other programs")
 

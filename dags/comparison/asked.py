@@ -13,7 +13,7 @@ from dags.errors import ExperimentError
 
 @dataclass(frozen=True)
 class Asked:
-    """`a` and `b` are git refs or YAML files; `bisecting` names the search that asks, if one does."""
+    """`a` and `b` are git refs or YAML files; `bisecting`: the search that asks, and what it looks at, if one does."""
 
     a: str
     b: str
@@ -23,7 +23,7 @@ class Asked:
     testbed: str | None = None
     options: Mapping[str, Any] | None = None  # of the testbed
     question: Question = field(default_factory=Question)
-    bisecting: str | None = None
+    bisecting: Mapping[str, Any] | None = None
 
 
 def asked_of(given: Mapping[str, Any]) -> Asked:

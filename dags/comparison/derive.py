@@ -45,14 +45,14 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`experiment` is what runs; `bisecting` names the search that asks, if one does."""
+    """`experiment` is what runs; `bisecting`: the search that asks, and what it looks at, if one does."""
 
     experiment: Experiment
     source: str  # the experiment it is derived from
     sides: Mapping[Letter, Side]
     pairs: tuple[Pair, ...]
     question: Question
-    bisecting: str | None = None
+    bisecting: Mapping[str, Any] | None = None
 
 
 def name_of(experiment: str) -> str:
@@ -61,7 +61,12 @@ def name_of(experiment: str) -> str:
 
 
 def derive(
-    source: Experiment, a: Side, b: Side, blocks: int, question: Question, bisecting: str | None = None
+    source: Experiment,
+    a: Side,
+    b: Side,
+    blocks: int,
+    question: Question,
+    bisecting: Mapping[str, Any] | None = None,
 ) -> Comparison:
     """`source` has the variants, testbed and durations that are asked for; the sides are resolved to commits.
 
@@ -99,10 +104,10 @@ def remarks(comparison: Comparison) -> tuple[str, ...]:
         )
     said += [f"{side.code.label} stands for every variant of {comparison.source}" for side in (a, b) if side.foreign]
     if comparison.question.until_certain:
-        half = f"±{comparison.question.goal_percent:g} %"
-        said.append(
-            f"blocks are added until every interval is {half} or narrower, within {told(comparison.question.budget)}"
-        )
+        narrow = f"every interval is ±{comparison.question.goal_percent:g} % or narrower"
+        if (asks := comparison.bisecting) is not None:
+            narrow = f"the interval of {asks['metric']} ({asks['event']}) is ±{asks['half_width']:.3g} or narrower"
+        said.append(f"blocks are added until {narrow}, within {told(comparison.question.budget)}")
     return tuple(said)
 
 

@@ -11,18 +11,24 @@ from pathlib import Path
 
 from analysis import so_far
 from analysis.record import write_json_atomic
+from dags.comparison import record
 
 BACKGROUND = 19
 
 
 def main(arguments: list[str]) -> int:
     from analysis.comparison import compare
+    from analysis.comparison.answer import as_data
+    from dags.nights.judging import narrow_enough
 
     os.nice(BACKGROUND)
     series_dir = Path(arguments[0])
     # A/A comparisons on record widen the floor of the last answer; whether more blocks are needed is not theirs to say.
     found = compare(_analysed(series_dir), on_record={})
-    answer = {"v": 1, "certain": found.certain, "why": found.why, "sentence": found.sentence}
+    certain, why = found.certain, found.why
+    if bisecting := record.read(series_dir)["bisecting"]:
+        certain, why = narrow_enough(bisecting, as_data(found)["rows"])  # a search looks at one metric
+    answer = {"v": 1, "certain": certain, "why": why, "sentence": found.sentence}
     write_json_atomic(series_dir / so_far.FOLDER / "answer.json", answer)
     return 0
 

@@ -86,6 +86,20 @@ def nightly(options: argparse.Namespace) -> int:
     return measure(asked, _console())
 
 
+def bisect(options: argparse.Namespace) -> int:
+    """Which commit made a number worse."""
+    from dags.nights.judging import About
+    from dags.terminal.bisect import Asked
+    from dags.terminal.bisect import bisect as search
+
+    asked = Asked(
+        options.good, options.bad, options.experiment, About(options.variant, options.metric, options.event),
+        everything=options.all, blocks=options.repetitions, goal=options.goal, testbed=options.testbed,
+        options=testbed_options(options.option), new=options.new,
+    )  # fmt: skip
+    return search(asked, _console())
+
+
 def claims(options: argparse.Namespace) -> int:
     """What the papers state, and the newest verdict of each claim."""
     from dags.results import results

@@ -1,0 +1,218 @@
+"""`barograph bisect GOOD BAD`: which commit made a number worse, each asked by a comparison with GOOD."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from analysis.errors import RecordError
+from analysis.record import read_json
+from dags.comparison.asked import Asked as Comparing
+from dags.comparison.budget import Budget
+from dags.comparison.derive import Comparison, Question
+from dags.comparison.opening import planned
+from dags.errors import INTERRUPTED_EXIT, ExperimentError, RunsFailed
+from dags.experiment import load, only
+from dags.nights import bisection as searches
+from dags.nights import words
+from dags.nights.bisection import Asking, Bisection, NotWorse, Probe, Wanted
+from dags.nights.commits import DECIDING, Commit, between, commit_of
+from dags.nights.judging import About, Difference, difference_of, require_direction, wanted_half_width
+from dags.nights.search import Ask, Certainty, Found
+from dags.places import ROOT, results_root
+from dags.results import results
+from dags.series import Series, read_series
+from dags.sources.errors import BuildFailed, Unfit
+from dags.terminal.compare import RESULT, open_on_terminal
+from dags.terminal.run import Ending, carry_out
+
+Say = Callable[[str], None]
+Compare = Callable[[Bisection, Commit, Console], Bisection]
+LEAST_BLOCKS = 3
+
+
+@dataclass(frozen=True)
+class Asked:
+    """As on the command line."""
+
+    good: str
+    bad: str
+    experiment: str
+    about: About
+    everything: bool = False
+    blocks: int = 12
+    goal: float = 5.0
+    certainty: Certainty = field(default_factory=Certainty)
+    testbed: str | None = None
+    options: dict[str, Any] | None = None
+    new: bool = False
+    repository: Path = ROOT
+
+
+class Stopped(Exception):
+    """Somebody interrupted the comparison that was under way; what it has measured is kept."""
+
+
+def bisect(asked: Asked, console: Console, compare: Compare | None = None) -> int:
+    """The exit code: 0 with whatever answer, 130 for an interruption; the same command goes on with the search.
+
+    `compare` (default: on real machines) answers with the search that knows more of the commit.
+    """
+
+    def say(text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    search = opened(asked, say)
+    page = kept(search)
+    while not isinstance(step := search.next(), Found | NotWorse):
+        commit = (
+            search.commits[step.commit] if isinstance(step, Ask) else commit_of(search.wanted.bad, asked.repository)
+        )
+        say(f"bisect {search.id}: {words.sentence(search)}; comparing {commit.short} with GOOD")
+        try:
+            search = (compare or compared)(search, commit, console)
+        except Stopped:
+            say("to go on: the same command")
+            return INTERRUPTED_EXIT
+        page = kept(search)
+    show(search, console)
+    say(words.sentence(search))
+    say(f"bisect: {page}")
+    return 0
+
+
+def opened(asked: Asked, say: Say) -> Bisection:
+    """The newest search of exactly this request, or a fresh one. Raises ExperimentError."""
+    wanted = _wanted(asked)
+    earlier = None if asked.new else searches.newest(wanted)
+    if earlier is not None:
+        over = isinstance(earlier.next(), Found | NotWorse)
+        say(f"bisect {earlier.id}: {'was over (--new searches again)' if over else 'goes on'}")
+        return earlier
+    good, bad = commit_of(wanted.good, asked.repository), commit_of(wanted.bad, asked.repository)
+    commits = between(good, bad, everything=wanted.everything, root=asked.repository)
+    if not commits:
+        raise ExperimentError(
+            f"no commit between GOOD {good.short} and BAD {bad.short} changes {DECIDING}/, which is what a commit brings"
+            " to a comparison; the difference is elsewhere (--all asks about every commit all the same)"
+        )
+    search = searches.new(wanted, commits, time.time())
+    say(f"bisect {search.id}: {len(commits)} commits from {commits[0].short} to {commits[-1].short}")
+    return search
+
+
+def _wanted(asked: Asked) -> Wanted:
+    """Refs become commits, so that a branch that moves on is another request."""
+    require_direction(asked.about.metric)
+    only(load(asked.experiment), (asked.about.variant,))
+    if asked.blocks < LEAST_BLOCKS:
+        raise ExperimentError(f"--repetitions is {asked.blocks}; a comparison needs at least {LEAST_BLOCKS} blocks")
+    if not asked.goal > 0:
+        raise ExperimentError(f"--goal is {asked.goal:g}; allowed: above 0, such as 5")
+    good, bad = (commit_of(ref, asked.repository).hash for ref in (asked.good, asked.bad))
+    return Wanted(
+        asked.experiment, asked.about, good, bad, asked.everything, asked.blocks, asked.goal, asked.certainty,
+        asked.testbed, asked.options,
+    )  # fmt: skip
+
+
+def compared(search: Bisection, commit: Commit, console: Console) -> Bisection:
+    """The search with what a comparison of this commit with GOOD says. Raises what keeps it from being made."""
+    of_bad = search.reference is None
+    try:
+        series = _series(search, commit, console)
+        search = replace(search, asking=Asking(commit.hash, _below(series)))
+        searches.write(search)
+        found = _measured(search, series, console)
+    except (BuildFailed, Unfit) as error:
+        if of_bad:
+            raise
+        return search.with_probe(Probe(commit.hash, "skip", None, str(error)))
+    except RunsFailed as error:
+        if of_bad or error.blame != "system_under_test":
+            raise
+        return search.with_probe(Probe(commit.hash, "skip", None, str(error), _below(series)))
+    if of_bad:
+        return search.with_reference(found, _below(series))
+    return search.with_difference(commit.hash, found, _below(series))
+
+
+def _series(search: Bisection, commit: Commit, console: Console) -> Series:
+    """Of the comparison that was begun, or of a new one: asked again, a commit is measured again."""
+    comparison = _comparison(search, commit)
+    asking = search.asking
+    if asking is None or asking.commit != commit.hash:
+        return open_on_terminal(comparison, console, new=True)
+    begun = read_series(results_root() / asking.series)
+    return open_on_terminal(comparison, console, new=False) if begun.left() else begun
+
+
+def _comparison(search: Bisection, commit: Commit) -> Comparison:
+    wanted, about = search.wanted, search.wanted.about
+    half = wanted.goal if search.reference is None else wanted_half_width(search.reference) or wanted.goal
+    return planned(
+        Comparing(
+            a=wanted.good, b=commit.hash, experiment=wanted.experiment, policies=(about.variant,),
+            testbed=wanted.testbed, options=wanted.options,
+            question=Question(until_certain=True, goal_percent=half, budget=Budget(blocks=wanted.blocks)),
+            bisecting={"search": search.id, "variant": about.variant, "metric": about.metric, "event": about.event,
+                       "half_width": half},
+        )
+    )  # fmt: skip
+
+
+def _measured(search: Bisection, series: Series, console: Console) -> Difference:
+    """Carries the comparison out, unless it was over before. What the commit's failures left may still say enough."""
+    failure = _carried_out(series, console)
+    try:
+        found = difference_of(read_json(series.folder / RESULT), search.wanted.about)
+    except (RecordError, ExperimentError) as error:
+        raise failure or error from error
+    if failure is not None and found.half_width is None:
+        raise failure
+    return found
+
+
+def _carried_out(series: Series, console: Console) -> RunsFailed | None:
+    """How the system under test failed, which is a result. Raises every other failure, and Stopped."""
+    if not series.left() and (series.folder / RESULT).is_file():
+        return None
+    try:
+        code = carry_out(series, console, Ending(lambda _folder, _console: None, "the same command"))
+    except RunsFailed as error:
+        if error.blame != "system_under_test":
+            raise
+        return error
+    if code == INTERRUPTED_EXIT:
+        raise Stopped
+    return None
+
+
+def kept(search: Bisection) -> Path:
+    """On record, with its page, also in a bucket; the page."""
+    from analysis.bisect_page import write as write_page
+
+    state = searches.write(search)
+    page = write_page(state.parent / "index.html", words.as_page(search))
+    for file in (state, page):
+        results().keep(file)
+    return page
+
+
+def show(search: Bisection, console: Console) -> None:
+    table = Table(box=None, pad_edge=False)
+    for column in ("commit", "subject", "against GOOD", "verdict", "probability"):
+        table.add_column(column, overflow="fold")
+    for row in words.evidence(search):
+        table.add_row(*row)
+    console.print(table)
+
+
+def _below(series: Series) -> str:
+    return series.folder.relative_to(results_root()).as_posix()
