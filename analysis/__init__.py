@@ -21,10 +21,12 @@ def analyse(
 ) -> Path:
     """Analyse one series from raw lines to its report; one Spark session, stopped at the end. Returns the report.
 
+    A series that is a comparison also gets its page, beside the report.
+
     `shared`: the series in a bucket, where Spark reads and writes, with `jars`; small tables and the report are in
     `series_dir` all the same. Its tables are published when all of them are whole.
     """
-    from analysis import analysed, cluster, metrics, report, s3a, session, tables
+    from analysis import analysed, cluster, comparison, metrics, report, s3a, session, tables
     from analysis.record import SeriesPaths
 
     paths, code = SeriesPaths(Path(series_dir), shared), analysed.digest()
@@ -36,9 +38,12 @@ def analyse(
             tables.build(spark, paths)
             metrics.build(spark, paths)
         analysed.keep(paths, spark, code)
-        return report.build(paths.root)
+        made = report.build(paths.root)
     finally:
         spark.stop()
+    if comparison.is_comparison(paths.root):
+        comparison.write(paths.root)
+    return made
 
 
 def family_report(series_dirs: Sequence[Path], target: Path) -> Path:

@@ -5,13 +5,16 @@ row depends on its run alone, so those that are there stay. A full analysis repl
 """
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from analysis import small_tables
 from analysis.record import RunPaths, SeriesPaths, is_complete, read_json, write_json_atomic
 from analysis.small_tables import Row
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FOLDER = ".so_far"  # hidden: not a part of what is stored elsewhere
 PARSED = "parsed.json"
@@ -19,14 +22,16 @@ TABLES = ("measurements", "scale_events")
 LINKED = ("series.json", "comparison.json", "runs")
 
 
-def update(series_dir: Path, master: str) -> Path:
-    """The folder, with the rows of every complete run in it."""
+def update(series_dir: Path, start: Callable[[int], "SparkSession"]) -> Path:
+    """The folder, with the rows of every complete run in it. `start` is called with the bytes that there are to parse;
+    where nothing is new it is not.
+    """
     series, target = SeriesPaths(series_dir), SeriesPaths(series_dir / FOLDER)
     _link(target)
     known = _known(target)
     complete = {run.run_id: _stamp(run) for run in series.all_runs() if is_complete(run.root)}
     new = [run for run, stamp in complete.items() if known.get(run) != stamp]
-    found = _measured(series, target, new, master) if new else {}
+    found = _measured(series, target, new, start) if new else {}
     _write_runs(series, target)
     for name in TABLES:
         kept = [
@@ -37,22 +42,23 @@ def update(series_dir: Path, master: str) -> Path:
     return target.root
 
 
-def _measured(series: SeriesPaths, target: SeriesPaths, runs: list[str], master: str) -> dict[str, list[Row]]:
+def _measured(
+    series: SeriesPaths, target: SeriesPaths, runs: list[str], start: Callable[[int], "SparkSession"]
+) -> dict[str, list[Row]]:
     """Rows of these runs by table, from a series of their own that is gone afterwards."""
-    from analysis import metrics, session, tables
+    from analysis import metrics, tables
 
     part = SeriesPaths(target.root / "new")
     shutil.rmtree(part.root, ignore_errors=True)
     part.runs.mkdir(parents=True)
     for run in runs:
         (part.runs / run).symlink_to(series.run(run).root.absolute(), target_is_directory=True)
-    spark = session.spark(master, part.raw_bytes())
+    spark = start(part.raw_bytes())
     try:
         tables.build(spark, part)
         metrics.build(spark, part)
         return {name: small_tables.rows(part, name) for name in TABLES}
     finally:
-        spark.stop()
         shutil.rmtree(part.root, ignore_errors=True)
 
 

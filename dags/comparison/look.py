@@ -1,6 +1,6 @@
 """`python -m dags.comparison.look SERIES`: what the comparison says so far, into `.so_far/answer.json`.
 
-Gives way to the daemons of the machines that wait on this box for the next block.
+Gives way to the daemons of the machines that wait on this box for the next block. Spark ends with this process.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ def main(arguments: list[str]) -> int:
 
 def _analysed(series_dir: Path) -> Path:
     """A folder with the tables that a comparison is made of: here only new runs are parsed, in a bucket all of them."""
+    from analysis import session
     from dags.results import Folder, analysed, results_of, spark_master
 
     if isinstance(results_of(series_dir), Folder):
-        return so_far.update(series_dir, spark_master())
+        return so_far.update(series_dir, lambda raw_bytes: session.spark(spark_master(), raw_bytes))
     (series_dir / so_far.FOLDER).mkdir(exist_ok=True)
     analysed(series_dir, print)
     return series_dir

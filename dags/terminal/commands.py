@@ -58,8 +58,10 @@ def testbed_options(pairs: Sequence[tuple[str, str]]) -> dict[str, Any] | None:
 
 def report(options: argparse.Namespace) -> int:
     """Analyse a series again from its raw records."""
+    from dags.comparison.record import is_comparison
     from dags.results import analysed, finish, results_of
     from dags.series import find_series
+    from dags.terminal.compare import show as show_comparison
     from dags.terminal.supervise import hangup_is_ctrl_c
     from dags.terminal.verdicts import show_verdicts
 
@@ -71,6 +73,8 @@ def report(options: argparse.Namespace) -> int:
         finally:
             finish(series_dir, _say)
     show_verdicts(series_dir, _console())
+    if is_comparison(series_dir):
+        show_comparison(series_dir, _console())
     _say(f"report: {path}")
     return 0
 

@@ -18,8 +18,11 @@ PROBE = """
 import json, sys, time
 import airflow.sdk
 begin = time.process_time()
-import dags.experiments as experiments, dags.reaper as reaper
+import dags.experiments as experiments, dags.reaper as reaper, dags.compare_branches as compare_branches
 took = time.process_time() - begin
+import os, pathlib, runpy
+for file in sorted(pathlib.Path(os.environ["AIRFLOW__CORE__PLUGINS_FOLDER"]).rglob("*.py")):
+    plugin = runpy.run_path(str(file))["BarographPlugin"]
 def task(t):
     return {"up": sorted(t.upstream_task_ids), "down": sorted(t.downstream_task_ids), "rule": t.trigger_rule.value,
             "setup": t.is_setup, "teardown": t.is_teardown, "pool": t.pool, "mapped": t.is_mapped}
@@ -31,6 +34,9 @@ print(json.dumps({
     "modules": sorted(sys.modules),
     "dags": {d.dag_id: dag(d) for d in experiments.build_all().values()},
     "globals": sorted(k for k, v in vars(experiments).items() if isinstance(v, experiments.DAG)),
+    "compare": dag(compare_branches.compare_branches),
+    "one_at_a_time": compare_branches.compare_branches.get_task("run_next").max_active_tis_per_dagrun,
+    "plugin": [plugin.name, "dags.plugin.site" in sys.modules, sorted(v["destination"] for v in plugin.external_views)],
     "reaper": [t.task_id for t in reaper.reaper().tasks],
 }))
 """
@@ -109,6 +115,32 @@ def test_the_trigger_form(name: str, wired: dict[str, Any]) -> None:
     assert "local" in form["testbed"]["enum"]
     assert form["series"]["enum"] == ["resume", "new"]
     assert {"warm_up_floor_s", "warm_up_ceiling_s", "after_floor_s", "horizon_s"} <= set(form)
+
+
+def test_a_comparison_has_the_tasks_of_every_experiment(wired: dict[str, Any]) -> None:
+    """But the first: nothing that holds machines is wired twice."""
+    mine = wired["compare"]["tasks"]
+    others = wired["dags"]["stela.star"]["tasks"]
+    renamed = {task.replace("open_series", "open_comparison"): facts for task, facts in others.items()}
+    assert set(mine) == set(renamed)
+    for name, facts in renamed.items():
+        up = sorted(task.replace("open_series", "open_comparison") for task in facts["up"])
+        assert mine[name]["up"] == up and mine[name]["rule"] == facts["rule"]
+        assert (mine[name]["setup"], mine[name]["teardown"]) == (facts["setup"], facts["teardown"])
+    assert wired["one_at_a_time"] == 1 and wired["compare"]["max_active_runs"] == 1
+
+
+def test_the_form_of_a_comparison(wired: dict[str, Any]) -> None:
+    form = wired["compare"]["params"]
+    assert form["experiment"]["enum"] == list(names())
+    assert form["a"]["type"] == form["b"]["type"] == "string"
+    assert form["repetitions"]["minimum"] == 3 and form["goal_percent"]["exclusiveMinimum"] == 0
+    asked = {"policies", "until_certain", "budget", "testbed", "options", "series", "rebuild"}
+    assert asked <= set(form) and None in form["testbed"]["enum"]
+
+
+def test_the_plugin_is_found_and_costs_other_processes_nothing(wired: dict[str, Any]) -> None:
+    assert wired["plugin"] == ["barograph", False, ["dag_run", "nav"]]
 
 
 def test_the_reaper_is_a_dag(wired: dict[str, Any]) -> None:

@@ -18,29 +18,9 @@ from dags.experiment import Durations, MachineCount, load
 from dags.places import ROOT
 from dags.request import requested
 from dags.series import open_series
-from dags.terminal.airflow_home import environment, prepare
+from dags.terminal.airflow_home import environment
 
 pytestmark = pytest.mark.timeout(1200)  # the only limit on what ends by itself: a busy box is slow
-
-
-@pytest.fixture(scope="session")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One Airflow database for all of these tests."""
-    folder = tmp_path_factory.mktemp("barograph")
-    prepare(folder / "airflow")
-    return folder
-
-
-@pytest.fixture
-def world(home: Path, tmp_path: Path) -> dict[str, str]:
-    """An environment in which leases, results and machines are this test's own."""
-    return {
-        **os.environ,
-        "BAROGRAPH_HOME": str(home),
-        "BAROGRAPH_STATE": str(tmp_path / "state"),
-        "BAROGRAPH_RESULTS": str(tmp_path / "results"),
-        "BAROGRAPH_SPARK_MASTER": "local[1]",
-    }
 
 
 def command(*options: str) -> list[str]:

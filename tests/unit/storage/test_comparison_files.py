@@ -1,4 +1,4 @@
-"""A comparison in a bucket: another machine knows what was asked and that it is enough; reports come with the digest."""
+"""In a bucket: another machine knows what was asked and that it is enough, reports come with the digest."""
 
 from analysis.storage.layout import key_of, paths_of
 

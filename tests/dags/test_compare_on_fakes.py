@@ -1,0 +1,117 @@
+"""Whole comparisons over the fake testbed through Airflow: from the command line, and from the form."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from dags.comparison import record
+from dags.comparison.derive import Question, derive
+from dags.comparison.sides import Side
+from dags.experiment import Code, load
+from dags.places import ROOT
+from dags.request import requested
+from dags.series import open_series
+from dags.terminal.airflow_home import environment
+
+pytestmark = [
+    pytest.mark.timeout(1200),
+    pytest.mark.skipif(not (ROOT / ".git").exists() or shutil.which("git") is None, reason="commits are compared"),
+]
+FORM = """
+import json, sys
+from dags.compare_branches import compare_branches
+run = compare_branches.test(run_conf=json.loads(sys.argv[1]))
+print("state:", run.state)
+"""
+
+
+def compared(world: dict[str, str]) -> list[Path]:
+    return sorted(Path(world["BAROGRAPH_RESULTS"]).glob("compare/stela_star/*"))
+
+
+def statuses(series: Path) -> dict[str, str]:
+    return {path.parent.name: json.loads(path.read_text())["status"] for path in series.glob("runs/*/run.json")}
+
+
+def python(world: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    env = environment(Path(world["BAROGRAPH_HOME"]) / "airflow", world)
+    return subprocess.run([sys.executable, *arguments], cwd=ROOT, env=env, capture_output=True, text=True)
+
+
+def from_the_form(world: dict[str, str], **answers: object) -> subprocess.CompletedProcess[str]:
+    given = {"a": "HEAD", "b": "HEAD", "experiment": "stela/star", "policies": ["stela"], "testbed": "fake", **answers}
+    return python(world, "-c", FORM, json.dumps(given))
+
+
+@pytest.mark.spark
+def test_the_same_commit_until_certain_from_the_command_line(world: dict[str, str]) -> None:
+    asked = ["compare", "HEAD", "HEAD", "--experiment", "stela/star", "--policies", "stela", "--testbed", "fake"]
+    done = python(world, "barograph.py", *asked, "--until-certain", "--budget", "9 blocks")
+    said = done.stdout + done.stderr
+    assert done.returncode == 0 and "Traceback" not in said, said
+    (series,) = compared(world)
+    assert len(statuses(series)) == 6 and set(statuses(series).values()) == {"complete"}, "three blocks are enough"
+    enough = record.enough(series)
+    assert enough is not None and (enough["why"], enough["blocks"]) == ("certain", 3)
+    result = json.loads((series / "comparison_result.json").read_text())
+    assert result["certain"] and not [row for row in result["rows"] if row["verdict"] in ("better", "worse")]
+    assert "an A/A comparison" in said and result["sentence"] in done.stdout
+    assert f"comparison: {series}/comparison.html" in done.stdout and (series / "comparison.html").is_file()
+    assert "analysis between blocks" in done.stdout and (series / "comparison_time.json").is_file()
+    assert list(Path(world["BAROGRAPH_STATE"]).glob("leases/*.json")) == []
+
+
+@pytest.mark.spark
+def test_a_side_that_fails_does_not_stop_the_other_and_is_the_answer(
+    world: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("BAROGRAPH_RESULTS", "BAROGRAPH_STATE"):
+        monkeypatch.setenv(name, world[name])
+    source = requested(load("stela/star"), {"testbed": "fake", "policies": ["stela"]})
+    sides = (Side(Code("main", "a" * 40)), Side(Code("my-branch", "b" * 40)))
+    comparison = derive(source, *sides, 3, Question())
+    series = open_series(comparison.experiment).folder
+    record.write(series, comparison)
+    done = python(world, "tests/dags/failing_side.py", str(series), str(os.getpid()))
+    assert done.returncode == 5, done.stdout + done.stderr
+    assert statuses(series) == {
+        **{f"stela_a-r{block}": "complete" for block in (1, 2, 3)},
+        **{f"stela_b-r{block}": "failed" for block in (1, 2, 3)},
+    }
+    result = json.loads((series / "comparison_result.json").read_text())
+    assert "my-branch" in result["sentence"] and "failed" in result["sentence"]
+    assert (series / "comparison.html").is_file() and (series / "report.html").is_file()
+    told = [json.loads(line) for line in (series / "progress.jsonl").read_text().splitlines()]
+    assert {line["message"] for line in told if line["kind"] == "failed"} == {
+        "stela_b-r1: Nimbus: java.lang.IllegalStateException: thrown by the branch (and 2 more)"
+    }
+
+
+@pytest.mark.spark
+def test_from_the_form(world: dict[str, str]) -> None:
+    done = from_the_form(world, repetitions=3)
+    assert "state: success" in done.stdout, done.stdout + done.stderr
+    (series,) = compared(world)
+    assert len(statuses(series)) == 6 and (series / "comparison.html").is_file()
+    assert record.read(series)["sides"]["a"]["label"] == "HEAD (A)"
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        ({"b": "no-such-branch"}, "configuration: this repository has no commit 'no-such-branch'"),
+        ({"policies": ["stella"]}, "configuration: policies names stella; stela/star has the variants"),
+    ],
+)
+def test_the_first_task_refuses_in_one_line_what_cannot_be_compared(
+    answers: dict[str, Sequence[str]], said: str, world: dict[str, str]
+) -> None:
+    done = from_the_form(world, **answers)
+    assert "state: failed" in done.stdout and said in done.stdout + done.stderr, done.stdout + done.stderr
+    assert compared(world) == []

@@ -1,0 +1,78 @@
+"""Between two blocks only new runs are parsed, and what comes out is what the whole analysis says."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from analysis import small_tables, so_far
+from analysis.record import SeriesPaths
+from tests.golden.conftest import Analysed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def numbers(root: Path, runs: set[str]) -> dict[tuple[str, str, str], tuple[float, bool]]:
+    rows = small_tables.rows(SeriesPaths(root), "measurements")
+    key = ("run_id", "event_id", "metric")
+    assert len({tuple(row[name] for name in key) for row in rows}) == len(rows), "each number once"
+    return {
+        (row["run_id"], row["event_id"], row["metric"]): (row["value"], row["censored"])
+        for row in rows
+        if row["run_id"] in runs
+    }
+
+
+def test_block_by_block_is_the_same_as_all_at_once(analysed: Analysed, spark: "SparkSession", tmp_path: Path) -> None:
+    series, parsed = tmp_path / "series", list[int]()
+    (series / "runs").mkdir(parents=True)
+
+    def start(raw_bytes: int) -> "SparkSession":
+        parsed.append(raw_bytes)
+        return spark
+
+    complete = {
+        row["run_id"] for row in small_tables.rows(SeriesPaths(analysed.root), "runs") if row["status"] == "complete"
+    }
+    blocks = [{run for run in complete if run.endswith(f"-r{number}")} for number in (1, 2)]
+    assert all(blocks)
+    for block in blocks:
+        for run in block:
+            shutil.copytree(analysed.root / "runs" / run, series / "runs" / run)
+        folder = so_far.update(series, start)
+    one, both = parsed
+    assert both < 1.5 * one, "the second time only the second block is parsed"
+    runs = set.union(*blocks)
+    assert numbers(folder, runs) == pytest.approx(numbers(analysed.root, runs), rel=1e-9)
+    assert {row["run_id"] for row in small_tables.rows(SeriesPaths(folder), "scale_events")} == runs
+    assert so_far.update(series, _never) == folder, "nothing is new: no Spark"
+    again = next(iter(blocks[0]))
+    _attempt(series / "runs" / again / "run.json", 2)
+    so_far.update(series, start)
+    assert len(parsed) == 3 and parsed[2] < one, "a run that was measured again is parsed again"
+    assert numbers(folder, runs) == pytest.approx(numbers(analysed.root, runs), rel=1e-9)
+
+
+def test_a_run_that_failed_is_known_and_not_measured(analysed: Analysed, spark: "SparkSession", tmp_path: Path) -> None:
+    series = tmp_path / "series"
+    shutil.copytree(analysed.root / "runs", series / "runs")
+    failed = small_tables.rows(SeriesPaths(analysed.root), "runs")[0]["run_id"]
+    document = json.loads((series / "runs" / failed / "run.json").read_text())
+    (series / "runs" / failed / "run.json").write_text(json.dumps({**document, "status": "failed"}))
+    folder = so_far.update(series, lambda _raw_bytes: spark)
+    paths = SeriesPaths(folder)
+    assert {row["run_id"]: row["status"] for row in small_tables.rows(paths, "runs")}[failed] == "failed"
+    assert failed not in {row["run_id"] for row in small_tables.rows(paths, "measurements")}
+
+
+def _never(_raw_bytes: int) -> Any:
+    raise AssertionError("nothing to parse")
+
+
+def _attempt(path: Path, number: int) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), "attempt": number}))
