@@ -20,7 +20,9 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("analysis", "scheduler_plugins", "topologies")
 NO_CODE = ("__pycache__", "target", "src")  # of Maven's modules: what runs on machines, not here
 # The packages that the analysis imports; what these need follows from requirements.txt.
-DISTRIBUTIONS = ("jinja2", "matplotlib", "numpy", "pandas", "pyarrow", "pydantic", "pyspark", "pyyaml", "scipy", "seaborn")  # fmt: skip
+DISTRIBUTIONS = (
+    "jinja2", "matplotlib", "numpy", "pandas", "pyarrow", "pydantic", "pyspark", "pyyaml", "scipy", "seaborn",
+)  # fmt: skip
 
 
 def code() -> dict[str, Path]:

@@ -1,0 +1,89 @@
+"""A `.tar.gz` whose bytes depend on names and contents only: sorted, without times, owners or the machine's name."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import tarfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from analysis.errors import BundleError
+
+SUMS = "SHA256SUMS"
+TIME_S = 315_532_800  # 1980: what every format can tell
+LEVEL = 6
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file of the archive; `source` is read as it is written, in pieces."""
+
+    name: str
+    source: Path | bytes
+    executable: bool = False
+
+
+def write(target: Path, top: str, entries: Iterable[Entry]) -> None:
+    """Every entry below the folder `top`, then their SHA-256 sums. `target` is there whole or not at all, and never
+    written over."""
+    sums = []
+    with _new(target) as file, _packed(file) as tar:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            sums.append(f"{_add(tar, top, entry)}  {entry.name}\n")
+        _add(tar, top, Entry(SUMS, "".join(sums).encode()))
+
+
+@contextmanager
+def _new(target: Path) -> Iterator[IO[bytes]]:
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            yield file
+        os.link(partial, target)  # fails where there is one, also one that came meanwhile
+    except FileExistsError as error:
+        raise BundleError(f"{target} exists; nothing is overwritten: give --to another name, or remove it") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def _packed(file: IO[bytes]) -> Iterator[tarfile.TarFile]:
+    with (
+        gzip.GzipFile(filename="", mode="wb", compresslevel=LEVEL, fileobj=file, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        yield tar
+
+
+def _add(tar: tarfile.TarFile, top: str, entry: Entry) -> str:
+    """The digest of what was written."""
+    info = tarfile.TarInfo(f"{top}/{entry.name}")
+    info.mode, info.mtime = 0o755 if entry.executable else 0o644, TIME_S
+    with _opened(entry.source) as file:
+        info.size = file.seek(0, io.SEEK_END)
+        file.seek(0)
+        hashed = _Hashed(file)
+        tar.addfile(info, hashed)  # type: ignore[arg-type] # it only reads
+    return hashed.digest.hexdigest()
+
+
+def _opened(source: Path | bytes) -> IO[bytes]:
+    return io.BytesIO(source) if isinstance(source, bytes) else source.open("rb")
+
+
+class _Hashed:
+    """Hashes what is read through it, so that a file is read once."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self.digest = file, hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        piece = self._file.read(size)
+        self.digest.update(piece)
+        return piece

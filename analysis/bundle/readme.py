@@ -1,0 +1,143 @@
+"""README.md of a bundle: what it is, what it claims, how to make it again, and what is not in it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from analysis.bundle.facts import Facts
+
+HOMES_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Told:
+    """`sources`: a line each about the code; `left_out`: name -> why; `homes`: files that name home folders."""
+
+    title: str
+    run_id: str | None
+    facts: Facts
+    claims: Sequence[Mapping[str, Any]]
+    sources: Sequence[str]
+    left_out: Mapping[str, str]
+    homes: Sequence[str]
+
+
+def text(told: Told) -> str:
+    return "\n".join([*_head(told), *_again(), *_claims(told.claims), *_inside(), *_runs(told.facts),
+                      *_environment(told.facts), *_code(told.sources), *_not_inside(told)]) + "\n"  # fmt: skip
+
+
+def _head(told: Told) -> Iterator[str]:
+    yield f"# {told.title}\n"
+    series = told.facts.series
+    yield (
+        f"Series `{series.get('series_id')}` of the experiment `{series.get('experiment')}`, run by Barograph, a"
+        " harness for experiments on the elastic scheduling of Apache Storm."
+    )
+    if told.run_id is not None:
+        others = len(series.get("reduced_from") or ()) - 1
+        yield (
+            f"Of the series this is the run `{told.run_id}` alone; {others} other runs are left out, tables are reduced"
+            " to it, and figures, report and verdicts are made of it."
+        )
+    yield ""
+
+
+def _again() -> Iterator[str]:
+    yield "## How to make it again\n"
+    yield "```\npython3 remake.py\n```\n"
+    yield (
+        "checks every file against `SHA256SUMS` (`sha256sum -c SHA256SUMS` does too), installs the pinned packages of"
+        " `requirements-analysis.txt` (Python 3.11 or 3.12; `--python EXE` takes an interpreter that has them, and no"
+        " network), makes every table, figure and the report from the raw lines into `remade/` with Spark (Java 17 or"
+        " later), and compares them with those in `series/`, value by value; floats to 9 digits, because sums of parts"
+        " come in any order. It says `equal`, or what differs. Exit codes: 0 equal, 1 differs, 2 cannot be made again,"
+        " 3 a file is damaged, missing or was added."
+    )
+    yield (
+        "\nTo measure again, on machines of your own, take the code in `source/`, whose README says how, and the"
+        " experiment in `specs/experiment.json`."
+    )
+    yield ""
+
+
+def _claims(claims: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    yield "## Claims\n"
+    if not claims:
+        yield "The experiment names no claims.\n"
+        return
+    yield "| claim | statement | stated | measured | interval | runs | verdict |\n|---|---|---|---|---|---|---|"
+    for row in claims:
+        names = ("id", "statement", "stated_text", "measured_text", "interval_text", "runs", "verdict_text")
+        yield _cells(row.get(name, "") for name in names)
+    yield "\nAll of them, with reasons and A/A floors, are in `series/claims.json` and `series/report.html`.\n"
+
+
+def _inside() -> Iterator[str]:
+    yield "## What is where\n"
+    yield from (
+        "- `series/report.html`: everything on one page; `series/figures/`: each figure and its data",
+        "- `series/runs/<run>/`: the raw lines of workers and machines, events, decisions, daemons' logs, `run.json`",
+        "- `series/tables/<table>.parquet/`: the tables; what their columns mean is in `tables.md`",
+        "- `specs/`: the experiment as it was run, and each run's topology as it was submitted (Flux YAML)",
+        "- `environment.json`: of each run commit, versions, the harness's machine, the workers' machines, clocks",
+        "- `source/`: the code that ran it; `code/`: the code that made tables, figures and report",
+        "- `requirements.txt`: all pinned packages; `requirements-analysis.txt`: those that re-making needs\n",
+    )
+
+
+def _runs(facts: Facts) -> Iterator[str]:
+    yield "## Runs\n"
+    yield "| run | variant | status | why |\n|---|---|---|---|"
+    for run_id, run in facts.runs.items():
+        failure = run.get("failure") or {}
+        why = f"{failure['blame']}: {failure['message']}" if failure else ""
+        yield _cells((run_id, (run.get("variant") or {}).get("name", ""), run.get("status", "no record"), why))
+    yield ""
+
+
+def _environment(facts: Facts) -> Iterator[str]:
+    """Once, where it is the same in all runs; which it need not be in a series that was resumed elsewhere."""
+    yield "## Environment\n"
+    told: dict[str, set[str]] = {}
+    for run_id, run in facts.runs.items():
+        versions = {**(run.get("versions") or {}), **({"java": facts.java[run_id]} if run_id in facts.java else {})}
+        box = {name: value for name, value in (run.get("harness_facts") or {}).items() if name != "load_1min"}
+        for name, value in {**versions, **box, "workers' machines": _machines(run.get("machines") or {})}.items():
+            told.setdefault(name, set()).add(str(value))
+    yield from (f"- {name}: {'; '.join(sorted(values))}" for name, values in told.items())
+    made = facts.analysed.get("versions") or {}
+    yield f"- analysed with {', '.join(f'{name} {version}' for name, version in made.items()) or 'unknown versions'}\n"
+
+
+def _machines(machines: Mapping[str, Mapping[str, Any]]) -> str:
+    counts: dict[str, int] = {}
+    for facts in machines.values():
+        kind = ", ".join(f"{facts[key]} {unit}" for key, unit in (("cores", "cores"), ("memory_mb", "MB"),
+                         ("bandwidth_mbit", "Mbit/s"), ("slots", "slots")) if facts.get(key) is not None)  # fmt: skip
+        counts[kind] = counts.get(kind, 0) + 1
+    return " + ".join(f"{number} of {kind}" for kind, number in counts.items()) or "not known"
+
+
+def _code(sources: Sequence[str]) -> Iterator[str]:
+    yield "## Code\n"
+    yield from (f"- {line}" for line in sources)
+    yield ""
+
+
+def _not_inside(told: Told) -> Iterator[str]:
+    yield "## What is not in it\n"
+    for name, why in sorted(told.left_out.items()):
+        yield f"- `{name}`: {why}"
+    if not told.left_out:
+        yield "- nothing of the series was left out"
+    if told.homes:
+        more = "" if len(told.homes) <= HOMES_SHOWN else f" and {len(told.homes) - HOMES_SHOWN} more"
+        named = ", ".join(f"`{name}`" for name in told.homes[:HOMES_SHOWN])
+        yield f"- logs are as they were written, and name folders in somebody's home: {named}{more}"
+
+
+def _cells(values: Iterable[Any]) -> str:
+    return f"| {' | '.join(' '.join(str(value).split()).replace('|', chr(92) + '|') for value in values)} |"

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""Checks every file of this bundle, then makes its tables, figures and report again from the raw lines and compares.
+
+Needs Python 3.11 or 3.12, Java 17 or later for Spark, and the network once, for the Python packages pinned in
+requirements-analysis.txt; with --python an interpreter that has them is used, and no network. Standard library only.
+
+Exit codes: 0 everything is there and equal, 1 what was made again differs, 2 it could not be made again,
+3 a file of the bundle is damaged, missing, or was added.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SUMS = "SHA256SUMS"
+EQUAL, DIFFERS, CANNOT, DAMAGED = 0, 1, 2, 3
+PYTHONS = ((3, 11), (3, 12))
+KEPT = ("PATH", "JAVA_HOME", "HOME", "TMPDIR", "LD_LIBRARY_PATH")  # of the caller's environment
+CHUNK = 1 << 20
+
+
+def main() -> int:
+    given = arguments()
+    target = (given.to or HERE / "remade").absolute()
+    faults = list(verify(target))
+    for fault in faults:
+        print(fault)
+    if faults:
+        print(f"damaged: {len(faults)} files of this bundle are not as they were packed; nothing was made again")
+        return DAMAGED
+    print(f"checksums: all {len(sums())} files are as they were packed")
+    if given.only_verify:
+        return EQUAL
+    try:
+        python = interpreter(given.python, target)
+        return remake(python, target)
+    except Cannot as error:
+        print(f"cannot be made again: {error}", file=sys.stderr)
+        return CANNOT
+
+
+class Cannot(Exception):
+    """Why nothing was made again, and what to do."""
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\nExit")[0])
+    parser.add_argument("--only-verify", action="store_true", help="look at the checksums, make nothing")
+    parser.add_argument("--python", metavar="EXE", help="a Python that has the packages of requirements-analysis.txt")
+    parser.add_argument("--to", type=Path, metavar="FOLDER", help="where to make it (default: remade/ in this bundle)")
+    return parser.parse_args()
+
+
+# --- checksums -------------------------------------------------------------------------------------------------------
+
+
+def sums() -> dict[str, str]:
+    """Name -> SHA-256, as `sha256sum -c SHA256SUMS` reads them."""
+    lines = (HERE / SUMS).read_text(encoding="utf-8").splitlines()
+    return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+
+
+def verify(target: Path) -> Iterator[str]:
+    """One line a file that is not as it was packed; what was made here before is not looked at."""
+    if not (HERE / SUMS).is_file():
+        yield f"missing: {SUMS}"
+        return
+    known = sums()
+    for name, digest in known.items():
+        path = HERE / name
+        if not path.is_file():
+            yield f"missing: {name}"
+        elif sha256(path) != digest:
+            yield f"changed: {name}"
+    made = {target, environment_of(target)}
+    for path in sorted(HERE.rglob("*")):
+        if not made & {path, *path.parents} and not path.is_dir():
+            name = path.relative_to(HERE).as_posix()
+            if name not in known and name != SUMS:
+                yield f"added: {name}"
+
+
+def sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(CHUNK):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+# --- making it again -------------------------------------------------------------------------------------------------
+
+
+def interpreter(given: str | None, target: Path) -> str:
+    """A Python with the packages: the one given, or that of an environment made here."""
+    if target.exists():
+        raise Cannot(f"{target} is there already, and nothing is written over: remove it, or give --to another folder")
+    if not has_java():
+        raise Cannot("there is no java, which Spark needs: apt-get install openjdk-17-jre-headless, or set JAVA_HOME")
+    if given is not None:
+        found = shutil.which(given)
+        if found is None:
+            raise Cannot(f"--python {given}: there is no such program")
+        return found
+    if sys.version_info[:2] not in PYTHONS:
+        mine = sys.version.split()[0]
+        raise Cannot(f"this is Python {mine}; the pinned packages are for 3.11 and 3.12: start it with one of them")
+    return make_environment(environment_of(target))
+
+
+def has_java() -> bool:
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which("java") is not None or bool(home and Path(home, "bin", "java").exists())
+
+
+def environment_of(target: Path) -> Path:
+    return target.with_name(f"{target.name}-python")
+
+
+def make_environment(folder: Path) -> str:
+    python = folder / "bin" / "python"
+    if (folder / "complete").exists():
+        return str(python)
+    print(f"environment: installing requirements-analysis.txt into {folder}")
+    venv.create(folder, clear=True, with_pip=True)
+    argv = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r",
+            str(HERE / "requirements-analysis.txt")]  # fmt: skip
+    if subprocess.run(argv).returncode != 0:
+        raise Cannot("pip failed (above); give --python an interpreter that has these packages")
+    (folder / "complete").touch()
+    return str(python)
+
+
+def remake(python: str, target: Path) -> int:
+    target.mkdir(parents=True)
+    print(f"making tables, figures and report again in {target}", flush=True)
+    environment = {name: os.environ[name] for name in KEPT if name in os.environ}
+    environment |= {
+        # The code that made what is in the bundle, whatever else this Python has; and nothing may be written beside it.
+        "PYTHONPATH": str(HERE / "code"), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1", "LC_ALL": "C.UTF-8",
+        "TZ": "UTC", "MPLCONFIGDIR": str(target / ".matplotlib"),
+    }  # fmt: skip
+    argv = [python, "-m", "analysis.bundle.remaking", str(HERE), str(target)]
+    done = subprocess.run(argv, env=environment, cwd=target)
+    shutil.rmtree(target / ".matplotlib", ignore_errors=True)
+    if done.returncode not in (EQUAL, DIFFERS):
+        why = f"{python} may lack packages of requirements-analysis.txt"
+        raise Cannot(f"the analysis ended with {done.returncode} (above); {why}")
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
