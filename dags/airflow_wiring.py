@@ -12,6 +12,8 @@ from dags.request import CHANGEABLE, DURATIONS
 from inventory import TESTBEDS
 
 RESUME, NEW = "resume", "new"
+# Folded away in the form: most runs leave them as they are.
+DURATIONS_SECTION, COMMAND_LINE_SECTION = "Durations", "Of the command line"
 
 
 def pool_of(testbed: str) -> str:
@@ -40,7 +42,7 @@ def form(experiment: Experiment) -> dict[str, Param]:
         description="resume: go on with the newest unfinished series of the same request; new: start one",
     )  # fmt: skip
     opened = Param(
-        None, type=["null", "string"], title="Opened series",
+        None, type=["null", "string"], title="Opened series", section=COMMAND_LINE_SECTION,
         description="Folder of a series that the command line has opened; leave empty",
     )  # fmt: skip
     durations = {name: _duration(name, getattr(experiment.durations, name)) for name in DURATIONS}
@@ -48,9 +50,20 @@ def form(experiment: Experiment) -> dict[str, Param]:
     return {**first, **durations, "series": series, "opened": opened}
 
 
+DURATION_WORDS = {
+    "warm_up_floor_s": ("Warm-up, at least (s)", "From the first tuple; steadiness is tested from then on"),
+    "warm_up_ceiling_s": ("Warm-up, at most (s)", "Then the first event comes, steady or not"),
+    "after_floor_s": ("After an event, at least (s)", "From its zero; steadiness is tested from then on"),
+    "horizon_s": ("After an event, at most (s)", "What is not steady by then has not converged"),
+}
+
+
 def _duration(name: str, default: float) -> Param:
-    words = name.removesuffix("_s").replace("_", " ").capitalize()
-    return Param(default, type="number", exclusiveMinimum=0, maximum=86_400, title=f"{words} (s)")
+    title, description = DURATION_WORDS[name]
+    return Param(
+        default, type="number", exclusiveMinimum=0, maximum=86_400, title=title, description=description,
+        section=DURATIONS_SECTION,
+    )  # fmt: skip
 
 
 def changes_of(params: Mapping[str, Any]) -> dict[str, Any]:

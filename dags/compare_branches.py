@@ -14,6 +14,7 @@ from typing import Any
 from airflow.sdk import DAG, Param, task
 
 from dags.airflow_wiring import NEW, RESUME
+from dags.documentation import COMPARISON
 from dags.experiment import names
 from dags.series_chain import chain
 from inventory import TESTBEDS
@@ -79,7 +80,7 @@ def build() -> DAG:
         params=form(),
         tags=["comparison"],
         dagrun_timeout=LATEST_END,
-        doc_md=__doc__,
+        doc_md=COMPARISON,
     ) as dag:
 
         @task

@@ -1,4 +1,4 @@
-"""What Airflow shows of an experiment beside its DAG: what is measured, how, and for how long. Pure; Markdown."""
+"""What Airflow shows beside a DAG: what is measured, how, and for how long. Pure; Markdown."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dags.duration import series_s
 from dags.events import Crash, PlannedEvent, RateChange
 from dags.experiment import Experiment, Variant
+from dags.nights.suite import Choice, Suite
 
 STEPS = """
 ### Its tasks
@@ -15,6 +16,38 @@ STEPS = """
 after the other, and `analyse` makes the tables and the report. Where a task fails the `watcher` fails too, so that it
 is seen. What was cut short goes on where it was when the same answers are given again.
 """
+
+
+COMPARISON = """
+## Is B better than A?
+A and B are branches, tags or commits of this repository, or paths of YAML files that describe a scheduler that is not
+ours. Both are built first; then each block runs every variant on both sides, in shuffled order, on the same machines.
+The answer is one sentence (better, worse, no difference that so many runs can show) with a table of every metric: the
+difference, its interval, the noise of this testbed.
+
+*Until certain* goes on with further blocks until every interval is narrower than the goal, or the budget is spent. The
+same ref on both sides measures the noise itself.
+"""
+
+
+def of_suite(suite: Suite) -> str:
+    when = f"each night by `{suite.schedule}` (cron, UTC)" if suite.schedule else "only when somebody triggers it"
+    lines = [
+        f"## {suite.title}",
+        f"Measured {when}, one experiment after the other on `{suite.testbed}`, each as a new series. No run begins"
+        f" whose expected end is later than {suite.deadline_hours:g} h after the night's beginning.",
+        *_items(_choice(choice) for choice in suite.experiments),
+        "Then the night is put on record, compared with the nights before, and told: on the page of the tab **Report**,"
+        " in `findings.json`, and to the webhook where there is one. A confirmed regression makes the run fail; so does"
+        " a task that failed, whose log says why.",
+    ]
+    return "\n\n".join(lines)
+
+
+def _choice(choice: Choice) -> str:
+    policies = ", ".join(f"`{policy}`" for policy in choice.policies) or "all its variants"
+    times = "" if choice.repetitions is None else f", {choice.repetitions} runs of each"
+    return f"`{choice.experiment}`: {policies}{times}"
 
 
 def documentation(experiment: Experiment) -> str:

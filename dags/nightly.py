@@ -13,6 +13,7 @@ from typing import Any
 from airflow.sdk import DAG, Param, TaskGroup, task, teardown
 
 from dags.airflow_wiring import pool_of
+from dags.documentation import of_suite
 from dags.errors import ExperimentError
 from dags.nights.suite import Suite, load, names
 from dags.series_chain import chain
@@ -46,7 +47,7 @@ def build(suite: Suite) -> DAG:
         params=form(suite),
         tags=["nightly", suite.testbed],
         dagrun_timeout=timedelta(hours=suite.deadline_hours) + BEYOND_DEADLINE,
-        doc_md=__doc__,
+        doc_md=of_suite(suite),
     ) as dag:
 
         @task

@@ -39,6 +39,7 @@ def _opening(session: Session, dag_id: str, run_id: str) -> tuple[str | None, st
         TaskInstance.dag_id == dag_id,
         TaskInstance.run_id == run_id,
         TaskInstance.task_id.startswith(OPENING, autoescape=True),
+        ~TaskInstance.task_id.contains("."),  # of a group of tasks
     )
     row = session.execute(query.order_by(TaskInstance.task_id)).first()
     return None if row is None else (row[0], row[1])

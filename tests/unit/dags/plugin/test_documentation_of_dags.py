@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from dags.documentation import documentation
+from dags.documentation import documentation, of_suite
 from dags.events import Crash, RateChange, ScaleIn
 from dags.experiment import load, names
+from dags.nights import suite as suites
 
 
 @pytest.mark.parametrize("name", names())
@@ -26,3 +27,11 @@ def test_events_in_words() -> None:
     assert "- `e2`: the input rate becomes 1.5 times that of the submission, 60 s after the one before it" in text
     assert "m2 crashes and boots 10 s later" in text and "m3 crashes and stays down" in text
     assert "None." in documentation(replace(load("stela/star"), events=(), claims=()))
+
+
+@pytest.mark.parametrize("name", suites.names())
+def test_every_suite_says_what_it_measures_and_when(name: str) -> None:
+    suite = suites.load(name)
+    text = of_suite(suite)
+    assert suite.title in text and (suite.schedule is None or suite.schedule in text)
+    assert all(f"- `{choice.experiment}`: " in text for choice in suite.experiments)

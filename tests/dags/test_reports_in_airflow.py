@@ -1,0 +1,353 @@
+"""Barograph's pages inside a real Airflow: who is let in, what is given out, and what a browser shows of it.
+
+One run through the real DAG over the fake testbed, then one server of Airflow's pages for all tests.
+"""
+
+import http.client
+import json
+import os
+import re
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from dags.places import ROOT
+from dags.terminal.airflow_home import prepare
+from dags.terminal.ui import end_group, ui_environment
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]  # a busy box is slow
+DAG = "stela.star"
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+USERS = {"owner": "admin", "reader": "viewer", "nobody": ""}  # without a role one may log in, and nothing else
+HTML = {"Accept": "text/html"}
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: http.client.HTTPMessage
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+
+@dataclass
+class Site:
+    """Airflow's pages on loopback, and one finished series in its results."""
+
+    port: int
+    results: Path
+    passwords: dict[str, str]
+    log: Path
+    tokens: dict[str, str]
+    run_id: str = ""
+
+    @property
+    def base(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def series(self) -> str:
+        """Its name below the results."""
+        return next(self.results.glob("stela/star/*/series.json")).parent.relative_to(self.results).as_posix()
+
+    def ask(self, method: str, path: str, headers: dict[str, str] | None = None, body: Any = None) -> Answer:
+        """As the path is written: nothing is made tidy on the way, and no redirection is followed."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        try:
+            data = None if body is None else json.dumps(body)
+            connection.request(method, path, data, {"Content-Type": "application/json", **(headers or {})})
+            answer = connection.getresponse()
+            return Answer(answer.status, answer.headers, answer.read())
+        finally:
+            connection.close()
+
+    def get(self, path: str, user: str | None, **headers: str) -> Answer:
+        """As a browser does in which the user has logged in."""
+        cookie = {"Cookie": f"_token={self.tokens[user]}"} if user else {}
+        return self.ask("GET", path, {**cookie, **headers})
+
+    def of_run(self, run_id: str, dag: str = DAG) -> str:
+        return f"/barograph/run?dag_id={dag}&run_id={quote(run_id, safe='')}"
+
+    def api(self, method: str, path: str, body: Any = None) -> Any:
+        answer = self.ask(method, path, {"Authorization": f"Bearer {self.tokens['owner']}"}, body)
+        assert answer.status < 300, f"{method} {path}: {answer.status} {answer.text[:500]}"
+        return json.loads(answer.body or b"null")
+
+    def trigger(self, dag: str = DAG) -> str:
+        """A run that nobody works on: there is no scheduler."""
+        return str(self.api("POST", f"/api/v2/dags/{dag}/dagRuns", {"logical_date": None})["dag_run_id"])
+
+    def opened(self, run_id: str, folder: str) -> None:
+        """As if the run's first task had answered so."""
+        task = f"/api/v2/dags/{DAG}/dagRuns/{quote(run_id, safe='')}/taskInstances/open_series"
+        self.api("PATCH", task, {"new_state": "success"})
+        self.api("POST", f"{task}/xcomEntries", {"key": "return_value", "value": folder})
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("barograph")
+    home, results = folder / "airflow", folder / "results"
+    prepare(home)
+    world = {
+        **os.environ, "BAROGRAPH_HOME": str(folder), "BAROGRAPH_STATE": str(folder / "state"),
+        "BAROGRAPH_RESULTS": str(results), "BAROGRAPH_SPARK_MASTER": "local[1]",
+    }  # fmt: skip
+    argv = [sys.executable, str(ROOT / "barograph.py"), "run", "stela/star", "--testbed", "fake", "--demo"]
+    measured = subprocess.run(argv, env=world, capture_output=True, text=True)
+    assert measured.returncode == 0, measured.stdout + measured.stderr
+    passwords = {user: secrets.token_urlsafe(9) for user in USERS}
+    (home / "passwords.json").write_text(json.dumps(passwords))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    found = Site(port, results, passwords, folder / "api.log", {})
+    users = ",".join(f"{user}:{role}" for user, role in USERS.items())
+    server = _start(found, {**world, **ui_environment(home, port), **_only(world), USERS_SETTING: users})
+    try:
+        _await(found, server)
+        found.tokens |= {user: _log_in(found, user) for user in USERS}
+        (only,) = found.api("GET", f"/api/v2/dags/{DAG}/dagRuns")["dag_runs"]
+        found.run_id = str(only["dag_run_id"])
+        yield found
+    finally:
+        end_group(server)
+
+
+USERS_SETTING = "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"
+
+
+def _only(world: dict[str, str]) -> dict[str, str]:
+    """Ours before what this process has in its environment."""
+    return {name: value for name, value in world.items() if name.startswith("BAROGRAPH_")}
+
+
+def _start(site: Site, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    with site.log.open("wb") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "airflow", "api-server"], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,
+            stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+
+
+def _await(site: Site, server: subprocess.Popen[bytes]) -> None:
+    while True:
+        assert server.poll() is None, site.log.read_text()[-3000:]
+        try:
+            if site.ask("GET", "/api/v2/monitor/health").status == 200:
+                return
+        except OSError:
+            pass
+        time.sleep(0.3)
+
+
+def _log_in(site: Site, user: str) -> str:
+    answer = site.ask("POST", "/auth/token", body={"username": user, "password": site.passwords[user]})
+    assert answer.status == 201, answer.text
+    return str(json.loads(answer.body)["access_token"])
+
+
+def routes(site: Site) -> list[str]:
+    report = f"/barograph/files/{site.series}/report.html"
+    more = ["files/index.html", "files/none.html", "files/../../x", "docs", "redoc", "openapi.json", "anything/else"]
+    return ["/barograph/", site.of_run(site.run_id), "/barograph/run", report, *(f"/barograph/{path}" for path in more)]
+
+
+def test_without_a_login_no_route_answers(site: Site) -> None:
+    for path in routes(site):
+        refused = site.get(path, None)
+        assert refused.status == 401 and b"stela" not in refused.body, path
+        assert site.ask("GET", path, {"Cookie": "_token=x.y.z"}).status in (401, 403), path
+    page = site.get("/barograph/", None, **HTML)
+    assert page.status == 401 and "/auth/login?next=" in page.text, "people are told where to log in"
+
+
+def test_without_a_right_to_the_dag_there_is_nothing_to_read(site: Site) -> None:
+    files = (f"/barograph/files/{name}" for name in (f"{site.series}/report.html", "index.html", "stela/report.html"))
+    for path in (site.of_run(site.run_id), *files):
+        assert site.get(path, "nobody").status == 403, path
+    listed = site.get("/barograph/", "nobody", **HTML)
+    assert listed.status == 200 and "stela/star" not in listed.text
+
+
+def test_a_reader_sees_the_report_of_a_run(site: Site) -> None:
+    tab = site.get(site.of_run(site.run_id), "reader")
+    assert (tab.status, tab.headers["Location"]) == (303, f"files/{site.series}/report.html")
+    report = site.get(f"/barograph/{tab.headers['Location']}", "reader")
+    assert report.status == 200 and report.body == (site.results / site.series / "report.html").read_bytes()
+    assert report.headers["Content-Type"] == "text/html; charset=utf-8"
+    bearer = {"Authorization": f"Bearer {site.tokens['reader']}"}
+    assert site.ask("GET", f"/barograph/files/{site.series}/report.html", bearer).status == 200
+
+
+def test_everything_is_sent_with_protection(site: Site) -> None:
+    for path in routes(site):
+        for user in ("reader", None):
+            headers = site.get(path, user).headers
+            assert "default-src 'none'" in headers["Content-Security-Policy"], path
+            assert "unsafe-inline' script" not in headers["Content-Security-Policy"]
+            assert headers["X-Content-Type-Options"] == "nosniff" and "no-store" in headers["Cache-Control"], path
+
+
+def test_no_path_leads_out_of_the_results(site: Site) -> None:
+    outside = site.results.parent / "secret.html"
+    outside.write_text("secret")
+    (site.results / site.series / "link.html").symlink_to(outside)
+    up = ["../secret.html", "%2e%2e/secret.html", "..%2fsecret.html", "%2e%2e%2fsecret.html", "..%5csecret.html"]
+    deep = [f"{site.series}/{'../' * 4}secret.html", f"{site.series}/{'%2e%2e%2f' * 4}secret.html"]
+    others = [f"{site.series}/link.html", quote(str(outside), safe=""), f"{outside}", "%00.html", "airflow/airflow.db",
+              f"{site.series}/machines.json", f"{site.series}/harness.log", ".harness-id"]  # fmt: skip
+    for path in [*up, *deep, *others]:
+        answer = site.get(f"/barograph/files/{path}", "owner")
+        assert answer.status == 404 and b"secret" not in answer.body.replace(path.encode(), b""), path
+
+
+def test_a_run_that_waits_says_so_and_looks_again(site: Site) -> None:
+    run_id = site.trigger()
+    page = site.get(site.of_run(run_id), "reader")
+    assert page.status == 200 and "waiting for its turn" in page.text and 'http-equiv="refresh"' in page.text
+    site.api("PATCH", f"/api/v2/dags/{DAG}/dagRuns/{quote(run_id, safe='')}", {"state": "failed"})
+    page = site.get(site.of_run(run_id), "reader")
+    assert "ended before it opened a series" in page.text and "refresh" not in page.text
+
+
+def test_a_run_under_way_shows_how_far_it_is(site: Site) -> None:
+    """A series of which nothing but its progress is there."""
+    run_id, folder = site.trigger(), site.results / "stela" / "star" / "20990101-000000-a1b2c3d4"
+    folder.mkdir()
+    (folder / "series.json").write_bytes((site.results / site.series / "series.json").read_bytes())
+    lines = [{"kind": "phase", "phase": "deploy", "expected_s": 45}, {"kind": "message", "text": "of <now>"}]
+    (folder / "progress.jsonl").write_text("".join(json.dumps({"t": time.time(), **line}) + "\n" for line in lines))
+    site.opened(run_id, str(folder))
+    page = site.get(site.of_run(run_id), "reader")
+    assert page.status == 200 and "deploying Storm" in page.text and "0 of 2 done" in page.text
+    assert "of &lt;now&gt;" in page.text and 'http-equiv="refresh"' in page.text
+
+
+def test_an_answer_that_leads_elsewhere_is_not_followed(site: Site) -> None:
+    run_id = site.trigger()
+    site.opened(run_id, "/etc")
+    page = site.get(site.of_run(run_id), "owner")
+    assert page.status == 200 and "put its results in another place" in page.text
+
+
+def test_a_dag_that_measures_nothing_has_no_report(site: Site) -> None:
+    page = site.get(site.of_run(site.trigger("reaper"), "reaper"), "reader")
+    assert page.status == 200 and "measure nothing" in page.text
+    assert site.get(site.of_run("nobody-knows"), "reader").status == 404
+    assert site.get("/barograph/run", "reader").status == 422
+
+
+def test_no_token_is_in_the_log(site: Site) -> None:
+    log = site.log.read_text()
+    assert "/barograph/run" in log, "requests are logged"
+    for user in USERS:
+        assert site.tokens[user] not in log and site.tokens[user].split(".")[2] not in log
+
+
+@pytest.fixture
+def page(site: Site, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A real browser in which the reader has logged in by the form; nothing beyond this box is asked for."""
+    if not CHROMIUM.exists():
+        pytest.skip(f"no browser at {CHROMIUM}")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is a development dependency")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        try:
+            page = browser.new_page(viewport={"width": 1400, "height": 1000})
+            page.set_default_timeout(60_000)
+            beyond: list[str] = []
+            page.on("request", lambda asked: beyond.append(asked.url) if _leaves(asked.url, site) else None)
+            page.goto(f"{site.base}/")
+            page.locator("input[name=username]").fill("reader")
+            page.locator("input[name=password]").fill(site.passwords["reader"])
+            page.locator("button[type=submit]").click()
+            page.get_by_role("link", name="Barograph").wait_for()
+            yield page
+            assert beyond == []
+        finally:
+            browser.close()
+
+
+def _leaves(url: str, site: Site) -> bool:
+    return not url.startswith((site.base, "data:", "blob:", "about:"))
+
+
+def look(page: Any, name: str) -> None:
+    """A picture for people, where they asked for one."""
+    if folder := os.environ.get("BAROGRAPH_PICTURES"):
+        page.screenshot(path=str(Path(folder) / f"{name}.png"))
+
+
+def test_the_tab_of_a_dag_run_shows_its_report_and_points_answer(site: Site, page: Any) -> None:
+    page.goto(f"{site.base}/dags/{DAG}/runs/{quote(site.run_id, safe='')}")
+    page.get_by_role("link", name="Report").click()
+    report = page.frame_locator("iframe[title=Report]")
+    report.get_by_role("heading", level=1).wait_for()
+    drawing = report.locator(".drawing svg", has=report.locator("xpath=../following-sibling::script[1]")).first
+    drawing.scroll_into_view_if_needed()
+    drawing.hover(position=drawing.evaluate(FIRST_POINT))
+    tip = report.locator(".tip")
+    tip.wait_for(state="visible")
+    look(page, "tab")
+    assert re.search(r"\d", tip.inner_text()), "a point tells its value"
+
+
+FIRST_POINT = """svg => {
+  const data = JSON.parse(svg.parentElement.nextElementSibling.textContent), trace = data.traces[0];
+  const spot = new DOMPoint(trace.x[0], trace.y[0]).matrixTransform(svg.getScreenCTM());
+  const box = svg.getBoundingClientRect();
+  return {x: spot.x - box.x, y: spot.y - box.y};
+}"""
+
+
+def test_the_entry_of_the_navigation_opens_the_index_and_its_links(site: Site, page: Any) -> None:
+    page.get_by_role("link", name="Barograph").click()
+    index = page.frame_locator("iframe[title=Barograph]")
+    index.get_by_role("heading", level=1).wait_for()
+    look(page, "index")
+    index.locator(f"a[href$='{site.series}/report.html']").first.click()
+    index.locator("figure").first.wait_for(state="attached")
+    assert "/plugin/barograph/barograph/files/" in page.url, "the address is that of the page that is shown"
+    look(page, "report_from_index")
+
+
+def test_a_smuggled_script_does_nothing(site: Site, page: Any) -> None:
+    """The frame has Airflow's origin: a script there could act as the reader."""
+    (site.results / site.series / "smuggled.html").write_text(
+        "<h1 onclick='parent.smuggled = 1'>x</h1><script>parent.smuggled = 1</script>"
+        "<img src=x onerror='parent.smuggled = 1'>"
+    )
+    page.goto(f"{site.base}/plugin/barograph/barograph/files/{site.series}/smuggled.html")
+    heading = page.frame_locator("iframe[title=Barograph]").get_by_role("heading", level=1)
+    heading.click()
+    assert page.evaluate("window.smuggled") is None
+
+
+def test_a_table_and_a_drawing_can_be_saved(site: Site, page: Any) -> None:
+    page.goto(f"{site.base}/plugin/barograph/barograph/files/{site.series}/report.html")
+    report = page.frame_locator("iframe[title=Barograph]")
+    links = report.locator("a[download]")
+    links.first.wait_for(state="attached")
+    for kind in ("CSV", "SVG"):
+        with page.expect_download() as saving:
+            links.filter(has_text=kind).first.click()
+        saved = Path(saving.value.path())
+        assert saved.stat().st_size > 20 and saving.value.suggested_filename.lower().endswith(kind.lower())
