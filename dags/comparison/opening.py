@@ -1,9 +1,8 @@
-"""All that is done before a machine is touched: both sides to commits, built, and their experiment's series opened."""
+"""All that is done before a machine is touched: both sides resolved and built, their experiment's series opened."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,19 +17,20 @@ from dags.costs import lines_of
 from dags.experiment import Experiment, load
 from dags.request import requested
 from dags.series import finished, open_series
+from dags.sources.prepare import prepare
+from dags.sources.refs import resolved_code
 from dags.steps.provision import refuse_if_taken
 from dags.testbeds import testbed_of
 
 log = logging.getLogger(__name__)
-Tell = Callable[[str], None]
 
 
 def open_asked(asked: Asked, *, new: bool, rebuild: bool = False) -> Path:
     """The folder of the comparison's series. Nothing is started. Raises what has `blame`."""
     comparison = planned(asked)
-    refuse_if_taken(comparison.experiment)
-    built(comparison, log.info, rebuild=rebuild)
     check(comparison.experiment)
+    refuse_if_taken(comparison.experiment)
+    prepare(comparison.experiment, log.info, rebuild=rebuild)
     reopen(comparison)
     cost = money.foreseen(comparison.experiment, new=new)
     for line in lines_of(cost) if cost else ():
@@ -49,13 +49,6 @@ def planned(asked: Asked) -> Comparison:
     return derive(source, a, b, _blocks(asked, source, a, b), asked.question, asked.bisecting)
 
 
-def built(comparison: Comparison, tell: Tell, *, rebuild: bool = False) -> None:
-    """Both sides' code, fit for this experiment and ready to be delivered. Raises SourceError (configuration)."""
-    from dags.sources.prepare import prepare
-
-    prepare(comparison.experiment, tell, rebuild=rebuild)
-
-
 def reopen(comparison: Comparison) -> None:
     """A series that was enough for an easier question has runs to do for this one."""
     series = finished(comparison.experiment)
@@ -64,8 +57,6 @@ def reopen(comparison: Comparison) -> None:
 
 
 def _resolved(side: Side) -> Side:
-    from dags.sources.refs import resolved_code
-
     return replace(side, code=resolved_code(side.code))
 
 

@@ -22,7 +22,7 @@ from analysis.record import read_json
 from dags import costs, money
 from dags.comparison import record, timing
 from dags.comparison.budget import FEWEST_BLOCKS, Budget, told
-from dags.errors import DagError, Interrupted, message_of
+from dags.errors import DagError, message_of
 from dags.places import ROOT
 from dags.plan import PlannedRun
 from dags.progress import ProgressFile
@@ -79,20 +79,22 @@ def consider(series: Series) -> None:
 
 def _considered(series: Series, document: Mapping[str, Any], blocks: int) -> tuple[Stop | None, str]:
     begin_s = time.time()
-    try:
-        answer: Answer | None = look_beside(series.folder)
-    except Interrupted:
-        raise
-    except Exception as error:  # noqa: BLE001 - measuring goes on; the budget ends it
-        log.warning("analysis after %d blocks failed: %s", blocks, message_of(error))
-        answer, said = None, f"not analysed: {message_of(error)}"
-    else:
-        said = answer.sentence if answer.certain else f"{answer.sentence} ({answer.why})"
+    answer, said = _looked(series.folder)
     seconds = time.time() - begin_s
     facts = {"goal_percent": document["goal_percent"], "certain": answer is not None and answer.certain, "said": said}
     timing.note_check(series.folder, begin_s, blocks, seconds, **facts)
     stop = decide(answer, failed_sides(series, document), spent(series, document, blocks))
     return stop, said
+
+
+def _looked(series_dir: Path) -> tuple[Answer | None, str]:
+    """The answer so far, and what to say of it."""
+    try:
+        answer = look_beside(series_dir)
+    except Exception as error:  # noqa: BLE001 - measuring goes on; the budget ends it
+        log.warning("the analysis between two blocks failed: %s", message_of(error))
+        return None, f"not analysed: {message_of(error)}"
+    return answer, answer.sentence if answer.certain else f"{answer.sentence} ({answer.why})"
 
 
 def decide(answer: Answer | None, failed: str | None, spent: str | None) -> Stop | None:

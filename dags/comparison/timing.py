@@ -56,9 +56,9 @@ def checks(series_dir: Path, since_s: float = 0.0) -> list[dict[str, Any]]:
 def used_s(series: Series) -> float:
     """What the comparison has taken in all its executions: attempts, analyses between blocks, and this opening."""
     attempts = list(_attempts(series.folder))
-    begun = [run["started_s"] for run in attempts if run["started_s"] >= series.opened_s]
+    begun = [float(run["started_s"]) for run in attempts if run["started_s"] >= series.opened_s]
     opening_s = min(begun) - series.opened_s if begun else 0.0
-    return sum(map(_length, attempts)) + sum(line["seconds"] for line in checks(series.folder)) + opening_s
+    return sum(map(_length, attempts)) + sum(float(line["seconds"]) for line in checks(series.folder)) + opening_s
 
 
 def wall(series: Series, now_s: float, analysis_s: float) -> Wall:

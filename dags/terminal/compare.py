@@ -15,7 +15,7 @@ from analysis.record import read_json
 from dags.comparison import record, timing
 from dags.comparison.asked import Asked
 from dags.comparison.derive import Comparison, remarks
-from dags.comparison.opening import built, planned, reopen
+from dags.comparison.opening import planned, reopen
 from dags.series import Series
 from dags.terminal.run import Ending, carry_out, make_ready
 
@@ -39,9 +39,8 @@ def open_on_terminal(comparison: Comparison, console: Console, *, new: bool, reb
 
     for remark in remarks(comparison):
         say(remark)
-    built(comparison, say, rebuild=rebuild)
     reopen(comparison)
-    series = make_ready(comparison.experiment, new=new, console=console)
+    series = make_ready(comparison.experiment, new=new, console=console, rebuild=rebuild)
     record.write(series.folder, comparison)
     return series
 

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -93,13 +94,43 @@ def test_a_side_that_fails_does_not_stop_the_other_and_is_the_answer(
     }
 
 
+@pytest.fixture
+def theirs(tmp_path: Path) -> Path:
+    """The YAML of a scheduler in a repository of its own, beside it."""
+    repository = tmp_path / "theirs"
+    repository.mkdir()
+    with zipfile.ZipFile(repository / "theirs.jar", "w") as jar:
+        jar.writestr("org/example/Theirs.class", b"")
+    identity = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+    for arguments in (["init", "-q", "-b", "main"], ["add", "."], [*identity, "commit", "-qm", "their scheduler"]):
+        subprocess.run(["git", *arguments], cwd=repository, check=True)
+    file = tmp_path / "theirs.yaml"
+    file.write_text(
+        "label: theirs\nrepository: theirs\nref: main\njar: theirs.jar\nscheduler: org.example.Theirs\nrebalance: true\n"
+    )
+    return file
+
+
 @pytest.mark.spark
-def test_from_the_form(world: dict[str, str]) -> None:
-    done = from_the_form(world, repetitions=3)
+def test_a_scheduler_that_is_not_ours_from_the_form(world: dict[str, str], theirs: Path) -> None:
+    done = from_the_form(world, b=str(theirs), policies=["even_rebalance", "stela"], repetitions=3)
     assert "state: success" in done.stdout, done.stdout + done.stderr
     (series,) = compared(world)
-    assert len(statuses(series)) == 6 and (series / "comparison.html").is_file()
-    assert record.read(series)["sides"]["a"]["label"] == "HEAD (A)"
+    assert len(statuses(series)) == 9, "it runs once a block, and is in both pairs"
+    sides = record.read(series)["sides"]
+    assert (sides["b"]["label"], sides["b"]["subject"]) == ("theirs", "their scheduler")
+    result = json.loads((series / "comparison_result.json").read_text())
+    assert {row["pair"] for row in result["rows"]} == {"even_rebalance", "stela"}
+    assert (series / "comparison.html").is_file()
+
+
+def test_a_side_that_does_not_build_is_refused_with_its_log(world: dict[str, str], theirs: Path) -> None:
+    theirs.write_text(theirs.read_text() + "build: [sh, -c, 'echo no such symbol Topologies; exit 3']\n")
+    asked = ["compare", "HEAD", str(theirs), "--experiment", "stela/star", "--testbed", "fake"]
+    done = python(world, "barograph.py", *asked)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stderr.startswith("configuration: ") and "no such symbol Topologies" in done.stderr
+    assert done.stderr.count("\n") == 1 and ".log" in done.stderr and compared(world) == []
 
 
 @pytest.mark.parametrize(
