@@ -11,6 +11,8 @@ from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessE
 from airflow.models.dag import DagModel
 from fastapi import HTTPException, status
 
+REFUSED = "You are logged in, but may not read the runs of the DAG that this belongs to."
+
 
 def may_read(user: BaseUser, dags: Collection[str]) -> bool:
     """Whether the user may read the runs of every one of these DAGs; of none: of DAGs at all."""
@@ -22,9 +24,7 @@ def may_read(user: BaseUser, dags: Collection[str]) -> bool:
 
 def require(user: BaseUser, dags: Collection[str]) -> None:
     if not may_read(user, dags):
-        raise HTTPException(
-            status.HTTP_403_FORBIDDEN, "You are logged in, but may not read the runs of the DAG that this belongs to."
-        )
+        raise HTTPException(status.HTTP_403_FORBIDDEN, REFUSED)
 
 
 def _request(dag: str) -> IsAuthorizedDagRequest:

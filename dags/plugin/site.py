@@ -24,6 +24,8 @@ from dags.results import results
 
 INDEX = "index.html"
 TITLES = {401: "Log in first", 403: "Not yours to read", 404: "Not here", 422: "Not understood"}
+# Airflow's own words for these say less.
+TEXTS = {401: "Results are for those who have logged in to this Airflow.", 403: rights.REFUSED}
 
 
 def build() -> FastAPI:
@@ -98,4 +100,4 @@ def _told(request: Request, status: int, text: str) -> Response:
     if "text/html" not in request.headers.get("accept", ""):
         return JSONResponse({"detail": text}, status)
     login = get_auth_manager().get_url_login(next_url=str(request.url)) if status == 401 else None
-    return HTMLResponse(pages.message(TITLES.get(status, "Not possible"), text, login), status)
+    return HTMLResponse(pages.message(TITLES.get(status, "Not possible"), TEXTS.get(status, text), login), status)
