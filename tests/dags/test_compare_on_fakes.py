@@ -106,7 +106,8 @@ def theirs(tmp_path: Path) -> Path:
         subprocess.run(["git", *arguments], cwd=repository, check=True)
     file = tmp_path / "theirs.yaml"
     file.write_text(
-        "label: theirs\nrepository: theirs\nref: main\njar: theirs.jar\nscheduler: org.example.Theirs\nrebalance: true\n"
+        "label: theirs\nrepository: theirs\nref: main\njar: theirs.jar\n"
+        "scheduler: org.example.Theirs\nrebalance: true\n"
     )
     return file
 
