@@ -15,7 +15,7 @@ import java.util.TreeMap;
  *
  * @param decisionId null where nothing changes
  * @param release machines that may leave once the decision is applied
- * @param scheduler one of Storm's own that places in this round, or null
+ * @param scheduler one of Storm's own or a foreign one that places in this round, or null
  * @param rebalance ids of topologies for that scheduler to place anew
  */
 record Answer(String decisionId, String policy, String reason, Map<String, Change> topologies, List<String> release,
@@ -25,8 +25,19 @@ record Answer(String decisionId, String policy, String reason, Map<String, Chang
 
     record Change(Map<String, Integer> executors, Map<Integer, Slot> placement) {}
 
-    /** `conf` is laid over Nimbus' own. */
-    record Scheduler(String name, Map<String, Object> conf) {}
+    /** `conf` is laid over Nimbus' own; `className` is of a foreign one, else null. */
+    record Scheduler(String name, String className, Map<String, Object> conf) {
+        static final String FOREIGN = "foreign";
+
+        boolean foreign() {
+            return name.equals(FOREIGN);
+        }
+
+        /** In words. */
+        String called() {
+            return foreign() ? className : "Storm's " + name + " scheduler";
+        }
+    }
 
     static Answer parse(JsonNode body) throws InvalidAnswer {
         if (body.path("v").asInt() != 1) {
@@ -52,7 +63,7 @@ record Answer(String decisionId, String policy, String reason, Map<String, Chang
         if (name == null) {
             throw malformed("scheduler has no name; known are " + StormSchedulers.names());
         }
-        return new Scheduler(name, JSON.convertValue(object(body.get("scheduler"), "conf"), CONF));
+        return new Scheduler(name, text(body.get("scheduler"), "class"), JSON.convertValue(object(body.get("scheduler"), "conf"), CONF));
     }
 
     private static Map<String, Integer> executors(JsonNode change) throws InvalidAnswer {

@@ -72,13 +72,16 @@ final class AnswerCheck {
         if (answer.scheduler() == null && !answer.rebalance().isEmpty()) {
             throw new InvalidAnswer(Kind.NO_SCHEDULER, "topologies to place anew, but no scheduler of Storm's that does");
         }
+        if (answer.scheduler() != null && answer.scheduler().foreign() && answer.scheduler().className() == null) {
+            throw new InvalidAnswer(Kind.UNKNOWN_SCHEDULER, "a foreign scheduler without its class");
+        }
         if (answer.scheduler() != null && !StormSchedulers.knows(answer.scheduler().name())) {
             throw new InvalidAnswer(Kind.UNKNOWN_SCHEDULER,
                 "scheduler " + answer.scheduler().name() + " is not Storm's; known are " + StormSchedulers.names());
         }
         if (answer.scheduler() != null && !(answer.topologies().isEmpty() && answer.release().isEmpty())) {
-            throw new InvalidAnswer(Kind.TWO_PLACERS, "Storm's " + answer.scheduler().name()
-                + " scheduler is to place, and the answer places or releases too; only one of them can");
+            throw new InvalidAnswer(Kind.TWO_PLACERS, answer.scheduler().called()
+                + " is to place, and the answer places or releases too; only one of them can");
         }
     }
 

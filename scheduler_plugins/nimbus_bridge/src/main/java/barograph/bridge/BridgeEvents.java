@@ -7,6 +7,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -30,6 +31,13 @@ final class BridgeEvents {
     void unplaced(double t, String topologyId, String reason) {
         Map<String, Object> event = event(t, "unplaced", reason);
         event.put("topology", topologyId);
+        write(event);
+    }
+
+    /** A scheduler that is not ours failed: nothing is placed in its stead, and the run is over. */
+    void schedulerFailed(double t, String reason, List<String> frames) {
+        Map<String, Object> event = event(t, "scheduler_failed", reason);
+        event.put("frames", frames);
         write(event);
     }
 

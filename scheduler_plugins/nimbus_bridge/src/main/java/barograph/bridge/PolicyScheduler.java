@@ -23,7 +23,7 @@ public final class PolicyScheduler implements IScheduler {
             thread.setDaemon(true);
             return thread;
         });
-        schedulers = new StormSchedulers(conf, registry);
+        schedulers = new StormSchedulers(conf, registry, settings.foreignJars(), settings.foreignLimit());
         rounds = new Rounds(
             new PolicyService(settings.serviceUrl(), settings.tokenFile(), settings.serviceTimeout()),
             NimbusCalls.overThrift(conf),

@@ -1,5 +1,6 @@
 package barograph.bridge;
 
+import com.fasterxml.jackson.annotation.JsonInclude;
 import com.fasterxml.jackson.annotation.JsonProperty;
 import java.util.Comparator;
 import java.util.List;
@@ -21,7 +22,12 @@ record Request(int v, double t, List<Machine> machines, List<Topology> topologie
 
     record Topology(String id, String name, int workers, @JsonProperty("uptime_s") int uptimeS, List<Component> components,
                     List<Edge> edges, Map<Integer, String> placement, boolean rebalancing,
-                    @JsonProperty("unplaced_why") String unplacedWhy) {
+                    @JsonProperty("unplaced_why") String unplacedWhy,
+                    @JsonProperty("scheduler_error") @JsonInclude(JsonInclude.Include.NON_NULL) String schedulerError) {
+
+        Topology failedBy(String error) {
+            return new Topology(id, name, workers, uptimeS, components, edges, placement, rebalancing, unplacedWhy, error);
+        }
 
         Optional<Component> component(String wanted) {
             return components.stream().filter(component -> component.name().equals(wanted)).findFirst();
@@ -36,6 +42,11 @@ record Request(int v, double t, List<Machine> machines, List<Topology> topologie
             placement.forEach((task, slot) -> slots.put(task, Slot.parse(slot)));
             return slots;
         }
+    }
+
+    /** With what a foreign scheduler did wrong in the round before, by topology id. */
+    Request failedBy(Map<String, String> errors) {
+        return new Request(v, t, machines, topologies.stream().map(each -> each.failedBy(errors.get(each.id()))).toList());
     }
 
     Optional<Topology> topology(String id) {

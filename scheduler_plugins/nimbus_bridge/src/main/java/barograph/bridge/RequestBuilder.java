@@ -75,7 +75,7 @@ final class RequestBuilder {
         Set<String> known = new TreeSet<>();
         components.forEach(component -> known.add(component.name()));
         return new Request.Topology(topology.getId(), topology.getName(), topology.getNumWorkers(), topology.getUpTime(),
-            components, edges(topology.getTopology(), known), placement(topology, cluster), rebalancing, unplacedWhy);
+            components, edges(topology.getTopology(), known), placement(topology, cluster), rebalancing, unplacedWhy, null);
     }
 
     private static List<Request.Component> components(TopologyDetails topology) {

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.TreeMap;
 import java.util.concurrent.Executor;
 import java.util.function.Supplier;
 import org.apache.storm.scheduler.Cluster;
@@ -33,6 +34,8 @@ final class Rounds {
     private final RequestBuilder requests = new RequestBuilder(new MachineNames());
     /** By topology id: what Storm's own scheduler said of executors that it left without a slot, in its last round. */
     private Map<String, String> unplacedWhy = Map.of();
+    /** By topology id: how a foreign scheduler failed it, until the policy service has been told. */
+    private Map<String, String> schedulerErrors = Map.of();
 
     /** `now`: seconds since the epoch. `background` must not run its tasks inside the scheduling round. */
     Rounds(Service service, NimbusCalls nimbus, Plans plans, BridgeEvents events, StormSchedulers schedulers,
@@ -52,11 +55,14 @@ final class Rounds {
                 carryOut(plan, topologies, cluster);
             }
             Request request = requests.build(topologies, cluster, plans.topologies(), unplacedWhy, now.get());
-            Answer answer = Answer.parse(service.schedule(request));
+            Answer answer = Answer.parse(service.schedule(request.failedBy(schedulerErrors)));
+            schedulerErrors = Map.of();
             AnswerCheck.check(request, answer);
             answer.topologies().forEach((id, change) ->
                 apply(answer, change, request.topology(id).orElseThrow(), topologies, cluster));
             delegate(answer, request, topologies, cluster);
+        } catch (ForeignFailed e) {
+            foreignFailed(e, topologies);
         } catch (ServiceFailed | InvalidAnswer | AmbiguousMachine | SchedulerFailed e) {
             fallBack(e.getMessage(), topologies, cluster);
         } catch (RuntimeException e) {
@@ -88,13 +94,16 @@ final class Rounds {
         return topology.rebalancing();
     }
 
-    /** One of Storm's own schedulers places where the answer says so; what it is to place anew waits for its rebalance. */
+    /** Another scheduler places where the answer says so; what it is to place anew waits for its rebalance. */
     private void delegate(Answer answer, Request request, Topologies topologies, Cluster cluster) throws SchedulerFailed {
         if (answer.scheduler() == null) {
             unplacedWhy = Map.of();
             return;
         }
-        placeByStorm(answer.scheduler(), topologies, cluster);
+        if (answer.scheduler().foreign() && topologies.getTopologies().isEmpty()) {
+            return; // between runs it has nothing to place, and no run to spoil
+        }
+        placeWholly(answer.scheduler(), topologies, cluster);
         for (String id : answer.rebalance()) {
             Request.Topology topology = request.topology(id).orElseThrow();
             if (!refusedAsUnderWay(answer, topology)) {
@@ -103,7 +112,7 @@ final class Rounds {
         }
     }
 
-    private void placeByStorm(Answer.Scheduler scheduler, Topologies topologies, Cluster cluster) throws SchedulerFailed {
+    private void placeWholly(Answer.Scheduler scheduler, Topologies topologies, Cluster cluster) throws SchedulerFailed {
         Map<String, String> before = unplacedWhy;
         unplacedWhy = schedulers.place(scheduler, topologies, cluster);
         unplacedWhy.forEach((id, why) -> {
@@ -147,7 +156,7 @@ final class Rounds {
             return Placing.planned(cluster, topologies, plan);
         }
         try {
-            placeByStorm(plan.scheduler(), topologies, cluster);
+            placeWholly(plan.scheduler(), topologies, cluster);
             return Optional.ofNullable(unplacedWhy.get(plan.topologyId()));
         } catch (SchedulerFailed e) {
             Placing.unplaced(cluster, topologies.getById(plan.topologyId()), plan.before());
@@ -177,6 +186,15 @@ final class Rounds {
                 LOG.warn("{}", e.getMessage());
             }
         });
+    }
+
+    /** Nothing is placed in its stead: that would be another scheduler's result. */
+    private void foreignFailed(ForeignFailed failure, Topologies topologies) {
+        LOG.warn("a foreign scheduler failed", failure);
+        events.schedulerFailed(now.get(), failure.getMessage(), failure.frames());
+        Map<String, String> errors = new TreeMap<>();
+        topologies.getTopologies().forEach(topology -> errors.put(topology.getId(), failure.getMessage()));
+        schedulerErrors = errors;
     }
 
     /** Without a topology there is nothing to place and no run to spoil. */

@@ -6,7 +6,8 @@ import java.time.Duration;
 import java.util.Map;
 
 /** The bridge's part of storm.yaml. */
-record Settings(URI serviceUrl, Path tokenFile, Duration serviceTimeout, Path events, Duration planLimit) {
+record Settings(URI serviceUrl, Path tokenFile, Duration serviceTimeout, Path events, Duration planLimit,
+                Path foreignJars, Duration foreignLimit) {
 
     static Settings of(Map<String, Object> conf) {
         return new Settings(
@@ -14,7 +15,9 @@ record Settings(URI serviceUrl, Path tokenFile, Duration serviceTimeout, Path ev
             Path.of(text(conf, "barograph.token.file", "/etc/barograph/token")),
             seconds(conf, "barograph.service.timeout.s", 2.0),
             Path.of(text(conf, "barograph.bridge.events", "/var/log/barograph/bridge.jsonl")),
-            seconds(conf, "barograph.plan.timeout.s", 60.0));
+            seconds(conf, "barograph.plan.timeout.s", 60.0),
+            Path.of(text(conf, "barograph.foreign.jars", System.getProperty("storm.home", "/opt/barograph/storm") + "/foreign")),
+            seconds(conf, "barograph.foreign.timeout.s", 10.0));
     }
 
     private static URI url(Map<String, Object> conf) {

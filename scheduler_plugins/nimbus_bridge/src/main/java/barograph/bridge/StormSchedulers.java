@@ -1,8 +1,12 @@
 package barograph.bridge;
 
+import java.nio.file.Path;
+import java.time.Duration;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Supplier;
 import org.apache.storm.metric.StormMetricsRegistry;
@@ -11,11 +15,17 @@ import org.apache.storm.scheduler.DefaultScheduler;
 import org.apache.storm.scheduler.EvenScheduler;
 import org.apache.storm.scheduler.IScheduler;
 import org.apache.storm.scheduler.IsolationScheduler;
+import org.apache.storm.scheduler.SchedulerAssignment;
+import org.apache.storm.scheduler.SupervisorDetails;
 import org.apache.storm.scheduler.Topologies;
 import org.apache.storm.scheduler.TopologyDetails;
+import org.apache.storm.scheduler.WorkerSlot;
 import org.apache.storm.scheduler.resource.ResourceAwareScheduler;
 
-/** Storm's own schedulers, each made when it is first asked for and kept: one for a name and what is laid over Nimbus' conf. */
+/**
+ * Schedulers that place all: Storm's own and foreign ones, each made when it is first asked for and kept, one for a name and
+ * what is laid over Nimbus' conf.
+ */
 final class StormSchedulers {
     private static final Map<String, Supplier<IScheduler>> KNOWN = new TreeMap<>(Map.of(
         "default", DefaultScheduler::new,
@@ -25,16 +35,21 @@ final class StormSchedulers {
 
     private final Map<String, Object> conf;
     private final StormMetricsRegistry registry;
+    private final Path foreignJars;
+    private final Duration foreignLimit;
     private final Map<Answer.Scheduler, IScheduler> made = new HashMap<>();
+    private final Map<Answer.Scheduler, ForeignScheduler> hosted = new HashMap<>();
 
-    /** `conf`: Nimbus' own. */
-    StormSchedulers(Map<String, Object> conf, StormMetricsRegistry registry) {
+    /** `conf`: Nimbus' own; `foreignLimit`: for one round of a foreign scheduler. */
+    StormSchedulers(Map<String, Object> conf, StormMetricsRegistry registry, Path foreignJars, Duration foreignLimit) {
         this.conf = conf;
         this.registry = registry;
+        this.foreignJars = foreignJars;
+        this.foreignLimit = foreignLimit;
     }
 
     static boolean knows(String name) {
-        return KNOWN.containsKey(name);
+        return KNOWN.containsKey(name) || name.equals(Answer.Scheduler.FOREIGN);
     }
 
     static String names() {
@@ -43,7 +58,8 @@ final class StormSchedulers {
 
     /**
      * Lets that scheduler do all placing of the round. Returns, by topology id, why executors are left without a slot:
-     * empty where all have one. Throws SchedulerFailed, the cluster being as it was, where the scheduler threw.
+     * empty where all have one. Throws SchedulerFailed (ForeignFailed of a foreign one), the cluster being as it was, where
+     * the scheduler threw.
      */
     Map<String, String> place(Answer.Scheduler wanted, Topologies topologies, Cluster cluster) throws SchedulerFailed {
         // Storm reads what executors need from the topology's conf, and IsolationScheduler leaves hosts on the black list:
@@ -51,18 +67,68 @@ final class StormSchedulers {
         Topologies confed = laidOver(wanted, topologies);
         Cluster copy = new Cluster(cluster, confed);
         copy.setStatusMap(Map.of()); // what another scheduler said in a round before is not this one's reason
-        try {
-            made(wanted).schedule(confed, copy);
-            cluster.updateFrom(copy);
-        } catch (RuntimeException e) {
-            throw new SchedulerFailed("Storm's " + wanted.name() + " scheduler with conf " + wanted.conf() + " failed: " + e, e);
+        if (wanted.foreign()) {
+            placeByForeign(wanted, confed, copy, cluster);
+        } else {
+            placeByStorm(wanted, confed, copy);
         }
+        cluster.updateFrom(copy);
         return unplaced(wanted, topologies, cluster);
     }
 
     void cleanup() {
         made.values().forEach(IScheduler::cleanup);
         made.clear();
+        hosted.values().forEach(ForeignScheduler::close);
+        hosted.clear();
+    }
+
+    private void placeByStorm(Answer.Scheduler wanted, Topologies confed, Cluster copy) throws SchedulerFailed {
+        try {
+            made(wanted).schedule(confed, copy);
+        } catch (RuntimeException e) {
+            throw new SchedulerFailed(wanted.called() + " with conf " + wanted.conf() + " failed: " + e, e);
+        }
+    }
+
+    /** One that failed is not asked again as it is: the next run gets it fresh. */
+    private void placeByForeign(Answer.Scheduler wanted, Topologies confed, Cluster copy, Cluster before) throws ForeignFailed {
+        try {
+            hosted(wanted).schedule(confed, copy);
+            requireSlotsThatAre(wanted, copy, before);
+        } catch (ForeignFailed e) {
+            ForeignScheduler failed = hosted.remove(wanted);
+            if (failed != null) {
+                failed.close();
+            }
+            throw e;
+        }
+    }
+
+    private ForeignScheduler hosted(Answer.Scheduler wanted) throws ForeignFailed {
+        ForeignScheduler known = hosted.get(wanted);
+        if (known == null) {
+            ForeignClass type = ForeignClass.load(ForeignClass.jarsIn(foreignJars), wanted.className());
+            known = new ForeignScheduler(type, laidOver(wanted, Map.of()), registry, foreignLimit);
+            hosted.put(wanted, known);
+        }
+        return known;
+    }
+
+    /** Nimbus dies of an assignment to a machine or port that it does not know. */
+    private static void requireSlotsThatAre(Answer.Scheduler wanted, Cluster after, Cluster before) throws ForeignFailed {
+        for (Map.Entry<String, SchedulerAssignment> entry : after.getAssignments().entrySet()) {
+            SchedulerAssignment earlier = before.getAssignmentById(entry.getKey());
+            Set<WorkerSlot> given = new HashSet<>(entry.getValue().getSlots());
+            given.removeAll(earlier == null ? Set.of() : Set.copyOf(earlier.getSlots()));
+            for (WorkerSlot slot : given) {
+                SupervisorDetails supervisor = after.getSupervisorById(slot.getNodeId());
+                if (supervisor == null || !supervisor.getAllPorts().contains(slot.getPort())) {
+                    throw new ForeignFailed(wanted.called() + " placed executors of " + entry.getKey() + " on " + slot
+                        + ", which no supervisor offers");
+                }
+            }
+        }
     }
 
     private IScheduler made(Answer.Scheduler wanted) {
@@ -99,7 +165,8 @@ final class StormSchedulers {
             if (left > 0) {
                 String said = Optional.ofNullable(cluster.getStatus(topology.getId())).orElseGet(() -> "Storm does not say why; "
                     + cluster.getAvailableSlots().size() + " slots are free on " + cluster.getSupervisors().size() + " machines");
-                why.put(topology.getId(), wanted.name() + " left " + left + " of " + topology.getExecutors().size()
+                String who = wanted.foreign() ? wanted.className() : wanted.name();
+                why.put(topology.getId(), who + " left " + left + " of " + topology.getExecutors().size()
                     + " executors of " + topology.getName() + " without a slot: " + said.strip());
             }
         }

@@ -54,6 +54,6 @@ class RequestBuilderTest {
     private static Request.Topology sorted(Request.Topology topology) {
         return new Request.Topology(topology.id(), topology.name(), topology.workers(), (topology.uptimeS() + 1) / 10,
             topology.components(), topology.edges().stream().sorted(Request.Edge.ORDER).toList(), topology.placement(),
-            topology.rebalancing(), topology.unplacedWhy());
+            topology.rebalancing(), topology.unplacedWhy(), topology.schedulerError());
     }
 }

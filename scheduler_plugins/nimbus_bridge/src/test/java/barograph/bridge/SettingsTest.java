@@ -17,7 +17,8 @@ class SettingsTest {
     void onlyTheAddressMustBeGiven() {
         Settings settings = Settings.of(Map.of("barograph.service.url", URL));
         assertEquals(new Settings(URI.create(URL), Path.of("/etc/barograph/token"), Duration.ofSeconds(2),
-            Path.of("/var/log/barograph/bridge.jsonl"), Duration.ofSeconds(60)), settings);
+            Path.of("/var/log/barograph/bridge.jsonl"), Duration.ofSeconds(60),
+            Path.of("/opt/barograph/storm/foreign"), Duration.ofSeconds(10)), settings);
     }
 
     @Test

@@ -19,6 +19,8 @@ final class World implements Rounds.Service {
     static final String NOTHING =
         "{\"v\": 1, \"decision_id\": null, \"policy\": \"test\", \"reason\": \"\", \"topologies\": {}}";
 
+    static final int FOREIGN_LIMIT_MS = 2000;
+
     final Map<String, Map<String, Integer>> rebalances = new TreeMap<>();
     final List<Report> reports = new ArrayList<>();
     final List<Request> requests = new ArrayList<>();
@@ -31,7 +33,8 @@ final class World implements Rounds.Service {
 
     World(Path events) {
         Plans plans = new Plans(Duration.ofSeconds(60), () -> nanos);
-        StormSchedulers schedulers = new StormSchedulers(Utils.readDefaultConfig(), new StormMetricsRegistry());
+        StormSchedulers schedulers = new StormSchedulers(Utils.readDefaultConfig(), new StormMetricsRegistry(),
+            events.resolveSibling("foreign"), Duration.ofMillis(FOREIGN_LIMIT_MS));
         rounds = new Rounds(
             this, this::rebalance, plans, new BridgeEvents(events), schedulers, background::add, () -> 1763712345.0);
     }

@@ -1,0 +1,126 @@
+package barograph.bridge;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.lang.reflect.Constructor;
+import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
+import java.net.MalformedURLException;
+import java.net.URL;
+import java.net.URLClassLoader;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.apache.storm.scheduler.IScheduler;
+
+/**
+ * The class of a scheduler that is not ours, loaded beside Storm: it sees Storm's classes, which come first as they do
+ * in Storm's own extlib-daemon, and nothing in Nimbus sees its.
+ */
+record ForeignClass(String name, URLClassLoader loader, Constructor<?> constructor) implements AutoCloseable {
+
+    /** Throws ForeignFailed naming the jars and the class where it is none that can be hosted. */
+    static ForeignClass load(List<Path> jars, String name) throws ForeignFailed {
+        URLClassLoader loader = new URLClassLoader(urls(jars), ForeignClass.class.getClassLoader());
+        String called = "class " + name + " of " + jars.stream().map(jar -> jar.getFileName().toString())
+            .collect(Collectors.joining(", "));
+        try {
+            return new ForeignClass(name, loader, constructor(Class.forName(name, false, loader), called));
+        } catch (ClassNotFoundException e) {
+            throw closing(loader, called + " is not there; is it the whole name, with its package?", e);
+        } catch (LinkageError e) {
+            throw closing(loader, called + " cannot be loaded: " + e + "; neither the jar nor Storm has what it needs", e);
+        } catch (ForeignFailed e) {
+            throw closing(loader, e.getMessage(), e);
+        }
+    }
+
+    /** Every jar of the folder; none where there is no folder. */
+    static List<Path> jarsIn(Path folder) {
+        if (!Files.isDirectory(folder)) {
+            return List.of();
+        }
+        try (Stream<Path> files = Files.list(folder)) {
+            return files.filter(file -> file.toString().endsWith(".jar")).sorted().toList();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    IScheduler make() throws ReflectiveOperationException {
+        return (IScheduler) constructor.newInstance();
+    }
+
+    @Override
+    public void close() {
+        try {
+            loader.close();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    private static Constructor<?> constructor(Class<?> found, String called) throws ForeignFailed {
+        if (!IScheduler.class.isAssignableFrom(found)) {
+            throw new ForeignFailed(called + " is no " + IScheduler.class.getName() + "; a scheduler implements that");
+        }
+        if (Modifier.isAbstract(found.getModifiers()) || !Modifier.isPublic(found.getModifiers())) {
+            throw new ForeignFailed(called + " is " + Modifier.toString(found.getModifiers())
+                + "; Storm makes its schedulers itself, so it must be public and not abstract");
+        }
+        List<String> missing = missing(found);
+        if (!missing.isEmpty()) {
+            throw new ForeignFailed(called + " has no " + String.join(", ", missing)
+                + ": it was compiled against another Storm; build it against this one");
+        }
+        try {
+            return found.getConstructor();
+        } catch (NoSuchMethodException e) {
+            throw new ForeignFailed(called + " has no public constructor without parameters, with which Storm makes it");
+        }
+    }
+
+    /** Methods of Storm's interface that nothing implements: javac would not let it be so, another version's does. */
+    private static List<String> missing(Class<?> found) {
+        List<String> missing = new ArrayList<>();
+        for (Method wanted : IScheduler.class.getMethods()) {
+            try {
+                if (Modifier.isAbstract(found.getMethod(wanted.getName(), wanted.getParameterTypes()).getModifiers())) {
+                    missing.add(signature(wanted));
+                }
+            } catch (NoSuchMethodException e) {
+                missing.add(signature(wanted));
+            }
+        }
+        return missing;
+    }
+
+    private static String signature(Method method) {
+        return method.getName() + Stream.of(method.getParameterTypes()).map(Class::getSimpleName)
+            .collect(Collectors.joining(", ", "(", ")"));
+    }
+
+    private static ForeignFailed closing(URLClassLoader loader, String message, Throwable cause) {
+        try {
+            loader.close();
+        } catch (IOException e) {
+            cause.addSuppressed(e);
+        }
+        return new ForeignFailed(message, new StackTraceElement[0], cause);
+    }
+
+    private static URL[] urls(List<Path> jars) {
+        return jars.stream().map(ForeignClass::url).toArray(URL[]::new);
+    }
+
+    private static URL url(Path jar) {
+        try {
+            return jar.toUri().toURL();
+        } catch (MalformedURLException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+}
