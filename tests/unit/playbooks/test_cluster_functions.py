@@ -2,6 +2,7 @@
 
 import errno
 import io
+import os
 import stat
 import tarfile
 from pathlib import Path
@@ -53,6 +54,74 @@ def test_the_delivery_is_the_same_bytes_for_the_same_parts(tmp_path: Path, monke
     jar.unlink()
     with pytest.raises(delivery.DeliveryIncomplete, match="mvn"):
         delivery.pack(tmp_path)
+
+
+def test_a_runs_policy_service_comes_with_our_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = tmp_path / "tree"
+    (theirs / "scheduler_plugins" / "nimbus_bridge").mkdir(parents=True)
+    (theirs / "scheduler_plugins" / "service.py").write_text("theirs")
+    (theirs / "scheduler_plugins" / "nimbus_bridge" / "x.py").touch()
+    monkeypatch.setattr(delivery, "TOPOLOGIES", tmp_path / "barograph-topologies.jar")
+    delivery.TOPOLOGIES.write_text("jar")
+    with tarfile.open(delivery.pack(tmp_path, theirs, "switched.tar.gz")) as packed:
+        assert packed.getnames() == ["scheduler_plugins/service.py", "jars/barograph-topologies.jar"]
+        assert packed.extractfile("scheduler_plugins/service.py").read() == b"theirs"  # type: ignore[union-attr]
+    assert not (tmp_path / "delivery.tar.gz").exists()
+
+
+@pytest.fixture
+def deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The variables of each play; the cluster's folder is `tmp_path`, its homes are `one` and `two`."""
+    heard: list[dict[str, Any]] = []
+
+    def hear(playbook: str, _inventory: Path, variables: dict[str, Any], *_: Any) -> PlayResult:
+        heard.append({"playbook": playbook, **variables})
+        return PlayResult(playbook, 1, 0, 0, 0.0)
+
+    monkeypatch.setattr(cluster, "play", hear)
+    monkeypatch.setattr(delivery, "TOPOLOGIES", tmp_path / "barograph-topologies.jar")
+    delivery.TOPOLOGIES.write_text("jar")
+    hosts = {"master": {**HOST, "machine_memory_mb": 1024, "machine_slots": 0}}
+    hosts["m1"] = {**HOST, "machine_memory_mb": 768, "machine_slots": 4, "machine_cores": 1.0}
+    (tmp_path / "inventory").write_text(yaml.safe_dump({"all": {"hosts": hosts, "children": {}}}))
+    for name in ("one", "two"):
+        for file in ("lib/storm.jar", "extlib-daemon/bridge.jar", "VERSION"):
+            path = tmp_path / name / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("same" if file.startswith("lib") else name)
+            os.utime(path, (1000, 1000))
+    return heard
+
+
+def test_a_switch_changes_nimbus_and_the_service_alone(tmp_path: Path, deployed: list[dict[str, Any]]) -> None:
+    inventory, theirs = tmp_path / "inventory", tmp_path / "tree"
+    (theirs / "scheduler_plugins").mkdir(parents=True)
+    (theirs / "scheduler_plugins" / "service.py").touch()
+    cluster.deploy(inventory, tmp_path, tmp_path / "one", {})
+    cluster.switch(inventory, tmp_path, tmp_path / "two", {}, theirs)
+    cluster.switch(inventory, tmp_path, tmp_path / "one", {})
+    first, other, back = deployed
+    assert [each["playbook"] for each in deployed] == ["deploy", "switch", "switch"]
+    differs = {key for key in first if first[key] != other[key]}
+    assert differs == {"playbook", "storm_home_name", "storm_version", "storm_pack", "delivery", "delivery_digest"}
+    assert {key for key in first if first[key] != back[key]} == {"playbook"}
+
+
+def test_a_switch_back_brings_what_was_deployed_whatever_is_here_now(
+    tmp_path: Path, deployed: list[dict[str, Any]]
+) -> None:
+    cluster.deploy(tmp_path / "inventory", tmp_path, tmp_path / "one", {})
+    delivery.TOPOLOGIES.write_text("built anew since")
+    cluster.switch(tmp_path / "inventory", tmp_path, tmp_path / "one", {})
+    cluster.extend(tmp_path / "inventory", tmp_path, ["m1"], tmp_path / "one")
+    assert len({each["delivery_digest"] for each in deployed}) == 1
+
+
+def test_another_library_is_told_from_another_bridge(tmp_path: Path, deployed: list[dict[str, Any]]) -> None:
+    assert deployed == []
+    assert cluster.libraries(tmp_path / "one") == cluster.libraries(tmp_path / "two")
+    (tmp_path / "two" / "lib" / "storm.jar").write_text("others")
+    assert cluster.libraries(tmp_path / "one") != cluster.libraries(tmp_path / "two")
 
 
 def fake_play(files: dict[str, dict[str, str]], missing: str = "") -> Any:

@@ -55,7 +55,7 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
     files = sorted(str(file) for kind in ("defaults", "vars") for file in ROLES.glob(f"*/{kind}/main.yml"))
     (folder / "render.yml").write_text(RENDER.format(files=json.dumps(files), to=folder))
     (folder / "roles").symlink_to(ROLES)
-    digests = dict.fromkeys(("storm_version", "token_digest", "delivery_digest"), "0")
+    digests = dict.fromkeys(("storm_version", "storm_libraries", "token_digest", "delivery_digest"), "0")
     (folder / "variables.json").write_text(
         json.dumps(
             {

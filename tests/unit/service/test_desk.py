@@ -182,3 +182,19 @@ def test_a_log_that_is_not_one_is_named_with_its_line(tmp_path: Path) -> None:
     log.write_text('{"t": 1}\n')
     with pytest.raises(ReplayError, match="line 1: not a decision log line"):
         replay(log, "stela")
+
+
+def test_a_foreign_scheduler_that_failed_ends_the_run_and_is_not_asked_again(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, Clock())
+    desk.configure({"run_id": "theirs-r1", "policy": "foreign", "parameters": {"scheduler": "org.example.Theirs"}})
+    asked = desk.schedule(request(1000.0))
+    assert asked["scheduler"] == {"name": "foreign", "class": "org.example.Theirs", "conf": {}}
+    said = "org.example.Theirs threw java.lang.IllegalStateException: boom"
+    after = desk.schedule(request(1002.0, scheduler_error=said))
+    assert "scheduler" not in after and after["topologies"] == {}
+    assert desk.state()["policy_error"] == said
+    desk.schedule(request(1004.0))
+    assert desk.state()["policy_error"] == said, "once is enough"
+    desk.configure({"run_id": "theirs-r2", "policy": "foreign", "parameters": {"scheduler": "org.example.Theirs"}})
+    assert desk.state()["policy_error"] is None
+    assert "scheduler" in desk.schedule(request(1006.0))

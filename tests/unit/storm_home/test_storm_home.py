@@ -209,3 +209,42 @@ def test_another_java_is_another_archive(tmp_path: Path) -> None:
     before = java_build(tmp_path)
     library.write_text("17.0.16")
     assert java_build(tmp_path) != before
+
+
+@pytest.fixture
+def base(home: Path, tmp_path: Path) -> Path:
+    """A home with a bridge, as `complete` makes it."""
+    bridge = tmp_path / "bridge.jar"
+    bridge.write_text("ours")
+    return assemble.complete(home, None, [bridge], tmp_path / "homes")
+
+
+def test_a_home_with_the_same_bridge_is_the_same(base: Path, tmp_path: Path) -> None:
+    bridge = tmp_path / "elsewhere" / "bridge.jar"
+    bridge.parent.mkdir()
+    bridge.write_text("ours")
+    assert assemble.varied(base, bridge=bridge) == assemble.varied(base) == base
+
+
+def test_another_bridge_is_another_home_of_the_same_libraries(base: Path, tmp_path: Path) -> None:
+    bridge = tmp_path / "other.jar"
+    bridge.write_text("theirs")
+    other = assemble.varied(base, bridge=bridge)
+    assert other == assemble.varied(base, bridge=bridge) != base and other.parent == base.parent
+    assert [path.name for path in (other / "extlib-daemon").iterdir()] == ["other.jar"]
+    assert (base / "extlib-daemon" / "bridge.jar").read_text() == "ours", "the base is untouched"
+    assert (other / "lib" / "a.jar").stat().st_ino == (base / "lib" / "a.jar").stat().st_ino
+    assert (other / "VERSION").read_text() != (base / "VERSION").read_text()
+
+
+def test_a_scheduler_of_others_is_apart_from_the_bridge(
+    base: Path, tmp_path: Path, java: Callable[[list[str]], list[str]]
+) -> None:
+    theirs = tmp_path / "theirs.jar"
+    theirs.write_text("1")
+    hosting = assemble.varied(base, foreign=theirs)
+    assert [path.name for path in (hosting / "extlib-daemon").iterdir()] == ["bridge.jar"]
+    assert [path.name for path in (hosting / "foreign").iterdir()] == ["theirs.jar"]
+    assert "theirs.jar" not in " ".join(java([f"{hosting}/bin/run", "nimbus", "/conf", "Main"]))
+    theirs.write_text("2")
+    assert assemble.varied(base, foreign=theirs) != hosting

@@ -1,0 +1,143 @@
+"""Between two runs the master gets the code of the next one, and only where it has another."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.record import RunPaths, read_json
+from dags.errors import RunBroken, blame_of
+from dags.experiment import Code, Experiment, Variant
+from dags.series import Series, open_series
+from dags.steps import run_code
+from dags.steps.fake_cluster import FakeStorm
+from dags.steps.run_next import run_next
+from dags.steps.under_way import Bench
+from playbooks import cluster
+from playbooks.errors import MachineUnreachable, StormRefused
+
+A, B = Code("main", "a" * 40), Code("better", "b" * 40)
+THEIRS = Code("theirs", "c" * 40, "/theirs", ("make",), "t.jar", "t.T")
+INVENTORY = Path("inventory.yml")
+
+
+@dataclass
+class Master:
+    """What `cluster.switch` was told; `fails` is raised by the next one."""
+
+    told: list[tuple[str, str | None]] = field(default_factory=list)
+    fails: Exception | None = None
+
+    def switch(
+        self, _inventory: Path, _directory: Path, home: Path, _settings: Mapping[str, Any], service: Any
+    ) -> None:
+        self.told.append((home.name, service.parent.name[:1] if service else None))
+        if self.fails is not None:
+            error, self.fails = self.fails, None
+            raise error
+
+
+@pytest.fixture
+def master(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Master:
+    made = Master()
+    monkeypatch.setattr(cluster, "switch", made.switch)
+    monkeypatch.setattr(run_code, "home_of", lambda code, base, _tell: base.with_name(f"home-{code.label}"))
+    run_code.deployed(tmp_path, Path("/homes/base"))
+    return made
+
+
+def test_nothing_is_touched_while_runs_share_their_code(master: Master, tmp_path: Path) -> None:
+    for code in (None, A, A, replace(A, label="main"), B, None, None):
+        run_code.use(INVENTORY, tmp_path, code)
+    assert master.told == [("home-main", "a"), ("home-better", "b"), ("base", None)]
+
+
+def test_commits_with_the_same_bridge_differ_in_the_service(
+    master: Master, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_code, "home_of", lambda _code, base, _tell: base)
+    for code in (A, B, None):
+        run_code.use(INVENTORY, tmp_path, code)
+    assert master.told == [("base", "a"), ("base", "b"), ("base", None)]
+
+
+def test_a_scheduler_of_others_runs_with_the_harnesss_own_service(master: Master, tmp_path: Path) -> None:
+    run_code.use(INVENTORY, tmp_path, THEIRS)
+    assert master.told == [("home-theirs", None)]
+
+
+def test_code_that_does_not_start_is_a_result_and_the_next_code_is_put_in_its_place(
+    master: Master, tmp_path: Path
+) -> None:
+    master.fails = StormRefused("switch: Nimbus does not start with the code of this run; it said: boom")
+    with pytest.raises(RunBroken, match=r"main \(aaaaaaaaaaaa\): switch: Nimbus does not start .*boom"):
+        run_code.use(INVENTORY, tmp_path, A)
+    for code in (A, None):
+        run_code.use(INVENTORY, tmp_path, code)
+    assert [home for home, _ in master.told] == ["home-main", "home-main", "base"]
+
+
+def test_a_switch_that_was_cut_short_is_done_again(master: Master, tmp_path: Path) -> None:
+    master.fails = MachineUnreachable("gone")
+    with pytest.raises(MachineUnreachable):
+        run_code.use(INVENTORY, tmp_path, A)
+    run_code.use(INVENTORY, tmp_path, None)
+    assert master.told == [("home-main", "a"), ("base", None)]
+
+
+def test_the_base_stays_what_was_deployed(master: Master, tmp_path: Path) -> None:
+    assert master.told == []
+    assert run_code.base_home(tmp_path) == Path("/homes/base")
+    run_code.deployed(tmp_path, Path("/homes/newer"))
+    run_code.use(INVENTORY, tmp_path, None)
+    assert master.told == [] and run_code.base_home(tmp_path) == Path("/homes/newer")
+    assert run_code.base_home(tmp_path / "elsewhere") is None
+
+
+@pytest.fixture
+def experiment(experiment: Experiment) -> Experiment:
+    variants = (Variant("a", "stela", {}, A), Variant("b", "stela", {}, B), Variant("own", "even"))
+    return replace(experiment, variants=variants, repetitions=1)
+
+
+@pytest.fixture
+def series(experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Series:
+    monkeypatch.setenv("BAROGRAPH_RESULTS", str(tmp_path / "results"))
+    return open_series(experiment, now_s=1_699_999_000.0)
+
+
+def test_runs_record_their_code(series: Series, bench: Bench, storm: FakeStorm) -> None:
+    used = []
+    while run := series.next_run():
+        run_next(series, bench)
+        used.append((run.variant.name, storm.given["reset"]["code"]))
+    assert sorted(used) == [("a", A.commit), ("b", B.commit), ("own", None)]
+    documents = {name: read_json(RunPaths(series.run_folder(f"{name}-r1")).run_json) for name in ("a", "own")}
+    assert documents["a"]["versions"]["code"] == A.commit
+    assert documents["a"]["variant"]["code"] == json.loads(json.dumps(A.__dict__))
+    assert documents["own"]["variant"]["code"] is None and "code" not in documents["own"]["versions"]
+
+
+def test_a_commit_that_does_not_start_fails_its_own_runs_only(series: Series, bench: Bench, storm: FakeStorm) -> None:
+    storm.faults["broken_code"] = (B.commit,)
+    failed = []
+    while run := series.next_run():
+        try:
+            run_next(series, bench)
+        except RunBroken as error:
+            failed.append((run.variant.name, blame_of(error)))
+    assert failed == [("b", "system_under_test")]
+    assert series.complete() == {"a-r1", "own-r1"}
+
+
+def test_a_foreign_scheduler_is_configured_by_its_class(
+    experiment: Experiment, series: Series, bench: Bench, storm: FakeStorm
+) -> None:
+    theirs = Variant("theirs", "foreign", {"rebalance": True}, THEIRS)
+    alone = open_series(replace(experiment, variants=(theirs,)), now_s=1_699_999_500.0)
+    assert alone.folder != series.folder
+    run_next(alone, bench)
+    assert storm.given["configure"]["parameters"] == {"rebalance": True, "scheduler": "t.T"}

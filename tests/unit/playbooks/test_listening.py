@@ -1,0 +1,44 @@
+"""Whether a program came up, and its last words where it did not."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.unit.playbooks.on_machine import load
+
+listening = load("nimbus", "listening")
+
+
+@pytest.fixture
+def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(listening, "LOGS", tmp_path)
+    return tmp_path
+
+
+def test_what_listens_is_enough() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        listening.main("Nimbus", f"127.0.0.1:{server.getsockname()[1]}", "0")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def test_what_does_not_start_is_known_by_its_errors(logs: Path) -> None:
+    (logs / "nimbus.log").write_text(
+        "2026 INFO starting\n2026 ERROR died\njava.lang.IllegalArgumentException: no url\n"
+        "\tat barograph.bridge.Settings.url(Settings.java:3)\n2026 INFO bye\n"
+    )
+    with pytest.raises(SystemExit) as told:
+        listening.main("Nimbus", f"127.0.0.1:{free_port()}", "0", "nimbus.log", "nimbus.out")
+    assert told.value.code == (
+        "Nimbus does not start with the code of this run; it said: java.lang.IllegalArgumentException: no url"
+    )
+
+
+def test_without_an_error_the_last_lines_are_told(logs: Path) -> None:
+    (logs / "x.out").write_text("".join(f"line {n}\n" for n in range(9)))
+    assert listening.last_words([logs / "x.out"]) == "line 5 / line 6 / line 7 / line 8"
+    assert listening.last_words([logs / "none"]) == "its logs are empty"
