@@ -12,6 +12,7 @@ from dags.steps.scaling import APPLY_S, DRAIN_S, FRESH_SAMPLES_S, REGISTER_S
 
 RESTART_S = 120.0  # of a machine that crashed, and for Nimbus to know it
 LONGEST_PLAYS_S = 300.0  # reset, submit and collect on a slow network
+LONGEST_SWITCH_S = 120.0  # to the code of another variant
 LONGEST_BOOT_S = 600.0
 LONGEST_OPENING_S = 1200.0  # machines, packages and Storm on them
 LONGEST_CLOSING_S = 120.0
@@ -47,7 +48,8 @@ def longest_run_s(experiment: Experiment) -> float:
     """What one attempt of a run can take before one of its limits ends it."""
     watched_s = sum(experiment.watched(place)[1] for place in _places(experiment))
     events_s = sum(LONGEST_OF_EVENT[event.kind] for event in experiment.events)
-    return watched_s + FIRST_TUPLE_S + events_s + LONGEST_PLAYS_S + _boots(experiment) * LONGEST_BOOT_S
+    switch_s = LONGEST_SWITCH_S if any(variant.code for variant in experiment.variants) else 0.0
+    return watched_s + FIRST_TUPLE_S + events_s + LONGEST_PLAYS_S + switch_s + _boots(experiment) * LONGEST_BOOT_S
 
 
 def series_s(experiment: Experiment, runs: int, overhead: Overhead = DEFAULT) -> float:

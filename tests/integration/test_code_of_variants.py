@@ -1,0 +1,218 @@
+"""Runs of several codes on the same two machines: what is switched, what goes on, what is said of what is broken."""
+
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from dags.errors import RunBroken
+from dags.experiment import Code, Variant
+from dags.service_client import HttpService
+from dags.service_state import ServiceState
+from dags.software import mounts, storm_home
+from dags.sources.build import built
+from dags.sources.homes import home_of
+from dags.sources.refs import resolve
+from dags.steps import run_code
+from inventory import lan, leases
+from inventory.ansible_inventory import write
+from inventory.local import LocalTestbed
+from inventory.machine_types import TYPES, scaled
+from inventory.reaper import reap
+from inventory.remote import Remote
+from inventory.testbed import Machine, MachineRequest
+from playbooks import cluster
+from tests.repositories import Repository, with_plugins
+from topologies import catalogue
+
+pytestmark = pytest.mark.integration
+
+BRIDGE = "scheduler_plugins/nimbus_bridge/src/main/java/barograph/bridge"
+THEIRS = """package theirs;
+import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.scheduler.EvenScheduler;
+import org.apache.storm.scheduler.Topologies;
+public class Theirs extends EvenScheduler {
+    public void schedule(Topologies topologies, Cluster cluster) { BODY super.schedule(topologies, cluster); }
+}
+"""
+
+
+@dataclass(frozen=True)
+class Site:
+    machines: dict[str, Machine]
+    inventory: Path
+    directory: Path
+    home: Path
+    testbed: LocalTestbed
+
+    def run(self, machine: str, *argv: str) -> str:
+        with self.connect(self.machines[machine]) as remote:
+            return remote.run(argv).stdout
+
+    def connect(self, machine: Machine) -> Remote:
+        return self.testbed.connect(machine)
+
+    def pids(self) -> dict[str, str]:
+        programs = {"master": ("zookeeper", "nimbus", "policy-service"), "m1": ("supervisor",)}
+        return {p: self.run(m, "supervisorctl", "pid", p).strip() for m, names in programs.items() for p in names}
+
+    def use(self, code: Code | None) -> float:
+        """Seconds that the switch took."""
+        begin_s = time.monotonic()
+        run_code.use(self.inventory, self.directory, code)
+        return time.monotonic() - begin_s
+
+    @property
+    def service(self) -> HttpService:
+        return HttpService(self.machines["master"].control_address, self.directory / "token")
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    folder = Path(tempfile.mkdtemp(prefix="bc", dir="/tmp"))  # short, as Podman wants it
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BAROGRAPH_STATE", str(folder))
+        patch.setattr("dags.sources.mirror.barograph_home", lambda: folder)
+        patch.setenv(lan.CONTROL[0], "10.221.0.0/24")
+        patch.setenv(lan.EXPERIMENT[0], "10.222.0.0/24")
+        testbed = LocalTestbed(mounts(print))
+        lease = leases.take("code test", "series", "local", 1800)
+        wanted = [MachineRequest("master", TYPES["master"]), MachineRequest("m1", scaled(TYPES["type_1"], 0.5))]
+        try:
+            machines = testbed.acquire(lease, wanted)
+            groups = {"master": ["master"], "workers": ["m1"], "joining": []}
+            inventory = write(machines, groups, folder / "cluster" / "inventory.yaml")
+            named = {machine.name: machine for machine in machines}
+            site = Site(named, inventory, folder / "cluster", storm_home(print), testbed)
+            cluster.deploy(inventory, site.directory, site.home, {})
+            run_code.deployed(site.directory, site.home)
+            yield site
+        finally:
+            reap(now=time.time() + 1e6)
+            subprocess.run(["rm", "-rf", str(folder)], check=True)
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repository]:
+    made = with_plugins(tmp_path_factory.mktemp("code") / "here")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dags.sources.refs.ROOT", made.folder)
+        yield made
+
+
+def changed(here: Repository, name: str, old: str, new: str) -> Code:
+    """A commit on top of `main` with this one change, built."""
+    here.git("checkout", "-q", "--detach", "main")
+    text = (here.folder / name).read_text()
+    assert old in text
+    code = resolve(here.commit({name: text.replace(old, new, 1)}))
+    built(code, print)
+    return code
+
+
+@pytest.fixture(scope="module")
+def foreign(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Code]:
+    """A scheduler of others whose `schedule` begins with these lines."""
+    theirs = Repository.at(tmp_path_factory.mktemp("code") / "theirs")
+    build = f"mkdir classes && javac -cp '{site.home}/lib/*' -d classes Theirs.java && jar cf theirs.jar -C classes ."
+
+    def commit(body: str) -> Code:
+        theirs.commit({"Theirs.java": THEIRS.replace("BODY", body), "build.sh": build})
+        code = resolve("main", str(theirs.folder))
+        code = replace(code, build=("sh", "build.sh"), jar="theirs.jar", scheduler="theirs.Theirs")
+        built(code, print)
+        return code
+
+    return commit
+
+
+def seen(site: Site, wanted: Callable[[ServiceState], bool], seconds: float = 60.0) -> ServiceState:
+    deadline = time.monotonic() + seconds
+    while not wanted(state := site.service.state()):
+        assert time.monotonic() < deadline, state
+        time.sleep(0.5)
+    return state
+
+
+def run(site: Site, folder: Path, variant: Variant) -> None:
+    """As far as the submission, in the order in which a run does it."""
+    site.use(variant.code)
+    cluster.reset(site.inventory, site.directory, "r1")
+    site.service.configure("r1", variant.policy, variant.configured(), 1, 60.0)
+    (folder / "topology.yaml").write_text(catalogue.render("star", {}, {"workers": 2}))
+    cluster.submit(site.inventory, site.directory, "r1", folder / "topology.yaml")
+
+
+def test_a_commit_that_changes_policies_restarts_the_service_alone(site: Site, here: Repository) -> None:
+    code = changed(here, "scheduler_plugins/service.py", '"""The policy service', '"""Another policy service')
+    assert home_of(code, site.home, print) == site.home
+    before = site.pids()
+    took_s = site.use(code)
+    after = site.pids()
+    assert {name for name in before if before[name] != after[name]} == {"policy-service"}
+    assert "Another policy service" in site.run("master", "cat", "/opt/barograph/scheduler_plugins/service.py")
+    assert site.use(code) < 1 and site.pids() == after, "a second run of the same code touches nothing"
+    print(f"switch of the policy service: {took_s:.1f} s")
+
+
+def test_a_commit_with_another_bridge_restarts_nimbus_too(site: Site, here: Repository, tmp_path: Path) -> None:
+    code = changed(here, f"{BRIDGE}/PolicyScheduler.java", "return Map.of();", 'return Map.of("other", Map.of());')
+    home = home_of(code, site.home, print)
+    assert home != site.home
+    before = site.pids()
+    took_s = site.use(code)
+    after = site.pids()
+    assert {name for name in before if before[name] != after[name]} == {"policy-service", "nimbus"}
+    assert site.run("master", "readlink", "/opt/barograph/storm").strip().endswith(home.name)
+    assert site.run("m1", "readlink", "/opt/barograph/storm").strip().endswith(site.home.name)
+    run(site, tmp_path, Variant("b", "even", {}, code))
+    seen(site, lambda state: state.all_placed() and state.workers_reporting == 2)
+    back_s = site.use(None)
+    print(f"switch of Nimbus and the policy service: {took_s:.1f} s, back {back_s:.1f} s")
+
+
+def test_a_commit_that_breaks_nimbus_is_told_and_the_next_run_is_well(
+    site: Site, here: Repository, tmp_path: Path
+) -> None:
+    settings = "Settings settings = Settings.of(conf);"
+    throws = 'if (!conf.isEmpty()) { throw new IllegalStateException("half merged"); }'
+    code = changed(here, f"{BRIDGE}/PolicyScheduler.java", settings, f"{throws} {settings}")
+    with pytest.raises(RunBroken, match=r"Nimbus does not start with the code of this run; it said: .*half merged"):
+        site.use(code)
+    run(site, tmp_path, Variant("own", "even"))
+    seen(site, lambda state: state.all_placed() and state.workers_reporting == 2)
+
+
+def test_a_scheduler_of_others_places_throws_and_hangs(
+    site: Site, foreign: Callable[[str], Code], tmp_path: Path
+) -> None:
+    run(site, tmp_path, Variant("theirs", "foreign", {}, foreign("")))
+    assert seen(site, lambda state: state.all_placed() and state.workers_reporting == 2).policy_error is None
+    run(site, tmp_path, Variant("theirs", "foreign", {}, foreign('if (true) throw new RuntimeException("boom");')))
+    state = seen(site, lambda state: state.policy_error is not None)
+    assert state.policy_error is not None and state.tasks_placed == 0
+    assert "theirs.Theirs threw java.lang.RuntimeException: boom at theirs.Theirs.schedule" in state.policy_error
+    forever = "try { Thread.sleep(600000); } catch (InterruptedException e) { }"
+    run(site, tmp_path, Variant("theirs", "foreign", {}, foreign(forever)))
+    hung = seen(site, lambda state: state.policy_error is not None)
+    assert hung.policy_error is not None and "did not answer within 10.0 s" in hung.policy_error
+    assert hung.tasks_placed == 0
+    events = [json.loads(line) for line in site.run("master", "cat", "/var/log/barograph/bridge.jsonl").splitlines()]
+    assert [event["kind"] for event in events] == ["scheduler_failed"]
+    site.use(None)
+
+
+def test_what_is_no_scheduler_is_told_before_machines_are_touched(site: Site, foreign: Callable[[str], Code]) -> None:
+    from dags.sources.errors import Unfit
+
+    assert shutil.which("java") is not None
+    private = foreign("} private Theirs() {} void unused(Topologies topologies, Cluster cluster) {")
+    with pytest.raises(Unfit, match="has no public constructor without parameters"):
+        home_of(private, site.home, print)
