@@ -9,8 +9,17 @@ page, drawings             comparison.html
 calibrate     how often all of it would be wrong, by simulation
 """
 
+from pathlib import Path
+
 from analysis.comparison.answer import Comparison, Row, Verdict
 from analysis.comparison.asked import is_comparison
 from analysis.comparison.compare import compare
 
-__all__ = ["Comparison", "Row", "Verdict", "compare", "is_comparison"]
+__all__ = ["Comparison", "Row", "Verdict", "compare", "is_comparison", "write"]
+
+
+def write(series_dir: Path | str) -> Path:
+    """Write comparison_result.json and comparison.html of an analysed series; returns the page's path."""
+    from analysis.comparison import page
+
+    return page.write(series_dir)

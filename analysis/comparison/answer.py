@@ -119,6 +119,7 @@ class Comparison:
     certain: bool
     why: str
     notes: tuple[str, ...]  # what was left out, and whose failure it was
+    kinds: Mapping[str, str]  # event -> its kind
 
     @property
     def primary(self) -> tuple[Row, ...]:

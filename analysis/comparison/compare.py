@@ -42,7 +42,7 @@ def answered(
     certain, waiting, reason = verdict.certainty(question, judged, runs)
     return Comparison(
         question, tuple(judged), tuple(runs), sentence.sentence(question, judged, runs, kinds), certain,
-        sentence.why(question, certain, waiting, reason, kinds), sentence.notes(question, runs),
+        sentence.why(question, certain, waiting, reason, kinds), sentence.notes(question, runs), kinds,
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ def differences(series_dir: Path) -> OnRecord:
     """
     mine = conditions(SeriesPaths(series_dir))
     found: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for folder in _others(series_dir):
+    for folder in others(series_dir):
         paths = SeriesPaths(folder)
         if conditions(paths) == mine:
             question, runs = asking.read(folder), rows(paths, "runs")
@@ -31,7 +31,7 @@ def differences(series_dir: Path) -> OnRecord:
     return dict(found)
 
 
-def _others(series_dir: Path) -> list[Path]:
+def others(series_dir: Path) -> list[Path]:
     beside = (path.parent for path in series_dir.parent.glob(f"*/{asking.FILE}"))
     return [folder for folder in sorted(beside, reverse=True) if folder != series_dir and _same_code(folder)][:MOST]
 

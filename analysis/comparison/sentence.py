@@ -1,6 +1,6 @@
 """The one sentence of a comparison, why it is certain or not, and what was left out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from analysis.comparison import words
 from analysis.comparison.answer import FAILED, Kind, Row, Verdict
@@ -8,7 +8,7 @@ from analysis.comparison.asked import Asked
 from analysis.comparison.blocks import Lost, PairRuns, SideRuns
 from analysis.comparison.verdict import one_side_always_failed, same
 
-Kinds = dict[str, str]  # event -> its kind
+Kinds = Mapping[str, str]  # event -> its kind
 
 
 def sentence(asked: Asked, rows: Sequence[Row], runs: Sequence[PairRuns], kinds: Kinds) -> str:

@@ -1,6 +1,6 @@
 """Numbers and names of a comparison as readers see them: true minus signs, narrow spaces, one form everywhere."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from analysis.comparison.answer import Kind, Row
 from analysis.comparison.blocks import Value
@@ -86,13 +86,14 @@ def listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
 
 
-def of_event(row: Row, kinds: dict[str, str]) -> str:
+def of_event(row: Row, kinds: Mapping[str, str]) -> str:
     """`throughput after scale-out`; with several events also which."""
     if row.event == WHOLE_RUN or row.event not in kinds:
         return row.words
     named = EVENTS.get(kinds[row.event], kinds[row.event])
     several = f" ({row.event})" if len(kinds) > 1 else ""
-    return f"{row.words}{'' if row.words.endswith('after') else ' after'} {named}{several}"
+    joined = "" if row.words.endswith(("after", "before")) else " after"
+    return f"{row.words}{joined} {named}{several}"
 
 
 def first_line(text: str, most: int = 160) -> str:

@@ -45,7 +45,8 @@ def write(
     ])  # fmt: skip
     write_table(root, "machines", [
         {"run_id": f"{name}-r1", "machine": "m1", "type": "type_1", "cores": side.cores, "memory_mb": 512.0,
-         "bandwidth_mbit": 100.0, "slots": 4} for name, side in sides.items()
+         "bandwidth_mbit": 100.0, "slots": 4, "joins_at_scale": False, "clock_offset_ms": 0.02}
+        for name, side in sides.items()
     ])  # fmt: skip
     spec = {"testbed": {"name": "local", "machine_type": "type_1", "scale": 0.25, "bandwidth_mbit": 100.0}}
     (root / "series.json").write_text(json.dumps({"v": 1, "spec": spec}))
@@ -78,7 +79,8 @@ def _runs(root: Path, name: str, side: SideOf) -> list[dict[str, Any]]:
          "status": failed[block].status if block in failed else "complete", "experiment": "compare/stela_star",
          "failure_blame": failed[block].blame if block in failed else None, "series_id": root.name,
          "failure_message": failed[block].message if block in failed else None, "started_s": 1.0 * block,
-         "harness_facts": json.dumps({"cpu_model": "A", "cpus": 2})}
+         "harness_facts": json.dumps({"cpu_model": "A", "cpus": 2}), "git_commit": "c" * 40, "git_dirty": False,
+         "versions": '{"storm": "2.8.3"}', "spec": '{"seed": 1}', "seed": 1}
         for block in range(1, _count(side) + 1)
     ]  # fmt: skip
 

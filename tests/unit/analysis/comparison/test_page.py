@@ -1,0 +1,119 @@
+"""The page of a comparison, made from tables written by hand."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from analysis import comparison
+from analysis.comparison import drawings, page
+from analysis.figures.style import PALETTE
+from tests.unit.analysis.comparison.series import Failed, SideOf, write
+from tests.unit.analysis.series_by_hand import SCALED_OUT, write_run, write_series, write_table
+
+A, B = (100.0, 102.0, 99.0, 101.0), (112.0, 114.0, 111.5, 113.0)
+METRICS = ("throughput_after", "latency_p95_ms_after", "convergence_sp_s", "downtime_s", "memory_mb_after")
+LINK = re.compile(r'href="([^"#]+)"')
+
+
+def one_pair(root: Path, **asked: object) -> Path:
+    """With a run of B that failed, times that were never reached, a metric that is 0 at A, and all runs' events."""
+    never = ["convergence_sp_s"]
+    a = {**dict.fromkeys(METRICS, A), "convergence_sp_s": (-120.0,) * 4, "downtime_s": (0.0,) * 4}
+    b = {**dict.fromkeys(METRICS, B), "convergence_sp_s": (60.0,) * 4, "downtime_s": (1.0, 3.0, 2.0, 2.0)}
+    failed = [Failed(2, message="IllegalStateException: <no slot> for task 7\nat a.b.C")]
+    write(root, {"stela": (SideOf(a, never=never), SideOf(b, failed, never=never))}, **asked)
+    names = [f"stela_{letter}-r{n}" for letter in "ab" for n in range(1, 5)]
+    for run_id in names:
+        write_run(root, run_id, [(0, SCALED_OUT)])
+    write_table(root, "zeros", [{"run_id": run_id, "scaled": True} for run_id in names])
+    write_table(root, "throughput", [
+        {"run_id": run_id, "window_s": float(start), "scope": scope, "component": "", "complete": True, "rate": 100.0}
+        for run_id in names for scope in ("total", "due") for start in range(-30, 60, 10)
+    ])  # fmt: skip
+    return root
+
+
+def test_the_sentence_comes_first_and_every_row_run_and_failure_is_there(tmp_path: Path) -> None:
+    root = one_pair(tmp_path / "20260101-000000-aa", log=["abc1234 Faster <moves>"])
+    text = comparison.write(root).read_text()
+    found = json.loads((root / page.RESULT).read_text())
+    body = text[text.index("<h1>") :]
+    assert body.index('class="answer"') < body.index("<table>")
+    for words in ("my-branch against main", "failed in 1 of 4 runs", "&lt;no slot&gt;", "block 2 is left out", "a" * 40,
+                  "abc1234 Faster &lt;moves&gt;", "in 0 of 3 runs of main", "memory of all machines"):  # fmt: skip
+        assert words in body, words
+    assert all(run in body for run in (f"stela_{letter}-r{n}" for letter in "ab" for n in range(1, 5)))
+    assert {row["metric"] for row in found["rows"]} == {*METRICS, "runs_failed"} and found["v"] == 1
+    assert found["runs"][0]["b"] == {
+        "variant": "stela_b", "complete": 3, "failed": 1,
+        "lost": [{"run_id": "stela_b-r2", "block": 2, "blame": "system_under_test",
+                  "message": "IllegalStateException: <no slot> for task 7\nat a.b.C"}],
+    }  # fmt: skip
+
+
+def test_the_page_is_self_contained_its_ids_are_unique_and_its_links_lead_somewhere(tmp_path: Path) -> None:
+    root = one_pair(tmp_path / "20260101-000000-aa")
+    (root / "report.html").write_text("")
+    (root / "runs" / "stela_a-r1" / "report.html").write_text("")
+    text = comparison.write(root).read_text()
+    assert not re.findall(r'src="[^"]*"|@import|url\((?!#)|href="https?:', text)
+    identifiers = re.findall(r'\bid="([^"]+)"', text)
+    assert len(identifiers) == len(set(identifiers)) > 20
+    links = [link for link in LINK.findall(text) if not link.startswith("data:")]
+    assert {"report.html", "runs/stela_a-r1/report.html"} <= set(links)
+    assert all((root / link).is_file() for link in links)
+    assert "runs/stela_a-r2/report.html" not in text
+
+
+def test_figures_say_what_the_rows_say(tmp_path: Path) -> None:
+    root = one_pair(tmp_path / "20260101-000000-aa")
+    found = comparison.compare(root)
+    forest = drawings.forest(found)
+    assert forest is not None
+    drawn = {row["metric"]: row for row in forest.rows()}
+    # What is 0 at A has no percent of A; what was never reached has no interval.
+    assert set(drawn) == {"throughput after", "95 % latency after"}
+    throughput = next(row for row in found.rows if row.metric == "throughput_after")
+    assert drawn["throughput after"]["difference_percent"] == pytest.approx(throughput.difference)
+    assert drawn["throughput after"]["floor_percent"] == pytest.approx(throughput.floor)
+    dots = drawings.blocks(found)
+    assert dots is not None
+    rows = [row for row in dots.rows() if row["metric"] == "convergence_sp_s"]
+    assert [(row["side"], row["never"], row["value"]) for row in rows] == [("main", True, 120.0)] * 3 + [
+        ("my-branch", False, 60.0)
+    ] * 3
+    assert {row["run_id"] for row in rows} == {f"stela_{letter}-r{n}" for letter in "ab" for n in (1, 3, 4)}
+
+
+def test_sides_are_drawn_by_their_names_in_the_same_colours(tmp_path: Path) -> None:
+    from analysis.figures import series
+    from analysis.record import SeriesPaths
+
+    root = write_series(tmp_path / "20260101-000000-aa", "compare/stela_star", {"stela_a": 90.0, "stela_b": 150.0})
+    (root / "comparison.json").write_text(json.dumps(comparison_of("stela")))
+    drawn = drawings.throughput(_unread(root), series.collect(SeriesPaths(root)))
+    assert drawn is not None
+    colours = {trace.name: trace.colour for trace in drawn.traces if trace.mark == "median" and trace.name != "offered"}
+    assert colours["main"] == PALETTE[0] and colours["my-branch"] == PALETTE[1]
+    assert max(row["tuples_per_s"] for row in drawn.rows() if row["side"] == "my-branch") == 153.0
+
+
+def comparison_of(pair: str) -> dict[str, object]:
+    from tests.unit.analysis.comparison.series import question
+
+    return question([pair])
+
+
+def _unread(root: Path) -> comparison.Comparison:
+    from analysis.comparison import asked
+    from analysis.comparison.compare import answered
+
+    return answered(asked.read(root), [], [], {}, {})
+
+
+def test_a_comparison_of_which_nothing_ran_has_a_page_all_the_same(tmp_path: Path) -> None:
+    root = write(tmp_path / "20260101-000000-aa", {"stela": (SideOf({}), SideOf({}))})
+    text = comparison.write(root).read_text()
+    assert "my-branch cannot be compared with main." in text and "No block is whole" in text and "<svg" not in text
