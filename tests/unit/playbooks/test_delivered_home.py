@@ -90,14 +90,28 @@ def test_without_class_data_there_is_no_parcel_of_it(home: Path, tmp_path: Path)
     assert list((tmp_path / "machine" / "storm" / "cds").iterdir()) == []
 
 
-def test_the_one_before_is_kept_and_older_ones_are_not(home: Path, tmp_path: Path) -> None:
+def test_the_newest_are_kept_and_older_ones_are_not(home: Path, tmp_path: Path) -> None:
     machine = tmp_path / "machine"
-    for number in (1, 2, 3):
-        newer = home.with_name(f"storm-{number}")
-        home = home.rename(newer)
+    for number in range(1, unpack.OTHERS + 3):
+        home = home.rename(home.with_name(f"storm-{number}"))
         unpack.deliver(plan(home, parcels.parcels(home, tmp_path / "store"), machine))
         assert (machine / "storm").resolve() == machine / "homes" / f"storm-{number}"
-    assert sorted(path.name for path in (machine / "homes").iterdir()) == ["storm-2", "storm-3"]
+        for older in (machine / "homes").iterdir():
+            os.utime(older, (1000 + int(older.name[-1]), 1000 + int(older.name[-1])))
+    kept = [f"storm-{number}" for number in range(2, unpack.OTHERS + 3)]
+    assert sorted(path.name for path in (machine / "homes").iterdir()) == kept
+
+
+def test_the_one_in_use_is_kept_however_old_it_is(home: Path, tmp_path: Path) -> None:
+    machine = tmp_path / "machine"
+    for number in range(1, unpack.OTHERS + 2):
+        home = home.rename(home.with_name(f"storm-{number}"))
+        unpack.deliver(plan(home, parcels.parcels(home, tmp_path / "store"), machine))
+    unpack.point(machine / "storm", machine / "homes" / "storm-1")
+    os.utime(machine / "homes" / "storm-1", (1000, 1000))
+    home = home.rename(home.with_name("storm-9"))
+    unpack.deliver(plan(home, parcels.parcels(home, tmp_path / "store"), machine))
+    assert "storm-1" in {path.name for path in (machine / "homes").iterdir()}
 
 
 @pytest.fixture

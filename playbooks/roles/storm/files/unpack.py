@@ -7,8 +7,8 @@ Standard input: one JSON object.
     kept          a folder where the parcels may be already
     url           where they are fetched from otherwise
     parcels       [{"name", "sha256", "size"}], archives that together are the home
-The home appears as a whole. Of the others that were delivered before only the one that was in use is kept: what still
-runs from it ends later.
+The home appears as a whole. Of the others that were delivered before the newest few are kept: what still runs from the
+last one ends later, and runs of several codes change between them.
 """
 
 import hashlib
@@ -26,6 +26,7 @@ from typing import Any
 
 TRIES = 3
 SILENCE_S = 60
+OTHERS = 4
 Plan = Mapping[str, Any]
 
 
@@ -115,16 +116,17 @@ def deliver(plan: Plan) -> None:
             unpack(parcel(plan, wanted, scratch), partial.resolve())
         if digest(partial / "VERSION") != plan["version"]:
             raise Refused(f"the parcels are not of {plan['home']}; deploy again")
-        before = link.resolve().name if link.is_symlink() else ""
+        if link.is_symlink() and link.resolve().is_dir():
+            os.utime(link.resolve())  # whatever its age, it is the newest
         shutil.rmtree(home, ignore_errors=True)
         partial.rename(home)
         point(link, home)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
         shutil.rmtree(scratch, ignore_errors=True)
-    for other in homes.iterdir():
-        if other.name not in (home.name, before):
-            shutil.rmtree(other, ignore_errors=True)
+    others = sorted((path for path in homes.iterdir() if path != home), key=lambda path: path.stat().st_mtime)
+    for other in others[:-OTHERS]:
+        shutil.rmtree(other, ignore_errors=True)
 
 
 if __name__ == "__main__":
