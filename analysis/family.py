@@ -9,20 +9,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from analysis import ablated, published
+from analysis import ablated, downloads, page, published
 from analysis.ablated import Line
 from analysis.claims import LedgerRow
+from analysis.downloads import Link
 from analysis.errors import SeriesError
-from analysis.figures import decided, graph, series, side_by_side
-from analysis.figures.build import own_ids
+from analysis.figures import decided, graph_drawing, series, side_by_side
+from analysis.figures.build import Figure, on_page
+from analysis.figures.points import Drawing
 from analysis.figures.series import SeriesData
 from analysis.record import SeriesPaths
-from analysis.report import rendered
 from analysis.report_claims import ledger_row
 from analysis.small_tables import Row, rows
 
 TEMPLATE = "family.html.j2"
 VERDICTS = ("reproduced", "differs", "not run")
+FIGURES = "figures"  # the folder beside the page with the files of its figures
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Shown:
     source: str
     title: str
     caption: str
-    drawings: tuple[tuple[str, str], ...]  # (heading, svg)
+    drawings: tuple[Figure, ...]  # with a heading each where there are several
     not_run: tuple[str, ...]
 
 
@@ -58,6 +60,7 @@ class Content:
     ablated: list[str]
     sources: list[Source]
     older: list[str]
+    links: dict[str, tuple[Link, ...]]  # by figure or table
 
 
 def newest(series_dirs: Sequence[Path]) -> tuple[dict[str, SeriesPaths], list[str]]:
@@ -88,15 +91,21 @@ def collect(found: dict[str, SeriesPaths], older: list[str], ledger: Sequence[Le
     lines = {experiment: mine for experiment, paths in found.items() if (mine := ablated.of_series(paths))}
     told = [ledger_row(row) for row in ledger]
     counts = [(verdict, sum(row["verdict"] == verdict for row in told)) for verdict in VERDICTS]
+    shown = [_shown(number, figure, found, data) for number, figure in enumerate(figures, start=1)]
+    files = {drawn.name: drawn.files for figure in shown for drawn in figure.drawings}
+    files["claims"] = downloads.of_rows("claims", told)
+    for mine in files.values():
+        downloads.write(target.parent / FIGURES, mine)
     return Content(
         family=" and ".join(sorted({experiment.partition("/")[0] for experiment in found})),
-        figures=[_shown(number, figure, found, data) for number, figure in enumerate(figures, start=1)],
+        figures=shown,
         counts=counts,
         ledger=told,
         ablation=ablation_table(lines),
         ablated=list(lines),
         sources=[_source(experiment, paths, target) for experiment, paths in sorted(found.items())],
         older=older,
+        links=downloads.links(files, FIGURES),
     )
 
 
@@ -120,22 +129,21 @@ def _shown(
     number: int, figure: published.Published, found: dict[str, SeriesPaths], data: dict[str, SeriesData]
 ) -> Shown:
     missing = tuple(dict.fromkeys(p.experiment for p in figure.panels if p.experiment not in data))
+    drawn = []
     if figure.is_graphs:
-        drawn = [(p.title, own_ids(_graph(p, found), f"f{number}-{p.topology}")) for p in figure.panels]
+        drawn = [on_page(f"figure_{number}_{p.topology}", p.title, "", _graph(p, found)) for p in figure.panels]
     elif any(panel.experiment in data for panel in figure.panels):
-        drawn = [("", own_ids(side_by_side.draw(figure, data), f"f{number}"))]
-    else:
-        drawn = []
+        drawn = [on_page(f"figure_{number}", figure.title, "", side_by_side.draw(figure, data))]
     return Shown(figure.source, figure.title, figure.caption, tuple(drawn), missing)
 
 
-def _graph(panel: published.Panel, found: dict[str, SeriesPaths]) -> str:
+def _graph(panel: published.Panel, found: dict[str, SeriesPaths]) -> Drawing:
     """As it was run, with what was decided; else as its file has it."""
     title = f"Logical graph of {panel.topology}"
     run = decided.collect(found[panel.experiment]) if panel.experiment in found else None
     if run is None:
-        return graph.draw(decided.graph_from_catalogue(panel.topology), title)
-    return graph.draw(run.graph, title, decided.notes(run))
+        return graph_drawing.drawing(decided.graph_from_catalogue(panel.topology), title)
+    return graph_drawing.drawing(run.graph, title, decided.notes(run))
 
 
 def _source(experiment: str, paths: SeriesPaths, target: Path) -> Source:
@@ -155,6 +163,4 @@ def write(series_dirs: Sequence[Path], target: Path, evaluate: Any) -> Path:
         raise SeriesError("a family report needs one series or more; none was given")
     found, older = newest(series_dirs)
     content = collect(found, older, evaluate([paths.root for paths in found.values()]), target)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(rendered(TEMPLATE, c=content), encoding="utf-8")
-    return target
+    return page.write(target, page.rendered(TEMPLATE, c=content))

@@ -3,6 +3,8 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from analysis.throughput import window_of
+
 
 def in_intervals(samples: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFrame:
     """Samples that lie in one of their run's intervals, with its `event_id` and `phase`."""
@@ -52,6 +54,19 @@ def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, axes: Dat
         .select("run_id", "event_id", "phase", "machine", "joins_at_scale", "cores_mean", "utilisation_mean",
                 "utilisation_p10", "utilisation_p50", "utilisation_p90", "throttled_ms_per_s", "memory_bytes_mean",
                 "samples")
+    )  # fmt: skip
+
+
+def cpu_windows(samples: DataFrame, zeros: DataFrame) -> DataFrame:
+    """Utilisation and memory of each machine over the whole run, in windows that count from its first event."""
+    start = window_of(f.col("t_s"), f.col("dt_s"), f.col("zero_s")).alias("window_s")
+    return (
+        samples.join(f.broadcast(zeros.select("run_id", "zero_s")), "run_id", how="inner")
+        .select("run_id", start, "machine", f.try_divide("cpu_cores", "cpu_quota_cores").alias("utilisation"),
+                "memory_bytes")
+        .groupBy("run_id", "window_s", "machine")
+        .agg(f.avg("utilisation").alias("utilisation_mean"), f.avg("memory_bytes").alias("memory_bytes_mean"))
+        .select("run_id", "window_s", "machine", "utilisation_mean", "memory_bytes_mean")
     )  # fmt: skip
 
 

@@ -123,11 +123,12 @@ def build_stability(at: Tables) -> None:
 def build_load(at: Tables, spans: DataFrame) -> None:
     intervals = at.read("intervals")
     at.write("cpu", load.cpu(at.read("machine_samples"), at.read("machines"), intervals, spans))
+    at.write("cpu_windows", load.cpu_windows(at.read("machine_samples"), at.read("zeros")))
     at.write("network", load.network(at.read("network_samples"), intervals, spans))
 
 
 def build_placement(at: Tables, spans: DataFrame) -> None:
-    settled = placement.settled(at.read("placements"), spans)
+    settled = at.write("settled", placement.settled(at.read("placements"), spans))
     restarts = placement.restarts(at.read("worker_samples"), spans)
     slots = at.write("slots", placement.slots(settled, restarts, at.read("machines")))
     at.write("moves", placement.moves(settled, spans))

@@ -5,23 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from analysis import ablated, claims, figures, happened, load_told, rented
+from analysis import (
+    ablated,
+    claims,
+    downloads,
+    figures,
+    happened,
+    load_told,
+    page,
+    rented,
+    report_data,
+    run_page,
+    summary,
+)
 from analysis import report_tables as shown
 from analysis.claims import LedgerRow
 from analysis.event_ids import FIRST_EVENT
-from analysis.figures import decided, graph, series
-from analysis.figures.build import Figure, own_ids
+from analysis.figures import decided, graph_drawing, series
+from analysis.figures.build import Figure, on_page
 from analysis.figures.decided import AnswerRow
+from analysis.happened import Happening
 from analysis.record import SeriesPaths, write_json_atomic
 from analysis.report_claims import headline, ledger_row
 from analysis.small_tables import Row, rows
 
-TEMPLATES = Path(__file__).parent / "templates"
 TEMPLATE = "report.html.j2"
+FIGURES = "figures"  # the folder with the files that the page offers, beside it
 
 
 @dataclass(frozen=True)
@@ -29,7 +41,7 @@ class Topology:
     """The logical graph, and what was decided at its components."""
 
     name: str
-    svg: str
+    figure: Figure
     components: tuple[str, ...]
     answers: list[AnswerRow]
 
@@ -50,10 +62,12 @@ class Content:
     topology: Topology | None
     figures: list[Figure]
     warnings: list[str]
-    happenings: list[Row]
+    happened: list[tuple[str, Happening]]
+    happenings: list[Row]  # the same in words
     boots: list[rented.Boot]
     money: rented.Money | None
     ablation: list[ablated.Line]
+    measured: shown.Measured
     run_tables: list[tuple[str, list[str], list[list[str]]]]
     runs: list[Row]
     steady: list[Row]
@@ -69,23 +83,18 @@ class Content:
 
 
 def build(series_dir: Path | str) -> Path:
-    """Write figures, claims.json and report.html of a series; returns the report's path."""
+    """Write figures, claims.json, report.html and a page a run; returns the report's path."""
     paths = SeriesPaths(Path(series_dir))
     ledger = claims.evaluate([paths.root])
     content = collect(paths, ledger)
     write_json_atomic(paths.root / "claims.json", {"v": 1, "claims": [ledger_row(row) for row in ledger]})
-    paths.report.write_text(rendered(TEMPLATE, c=content), encoding="utf-8")
+    files = report_data.files(content)
+    for offered in files.values():
+        downloads.write(paths.figures, offered)
+    run_page.write_all(paths, content.happened)
+    page.write(paths.report, page.rendered(TEMPLATE, c=content, links=downloads.links(files, FIGURES)))
+    summary.write(paths, summary.of(paths, content.ledger))
     return paths.report
-
-
-def rendered(template: str, **values: Any) -> str:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
-    return environment.get_template(template).render(**values)
 
 
 def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow]) -> Content:
@@ -109,12 +118,14 @@ def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow]) -> Content:
         ledger=[ledger_row(row) for row in tested],
         elsewhere=sorted({row.claim.experiment for row in ledger if "/" in row.claim.experiment} - {experiment}),
         topology=topology(paths, runs),
-        figures=figures.build(series.collect(paths), paths),
+        figures=figures.build(series.collect(paths)),
         warnings=shown.warnings(found),
+        happened=found,
         happenings=[shown.happening_row(run_id, happening) for run_id, happening in found],
         boots=rented.boots([paths.run(run["run_id"]) for run in runs]),
         money=rented.money(paths),
         ablation=ablated.of_series(paths),
+        measured=measured,
         run_tables=[shown.run_table(title, columns, entries, measured) for title, columns in shown.RUN_TABLES.items()],
         runs=entries,
         steady=shown.steady_rows(rows(paths, "intervals")),
@@ -136,18 +147,17 @@ def _of_one_run(machines: Sequence[Row]) -> list[Row]:
 
 
 def topology(paths: SeriesPaths, runs: Sequence[Row]) -> Topology | None:
-    """The graph as the runs had it, with the answers; also kept as figures/topology.svg."""
+    """The graph as the runs had it, with the answers."""
     found = decided.collect(paths)
     if found is None:
         return None
     name = next((run["topology"] for run in runs if run["topology"]), "topology")
-    svg = own_ids(graph.draw(found.graph, f"Logical graph of {name}", decided.notes(found)), "topology")
-    paths.figures.mkdir(parents=True, exist_ok=True)
-    (paths.figures / "topology.svg").write_text(svg, encoding="utf-8")
-    return Topology(name, svg, tuple(node.name for node in found.graph.nodes), decided.table(found))
+    drawn = graph_drawing.drawing(found.graph, f"Logical graph of {name}", decided.notes(found))
+    figure = on_page("topology", f"Logical graph of {name}", "", drawn)
+    return Topology(name, figure, tuple(node.name for node in found.graph.nodes), decided.table(found))
 
 
 def glossary() -> list[tuple[str, str]]:
     """The words of the report's columns."""
-    entries = yaml.safe_load((TEMPLATES / "words.yaml").read_text(encoding="utf-8"))
+    entries = yaml.safe_load((page.TEMPLATES / "words.yaml").read_text(encoding="utf-8"))
     return [(entry["word"], entry["means"]) for entry in entries]

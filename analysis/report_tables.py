@@ -71,11 +71,11 @@ def run_table(
     """Title, headings and a row of text a row of `shown`, without empty columns; a censored time is a lower bound."""
     found = [measured.get((row["run_id"], row["event_id"]), {}) for row in shown]
     present = {metric: column for metric, column in columns.items() if any(metric in values for values in found)}
-    cells = [[_cell(values.get(metric), digits) for metric, (_, digits) in present.items()] for values in found]
+    cells = [[cell(values.get(metric), digits) for metric, (_, digits) in present.items()] for values in found]
     return title, [heading for heading, _ in present.values()], cells
 
 
-def _cell(value: tuple[float, bool] | None, digits: int) -> str:
+def cell(value: tuple[float, bool] | None, digits: int) -> str:
     if value is None:
         return "–"
     return f"{'> ' if value[1] else ''}{value[0]:,.{digits}f}".replace("-", "−").replace(",", "\u2009")

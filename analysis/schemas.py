@@ -141,8 +141,12 @@ TABLES = {
         "utilisation_p10 double, utilisation_p50 double, utilisation_p90 double, throttled_ms_per_s double, "
         "memory_bytes_mean double, samples bigint"
     ),
+    "cpu_windows": "run_id string, window_s double, machine string, utilisation_mean double, memory_bytes_mean double",
     "network": (
         f"{EVENT}, phase string, machine string, interface string, rx_bytes_per_s double, tx_bytes_per_s double"
+    ),
+    "settled": (
+        f"{EVENT}, phase string, component string, task int, first_task int, last_task int, slot string, machine string"
     ),
     "slots": (
         f"{EVENT}, slot string, machine string, joins_at_scale boolean, executors_before int, "

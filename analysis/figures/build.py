@@ -1,27 +1,33 @@
-"""Every figure of a series: drawn, written to `figures/*.svg`, and handed on for the report."""
+"""Every figure of a series, drawn: as a page shows it, with the files that it offers."""
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from analysis import downloads
+from analysis.downloads import File
 from analysis.figures import convergence, cpu, downtime, throughput
+from analysis.figures.points import Drawing
 from analysis.figures.series import SeriesData
-from analysis.record import SeriesPaths
 
 
 @dataclass(frozen=True)
 class Figure:
+    """As a page shows it: `points` is what its marks say, `files` what it offers."""
+
     name: str
     title: str
     caption: str
     svg: str
+    points: str
+    files: tuple[File, ...]
 
 
 @dataclass(frozen=True)
 class Recipe:
     title: str
     caption: str
-    draw: Callable[[SeriesData], str | None]
+    draw: Callable[[SeriesData], Drawing | None]
 
 
 FIGURES = {
@@ -56,17 +62,20 @@ FIGURES = {
 }
 
 
-def build(data: SeriesData, paths: SeriesPaths) -> list[Figure]:
+def build(data: SeriesData) -> list[Figure]:
     """Figures that have something to show."""
-    paths.figures.mkdir(parents=True, exist_ok=True)
-    figures = []
-    for name, recipe in FIGURES.items():
-        drawn = recipe.draw(data)
-        if drawn is not None:
-            svg = own_ids(drawn, name)
-            (paths.figures / f"{name}.svg").write_text(svg, encoding="utf-8")
-            figures.append(Figure(name, recipe.title, recipe.caption, svg))
-    return figures
+    drawings = {name: recipe.draw(data) for name, recipe in FIGURES.items()}
+    return [
+        on_page(name, FIGURES[name].title, FIGURES[name].caption, drawn)
+        for name, drawn in drawings.items()
+        if drawn is not None
+    ]
+
+
+def on_page(name: str, title: str, caption: str, drawn: Drawing) -> Figure:
+    """`name`: of its files, and unique on its page."""
+    svg = own_ids(drawn.svg, name)
+    return Figure(name, title, caption, svg, drawn.points(), downloads.of_drawing(name, drawn, svg))
 
 
 def own_ids(svg: str, name: str) -> str:

@@ -82,12 +82,13 @@ def placed(graph: Graph) -> Layers:
 
 
 def draw(graph: Graph, title: str, notes: Notes = Notes()) -> str:
-    grid = _grid(graph, placed(graph), notes)
+    grid = grid_of(graph, placed(graph), notes)
     height = grid.corner(Cell(0, _lowest(grid.placed)))[1] + grid.height + _below(notes) + 40
     parts = [_arrowhead(), *(_link(grid, link) for link in graph.links)]
     parts += [_node(grid, node, notes) for node in graph.nodes]
     return (
-        f'<svg viewBox="0 0 {grid.width:.0f} {height:.0f}" style="width:{grid.width:.0f}px;max-width:100%" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {grid.width:.0f} {height:.0f}" '
+        f'style="width:{grid.width:.0f}px;max-width:100%" '
         f'role="img" {FONT} font-size="12" fill="{INK}">'
         f"<title>{escape(title)}</title>{''.join(parts)}{_key(graph, notes, height - 16)}</svg>"
     )
@@ -102,7 +103,7 @@ def _lowest(placed: Layers) -> float:
     return max(_rows(placed))
 
 
-def _grid(graph: Graph, placed: Layers, notes: Notes) -> Grid:
+def grid_of(graph: Graph, placed: Layers, notes: Notes) -> Grid:
     columns = max(cell.column for cell in placed.cells.values()) + 1
     pitch = min(195.0, (WIDEST - 10) / columns)
     box = min(148.0, 0.76 * pitch)

@@ -88,6 +88,10 @@ class SeriesData:
         found = [level.after for level in self.levels if level.variant == variant and level.after is not None]
         return median(found) if found else None
 
+    def label(self, event_id: str) -> str:
+        """The event in two or three words; its id where no run's events say more."""
+        return next((mark.label for mark in self.marks if mark.event_id == event_id), event_id)
+
 
 def collect(paths: SeriesPaths) -> SeriesData:
     """Reads tables that metrics.build wrote, and the events of the runs that count."""

@@ -11,21 +11,27 @@ from analysis import statistics
 from analysis.claims import floors
 from analysis.claims.rows import MINIMUM_RUNS, SEED
 from analysis.event_ids import FIRST_EVENT
-from analysis.figures import convergence, downtime, style, timeline
+from analysis.figures import convergence, downtime, points, style, timeline
+from analysis.figures.points import Column, Drawing, Spot
 from analysis.figures.series import Level, SeriesData
 from analysis.published import Panel, Published
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLUMNS = 3
+ABREAST = 3
 WIDTH_IN = 10.8
 HEIGHTS_IN = {"throughput": 2.7, "downtime": 2.7}
+Measured = tuple[float, str]  # and the run that it was measured in
 
 
-def draw(figure: Published, found: Mapping[str, SeriesData]) -> str:
-    """One SVG; `found` has the experiments that were run."""
-    columns = min(COLUMNS, len(figure.panels))
+GAIN = Column("gain_percent", "gain over its own before", "%")
+LEVEL = Column("throughput_after_per_s", "throughput after", "tuples/s")
+
+
+def draw(figure: Published, found: Mapping[str, SeriesData]) -> Drawing:
+    """One drawing; `found` has the experiments that were run."""
+    columns = min(ABREAST, len(figure.panels))
     rows = ceil(len(figure.panels) / columns)
     height = rows * max(_height(panel, found.get(panel.experiment)) for panel in figure.panels)
     kinds = {panel.draw for panel in figure.panels}
@@ -39,7 +45,8 @@ def draw(figure: Published, found: Mapping[str, SeriesData]) -> str:
             else:
                 PANELS[panel.draw](axes, data)
             _outer_labels_only(axes, figure, number, columns, shared == "all")
-        return style.svg(canvas, f"{figure.title} ({figure.source})")
+        columns_of = dict.fromkeys(column for panel in figure.panels for column in COLUMNS[panel.draw])
+        return style.drawing(canvas, f"{figure.title} ({figure.source})", tuple(columns_of), panels=True)
 
 
 def _outer_labels_only(axes: Axes, figure: Published, number: int, columns: int, shared: bool) -> None:
@@ -87,8 +94,9 @@ def _convergence(definition: str) -> Callable[[Axes, SeriesData], None]:
 def _ranking(axes: Axes, data: SeriesData) -> None:
     """Gain over the own level before, best on top, with interval and A/A floor."""
     gains = {variant: _gains(data, variant) for variant in data.variants}
-    _ranked(axes, data, gains, "gain over its own before (%)")
-    floor = floors.largest("gain_percent", {("", variant): values for variant, values in gains.items()})
+    percents = {("", variant): [gain for gain, _ in measured] for variant, measured in gains.items()}
+    _ranked(axes, data, gains, GAIN)
+    floor = floors.largest("gain_percent", percents)
     if floor is not None:
         axes.axvspan(-floor.percent, floor.percent, color=style.GREY, alpha=0.13, lw=0)
     axes.axvline(0, color="#222222", lw=0.9)
@@ -96,42 +104,57 @@ def _ranking(axes: Axes, data: SeriesData) -> None:
 
 def _levels(axes: Axes, data: SeriesData) -> None:
     """The level after, in the ranking's order."""
-    _ranked(axes, data, {v: _levels_after(data, v) for v in data.variants}, "throughput after (tuples/s)")
+    _ranked(axes, data, {v: _levels_after(data, v) for v in data.variants}, LEVEL)
     axes.set_xlim(left=0)
 
 
-def _ranked(axes: Axes, data: SeriesData, values: Mapping[str, list[float]], label: str) -> None:
+def _ranked(axes: Axes, data: SeriesData, values: Mapping[str, list[Measured]], of: Column) -> None:
     colours = style.colours(data.variants)
-    order = sorted(data.variants, key=lambda v: median(_gains(data, v) or [float("-inf")]), reverse=True)
+    order = sorted(data.variants, key=lambda v: _middle(_gains(data, v)), reverse=True)
     for position, variant in enumerate(order):
-        _spread(axes, position, values[variant], colours[variant])
+        _spread(axes, position, variant, values[variant], colours[variant], of)
     axes.set_yticks(range(len(order)), [style.named(variant) for variant in order])
     axes.set_ylim(len(order) - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
-    axes.set_xlabel(label)
+    axes.set_xlabel(f"{of.label} ({of.unit})")
     axes.margins(x=0.12)
 
 
-def _spread(axes: Axes, position: int, values: list[float], colour: str) -> None:
-    if not values:
+def _ends(of: Column) -> tuple[Column, Column]:
+    """Of the median's 95 % interval."""
+    return Column(f"low_{of.name}", "95 % interval from", of.unit), Column(f"high_{of.name}", "to", of.unit)
+
+
+def _middle(measured: list[Measured]) -> float:
+    return median(value for value, _ in measured) if measured else float("-inf")
+
+
+def _spread(axes: Axes, position: int, variant: str, measured: list[Measured], colour: str, of: Column) -> None:
+    if not measured:
         return
+    values = [value for value, _ in measured]
+    middle: dict[str, points.Value] = {of.name: median(values)}
     axes.plot(values, [position] * len(values), marker="o", ms=4.5, ls="", color=colour, alpha=0.7)
     axes.plot([median(values)] * 2, [position - 0.28, position + 0.28], color=colour, lw=2)
     if len(values) >= MINIMUM_RUNS:
         found = statistics.median_interval(values, SEED)
         axes.plot([found.low, found.high], [position, position], color=colour, lw=5, alpha=0.25, solid_capstyle="butt")
+        middle |= {end.name: value for end, value in zip(_ends(of), (found.low, found.high), strict=True)}
+    name = style.named(variant)
+    points.tell(axes, name, "run", colour, [Spot(value, position, {of.name: value}, run) for value, run in measured])
+    points.tell(axes, name, "median", colour, [Spot(median(values), position - 0.28, middle)])
 
 
-def _gains(data: SeriesData, variant: str) -> list[float]:
+def _gains(data: SeriesData, variant: str) -> list[Measured]:
     return [
-        100 * (level.after / level.before - 1)
+        (100 * (level.after / level.before - 1), level.run_id)
         for level in _of(data, variant)
         if level.before and level.after is not None
     ]
 
 
-def _levels_after(data: SeriesData, variant: str) -> list[float]:
-    return [level.after for level in _of(data, variant) if level.after is not None]
+def _levels_after(data: SeriesData, variant: str) -> list[Measured]:
+    return [(level.after, level.run_id) for level in _of(data, variant) if level.after is not None]
 
 
 def _of(data: SeriesData, variant: str) -> list[Level]:
@@ -145,4 +168,12 @@ PANELS: dict[str, Callable[[Axes, SeriesData], None]] = {
     "convergence_st": _convergence("st"),
     "ranking": _ranking,
     "levels": _levels,
+}
+COLUMNS: dict[str, tuple[Column, ...]] = {
+    "throughput": timeline.COLUMNS,
+    "downtime": downtime.COLUMNS,
+    "convergence_sp": convergence.COLUMNS,
+    "convergence_st": convergence.COLUMNS,
+    "ranking": (GAIN, *_ends(GAIN)),
+    "levels": (LEVEL, *_ends(LEVEL)),
 }

@@ -10,6 +10,9 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from analysis.figures import points
+from analysis.figures.points import Column, Drawing
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
@@ -43,9 +46,12 @@ def folded(variant: str, width: int = 12) -> str:
 
 @contextmanager
 def canvas(
-    height_in: float, columns: int = 1, rows: int = 1, width_in: float = WIDTH_IN, **settings: Any
+    height_in: float, columns: int = 1, rows: int = 1, width_in: float = WIDTH_IN, *, room: bool = True, **settings: Any
 ) -> Iterator[tuple[Canvas, Sequence[Axes]]]:
-    """A figure with `rows` x `columns` axes, in reading order, in our style; closed at the end."""
+    """A figure with `rows` x `columns` axes, in reading order, in our style; closed at the end.
+
+    `room`: make room for every label, which costs more than drawing; without it the margins are the caller's.
+    """
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -56,18 +62,34 @@ def canvas(
         "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": GREY, "axes.labelcolor": "#222222",
         "axes.titlesize": 9.5, "axes.labelsize": 9, "xtick.labelsize": 8.5, "ytick.labelsize": 8.5,
         "grid.color": "#ECECEC", "grid.linewidth": 0.8, "font.size": 9, "svg.fonttype": "none",
+        "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3
         "font.family": "sans-serif", "font.sans-serif": ["Source Sans 3", "Helvetica", "Arial", "DejaVu Sans"],
         # Stable ids, so that the same series gives the same bytes.
         "svg.hashsalt": "barograph",
     }  # fmt: skip
     with mpl.rc_context(style), sns.axes_style("whitegrid", rc=style):
         figure, axes = plt.subplots(
-            rows, columns, figsize=(width_in, height_in), squeeze=False, layout="constrained", **settings
+            rows, columns, figsize=(width_in, height_in), squeeze=False,
+            layout="constrained" if room else None, **settings
         )
         try:
             yield figure, list(axes.flat)
         finally:
             plt.close(figure)
+
+
+def drawing(
+    figure: Canvas, title: str, columns: Sequence[Column], *, named: str = "variant", panels: bool = False
+) -> Drawing:
+    """The finished figure in all its forms; `columns` are those of the values that were told of it (points.tell).
+
+    `named`: what the names of its traces are; `panels`: the data says by their titles which axes it is of.
+    """
+    text = svg(figure, title)  # lays it out
+    traces = points.placed(figure, panels)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="pdf", metadata={"Title": title, "CreationDate": None})
+    return Drawing(text, buffer.getvalue(), tuple(columns), traces, named)
 
 
 def svg(figure: Canvas, title: str) -> str:

@@ -6,18 +6,19 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from analysis.figures import style
+from analysis.figures.points import Drawing
 from analysis.figures.series import SeriesData
-from analysis.figures.timeline import draw_panel, median_line, middles
+from analysis.figures.timeline import COLUMNS, draw_panel, median_line, middles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LABEL = "throughput at sinks (tuples/s)"
 TITLE = "Throughput over time, in tuples per second: medians and ranges over runs"
-COLUMNS = 4
+ABREAST = 4
 
 
-def draw(data: SeriesData) -> str | None:
+def draw(data: SeriesData) -> Drawing | None:
     """The timeline, or None where no complete run had an event."""
     if not data.totals:
         return None
@@ -26,13 +27,16 @@ def draw(data: SeriesData) -> str | None:
     with style.canvas(3.4) as (figure, (axes,)):
         draw_panel(axes, data, data.variants)
         axes.set_ylabel(LABEL)
-        return style.svg(figure, TITLE)
+        return style.drawing(figure, TITLE, COLUMNS)
 
 
-def _multiples(data: SeriesData) -> str:
-    """One panel a variant over the first one's median in grey, all on the same axes."""
-    rows = ceil(len(data.variants) / COLUMNS)
-    with style.canvas(2.1 * rows + 0.3, columns=COLUMNS, rows=rows, sharex=True, sharey=True) as (figure, panels):
+def _multiples(data: SeriesData) -> Drawing:
+    """One panel a variant over the first one's median in grey, all on the same axes.
+
+    The grey line is told in the first panel only: it is the same data.
+    """
+    rows = ceil(len(data.variants) / ABREAST)
+    with style.canvas(2.1 * rows + 0.3, columns=ABREAST, rows=rows, sharex=True, sharey=True) as (figure, panels):
         for axes, variant in zip(panels, data.variants, strict=False):
             _multiple(axes, data, variant)
         for axes in panels[len(data.variants) :]:
@@ -40,7 +44,7 @@ def _multiples(data: SeriesData) -> str:
         panels[0].set_ylim(0, 1.08 * highest(data))  # shared
         figure.supxlabel("time since the first event (s)", fontsize=9)
         figure.supylabel(LABEL, fontsize=9)
-        return style.svg(figure, TITLE)
+        return style.drawing(figure, TITLE, COLUMNS)
 
 
 def highest(data: SeriesData) -> float:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from analysis.figures import style
+from analysis.figures import points, style
+from analysis.figures.points import Column, Spot
 from analysis.figures.series import Line, SeriesData
 from analysis.happened import Mark
 from analysis.steady import WINDOW_S
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
 
 WIDE_S = 5.0  # an event whose time differs by more between runs is shown as a span
 OFFERED = "offered at spouts"
+COLUMNS = (
+    Column("time_s", "time", "s"),
+    Column("tuples_per_s", "rate", "tuples/s"),
+    Column("runs", "runs"),
+    Column("event", "event", kind="word"),
+)
+Rates = dict[float, list[tuple[float, str]]]  # by start of the window: of each run, the smallest first
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,7 @@ def draw_panel(axes: Axes, data: SeriesData, variants: Sequence[str], values: bo
     offered = median_line([line for line in data.due if line.variant in variants])
     if offered:
         axes.plot(middles(s for s, _ in offered), [r for _, r in offered], color=style.GREY, lw=1.1, ls=(0, (4, 2)))
+        points.tell(axes, OFFERED, "median", style.GREY, [_spot(s, r) for s, r in offered])
         text = f"{OFFERED}, {offered[-1][1]:.0f}/s" if values else "offered"
         ends.append(End(text, style.GREY, offered[-1][1]))
     lines = [line for line in data.totals if line.variant in variants and line.starts_s]
@@ -60,17 +69,33 @@ def _variant(axes: Axes, data: SeriesData, variant: str, colour: str, values: bo
     if not middle:
         return None
     axes.plot(middles(s for s, _ in middle), [r for _, r in middle], color=colour, lw=2.0)
+    seen = _by_window(lines)
+    points.tell(axes, style.named(variant), "median", colour, [_spot(s, r, len(seen[s])) for s, r in middle])
+    _tell_band(axes, variant, colour, seen)
     level = data.level_after(variant) or middle[-1][1]
     return End(f"{style.named(variant)}, {level:.0f}/s" if values else style.folded(variant), colour, level)
 
 
 def _band(axes: Axes, lines: Sequence[Line], colour: str) -> None:
     """Smallest to largest of the repetitions in each window that at least two of them have."""
-    rates = _by_window(lines)
-    spans = [(start, min(seen), max(seen)) for start, seen in sorted(rates.items()) if len(seen) > 1]
+    spans = [(start, seen[0][0], seen[-1][0]) for start, seen in sorted(_by_window(lines).items()) if len(seen) > 1]
     if spans:
         starts, lows, highs = zip(*spans, strict=True)
         axes.fill_between(middles(starts), lows, highs, color=colour, alpha=0.18, lw=0)
+
+
+def _tell_band(axes: Axes, variant: str, colour: str, seen: Rates) -> None:
+    """Both edges, with the run that each point is of; the smallest and the largest of a single run are its median."""
+    for mark, index in (("smallest run", 0), ("largest run", -1)):
+        edge = [_spot(start, *runs[index]) for start, runs in sorted(seen.items()) if len(runs) > 1]
+        points.tell(axes, style.named(variant), mark, colour, edge)
+
+
+def _spot(start_s: float, rate: float, of: int | str = "") -> Spot:
+    """`of`: how many runs it is the median of, or the run that it is of."""
+    at_s = start_s + WINDOW_S / 2
+    runs, run_id = (of, "") if isinstance(of, int) else (None, of)
+    return Spot(at_s, rate, {"time_s": at_s, "tuples_per_s": rate, "runs": runs}, run_id)
 
 
 def finish(axes: Axes, ends: Sequence[End], events: Sequence[Moment], last_s: float) -> None:
@@ -80,6 +105,8 @@ def finish(axes: Axes, ends: Sequence[End], events: Sequence[Moment], last_s: fl
     axes.set_ylim(0, top)
     for moment, tier in zip(events, tiers, strict=True):
         _mark(axes, moment, tier)
+    told = [Spot(m.middle_s, 0.85 * top, {"time_s": m.middle_s, "event": m.label}) for m in events]
+    points.tell(axes, "", "event", "#222222", told)
     lines_of_text = max((end.text.count("\n") + 1 for end in ends), default=1)
     heights = style.spread_labels([end.rate for end in ends], (0.045 + 0.04 * lines_of_text) * top)
     for end, height in zip(ends, heights, strict=True):
@@ -122,16 +149,18 @@ def _tiers(events: Sequence[Moment], first_s: float, last_s: float) -> list[int]
 def median_line(lines: Sequence[Line]) -> list[tuple[float, float]]:
     """Median over the runs in every window that more than half of them have; (start, rate), oldest first."""
     rates = _by_window(lines)
-    return [(start, median(seen)) for start, seen in sorted(rates.items()) if 2 * len(seen) > len(lines)]
+    return [
+        (start, median(rate for rate, _ in seen)) for start, seen in sorted(rates.items()) if 2 * len(seen) > len(lines)
+    ]
 
 
-def _by_window(lines: Iterable[Line]) -> dict[float, list[float]]:
-    rates: dict[float, list[float]] = defaultdict(list)
+def _by_window(lines: Iterable[Line]) -> Rates:
+    rates: Rates = defaultdict(list)
     for line in lines:
         for start, rate in zip(line.starts_s, line.rates, strict=True):
             if rate is not None:
-                rates[start].append(rate)
-    return rates
+                rates[start].append((rate, line.run_id))
+    return {start: sorted(seen) for start, seen in rates.items()}
 
 
 def middles(starts: Iterable[float]) -> list[float]:

@@ -14,8 +14,10 @@ HOLD = "hold.json"
 LOCAL_ONLY = ("machines.json", "stop", "until.json", HOLD)
 RAW = ("workers", "machines", "logs")  # of a run: never brought back
 # What says what a series is and what is left of it, and what people read of it.
-ALWAYS = ("series.json", "claims.json", "comparison.json", "enough.json", POINTER)
-REPORTS = ("report.html", "comparison.html", "comparison_result.json", "comparison_time.json", "checks.jsonl")
+ALWAYS = (
+    "series.json", "claims.json", "report.json", "comparison.json", "comparison_result.json", "enough.json", POINTER,
+)  # fmt: skip
+REPORTS = ("report.html", "comparison.html", "comparison_time.json", "checks.jsonl")
 LINES = ("events.jsonl", "decisions.jsonl")
 RUN_JSON = "run.json"
 # A row a sample: only Spark reads them.
@@ -105,7 +107,7 @@ def _path_of(key: str, last: Mapping[str, str], generation: str | None, digest: 
         small = len(parts) == 4 and parts[1] == generation and parts[2].removesuffix(".parquet") not in LARGE_TABLES
         return f"tables/{parts[2]}/{parts[3]}" if digest and small else None
     if parts[0] in ("runs", "attempts") and len(parts) > 2:
-        wanted = parts[2] == RUN_JSON or (digest and parts[2] in LINES)
+        wanted = parts[2] == RUN_JSON or (digest and parts[2] in (*LINES, "report.html"))
         folder = last.get(f"{parts[0]}/{parts[1]}", f"{parts[0]}/{parts[1]}")
         return f"{folder}/{parts[2]}" if wanted and len(parts) == 3 else None
     if key in ALWAYS:

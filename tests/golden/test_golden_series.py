@@ -12,6 +12,7 @@ from tests.golden import records
 from tests.golden.conftest import Analysed
 
 pytestmark = pytest.mark.spark
+EVERY_RUN = [f"{variant}-r{n}" for variant in ("even_rebalance", "stela") for n in (1, 2, 3, 4)]
 EXPECTED: Mapping[str, Mapping[str, float]] = json.loads((Path(__file__).parent / "expected.json").read_text())
 
 
@@ -99,13 +100,40 @@ def test_tables_have_their_declared_columns(analysed: Analysed) -> None:
 
 def test_the_report_is_self_contained_and_says_what_matters(analysed: Analysed) -> None:
     page = SeriesPaths(analysed.root).report.read_text()
-    assert not re.findall(r'(?:src|href)="(?!#)[^"]*"|@import|url\((?!#)', page)
+    outside = re.findall(r'(?:src|href)="(?!#|data:)([^"]*)"|(@import|url\((?!#))', page)
+    assert {target for target, _ in outside} == {f"runs/{run}/report.html" for run in EVERY_RUN}
     assert page.count("<svg") == 4
     for words in ("S03: reproduced", "the bridge fell back: no answer in 2 s", "workers/m1-6700.jsonl", "2.8.3",
                   "1048576", "0123456789ab", "stela-r4"):  # fmt: skip
         assert words in page, words
     identifiers = re.findall(r'\bid="([^"]+)"', page)
     assert len(identifiers) == len(set(identifiers))
+
+
+def test_every_run_has_a_page_also_one_that_left_nothing(analysed: Analysed) -> None:
+    pages = {run: SeriesPaths(analysed.root).run(run).root / "report.html" for run in EVERY_RUN}
+    assert all(page.is_file() for page in pages.values())
+    assert "the bridge fell back: no answer in 2 s" in pages["stela-r4"].read_text()
+    whole = pages["stela-r1"].read_text()
+    for words in ("sink_1, sink_2", "<b>centre × 2</b>", "of workers/m1-6700.jsonl could not be read"):
+        assert words in whole, words
+
+
+def test_windows_of_cpu_are_what_the_generator_gave_each_machine(analysed: Analysed) -> None:
+    rows = analysed.rows("cpu_windows", "run_id = 'stela-r1' and machine = 'm3'")
+    assert {round(row["utilisation_mean"], 4) for row in rows if row["window_s"] < -10} == {0.03}
+    assert {round(row["utilisation_mean"], 4) for row in rows if 10 <= row["window_s"] < 170} == {0.3}
+    joined = analysed.rows("cpu_windows", "run_id = 'stela-r1' and machine = 'm5'")
+    assert min(row["window_s"] for row in joined) == 0
+
+
+def test_settled_placement_is_that_of_before_and_after(analysed: Analysed) -> None:
+    rows = analysed.rows("settled", "run_id = 'stela-r1' and component = 'centre'")
+    slots = {(row["phase"], row["task"]): row["slot"] for row in rows}
+    assert slots == {
+        ("before", 5): "m3:6700", ("before", 6): "m3:6700", ("before", 7): "m3:6701", ("before", 8): "m3:6701",
+        ("after", 5): "m3:6700", ("after", 6): "m5:6700", ("after", 7): "m3:6701", ("after", 8): "m5:6701",
+    }  # fmt: skip
 
 
 def test_building_twice_gives_the_same_measurements(analysed: Analysed) -> None:

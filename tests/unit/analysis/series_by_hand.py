@@ -48,7 +48,7 @@ def write_series(root: Path, experiment: str, variants: Mapping[str, float], rep
         write_run(root, run_id, [(0, SCALED_OUT), (1, {"kind": "decision", "decision_id": "d1", "reason": "grows"}),
                                  (2, {"kind": "applied", "decision_id": "d1", "ok": True})])  # fmt: skip
     write_table(root, "runs", [_run(experiment, root.name, *name) for name in names])
-    write_table(root, "zeros", [{"run_id": run_id, "scaled": True} for run_id, _, _ in names])
+    write_table(root, "zeros", [{"run_id": run_id, "scaled": True, "zero_s": ZERO} for run_id, _, _ in names])
     windows = [w for name in names for w in _windows(*name, variants)]
     write_table(root, "throughput", windows)
     write_table(root, "convergence", [

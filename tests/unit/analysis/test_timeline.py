@@ -60,13 +60,14 @@ def test_every_figure_names_every_variant(variants: list[str]) -> None:
             continue
         assert drawn is not None
         for variant in variants:
-            assert style.named(variant).split(" ")[0] in drawn, (name, variant)
+            assert style.named(variant).split(" ")[0] in drawn.svg, (name, variant)
 
 
 def test_downtime_is_drawn_where_machines_leave_or_die_only() -> None:
     out = (Mark(0.0, "e1", "scale_out", "scale out, +1 machine"),)
     assert FIGURES["downtime"].draw(data(["stela"], out)) is None
-    assert "scale in, −4 machines" in (FIGURES["downtime"].draw(data(["stela"], SCALE_IN)) or "")
+    drawn = FIGURES["downtime"].draw(data(["stela"], SCALE_IN))
+    assert drawn is not None and "scale in, −4 machines" in drawn.svg
 
 
 def test_each_event_has_its_own_convergence_panels() -> None:
@@ -74,4 +75,4 @@ def test_each_event_has_its_own_convergence_panels() -> None:
     times = (*base.times, Time("stela-r1", "stela", "sp", 20.0, False, "e2"))
     drawn = FIGURES["convergence"].draw(SeriesData(base.variants, base.totals, base.due, times, (), base.levels,
                                                    base.downtimes, base.marks))  # fmt: skip
-    assert drawn is not None and "after scale in, −4 machines" in drawn and "after m3 crashes" in drawn
+    assert drawn is not None and "after scale in, −4 machines" in drawn.svg and "after m3 crashes" in drawn.svg

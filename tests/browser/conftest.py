@@ -1,0 +1,89 @@
+"""A real browser for tests of pages: the system's Chromium, with no way out of this machine.
+
+`open_page` gives a page of a file; when a test ends, nothing may have gone wrong on any page that it opened, and
+nothing may have been asked of a network. The browser ends with this folder's tests: others have event loops too.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.golden.conftest import Analysed, analysed, spark  # noqa: F401 - fixtures, by their names
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = (
+    "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-sync",
+    "--disable-component-update", "--hide-scrollbars",
+)  # fmt: skip
+LOCAL = ("file:", "data:", "blob:", "about:")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever is in this folder needs a browser."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here):
+            item.add_marker(pytest.mark.browser)
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    if not CHROMIUM.exists():
+        pytest.skip(f"there is no {CHROMIUM}: apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """`open_page(path, width=1200, height=1600, **settings of the browser's context)`."""
+    contexts: list[BrowserContext] = []
+    wrong: list[str] = []
+
+    def opened(path: Path, width: int = 1200, height: int = 1600, **settings: Any) -> Page:
+        context = browser.new_context(viewport={"width": width, "height": height}, **settings)
+        contexts.append(context)
+        context.route(lambda url: not url.startswith(LOCAL), lambda route: route.abort())
+        page = context.new_page()
+        page.on("request", lambda request: None if request.url.startswith(LOCAL) else wrong.append(request.url))
+        page.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.goto(path.as_uri())
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+@pytest.fixture(scope="session")
+def results(analysed: Analysed, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811 - the fixture
+    """A folder of results with the golden series in it, a report of its family, and the index."""
+    from analysis import family_report, index_page
+
+    root = tmp_path_factory.mktemp("results")
+    folder = root / "stela" / "star" / analysed.root.name
+    shutil.copytree(analysed.root, folder)
+    family_report([folder], root / "stela" / "report.html")
+    index_page.write(root, time.time())
+    return root
+
+
+@pytest.fixture(scope="session")
+def report(results: Path) -> Path:
+    """The golden series' report; its files and the pages of its runs are beside it."""
+    return next(results.glob("stela/star/*/report.html"))

@@ -1,0 +1,107 @@
+"""The index of all results: what is listed, in which order, and that every link leads somewhere."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from analysis import index_page
+
+NOW = 1_763_700_000.0
+SUMMARY = {
+    "v": 1, "experiment": "stela/star", "title": "Star from 4 to 5 machines", "begun_s": NOW, "runs": 9, "complete": 8,
+    "not_complete": {"infrastructure": 1}, "verdicts": {"differs": 1, "reproduced": 4},
+}  # fmt: skip
+
+
+def write(root: Path, series: str, summary: dict[str, Any] | None = SUMMARY, **files: Any) -> Path:
+    """`files`: name without its ending -> JSON, or text of a page."""
+    folder = root / series
+    folder.mkdir(parents=True)
+    (folder / "series.json").write_text(json.dumps({"v": 1, "spec": {"title": "As planned"}}))
+    if summary is not None:
+        (folder / "report.json").write_text(json.dumps(summary))
+        (folder / "report.html").write_text("a report")
+    for name, content in files.items():
+        is_page = isinstance(content, str)
+        (folder / f"{name}.{'html' if is_page else 'json'}").write_text(content if is_page else json.dumps(content))
+    return folder
+
+
+def text(root: Path) -> str:
+    """What a reader sees, and every link tried."""
+    page = index_page.write(root, NOW).read_text()
+    for href in re.findall(r'href="([^"]+)"', page):
+        assert (root / unquote(href)).is_file(), href
+    body = page.partition("<body>")[2]
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", body))
+
+
+def test_series_are_listed_newest_first_with_runs_verdicts_and_links(tmp_path: Path) -> None:
+    write(tmp_path, "stela/star/20260101-000000-aa")
+    write(tmp_path, "stela/star/20260102-000000-bb", SUMMARY | {"complete": 9, "not_complete": {}})
+    (tmp_path / "stela" / "report.html").write_text("the family")
+    seen = text(tmp_path)
+    assert seen.index("20260102-000000-bb") < seen.index("20260101-000000-aa")
+    for words in ("stela/star Star from 4 to 5 machines", "8 of 9 1 infrastructure 4 reproduced , 1 differs report",
+                  "2025-11-21 04:40", "All experiments of stela on one page", "1 experiments"):  # fmt: skip
+        assert words in seen, words
+
+
+def test_a_series_that_is_not_analysed_is_there_and_says_so(tmp_path: Path) -> None:
+    write(tmp_path, "stela/star/20260101-093000-aa", None)
+    seen = text(tmp_path)
+    assert "As planned" in seen and "2026-01-01 09:30 20260101-093000-aa – – not analysed" in seen
+
+
+def test_of_a_series_in_a_bucket_the_page_is_where_the_index_goes(tmp_path: Path) -> None:
+    folder = write(tmp_path, "stela/star/20260101-000000-aa")
+    (folder / "report.html").unlink()
+    assert 'href="stela/star/20260101-000000-aa/report.html"' in index_page.write(tmp_path, NOW).read_text()
+
+
+def test_damaged_summaries_hide_nothing(tmp_path: Path) -> None:
+    folder = write(tmp_path, "stela/star/20260101-000000-aa")
+    (folder / "report.json").write_text("{")
+    assert "20260101-000000-aa – – report" in text(tmp_path)
+
+
+def test_of_many_series_only_the_newest_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_page, "SHOWN", 2)
+    monkeypatch.setattr(index_page, "NAMED", 1)
+    for day in range(1, 6):
+        folder = write(tmp_path, f"stela/star/2026010{day}-000000-aa")
+        if day < 4:
+            (folder / "report.json").write_text('{"v": 1, "title": "must not be read"}')
+    seen = text(tmp_path)
+    assert "must not be read" not in seen
+    assert "3 older series 20260103-000000-aa , and 2 more in stela/star/" in seen
+
+
+def test_comparisons_and_nights_stand_by_themselves(tmp_path: Path) -> None:
+    write(tmp_path, "compare/stela_star/20260101-000000-aa", comparison="its page",
+          comparison_result={"sentence": "my-branch is worse by 12 %"})  # fmt: skip
+    nights = tmp_path / "nightly" / "quick" / "nights"
+    nights.mkdir(parents=True)
+    (tmp_path / "nightly" / "quick" / "index.html").write_text("nights")
+    for day in (1, 2):
+        night = {"night": f"2026-01-0{day}", "status": "partial" if day == 2 else "complete"}
+        (nights / f"2026010{day}-210000.json").write_text(json.dumps(night))
+    seen = text(tmp_path)
+    assert "Comparisons compare/stela_star" in seen and "my-branch is worse by 12 % comparison , report" in seen
+    assert "quick 2 2026-01-02: partial nights of quick" in seen
+    assert "nightly/quick" not in seen
+
+
+def test_names_of_others_are_shown_and_not_run(tmp_path: Path) -> None:
+    write(tmp_path, "stela/star/20260101-000000-aa", SUMMARY | {"title": "<script>alert(1)</script>"})
+    page = index_page.write(tmp_path, NOW).read_text()
+    assert "<script>alert" not in page and "&lt;script&gt;alert" in page
+
+
+def test_no_results_say_how_to_get_some(tmp_path: Path) -> None:
+    assert "barograph run stela/star" in text(tmp_path)
+    assert "barograph run stela/star" in text(tmp_path / "not" / "there")
