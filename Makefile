@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Side by side, each line says whose it is.
 told = set -o pipefail; $(2) 2>&1 | sed -u 's/^/$(1): /'
 
-.PHONY: help demo test integration spark unit e2e lint java bench setup ui clean lock
+.PHONY: help demo test integration spark unit browser e2e lint java bench setup ui clean lock
 help:  ## what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -23,14 +23,17 @@ demo: setup  ## star from 4 to 5 machines, Storm's default and Stela, one short 
 
 # Two at a time, for most of it waits or uses one core; whole experiments come last and alone, for they measure.
 test: setup  ## everything: linters, Java and Python tests, real experiments through Airflow
-	@$(MAKE) --no-print-directory --jobs=2 integration spark unit lint java
+	@$(MAKE) --no-print-directory --jobs=2 integration spark unit browser lint java
 	@$(MAKE) --no-print-directory e2e
 
 spark: bootstrap  ## the tests with a Spark session
-	@$(call told,spark,$(SUDO) $(BIN)/python -m pytest tests -m "spark and not integration and not e2e")
+	@$(call told,spark,$(SUDO) $(BIN)/python -m pytest tests -m "spark and not integration and not e2e and not browser")
 
 unit: bootstrap  ## every other Python test that needs no emulated machines
-	@$(call told,unit,$(SUDO) $(BIN)/python -m pytest tests -m "not spark and not integration and not e2e")
+	@$(call told,unit,$(SUDO) $(BIN)/python -m pytest tests -m "not spark and not integration and not e2e and not browser")
+
+browser: bootstrap  ## the tests of pages, in the system's Chromium
+	@$(call told,browser,$(SUDO) $(BIN)/python -m pytest tests -m "browser and not e2e")
 
 integration: bootstrap  ## the parts on emulated machines: real ssh, Ansible, ZooKeeper, Storm
 	@$(call told,integration,$(SUDO) $(BIN)/python -m pytest tests -m "integration and not e2e")

@@ -65,8 +65,9 @@ def parser() -> argparse.ArgumentParser:
 
     _compare(table)
 
-    report = _command(table, "report", commands.report, "analyse a series again")
-    report.add_argument("series", help="its folder, its id, or an experiment for its newest")
+    report = _command(table, "report", commands.report, "analyse a series again, or list all results")
+    report.add_argument("series", nargs="?", help="its folder, its id, or an experiment for its newest")
+    report.add_argument("--index", action="store_true", help="only write index.html of all results anew")
 
     nightly = _command(table, "nightly", commands.nightly, "measure a suite for a night, and say what got worse")
     nightly.add_argument("suite", help="a file of dags/suites; a wrong one lists the known")

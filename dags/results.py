@@ -277,17 +277,36 @@ def spark_master() -> str:
 
 
 def finish(series_dir: Path, tell: Tell) -> None:
-    """The end of an execution."""
-    _try(lambda: results_of(series_dir).end(series_dir), series_dir, tell)
+    """The end of an execution: everything is sent, and the index of all results tells of it."""
+    sent = _try(lambda: results_of(series_dir).end(series_dir), series_dir, tell)
+    if sent and series_dir.absolute().is_relative_to(results_root()):
+        try:
+            write_index()
+        except Exception as error:  # noqa: BLE001 - what was measured is there; only the page that lists it is not
+            tell(f"no index: {blame_of(error).replace('_', ' ')}: {message_of(error)}")
 
 
-def _try(do: Callable[[], Any], series_dir: Path, tell: Tell) -> None:
+def write_index() -> Path:
+    """`index.html` of all results, here and in the bucket; of series that are elsewhere only what is small is read."""
+    from analysis import index_page
+
+    place = results()
+    place.refresh()
+    page = index_page.write(place.root, time.time())
+    place.keep(page)
+    return page
+
+
+def _try(do: Callable[[], Any], series_dir: Path, tell: Tell) -> bool:
+    """Whether it was sent."""
     from analysis.errors import StorageConfigurationError, StorageError
 
     try:
         do()
     except (StorageError, StorageConfigurationError) as error:
         tell(f"not sent, kept in {series_dir} for the next chance: {blame_of(error)}: {message_of(error)}")
+        return False
+    return True
 
 
 def _harness(root: Path) -> str:

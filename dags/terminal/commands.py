@@ -57,7 +57,9 @@ def testbed_options(pairs: Sequence[tuple[str, str]]) -> dict[str, Any] | None:
 
 
 def report(options: argparse.Namespace) -> int:
-    """Analyse a series again from its raw records."""
+    """Analyse a series again from its raw records, or only bring the index of all results up to date."""
+    if options.index or options.series is None:
+        return _index(options)
     from dags.comparison.record import is_comparison
     from dags.results import analysed, finish, results_of
     from dags.series import find_series
@@ -76,6 +78,17 @@ def report(options: argparse.Namespace) -> int:
     if is_comparison(series_dir):
         show_comparison(series_dir, _console())
     _say(f"report: {path}")
+    return 0
+
+
+def _index(options: argparse.Namespace) -> int:
+    from dags.errors import ExperimentError
+    from dags.results import write_index
+
+    if options.series is not None or not options.index:
+        given = "a series and --index" if options.index else "neither a series nor --index"
+        raise ExperimentError(f"report has {given}; give a series to analyse it again, or --index alone for the index")
+    _say(f"index: {write_index()}")
     return 0
 
 

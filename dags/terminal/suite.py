@@ -25,7 +25,7 @@ from dags.errors import (
 from dags.experiment import Experiment, load, names
 from dags.places import results_root
 from dags.request import requested
-from dags.results import results
+from dags.results import results, write_index
 from dags.series import Series, finished, resumable
 from dags.terminal.run import carry_out, prepare
 from dags.terminal.story import hours
@@ -161,7 +161,9 @@ def _family_report(family: str, rows: Sequence[Row]) -> Path | None:
     from analysis import family_report
 
     page = family_report(series_dirs, place.root / family / "report.html")
-    place.keep(page)
+    for file in (page, *sorted((page.parent / "figures").iterdir())):
+        place.keep(file)
+    write_index()
     return page
 
 

@@ -71,6 +71,8 @@ BAD: list[tuple[list[str], int, str]] = [
     (["run", "stela/star", "--repetitions", "0", "--testbed", "fake"], 2, "repetitions is 0"),
     (["run", "stela/star", "--testbed", "cloud"], 2, "testbed.name is 'cloud'; known: local"),
     (["report", "nothing"], 2, "no series 'nothing'"),
+    (["report"], 2, "neither a series nor --index; give a series"),
+    (["report", "stela/star", "--index"], 2, "a series and --index; give a series"),
     (["run", "stela/star", "stela/sun", "--testbed", "fake"], 2, "no experiment is called stela/sun; there are: "),
     (["run", "henge/*"], 2, "no experiment is called henge/*"),
     (["read", "csv", "x.log", "--name", "old/star"], 2, "format is 'csv'; there are storm_metrics"),
