@@ -102,13 +102,14 @@ def steps(values: Sequence[float], found: Sequence[Candidate], metric: Metric, r
           noise: float | None = None) -> tuple[Step, ...]:  # fmt: skip
     """The changes that matter, in order. `noise`: standard deviation between nights of the same code, where known."""
     kept = sorted(found, key=lambda candidate: candidate.index)
-    while True:
+    while kept:
         made = _between(values, kept, rule, lambda a, b: needed(a, b, metric, rule, noise))
         small = [step for step in made if abs(step.difference) < step.needed or step.difference == 0]
         if not small:
             return tuple(made)
         least = min(small, key=lambda step: abs(step.difference) / step.needed if step.needed else 0.0)
         kept = [candidate for candidate in kept if not least.before.stop <= candidate.index <= least.after.start]
+    return ()
 
 
 def _between(values: Sequence[float], found: Sequence[Candidate], rule: Rule,

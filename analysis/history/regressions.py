@@ -38,6 +38,7 @@ class Finding:
 
     `floor`: the A/A floor of this difference, None where nights of the same code do not tell. `now`: the level of the
     last stretch. `new`: the night before did not say so. `nights_after`: bad nights so far, with the first one.
+    `good_again`: the last nights, too few to call it recovered.
     """
 
     key: Key
@@ -55,6 +56,7 @@ class Finding:
     floor: float | None
     nights_after: int
     commits: CommitRange
+    good_again: int = 0
     why_accepted: str = ""
     new: bool = False
 
@@ -80,7 +82,7 @@ def judge(series: Series, nights: Sequence[Night], found: Sequence[Candidate], s
             back = _recovery(finding, made[place + 1 :], series.metric, settings.rule, noise)
             if back is not None:
                 recoveries.add(place + 1 + back)
-                finding = replace(finding, recovered=series.nights[made[place + 1 + back].after.start])
+                finding = _recovered(finding, series, made[place + 1 + back], settings.rule)
         findings.append(_with_status(finding, nights, settings.accepted, current=current))
     return tuple(findings)
 
@@ -116,14 +118,21 @@ def _edges(values: Sequence[float], step: Step) -> tuple[int, int]:
 
 
 def _recovery(finding: Finding, later: Sequence[Step], metric: Metric, rule: Rule, noise: float | None) -> int | None:
-    """The first later step whose level is, for as long as a confirmation takes, no longer worse than the one before."""
+    """The first later step whose level is no longer worse than the one before the regression."""
     sign = 1 if metric.better is Better.HIGHER else -1
     for place, step in enumerate(later):
         worse_by = sign * (finding.before - step.after.level)
         allowed = needed(replace(step.before, level=finding.before), step.after, metric, rule, noise)
-        if worse_by < allowed and len(step.after) >= rule.nights_to_confirm:
+        if worse_by < allowed:
             return place
     return None
+
+
+def _recovered(finding: Finding, series: Series, step: Step, rule: Rule) -> Finding:
+    """For good, if it lasted for as long as a confirmation takes."""
+    if len(step.after) < rule.nights_to_confirm:
+        return replace(finding, good_again=len(step.after))
+    return replace(finding, recovered=series.nights[step.after.start])
 
 
 def _with_status(finding: Finding, nights: Sequence[Night], accepted: Sequence[Accepted], *, current: bool) -> Finding:

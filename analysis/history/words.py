@@ -71,7 +71,7 @@ def how_sure(finding: Finding, nights: Sequence[Night]) -> str:
         return f"accepted: {finding.why_accepted}"
     if finding.status is Status.NOT_MEASURED:
         return "not measured any more on these machines"
-    return f"confirmed, {one}"
+    return f"confirmed, {one}" + (f"; good again in the last {finding.good_again}" if finding.good_again else "")
 
 
 def sentence(finding: Finding, nights: Sequence[Night]) -> str:
