@@ -99,8 +99,8 @@ def opened(asked: Asked, say: Say) -> Bisection:
     commits = between(good, bad, everything=wanted.everything, root=asked.repository)
     if not commits:
         raise ExperimentError(
-            f"no commit between GOOD {good.short} and BAD {bad.short} changes {DECIDING}/, which is what a commit brings"
-            " to a comparison; the difference is elsewhere (--all asks about every commit all the same)"
+            f"no commit between GOOD {good.short} and BAD {bad.short} changes {DECIDING}/, which is all that a commit"
+            " brings to a comparison; the difference is elsewhere (--all asks about every commit all the same)"
         )
     search = searches.new(wanted, commits, time.time())
     say(f"bisect {search.id}: {len(commits)} commits from {commits[0].short} to {commits[-1].short}")

@@ -1,0 +1,57 @@
+"""What git says, of a repository that a test makes."""
+
+from pathlib import Path
+
+import pytest
+from nights_by_hand import MakeCommit, git
+
+from dags.errors import ExperimentError
+from dags.nights.commits import between, commit_of, head
+
+
+def test_only_what_changes_decisions_unless_all(commit: MakeCommit, tmp_path: Path) -> None:
+    good, *rest = [
+        commit("one"),
+        commit("words", "docs/a.md"),
+        commit("two"),
+        commit("three"),
+        commit("more", "README"),
+    ]
+    ends = commit_of(good, tmp_path), commit_of("main", tmp_path)
+    assert [each.subject for each in between(*ends, everything=False, root=tmp_path)] == ["two", "three"]
+    every = between(*ends, everything=True, root=tmp_path)
+    assert [each.hash for each in every] == rest
+
+
+def test_a_merge_counts_as_one(commit: MakeCommit, tmp_path: Path) -> None:
+    good = commit("one")
+    git(tmp_path, "checkout", "-q", "-b", "side")
+    commit("side 1", "scheduler_plugins/side.py")
+    commit("side 2", "scheduler_plugins/side.py")
+    git(tmp_path, "checkout", "-q", "main")
+    commit("two")
+    git(tmp_path, "merge", "-q", "--no-ff", "-m", "the side", "side")
+    found = between(commit_of(good, tmp_path), commit_of("main", tmp_path), everything=False, root=tmp_path)
+    assert [each.subject for each in found] == ["two", "the side"]
+
+
+def test_ends_that_are_none(commit: MakeCommit, tmp_path: Path) -> None:
+    good, bad = (commit_of(commit(name), tmp_path) for name in ("one", "two"))
+    with pytest.raises(ExperimentError, match=r"'nope' is no commit of .*; branches: main"):
+        commit_of("nope", tmp_path)
+    with pytest.raises(ExperimentError, match="--option' is no commit"):
+        commit_of("--option", tmp_path)
+    with pytest.raises(ExperimentError, match="the same commit"):
+        between(good, good, everything=False, root=tmp_path)
+    with pytest.raises(
+        ExperimentError, match=f"GOOD {bad.short} is not an ancestor of BAD {good.short}; .*{good.short}"
+    ):
+        between(bad, good, everything=False, root=tmp_path)
+
+
+def test_the_code_of_a_night(commit: MakeCommit, tmp_path: Path) -> None:
+    first = commit("one")
+    assert (head(tmp_path).hash, head(tmp_path).dirty) == (first, False)
+    (tmp_path / "new.py").write_text("")
+    assert head(tmp_path).dirty is True
+    assert head(tmp_path / "nowhere").hash is None

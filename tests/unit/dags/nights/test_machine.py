@@ -1,0 +1,48 @@
+"""The fingerprint of machines: what makes numbers comparable, and nothing else."""
+
+from dataclasses import replace
+
+import pytest
+
+from dags.experiment import Experiment, load
+from dags.nights.machine import facts_of, facts_of_box, fingerprint
+from dags.request import requested
+
+BOX = {"testbed": "fake", "storm": "2.8.3", "java": "17", "host": {}}
+pytestmark = pytest.mark.usefixtures("own_folders")
+
+
+def of(experiment: Experiment, **box: object) -> str:
+    return fingerprint(facts_of(experiment, {**BOX, **box}))
+
+
+@pytest.fixture
+def star() -> Experiment:
+    return requested(load("stela/star"), {"testbed": "fake"})
+
+
+def test_variants_repetitions_seed_claims_and_budget_do_not_count(star: Experiment) -> None:
+    other = replace(star, repetitions=9, seed=5, claims=(), variants=star.variants[:1], title="x", lease_minutes=1.0)
+    assert of(other) == of(star)
+    paid = replace(star, testbed=replace(star.testbed, options={"fake": {"budget_usd": 5}, "ec2": {"region": "x"}}))
+    assert of(paid) == of(star)
+
+
+def test_machines_topology_plan_and_software_count(star: Experiment) -> None:
+    testbed, topology = star.testbed, star.topology
+    others = [
+        of(replace(star, testbed=replace(testbed, scale=0.2))),
+        of(replace(star, testbed=replace(testbed, bandwidth_mbit=10))),
+        of(replace(star, testbed=replace(testbed, options={"fake": {"region": "x"}}))),
+        of(replace(star, topology=replace(topology, parameters={"rate": 5}))),
+        of(replace(star, durations=replace(star.durations, horizon_s=200))),
+        of(star, storm="2.9.0"),
+        of(star, host={"cpu_model": "other", "cpus": 2}),
+    ]
+    assert len({of(star), *others}) == len(others) + 1
+
+
+def test_the_box_counts_only_where_it_emulates() -> None:
+    assert facts_of_box("fake")["host"] == {}
+    assert set(facts_of_box("local")["host"]) == {"cpu_model", "cpus"}
+    assert facts_of_box("local")["storm"]
