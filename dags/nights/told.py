@@ -96,11 +96,11 @@ def body(found: Findings, record: Mapping[str, Any], index: Path) -> dict[str, A
 
 def line_of(finding: Finding) -> str:
     """One finding in one line."""
+    from analysis.history.words import change, number
+
     new = "new: " if finding.new else ""
-    size = f"{finding.percent:+.1f} %" if finding.percent is not None else f"{finding.after - finding.before:+.3g}"
-    levels = f"{finding.before:.4g} → {finding.after:.4g}"
-    said = f"{new}{finding.kind.value}, {finding.status.value}: {finding.key.name} {size} ({levels})"
-    return f"{said.replace('-', '−')}, commits {finding.commits.words}"
+    said = f"{new}{finding.kind.value}, {finding.status.value}: {finding.key.name} {change(finding)}"
+    return f"{said} ({number(finding.before)} → {number(finding.after)}), {finding.commits.words}"
 
 
 def _headline(found: Findings, record: Mapping[str, Any]) -> str:
