@@ -26,6 +26,8 @@ def table(name: str, ours: Path, theirs: Path) -> list[str]:
     """One line a difference of a stored table (a folder of Parquet); none where they are equal."""
     if ours.is_dir() != theirs.is_dir():
         return [f"table {name}: only {'in the bundle' if ours.is_dir() else 'made again'}"]
+    if not ours.is_dir():
+        return []
     left, right = _stored(ours), _stored(theirs)
     if left.schema.names != right.schema.names:
         return [f"table {name}: columns are {left.schema.names} in the bundle, {right.schema.names} made again"]

@@ -16,7 +16,7 @@ from analysis.record import SeriesPaths
 SERIES = "series"  # where a series is in its bundle
 OF_THE_HARNESS = {
     "machines.json": "addresses and ssh keys' places of machines that are gone",
-    "stop": "a sign between processes", "hold.json": "a sign between processes", "_SUCCESS": "a sign of Spark's",
+    "stop": "a sign between processes", "hold.json": "a sign between processes",
 }  # fmt: skip
 NOTHING = ".nothing-was-recorded"
 RAW = ("workers", "machines", "logs")  # of a run: what --without raw leaves out
@@ -66,11 +66,11 @@ def _empty_runs(root: Path, chosen: Chosen) -> Iterator[Entry]:
 
 
 def _files(root: Path) -> Iterator[tuple[str, Path]]:
-    """A series of one run has its run as a link."""
+    """A series of one run has what was recorded as links."""
     for folder, folders, files in os.walk(root, followlinks=True):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
         for name in sorted(files):
-            if not name.startswith(".") and not name.endswith(".crc"):
+            if not name.startswith((".", "_")) and not name.endswith(".crc"):
                 path = Path(folder) / name
                 yield path.relative_to(root).as_posix(), path
 

@@ -35,11 +35,14 @@ class Facts:
                 found[commit] = found.get(commit, False) or bool(run.get("git_dirty"))
         return found
 
-    def environment(self) -> dict[str, Any]:
+    def environment(self, left_out: Mapping[str, str]) -> dict[str, Any]:
         """environment.json."""
         runs = {run_id: {name: run[name] for name in OF_RUN if name in run} | {"java": self.java.get(run_id)}
                 for run_id, run in self.runs.items()}  # fmt: skip
-        return {"v": 1, "series_id": self.series.get("series_id"), "runs": runs, "analysed": self.analysed}
+        return {
+            "v": 1, "series_id": self.series.get("series_id"), "runs": runs, "analysed": self.analysed,
+            "left_out": dict(sorted(left_out.items())),
+        }  # fmt: skip
 
 
 def of_series(root: Path) -> Facts:

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from analysis.bundle.linking import link_runs
 from analysis.errors import BundleError
 from analysis.record import SeriesPaths, read_json, write_json_atomic
 from analysis.schemas import TABLES
 
 # Of the whole series: they are made again of the one run, or are about all of them.
-OF_ALL_RUNS = ("tables", "figures", "runs", "attempts", "claims.json", "report.html")
+OF_ALL_RUNS = ("claims.json", "report.html", "report.json")
 
 
 @contextmanager
@@ -23,8 +24,7 @@ def reduced(root: Path, run_id: str, scratch: Path) -> Iterator[Path]:
     if run_id not in known:
         raise BundleError(f"{root.name} has no run {run_id!r}; it has {', '.join(known) or 'none'}")
     one = SeriesPaths(scratch / root.name)
-    one.runs.mkdir(parents=True)
-    (one.runs / run_id).symlink_to(whole.run(run_id).root.absolute())
+    link_runs(whole, one, [run_id])
     for path in sorted(root.iterdir()):
         if path.is_file() and path.name not in OF_ALL_RUNS and not path.name.startswith("comparison"):
             shutil.copyfile(path, one.root / path.name)

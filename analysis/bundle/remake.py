@@ -23,6 +23,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SUMS = "SHA256SUMS"
 EQUAL, DIFFERS, CANNOT, DAMAGED = 0, 1, 2, 3
+MEANING = {0: EQUAL, 10: DIFFERS}  # of what `analysis.bundle.remaking` ends with
 PYTHONS = ((3, 11), (3, 12))
 KEPT = ("PATH", "JAVA_HOME", "HOME", "TMPDIR", "LD_LIBRARY_PATH")  # of the caller's environment
 CHUNK = 1 << 20
@@ -152,10 +153,10 @@ def remake(python: str, target: Path) -> int:
     argv = [python, "-m", "analysis.bundle.remaking", str(HERE), str(target)]
     done = subprocess.run(argv, env=environment, cwd=target)
     shutil.rmtree(target / ".matplotlib", ignore_errors=True)
-    if done.returncode not in (EQUAL, DIFFERS):
+    if done.returncode not in MEANING:
         why = f"{python} may lack packages of requirements-analysis.txt"
         raise Cannot(f"the analysis ended with {done.returncode} (above); {why}")
-    return done.returncode
+    return MEANING[done.returncode]
 
 
 if __name__ == "__main__":

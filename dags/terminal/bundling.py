@@ -10,11 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from analysis import analysed, dictionary
+from analysis import analysed, comparison, dictionary
 from analysis.bundle import archive, facts, readme, remake, requirements
 from analysis.bundle.archive import Entry
 from analysis.bundle.content import SERIES, Chosen, choose
 from analysis.bundle.reduced import reduced
+from analysis.bundle.remaking import BESIDE
+from analysis.comparison import on_record
 from analysis.errors import BundleError, RecordError
 from analysis.record import SeriesPaths, read_json
 from dags.errors import ExperimentError
@@ -23,6 +25,7 @@ from dags.terminal.code_of_runs import Source, sources_of
 
 Tell = Callable[[str], None]
 SUFFIX = ".tar.gz"
+OF_THE_RECORD = ("runs", "machines", "measurements")
 
 
 def bundle(name: str, to: Path | None, *, without_raw: bool, tell: Tell) -> int:
@@ -40,7 +43,8 @@ def bundle(name: str, to: Path | None, *, without_raw: bool, tell: Tell) -> int:
         chosen = choose(one, without_raw=without_raw, environment=os.environ)
         told = facts.of_series(one)
         sources = sources_of(told.runs, scratch)
-        entries = [*chosen.entries, *_own(one, run_id, told, chosen, sources), *_code(), *sources.entries]
+        own = [*_own(one, run_id, told, chosen, sources), *_code(), *_beside(series_dir, one)]
+        entries = [*chosen.entries, *own, *sources.entries]
         archive.write(target, target.name.removesuffix(SUFFIX), entries)
     for each, why in sorted(chosen.left_out.items()):
         tell(f"left out: {each}: {why}")
@@ -124,7 +128,7 @@ def _own(root: Path, run_id: str | None, told: facts.Facts, chosen: Chosen, sour
     pinned = (ROOT / "requirements.txt").read_text(encoding="utf-8")
     yield Entry("README.md", readme.text(words).encode())
     yield Entry("remake.py", Path(remake.__file__), executable=True)
-    yield Entry("environment.json", _as_json(told.environment()))
+    yield Entry("environment.json", _as_json(told.environment(chosen.left_out)))
     yield Entry("requirements.txt", pinned.encode())
     yield Entry("requirements-analysis.txt", requirements.needed(pinned, analysed.DISTRIBUTIONS).encode())
     yield Entry("tables.md", dictionary.markdown().encode())
@@ -138,6 +142,16 @@ def _code() -> Iterator[Entry]:
     """What `remake.py` runs: the code whose digest the series was analysed by."""
     for name, path in analysed.code().items():
         yield Entry(f"code/{name}", path)
+
+
+def _beside(series_dir: Path, one: Path) -> Iterator[Entry]:
+    """Of a comparison what it takes from A/A comparisons on record: their differences are its floor."""
+    if not comparison.is_comparison(one):
+        return
+    for folder in on_record.others(series_dir):
+        wanted = [folder / "series.json", folder / "comparison.json"]
+        wanted += [path for name in OF_THE_RECORD for path in sorted(SeriesPaths(folder).table(name).glob("*.parquet"))]
+        yield from (Entry(f"{BESIDE}/{path.relative_to(folder.parent).as_posix()}", path) for path in wanted)
 
 
 def _title(series: Mapping[str, Any], run_id: str | None) -> str:

@@ -1,0 +1,189 @@
+"""The parts of a bundle: what is the same, what is a secret, which packages are needed, bytes of nothing else."""
+
+import math
+import os
+import tarfile
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from analysis import analysed
+from analysis.bundle import archive, comparing, requirements, secrets
+from analysis.bundle.archive import Entry
+from analysis.errors import BundleError
+from dags.places import ROOT
+
+
+def test_archives_of_the_same_are_the_same_bytes(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("words")
+    one = [Entry("b", b"bytes"), Entry("a/x", tmp_path / "x", executable=True)]
+    archive.write(tmp_path / "1.tar.gz", "top", one)
+    os.utime(tmp_path / "x", (1.0, 1.0))
+    (tmp_path / "x").chmod(0o600)
+    time.sleep(1.1)  # gzip would tell the second
+    archive.write(tmp_path / "2.tar.gz", "top", reversed(one))
+    assert (tmp_path / "1.tar.gz").read_bytes() == (tmp_path / "2.tar.gz").read_bytes()
+    with tarfile.open(tmp_path / "1.tar.gz") as tar:
+        members = {member.name: member for member in tar}
+        assert list(members) == ["top/a/x", "top/b", "top/SHA256SUMS"]
+        assert all((m.uid, m.gid, m.uname, m.mtime) == (0, 0, "", archive.TIME_S) for m in members.values())
+        assert (members["top/a/x"].mode, members["top/b"].mode) == (0o755, 0o644)
+
+
+def test_an_archive_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        archive.write(tmp_path / "a.tar.gz", "top", [Entry("a", b""), Entry("b", tmp_path / "nothing")])
+    (tmp_path / "b.tar.gz").write_text("mine")
+    with pytest.raises(BundleError, match=r"b\.tar\.gz exists; nothing is overwritten"):
+        archive.write(tmp_path / "b.tar.gz", "top", [])
+    assert [path.name for path in tmp_path.iterdir()] == ["b.tar.gz"]
+    assert (tmp_path / "b.tar.gz").read_text() == "mine"
+
+
+SECRET = [
+    ("AKIA" + "IOSFODNN7EXAMPLE", "an AWS access key"),
+    ("-----BEGIN PRIVATE KEY-----", "a private key"),
+    ("-----BEGIN OPENSSH PRIVATE KEY-----", "a private key"),
+    ("Authorization: Bearer 0123456789abcdef0123", "a bearer token"),
+    ("posted to https://hooks.slack.com/services/T0/B0/abcdefgh", "a webhook"),
+    ("https://discord.com/api/webhooks/1234567890/abc", "a webhook"),
+    ("pulling from https://ann:hunter2@git.example.org/x", "a password in an address"),
+    ('"token": "9f8e7d6c5b4a39281706f5e4d3c2b1a0"', "a token"),
+    ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "a token"),
+    ("it was sesame-open-1 again", "the value of $OUR_TOKEN"),
+]
+NO_SECRET = [
+    "drpc.https.keystore.password=, resource.aware.scheduler.constraint.max.state.search=1000",
+    "storm.zookeeper.auth.password=null, ui.port=8080", '"tokens": 17, "token_count": 12345678901234567890123',
+    "2026-11-21T09:54:22.142Z Launching worker for star-2-1795254852 on 4ece39e9-88f0-4002-a429-778477fcc940",
+    "https://boss.emulab.net:43794/experiments", "the token of /etc/barograph/token is not told",
+    "topology.auto.task.hooks=[barograph.topologies.measure.MeasuringHook]", "short sesame",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "what"), SECRET)
+def test_secrets_are_found_by_line_and_never_told(text: str, what: str, tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    file.write_text("fine\n" * 400_000 + f"INFO {text}\nfine\n")
+    found = secrets.search({"OUR_TOKEN": "sesame-open-1", "HOME": "/root", "SHORT_TOKEN": "short"}).first(file)
+    assert found == secrets.Found(400_001, what)
+
+
+@pytest.mark.parametrize("text", NO_SECRET)
+def test_what_logs_are_full_of_is_none(text: str, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(f"{text}\n")
+    assert secrets.search({"SHORT_TOKEN": "short"}).first(tmp_path / "log") is None
+
+
+@pytest.mark.parametrize("offset", [-30, -5, 0, 5])
+def test_a_secret_across_two_pieces_is_found(offset: int, tmp_path: Path) -> None:
+    key = b"AKIA" + b"IOSFODNN7EXAMPLE"
+    (tmp_path / "log").write_bytes(b" " * (secrets.PIECE + offset) + key + b" \n")
+    found = secrets.search({}).first(tmp_path / "log")
+    assert found is not None and found.line == 1
+
+
+PINNED = """\
+# made by a tool
+apart==1.0 \\
+    --hash=sha256:aa
+    # via somebody
+numpy==2.0 ; python_version < "4" \\
+    --hash=sha256:bb
+    # via
+    #   matplotlib
+    #   barograph (pyproject.toml)
+Matplotlib[extra]==3.0 \\
+    --hash=sha256:cc
+    # via barograph (pyproject.toml)
+six.moves==1.16 \\
+    --hash=sha256:dd
+    # via python-dateutil
+python_dateutil==2.9 \\
+    --hash=sha256:ee
+    # via matplotlib
+"""
+
+
+def test_only_needed_packages_are_kept_whole() -> None:
+    found = requirements.needed(PINNED, ["matplotlib", "numpy"])
+    assert [line.split("==")[0] for line in found.splitlines() if "==" in line] == [
+        "Matplotlib[extra]", "numpy", "python_dateutil", "six.moves",
+    ]  # fmt: skip
+    assert found.count("--hash") == 4 and "made by a tool" not in found
+
+
+def test_what_the_analysis_needs_of_ours() -> None:
+    found = requirements.needed((ROOT / "requirements.txt").read_text(), analysed.DISTRIBUTIONS)
+    names = {line.split("==")[0] for line in found.splitlines() if "==" in line and not line.startswith(" ")}
+    assert set(analysed.DISTRIBUTIONS) | {"py4j", "markupsafe", "pydantic-core", "pillow", "python-dateutil"} <= names
+    assert not names & {"apache-airflow", "boto3", "ansible-core", "pytest", "paramiko"}, names
+    assert len(names) < 40
+
+
+def table(folder: Path, **columns: list[object]) -> Path:
+    folder.mkdir(parents=True)
+    pq.write_table(pa.table(columns), folder / "part-0.parquet")
+    return folder
+
+
+def test_tables_are_compared_by_their_key_and_value_by_value(tmp_path: Path) -> None:
+    keys: dict[str, list[object]] = {"run_id": ["a", "b"], "event_id": ["e1", "e1"]}
+    ours = table(tmp_path / "1", **keys, downtime_s=[1.0, 2.0])
+    turned: dict[str, list[object]] = {"run_id": ["b", "a"], "event_id": ["e1", "e1"]}
+    last_digits = table(tmp_path / "2", **turned, downtime_s=[2.0 * (1 + 1e-12), 1.0])
+    assert comparing.table("downtime", ours, last_digits) == []
+    other = table(tmp_path / "3", **turned, downtime_s=[2.00001, 1.0])
+    assert comparing.table("downtime", ours, other) == [
+        "table downtime: 1 of 2 values of downtime_s differ, first at run_id b, event_id e1: 2.0 in the bundle, 2.00001"
+        " made again"
+    ]
+    null = table(tmp_path / "4", **turned, downtime_s=[2.0, None])
+    assert "None made again" in comparing.table("downtime", ours, null)[0]
+    short = table(tmp_path / "5", run_id=["a"], event_id=["e1"], downtime_s=[1.0])
+    assert comparing.table("downtime", ours, short) == ["table downtime: 2 rows in the bundle, 1 made again"]
+    assert comparing.table("downtime", ours, tmp_path / "6") == ["table downtime: only in the bundle"]
+    assert comparing.table("downtime", tmp_path / "6", tmp_path / "7") == []
+    wide = table(tmp_path / "8", **keys, downtime_s=[1.0, 2.0], more=[1, 2])
+    assert "columns are" in comparing.table("downtime", ours, wide)[0]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "equal"),
+    [
+        (1.0, 1.0 + 1e-12, True), (1.0, 1.0 + 1e-6, False), (math.nan, math.nan, True), (None, 0.0, False),
+        ({"a": [1.0]}, {"a": [1.0 + 1e-12]}, True), ({"a": 1}, {"b": 1}, False), ([1.0], [1.0, 2.0], False),
+        ("a", "a", True),
+    ],
+)  # fmt: skip
+def test_sameness(a: object, b: object, equal: bool) -> None:
+    assert comparing.same(a, b) is equal
+
+
+def file(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "ours", "theirs", "differs"),
+    [
+        (".svg", "<svg><path d='M1'/><text>12.5/s</text></svg>", "<svg><path d='M2'/><text>12.5/s</text></svg>", False),
+        (".svg", "<svg><text>12.5</text></svg>", "<svg><text>12.6</text></svg>", True),
+        (".html", "<p>one <b>two</b></p><script>1</script>", "<p>one\n<b>two</b></p><script>2</script>", False),
+        (".html", "<p>one two</p>", "<p>one</p>", True),
+        (".csv", "rate,name\n1.0,a\n", "rate,name\n1.0000000000001,a\n", False),
+        (".csv", "rate,name\n1.0,a\n", "rate,name\n1.1,a\n", True),
+        (".json", '{"a": 1.0}', '{"a":  1.0}', False),
+        (".json", '{"a": 1.0}', '{"a": 2.0}', True),
+        (".pdf", "%PDF 1", "%PDF 2", False),
+    ],
+)
+def test_files_that_say_the_same_are_the_same(kind: str, ours: str, theirs: str, differs: bool, tmp_path: Path) -> None:
+    found = comparing.file("x", file(tmp_path / f"1{kind}", ours), file(tmp_path / f"2{kind}", theirs))
+    assert [len(lines) for lines in found] == ([1, 0] if differs else [0, 1])
+    assert comparing.file("x", tmp_path / f"1{kind}", tmp_path / f"1{kind}") == ([], [])
+    assert comparing.file("x", tmp_path / f"1{kind}", tmp_path / "none") == (["x: only in the bundle"], [])
