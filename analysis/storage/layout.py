@@ -22,8 +22,9 @@ LINES = ("events.jsonl", "decisions.jsonl")
 RUN_JSON = "run.json"
 # A row a sample: only Spark reads them.
 LARGE_TABLES = frozenset(
-    f"{name}_samples" for name in ("worker", "task", "stream", "source", "sink", "spout", "machine", "network")
-) | {"traffic", "placements"}  # fmt: skip
+    f"{name}_samples"
+    for name in ("worker", "task", "stream", "source", "sink", "spout", "traffic", "machine", "network")
+) | {"placements"}
 ATTEMPT = re.compile(r"(.+)\.attempt-(\d+)")
 
 
