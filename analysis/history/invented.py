@@ -31,13 +31,18 @@ def heavy_noise(rng: np.random.Generator, nights: int, percent: float, level: fl
     return level * (1 + percent / 100 * rng.standard_t(3, nights) / np.sqrt(3))
 
 
+def commit(i: int) -> str:
+    """Forty hexadecimal digits, as git has them."""
+    return hashlib.sha1(b"%d" % i, usedforsecurity=False).hexdigest()
+
+
 def night(i: int, suite: str, experiments: Sequence[dict[str, Any]], **differs: Any) -> dict[str, Any]:
     """The record of the i-th night, a commit a night; `differs` replaces keys."""
     day = FIRST_DAY + timedelta(days=i)
     started_s = FIRST_S + 86_400.0 * i
     return {
         "v": 1, "night": day.isoformat(), "id": f"{day:%Y%m%d}-030000", "suite": suite, "testbed": "local",
-        "commit": hashlib.sha1(b"%d" % i, usedforsecurity=False).hexdigest(), "commit_s": started_s - 36_000, "dirty": False, "started_s": started_s,
+        "commit": commit(i), "commit_s": started_s - 36_000, "dirty": False, "started_s": started_s,
         "ended_s": started_s + NIGHT_S, "machine": "type_1", "machine_facts": {"cores": 2}, "status": "complete",
         "experiments": list(experiments),
     } | differs  # fmt: skip
