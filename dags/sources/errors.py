@@ -1,6 +1,6 @@
 """What can be wrong with the code that a variant names; all of it is said before machines are touched.
 
-SourceError (configuration)
+SourceError (an ExperimentError: configuration)
 ├── NoSuchRef           the repository has no such branch, tag or commit
 ├── NoSuchRepository    it cannot be cloned or fetched
 ├── BuildFailed         its build command, or Maven on its bridge, failed; remembered with its log
@@ -10,11 +10,11 @@ SourceError (configuration)
 
 from __future__ import annotations
 
-from dags.errors import DagError
+from dags.errors import ExperimentError
 
 
-class SourceError(DagError):
-    blame = "configuration"
+class SourceError(ExperimentError):
+    pass
 
 
 class NoSuchRef(SourceError):

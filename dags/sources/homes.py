@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from dags.experiment import Code
-from dags.sources.build import bridge_of, jar_of
+from dags.sources.build import bridge_of, built, jar_of
 from dags.sources.checkout import named
 from dags.sources.errors import BuildFailed, BuildHung, Unfit
 from dags.sources.process import run
@@ -22,6 +22,7 @@ def home_of(code: Code, base: Path, tell: Tell, *, rebuild: bool = False) -> Pat
 
     Raises BuildFailed, BuildHung; Unfit where the class is none that the bridge can host.
     """
+    built(code, tell)
     if not code.scheduler:
         return assemble.varied(base, bridge=bridge_of(code, tell, rebuild=rebuild))
     jar = jar_of(code)

@@ -27,6 +27,7 @@ from dags.places import results_root
 from dags.request import requested
 from dags.results import results, write_index
 from dags.series import Series, finished, resumable
+from dags.sources.refs import resolved
 from dags.terminal.run import carry_out, prepare
 from dags.terminal.story import hours
 
@@ -87,7 +88,7 @@ def estimate(selected: Sequence[str], changes: Mapping[str, Any], *, new: bool) 
 
 def _left(name: str, changes: Mapping[str, Any], new: bool) -> tuple[int, float]:
     try:
-        experiment = requested(load(name), changes)
+        experiment = resolved(requested(load(name), changes))
     except ExperimentError:
         return 0, 0.0
     runs = _runs_left(experiment, new)
