@@ -94,7 +94,9 @@ class Found:
 
 def found_steps(rule: Rule, percent: float, step: float, series: int, seed: int) -> Found:
     rng = np.random.default_rng(seed)
-    after, suspected, truth = [], [], []
+    after: list[int] = []
+    suspected: list[int] = []
+    truth: list[bool] = []
     for _ in range(series):
         values = invented.noise(rng, BEFORE + PATIENCE, percent)
         values[BEFORE:] *= 1 - step / 100
