@@ -158,7 +158,7 @@ def _comparison(search: Bisection, commit: Commit) -> Comparison:
     half = wanted.goal if search.reference is None else wanted_half_width(search.reference) or wanted.goal
     return planned(
         Comparing(
-            a=wanted.good, b=commit.hash, experiment=wanted.experiment, policies=(about.variant,),
+            a=wanted.good[:10], b=commit.short, experiment=wanted.experiment, policies=(about.variant,),
             testbed=wanted.testbed, options=wanted.options,
             question=Question(until_certain=True, goal_percent=half, budget=Budget(blocks=wanted.blocks)),
             bisecting={"search": search.id, "variant": about.variant, "metric": about.metric, "event": about.event,

@@ -33,7 +33,7 @@ def test_machines_topology_plan_and_software_count(star: Experiment) -> None:
     others = [
         of(replace(star, testbed=replace(testbed, scale=0.2))),
         of(replace(star, testbed=replace(testbed, bandwidth_mbit=10))),
-        of(replace(star, testbed=replace(testbed, options={"fake": {"region": "x"}}))),
+        of(replace(star, testbed=replace(testbed, options={"fake": {"core_hour_usd": 0.1}}))),
         of(replace(star, topology=replace(topology, parameters={"rate": 5}))),
         of(replace(star, durations=replace(star.durations, horizon_s=200))),
         of(star, storm="2.9.0"),

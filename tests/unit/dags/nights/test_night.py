@@ -196,7 +196,7 @@ def test_the_pages_again_without_measuring(world: World) -> None:
 
 
 def test_a_dry_run_starts_nothing(world: World) -> None:
-    code, said = world.nightly(dry_run=True, deadline="30min")
+    code, said = world.nightly(dry_run=True, deadline="12min")
     assert code == 0 and world.opened == [] and world.nights() == []
     assert "stela/linear: 4 runs, about " in said and "stela/star: 2 runs, about " in said
     assert "not begun: past the deadline" in said
