@@ -24,7 +24,7 @@ POOL = "default_pool"  # the form chooses the testbed, and the lease keeps two s
 
 
 def form() -> dict[str, Param]:
-    side = "A branch, a tag or a commit of this repository, or the path of a scheduler's YAML file"
+    side = "A branch, a tag or a commit of this repository, or the whole path of a scheduler's YAML file"
     experiments = list(names())
     first = "stela/star" if "stela/star" in experiments else experiments[0]
     return {

@@ -50,6 +50,8 @@ def digest(experiment: Experiment) -> str:
     for variant in data["variants"]:
         if variant["code"] is None:
             del variant["code"]
+        else:
+            del variant["code"]["label"]  # a branch and its commit are the same code
     for options in data["testbed"].get("options", {}).values():
         options.pop("budget_usd", None)  # a series that its budget stopped goes on with a larger one
     text = json.dumps(data, sort_keys=True)

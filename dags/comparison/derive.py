@@ -8,7 +8,7 @@ from math import inf
 from typing import Any
 
 from dags.comparison.budget import DEFAULT, FEWEST_BLOCKS, Budget, told
-from dags.comparison.sides import LETTERS, Letter, Side, labels
+from dags.comparison.sides import LETTERS, Letter, Side
 from dags.errors import ExperimentError
 from dags.experiment import Experiment, Variant, from_data
 from dags.experiment_yaml import FOREIGN
@@ -77,11 +77,10 @@ def derive(
         raise ExperimentError(f"goal is {question.goal_percent:g}; allowed: percent above 0, such as 5")
     if blocks < FEWEST_BLOCKS:
         raise ExperimentError(f"repetitions is {blocks}; a comparison needs at least {FEWEST_BLOCKS} blocks")
-    named = labels(a, b)
     experiment = replace(
         source,
         name=name_of(source.name),
-        title=f"{named['b']} against {named['a']}: {source.title}",
+        title=f"{source.title}: two codes side by side",
         variants=tuple(variant for letter in LETTERS for variant in _variants(source, letter, sides[letter])),
         repetitions=blocks,
         claims=(),

@@ -22,8 +22,11 @@ FILE = "comparison.json"
 def write(series_dir: Path, comparison: Comparison) -> None:
     """What is asked; a series that was enough for another question goes on."""
     document = document_of(comparison)
-    if (series_dir / FILE).is_file() and not _same_question(read(series_dir), document):
-        (series_dir / ENOUGH).unlink(missing_ok=True)
+    if (series_dir / FILE).is_file():
+        before = read(series_dir)
+        if not _same_question(before, document):
+            (series_dir / ENOUGH).unlink(missing_ok=True)
+        _keep_names(before["sides"], document["sides"])
     write_json_atomic(series_dir / FILE, document)
 
 
@@ -66,6 +69,15 @@ def enough(series_dir: Path) -> dict[str, Any] | None:
 def _side(side: Side, label: str) -> dict[str, Any]:
     facts = {"label": label, "commit": side.code.commit, "repository": side.code.repository, **commits.about(side.code)}
     return {**facts, "scheduler": side.code.scheduler, "parameters": dict(side.parameters)} if side.foreign else facts
+
+
+def _keep_names(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """A branch's name says more than the commit by which its comparison was resumed."""
+    if all(
+        now[letter]["commit"].startswith(now[letter]["label"].removesuffix(f" ({letter.upper()})")) for letter in now
+    ):
+        for letter in now:
+            now[letter]["label"] = before[letter]["label"]
 
 
 def _same_question(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

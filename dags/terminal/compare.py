@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from analysis.errors import RecordError
 from analysis.record import read_json
 from dags.comparison import record, timing
 from dags.comparison.asked import Asked
+from dags.comparison.budget import told
 from dags.comparison.derive import Comparison, remarks
 from dags.comparison.opening import planned, reopen
 from dags.series import Series
@@ -23,12 +25,33 @@ RESULT, PAGE = "comparison_result.json", "comparison.html"
 MISSING = "–"
 
 
-def compare(asked: Asked, console: Console, *, new: bool, rebuild: bool, given: Sequence[str]) -> int:
-    """The exit code: 0 whatever the answer is. `given`: the command line, to resume with."""
+def compare(asked: Asked, console: Console, *, new: bool, rebuild: bool) -> int:
+    """The exit code: 0 whatever the answer is."""
     comparison = planned(asked)
     series = open_on_terminal(comparison, console, new=new, rebuild=rebuild)
-    ending = Ending(show, shlex.join(["barograph", *(each for each in given if each != "--new")]))
-    return carry_out(series, console, ending)
+    return carry_out(series, console, Ending(show, shlex.join(again(asked, comparison))))
+
+
+def again(asked: Asked, comparison: Comparison) -> list[str]:
+    """The command that resumes it, on the same commits also where branches have moved meanwhile."""
+    question = asked.question
+    sides = [
+        said if side.foreign else side.code.commit
+        for said, side in zip((asked.a, asked.b), comparison.sides.values(), strict=True)
+    ]
+    given = {
+        "--experiment": asked.experiment,
+        "--policies": ",".join(asked.policies) if asked.policies else None,
+        "--repetitions": asked.repetitions,
+        "--goal": f"{question.goal_percent:g}",
+        "--budget": told(question.budget) if question.until_certain else None,
+        "--testbed": asked.testbed,
+    }
+    words = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+    options = [
+        word for key, value in (asked.options or {}).items() for word in ("--option", f"{key}={json.dumps(value)}")
+    ]
+    return ["barograph", "compare", *sides, *words, *options, *(["--until-certain"] if question.until_certain else [])]
 
 
 def open_on_terminal(comparison: Comparison, console: Console, *, new: bool, rebuild: bool = False) -> Series:

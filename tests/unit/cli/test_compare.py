@@ -9,8 +9,12 @@ import pytest
 from rich.console import Console
 
 import barograph
+from dags.comparison.asked import Asked, asked_of
+from dags.comparison.opening import planned
 from dags.places import ROOT
-from dags.terminal.compare import show
+from dags.plan import digest
+from dags.terminal import commands
+from dags.terminal.compare import again, show
 
 HEAD = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
@@ -85,6 +89,22 @@ def test_the_end_is_a_table_a_sentence_and_a_page(tmp_path: Path) -> None:
     assert lines[3] == "my-branch is better than main."
     assert lines[4] == "stopped after 6 blocks (certain): every interval is within ±5 %"
     assert lines[5] == f"comparison: {tmp_path}/comparison.html"
+
+
+def test_it_is_resumed_by_a_command_that_asks_the_very_same() -> None:
+    """By commits: a branch may have moved when somebody comes back."""
+    options = ["--policies", "stela", "--option", "core_hour_usd=0.5", "--until-certain", "--goal", "2.5"]
+    asked = asked_by(["compare", HEAD[:12], HEAD, *STAR, *options, "--budget", "90min"])
+    words = again(asked, planned(asked))
+    assert words[:4] == ["barograph", "compare", HEAD, HEAD]
+    resumed = asked_by(words[1:])
+    assert digest(planned(resumed).experiment) == digest(planned(asked).experiment)
+    assert (resumed.question, resumed.policies, resumed.options) == (asked.question, asked.policies, asked.options)
+
+
+def asked_by(arguments: list[str]) -> Asked:
+    given = barograph.parser().parse_args(arguments)
+    return asked_of({**vars(given), "options": commands.testbed_options(given.option)})
 
 
 def test_without_an_answer_it_says_why(tmp_path: Path) -> None:

@@ -126,6 +126,18 @@ def test_the_same_two_commits_are_the_same_series(compared: Compared, opened: Ca
     assert opened(compared(b=Side(Code("my-branch", "d" * 40)))).folder != first.folder
 
 
+def test_a_comparison_that_is_resumed_by_its_commits_keeps_its_branches_names(
+    compared: Compared, opened: Callable[[Comparison], Series]
+) -> None:
+    series = opened(compared())
+    hashes = [Side(Code(letter * 12, letter * 40)) for letter in "ab"]
+    again = opened(compared(a=hashes[0], b=hashes[1]))
+    assert again.folder == series.folder
+    assert {side["label"] for side in record.read(again.folder)["sides"].values()} == {"main", "my-branch"}
+    opened(compared(b=Side(Code("renamed", "b" * 40))))
+    assert record.read(again.folder)["sides"]["b"]["label"] == "renamed"
+
+
 def test_a_harder_question_goes_on_with_the_series_that_was_enough(
     compared: Compared, opened: Callable[[Comparison], Series]
 ) -> None:
