@@ -6,13 +6,16 @@ standard deviation of a run.
 """
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
 
 import numpy as np
 
 from analysis.comparison import floor
 from analysis.comparison.intervals import MINIMUM_BLOCKS, Array, half_width, mean_and_error, p_value
+from analysis.comparison.scatter import residuals
 from analysis.comparison.verdict import looks_level
 
 LEVEL = 0.05
@@ -49,7 +52,17 @@ def two_states(rng: np.random.Generator, shape: tuple[int, ...], spread: float) 
     return rng.choice([-spread, spread], shape) + rng.normal(0.0, spread / 20, shape)
 
 
-NOISES: dict[str, Noise] = {"normal": normal, "heavy-tailed": heavy, "drifting": drifting, "two states": two_states}
+def drawn_from(residuals: Array) -> Noise:
+    """What runs on record scattered by, whatever `spread`."""
+
+    def noise(rng: np.random.Generator, shape: tuple[int, ...], spread: float) -> Array:  # noqa: ARG001 - a Noise
+        return rng.choice(residuals, shape)
+
+    return noise
+
+
+Noises = Mapping[str, Noise]
+NOISES: Noises = {"normal": normal, "heavy-tailed": heavy, "drifting": drifting, "two states": two_states}
 
 
 def simulate(
@@ -138,10 +151,10 @@ def percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.1f}"
 
 
-def false_alarms(rng: np.random.Generator, number: int, spread: float) -> str:
+def false_alarms(rng: np.random.Generator, number: int, spread: float, noises: Noises) -> str:
     """Whole A/A sentences that call anything."""
     rows = []
-    for name, noise in NOISES.items():
+    for name, noise in noises.items():
         for metrics in (1, 4, 16):
             found = [simulate(rng, number, metrics, blocks, noise, spread) for blocks in BLOCKS]
             for floored in (True, False):
@@ -150,10 +163,10 @@ def false_alarms(rng: np.random.Generator, number: int, spread: float) -> str:
     return table("A/A sentences that call a difference, %", ["noise", "tests", "floor", *map(str, BLOCKS)], rows)
 
 
-def coverage(rng: np.random.Generator, number: int, spread: float) -> str:
+def coverage(rng: np.random.Generator, number: int, spread: float, noises: Noises) -> str:
     """Of the 95 % interval of one metric, by the candidates."""
     rows = []
-    for name, noise in NOISES.items():
+    for name, noise in noises.items():
         shares: dict[str, list[float | None]] = {"Student": [], "percentile bootstrap": [], "signed rank": []}
         for blocks in BLOCKS:
             sides = simulate(rng, number, 1, blocks, noise, spread)
@@ -165,25 +178,25 @@ def coverage(rng: np.random.Generator, number: int, spread: float) -> str:
     return table("Coverage of 95 % intervals, %", ["noise", "interval", *map(str, BLOCKS)], rows)
 
 
-def found(rng: np.random.Generator, number: int, spreads: Sequence[float], metrics: int = 4) -> str:
+def found(rng: np.random.Generator, number: int, spreads: Sequence[float], noises: Noises, metrics: int = 4) -> str:
     """Injected differences of one of the metrics that are called."""
     rows = []
-    for spread in spreads:
+    for (name, noise), spread in product(noises.items(), spreads):
         for injected in (5, 10, 20):
             shift = float(np.log1p(injected / 100))
             shares = [
-                float(judge(simulate(rng, number, metrics, blocks, normal, spread, shift)).called[:, 0].mean())
+                float(judge(simulate(rng, number, metrics, blocks, noise, spread, shift)).called[:, 0].mean())
                 for blocks in BLOCKS
             ]
-            rows.append([f"{100 * spread:.1f}", str(injected), *map(percent, shares)])
-    title = f"Differences found, %, one of {metrics} tests, normal noise"
-    return table(title, ["spread of a run, %", "injected, %", *map(str, BLOCKS)], rows)
+            rows.append([name, f"{100 * spread:.1f}", str(injected), *map(percent, shares)])
+    headings = ["noise", "spread of a run, %", "injected, %", *map(str, BLOCKS)]
+    return table(f"Differences found, %, one of {metrics} tests", headings, rows)
 
 
-def stopping(rng: np.random.Generator, number: int, spreads: Sequence[float], metrics: int = 4) -> str:
+def stopping(rng: np.random.Generator, number: int, spreads: Sequence[float], noises: Noises, metrics: int = 4) -> str:
     """--until-certain with a goal of 5 % and at most 20 blocks."""
     rows = []
-    for name, noise in NOISES.items():
+    for name, noise in noises.items():
         for spread in spreads:
             for injected in (0, 5, 10):
                 shift = float(np.log1p(injected / 100))
@@ -200,12 +213,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--comparisons", type=int, default=10_000)
     parser.add_argument("--spreads", type=float, nargs="+", default=[0.011, 0.02, 0.04, 0.08], metavar="SHARE")
+    parser.add_argument("--series", type=Path, nargs="+", default=[], help="draw the noise from these series' runs")
     wanted = parser.parse_args()
-    rng = np.random.default_rng(SEED)
-    print(false_alarms(rng, wanted.comparisons, wanted.spreads[0]))
-    print(coverage(rng, wanted.comparisons, wanted.spreads[0]))
-    print(found(rng, wanted.comparisons, wanted.spreads))
-    print(stopping(rng, wanted.comparisons, wanted.spreads))
+    rng, number, spreads = np.random.default_rng(SEED), wanted.comparisons, wanted.spreads
+    noises, found_in = NOISES, {"normal": normal}
+    if wanted.series:
+        runs = residuals(wanted.series)
+        noises = found_in = {f"of {len(runs)} runs": drawn_from(runs)}
+        spreads = [float(runs.std())]
+    print(false_alarms(rng, number, spreads[0], noises))
+    print(coverage(rng, number, spreads[0], noises))
+    print(found(rng, number, spreads, found_in))
+    print(stopping(rng, number, spreads, noises))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from analysis.comparison import words
 from analysis.comparison.answer import FAILED, Kind, Row, Verdict
 from analysis.comparison.asked import Asked
 from analysis.comparison.blocks import Lost, PairRuns, SideRuns
-from analysis.comparison.verdict import one_side_always_failed, same
+from analysis.comparison.verdict import beyond_floor, holds_zero, one_side_always_failed, same
 
 Kinds = Mapping[str, str]  # event -> its kind
 
@@ -86,7 +86,9 @@ def shown(asked: Asked, row: Row) -> str:
     if row.p is None:
         return f"{words.difference(row)}, {blocks} {'is' if len(row.blocks) == 1 else 'are'} too few to tell"
     seen = f"{words.difference(row)} {words.interval(row)}"
-    if row.low is not None and row.high is not None and not row.low <= 0.0 <= row.high:
+    if not holds_zero(row) and not beyond_floor(row):
+        return f"{seen}, which is inside the A/A floor of {words.plus_minus(row.floor, row)}"
+    if not holds_zero(row):
         more = _more(row.needed_for_seen, row, "a difference like it")
         return f"{seen}, which {blocks} cannot tell from chance{more}"
     return f"no difference that {blocks} can show ({seen}{_more(row.needed_blocks, row, words.goal(row))})"

@@ -60,9 +60,11 @@ def _verdict(row: Row, level: float) -> Verdict:
         return _side(row)
     if row.estimate is not None and same(row):
         return Verdict.NO_DIFFERENCE
-    if narrow(row) and row.low is not None and row.high is not None and row.low <= 0.0 <= row.high:
-        return Verdict.NO_DIFFERENCE
-    return Verdict.UNDECIDED
+    return Verdict.NO_DIFFERENCE if narrow(row) and (holds_zero(row) or not beyond_floor(row)) else Verdict.UNDECIDED
+
+
+def holds_zero(row: Row) -> bool:
+    return row.low is not None and row.high is not None and row.low <= 0.0 <= row.high
 
 
 def beyond_floor(row: Row) -> bool:

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.unit.analysis.series_by_hand import write_table
+from tests.unit.analysis.series_by_hand import SCALED_OUT, write_run, write_table
 
+LOW, HIGH = (100.0, 102.0, 99.0, 101.0), (112.0, 114.0, 111.5, 113.0)
+METRICS = ("throughput_after", "latency_p95_ms_after", "convergence_sp_s", "downtime_s", "memory_mb_after")
 Numbers = Mapping[str, Sequence[float | None]]  # metric -> a value a block; None: not measured
 
 
@@ -40,7 +42,8 @@ def write(
     write_table(root, "runs", [run for name, side in sides.items() for run in _runs(root, name, side)])
     write_table(root, "measurements", [row for name, side in sides.items() for row in _measurements(name, side)])
     write_table(root, "scale_events", [
-        {"run_id": f"{name}-r1", "event_id": f"e{n}", "kind": kind}
+        {"run_id": f"{name}-r1", "event_id": f"e{n}", "kind": kind, "zero_s": 100.0 * n, "joined": ["m3"],
+         "released": []}
         for name in sides for n, kind in enumerate(events, start=1)
     ])  # fmt: skip
     write_table(root, "machines", [
@@ -91,3 +94,21 @@ def _measurements(name: str, side: SideOf) -> list[dict[str, Any]]:
          "censored": metric in side.never and value < 0}
         for metric, values in side.numbers.items() for block, value in enumerate(values, start=1) if value is not None
     ]  # fmt: skip
+
+
+def one_pair(root: Path, **asked: object) -> Path:
+    """With a run of B that failed, times that were never reached, a metric that is 0 at A, and all runs' events."""
+    never = ["convergence_sp_s"]
+    a = {**dict.fromkeys(METRICS, LOW), "convergence_sp_s": (-120.0,) * 4, "downtime_s": (0.0,) * 4}
+    b = {**dict.fromkeys(METRICS, HIGH), "convergence_sp_s": (60.0,) * 4, "downtime_s": (1.0, 3.0, 2.0, 2.0)}
+    failed = [Failed(2, message="IllegalStateException: <no slot> for task 7\nat a.b.C")]
+    write(root, {"stela": (SideOf(a, never=never), SideOf(b, failed, never=never))}, **asked)
+    names = [f"stela_{letter}-r{n}" for letter in "ab" for n in range(1, 5)]
+    for run_id in names:
+        write_run(root, run_id, [(0, SCALED_OUT)])
+    write_table(root, "zeros", [{"run_id": run_id, "scaled": True} for run_id in names])
+    write_table(root, "throughput", [
+        {"run_id": run_id, "window_s": float(start), "scope": scope, "component": "", "complete": True, "rate": 100.0}
+        for run_id in names for scope in ("total", "due") for start in range(-30, 60, 10)
+    ])  # fmt: skip
+    return root

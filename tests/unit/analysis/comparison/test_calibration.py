@@ -1,10 +1,13 @@
 """The promises of decision 0010, on few enough simulated comparisons to run with every test."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from analysis import statistics
-from analysis.comparison import calibrate
+from analysis.comparison import calibrate, scatter
+from tests.unit.analysis.comparison.series import SideOf, write
 
 NUMBER = 1500
 SLACK = 0.017  # three standard errors of a share of 5 % in NUMBER comparisons
@@ -42,3 +45,14 @@ def test_holm_for_many_is_holm_for_one() -> None:
     p = np.random.default_rng(4).random((50, 7)) ** 3
     expected = [statistics.holm(list(row)) for row in p]
     assert calibrate.holm(p) == pytest.approx(np.asarray(expected))
+
+
+def test_the_noise_can_be_that_of_series_on_record(tmp_path: Path) -> None:
+    values = (100.0, 104.0, 98.0, 101.0)
+    root = write(tmp_path / "s", {"stela": (SideOf({"throughput_after": values}),
+                                           SideOf({"throughput_after": values[:2]}))})  # fmt: skip
+    found = scatter.residuals([root])
+    assert len(found) == 4  # two runs say nothing about their scatter
+    assert np.sqrt(np.square(found).mean()) == pytest.approx(np.log(values).std(ddof=1))
+    sides = calibrate.simulate(np.random.default_rng(5), 10, 2, 5, calibrate.drawn_from(found), 0.0)
+    assert set(np.unique(sides.a)) <= set(found)

@@ -71,7 +71,7 @@ def test_a_small_and_steady_difference_stays_uncalled_within_the_floor_on_record
     b = [value * 1.004 for value in SIX_A]
     found = one(tmp_path, SideOf({"gain_percent": SIX_A}), SideOf({"gain_percent": b}))
     gain = row(found, "gain_percent")
-    assert gain.p is not None and gain.p < 1e-6 and gain.floor == 2.0 and gain.verdict is not Verdict.BETTER
+    assert gain.p is not None and gain.p < 1e-6 and gain.floor == 2.0 and gain.verdict is Verdict.NO_DIFFERENCE
     root = write(tmp_path / "y" / "20260101-000000-aa", {"stela": (SideOf({"throughput_after": SIX_A}),
                                                                   SideOf({"throughput_after": SIX_B}))})  # fmt: skip
     known = compare(root, {("throughput_after", "e1"): [0.4, -0.3, 0.35, -0.4, 0.3, 0.5]})

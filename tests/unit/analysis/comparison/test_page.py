@@ -9,30 +9,10 @@ import pytest
 from analysis import comparison
 from analysis.comparison import drawings, page
 from analysis.figures.style import PALETTE
-from tests.unit.analysis.comparison.series import Failed, SideOf, write
-from tests.unit.analysis.series_by_hand import SCALED_OUT, write_run, write_series, write_table
+from tests.unit.analysis.comparison.series import METRICS, SideOf, one_pair, write
+from tests.unit.analysis.series_by_hand import write_series
 
-A, B = (100.0, 102.0, 99.0, 101.0), (112.0, 114.0, 111.5, 113.0)
-METRICS = ("throughput_after", "latency_p95_ms_after", "convergence_sp_s", "downtime_s", "memory_mb_after")
 LINK = re.compile(r'href="([^"#]+)"')
-
-
-def one_pair(root: Path, **asked: object) -> Path:
-    """With a run of B that failed, times that were never reached, a metric that is 0 at A, and all runs' events."""
-    never = ["convergence_sp_s"]
-    a = {**dict.fromkeys(METRICS, A), "convergence_sp_s": (-120.0,) * 4, "downtime_s": (0.0,) * 4}
-    b = {**dict.fromkeys(METRICS, B), "convergence_sp_s": (60.0,) * 4, "downtime_s": (1.0, 3.0, 2.0, 2.0)}
-    failed = [Failed(2, message="IllegalStateException: <no slot> for task 7\nat a.b.C")]
-    write(root, {"stela": (SideOf(a, never=never), SideOf(b, failed, never=never))}, **asked)
-    names = [f"stela_{letter}-r{n}" for letter in "ab" for n in range(1, 5)]
-    for run_id in names:
-        write_run(root, run_id, [(0, SCALED_OUT)])
-    write_table(root, "zeros", [{"run_id": run_id, "scaled": True} for run_id in names])
-    write_table(root, "throughput", [
-        {"run_id": run_id, "window_s": float(start), "scope": scope, "component": "", "complete": True, "rate": 100.0}
-        for run_id in names for scope in ("total", "due") for start in range(-30, 60, 10)
-    ])  # fmt: skip
-    return root
 
 
 def test_the_sentence_comes_first_and_every_row_run_and_failure_is_there(tmp_path: Path) -> None:
