@@ -19,7 +19,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     6 of `nightly` alone: the night confirmed a regression.
     """
     options = parser().parse_args(arguments)
-    options.given = list(sys.argv[1:] if arguments is None else arguments)  # to say how to resume
     try:
         code: int = options.do(options)
     except KeyboardInterrupt:

@@ -43,7 +43,7 @@ def compare(options: argparse.Namespace) -> int:
     from dags.terminal.compare import compare as compare_sides
 
     asked = asked_of({**vars(options), "options": testbed_options(options.option)})
-    return compare_sides(asked, _console(), new=options.new, rebuild=options.rebuild, given=options.given)
+    return compare_sides(asked, _console(), new=options.new, rebuild=options.rebuild)
 
 
 def testbed_options(pairs: Sequence[tuple[str, str]]) -> dict[str, Any] | None:
