@@ -56,10 +56,10 @@ def uncommitted(experiment: Experiment) -> str | None:
         changed = git(ROOT, "status", "--porcelain", "--untracked-files=no").splitlines()
     except GitFailed:
         return None
-    names = ", ".join(variant.name for variant in ours)
-    return (
-        f"{len(changed)} files here are changed and not committed: {names} run what is committed" if changed else None
-    )
+    if not changed:
+        return None
+    files, names = f"{len(changed)} file{'s'[: len(changed) - 1]}", ", ".join(variant.name for variant in ours)
+    return f"what is changed here and not committed ({files}) is in no ref: {names} run without it"
 
 
 def _refuse_secrets(repository: str) -> None:

@@ -150,6 +150,6 @@ def test_changed_files_are_worth_a_word_where_refs_of_here_are_compared(here: Re
     assert uncommitted(of(Code("main", "main"))) is None
     (here.folder / "a").write_text("other")
     said = uncommitted(of(None, Code("main", "main")))
-    assert said is not None and said.startswith("1 files here are changed and not committed: v1 ")
+    assert said is not None and said.startswith("what is changed here and not committed (1 file)")
     assert uncommitted(of(None)) is None
     assert uncommitted(of(Code("x", "x", "/elsewhere", (), "a.jar", "a.B"))) is None
