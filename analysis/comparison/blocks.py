@@ -9,6 +9,7 @@ from analysis.event_ids import event_of, place
 from analysis.small_tables import Row
 
 SYSTEM_UNDER_TEST = "system_under_test"
+UNSAID = {"invalid": "invalid: the bridge had no valid answer and placed evenly", "incomplete": "cut short"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,10 @@ class Measured:
 
 @dataclass(frozen=True)
 class Lost:
-    """A run that says nothing about speed; `failed`: by the system under test, which is a result."""
+    """A run that says nothing about speed; `failed`: by the system under test, which is a result.
+
+    `blame` is empty where nothing failed, as of a run that was cut short, or in which the bridge placed instead.
+    """
 
     run_id: str
     block: int
@@ -95,8 +99,8 @@ def _side(variant: str, runs: Sequence[Row]) -> SideRuns:
     mine = [run for run in runs if run["variant"] == variant]
     complete = {_block(run): run["run_id"] for run in mine if run["status"] == "complete"}
     lost = [
-        Lost(run["run_id"], _block(run), run["failure_blame"] or "harness",
-             run["failure_message"] or f"{run['status']}, no reason recorded")
+        Lost(run["run_id"], _block(run), run["failure_blame"] or "",
+             run["failure_message"] or UNSAID.get(run["status"], f"{run['status']}, no reason recorded"))
         for run in sorted(mine, key=_block) if run["status"] != "complete"
     ]  # fmt: skip
     return SideRuns(complete, tuple(lost))

@@ -197,7 +197,8 @@ def _of_side(root: Path, pair: PairRuns, label: str, side: SideRuns) -> list[Run
         for block, run_id in side.complete.items()
     ]
     lost = [
-        RunShown(pair.pair.name, run.block, label, run.run_id, f"lost by {sentence.whose(run)}",
+        RunShown(pair.pair.name, run.block, label, run.run_id,
+                 f"lost by {sentence.whose(run)}" if run.blame else "not counted",
                  words.first_line(run.message, 400), _link(root, run.run_id))
         for run in side.lost
     ]  # fmt: skip

@@ -25,17 +25,19 @@ def sentence(asked: Asked, rows: Sequence[Row], runs: Sequence[PairRuns], kinds:
 def _headline(asked: Asked, primary: Sequence[Row], runs: Sequence[PairRuns]) -> str:
     a, b = asked.a.label, asked.b.label
     verdicts = {row.verdict for row in primary}
-    if not any(pair.whole for pair in runs) and not verdicts & {Verdict.BETTER, Verdict.WORSE}:
+    measured = any(row.blocks for row in primary)
+    if not measured and not verdicts & {Verdict.BETTER, Verdict.WORSE}:
         return f"{b} cannot be compared with {a}"
     if {Verdict.BETTER, Verdict.WORSE} <= verdicts:
         return f"{b} is better than {a} in some respects and worse in others"
     for verdict in (Verdict.BETTER, Verdict.WORSE):
         if verdict in verdicts:
             return f"{b} is {verdict.value} than {a}"
-    if Verdict.UNDECIDED not in verdicts:
-        return f"No difference between {b} and {a}"
+    where = "in complete runs " if any(row.metric == FAILED for row in primary) else ""
+    if not any(row.verdict is Verdict.UNDECIDED for row in primary if row.metric != FAILED):
+        return f"No difference {where}between {b} and {a}"
     blocks = words.counted(max(len(pair.whole) for pair in runs), "block")
-    return f"No difference between {b} and {a} that {blocks} can show"
+    return f"No difference {where}between {b} and {a} that {blocks} can show"
 
 
 def _of_pair(asked: Asked, pair: PairRuns, primary: Sequence[Row], kinds: Kinds, short: bool) -> str:
@@ -113,13 +115,13 @@ def _failed(label: str, side: SideRuns, other_label: str, other: SideRuns) -> st
         beside = "" if other.failed or not other.counted else f" ({other_label} in none of {other.counted})"
         return f"{label} failed in {share}{beside}: {reasons(side.failed)}"
     if side.lost and not side.complete:
-        blamed = words.listed(words.distinct(map(whose, side.lost)))
-        return f"{label} never ran, by failure of {blamed}: {reasons(side.lost)}"
+        blamed = words.listed(words.distinct(whose(run) for run in side.lost if run.blame))
+        return f"{label} has no complete run{f', by failure of {blamed}' if blamed else ''}: {reasons(side.lost)}"
     return ""
 
 
 def whose(run: Lost) -> str:
-    return {"system_under_test": "the system under test", "harness": "the harness"}.get(run.blame, f"{run.blame}")
+    return {"system_under_test": "the system under test", "harness": "the harness"}.get(run.blame, run.blame)
 
 
 def reasons(lost: Sequence[Lost]) -> str:
@@ -159,4 +161,5 @@ def notes(asked: Asked, runs: Sequence[PairRuns]) -> tuple[str, ...]:
 
 
 def _lost(run: Lost) -> str:
-    return f"was lost by {whose(run)}: {words.first_line(run.message).rstrip('.')}"
+    said = words.first_line(run.message).rstrip(".")
+    return f"was lost by {whose(run)}: {said}" if run.blame else f"was {said}"

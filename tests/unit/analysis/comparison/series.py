@@ -18,8 +18,8 @@ class Failed:
     """What became of a run that is not complete."""
 
     block: int
-    blame: str = "system_under_test"
-    message: str = "IllegalStateException: no slot for task 7"
+    blame: str | None = "system_under_test"
+    message: str | None = "IllegalStateException: no slot for task 7"
     status: str = "failed"
 
 
