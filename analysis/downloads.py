@@ -108,8 +108,8 @@ def _parquet(rows: Sequence[Row], columns: Sequence[str], kinds: Mapping[str, st
 
 
 def write(folder: Path, files: Iterable[File]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     for file in files:
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / file.name).write_bytes(file.content)
 
 

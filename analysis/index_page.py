@@ -160,5 +160,5 @@ def _document(path: Path) -> dict[str, Any] | None:
 
 
 def _link(root: Path, target: Path, said: Mapping[str, Any] | None = None) -> str | None:
-    """`said`: what was written beside the page; of a series in a bucket it is here, and the page where the index goes."""
+    """`said`: what was written beside it; of a series in a bucket that is here, and the page where the index goes."""
     return quote(target.relative_to(root).as_posix()) if said is not None or target.is_file() else None

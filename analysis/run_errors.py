@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 from analysis.record import RunPaths
 
 READ_BYTES = 4_000_000  # of each file: what went wrong first stands at its beginning
-ERROR = re.compile(rb"^.*(?:\bERROR\b|\bFATAL\b|Traceback \(most recent call last\)|OutOfMemoryError).*$", re.MULTILINE)
+TOKENS = (b"[ERROR]", b"[FATAL]", b" ERROR ", b"ERROR:", b"Traceback (most recent call last)", b"OutOfMemoryError:")
 TIME = re.compile(r"^(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?Z?)\s*")
 VARYING = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27}|\d+")
 SHOWN_CHARACTERS = 240
@@ -40,22 +39,42 @@ class Errors:
 def of_run(run: RunPaths) -> Errors:
     """The earliest first, those without a time last."""
     files = sorted(path for path in run.logs.rglob("*") if path.is_file() and path.stat().st_size)
-    alike: dict[str, list[Logged]] = {}
+    alike: dict[str, Logged] = {}
     for path in files:
-        for logged in _of_file(path, run.logs):
-            alike.setdefault(VARYING.sub("#", logged.text), []).append(logged)
-    found = sorted((_as_one(group) for group in alike.values()), key=_order)
-    return Errors(bool(files), tuple(found), sum(path.stat().st_size > READ_BYTES for path in files))
+        for key, logged in _of_file(path, run.logs).items():
+            alike[key] = _as_one(alike[key], logged) if key in alike else logged
+    cut = sum(path.stat().st_size > READ_BYTES for path in files)
+    return Errors(bool(files), tuple(sorted(alike.values(), key=_order)), cut)
 
 
-def _of_file(path: Path, logs: Path) -> Iterator[Logged]:
+def _of_file(path: Path, logs: Path) -> dict[str, Logged]:
+    """By what does not vary in them."""
     with path.open("rb") as file:
         start = file.read(READ_BYTES)
-    for match in ERROR.finditer(start):
-        line = match[0].decode(errors="replace").strip()
+    alike: dict[str, Logged] = {}
+    for raw in _lines(start):
+        line = raw.decode(errors="replace").strip()
         time = TIME.match(line)
-        text = line[time.end() :] if time else line
-        yield Logged(_epoch(time[1]) if time else None, path.relative_to(logs).as_posix(), text[:SHOWN_CHARACTERS])
+        text = (line[time.end() :] if time else line)[:SHOWN_CHARACTERS]
+        key = VARYING.sub("#", text)
+        if key in alike:
+            alike[key] = replace(alike[key], times=alike[key].times + 1)
+        else:
+            alike[key] = Logged(_epoch(time[1]) if time else None, path.relative_to(logs).as_posix(), text)
+    return alike
+
+
+def _lines(text: bytes) -> list[bytes]:
+    """Those with a token, in their order."""
+    spans = set()
+    for token in TOKENS:
+        at = text.find(token)
+        while at >= 0:
+            end = text.find(b"\n", at)
+            end = len(text) if end < 0 else end
+            spans.add((text.rfind(b"\n", 0, at) + 1, end))
+            at = text.find(token, end)
+    return [text[begin:end] for begin, end in sorted(spans)]
 
 
 def _epoch(text: str) -> float:
@@ -63,9 +82,9 @@ def _epoch(text: str) -> float:
     return datetime.fromisoformat(text.replace(",", ".").replace(" ", "T").removesuffix("Z") + "+00:00").timestamp()
 
 
-def _as_one(group: list[Logged]) -> Logged:
-    first = min(group, key=_order)
-    return replace(first, times=len(group), files=len({logged.file for logged in group}))
+def _as_one(one: Logged, other: Logged) -> Logged:
+    """Of two files."""
+    return replace(min(one, other, key=_order), times=one.times + other.times, files=one.files + other.files)
 
 
 def _order(logged: Logged) -> tuple[bool, float, str]:

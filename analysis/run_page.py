@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from analysis import downloads, happened, page, run_errors
+from analysis import downloads, happened, page, report_data, run_errors
 from analysis import report_tables as shown
 from analysis.downloads import File
 from analysis.errors import RecordError
@@ -57,6 +57,7 @@ class Content:
     afterwards: int  # errors of daemons that were being stopped
     others: list[str]
     report: str
+    tables: dict[str, list[Row]]  # the data behind what is shown
 
 
 def write_all(paths: SeriesPaths, found: Sequence[tuple[str, Happening]]) -> None:
@@ -81,20 +82,8 @@ def write(run: RunPaths, content: Content) -> None:
 
 
 def files(content: Content) -> dict[str, tuple[File, ...]]:
-    placed = [
-        {"event_id": one.event_id, "machine": machine, "before": before, "after": after, "changed": changed}
-        for one in content.placements
-        for machine, before, after, changed in one.machines
-    ]
-    measured = [
-        {"event": event, "metric": name, "value": value} for event, values in content.measured for name, value in values
-    ]
-    tables = {
-        "measured": measured,
-        "events": content.events, "decisions": content.happenings, "placements": placed, "errors": content.during,
-    }  # fmt: skip
     drawn = {content.figure.name: content.figure.files} if content.figure else {}
-    return drawn | {name: downloads.of_rows(name, found) for name, found in tables.items()}
+    return drawn | {name: downloads.of_rows(name, found) for name, found in content.tables.items()}
 
 
 def collect(
@@ -108,21 +97,30 @@ def collect(
     drawn = run_timeline.draw(data)
     errors = run_errors.of_run(where)
     during, afterwards = split_errors(errors.found, lines, zero_s)
+    events = [event_row(event, zero_s) for event in lines]
+    placed = placements(tables["settled"], {one.event_id: one.asked for one in found})
     return Content(
         run=run,
         variant=style.named(run["variant"] or "?"),
         facts=facts(run, _record(where)),
         figure=on_page("timeline", f"{run['run_id']} over time", CAPTION, drawn) if drawn else None,
         measured=measurements(run["run_id"], measured),
-        events=[event_row(event, zero_s) for event in lines],
+        events=events,
         happenings=[shown.happening_row(run["run_id"], happening) for happening in found],
-        placements=placements(tables["settled"], {one.event_id: one.asked for one in found}),
+        placements=placed,
         failures=failures(run, lines, tables["damaged"]),
         errors=errors,
         during=during,
         afterwards=afterwards,
         others=[other for other in all_runs if other != run["run_id"]],
         report="../../report.html",
+        tables={
+            "measured": measured_rows(run["run_id"], measured),
+            "decisions": report_data.happened([(run["run_id"], happening) for happening in found]),
+            "placements": placement_rows(placed),
+            "events": events,
+            "errors": during,
+        },
     )
 
 
@@ -149,7 +147,7 @@ def run_data(run: RunPaths, tables: Mapping[str, list[Row]]) -> RunData:
     )
 
 
-def _windows(found: Any) -> dict[str, Windows]:
+def _windows(found: Iterable[tuple[str, float, float | None]]) -> dict[str, Windows]:
     lines: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for name, start, value in found:
         if value is not None:
@@ -197,6 +195,16 @@ def measurements(run_id: str, measured: shown.Measured) -> list[tuple[str, list[
     ]  # fmt: skip
 
 
+def measured_rows(run_id: str, measured: shown.Measured) -> list[Row]:
+    """All that was measured, also what no table of the report shows."""
+    return [
+        {"event_id": event, "metric": metric, "value": value, "censored": censored}
+        for (run, event), values in sorted(measured.items())
+        if run == run_id
+        for metric, (value, censored) in sorted(values.items())
+    ]
+
+
 def event_row(event: Mapping[str, Any], zero_s: float) -> Row:
     """When, what, and everything else that the line says."""
     more = {key: value for key, value in event.items() if key not in SAID and value not in (None, "", [])}
@@ -220,6 +228,14 @@ def placements(settled: Sequence[Row], labels: Mapping[str, str]) -> list[Placem
             counted[row["event_id"], row["phase"], row["machine"]][row["component"]] += 1
     events = sorted({event for event, _, _ in counted}, key=place)
     return [Placement(event, labels.get(event, event), _machines(counted, event)) for event in events]
+
+
+def placement_rows(found: Sequence[Placement]) -> list[Row]:
+    return [
+        {"event_id": one.event_id, "machine": machine, "before": before, "after": after, "changed": changed}
+        for one in found
+        for machine, before, after, changed in one.machines
+    ]
 
 
 def _machines(

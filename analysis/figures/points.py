@@ -90,7 +90,7 @@ class Drawing:
         """The same with positions, as compact JSON for the page (templates/points.js.j2 reads it)."""
         document = {
             "columns": [[column.label, column.unit] for column in self.columns],
-            "traces": [_compact(trace, self.columns) for trace in self.traces if trace.spots],
+            "traces": [_compact(trace, self.columns) for trace in map(_reachable, self.traces) if trace.spots],
         }
         text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         return text.replace("<", "\\u003c")  # nothing in it ends the script element that carries it
@@ -137,6 +137,11 @@ def _on_svg(axes: Axes, spots: Sequence[Spot]) -> tuple[Spot, ...]:
         replace(spot, x=float(x) * scale, y=float(height - y * scale))
         for spot, (x, y) in zip(spots, pixels, strict=True)
     )
+
+
+def _reachable(trace: Trace) -> Trace:
+    """Without marks that are drawn nowhere, for their value is not finite."""
+    return replace(trace, spots=tuple(spot for spot in trace.spots if isfinite(spot.x) and isfinite(spot.y)))
 
 
 def _compact(trace: Trace, columns: Sequence[Column]) -> dict[str, Any]:

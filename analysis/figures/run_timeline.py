@@ -70,7 +70,8 @@ def draw(data: RunData) -> Drawing | None:
 
 
 def _rates(axes: Axes, data: RunData) -> None:
-    ends, window_s = [], width_s([data.rates["total"]])
+    ends: list[tuple[str, str, float]] = []
+    window_s = width_s([data.rates["total"]])
     for scope, (colour, dashes, width) in LOOKS.items():
         line = thinned(data.rates.get(scope, ()), window_s)
         if line:
@@ -91,7 +92,8 @@ def _rates(axes: Axes, data: RunData) -> None:
 
 def _queues(axes: Axes, data: RunData) -> None:
     longest = sorted(data.queues, key=lambda name: (-max(waiting for _, waiting in data.queues[name]), name))[:LINES]
-    ends, width = [], width_s(data.queues.values())
+    ends: list[tuple[str, str, float]] = []
+    width = width_s(data.queues.values())
     for i, name in enumerate(longest):
         line = thinned(data.queues[name], width)
         axes.plot([at for at, _ in line], [waiting for _, waiting in line], color=style.PALETTE[i], lw=1.4)

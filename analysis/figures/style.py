@@ -69,8 +69,12 @@ def canvas(
     }  # fmt: skip
     with mpl.rc_context(style), sns.axes_style("whitegrid", rc=style):
         figure, axes = plt.subplots(
-            rows, columns, figsize=(width_in, height_in), squeeze=False,
-            layout="constrained" if room else None, **settings
+            rows,
+            columns,
+            figsize=(width_in, height_in),
+            squeeze=False,
+            layout="constrained" if room else None,
+            **settings,
         )
         try:
             yield figure, list(axes.flat)

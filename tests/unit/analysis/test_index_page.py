@@ -47,7 +47,7 @@ def test_series_are_listed_newest_first_with_runs_verdicts_and_links(tmp_path: P
     seen = text(tmp_path)
     assert seen.index("20260102-000000-bb") < seen.index("20260101-000000-aa")
     for words in ("stela/star Star from 4 to 5 machines", "8 of 9 1 infrastructure 4 reproduced , 1 differs report",
-                  "2025-11-21 04:40", "All experiments of stela on one page", "1 experiments"):  # fmt: skip
+                  "2025-11-21 04:40", "All experiments of stela on one page", "1 experiment ·"):  # fmt: skip
         assert words in seen, words
 
 

@@ -6,7 +6,7 @@ from analysis import run_errors
 from analysis.record import RunPaths
 
 LOG = """\
-2026-11-21T15:26:14.000Z o.a.s.u.Utils main [INFO] no ERRORS here, nothing to see
+2026-11-21T15:26:14.000Z o.a.s.u.Utils main [INFO] java -XX:+HeapDumpOnOutOfMemoryError no ERRORS here
 2026-11-21T15:26:14.554Z o.a.s.m.n.Client client-worker-1 [ERROR] connection attempt 1 to m8/10.214.0.18:6700 failed
 2026-11-21T15:26:15.554Z o.a.s.m.n.Client client-worker-1 [ERROR] connection attempt 2 to m8/10.214.0.18:6700 failed
 java.lang.OutOfMemoryError: Java heap space

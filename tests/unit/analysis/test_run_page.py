@@ -75,6 +75,15 @@ def test_the_timeline_has_rates_queues_cpu_and_the_event(tmp_path: Path) -> None
     assert heights["m1"] < heights["m2"] < heights["m10"]
 
 
+def test_small_files_are_in_the_page_and_not_beside_it(tmp_path: Path) -> None:
+    paths = analysed(tmp_path)
+    text = page(paths)
+    names = set(re.findall(r'href="data:[^"]+" download="([^"]+)"', text))
+    assert {"timeline.csv", "timeline.parquet", "timeline.svg", "timeline.pdf", "events.csv", "decisions.csv",
+            "placements.parquet"} <= names  # fmt: skip
+    assert not (paths.run(RUN).root / "figures").exists()
+
+
 def test_placement_before_and_after_shows_what_moved(tmp_path: Path) -> None:
     text = page(analysed(tmp_path))
     assert "m1 sink × 2 sink m2 – sink" in seen(text)

@@ -61,6 +61,11 @@ def test_every_figure_names_every_variant(variants: list[str]) -> None:
         assert drawn is not None
         for variant in variants:
             assert style.named(variant).split(" ")[0] in drawn.svg, (name, variant)
+            assert any(trace.name == style.named(variant) and trace.spots for trace in drawn.traces), (name, variant)
+        declared = [column.name for column in drawn.data_columns()]
+        assert all(list(row) == declared for row in drawn.rows()), name
+        told = {key for trace in drawn.traces for spot in trace.spots for key in spot.values}
+        assert told == {column.name for column in drawn.columns}, name
 
 
 def test_downtime_is_drawn_where_machines_leave_or_die_only() -> None:
