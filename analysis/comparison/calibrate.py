@@ -12,6 +12,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from analysis.comparison import floor
 from analysis.comparison.intervals import MINIMUM_BLOCKS, Array, half_width, mean_and_error, p_value
@@ -38,7 +39,7 @@ def normal(rng: np.random.Generator, shape: tuple[int, ...], spread: float) -> A
 
 def heavy(rng: np.random.Generator, shape: tuple[int, ...], spread: float) -> Array:
     """Student's t with 3 degrees of freedom: now and then a run is far off."""
-    return rng.standard_t(3, shape) * spread / np.sqrt(3.0)
+    return np.asarray(rng.standard_t(3, shape) * spread / np.sqrt(3.0), dtype=np.float64)
 
 
 def drifting(rng: np.random.Generator, shape: tuple[int, ...], spread: float) -> Array:
@@ -91,7 +92,7 @@ def holm(p: Array) -> Array:
 class Judged:
     """Of each comparison and metric: what verdict.py decides."""
 
-    called: Array
+    called: npt.NDArray[np.bool_]
     mean: Array
     half: Array  # of the 95 % interval
 
@@ -105,7 +106,7 @@ def judge(sides: Sides, floored: bool = True) -> Judged:
     return Judged(called, mean, half_width(error, blocks))
 
 
-def until_certain(sides: Sides, goal: float) -> tuple[Array, Array]:
+def until_certain(sides: Sides, goal: float) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int_]]:
     """(whether any metric was called when the comparison stopped, blocks that it took) of each comparison."""
     number, metrics, most = sides.a.shape
     called, stopped = np.zeros(number, dtype=bool), np.zeros(number, dtype=int)
@@ -216,14 +217,15 @@ def main() -> None:
     parser.add_argument("--series", type=Path, nargs="+", default=[], help="draw the noise from these series' runs")
     wanted = parser.parse_args()
     rng, number, spreads = np.random.default_rng(SEED), wanted.comparisons, wanted.spreads
-    noises, found_in = NOISES, {"normal": normal}
+    noises: Noises = NOISES
+    power: Noises = {"normal": normal}
     if wanted.series:
         runs = residuals(wanted.series)
-        noises = found_in = {f"of {len(runs)} runs": drawn_from(runs)}
+        noises = power = {f"of {len(runs)} runs": drawn_from(runs)}
         spreads = [float(runs.std())]
     print(false_alarms(rng, number, spreads[0], noises))
     print(coverage(rng, number, spreads[0], noises))
-    print(found(rng, number, spreads, found_in))
+    print(found(rng, number, spreads, power))
     print(stopping(rng, number, spreads, noises))
 
 

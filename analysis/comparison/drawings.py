@@ -81,9 +81,10 @@ def _interval(axes: Axes, position: int, row: Row) -> None:
     axes.annotate(f"{words.difference(row)} {words.interval(row)}", (1, position), xytext=(6, 0),
                   xycoords=("axes fraction", "data"), textcoords="offset points", va="center", color=colour,
                   fontsize=8.5, annotation_clip=False)  # fmt: skip
-    values = {"event": row.event, "difference_percent": middle, "low_percent": low, "high_percent": high,
-              "floor_percent": floor, "p_holm": row.p_holm, "blocks": len(row.blocks),
-              "verdict": row.verdict.value}  # fmt: skip
+    values: points.Row = {
+        "event": row.event, "difference_percent": middle, "low_percent": low, "high_percent": high,
+        "floor_percent": floor, "p_holm": row.p_holm, "blocks": len(row.blocks), "verdict": row.verdict.value,
+    }  # fmt: skip
     points.tell(axes, row.words, row.pair, colour, [Spot(middle, position, values)])
 
 
@@ -119,13 +120,16 @@ def _pairs(axes: Axes, found: Comparison, row: Row) -> None:
     for block in row.blocks:
         axes.plot([0, 1], [block.a.number, block.b.number], color="#9a9a9a", lw=1.0, zorder=1)
     for place, (side, colour) in enumerate(zip((found.asked.a, found.asked.b), SIDES, strict=True)):
-        values = [(block, block.b if place else block.a) for block in row.blocks]
-        for _, value in values:
+        dots = [(block, block.b if place else block.a) for block in row.blocks]
+        for _, value in dots:
             axes.plot(place, value.number, marker="^" if value.censored else "o", ms=5, ls="", color=colour,
                       mfc="white" if value.censored else colour, zorder=2)  # fmt: skip
-        points.tell(axes, side.label, "run", colour, [_dot(found, row, place, *each) for each in values])
+        points.tell(axes, side.label, "run", colour, [_dot(found, row, place, *each) for each in dots])
     axes.set_xticks([0, 1], [style.folded(found.asked.a.label), style.folded(found.asked.b.label)])
     axes.set_xlim(-0.35, 1.35)
+    values = {value.number for block in row.blocks for value in (block.a, block.b)}
+    if len(values) == 1:
+        axes.set_ylim(min(values) - 1, max(values) + 1)
     unit = _unit(row)
     title = textwrap.fill(named(found, row), 24, break_on_hyphens=False) + (f"\n({unit})" if unit else "")
     axes.set_title(title, loc="left", fontsize=8.5)
@@ -139,8 +143,10 @@ def _unit(row: Row) -> str:
 def _dot(found: Comparison, row: Row, place: int, block: Block, value: Value) -> Spot:
     runs = next(runs for runs in found.runs if runs.pair.name == row.pair)
     run_id = (runs.b if place else runs.a).complete[block.number]
-    values = {"metric": row.metric, "event": row.event, "block": block.number, "value": value.number,
-              "unit": _unit(row), "never": value.censored}  # fmt: skip
+    values: points.Row = {
+        "metric": row.metric, "event": row.event, "block": block.number, "value": value.number, "unit": _unit(row),
+        "never": value.censored,
+    }  # fmt: skip
     return Spot(place, value.number, values, run_id)
 
 

@@ -79,4 +79,4 @@ def sign_test(signs: Sequence[int]) -> float:
     untied = [sign for sign in signs if sign]
     fewer = min(untied.count(1), untied.count(-1))
     tail: int = sum(comb(len(untied), k) for k in range(fewer + 1))
-    return min(1.0, 2.0 * tail / 2 ** len(untied))
+    return min(1.0, float(2 * tail / 2 ** len(untied)))
