@@ -8,7 +8,7 @@ from pathlib import Path
 from dags.places import barograph_home
 from dags.sources.errors import NoSuchRepository
 from dags.sources.git import FETCH_S, GitFailed, git
-from dags.sources.store import locked
+from dags.sources.store import locked, sweep
 from playbooks.storm_home.assemble import appearing
 
 MIRROR = "mirror.git"
@@ -36,6 +36,7 @@ def mirrored(repository: str, *, fetch: bool) -> Path:
     mirror, source = home_of(repository) / MIRROR, address(repository)
     try:
         with locked(mirror):
+            sweep(mirror)
             if not mirror.is_dir():
                 with appearing(mirror) as unfinished:
                     git(None, "clone", "--quiet", "--mirror", "--", source, str(unfinished), limit_s=FETCH_S)

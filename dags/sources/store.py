@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -47,7 +48,7 @@ def once(thing: Path, make: Make, tell: Tell, *, rebuild: bool = False) -> Path:
     Only errors of REMEMBERED are kept: a full disk or a lost network may be better tomorrow.
     """
     with locked(thing, tell):
-        _sweep(thing)
+        sweep(thing)
         if rebuild:
             shutil.rmtree(thing, ignore_errors=True)
         if not thing.is_dir():
@@ -57,6 +58,14 @@ def once(thing: Path, make: Make, tell: Tell, *, rebuild: bool = False) -> Path:
         raise REMEMBERED.get(str(failed.get("error")), BuildFailed)(_told(thing, failed))
     os.utime(thing)  # the oldest that nobody uses go
     return thing
+
+
+def sweep(thing: Path) -> None:
+    """What a process that was killed left unfinished; only who holds the thing's lock may."""
+    unfinished = re.compile(rf"\.{re.escape(thing.name)}-[a-z0-9_]{{8}}")  # as tempfile names them
+    for left in thing.parent.iterdir():
+        if unfinished.fullmatch(left.name):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def facts(thing: Path) -> Mapping[str, Any]:
@@ -104,12 +113,6 @@ def _forget_all_but_the_log(folder: Path) -> None:
     for path in folder.iterdir():
         if path.name != LOG:
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-
-
-def _sweep(thing: Path) -> None:
-    """What a process that was killed left; only who holds the lock may."""
-    for left in thing.parent.glob(f".{thing.name}-*"):
-        shutil.rmtree(left, ignore_errors=True)
 
 
 def _is_thing(path: Path) -> bool:

@@ -174,10 +174,11 @@ def test_an_interrupted_build_leaves_nothing_that_looks_built(tmp_path: Path) ->
 
 
 def test_what_a_killed_process_left_goes_with_the_next_build(tmp_path: Path) -> None:
-    left = tmp_path / "things" / ".abc-x1y2"
-    left.mkdir(parents=True)
+    left, anothers = tmp_path / "things" / ".abc-x1y2_3z4", tmp_path / "things" / ".abc-12345678-x1y2_3z4"
+    for folder in (left, anothers):
+        folder.mkdir(parents=True)
     once(tmp_path / "things" / "abc", lambda _: {}, print)
-    assert not left.exists()
+    assert not left.exists() and anothers.exists()
 
 
 def test_a_full_disk_is_not_remembered(tmp_path: Path) -> None:
