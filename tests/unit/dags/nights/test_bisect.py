@@ -67,7 +67,7 @@ def test_the_first_bad_commit_is_found_and_shown(commit: MakeCommit, tmp_path: P
     assert code == 0 and ruler.asked[0] == "f", "BAD is compared first"
     found = search.next()
     assert isinstance(found, Found) and search.commits[found.first].subject == "slow" and found.first == found.last
-    assert len(ruler.asked) <= 1 + 3, "seven commits by halves"
+    assert len(ruler.asked) <= 1 + 3 + 1, "seven commits by halves, and one to be sure"
     assert f"first bad commit {search.commits[found.first].short} “slow”" in said and "against GOOD" in said
     page = bisection.folder_of(search.id) / "index.html"
     assert "“slow”" in page.read_text() and f"bisect: {page}" in said

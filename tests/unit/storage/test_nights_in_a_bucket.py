@@ -1,0 +1,73 @@
+"""The history of a suite in a bucket: another machine goes on with it, and a bucket that is away fails no night."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis import history
+from analysis.storage.bucket import Bucket
+from dags.nights import told
+from dags.nights.suite import Choice, Suite
+from dags.nights.tonight import folder_of
+from dags.results import results
+
+SUITE = Suite("try", "One experiment", None, "fake", 1.0, (Choice("stela/star"),))
+Be = Callable[[str], None]
+
+
+@pytest.fixture
+def be(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Be:
+    """Changes which machine this is."""
+
+    def change(name: str) -> None:
+        monkeypatch.setenv("BAROGRAPH_STATE", str(tmp_path / name))
+        monkeypatch.setenv("BAROGRAPH_RESULTS", str(bucket.location))
+
+    change("a")
+    return change
+
+
+def record(number: int) -> dict[str, Any]:
+    return {
+        "v": 1, "night": f"2026-11-{number:02d}", "id": f"202611{number:02d}-010000", "suite": "try", "testbed": "fake",
+        "commit": "c" * 40, "commit_s": 1.0, "dirty": False, "started_s": number * 86_400.0,
+        "ended_s": number * 86_400.0 + 60, "machine": "m", "machine_facts": {}, "status": "complete", "experiments": [],
+    }  # fmt: skip
+
+
+def a_night(number: int, said: list[str]) -> None:
+    results().fetch("nightly/try/nights", ".json")
+    history.append(folder_of("try"), record(number))
+    told.reviewed(SUITE)
+    told.stored("try", 0.0, said.append)
+
+
+def test_another_machine_goes_on_with_the_history(be: Be, bucket: Bucket) -> None:
+    said: list[str] = []
+    a_night(1, said)
+    names = set(bucket.objects("nightly/try/"))
+    assert {"nightly/try/nights/20261101-010000.json", "nightly/try/index.html", "nightly/try/findings.json"} <= names
+    be("b")
+    assert not folder_of("try").exists()
+    a_night(2, said)
+    assert [night.sequence for night in history.nights(folder_of("try")).nights] == [1, 2] and said == []
+    assert not [name for name in bucket.objects("nightly/") if "/." in name or name.endswith("under_way.json")]
+
+
+def test_what_is_here_is_not_fetched_again(be: Be, bucket: Bucket) -> None:
+    a_night(1, [])
+    own = folder_of("try") / "nights" / "20261101-010000.json"
+    own.write_text("mine")
+    results().fetch("nightly/try/nights", ".json")
+    assert own.read_text() == "mine"
+
+
+def test_a_bucket_that_is_away_is_told_and_fails_nothing(be: Be, monkeypatch: pytest.MonkeyPatch) -> None:
+    history.append(folder_of("try"), record(1))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    said: list[str] = []
+    told.stored("try", 0.0, said.append)
+    (line,) = said
+    assert line.startswith(f"the nights of try are not sent, kept in {folder_of('try')}: ")
