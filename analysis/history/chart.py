@@ -57,7 +57,7 @@ def _axis(line: Timeline, y: Scale) -> Iterator[str]:
         yield f'<path class="grid" d="M{LEFT} {at}H{WIDTH - RIGHT}"/>'
         yield f'<text class="value" x="{LEFT - 6}" y="{at + 3}">{words.number(value)}</text>'
     unit = "%" if line.metric.unit == "points" else line.metric.unit
-    yield f'<text x="{LEFT}" y="{TOP - 10}">{escaped(unit)}</text>'
+    yield f'<text class="value" x="{LEFT - 6}" y="{TOP - 10}">{escaped(unit)}</text>'
     for column, label in month_labels([cell.day for cell in line.cells]):
         at = round(_x(line, column))
         yield f'<path class="grid" d="M{at} {BOTTOM}v5"/><text class="day" x="{at}" y="{BOTTOM + 18}">{label}</text>'
@@ -87,7 +87,8 @@ def _borders(line: Timeline) -> Iterator[str]:
     for column in line.borders:
         at = round(_x(line, column) - (WIDTH - LEFT - RIGHT) / len(line.cells) / 2)
         yield f'<path class="border" d="M{at} {TOP - 6}V{BOTTOM}"/>'
-        yield f'<text class="border" x="{at - 4}" y="{TOP - 10}" text-anchor="end">other machines</text>'
+        side, anchor = (at - 4, "end") if at > LEFT + 90 else (at + 4, "start")
+        yield f'<text class="border" x="{side}" y="{TOP - 10}" text-anchor="{anchor}">other machines</text>'
 
 
 def _levels(line: Timeline, y: Scale) -> Iterator[str]:

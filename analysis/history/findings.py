@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -117,7 +117,7 @@ def _told(found: Findings) -> list[str]:
     history, settings = found.history, found.settings
     lines = [f"{one.file} is no night: {one.why}. It is left out." for one in history.damaged]
     lines += clocks_that_jumped(history)
-    lines += [f"{_series_name(judged)}: {_changed_machines(judged, history)}" for judged in _moved(found.series)]
+    lines += _changed_machines(found.series, history)
     lines += names.told(history.nights, settings.renames)
     regressions = found.of(Kind.REGRESSION)
     for entry in settings.accepted:
@@ -129,19 +129,18 @@ def _told(found: Findings) -> list[str]:
     return lines
 
 
-def _moved(series: Sequence[Judged]) -> list[Judged]:
-    """One series an experiment for each machine type that is no longer the one of today."""
-    first: dict[tuple[str, str], Judged] = {}
+def _changed_machines(series: Sequence[Judged], history: History) -> list[str]:
+    """One line for all experiments whose machines changed after the same night."""
+    until: dict[tuple[str, str], int] = {}  # by experiment and machines that are not those of today
     for judged in series:
         if not judged.current:
-            first.setdefault((judged.key.experiment, judged.key.machine), judged)
-    return list(first.values())
-
-
-def _series_name(judged: Judged) -> str:
-    return judged.key.experiment
-
-
-def _changed_machines(judged: Judged, history: History) -> str:
-    last = history.nights[judged.series.nights[-1]]
-    return f"measured on other machines until {last.id}; nights before and after are not compared"
+            of = judged.key.experiment, judged.key.machine
+            until[of] = max(until.get(of, 0), judged.series.nights[-1])
+    by_night: dict[int, list[str]] = defaultdict(list)
+    for (experiment, _), night in sorted(until.items()):
+        by_night[night].append(experiment)
+    return [
+        f"{', '.join(names)}: measured on other machines until {history.nights[night].id}; what was before is not "
+        "compared with what came after"
+        for night, names in sorted(by_night.items())
+    ]

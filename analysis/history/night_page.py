@@ -71,7 +71,7 @@ def difference_row(one: Difference) -> dict[str, str]:
         "tonight": words.with_unit(one.point.value, of.unit),
         "spread": f"{words.number(one.point.low)} to {words.number(one.point.high)}" if one.point.runs > 1 else "–",
         "before": words.number(one.before),
-        "difference": words.signed(away, of.unit) if one.percent is None else words.signed(round(one.percent, 1), "%"),
+        "difference": words.signed(away, of.unit) if one.percent is None else words.percent(one.percent),
         "sigmas": "–" if one.sigmas is None else f"{abs(one.sigmas):.1f}", "css": "worse" if one.worse else "better",
         "words": ("worse" if one.worse else "better") if away else "the same",
     }  # fmt: skip

@@ -14,6 +14,7 @@ from analysis.history.series import Key, Series
 from analysis.history.settings import Accepted, Rule, Settings
 from analysis.metric_directions import Better, Metric
 
+CLEAR = 3  # nights in a row on one side of the middle
 WANDER = 3  # nights by which the border of the same change moves as more nights come
 
 
@@ -108,11 +109,13 @@ def _finding(series: Series, nights: Sequence[Night], step: Step, later: Sequenc
 
 
 def _edges(values: Sequence[float], step: Step) -> tuple[int, int]:
-    """The last night that is clearly good and the first that is clearly bad: nights on neither side are between."""
-    good, bad = step.after.start - 1, step.after.start
-    while good > step.before.start and step.beyond(values[good]):
+    """The last night that is clearly good and the first that is clearly bad: it and its neighbours on that side lie on
+    one side of the middle. Nights of which that cannot be said are between, and any of them may have been the first.
+    """
+    good, bad, first = step.after.start - 1, step.after.start, step.before.start
+    while good > first and any(map(step.beyond, values[max(first, good - CLEAR + 1) : good + 1])):
         good -= 1
-    while bad < step.after.stop - 1 and not step.beyond(values[bad]):
+    while bad < step.after.stop - 1 and not all(map(step.beyond, values[bad : min(step.after.stop, bad + CLEAR)])):
         bad += 1
     return good, bad
 

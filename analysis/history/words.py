@@ -31,11 +31,16 @@ def signed(value: float, unit: str) -> str:
     return f"{'+' if value > 0 else ''}{number(value)}\u00a0{unit}"
 
 
+def percent(value: float) -> str:
+    """With its sign, and one digit: what is behind it no series of nights knows."""
+    return f"{value:+.1f}\u00a0%".replace("-", "−")
+
+
 def change(finding: Finding) -> str:
     """How large: in percent where the metric is compared so, else in its unit."""
     of = described(finding.key.metric)
     if of.compared is Compared.RATIO and finding.percent is not None:
-        return signed(round(finding.percent, 1), "%")
+        return percent(finding.percent)
     return signed(finding.after - finding.before, of.unit)
 
 
