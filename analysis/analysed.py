@@ -50,7 +50,7 @@ def digest() -> str:
 
 def keep(paths: SeriesPaths, spark: SparkSession, made_by: str) -> None:
     """`made_by`: the digest when the analysis began."""
-    java = spark._jvm.System.getProperty("java.version")  # type: ignore[union-attr,operator] # py4j's, without types
+    java = spark._jvm.System.getProperty("java.version")  # type: ignore[union-attr] # py4j's, without types
     versions = {"python": platform.python_version(), "java": str(java)}
     for name in DISTRIBUTIONS:
         try:

@@ -168,7 +168,7 @@ def _which(some: Sequence[Stored], of: int) -> str:
 def ask(spark: SparkSession, query: str) -> DataFrame:
     """The answer, not yet computed. Raises QueryError in one line."""
     with explained():
-        plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(query)  # type: ignore[attr-defined] # Spark's own parser, not in its Python types
+        plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(query)  # Spark's own parser
         if "Insert" in plan.getClass().getSimpleName() or re.search(r"'Insert\w+", plan.toString()):
             raise QueryError("the query writes; tables are only read: give select …")
         return spark.sql(query)

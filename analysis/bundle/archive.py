@@ -69,7 +69,7 @@ def _add(tar: tarfile.TarFile, top: str, entry: Entry) -> str:
         info.size = file.seek(0, io.SEEK_END)
         file.seek(0)
         hashed = _Hashed(file)
-        tar.addfile(info, hashed)  # type: ignore[arg-type] # it only reads
+        tar.addfile(info, hashed)
     return hashed.digest.hexdigest()
 
 

@@ -26,13 +26,14 @@ EQUAL, DIFFERS, CANNOT, DAMAGED = 0, 1, 2, 3
 MEANING = {0: EQUAL, 10: DIFFERS}  # of what `analysis.bundle.remaking` ends with
 PYTHONS = ((3, 11), (3, 12))
 KEPT = ("PATH", "JAVA_HOME", "HOME", "TMPDIR", "LD_LIBRARY_PATH")  # of the caller's environment
+MARK = ".made-by-remake"  # in a folder that is no part of the bundle
 CHUNK = 1 << 20
 
 
 def main() -> int:
     given = arguments()
     target = (given.to or HERE / "remade").absolute()
-    faults = list(verify(target))
+    faults = list(verify())
     for fault in faults:
         print(fault)
     if faults:
@@ -70,8 +71,8 @@ def sums() -> dict[str, str]:
     return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
 
 
-def verify(target: Path) -> Iterator[str]:
-    """One line a file that is not as it was packed; what was made here before is not looked at."""
+def verify() -> Iterator[str]:
+    """One line a file that is not as it was packed; folders that were made here before are not looked at."""
     if not (HERE / SUMS).is_file():
         yield f"missing: {SUMS}"
         return
@@ -82,7 +83,7 @@ def verify(target: Path) -> Iterator[str]:
             yield f"missing: {name}"
         elif sha256(path) != digest:
             yield f"changed: {name}"
-    made = {target, environment_of(target)}
+    made = {mark.parent for mark in HERE.glob(f"*/{MARK}")}
     for path in sorted(HERE.rglob("*")):
         if not made & {path, *path.parents} and not path.is_dir():
             name = path.relative_to(HERE).as_posix()
@@ -133,6 +134,7 @@ def make_environment(folder: Path) -> str:
         return str(python)
     print(f"environment: installing requirements-analysis.txt into {folder}")
     venv.create(folder, clear=True, with_pip=True)
+    (folder / MARK).touch()
     argv = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r",
             str(HERE / "requirements-analysis.txt")]  # fmt: skip
     if subprocess.run(argv).returncode != 0:
@@ -143,6 +145,7 @@ def make_environment(folder: Path) -> str:
 
 def remake(python: str, target: Path) -> int:
     target.mkdir(parents=True)
+    (target / MARK).touch()
     print(f"making tables, figures and report again in {target}", flush=True)
     environment = {name: os.environ[name] for name in KEPT if name in os.environ}
     environment |= {

@@ -17,7 +17,7 @@ RAW = ("workers", "machines", "logs")  # of a run: never brought back
 ALWAYS = (
     "series.json", "claims.json", "report.json", "comparison.json", "comparison_result.json", "enough.json", POINTER,
 )  # fmt: skip
-REPORTS = ("report.html", "comparison.html", "comparison_time.json", "checks.jsonl")
+REPORTS = ("report.html", "analysed.json", "comparison.html", "comparison_time.json", "checks.jsonl")
 LINES = ("events.jsonl", "decisions.jsonl")
 RUN_JSON = "run.json"
 # A row a sample: only Spark reads them.

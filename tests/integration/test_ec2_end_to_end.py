@@ -1,7 +1,7 @@
-"""star on EC2 as a user starts it: rent, ssh, Ansible, Storm, one machine more in the middle, collect, give back.
+"""star on EC2 as a user starts it: rent, ssh, Ansible, Storm, one machine more in the middle, collect to S3, give back.
 
 The cloud is the tests' own: moto's server, and an emulated machine for each instance. The harness is told of it by
-boto3's own variables; nothing else differs from a run on AWS.
+boto3's own variables; nothing else differs from a run on AWS with its results in a bucket.
 """
 
 from __future__ import annotations
@@ -19,19 +19,25 @@ from typing import Any
 
 import pytest
 
+from analysis.storage.bringing import bring_whole, series_in
+from analysis.storage.bucket import Bucket
+from analysis.storage.location import Location
 from tests.cloud.cloud import ROOT, Cloud
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 MACHINES = 4  # the master, two workers, and the one that joins
+RESULTS = Location("results-of-the-lab", "storm")
 LONGEST_WAIT_S = 90.0  # between asking and being started, and between being ended and knowing it
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A series that was run on the cloud, and what the terminal said."""
+    """A series that was run on the cloud: as it lies in the bucket, brought to `folder`, and what stayed here."""
 
     folder: Path
+    names: frozenset[str]
+    spool: Path
     said: str
 
     @property
@@ -49,16 +55,20 @@ class Ended:
 @pytest.fixture(scope="module")
 def ended(cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ended]:
     state = Path(tempfile.mkdtemp(prefix="be", dir="/tmp"))
-    results = tmp_path_factory.mktemp("results")
     options = [f"--option={name}={json.dumps(value)}" for name, value in cloud.options().items()]
     command = [sys.executable, str(ROOT / "barograph.py"), "run", "rented/star", "--new", *options]
-    environment = {
-        **os.environ, **cloud.environment(), "BAROGRAPH_STATE": str(state), "BAROGRAPH_RESULTS": str(results),
-    }  # fmt: skip
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=850)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    (folder,) = (results / "rented" / "star").iterdir()
-    yield Ended(folder, done.stdout)
+    with pytest.MonkeyPatch.context() as patch:
+        ours = {"BAROGRAPH_STATE": str(state), "BAROGRAPH_RESULTS": str(RESULTS)}
+        for name, value in {**cloud.environment(), **ours}.items():
+            patch.setenv(name, value)
+        bucket = Bucket(RESULTS)
+        bucket.client.create_bucket(Bucket=RESULTS.bucket)
+        done = subprocess.run(command, env=dict(os.environ), capture_output=True, text=True, timeout=850)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        ((series, inside),) = series_in(bucket.objects()).items()
+        folder = bring_whole(bucket, series, tmp_path_factory.mktemp("brought") / series)
+    spool = state / "spool" / RESULTS.bucket / RESULTS.prefix / series
+    yield Ended(folder, frozenset(inside), spool, done.stdout)
     shutil.rmtree(state)
 
 
@@ -66,6 +76,16 @@ def test_the_run_is_complete_and_reported(ended: Ended) -> None:
     assert ended.document()["status"] == "complete", ended.document()["failure"]
     assert not ended.events("fallback")
     assert (ended.folder / "report.html").is_file()
+
+
+def test_everything_is_in_the_bucket_and_nothing_large_stays_here(ended: Ended) -> None:
+    wanted = {"series.json", "money.json", "claims.json", "report.html", "analysed.json", "tables.json",
+              "runs/stela-r1/run.json", "runs/stela-r1/workers/m1-6700.jsonl"}  # fmt: skip
+    assert wanted <= ended.names and "hold.json" not in ended.names
+    assert any("/task_samples.parquet/part-" in name for name in ended.names)
+    for raw in ("workers", "machines", "logs"):
+        assert not (ended.spool / "runs" / "stela-r1" / raw).exists(), raw
+    assert (ended.spool / "report.html").is_file(), "the report is here too"
 
 
 def test_the_third_machine_was_rented_in_the_middle_and_its_boot_is_told(ended: Ended, cloud: Cloud) -> None:
