@@ -78,9 +78,10 @@ def test_what_will_not_pass_is_not_tried_again(place: Place) -> None:
     assert len(place.heard) == 1
 
 
-def test_a_redirection_is_not_followed(place: Place) -> None:
-    place.answers, place.headers = [307], {"Location": place.url}
-    assert post({}, place.url, sleep=lambda _: None) == "the webhook answered 307"
+@pytest.mark.parametrize("status", [302, 303, 307])
+def test_a_redirection_is_not_followed(place: Place, status: int) -> None:
+    place.answers, place.headers = [status], {"Location": place.url}
+    assert post({}, place.url, sleep=lambda _: None) == f"the webhook answered {status}"
     assert len(place.heard) == 1
 
 
