@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from analysis.history.timelines import Timeline
 WIDTH, HEIGHT = 760, 190
 LEFT, RIGHT, TOP, BOTTOM = 64, 10, 22, 158
 COLOUR, GREY = "#0072B2", "#555555"  # Okabe and Ito's blue, as in the figures of the reports
+NEVER_THERE = "most runs never got there: the time watched"
 MONTHS = 9  # labels below an axis at most
 COLUMNS = (("night", ""), ("value", "unit"), ("lowest", "unit"), ("highest", "unit"), ("runs", ""), ("commit", ""),
            ("", ""))  # fmt: skip
@@ -60,7 +62,9 @@ def _axis(line: Timeline, y: Scale) -> Iterator[str]:
     yield f'<text class="value" x="{LEFT - 6}" y="{TOP - 10}">{escaped(unit)}</text>'
     for column, label in month_labels([cell.day for cell in line.cells]):
         at = round(_x(line, column))
-        yield f'<path class="grid" d="M{at} {BOTTOM}v5"/><text class="day" x="{at}" y="{BOTTOM + 18}">{label}</text>'
+        css, place = ("value", WIDTH - RIGHT) if at > WIDTH - 36 else ("day", at)
+        yield f'<path class="grid" d="M{at} {BOTTOM}v5"/>'
+        yield f'<text class="{css}" x="{place}" y="{BOTTOM + 18}">{label}</text>'
     yield f'<path class="axis" d="M{LEFT} {BOTTOM}H{WIDTH - RIGHT}"/>'
 
 
@@ -117,23 +121,35 @@ def points(line: Timeline, found: Findings) -> str:
     y = scale([value for spot in line.spots for value in _extent(spot)], TOP, BOTTOM - 12)
     unit = "%" if line.metric.unit == "points" else line.metric.unit
     nights = found.history.nights
+    named = dict(enumerate(_short_names([night.id for night in nights])))
     spots, gaps = line.spots, line.gaps
     measured: dict[str, Any] = {
         "n": _heading(line), "c": COLOUR, "p": "", "m": "", "r": "",
         "x": [round(_x(line, spot.column)) for spot in spots], "y": [round(y(spot.value)) for spot in spots],
-        "v": [[nights[spot.night].id for spot in spots], [_short(spot.value) for spot in spots],
+        "v": [[named[spot.night] for spot in spots], [_short(spot.value) for spot in spots],
               [_short(spot.point.low) for spot in spots], [_short(spot.point.high) for spot in spots],
-              [spot.point.runs for spot in spots], [nights[spot.night].commit[:10] for spot in spots],
-              ["most runs never got there: the time watched" if spot.point.horizon else "" for spot in spots]],
+              _once([spot.point.runs for spot in spots]), _once([nights[spot.night].commit[:8] for spot in spots]),
+              _once([NEVER_THERE if spot.point.horizon else "" for spot in spots])],
     }  # fmt: skip
     missing: dict[str, Any] = {
         "n": _heading(line), "c": GREY, "p": "", "m": "not measured", "r": "",
         "x": [round(_x(line, gap.column)) for gap in gaps], "y": [BOTTOM - 4] * len(gaps),
-        "v": [[gap.night for gap in gaps], None, None, None, None, None, [gap.why for gap in gaps]],
+        "v": [[gap.night for gap in gaps], None, None, None, None, None, _once([gap.why for gap in gaps])],
     }  # fmt: skip
     columns = [[name or "note", unit if kind == "unit" else ""] for name, kind in COLUMNS]
     text = json.dumps({"columns": columns, "traces": [measured, missing]}, ensure_ascii=False, separators=(",", ":"))
     return text.replace("<", "\\u003c")
+
+
+def _once(column: list[Any]) -> Any:
+    """A column whose values are all the same is told as one."""
+    return column[0] if len(set(column)) == 1 else column
+
+
+def _short_names(ids: Sequence[str]) -> list[str]:
+    """The date where a day has one night; a year of whole ids is half of a page."""
+    days = Counter(name.partition("-")[0] for name in ids)
+    return [name.partition("-")[0] if days[name.partition("-")[0]] == 1 else name for name in ids]
 
 
 def _short(value: float | None) -> float | None:

@@ -78,7 +78,7 @@ def described(name: str) -> Metric:
     if not name.endswith(NEVER):
         return metric(name)
     of = metric(name.removesuffix(NEVER))
-    return Metric(name, Better.LOWER, Compared.DIFFERENCE, "points", f"{of.words}: runs without", ONE_RUN_IN_FOUR)
+    return Metric(name, Better.LOWER, Compared.DIFFERENCE, "points", f"{of.words}: never reached", ONE_RUN_IN_FOUR)
 
 
 def build(nights: Sequence[Night], renames: Renames) -> tuple[Series, ...]:

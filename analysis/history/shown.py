@@ -17,6 +17,7 @@ from analysis.history.night import ExperimentNight
 from analysis.history.regressions import Finding, Kind, Status
 from analysis.history.strip import Cell
 from analysis.history.timelines import Timeline, first_page
+from analysis.metric_directions import PRIMARY
 
 SPARKED = 400  # nights that a small line shows; all are on the experiment's page
 HEIGHTS = {Verdict.MET: 12, Verdict.PARTLY: 8, Verdict.UNMET: 5, Verdict.UNDECIDED: 2}  # legible without colour
@@ -90,11 +91,11 @@ def having(rows: Iterable[FindingRow], *statuses: Status) -> list[FindingRow]:
 
 
 def by_range(rows: Sequence[FindingRow]) -> list[list[FindingRow]]:
-    """Together what may have one cause: the same last good and first bad night."""
+    """Together what may have one cause: the same last good and first bad night; primary metrics first."""
     found: dict[tuple[int, int], list[FindingRow]] = {}
     for row in rows:
         found.setdefault((row.finding.good, row.finding.bad), []).append(row)
-    return list(found.values())
+    return [sorted(group, key=lambda row: row.finding.key.metric not in PRIMARY) for group in found.values()]
 
 
 def group_title(row: FindingRow) -> str:
