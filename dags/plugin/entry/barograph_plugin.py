@@ -11,13 +11,12 @@ from typing import Any, ClassVar
 from airflow.sdk.plugins_manager import AirflowPlugin
 
 PREFIX = "/barograph"
-# A pen on a drum, drawn as Airflow draws its own icons; an image knows nothing of the page's colours.
-DRAWING = (
-    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24' fill='none' stroke='{ink}'"
-    " stroke-width='2' stroke-linecap='round' stroke-linejoin='round'%3E%3Crect x='3' y='4' width='18' height='16'"
-    " rx='2'/%3E%3Cpath d='M6 10c3 0 3 1 4 4s2 3 3 0 2-5 5-5'/%3E%3C/svg%3E"
+# A curve on a sheet of paper, which is seen on every colour that Airflow puts behind it.
+ICON = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24' fill='none' stroke='%2352525b'"
+    " stroke-width='2' stroke-linecap='round' stroke-linejoin='round'%3E%3Crect x='2' y='4' width='20' height='16'"
+    " rx='2' fill='%23fff'/%3E%3Cpath d='M6 10c3 0 3 1 4 4s2 3 3 0 2-5 5-5'/%3E%3C/svg%3E"
 )
-ICONS = {"icon": DRAWING.format(ink="%2352525b"), "icon_dark_mode": DRAWING.format(ink="%23d4d4d8")}
 
 
 class BarographPlugin(AirflowPlugin):
@@ -25,9 +24,9 @@ class BarographPlugin(AirflowPlugin):
     # Relative, so that they hold where Airflow itself lies below a path.
     external_views: ClassVar[list[dict[str, Any]]] = [
         {"name": "Barograph", "destination": "nav", "url_route": "barograph", "href": "barograph/",
-         "nav_top_level": True, **ICONS},
+         "nav_top_level": True, "icon": ICON},
         {"name": "Report", "destination": "dag_run", "url_route": "report",
-         "href": "barograph/run?dag_id={DAG_ID}&run_id={RUN_ID}", **ICONS},
+         "href": "barograph/run?dag_id={DAG_ID}&run_id={RUN_ID}", "icon": ICON},
     ]  # fmt: skip
 
     @cached_property
