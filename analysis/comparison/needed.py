@@ -8,7 +8,7 @@ FEWEST = 3
 
 
 def blocks(deviation: float, goal: float, level: float) -> int | None:
-    """The fewest blocks that find `goal` in 80 % of the cases at `level` and whose interval is no wider than ± goal.
+    """The fewest blocks that find `goal` in 80 % of the cases at `level`; their interval is narrower than ± goal then.
 
     `deviation`: of one block's difference, on the axis of `goal`. None: more than MOST, or nothing to go by.
     """
@@ -19,7 +19,7 @@ def blocks(deviation: float, goal: float, level: float) -> int | None:
     if not _enough(deviation, goal, level, MOST):
         return None
     too_few, enough = FEWEST, MOST
-    while enough - too_few > 1:  # power and width only improve with more blocks
+    while enough - too_few > 1:  # power only grows with more blocks
         middle = ceil((too_few + enough) / 2)
         if _enough(deviation, goal, level, middle):
             enough = middle
@@ -29,10 +29,8 @@ def blocks(deviation: float, goal: float, level: float) -> int | None:
 
 
 def _enough(deviation: float, goal: float, level: float, number: int) -> bool:
-    from analysis.comparison.intervals import half_width
-
     error = deviation / sqrt(number)
-    return error == 0.0 or (power(goal / error, number, level) >= POWER and float(half_width(error, number)) <= goal)
+    return error == 0.0 or power(goal / error, number, level) >= POWER
 
 
 def power(shift: float, number: int, level: float) -> float:

@@ -81,7 +81,7 @@ def test_a_small_and_steady_difference_stays_uncalled_within_the_floor_on_record
 
 def test_a_a_comparisons_beside_it_count_only_on_the_same_machines(tmp_path: Path) -> None:
     noise = SideOf({"throughput_after": NOISY}), SideOf({"throughput_after": NOISY[::-1]})
-    small = tuple(SideOf({"throughput_after": NOISY}, cores=0.1) for _ in "ab")
+    small = [SideOf({"throughput_after": values}, cores=0.1) for values in (NOISY, NOISY[::-1])]
     root = write(tmp_path / "20260103-000000-aa", {"stela": (SideOf({"throughput_after": SIX_A}),
                                                             SideOf({"throughput_after": SIX_B}))})  # fmt: skip
     write(tmp_path / "20260101-000000-aa", {"stela": (small[0], small[1])}, sides=same_code())
@@ -181,13 +181,13 @@ def test_a_value_that_one_side_lacks_takes_the_others_out_of_that_metric_alone(t
 
 def test_holm_is_over_all_pairs_and_primary_metrics_and_apart_for_the_others(tmp_path: Path) -> None:
     quiet = SideOf({"throughput_after": SIX_A, "memory_mb_after": SIX_A})
-    other = SideOf({"throughput_after": [value * 1.02 for value in NOISY], "memory_mb_after": NOISY})
-    pairs = {f"p{n}": (quiet, other) for n in range(8)}
+    shifted = [value * (1.05 + 0.04 * (-1) ** i) for i, value in enumerate(SIX_A)]
+    pairs = {f"p{n}": (quiet, SideOf({"throughput_after": shifted, "memory_mb_after": shifted})) for n in range(8)}
     found = compare(write(tmp_path / "s", pairs))
     for primary in (True, False):
         family = [row for row in found.rows if row.primary is primary]
-        assert len(family) == 8
-        assert all(row.p_holm == pytest.approx(min(1.0, 8 * (row.p or 0))) for row in family)
+        assert len(family) == 8 and all(0.02 < (row.p or 0) < 0.06 for row in family)
+        assert all(row.p_holm == pytest.approx(8 * (row.p or 0)) for row in family)
     assert found.sentence.startswith("No difference between my-branch and main that 6 blocks can show. p0: undecided: ")
 
 
@@ -201,6 +201,17 @@ def test_certain_once_every_primary_interval_is_narrow_or_its_difference_beyond_
     assert doubled.certain and throughput.half_width is not None and throughput.half_width > 5.0
     wide = one(tmp_path / "w", SideOf({"throughput_after": SIX_A}), SideOf({"throughput_after": NOISY}))
     assert not wide.certain
+
+
+def test_a_difference_beyond_the_goal_must_be_so_in_every_look_that_there_may_be(tmp_path: Path) -> None:
+    """What one interval of 95 % says after any of 18 looks would be chance too often."""
+    double = [value * (2 + 0.6 * (-1) ** i) for i, value in enumerate(SIX_A)]
+    sides = SideOf({"throughput_after": SIX_A}), SideOf({"throughput_after": double})
+    looking_once = one(tmp_path / "once", *sides, budget={"blocks": 3})
+    often = one(tmp_path / "often", *sides, budget={"blocks": 1000})
+    throughput = row(often, "throughput_after")
+    assert throughput.low is not None and throughput.low > 5.0 and throughput.half_width is not None
+    assert throughput.half_width > 5.0 and looking_once.certain and not often.certain
 
 
 def test_a_comparison_of_a_code_with_itself_says_so(tmp_path: Path) -> None:
