@@ -66,6 +66,10 @@ def form() -> dict[str, Param]:
         "rebuild": Param(
             False, type="boolean", title="Build again", description="Also what failed to build before"
         ),
+        "opened": Param(
+            None, type=["null", "string"], title="Opened series",
+            description="Folder of a series that the command line has opened; leave empty",
+        ),
     }  # fmt: skip
 
 
@@ -92,6 +96,8 @@ def build() -> DAG:
             from dags.errors import blame_of, message_of
 
             assert params is not None, "Airflow passes the trigger form's answers"
+            if params["opened"]:
+                return str(params["opened"])
             try:
                 folder = open_asked(asked_of(params), new=params["series"] == NEW, rebuild=params["rebuild"])
             except Exception as error:

@@ -44,6 +44,12 @@ def document_of(comparison: Comparison) -> dict[str, Any]:
     }
 
 
+def answers(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What a form must have answered, of a comparison that is open already."""
+    sides = {letter: side["label"] for letter, side in document["sides"].items()}
+    return {**sides, "experiment": document["source"]}
+
+
 def is_comparison(series_dir: Path) -> bool:
     return (series_dir / FILE).is_file()
 

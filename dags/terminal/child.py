@@ -13,6 +13,7 @@ import sys
 import traceback
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from dags.errors import EXIT_CODES, INTERRUPTED_EXIT, SEVERITY, Interrupted, RunsFailed, blame_of, message_of
 from dags.progress import ProgressFile
@@ -48,13 +49,25 @@ def _run(series_dir: Path) -> None:
     progress.tell("phase", phase="start", expected_s=6)
     from airflow.utils.state import DagRunState
 
-    from dags.experiments import build
-
-    dag_run = build(series.experiment).test(run_conf={"opened": str(series_dir)})
+    dag, answers = _dag_of(series)
+    dag_run = dag.test(run_conf={**answers, "opened": str(series_dir)})
     if _stopped(series):
         raise Interrupted
     if dag_run.state != DagRunState.SUCCESS:
         raise _worst(series)
+
+
+def _dag_of(series: Series) -> tuple[Any, dict[str, Any]]:
+    """Its DAG, with what the form wants to have answered: Airflow runs none that is not of a file in its folder."""
+    from dags.comparison import record
+
+    if record.is_comparison(series.folder):
+        from dags.compare_branches import compare_branches
+
+        return compare_branches, record.answers(record.read(series.folder))
+    from dags.experiments import build
+
+    return build(series.experiment), {}
 
 
 def _worst(series: Series) -> RunsFailed:

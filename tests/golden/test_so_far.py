@@ -17,15 +17,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-def numbers(root: Path, runs: set[str]) -> dict[tuple[str, str, str], tuple[float, bool]]:
-    rows = small_tables.rows(SeriesPaths(root), "measurements")
-    key = ("run_id", "event_id", "metric")
-    assert len({tuple(row[name] for name in key) for row in rows}) == len(rows), "each number once"
-    return {
-        (row["run_id"], row["event_id"], row["metric"]): (row["value"], row["censored"])
-        for row in rows
-        if row["run_id"] in runs
-    }
+def numbers(root: Path, runs: set[str]) -> dict[tuple[str, str, str, bool], float]:
+    rows = [row for row in small_tables.rows(SeriesPaths(root), "measurements") if row["run_id"] in runs]
+    found = {(row["run_id"], row["event_id"], row["metric"], row["censored"]): row["value"] for row in rows}
+    assert len(found) == len(rows), "each number once"
+    return found
 
 
 def test_block_by_block_is_the_same_as_all_at_once(analysed: Analysed, spark: "SparkSession", tmp_path: Path) -> None:
