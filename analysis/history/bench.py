@@ -70,11 +70,11 @@ def _print_alarms(series: int, nights: int, seed: int) -> None:
 
 def _print_steps(series: int, seed: int) -> None:
     print(f"Steps, each in {series} series: share confirmed within {PATIENCE} nights, nights to it (median, 90 %), "
-          "nights to a suspicion (median), commit range right")  # fmt: skip
+          "nights to a suspicion (median), commit ranges right, nights in a range (mean)")  # fmt: skip
     for percent in NOISES:
         for step in STEPS:
             it = found_steps(Rule(), percent, step, series, seed)
-            numbers = (it.median_nights, it.slow_nights, it.suspected_median, it.in_range)
+            numbers = (it.median_nights, it.slow_nights, it.suspected_median, it.in_range, it.range_nights)
             shown = "  ".join("    –" if number is None else f"{number:5.1f}" for number in numbers)
             print(f"  noise {percent:3.0f} %  step {step:3.0f} %: {it.share:5.1f} %  {shown}", flush=True)
 

@@ -26,7 +26,7 @@ class Range(StrEnum):
 class CommitRange:
     """From the last good night's commit (excluded) to the first bad night's (included).
 
-    `between`: nights between these two, that were not measured or lie on neither side.
+    `between`: nights between these two, that were not measured or may have been the first bad one as well.
     """
 
     kind: Range
@@ -36,7 +36,8 @@ class CommitRange:
 
     @property
     def words(self) -> str:
-        wider = f"; {self.between} night{'s' if self.between > 1 else ''} between say nothing" if self.between else ""
+        nights = f"{self.between} night{'s' if self.between > 1 else ''}"
+        wider = f"; {nights} between missing or not clear" if self.between else ""
         return {
             Range.COMMITS: f"{self.good[:8]}..{self.bad[:8]}{wider}",
             Range.SAME: f"same commit {self.bad[:8]} before and after: look at the testbed, not at the code{wider}",

@@ -50,7 +50,7 @@ class Findings:
     def all(self) -> tuple[Finding, ...]:
         """The newest first, of those the largest."""
         found = [finding for judged in self.series for finding in judged.findings]
-        return tuple(sorted(found, key=lambda one: (-one.bad, -abs(one.percent or 0.0), one.key)))
+        return tuple(sorted(found, key=lambda one: (-one.since, -abs(one.percent or 0.0), one.key)))
 
     def of(self, kind: Kind, *statuses: Status) -> tuple[Finding, ...]:
         return tuple(one for one in self.all if one.kind is kind and (not statuses or one.status in statuses))

@@ -54,7 +54,7 @@ def finding_data(one: Finding, found: Findings) -> dict[str, Any]:
         "series": key.name, "experiment": key.experiment, "variant": key.variant, "metric": key.metric,
         "event": key.event, "machine": key.machine, "unit": described(key.metric).unit,
         "kind": one.kind, "status": one.status, "new": one.new, "alarms": one.alarms,
-        "good_night": nights[one.good].id, "bad_night": nights[one.bad].id,
+        "good_night": nights[one.good].id, "since_night": nights[one.since].id, "bad_night": nights[one.bad].id,
         "confirmed_night": _night(found, one.confirmed), "recovered_night": _night(found, one.recovered),
         "before": one.before, "after": one.after, "now": one.now, "percent": one.percent, "p": one.p,
         "floor": one.floor, "nights_after": one.nights_after,

@@ -22,7 +22,7 @@ TEMPLATE = "night.html.j2"
 def content(i: int, found: Findings, rows: Sequence[FindingRow], root: Path) -> dict[str, Any]:
     nights = found.history.nights
     night = nights[i]
-    told = [row for row in rows if i in (row.finding.bad, row.finding.confirmed, row.finding.recovered)]
+    told = [row for row in rows if i in (row.finding.since, row.finding.confirmed, row.finding.recovered)]
     differing = differences(found.series, i)
     return {
         "title": f"Night {night.id}",

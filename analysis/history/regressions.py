@@ -9,12 +9,12 @@ from fnmatch import fnmatchcase
 
 from analysis.history.changes import Candidate, Step, floor, needed, steps
 from analysis.history.commits import CommitRange, commits_between, same_code_noise
+from analysis.history.edges import edges
 from analysis.history.night import Night
 from analysis.history.series import Key, Series
 from analysis.history.settings import Accepted, Rule, Settings
 from analysis.metric_directions import Better, Metric
 
-CLEAR = 3  # nights in a row on one side of the middle
 WANDER = 3  # nights by which the border of the same change moves as more nights come
 
 
@@ -37,6 +37,7 @@ class Status(StrEnum):
 class Finding:
     """A lasting change of a series. `good`, `bad`, …: indices of nights; levels are in the metric's unit.
 
+    `since`: the likeliest first bad night; it lies after `good`, the last clearly good one, up to `bad`, clearly bad.
     `floor`: the A/A floor of this difference, None where nights of the same code do not tell. `now`: the level of the
     last stretch. `new`: the night before did not say so. `nights_after`: bad nights so far, with the first one.
     `good_again`: the last nights, too few to call it recovered.
@@ -46,6 +47,7 @@ class Finding:
     kind: Kind
     status: Status
     good: int
+    since: int
     bad: int
     confirmed: int | None
     recovered: int | None
@@ -91,8 +93,8 @@ def judge(series: Series, nights: Sequence[Night], found: Sequence[Candidate], s
 def _finding(series: Series, nights: Sequence[Night], step: Step, later: Sequence[Step], noise: float | None,
              rule: Rule) -> Finding | None:  # fmt: skip
     """One step as a finding; None for one that later nights have not borne out."""
-    good, bad = _edges(series.values, step)
-    after = [i for i in range(bad, step.after.stop) if step.beyond(series.values[i])]
+    at = edges(series.values, step)
+    after = [i for i in range(at.since, step.after.stop) if step.beyond(series.values[i])]
     confirmed = series.nights[after[rule.confirming_nights]] if len(after) >= rule.nights_to_confirm else None
     if confirmed is None and later:
         return None
@@ -100,24 +102,13 @@ def _finding(series: Series, nights: Sequence[Night], step: Step, later: Sequenc
     return Finding(
         key=series.key, kind=Kind.REGRESSION if worse else Kind.IMPROVEMENT,
         status=Status.SUSPECTED if confirmed is None else Status.CONFIRMED,
-        good=series.nights[good], bad=series.nights[bad], confirmed=confirmed, recovered=None,
+        good=series.nights[at.good], since=series.nights[at.since], bad=series.nights[at.bad],
+        confirmed=confirmed, recovered=None,
         before=step.before.level, after=step.after.level, now=later[-1].after.level if later else step.after.level,
         percent=step.percent, p=step.p,
         floor=None if noise is None else floor(noise, len(step.before), len(step.after)),
-        nights_after=len(after), commits=commits_between(nights, series.nights[good], series.nights[bad]),
+        nights_after=len(after), commits=commits_between(nights, series.nights[at.good], series.nights[at.bad]),
     )  # fmt: skip
-
-
-def _edges(values: Sequence[float], step: Step) -> tuple[int, int]:
-    """The last night that is clearly good and the first that is clearly bad: it and its neighbours on that side lie on
-    one side of the middle. Nights of which that cannot be said are between, and any of them may have been the first.
-    """
-    good, bad, first = step.after.start - 1, step.after.start, step.before.start
-    while good > first and any(map(step.beyond, values[max(first, good - CLEAR + 1) : good + 1])):
-        good -= 1
-    while bad < step.after.stop - 1 and not all(map(step.beyond, values[bad : min(step.after.stop, bad + CLEAR)])):
-        bad += 1
-    return good, bad
 
 
 def _recovery(finding: Finding, later: Sequence[Step], metric: Metric, rule: Rule, noise: float | None) -> int | None:
@@ -158,4 +149,4 @@ def accepts(entry: Accepted, finding: Finding, nights: Sequence[Night]) -> bool:
 
 def same(a: Finding, b: Finding) -> bool:
     """Whether two nights speak of the same change of one series."""
-    return a.key == b.key and a.kind is b.kind and abs(a.bad - b.bad) <= WANDER
+    return a.key == b.key and a.kind is b.kind and abs(a.since - b.since) <= WANDER

@@ -80,7 +80,7 @@ def finding_row(one: Finding, line: Timeline, found: Findings) -> FindingRow:
     to_bisect = one.kind is Kind.REGRESSION and one.commits.kind is Range.COMMITS and one.status is Status.CONFIRMED
     return FindingRow(
         finding=one, experiment=one.key.experiment, series=words.series(one.key), change=words.change(one),
-        levels=words.levels(one), floor=words.floor(one), since=nights[one.bad].id, sure=words.how_sure(one, nights),
+        levels=words.levels(one), floor=words.floor(one), since=nights[one.since].id, sure=words.how_sure(one, nights),
         commits=one.commits.words, bisect=words.bisect_command(one) if to_bisect else "", css=kind_class(one),
         spark=_spark(line), href=f"{experiment_page(one.key.experiment)}#{line.anchor}",
     )  # fmt: skip
@@ -99,7 +99,7 @@ def by_range(rows: Sequence[FindingRow]) -> list[list[FindingRow]]:
 
 
 def group_title(row: FindingRow) -> str:
-    return f"Since night {row.since}: {row.commits}"
+    return f"Since night {row.since}: commits {row.commits}"
 
 
 def _spark(line: Timeline) -> str:
@@ -127,7 +127,7 @@ def _card(line: Timeline) -> Card:
     never = " (time watched: most runs never got there)" if last.point.horizon else ""
     return Card(
         words.series(line.segments[-1].key), words.with_unit(last.value, line.metric.unit) + never,
-        f"{words.change(one)} since {line.nights[one.bad]}" if one else "", kind_class(one) if one else "",
+        f"{words.change(one)} since {line.nights[one.since]}" if one else "", kind_class(one) if one else "",
         _spark(line), f"{experiment_page(line.name[0])}#{line.anchor}",
     )  # fmt: skip
 

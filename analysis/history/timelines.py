@@ -81,11 +81,11 @@ class Timeline:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        return tuple(sorted((one for judged in self.segments for one in judged.findings), key=lambda one: one.bad))
+        return tuple(sorted((one for judged in self.segments for one in judged.findings), key=lambda one: one.since))
 
     @property
     def marks(self) -> list[tuple[int, Finding]]:
-        return [(self.columns[one.bad], one) for one in self.findings]
+        return [(self.columns[one.since], one) for one in self.findings]
 
     @property
     def standing(self) -> Finding | None:

@@ -58,7 +58,7 @@ def by_night(values: Sequence[float], rules: Sequence[Rule], first: int, last: i
 
 
 def _moved(finding: Finding, by: int) -> Finding:
-    return replace(finding, good=finding.good + by, bad=finding.bad + by)
+    return replace(finding, good=finding.good + by, since=finding.since + by, bad=finding.bad + by)
 
 
 def alarms(values: Sequence[float], rules: Sequence[Rule]) -> list[int]:
@@ -67,7 +67,7 @@ def alarms(values: Sequence[float], rules: Sequence[Rule]) -> list[int]:
     for seen in by_night(values, rules, 10, len(values)):
         for mine, said in zip(told, seen, strict=True):
             for one in said.confirmed():
-                if not any(one.kind is other.kind and abs(one.bad - other.bad) <= 5 for other in mine):
+                if not any(one.kind is other.kind and abs(one.since - other.since) <= 5 for other in mine):
                     mine.append(one)
     return [sum(one.kind is Kind.REGRESSION for one in mine) for mine in told]
 
@@ -83,13 +83,16 @@ def false_alarms(
 
 @dataclass(frozen=True)
 class Found:
-    """Of injected steps: the share found, nights from the first bad one (1: that night), and the range's truth."""
+    """Of injected steps: the share found, nights from the first bad one (1: that night), the share of commit ranges
+    that hold the true night, and how many nights a range has.
+    """
 
     share: float
     median_nights: float | None
     slow_nights: float | None
     suspected_median: float | None
     in_range: float | None
+    range_nights: float | None
 
 
 def found_steps(rule: Rule, percent: float, step: float, series: int, seed: int) -> Found:
@@ -97,18 +100,22 @@ def found_steps(rule: Rule, percent: float, step: float, series: int, seed: int)
     after: list[int] = []
     suspected: list[int] = []
     truth: list[bool] = []
+    widths: list[int] = []
     for _ in range(series):
         values = invented.noise(rng, BEFORE + PATIENCE, percent)
         values[BEFORE:] *= 1 - step / 100
         hit = _first(list(values), rule, suspected)
         if hit is not None:
             after.append(hit.night - BEFORE + 1)
-            truth.append(any(one.good < BEFORE <= one.bad for one in hit.confirmed()))
+            (one, *_) = hit.confirmed()
+            truth.append(one.good < BEFORE <= one.bad)
+            widths.append(one.bad - one.good)
     if not after:
-        return Found(0.0, None, None, None, None)
+        return Found(0.0, None, None, None, None, None)
     return Found(
         100 * len(after) / series, median(after), float(np.percentile(after, 90)),
         median(suspected) if suspected else None, 100 * sum(truth) / len(truth),
+        sum(widths) / len(widths),
     )  # fmt: skip
 
 
@@ -116,7 +123,7 @@ def _first(values: Sequence[float], rule: Rule, suspected: list[int]) -> Seen | 
     """The first night after the step that confirms a regression near it; notes when it was first suspected."""
     noted = False
     for (seen,) in by_night(values, [rule], BEFORE, len(values)):
-        near = [one for one in seen.findings if one.kind is Kind.REGRESSION and abs(one.bad - BEFORE) <= 5]
+        near = [one for one in seen.findings if one.kind is Kind.REGRESSION and abs(one.since - BEFORE) <= 5]
         if near and not noted:
             suspected.append(seen.night - BEFORE + 1)
             noted = True
@@ -133,8 +140,8 @@ def spikes_that_alarm(rule: Rule, percent: float, series: int, seed: int) -> tup
         values = invented.noise(rng, BEFORE + 12, percent)
         values[BEFORE] *= 1 - SPIKE / 100
         said = [seen for (seen,) in by_night(list(values), [rule], BEFORE, len(values))]
-        suspected += any(one.bad == BEFORE for one in said[0].findings)
-        wrong += any(abs(one.bad - BEFORE) <= 3 for seen in said for one in seen.confirmed())
+        suspected += any(one.since == BEFORE for one in said[0].findings)
+        wrong += any(abs(one.since - BEFORE) <= 3 for seen in said for one in seen.confirmed())
     return wrong, suspected
 
 
@@ -146,7 +153,7 @@ def drift_until_told(rule: Rule, percent: float, series: int, seed: int) -> tupl
         values = invented.noise(rng, BEFORE + 150, percent)
         values[BEFORE:] *= 1 - DRIFT / 100 * np.arange(1, 151)
         for (seen,) in by_night(list(values), [rule], BEFORE, len(values)):
-            if any(one.kind is Kind.REGRESSION and one.bad >= BEFORE for one in seen.confirmed()):
+            if any(one.kind is Kind.REGRESSION and one.since >= BEFORE for one in seen.confirmed()):
                 lost.append((seen.night - BEFORE + 1) * DRIFT)
                 break
     return 100 * len(lost) / series, median(lost) if lost else None

@@ -84,7 +84,7 @@ def sentence(finding: Finding, nights: Sequence[Night]) -> str:
     went = "worse" if finding.kind is Kind.REGRESSION else "better"
     return (
         f"{finding.key.experiment}, {series(finding.key)}: {change(finding)} ({levels(finding)}), {went} since night "
-        f"{nights[finding.bad].id}; {how_sure(finding, nights)}; commits {finding.commits.words}"
+        f"{nights[finding.since].id}; {how_sure(finding, nights)}; commits {finding.commits.words}"
     )
 
 
