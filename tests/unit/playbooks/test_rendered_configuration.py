@@ -55,7 +55,7 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
     files = sorted(str(file) for kind in ("defaults", "vars") for file in ROLES.glob(f"*/{kind}/main.yml"))
     (folder / "render.yml").write_text(RENDER.format(files=json.dumps(files), to=folder))
     (folder / "roles").symlink_to(ROLES)
-    digests = dict.fromkeys(("storm_version", "storm_libraries", "token_digest", "delivery_digest"), "0")
+    digests = {name: name for name in ("storm_version", "storm_libraries", "token_digest", "delivery_digest")}
     (folder / "variables.json").write_text(
         json.dumps(
             {
@@ -154,6 +154,17 @@ def test_each_machine_runs_its_programs(plans: dict[str, dict[str, Any]]) -> Non
     }
     assert started.pop("master") == ["zookeeper", "policy-service", "nimbus", "probe"]
     assert all(names == ["supervisor", "probe"] for names in started.values())
+
+
+def test_another_bridge_restarts_nimbus_alone_and_another_service_itself_alone(
+    plans: dict[str, dict[str, Any]],
+) -> None:
+    inputs = {program["name"]: program["inputs"] for plan in plans.values() for program in plan["programs"]}
+    of = {
+        word: {name for name, given in inputs.items() if word in given} for word in ("storm_version", "delivery_digest")
+    }
+    assert of == {"storm_version": {"nimbus"}, "delivery_digest": {"policy-service"}}
+    assert all("storm_libraries" in inputs[name] for name in ("zookeeper", "supervisor"))
 
 
 def test_supervisord_runs_them_as_storm_and_again_when_they_end(plans: dict[str, dict[str, Any]]) -> None:
