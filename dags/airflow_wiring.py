@@ -13,7 +13,11 @@ from inventory import TESTBEDS
 
 RESUME, NEW = "resume", "new"
 # Folded away in the form: most runs leave them as they are.
-DURATIONS_SECTION, COMMAND_LINE_SECTION = "Durations", "Of the command line"
+DURATIONS_SECTION, OPTIONS_SECTION, COMMAND_LINE_SECTION = (
+    "Durations",
+    "Options of the testbed",
+    "For the command line only",
+)
 
 
 def pool_of(testbed: str) -> str:
@@ -33,21 +37,30 @@ def form(experiment: Experiment) -> dict[str, Param]:
         description="Of each variant; one of each makes a block",
     )  # fmt: skip
     testbed = Param(experiment.testbed.name, type="string", enum=list(TESTBEDS), title="Testbed")
-    options = Param(
-        {}, type="object", title="Options of the testbed",
-        description="Laid over testbed.options of the file, for the testbed that is chosen here",
-    )  # fmt: skip
-    series = Param(
+    durations = {name: _duration(name, getattr(experiment.durations, name)) for name in DURATIONS}
+    first = {"policies": policies, "repetitions": repetitions, "testbed": testbed, "series": series("series")}
+    return {**first, **durations, "options": options(), "opened": opened()}
+
+
+def series(what: str) -> Param:
+    return Param(
         RESUME, type="string", enum=[RESUME, NEW], title="Series",
-        description="resume: go on with the newest unfinished series of the same request; new: start one",
+        description=f"resume: go on with the newest unfinished {what} of the same request; new: start one",
     )  # fmt: skip
-    opened = Param(
+
+
+def options() -> Param:
+    return Param(
+        {}, type="object", title="Options", section=OPTIONS_SECTION,
+        description='Laid over testbed.options of the file, for the testbed that is chosen; such as {"budget_usd": 5}',
+    )  # fmt: skip
+
+
+def opened() -> Param:
+    return Param(
         None, type=["null", "string"], title="Opened series", section=COMMAND_LINE_SECTION,
         description="Folder of a series that the command line has opened; leave empty",
     )  # fmt: skip
-    durations = {name: _duration(name, getattr(experiment.durations, name)) for name in DURATIONS}
-    first = {"policies": policies, "repetitions": repetitions, "testbed": testbed, "options": options}
-    return {**first, **durations, "series": series, "opened": opened}
 
 
 DURATION_WORDS = {

@@ -13,7 +13,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, task
 
-from dags.airflow_wiring import NEW, RESUME
+from dags.airflow_wiring import NEW, opened, options, series
 from dags.documentation import COMPARISON
 from dags.experiment import names
 from dags.series_chain import chain
@@ -49,27 +49,18 @@ def form() -> dict[str, Param]:
         ),
         "budget": Param(
             None, type=["null", "string"], title="Budget", examples=["20 blocks", "2h", "$5"],
-            description="With `until certain`: 20 blocks, 2h, 90min, or $5 where machines cost money",
+            description="With “until certain”: 20 blocks, 2h, 90min, or $5 where machines cost money",
         ),
         "testbed": Param(
             None, type=["null", "string"], enum=[None, *TESTBEDS], title="Testbed",
-            description="Empty: that of the experiment",
+            values_display={"null": "that of the experiment"},
         ),
-        "options": Param(
-            {}, type="object", title="Options of the testbed",
-            description="Laid over testbed.options of the file, for the testbed that is chosen here",
-        ),
-        "series": Param(
-            RESUME, type="string", enum=[RESUME, NEW], title="Series",
-            description="resume: go on with the newest unfinished comparison of the same two commits; new: start one",
-        ),
+        "series": series("comparison"),
         "rebuild": Param(
             False, type="boolean", title="Build again", description="Also what failed to build before"
         ),
-        "opened": Param(
-            None, type=["null", "string"], title="Opened series",
-            description="Folder of a series that the command line has opened; leave empty",
-        ),
+        "options": options(),
+        "opened": opened(),
     }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 from dags.duration import series_s
@@ -75,7 +76,7 @@ def _items(items: Iterable[str]) -> list[str]:
 
 
 def _variant(variant: Variant) -> str:
-    with_parameters = ", ".join(f"{name} = {value}" for name, value in variant.parameters.items())
+    with_parameters = ", ".join(f"{name}: {json.dumps(value)}" for name, value in variant.parameters.items())
     policy = f"policy `{variant.policy}`" + (f", {with_parameters}" if with_parameters else "")
     return f"`{variant.name}`: {policy}"
 
