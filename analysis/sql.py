@@ -10,9 +10,9 @@ import difflib
 import logging
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,15 +21,17 @@ from analysis.errors import QueryError, RecordError
 from analysis.schemas import TABLES
 
 if TYPE_CHECKING:
-    from pyspark.errors import PySparkException
+    from py4j.java_gateway import JavaObject
     from pyspark.sql import Column, DataFrame, SparkSession
 
 SERIES = ("experiment", "series_id")
+OF_FOLDER = tuple(f"{column}_of_folder" for column in SERIES)
 QUERY = re.compile(r"\(*\s*(select|with|values|table)\b", re.IGNORECASE)
 COMMENT = re.compile(r"--[^\n]*(\n|\Z)|/\*.*?\*/", re.DOTALL)
 # Of a file that a row comes from, as Spark tells it: all above the table's own folder.
 ABOVE = r"^(?:file:)?/*(.*)/[^/]+\.parquet/[^/]+$"
 TOLD = 3  # series named in a note
+CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] ")  # as a message of Spark's begins
 MOST = 300  # characters of what Spark says
 UNREADABLE = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER")
 
@@ -86,29 +88,31 @@ def open_views(spark: SparkSession, query: str, stored: Sequence[Stored], tell: 
 
 def view(spark: SparkSession, name: str, having: Sequence[Stored], tell: Callable[[str], None]) -> DataFrame:
     """One table of several series, with its declared columns after `experiment` and `series_id`."""
-    from pyspark.sql import functions as f
-
     whole = _with_series(_empty(spark, name), name)
-    where = spark.createDataFrame(
-        [(_above(one.table(name)), one.experiment, one.series_id) for one in having] or [("", "", "")],
-        "above string, of_experiment string, of_series string",
-    )
     for types, alike in _by_types(spark, name, having).items():
         columns = {text.partition(" ")[0] for text in types}
         if missing := [column for column, _ in declared(name) if column not in columns]:
             which = _which(alike, len(having))
             tell(f"{name}: no column {', '.join(missing)} in {which}, of an older version; null there")
-        read = spark.read.parquet(*[one.table(name) for one in alike])
-        # A plus in a path is a plus; decoding would make a space of it.
-        path = f.url_decode(f.replace(f.col("_metadata.file_path"), f.lit("+"), f.lit("%2B")))
-        rows = read.select(f.regexp_extract(path, ABOVE, 1).alias("above"), *_columns(name, columns))
-        own = rows.join(f.broadcast(where), "above", how="left").select(
-            *[f.coalesce(*([f.col(has)] if has in rows.columns else []), f.col(of)).alias(has)
-              for has, of in zip(SERIES, ("of_experiment", "of_series"), strict=True)],
-            *_own(name),
-        )  # fmt: skip
-        whole = whole.unionByName(own)
+        whole = whole.unionByName(_read(spark, name, alike, columns))
     return whole
+
+
+def _read(spark: SparkSession, name: str, alike: Sequence[Stored], columns: Collection[str]) -> DataFrame:
+    """Rows of series whose tables have these columns; whose a row is, is told by where its file lies."""
+    from pyspark.sql import functions as f
+
+    where = spark.createDataFrame(
+        [(_above(one.table(name)), one.experiment, one.series_id) for one in alike],
+        f"above string, {', '.join(f'{column} string' for column in OF_FOLDER)}",
+    )
+    # A plus in a path is a plus; decoding would make a space of it.
+    path = f.url_decode(f.replace(f.col("_metadata.file_path"), f.lit("+"), f.lit("%2B")))
+    rows = spark.read.parquet(*[one.table(name) for one in alike]).select(
+        f.regexp_extract(path, ABOVE, 1).alias("above"), *_columns(name, columns)
+    )
+    series = [f.col(of).alias(column) for column, of in zip(SERIES, OF_FOLDER, strict=True)]
+    return rows.join(f.broadcast(where), "above", how="left").select(*series, *_own(name))
 
 
 def _empty(spark: SparkSession, name: str) -> DataFrame:
@@ -177,17 +181,47 @@ def ask(spark: SparkSession, query: str) -> DataFrame:
 @contextmanager
 def explained() -> Iterator[None]:
     """What Spark says of a query, as a QueryError: in one line, with what there is. What is no fault of it stays."""
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
         yield
     except PySparkException as error:
-        condition = error.getCondition() or ""
-        if condition.startswith(UNREADABLE):
-            raise RecordError(f"{_text(error)}; analyse that series again: barograph report SERIES") from error
-        if not condition or condition.startswith("INTERNAL_ERROR"):
+        said = Said(error.getCondition() or "", error.getMessage() or str(error), error.getMessageParameters() or {})
+        if (ours := _ours(said)) is None:
             raise
-        raise QueryError(_line(error)) from error
+        raise ours from error
+    except Py4JJavaError as error:  # of a task: what it met is somewhere among the causes
+        if (ours := _ours(_of_java(error.java_exception))) is None:
+            raise
+        raise ours from error
+
+
+@dataclass(frozen=True)
+class Said:
+    """`condition`: Spark's word for what is wrong; empty where it is nobody's query."""
+
+    condition: str
+    message: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+def _of_java(thrown: JavaObject) -> Said:
+    while thrown is not None:
+        message = str(thrown.getMessage())
+        if match := CONDITION.match(message):
+            return Said(match[1], message)
+        thrown = thrown.getCause()
+    return Said("", "")
+
+
+def _ours(said: Said) -> Exception | None:
+    """None where Spark does not say that it is of the query."""
+    if said.condition.startswith(UNREADABLE):
+        return RecordError(f"{_text(said.message)}; analyse that series again: barograph report SERIES")
+    if not said.condition or said.condition.startswith("INTERNAL_ERROR"):
+        return None
+    return QueryError(_line(said))
 
 
 def hush(spark: SparkSession) -> None:
@@ -199,19 +233,18 @@ def hush(spark: SparkSession) -> None:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-def _line(error: PySparkException) -> str:
-    condition, said = error.getCondition() or "", error.getMessageParameters() or {}
-    if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
-        return _no_table(_plain(said.get("relationName", "?")))
-    if condition.startswith("UNRESOLVED_COLUMN"):
-        proposal = _plain(said.get("proposal", ""))
+def _line(said: Said) -> str:
+    if said.condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
+        return _no_table(_plain(said.parameters.get("relationName", "?")))
+    if said.condition.startswith("UNRESOLVED_COLUMN"):
+        proposal = _plain(said.parameters.get("proposal", ""))
         ending = f"; is it one of {proposal}?" if proposal else ""
-        return f"no column {_plain(said.get('objectName', '?'))!r} in the tables asked{ending}"
-    return _text(error)
+        return f"no column {_plain(said.parameters.get('objectName', '?'))!r} in the tables asked{ending}"
+    return _text(said.message)
 
 
-def _text(error: PySparkException) -> str:
-    text = " ".join((error.getMessage() or str(error)).partition("JVM stacktrace")[0].split())
+def _text(message: str) -> str:
+    text = " ".join(message.partition("JVM stacktrace")[0].split())
     return text if len(text) <= MOST else f"{text[:MOST]} …"
 
 
