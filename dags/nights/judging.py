@@ -51,7 +51,7 @@ class Difference:
         if self.value is None or self.low is None or self.high is None:
             return f"{self.verdict} in {self.blocks} blocks"
         ends = f"{_signed(self.value)} [{_signed(self.low)}, {_signed(self.high)}]"
-        return f"{ends} {self.unit} in {self.blocks} blocks"
+        return f"{ends}\u00a0{self.unit} in {self.blocks} blocks"
 
 
 def require_direction(name: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from dags.nights import suite as suites
 from dags.places import ROOT
-from dags.terminal.airflow_home import environment, prepare, settings
+from dags.terminal.airflow_home import environment, settings
 
 HEAVY = ("pyspark", "ansible_runner", "paramiko", "boto3", "matplotlib", "scipy")
 PROBE = """
@@ -104,13 +104,6 @@ def test_what_is_found_is_seen_after_it_was_told(name: str, wired: dict[str, Any
     assert {"open_night", "close_night", "tell", "judge"} <= set(tasks["watcher"]["up"])
     assert tasks["watcher"]["rule"] == "one_failed"
     assert tasks["let_go"]["teardown"], "also where somebody ends the DAG run"
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("barograph")
-    prepare(folder / "airflow")
-    return folder
 
 
 def night(home: Path, tmp_path: Path, hours: float = 10.0) -> tuple[str, dict[str, Any], dict[str, str]]:
