@@ -24,7 +24,7 @@ def _blocks(pinned: str) -> dict[str, str]:
     for line in pinned.splitlines(keepends=True):
         if begin := BEGIN.match(line):
             name = _plain(begin["name"])
-            found[name] = ""
+            found.setdefault(name, "")  # a package may be pinned once for each version of Python
         if name is not None and line.strip():
             found[name] += line
     return found
