@@ -11,12 +11,14 @@ from datetime import datetime
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XCOM_RETURN_KEY, XComModel
+from airflow.utils.state import TaskInstanceState
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from dags.plugin.seen import Made
 
 OPENING = "open_"
+WATCHER = "watcher"  # fails because another task did
 
 
 def made_by(session: Session, dag_id: str, run_id: str) -> Made | None:
@@ -29,7 +31,7 @@ def made_by(session: Session, dag_id: str, run_id: str) -> Made | None:
     state, task = opening if opening else (None, None)
     return Made(
         dag_id, run_id, str(row[0]), _seconds(row[1]), _seconds(row[2]), task, None if state is None else str(state),
-        None if task is None else _answer(session, dag_id, run_id, task),
+        None if task is None else _answer(session, dag_id, run_id, task), _failed(session, dag_id, run_id),
     )  # fmt: skip
 
 
@@ -43,6 +45,14 @@ def _opening(session: Session, dag_id: str, run_id: str) -> tuple[str | None, st
     )
     row = session.execute(query.order_by(TaskInstance.task_id)).first()
     return None if row is None else (row[0], row[1])
+
+
+def _failed(session: Session, dag_id: str, run_id: str) -> tuple[str, ...]:
+    query = select(TaskInstance.task_id).where(
+        TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id, TaskInstance.state == TaskInstanceState.FAILED
+    )
+    names = {str(name) for name in session.execute(query).scalars()}
+    return tuple(sorted(name for name in names if name.rpartition(".")[2] != WATCHER))
 
 
 def _answer(session: Session, dag_id: str, run_id: str, task_id: str) -> str | None:

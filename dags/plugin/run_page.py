@@ -103,7 +103,7 @@ def _facts(story: Story, now_s: float) -> tuple[tuple[str, str], ...]:
     since_s = now_s if story.phase_since_s is None else story.phase_since_s
     newest = story.throughput[-1] if story.throughput else None
     facts = [
-        ("phase", f"{WORDS.get(story.phase, story.phase)}, since {minutes(max(0.0, now_s - since_s))}"),
+        ("phase", f"{WORDS.get(story.phase, story.phase)}, for {minutes(max(0.0, now_s - since_s))}"),
         ("run", story.run_id or "–"),
         ("throughput", "–" if newest is None else f"{newest:.0f} tuples/s"),
         ("runs", f"{len(story.done)} of {story.runs} done, about {hours(story.time_left_s(now_s))} left"),
@@ -115,18 +115,28 @@ def _facts(story: Story, now_s: float) -> tuple[tuple[str, str], ...]:
 
 def _without_report(made: Made, seen: SeriesSeen) -> Page:
     done = 0 if seen.story is None else sum(status == "complete" for _, status in seen.story.done)
-    measured = f"{done} of its runs are complete and kept" if done else "No run of it is complete"
-    name = seen.experiment
+    kept = f"Complete and kept: {done} run{'s' if done > 1 else ''}." if done else "No run is complete."
     return Page(
         seen.title,
         _meta(made, seen.name),
-        ("This run ended without a report.", f"{measured}; the same request again goes on with the series of {name}."),
+        (
+            "This run ended without a report.",
+            *_failed(made),
+            f"{kept} The same request again goes on with this series.",
+        ),
         (),
         (),
         *_done(seen.story),
         tuple(_failure(line) for line in seen.failures) or _last_notes(seen.story),
         _report_links(seen, "The report of an earlier run of this series"),
     )
+
+
+def _failed(made: Made) -> tuple[str, ...]:
+    if not made.failed:
+        return ()
+    word, whose = ("Task", "its log says") if len(made.failed) == 1 else ("Tasks", "their logs say")
+    return (f"{word} {', '.join(made.failed)} failed; {whose} why.",)
 
 
 def _failure(line: Mapping[str, Any]) -> str:

@@ -29,6 +29,7 @@ class Made:
     task: str | None  # that opens what the run makes; None: the DAG makes no report
     task_state: str | None
     opened: str | None  # what that task answered with
+    failed: tuple[str, ...] = ()  # its tasks that failed by themselves
 
     @property
     def active(self) -> bool:

@@ -244,6 +244,19 @@ def test_a_run_under_way_shows_how_far_it_is(site: Site) -> None:
     assert "of &lt;now&gt;" in page.text and 'http-equiv="refresh"' in page.text
 
 
+def test_a_run_that_ended_without_a_report_names_the_task_that_failed(site: Site) -> None:
+    run_id, folder = site.trigger(), site.results / "stela" / "star" / "20990102-000000-a1b2c3d4"
+    folder.mkdir()
+    (folder / "series.json").write_bytes((site.results / site.series / "series.json").read_bytes())
+    site.opened(run_id, str(folder))
+    tasks = site.opening(run_id).rpartition("/")[0]
+    for task, state in (("deploy", "failed"), ("provision", "success"), ("release", "success"), ("watcher", "failed")):
+        site.api("PATCH", f"{tasks}/{task}", {"new_state": state})
+    site.api("PATCH", tasks.rpartition("/")[0], {"state": "failed"})
+    page = site.get(site.of_run(run_id), "reader")
+    assert "ended without a report" in page.text and "Task deploy failed" in page.text, page.text
+
+
 def test_an_answer_that_leads_elsewhere_is_not_followed(site: Site) -> None:
     run_id = site.trigger()
     site.opened(run_id, "/etc")

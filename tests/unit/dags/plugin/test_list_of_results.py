@@ -58,7 +58,9 @@ def test_many_series_are_counted(root: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "scope"),
     [
-        ("index.html", ""), ("stela/report.html", ""), ("nightly/quick/index.html", ""), ("nightly/quick", ""),
+        ("index.html", ""), ("stela/report.html", ""), ("nightly/quick/index.html", "nightly/quick"),
+        ("nightly/quick", "nightly/quick"),
+        ("nightly/quick/nights/x.html", "nightly/quick"),
         ("stela/star/s1", "stela/star/s1"), ("stela/star/s1/figures/cpu.svg", "stela/star/s1"),
     ],
 )  # fmt: skip
@@ -80,4 +82,4 @@ def test_a_bucket_is_not_asked_at_every_click_and_its_failure_hides_nothing(root
     for _ in range(3):
         fresh.bring(Broken(), "stela/star/s1/report.html")  # type: ignore[arg-type]  # only what is asked here
     fresh.bring(Broken(), "index.html")  # type: ignore[arg-type]
-    assert asked == [("stela/star/s1", True), ("", True)]
+    assert asked == [("stela/star/s1", True), ("", False)]

@@ -117,6 +117,12 @@ def test_a_report_of_before_is_not_shown_as_this_runs(root: Path, series: Path) 
     assert page.links[0].text == "The report of an earlier run of this series"
 
 
+def test_the_tasks_that_failed_are_named(root: Path, series: Path) -> None:
+    page = page_of(root, opened(series, state="failed", ended_s=BEGUN + 110, failed=("analyse",)))
+    assert page.sentences[1] == "Task analyse failed; its log says why."
+    assert page.sentences[2] == "Complete and kept: 1 run. The same request again goes on with this series."
+
+
 def test_what_a_later_run_of_the_series_did_is_not_this_runs(root: Path, series: Path) -> None:
     told(series, BEGUN + 999, kind="run_failed", run_id="stela-r1", blame="harness", message="of later", again=False)
     page = page_of(root, opened(series, state="failed", ended_s=BEGUN + 110))
