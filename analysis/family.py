@@ -12,7 +12,7 @@ from typing import Any
 from analysis import ablated, downloads, page, published
 from analysis.ablated import Line
 from analysis.claims import LedgerRow
-from analysis.downloads import Link
+from analysis.downloads import File
 from analysis.errors import SeriesError
 from analysis.figures import decided, graph_drawing, series, side_by_side
 from analysis.figures.build import Figure, on_page
@@ -60,7 +60,7 @@ class Content:
     ablated: list[str]
     sources: list[Source]
     older: list[str]
-    links: dict[str, tuple[Link, ...]]  # by figure or table
+    files: dict[str, tuple[File, ...]]  # by figure or table
 
 
 def newest(series_dirs: Sequence[Path]) -> tuple[dict[str, SeriesPaths], list[str]]:
@@ -94,8 +94,6 @@ def collect(found: dict[str, SeriesPaths], older: list[str], ledger: Sequence[Le
     shown = [_shown(number, figure, found, data) for number, figure in enumerate(figures, start=1)]
     files = {drawn.name: drawn.files for figure in shown for drawn in figure.drawings}
     files["claims"] = downloads.of_rows("claims", told)
-    for mine in files.values():
-        downloads.write(target.parent / FIGURES, mine)
     return Content(
         family=" and ".join(sorted({experiment.partition("/")[0] for experiment in found})),
         figures=shown,
@@ -105,7 +103,7 @@ def collect(found: dict[str, SeriesPaths], older: list[str], ledger: Sequence[Le
         ablated=list(lines),
         sources=[_source(experiment, paths, target) for experiment, paths in sorted(found.items())],
         older=older,
-        links=downloads.links(files, FIGURES),
+        files=files,
     )
 
 
@@ -163,4 +161,6 @@ def write(series_dirs: Sequence[Path], target: Path, evaluate: Any) -> Path:
         raise SeriesError("a family report needs one series or more; none was given")
     found, older = newest(series_dirs)
     content = collect(found, older, evaluate([paths.root for paths in found.values()]), target)
-    return page.write(target, page.rendered(TEMPLATE, c=content))
+    for offered in content.files.values():
+        downloads.write(target.parent / FIGURES, offered)
+    return page.write(target, page.rendered(TEMPLATE, c=content, links=downloads.links(content.files, FIGURES)))

@@ -136,7 +136,10 @@ def run_data(run: RunPaths, tables: Mapping[str, list[Row]]) -> RunData:
     """On the run's own axis: that of its only event, or of the run as a whole where it has several."""
     axis = WHOLE_RUN if any(event_of(row) == WHOLE_RUN for row in tables["activity"]) else None
     whole = [row for row in tables["throughput"] if row["complete"] and row["rate"] is not None]
-    activity = [row for row in tables["activity"] if axis is None or event_of(row) == axis]
+    complete = {row["window_s"] for row in whole}
+    activity = [
+        row for row in tables["activity"] if (axis is None or event_of(row) == axis) and row["window_s"] in complete
+    ]
     return RunData(
         run.run_id,
         _windows((row["scope"], row["window_s"], row["rate"]) for row in whole if row["scope"] != "sink"),

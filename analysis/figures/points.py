@@ -79,12 +79,14 @@ class Drawing:
         """What is drawn, one row a mark."""
         names = [column.name for column in self.columns]
         return [
-            ({"panel": trace.panel} if self.several_panels else {})
-            | {self.named: trace.name, "mark": trace.mark, "run_id": spot.run_id or None}
-            | {name: spot.values.get(name) for name in names}
+            {**self._of(trace), "run_id": spot.run_id or None, **{name: spot.values.get(name) for name in names}}
             for trace in self.traces
             for spot in trace.spots
         ]
+
+    def _of(self, trace: Trace) -> Row:
+        panel: Row = {"panel": trace.panel} if self.several_panels else {}
+        return {**panel, self.named: trace.name, "mark": trace.mark}
 
     def points(self) -> str:
         """The same with positions, as compact JSON for the page (templates/points.js.j2 reads it)."""

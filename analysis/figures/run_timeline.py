@@ -22,7 +22,7 @@ Windows = Sequence[tuple[float, float]]  # start relative to the first event, va
 MOST_WINDOWS = 400  # more than a line can show: longer runs are drawn in wider windows
 MOST_CELLS = 4000  # of the map of CPU
 LINES = 8  # components with the longest queues that have a line
-MARGINS_IN = (0.62, 1.55, 0.5, 0.18)  # left, right, bottom, top: labels stand at the right
+MARGINS_IN = (0.8, 1.45, 0.5, 0.12)  # left, right, bottom, top: labels stand at the right
 LABELS = {"total": "at sinks", "due": "offered at spouts", "spouts": "emitted at spouts"}
 LOOKS = {
     "due": (style.GREY, "--", 1.1),
@@ -130,15 +130,17 @@ def _cpu(figure: Canvas, axes: Axes, data: RunData) -> None:
 
 
 def _frame(axes: Axes, data: RunData) -> None:
-    """Events, and the parts that count, through all panels; as far as the rates reach."""
-    for start, end in data.parts:
-        axes.axvspan(start, end, color=style.PALETTE[2], alpha=0.08, lw=0)
+    """Events through all panels, and the parts that count, but not over the map's colours; as far as the rates reach."""
+    is_map = bool(axes.images)
     for moment in moments(data.marks):
-        axes.axvline(moment.middle_s, color="#222222", lw=0.9)
+        axes.axvline(moment.middle_s, color="white" if is_map else "#222222", lw=0.9)
     total = data.rates["total"]
     axes.set_xlim(total[0][0], total[-1][0] + WINDOW_S)
-    if not axes.images:
-        axes.grid(axis="x", visible=False)
+    if is_map:
+        return
+    for start, end in data.parts:
+        axes.axvspan(start, end, color=style.PALETTE[2], alpha=0.08, lw=0)
+    axes.grid(axis="x", visible=False)
 
 
 def _tell(

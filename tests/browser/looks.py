@@ -33,12 +33,13 @@ def overflow_px(page: Page) -> int:
 
 
 def too_large(page: Page, width: int, height: int) -> list[str]:
-    """Figures, tables and text that stand out at the right of the page, and figures higher than it."""
+    """What stands out at the right of the page, and what is kept in one piece but higher than it."""
     found: list[str] = page.evaluate(
         """([width, height]) => [...document.querySelectorAll("figure, table, td, th, p, h1, h2, h3, pre, svg, dl, li")]
         .filter(element => element.checkVisibility()).filter(element => {
           const box = element.getBoundingClientRect();
-          return box.right > width + 1 || (element.tagName === "FIGURE" && box.height > height);
+          const whole = getComputedStyle(element).breakInside === "avoid";
+          return box.right > width + 1 || (whole && box.height > height);
         }).map(element => `${element.tagName} ${element.id} ${element.textContent.trim().slice(0, 60)}`)""",
         [width, height],
     )
