@@ -16,7 +16,7 @@ SHORT = 12  # digits of a commit that people are shown
 def named(code: Code) -> str:
     """`my-branch (0123456789ab)`, as messages call it."""
     short = code.commit[:SHORT]
-    return short if code.label in (short, code.commit) else f"{code.label} ({short})"
+    return short if code.commit.startswith(code.label) else f"{code.label} ({short})"
 
 
 def source_of(code: Code) -> Path:

@@ -101,7 +101,8 @@ def _make(thing: Path, make: Make) -> None:
 
 
 def _told(thing: Path, failed: Mapping[str, Any]) -> str:
-    said = f"{failed['why']}; log: {thing / LOG}"
+    log = thing / LOG
+    said = f"{failed['why']}; log: {log}" if log.is_file() else str(failed["why"])
     age_s = time.time() - float(failed.get("failed_s", 0.0))
     if age_s < 60:
         return said

@@ -211,7 +211,7 @@ def test_ours_is_what_decides_and_nothing_else(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_commit_that_is_not_ours_needs_a_jar(foreign: Make) -> None:
-    with pytest.raises(Unfit, match=r"has no scheduler_plugins/: .*give build, jar and scheduler too"):
+    with pytest.raises(Unfit, match=r"has no scheduler_plugins/: .*give build, jar and scheduler too$"):
         built(replace(foreign(), build=(), jar="", scheduler=""), print)
 
 
