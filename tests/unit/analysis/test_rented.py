@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis import rented
+from analysis import downloads, rented, report_data
+from analysis.page import rendered
 from analysis.record import RunPaths, SeriesPaths, append_event, write_json_atomic
-from analysis.report import Content, rendered
+from analysis.report import Content
 
 EXECUTION = {"opened_s": 1_763_700_000.0, "runs": 6, "expected_usd": 1.2, "longest_usd": 4.5, "used_usd": 1.31,
              "machine_hours": 7.5, "prices_of": "2026-11-21"}  # fmt: skip
@@ -47,11 +48,17 @@ def test_money_stands_beside_its_estimate(run: RunPaths, tmp_path: Path) -> None
     found = rented.money(paths)
     assert found is not None and found.prices_of == "2026-11-21"
     assert found.executions[0].begun == "2025-11-21 04:40 UTC"
-    page = rendered("report.html.j2", c=_bare(boots=rented.boots([run]), money=found))
+    page = _page(boots=rented.boots([run]), money=found)
     assert "$1.31 for 7.50 machine-hours on ec2, of a budget of $5.00" in page
     assert '<td class="n">31.5</td><td class="n">90.0</td>' in page and ">4.50<" in page
-    bare = rendered("report.html.j2", c=_bare(boots=[], money=None))
+    bare = _page(boots=[], money=None)
     assert "Money" not in bare and "booted during a run" not in bare
+
+
+def _page(**given: object) -> str:
+    content = _bare(**given)
+    links = downloads.links(report_data.files(content), "figures")
+    return rendered("report.html.j2", c=content, links=links)
 
 
 def _bare(**given: object) -> Content:
@@ -59,4 +66,4 @@ def _bare(**given: object) -> Content:
     empty: dict[str, object] = {field.name: [] for field in fields(Content)}
     words = dict.fromkeys(("title", "experiment", "series_id"), "x")
     numbers = dict.fromkeys(("complete", "all_runs", "files_read", "lines_read"), 0)
-    return Content(**(empty | words | numbers | {"several_events": False, "topology": None} | given))  # type: ignore[arg-type]
+    return Content(**(empty | words | numbers | {"several_events": False, "topology": None, "measured": {}} | given))  # type: ignore[arg-type]
