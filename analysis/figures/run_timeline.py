@@ -130,7 +130,7 @@ def _cpu(figure: Canvas, axes: Axes, data: RunData) -> None:
 
 
 def _frame(axes: Axes, data: RunData) -> None:
-    """Events through all panels, and the parts that count, but not over the map's colours; as far as the rates reach."""
+    """Events through all panels, the parts that count not over the map's colours; as far as the rates reach."""
     is_map = bool(axes.images)
     for moment in moments(data.marks):
         axes.axvline(moment.middle_s, color="white" if is_map else "#222222", lw=0.9)

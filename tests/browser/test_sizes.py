@@ -39,7 +39,8 @@ def test_paper_cuts_nothing(open_page: Open, results: Path, pattern: str) -> Non
     assert looks.too_large(page, width, height) == []
     cut: int = page.evaluate(
         """() => [...document.querySelectorAll("figure svg")].filter(svg => {
-          const kept = svg.closest(".graphs > div") || svg.closest("figure"); // a figure of graphs may break between them
+          // A figure of graphs may break between them.
+          const kept = svg.closest(".graphs > div") || svg.closest("figure");
           return getComputedStyle(kept).breakInside !== "avoid";
         }).length"""
     )
