@@ -82,6 +82,7 @@ def _considered(series: Series, document: Mapping[str, Any], blocks: int) -> tup
     answer, said = _looked(series.folder)
     seconds = time.time() - begin_s
     facts = {"goal_percent": document["goal_percent"], "certain": answer is not None and answer.certain, "said": said}
+    facts["sentence"] = answer.sentence if answer is not None else None
     timing.note_check(series.folder, begin_s, blocks, seconds, **facts)
     stop = decide(answer, failed_sides(series, document), spent(series, document, blocks))
     return stop, said
@@ -94,7 +95,7 @@ def _looked(series_dir: Path) -> tuple[Answer | None, str]:
     except Exception as error:  # noqa: BLE001 - measuring goes on; the budget ends it
         log.warning("the analysis between two blocks failed: %s", message_of(error))
         return None, f"not analysed: {message_of(error)}"
-    return answer, answer.sentence if answer.certain else f"{answer.sentence} ({answer.why})"
+    return answer, answer.why or answer.sentence
 
 
 def decide(answer: Answer | None, failed: str | None, spent: str | None) -> Stop | None:
