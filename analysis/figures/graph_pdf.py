@@ -52,7 +52,7 @@ def _text(axes: Axes, has: dict[str, str], order: int) -> None:
     axes.text(
         float(has["x"]), float(has["y"]), has["text"], ha=ANCHORS[has["text-anchor"]], va="baseline",
         fontsize=float(has["font-size"]) * PT_PER_PX, color=has["fill"],
-        fontweight="semibold" if has.get("font-weight") == "600" else "normal", zorder=order,
+        fontweight="bold" if has.get("font-weight") == "600" else "normal", zorder=order,
     )  # fmt: skip
 
 
