@@ -36,9 +36,9 @@ class Wall:
 
     @property
     def over_runs_percent(self) -> float | None:
-        """All that is not a run, over the runs."""
+        """All that is not a run, over the runs; None where there are none, or their seconds were none (fakes)."""
         runs_s = self.watched_s + self.switching_s
-        return 100 * (self.wall_s - runs_s) / runs_s if runs_s else None
+        return 100 * (self.wall_s - runs_s) / runs_s if 0 < runs_s <= self.wall_s else None
 
 
 def note_check(series_dir: Path, t: float, blocks: int, seconds: float, **facts: Any) -> None:

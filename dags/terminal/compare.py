@@ -119,13 +119,13 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
-    low, high, unit, p = row["low"], row["high"], row["unit"], row["p_holm"]
+    low, high, unit = row["low"], row["high"], row["unit"]
     return [
         row["pair"], row["words"], row["event"], _plain(row["a"]), _plain(row["b"]),
         MISSING if row["difference"] is None else f"{_signed(row['difference'])} {unit}".rstrip(),
         MISSING if low is None or high is None else f"{_signed(low)} to {_signed(high)}",
         MISSING if row["floor"] is None else f"±{row['floor']:.1f}",
-        MISSING if p is None else f"{p:.3f}", str(row["blocks"]), row["verdict"],
+        _p(row["p_holm"]), str(row["blocks"]), row["verdict"],
     ]  # fmt: skip
 
 
@@ -135,3 +135,9 @@ def _plain(value: float | None) -> str:
 
 def _signed(value: float) -> str:
     return f"{value:+.1f}".replace("-", "−")
+
+
+def _p(value: float | None) -> str:
+    if value is None:
+        return MISSING
+    return f"{value:.3f}" if value >= 0.001 else "< 0.001"

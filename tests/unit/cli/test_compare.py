@@ -62,11 +62,11 @@ def test_a_question_that_is_not_whole_is_a_usage_error(
 
 ROW = {
     "pair": "stela", "metric": "throughput_after", "words": "throughput after", "event": "e1", "primary": True,
-    "unit": "%", "a": 200.0, "b": 224.0, "difference": 12.0, "low": 9.5, "high": 14.5, "floor": 3.0, "p_holm": 0.0123,
+    "unit": "%", "a": 200.0, "b": 224.0, "difference": 12.0, "low": 9.5, "high": 14.5, "floor": 3.0, "p_holm": 0.00042,
     "blocks": 6, "verdict": "better",
 }  # fmt: skip
 MISSING = {**ROW, "words": "convergence", "difference": None, "low": None, "high": None, "floor": None, "p_holm": None}
-NUMBERS = "stela throughput after e1 200 224 +12.0 % +9.5 to +14.5 ±3.0 0.012 6 better"
+NUMBERS = "stela throughput after e1 200 224 +12.0 % +9.5 to +14.5 ±3.0 < 0.001 6 better"
 
 
 def shown(folder: Path, width: int = 160) -> str:
