@@ -84,7 +84,8 @@ def compare(ours: SeriesPaths, theirs: SeriesPaths, without_logs: Collection[str
     differences = [line for name in TABLES for line in comparing.table(name, ours.table(name), theirs.table(name))]
     words = []
     if without_logs:
-        words.append(f"pages of runs tell of logs that stayed behind ({', '.join(sorted(without_logs))})")
+        runs = ", ".join(sorted(without_logs))
+        words.append(f"pages of runs ({runs}) tell of logs that stayed behind, and are not compared")
     for name in sorted(_made(ours, without_logs) | _made(theirs, without_logs)):
         unequal, told = comparing.file(name, ours.root / name, theirs.root / name)
         differences += unequal
@@ -105,7 +106,7 @@ def _made(side: SeriesPaths, without_logs: Collection[str]) -> set[str]:
 def _counted(ours: SeriesPaths) -> str:
     figures = sum(1 for _ in ours.figures.rglob("*.svg"))
     tables = sum(ours.table(name).is_dir() for name in TABLES)
-    return f"{tables} tables, {figures} figures, the ledger, the report and the runs' pages"
+    return f"{tables} tables, {figures} figures, the ledger and all pages"
 
 
 def main() -> int:

@@ -70,10 +70,10 @@ def _add(found: Source, wanted: _Wanted, scratch: Path) -> None:
     tar = scratch / f"{short}-{len(found.lines)}.tar"
     try:
         if folder is None:
-            raise GitFailed("it is not mirrored here")
+            raise GitFailed("no mirror")
         git(folder, "archive", "--format=tar", "-o", str(tar), wanted.commit, limit_s=ARCHIVE_S)
-    except GitFailed as error:
-        _without(found, wanted, f"{error}")
+    except GitFailed:
+        _without(found, wanted, "it is not mirrored here" if wanted.repository else "it is not in it any more")
         return
     name = f"source/{short}"
     if not any(entry.name.startswith(f"{name}/") for entry in found.entries):

@@ -1,0 +1,76 @@
+"""The golden series as a bundle: moved elsewhere, made again from its raw lines by another process, and equal."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import barograph
+from analysis import analysed as provenance
+from analysis import report
+from analysis.record import SeriesPaths
+from tests.golden.conftest import Analysed
+from tests.unit.analysis.bundle import packed
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+SERIES = "20261121-000000-abcdef01"
+
+
+@pytest.fixture(scope="module")
+def results(analysed: Analysed, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("results")
+    folder = root / "stela" / "star" / SERIES
+    shutil.copytree(analysed.root, folder)
+    runs = sorted(run.name for run in (folder / "runs").iterdir())
+    document = {"v": 1, "series_id": SERIES, "experiment": "stela/star", "spec": {"title": "Golden"}, "runs": runs}
+    (folder / "series.json").write_text(json.dumps(document))
+    report.build(folder)  # it tells the title
+    provenance.keep(SeriesPaths(folder), analysed.spark, provenance.digest())
+    return root
+
+
+def bundled(results: Path, target: Path, of: str) -> Path:
+    """Unpacked in a folder of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BAROGRAPH_RESULTS", str(results))
+        assert barograph.main(["bundle", of, "--to", str(target / "a.tar.gz")]) == 0
+    return packed.unpacked(target / "a.tar.gz", target / "moved")
+
+
+@pytest.fixture(scope="module")
+def folder(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return bundled(results, tmp_path_factory.mktemp("bundle"), SERIES)
+
+
+def test_the_series_is_made_again_and_equal(folder: Path, tmp_path: Path) -> None:
+    done = packed.remake(folder, tmp_path, "--python", sys.executable, "--to", str(tmp_path / "again"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "\nequal: " in done.stdout and "no raw lines" not in done.stdout
+    made = tmp_path / "again" / SERIES / "tables" / "measurements.parquet"
+    assert pq.read_table(made).num_rows > 100, "it was made, not copied"
+
+
+def test_a_value_that_is_not_that_of_the_raw_lines_is_named(folder: Path, tmp_path: Path) -> None:
+    """The bundle is whole, and claims what its raw lines do not say."""
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    (part,) = (copy / "series" / "tables" / "downtime.parquet").glob("*.parquet")
+    table = pq.read_table(part)
+    told = [value + 1.0 for value in table["downtime_s"].to_pylist()]
+    place = table.schema.get_field_index("downtime_s")
+    pq.write_table(table.set_column(place, table.schema.field(place), [told]), part)
+    packed.sign_again(copy, part.relative_to(copy).as_posix())
+    done = packed.remake(copy, tmp_path, "--python", sys.executable)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert f"differs: table downtime: {table.num_rows} of {table.num_rows} values of downtime_s differ" in done.stdout
+
+
+def test_one_run_is_made_again_and_equal(results: Path, tmp_path: Path) -> None:
+    folder = bundled(results, tmp_path, f"{SERIES}/stela-r1")
+    assert [run.name for run in (folder / "series" / "runs").iterdir()] == ["stela-r1"]
+    done = packed.remake(folder, tmp_path, "--python", sys.executable)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "\nequal: " in done.stdout
