@@ -37,6 +37,22 @@ def facts_of(experiment: Experiment, box: Mapping[str, Any]) -> dict[str, Any]:
     return {**box, "testbed": testbed, "types": list(distinct.values()), **plan}
 
 
+def told(box: Mapping[str, Any], experiments: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """The same for people: a line for the software, the box and each experiment's machines."""
+    host = box["host"]
+    emulated = {"emulated on": f"{host['cpus']} cores of {host['cpu_model']}"} if host else {}
+    software = {key: str(box[key]) for key in ("testbed", "storm", "java")}
+    return {**software, **emulated, **{name: _machines(facts) for name, facts in experiments.items()}}
+
+
+def _machines(facts: Mapping[str, Any]) -> str:
+    sizes = [
+        f"{size['name']} ({size['cores']:g} cores, {size['memory_mb']} MB, {size['bandwidth_mbit']} Mbit/s)"
+        for size in facts["types"]
+    ]
+    return f"{', '.join(sizes)}; with topology and plan {fingerprint(facts)}"
+
+
 def fingerprint(facts: Mapping[str, Any]) -> str:
     """Twelve hexadecimal digits."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]

@@ -71,7 +71,7 @@ def _planned(suite: Suite, until_s: float, now_s: float) -> Tonight:
     return Tonight(
         tonight.night_id(now_s), suite.name, suite.testbed, now_s, until_s,
         commit.hash, commit.committed_s, commit.dirty,
-        machine.fingerprint(box), {**box, "experiments": facts},
+        machine.fingerprint(box), machine.told(box, facts),
         tuple(Entry(name, machine.fingerprint(each)) for name, each in facts.items()),
     )  # fmt: skip
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dags.experiment import Experiment, load
-from dags.nights.machine import facts_of, facts_of_box, fingerprint
+from dags.nights.machine import facts_of, facts_of_box, fingerprint, told
 from dags.request import requested
 
 BOX = {"testbed": "fake", "storm": "2.8.3", "java": "17", "host": {}}
@@ -46,3 +46,13 @@ def test_the_box_counts_only_where_it_emulates() -> None:
     assert facts_of_box("fake")["host"] == {}
     assert set(facts_of_box("local")["host"]) == {"cpu_model", "cpus"}
     assert facts_of_box("local")["storm"]
+
+
+def test_people_are_told_the_machines_and_not_the_whole_plan(star: Experiment) -> None:
+    box = {**BOX, "host": {"cpu_model": "Some CPU", "cpus": 2}}
+    facts = facts_of(star, box)
+    lines = told(box, {"stela/star": facts})
+    assert lines["emulated on"] == "2 cores of Some CPU" and lines["storm"] == "2.8.3"
+    assert lines["stela/star"].endswith(f"; with topology and plan {fingerprint(facts)}")
+    assert "type_1 (" in lines["stela/star"] and "100 Mbit/s" in lines["stela/star"]
+    assert "emulated on" not in told(BOX, {})
