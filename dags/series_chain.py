@@ -67,11 +67,14 @@ def chain(series: Any, pool: str) -> None:
 
         from airflow.sdk.exceptions import AirflowSkipException
 
-        from dags.steps.series_steps import analyse
+        from dags.steps.series_steps import NothingInTime, analyse
 
         if series is None:
             raise AirflowSkipException("no series was opened; the task that opens it says why")
-        return str(analyse(Path(series)))
+        try:
+            return str(analyse(Path(series)))
+        except NothingInTime as error:
+            raise AirflowSkipException(str(error)) from error
 
     @task
     def report(series: str, path: str) -> None:

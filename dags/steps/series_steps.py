@@ -28,6 +28,10 @@ class NothingMeasured(DagError):
     """There is no record to analyse; another task has said why."""
 
 
+class NothingInTime(NothingMeasured):
+    """The deadline came before the first run: no failure."""
+
+
 @contextmanager
 def step(series_dir: Path) -> Iterator[Series]:
     """What every step keeps: an interruption ends the whole execution, a failure is told with its blame."""
@@ -117,7 +121,8 @@ def analyse(series_dir: Path) -> Path:
     """The report's path. Raises NothingMeasured where no run left a record."""
     with step(series_dir) as series:
         if not any((series.folder / "runs").glob("*/run.json")):
-            raise NothingMeasured(f"series {series.series_id} has no record yet")
+            late = told_since(series.folder, "deadline", series.opened_s)
+            raise (NothingInTime if late else NothingMeasured)(f"series {series.series_id} has no record yet")
         money.write(series)
         ProgressFile(series_dir).tell("phase", phase="analyse", expected_s=40)
         begin_s = time.time()

@@ -8,7 +8,10 @@ import pytest
 from dags.duration import Overhead, run_s
 from dags.errors import ExperimentError
 from dags.nights.deadline import until_s
+from dags.nights.outcome import outcome_of
+from dags.progress import told_since
 from dags.series import Series, open_series
+from dags.steps.series_steps import NothingInTime, NothingMeasured, analyse, do_next_run
 from dags.steps.until import FILE, set_until, too_late
 
 EVENING = datetime(2026, 11, 21, 22, 30).astimezone().timestamp()
@@ -47,3 +50,16 @@ def test_an_execution_that_resumes_the_series_has_forgotten_it(series: Series) -
 def test_a_damaged_file_is_no_deadline(series: Series) -> None:
     Path(series.folder / FILE).write_text("{")
     assert too_late(series, 1e12, NO_OVERHEAD) == ""
+
+
+def test_a_series_without_a_run_in_time_has_nothing_to_analyse_and_has_not_failed(series: Series) -> None:
+    with pytest.raises(NothingMeasured) as failed:
+        analyse(series.folder)
+    assert not isinstance(failed.value, NothingInTime)
+    set_until(series, series.opened_s)
+    assert do_next_run(series.folder) is None and do_next_run(series.folder) is None
+    with pytest.raises(NothingInTime):
+        analyse(series.folder)
+    status, reason = outcome_of(series)
+    assert status == "deadline" and reason.startswith("0 of 4 runs are complete; deadline ")
+    assert len(told_since(series.folder, "deadline", series.opened_s)) == 1, "told once"
