@@ -32,7 +32,7 @@ from analysis.history.trials import (
 
 NOISES = (1.0, 2.0, 4.0)  # percent from night to night
 STEPS = (5.0, 10.0, 20.0)
-GRID = tuple((window, p) for window in (30, 50) for p in (1e-3, 1e-4, 1e-5))
+GRID = tuple((window, p) for window in (30, 50) for p in (1e-4, 1e-5, 1e-6))
 MINIMA = (2.0, 3.0, 5.0)
 Made = TypeVar("Made")
 

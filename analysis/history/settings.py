@@ -15,7 +15,7 @@ class Rule:
     """
 
     window_nights: int = 50
-    max_p: float = 1e-5
+    max_p: float = 1e-6
     minimum_percent: float = 3.0
     confirming_nights: int = 2
 
