@@ -96,7 +96,8 @@ METRICS = {
     )
 }  # fmt: skip
 
-# The few that a sentence or a first page is about; all others are read when these raise a question.
+# The few that a sentence or a first page is about; all others are read when these raise a question. Of the three
+# definitions of convergence the first paper's.
 PRIMARY = ("throughput_after", "convergence_sp_s", "downtime_s", "latency_p95_ms_after")
 
 

@@ -29,8 +29,6 @@ class Verdict(StrEnum):
     UNDECIDED = "undecided"
 
 
-# The few that carry the sentence. Of the three definitions of convergence the first paper's.
-PRIMARY = ("throughput_after", "convergence_sp_s", "downtime_s", "latency_p95_ms_after")
 FAILED = "runs_failed"
 CALLED = (Verdict.BETTER, Verdict.WORSE, Verdict.DIFFERENT)
 

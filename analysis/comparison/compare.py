@@ -7,12 +7,13 @@ from pathlib import Path
 from analysis.comparison import asked as asking
 from analysis.comparison import ranks, sentence, verdict, words
 from analysis.comparison import rows as making
-from analysis.comparison.answer import FAILED, PRIMARY, Comparison, Kind, Row
+from analysis.comparison.answer import FAILED, Comparison, Kind, Row
 from analysis.comparison.asked import Asked
 from analysis.comparison.blocks import Measured, PairRuns, measured, runs_of
 from analysis.comparison.on_record import differences
 from analysis.comparison.rows import OnRecord
 from analysis.event_ids import event_of
+from analysis.metric_directions import PRIMARY
 from analysis.record import SeriesPaths
 from analysis.small_tables import rows as read
 

@@ -5,10 +5,11 @@ from statistics import fmean
 
 import numpy as np
 
-from analysis.comparison.answer import FAILED, PRIMARY, Kind, Row
+from analysis.comparison.answer import FAILED, Kind, Row
 from analysis.comparison.blocks import Block, Measured, PairRuns
 from analysis.comparison.intervals import MINIMUM_BLOCKS, sign_test
 from analysis.event_ids import WHOLE_RUN
+from analysis.metric_directions import PRIMARY
 
 
 def ranked(found: Measured, words: str) -> Row:

@@ -7,11 +7,11 @@ import numpy as np
 
 from analysis import metric_directions, statistics
 from analysis.comparison import floor, intervals
-from analysis.comparison.answer import FAILED, PRIMARY, Kind, Row
+from analysis.comparison.answer import FAILED, Kind, Row
 from analysis.comparison.blocks import Measured
 from analysis.comparison.intervals import MINIMUM_BLOCKS, Estimate
 from analysis.comparison.ranks import ranked
-from analysis.metric_directions import Better, Compared, Metric
+from analysis.metric_directions import PRIMARY, Better, Compared, Metric
 from analysis.steady import WINDOW_S
 
 OnRecord = Mapping[tuple[str, str], Sequence[float]]  # (metric, event) -> differences of A/A blocks on the same axis
