@@ -44,4 +44,4 @@ def test_the_slow_commit_is_found(world: dict[str, str]) -> None:
         assert (Path(world["BAROGRAPH_RESULTS"]) / probe["series"] / "comparison.html").is_file()
     series = {probe["series"] for probe in search["probes"]}
     blocks = [len(list((Path(world["BAROGRAPH_RESULTS"]) / each).glob("runs/stela_b-r*"))) for each in series]
-    assert max(blocks) == 3, "each comparison ends as soon as it can tell: the others' metrics do not count"
+    assert min(blocks) == 3, "a comparison ends as soon as it can tell: other metrics do not count"
