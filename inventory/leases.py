@@ -207,6 +207,13 @@ def _replace(path: Path, text: str) -> None:
         os.close(folder)
 
 
+def tidy() -> None:
+    """Remove what a process that died while it wrote a lease left half written."""
+    with _locked():  # they are written under the lock: whoever has it looks at remains
+        for stale in (state_dir() / "leases").glob("*.partial"):
+            stale.unlink(missing_ok=True)
+
+
 @contextmanager
 def _locked() -> Iterator[None]:
     folder = state_dir() / "leases"

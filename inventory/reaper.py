@@ -55,6 +55,8 @@ def reap(
     """
     moment = time.time() if now is None else now
     with _alone():
+        if not dry_run:
+            leases.tidy()
         over = [lease for lease in leases.read_all() if not leases.is_live(lease, moment)]
         works = [_begin(name, over, moment, dry_run, testbeds, everywhere) for name in testbeds]
         strangers = [_unknown(lease, moment, testbeds) for lease in over if lease.testbed not in testbeds]

@@ -58,6 +58,14 @@ def test_a_dry_run_only_looks() -> None:
     assert testbed.machine("m1").alive and leases.read_all() == (lease,)
 
 
+def test_a_lease_that_was_half_written_goes(state: Path) -> None:
+    partial = state / "leases" / "267e7306.partial"
+    partial.parent.mkdir()
+    partial.write_text('{"lease_id": "267e')
+    assert _reap(FakeTestbed(), dry_run=True) == () and partial.exists()
+    assert _reap(FakeTestbed()) == () and not partial.exists()
+
+
 def test_what_is_live_stays() -> None:
     testbed = FakeTestbed()
     lease = leases.take("ann", "s1", "fake", 60)
