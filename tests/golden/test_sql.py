@@ -121,7 +121,7 @@ def test_tables_are_joined_on_series_and_run(ask: "Ask") -> None:
     [
         ("select * from thruput", r"no table 'thruput'; did you mean throughput\? there are runs, components, "),
         ("select rat from throughput", "no column 'rat' in the tables asked; is it one of "),
-        ("select * from runs where", "PARSE_SYNTAX_ERROR"),
+        ("select ( from runs", "PARSE_SYNTAX_ERROR"),
         ("select 1 / 0", "DIVIDE_BY_ZERO"),
         ("select cast(variant as int) from runs", "CAST_INVALID_INPUT"),
         ("select run_id, count(*) from runs", "MISSING_GROUP_BY|MISSING_AGGREGATION"),
