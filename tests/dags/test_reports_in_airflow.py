@@ -63,8 +63,8 @@ class Site:
 
     @property
     def series(self) -> str:
-        """Its name below the results."""
-        return next(self.results.glob("stela/star/*/series.json")).parent.relative_to(self.results).as_posix()
+        """The name below the results of the one that was measured: the others are of years to come."""
+        return min(self.results.glob("stela/star/*/series.json")).parent.relative_to(self.results).as_posix()
 
     def ask(self, method: str, path: str, headers: dict[str, str] | None = None, body: Any = None) -> Answer:
         """As the path is written: nothing is made tidy on the way, and no redirection is followed."""
