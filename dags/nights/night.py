@@ -119,7 +119,10 @@ def concluded(night: Tonight, experiment: str) -> Tonight:
         return night
     if not entry.series:
         return _noted(night, replace(entry, status=outcome.INTERRUPTED, reason="not begun: the night ended before"))
-    status, reason = outcome.outcome_of(read_series(results_root() / entry.series))
+    folder = results_root() / entry.series
+    status, reason = outcome.outcome_of(read_series(folder))
+    if status == outcome.COMPLETE and not numbers_of(folder):
+        status, reason = "harness", f"measured, but not analysed; to do that: barograph report {entry.series}"
     return _noted(night, replace(entry, status=status, reason=reason))
 
 

@@ -1,5 +1,7 @@
 """The steps of a night as tasks take them: found again by id, and what must be seen is raised at the end."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,18 @@ def test_the_deadline_skips_the_rest(world: World) -> None:
     steps.close("try", found)
     steps.judge("try")
     assert world.nights()[0]["status"] == "failed", "not a number from any; and nobody's failure"
+
+
+def test_what_was_measured_and_not_analysed_is_not_complete(world: World) -> None:
+    found = steps.open_night("try", 10.0, [STAR])
+    measured(world, found, STAR)
+    entry = tonight.of_id("try", found).entry(STAR)
+    shutil.rmtree(world.results / entry.series / "tables")
+    begun = replace(entry, status=tonight.BEGUN)
+    tonight.write(tonight.of_id("try", found).with_entry(begun))
+    assert steps.conclude("try", found, STAR) == "harness"
+    reason = tonight.of_id("try", found).entry(STAR).reason
+    assert reason == f"measured, but not analysed; to do that: barograph report {entry.series}"
 
 
 def test_what_fails_in_the_first_task_is_the_experiments_outcome(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
