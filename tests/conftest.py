@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import signal
 import socket
 from pathlib import Path
 
@@ -18,6 +19,11 @@ REACHING_MARKS = ("integration", "e2e")
 
 # Spark's driver and Airflow's metadata never share a test's state with the user's.
 os.environ.setdefault("PYSPARK_PYTHON", __import__("sys").executable)
+
+
+def pytest_configure() -> None:
+    """Who ends the tests from outside (a time limit, a cancelled job) leaves nothing running either."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
