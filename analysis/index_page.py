@@ -22,7 +22,7 @@ FILE = "index.html"
 COMPARISONS, NIGHTLY = "compare", "nightly"
 SHOWN = 20  # series of an experiment of which the summary is read; of older ones the name says when they were
 NAMED = 200  # older ones that are listed at all
-VERDICTS = ("reproduced", "differs", "not run")
+VERDICTS = ("reproduced", "differs", "undecided", "not run")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from analysis import index_page
+from analysis import index_page, summary
+from analysis.record import SeriesPaths
 
 NOW = 1_763_700_000.0
 SUMMARY = {
@@ -105,3 +106,13 @@ def test_names_of_others_are_shown_and_not_run(tmp_path: Path) -> None:
 def test_no_results_say_how_to_get_some(tmp_path: Path) -> None:
     assert "barograph run stela/star" in text(tmp_path)
     assert "barograph run stela/star" in text(tmp_path / "not" / "there")
+
+
+def test_measured_without_a_conclusion_is_not_the_same_as_not_measured(tmp_path: Path) -> None:
+    ledger = [
+        {"verdict": "not run", "runs": 0}, {"verdict": "not run", "runs": 3}, {"verdict": "differs", "runs": 3},
+    ]  # fmt: skip
+    found = summary.of(SeriesPaths(tmp_path), ledger)["verdicts"]
+    assert found == {"differs": 1, "not run": 1, "undecided": 1}
+    write(tmp_path, "stela/star/20260101-000000-aa", SUMMARY | {"verdicts": found})
+    assert "1 differs , 1 undecided , 1 not run" in text(tmp_path)
