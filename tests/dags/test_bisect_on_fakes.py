@@ -1,6 +1,7 @@
 """A search over this repository's own commits: real comparisons through Airflow, on the fake testbed."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,12 @@ from dags.places import ROOT
 from dags.terminal.airflow_home import environment
 
 COMMITS = 4  # GOOD, and three after it that change what decides
-pytestmark = [pytest.mark.timeout(1800), pytest.mark.spark]
+LONG = "BAROGRAPH_LONG_TESTS"  # three comparisons with an analysis each: more than ten minutes beside other tests
+pytestmark = [
+    pytest.mark.timeout(1800),
+    pytest.mark.spark,
+    pytest.mark.skipif(not os.environ.get(LONG), reason=f"takes more than ten minutes: set {LONG}=1"),
+]
 
 
 def deciding() -> list[str]:
