@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from airflow.sdk import Param
+from airflow.sdk import DAG, Param
 
+from dags.errors import ExperimentError
 from dags.experiment import Experiment
 from dags.request import CHANGEABLE, DURATIONS
 from inventory import TESTBEDS
@@ -82,3 +83,17 @@ def _duration(name: str, default: float) -> Param:
 def changes_of(params: Mapping[str, Any]) -> dict[str, Any]:
     """The form's answers as `dags.request` takes them."""
     return {key: params[key] for key in CHANGEABLE if key in params}
+
+
+def all_of(names: Iterable[str], build: Callable[[str], DAG]) -> dict[str, DAG]:
+    """A file that is wrong must not hide the others: it becomes an import error only when nothing is right."""
+    dags, wrong = {}, []
+    for name in names:
+        try:
+            dag = build(name)
+            dags[dag.dag_id] = dag
+        except ExperimentError as error:
+            wrong.append(str(error))
+    if wrong and not dags:
+        raise ExperimentError("; ".join(wrong))
+    return dags

@@ -10,9 +10,8 @@ from typing import Any
 
 from airflow.sdk import DAG, task
 
-from dags.airflow_wiring import NEW, changes_of, form, pool_of
+from dags.airflow_wiring import NEW, all_of, changes_of, form, pool_of
 from dags.documentation import documentation
-from dags.errors import ExperimentError
 from dags.experiment import Experiment, load, names
 from dags.series_chain import chain
 
@@ -48,17 +47,7 @@ def build(experiment: Experiment) -> DAG:
 
 
 def build_all() -> dict[str, DAG]:
-    """A file that is wrong must not hide the others: it becomes an import error only when nothing is right."""
-    dags, wrong = {}, []
-    for name in names():
-        try:
-            dag = build(load(name))
-            dags[dag.dag_id] = dag
-        except ExperimentError as error:
-            wrong.append(str(error))
-    if wrong and not dags:
-        raise ExperimentError("; ".join(wrong))
-    return dags
+    return all_of(names(), lambda name: build(load(name)))
 
 
 globals().update({dag_id.replace(".", "_"): dag for dag_id, dag in build_all().items()})

@@ -12,9 +12,8 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, TaskGroup, task, teardown
 
-from dags.airflow_wiring import pool_of
+from dags.airflow_wiring import all_of, pool_of
 from dags.documentation import of_suite
-from dags.errors import ExperimentError
 from dags.nights.suite import Suite, load, names
 from dags.series_chain import chain
 
@@ -142,17 +141,7 @@ def measure(suite: str, experiment: str, night: Any, before: Any, pool: str) -> 
 
 
 def build_all() -> dict[str, DAG]:
-    """A file that is wrong must not hide the others: it becomes an import error only when nothing is right."""
-    dags, wrong = {}, []
-    for name in names():
-        try:
-            dag = build(load(name))
-            dags[dag.dag_id] = dag
-        except ExperimentError as error:
-            wrong.append(str(error))
-    if wrong and not dags:
-        raise ExperimentError("; ".join(wrong))
-    return dags
+    return all_of(names(), lambda name: build(load(name)))
 
 
 globals().update({dag_id.replace(".", "_"): dag for dag_id, dag in build_all().items()})
