@@ -10,8 +10,6 @@ from analysis.history.regressions import Finding, Kind, Status
 from analysis.history.series import Key, described
 from analysis.metric_directions import Compared
 
-SAID_OF = {"complete": "complete", "partial": "partial", "failed": "failed", "missing": "missing"}
-
 
 def number(value: float | None) -> str:
     """As many digits as say something."""
