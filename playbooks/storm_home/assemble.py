@@ -72,13 +72,14 @@ def complete(home: Path, archives: Path | None, jars: Sequence[Path], cache: Pat
     name = fingerprint(jars, home.name, archives.name if archives else "no archives")
     whole = cache / f"storm-{name}"
     if whole.is_dir():
+        if fingerprint(_daemon_jars(whole)) != fingerprint(sorted(jars)):  # somebody wrote into it
+            _put(jars, whole / "extlib-daemon")
         return whole
     with appearing(whole) as unfinished:
         _link_tree(home, unfinished)
         for archive in sorted(archives.glob("*.jsa")) if archives else []:
             link(archive, unfinished / "cds" / archive.name)
-        for jar in jars:
-            shutil.copy2(jar, unfinished / "extlib-daemon" / jar.name)
+        _put(jars, unfinished / "extlib-daemon")
         _write_version(unfinished, name)
     return whole
 
@@ -88,7 +89,7 @@ def varied(base: Path, *, bridge: Path | None = None, foreign: Path | None = Non
 
     `base` itself where nothing would be other. The libraries are the very same files.
     """
-    ours = sorted((base / "extlib-daemon").glob("*.jar"))
+    ours = _daemon_jars(base)
     daemon = [bridge] if bridge else ours
     if foreign is None and fingerprint(daemon) == fingerprint(ours):
         return base
@@ -137,6 +138,10 @@ def link(source: Path, target: Path) -> None:
         os.link(source, target)
     except OSError:
         shutil.copy2(source, target)
+
+
+def _daemon_jars(home: Path) -> list[Path]:
+    return sorted((home / "extlib-daemon").glob("*.jar"))
 
 
 def _put(jars: Sequence[Path], folder: Path) -> None:

@@ -203,7 +203,7 @@ def test_a_changed_bridge_reaches_machines_that_are_up(site: Site, tmp_path: Pat
     with zipfile.ZipFile(changed, "a") as opened:
         opened.writestr("changed", "yes")
     nimbus = site.pid("master", "nimbus")
-    home = assemble.complete(site.home, None, [changed], site.home.parent)
+    home = assemble.varied(site.home, bridge=changed)
     try:
         assert cluster.deploy(site.inventory, site.directory, home, {}).changed > 0
         assert site.pid("master", "nimbus") != nimbus

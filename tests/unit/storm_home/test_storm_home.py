@@ -146,6 +146,26 @@ def test_a_whole_home_is_made_once_and_links_what_it_can(home: Path, tmp_path: P
     assert list((tmp_path / "cache").iterdir()) == [whole]
 
 
+def test_a_home_of_a_home_leaves_the_first_as_it_was(home: Path, tmp_path: Path) -> None:
+    one, other = tmp_path / "one" / "bridge.jar", tmp_path / "other" / "bridge.jar"
+    for jar in (one, other):
+        jar.parent.mkdir()
+        jar.write_text(jar.parent.name)
+    first = assemble.complete(home, None, [one], tmp_path / "homes")
+    second = assemble.complete(first, None, [other], tmp_path / "homes")
+    assert (first / "extlib-daemon/bridge.jar").read_text() == "one"
+    assert (second / "extlib-daemon/bridge.jar").read_text() == "other"
+
+
+def test_a_home_that_was_written_into_is_put_right(home: Path, tmp_path: Path) -> None:
+    jar = tmp_path / "bridge.jar"
+    jar.write_text("bridge")
+    whole = assemble.complete(home, None, [jar], tmp_path / "homes")
+    (whole / "extlib-daemon/bridge.jar").write_text("damaged")
+    assert assemble.complete(home, None, [jar], tmp_path / "homes") == whole
+    assert (whole / "extlib-daemon/bridge.jar").read_text() == "bridge"
+
+
 def test_version_differs_where_homes_differ(home: Path, tmp_path: Path) -> None:
     jar = tmp_path / "bridge.jar"
     jar.write_text("one")
