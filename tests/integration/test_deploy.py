@@ -84,7 +84,7 @@ def site() -> Iterator[Site]:
             subprocess.run(["rm", "-rf", str(folder)], check=True)
 
 
-def eventually(seen: Callable[[], bool], seconds: float = 60.0) -> bool:
+def eventually(seen: Callable[[], bool], seconds: float = 120.0) -> bool:
     deadline = time.monotonic() + seconds
     while not seen():
         if time.monotonic() > deadline:
