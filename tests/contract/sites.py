@@ -1,0 +1,136 @@
+"""One testbed each, with a state folder of its own: what the contract tests run on."""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from inventory import TESTBEDS, lan, leases
+from inventory.ec2.pace import Pace
+from inventory.ec2.testbed import Ec2Testbed
+from inventory.errors import InfrastructureError
+from inventory.existing import ExistingTestbed
+from inventory.fake import FakeTestbed
+from inventory.local import LocalTestbed
+from inventory.reaper import reap
+from inventory.remote import Remote
+from inventory.testbed import Connecting, Machine, MachineRequest, MachineType
+from inventory.testbed import Testbed as AnyTestbed  # pytest collects what is called Test…
+from tests.cloud.cloud import running
+from tests.emulab.world import world
+from tests.existing.lab import Lab, lab
+
+SMALL = MachineType("small", cores=0.25, memory_mb=256, bandwidth_mbit=100, slots=1)
+WANTED = (MachineRequest("master", SMALL), MachineRequest("m1", SMALL))
+M2, M3 = MachineRequest("m2", SMALL), MachineRequest("m3", SMALL)
+# These get their machines from tests.cloud, tests.emulab (both ways, below) and tests.existing.
+RENTED = ("ec2", "emulab", "existing")
+EMULAB = {"emulab portal": "portal", "emulab classic": "classic"}
+CLOUD = pytest.param("ec2", marks=pytest.mark.integration)
+LAB = pytest.param("existing", marks=pytest.mark.integration)
+MARKS = {"local": [pytest.mark.integration]}
+EVERY = [*(pytest.param(name, marks=MARKS.get(name, [])) for name in TESTBEDS if name not in RENTED),
+         CLOUD, LAB, *EMULAB]  # fmt: skip
+
+
+def _broken_local(folder: Path) -> AnyTestbed:
+    (folder / "empty").mkdir()
+    return LocalTestbed(root=folder / "empty")  # nothing to start in there
+
+
+def _broken_fake(folder: Path) -> AnyTestbed:
+    return FakeTestbed(fails_at="m1")
+
+
+class Spoiled(ExistingTestbed):
+    """On its second machine the claim cannot be written."""
+
+    def __init__(self, there: Lab) -> None:
+        super().__init__(there.options)
+        self._there = there
+
+    def acquire(self, lease: leases.Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
+        self._there.sh("m1", "rm -rf /var/lib/barograph-guard; touch /var/lib/barograph-guard")
+        try:
+            return super().acquire(lease, requests)
+        finally:
+            self._there.sh("m1", "rm -f /var/lib/barograph-guard")
+
+
+# A testbed that fails while it acquires.
+BROKEN: dict[str, Callable[[Path], AnyTestbed]] = {"local": _broken_local, "fake": _broken_fake}
+
+
+@dataclass
+class Site:
+    """One testbed with a state folder of its own, and how to get one that fails while it acquires."""
+
+    testbed: AnyTestbed
+    broken: Callable[[Path], AnyTestbed]
+
+    def take(self, ttl_s: float = 300.0) -> leases.Lease:
+        testbed = self.testbed
+        return leases.take("contract test", "series", testbed.name, ttl_s, site=testbed.site(), shared=testbed.shared)
+
+    def connect(self, machine: Machine) -> Remote:
+        assert isinstance(self.testbed, Connecting)
+        return self.testbed.connect(machine)
+
+
+@contextmanager
+def taken(site: Site, requests: Sequence[MachineRequest]) -> Iterator[tuple[leases.Lease, tuple[Machine, ...]]]:
+    """Machines of a lease of their own."""
+    lease = site.take()
+    yield lease, site.testbed.acquire(lease, requests)
+    site.testbed.release(lease)
+    leases.drop(lease)
+
+
+def gone(site: Site, machine: Machine) -> bool:
+    """Whether the machine does not answer; its keys may be gone too."""
+    try:
+        site.connect(machine).close()
+    except (InfrastructureError, FileNotFoundError):
+        return True
+    return False
+
+
+@contextmanager
+def opened(name: str) -> Iterator[Site]:
+    """The testbed, as long as the block lasts; what the tests leave is reaped."""
+    # Podman wants short paths, and pytest's own are long.
+    folder = Path(tempfile.mkdtemp(prefix="bt", dir="/tmp"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BAROGRAPH_STATE", str(folder))
+        # Ranges of the tests' own, so that a run that is going on is not in the way.
+        patch.setenv(lan.CONTROL[0], "10.215.0.0/24")
+        patch.setenv(lan.EXPERIMENT[0], "10.216.0.0/24")
+        with _site(name, folder) as made:
+            yield made
+            reap(now=time.time() + 1e6, testbeds={made.testbed.name: lambda: made.testbed})
+    shutil.rmtree(folder)
+
+
+@contextmanager
+def _site(name: str, folder: Path) -> Iterator[Site]:
+    if name == "ec2":
+        with running(machines=True) as cloud, pytest.MonkeyPatch.context() as patch:
+            for variable, value in cloud.environment().items():
+                patch.setenv(variable, value)
+            options = cloud.options(instance_types={SMALL.name: "c7a.medium"})
+            yield Site(Ec2Testbed(options), lambda _folder: Ec2Testbed(options, pace=Pace(ready_s=0)))
+        return
+    if name == "existing":
+        with lab(folder / "lab", (*WANTED, *(MachineRequest(name, SMALL) for name in ("m2", "m3")))) as there:
+            yield Site(there.testbed(), lambda _folder: Spoiled(there))
+        return
+    if name not in EMULAB:
+        yield Site(TESTBEDS[name](), BROKEN[name])
+        return
+    with world(EMULAB[name], folder) as there:
+        yield Site(there.testbed(), lambda _folder: there.broken())
