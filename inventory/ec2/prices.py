@@ -25,6 +25,7 @@ class _Region(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     disk_gb_month: Price
+    disk_assumed: bool = False
     instances: dict[str, Price]
 
 
@@ -39,12 +40,13 @@ class _File(BaseModel):
 
 @dataclass(frozen=True)
 class Prices:
-    """A price table: US dollars, by region. `instance_hour` is on demand."""
+    """A price table: US dollars, by region. `instance_hour` is on demand; `disk_assumed`: where nobody read the price."""
 
     path: Path
     read: date
     public_address_hour: float
     disk_gb_month: Mapping[str, float]
+    disk_assumed: frozenset[str]
     instance_hour: Mapping[str, Mapping[str, float]]
 
     def of(self, region: str, instance_type: str) -> float:
@@ -77,6 +79,7 @@ def load() -> Prices:
     return Prices(
         path, file.read, file.public_address_hour,
         {name: region.disk_gb_month for name, region in file.regions.items()},
+        frozenset(name for name, region in file.regions.items() if region.disk_assumed),
         {name: region.instances for name, region in file.regions.items()},
     )  # fmt: skip
 
@@ -93,7 +96,8 @@ def estimate(prices: Prices, region: str, options: Ec2Options, instance_types: S
         lines[f"{number} × {name}, {hours:.1f} h, {market} (data transfer is not counted)"] = number * hourly * hours
     machines = len(instance_types)
     disk_hour = prices.disk_gb_month[region] / HOURS_A_MONTH
-    lines[f"{machines} × {options.disk_gb} GB of disk, {hours:.1f} h"] = machines * options.disk_gb * disk_hour * hours
+    known = ", price assumed (docs/ec2.md)" if region in prices.disk_assumed else ""
+    lines[f"{machines} × {options.disk_gb} GB of disk, {hours:.1f} h{known}"] = machines * options.disk_gb * disk_hour * hours
     if options.addresses == "public":
         lines[f"{machines} × public address, {hours:.1f} h"] = machines * prices.public_address_hour * hours
     return Estimate(lines, prices.read.isoformat())

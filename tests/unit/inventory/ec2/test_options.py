@@ -76,6 +76,15 @@ def test_spot_counts_with_its_limit_or_with_the_price_on_demand(state: Path) -> 
     assert max(unlimited.lines.values()) == pytest.approx(5 * 0.05506)
 
 
+def test_a_price_that_nobody_read_says_so(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = Ec2Testbed({"budget_usd": 5, "region": "eu-west-1"})
+    (disk,) = [line for line in there.estimate(CLUSTER, 2.0).lines if "of disk" in line]
+    assert disk == "6 × 16 GB of disk, 2.0 h, price assumed (docs/ec2.md)"
+    (state / "prices.yaml").write_text(prices.SOURCE.read_text().replace("    disk_assumed: true\n", ""))
+    monkeypatch.setenv("BAROGRAPH_PRICES", str(state / "prices.yaml"))
+    assert "6 × 16 GB of disk, 2.0 h" in there.estimate(CLUSTER, 2.0).lines, "who has read it leaves the mark out"
+
+
 def test_another_price_table_replaces_ours(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = {"read": "2020-01-02", "sources": [], "public_address_hour": 1.0,
             "regions": {"xx-here-1": {"disk_gb_month": 730.0, "instances": {"m7a.medium": 3.0}}}}  # fmt: skip
