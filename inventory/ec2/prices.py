@@ -40,7 +40,7 @@ class _File(BaseModel):
 
 @dataclass(frozen=True)
 class Prices:
-    """A price table: US dollars, by region. `instance_hour` is on demand; `disk_assumed`: where nobody read the price."""
+    """A price table: US dollars, by region. `instance_hour` is on demand; `disk_assumed`: where nobody read it."""
 
     path: Path
     read: date
@@ -96,8 +96,9 @@ def estimate(prices: Prices, region: str, options: Ec2Options, instance_types: S
         lines[f"{number} × {name}, {hours:.1f} h, {market} (data transfer is not counted)"] = number * hourly * hours
     machines = len(instance_types)
     disk_hour = prices.disk_gb_month[region] / HOURS_A_MONTH
-    known = ", price assumed (docs/ec2.md)" if region in prices.disk_assumed else ""
-    lines[f"{machines} × {options.disk_gb} GB of disk, {hours:.1f} h{known}"] = machines * options.disk_gb * disk_hour * hours
+    assumed = ", price assumed (docs/ec2.md)" if region in prices.disk_assumed else ""
+    disks_gb = machines * options.disk_gb
+    lines[f"{machines} × {options.disk_gb} GB of disk, {hours:.1f} h{assumed}"] = disks_gb * disk_hour * hours
     if options.addresses == "public":
         lines[f"{machines} × public address, {hours:.1f} h"] = machines * prices.public_address_hour * hours
     return Estimate(lines, prices.read.isoformat())
