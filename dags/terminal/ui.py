@@ -24,9 +24,12 @@ from dags.terminal.supervise import hangup_is_ctrl_c
 USER = "admin"
 READY_S = 90.0
 GRACE_S = 15.0
+LAST_PORT = 65_535
 
 
 class PortTaken(DagError):
+    """Somebody listens there, or nobody can."""
+
     blame = "configuration"
 
 
@@ -125,6 +128,8 @@ def _await(process: subprocess.Popen[bytes], port: int) -> None:
 
 
 def _require_free(port: int) -> None:
+    if not 1 <= port <= LAST_PORT:
+        raise PortTaken(f"--port is {port}; allowed: 1 to {LAST_PORT}, such as 8080")
     with socket.socket() as probe:
         try:
             probe.bind(("127.0.0.1", port))

@@ -34,6 +34,12 @@ def test_a_port_in_use_is_said_before_anything_starts() -> None:
             serve(taken.getsockname()[1], print)
 
 
+@pytest.mark.parametrize("port", [-1, 0, 65_536])
+def test_a_port_that_is_none_is_said_too(port: int) -> None:
+    with pytest.raises(PortTaken, match=f"--port is {port}; allowed: 1 to 65535"):
+        serve(port, print)
+
+
 def test_the_end_takes_grandchildren_along() -> None:
     script = "import subprocess,sys; p=subprocess.Popen(['sleep','60']); print(p.pid, flush=True); p.wait()"
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, start_new_session=True)
