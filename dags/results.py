@@ -78,7 +78,16 @@ class Results(Protocol):
 class Folder:
     root: Path
 
-    def require(self) -> None: ...
+    def require(self) -> None:
+        from analysis.errors import StorageConfigurationError
+
+        there = next(path for path in (self.root, *self.root.parents) if path.exists())
+        if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+            why = "may not be written to" if there.is_dir() else "is no folder"
+            raise StorageConfigurationError(
+                f"results go to {self.root}, but {there} {why}; set BAROGRAPH_RESULTS to a folder of yours, or to"
+                " s3://bucket/prefix"
+            )
 
     def refresh(self, scope: str = "", *, digest: bool = False) -> None: ...
 

@@ -146,8 +146,9 @@ def _find(name: str) -> Path:
     everything = [path.parent for path in results_root().glob("*/*/*/series.json")]
     fitting = [folder for folder in everything if name in (folder.name, _experiment_of(folder))]
     if not fitting:
+        having = ", ".join(sorted({_experiment_of(folder) for folder in everything})) or "nothing yet"
         message = f"no series {name!r}; give a folder results/<experiment>/<series>, a series id or an experiment"
-        raise ExperimentError(message)
+        raise ExperimentError(f"{message}; there are series of {having}")
     return max(fitting, key=lambda folder: folder.name)
 
 

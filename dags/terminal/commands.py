@@ -83,11 +83,12 @@ def report(options: argparse.Namespace) -> int:
 
 def _index(options: argparse.Namespace) -> int:
     from dags.errors import ExperimentError
-    from dags.results import write_index
+    from dags.results import results, write_index
 
     if options.series is not None or not options.index:
         given = "a series and --index" if options.index else "neither a series nor --index"
         raise ExperimentError(f"report has {given}; give a series to analyse it again, or --index alone for the index")
+    results().require()
     _say(f"index: {write_index()}")
     return 0
 

@@ -70,7 +70,7 @@ BAD: list[tuple[list[str], int, str]] = [
     (["run", "stela/star", "--policies", "storm", "--testbed", "fake"], 2, "the variants even_rebalance, stela"),
     (["run", "stela/star", "--repetitions", "0", "--testbed", "fake"], 2, "repetitions is 0"),
     (["run", "stela/star", "--testbed", "cloud"], 2, "testbed.name is 'cloud'; known: local"),
-    (["report", "nothing"], 2, "no series 'nothing'"),
+    (["report", "nothing"], 2, "no series 'nothing'; give a folder results/<experiment>/<series>, a series id or an "),
     (["report"], 2, "neither a series nor --index; give a series"),
     (["report", "stela/star", "--index"], 2, "a series and --index; give a series"),
     (["run", "stela/star", "stela/sun", "--testbed", "fake"], 2, "no experiment is called stela/sun; there are: "),
@@ -91,6 +91,16 @@ def test_bad_input_starts_nothing(
     screen = capsys.readouterr()
     assert screen.err.startswith("configuration: ") and said in screen.err and screen.err.count("\n") == 1
     assert not (tmp_path / "results").exists()
+
+
+def test_results_that_cannot_be_written_are_no_bug(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("BAROGRAPH_RESULTS", str(tmp_path / "file" / "below"))
+    assert barograph.main(["report", "--index"]) == 2
+    said = capsys.readouterr().err
+    assert f"results go to {tmp_path}/file/below, but {tmp_path}/file is no folder; set BAROGRAPH_RESULTS to" in said
 
 
 @pytest.mark.parametrize("arguments", [[], ["fly"], ["run"], ["replay", "x", "--policy", "even", "--parameter", "x"]])
