@@ -34,6 +34,7 @@ def bundle(name: str, to: Path | None, *, without_raw: bool, tell: Tell) -> int:
 
     series_dir, run_id = found(name)
     target = target_of(series_dir, run_id, to)
+    require_run(series_dir, run_id)
     require_analysed(series_dir)
     with (
         results_of(series_dir).whole(series_dir) as root,
@@ -87,6 +88,15 @@ def target_of(series_dir: Path, run_id: str | None, to: Path | None) -> Path:
     if not target.parent.is_dir():
         raise BundleError(f"--to {to}: there is no folder {target.parent}; make it")
     return target
+
+
+def require_run(series_dir: Path, run_id: str | None) -> None:
+    """Of those that the series planned: in a bucket their records are not here yet."""
+    from dags.series import series_document
+
+    planned = series_document(series_dir).get("runs", [])
+    if run_id is not None and run_id not in planned:
+        raise BundleError(f"series {series_dir.name} has no run {run_id!r}; it has {', '.join(planned) or 'none'}")
 
 
 def require_analysed(series_dir: Path) -> None:

@@ -218,6 +218,8 @@ def test_a_series_that_other_code_analysed_is_refused(
     (root / "analysed.json").unlink()
     assert barograph.main(["bundle", EXPERIMENT]) == 2
     assert "was not analysed" in capsys.readouterr().err
+    assert barograph.main(["bundle", f"{EXPERIMENT}/nothing"]) == 2
+    assert "has no run 'nothing'" in capsys.readouterr().err, "a wrong name is not told to wait for an analysis"
 
 
 def test_a_log_with_a_secret_stays_behind_and_a_record_with_one_is_refused(
