@@ -11,6 +11,8 @@ from dags import duration
 from dags.costs import cost
 from dags.errors import ExperimentError
 from dags.experiment import Experiment, TestbedChoice
+from dags.testbeds import releasing
+from inventory import TESTBEDS
 from inventory.testbed import Pricing
 
 FEWEST_BLOCKS = 3  # fewer have no interval worth the name
@@ -52,9 +54,12 @@ def parse(text: str) -> Budget:
 
 
 def within(experiment: Experiment, budget: Budget) -> Experiment:
-    """The experiment with its testbed's own budget, where that is what was given."""
+    """The experiment with its testbed's own budget, where that is what was given. Raises ExperimentError."""
     if budget.usd is None:
         return experiment
+    name = experiment.testbed.name
+    if name in TESTBEDS and not isinstance(releasing(name), Pricing):
+        raise _costs_nothing(experiment, budget.usd)
     return replace(experiment, testbed=_with_usd(experiment.testbed, budget.usd))
 
 
@@ -91,15 +96,19 @@ def told(budget: Budget) -> str:
 
 def _for_money(experiment: Experiment, block: int, usd: float, pricing: Pricing | None) -> tuple[int, str]:
     if pricing is None:
-        raise ExperimentError(
-            f"budget is ${usd:g}, but machines of testbed {experiment.testbed.name} cost nothing; give blocks or a"
-            " time, such as `20 blocks` or `2h`"
-        )
+        raise _costs_nothing(experiment, usd)
 
     def most_usd(blocks: int) -> float:
         return cost(experiment, blocks * block, duration.DEFAULT, pricing).longest.total_usd
 
     return bisect_right(range(1, MOST_RUNS // block + 1), usd, key=most_usd), f"${most_usd(FEWEST_BLOCKS) + 0.01:.2f}"
+
+
+def _costs_nothing(experiment: Experiment, usd: float) -> ExperimentError:
+    return ExperimentError(
+        f"budget is ${usd:g}, but machines of testbed {experiment.testbed.name} cost nothing; give blocks or a time,"
+        " such as `20 blocks` or `2h`"
+    )
 
 
 def _with_usd(choice: TestbedChoice, usd: float) -> TestbedChoice:

@@ -68,6 +68,8 @@ def between(good: Commit, bad: Commit, *, everything: bool, root: Path = ROOT) -
     if not _is_ancestor(root, good.hash, bad.hash):
         base = _merge_base(root, good.hash, bad.hash)
         hint = f"; their common ancestor is {base[:10]}: compare BAD with that first" if base else ""
+        if base == bad.hash:
+            hint = ", which is the older of the two: give the commit where the number was well first"
         raise ExperimentError(f"GOOD {good.short} is not an ancestor of BAD {bad.short}{hint}")
     paths: Sequence[str] = () if everything else (DECIDING,)
     said = _git(

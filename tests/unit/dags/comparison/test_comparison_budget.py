@@ -73,6 +73,10 @@ def test_money_is_the_budget_of_the_testbed() -> None:
     with pytest.raises(ExperimentError, match=r"budget is \$3, which holds 0 blocks of 2 runs; .*give \$"):
         most_blocks(asked, 2, Budget(usd=3.0), pricing)
     assert within(STAR, Budget(blocks=3)) == STAR
+    with pytest.raises(
+        ExperimentError, match=r"budget is \$5, but machines of testbed local cost nothing; give blocks"
+    ):
+        within(STAR, Budget(usd=5.0))
 
 
 @pytest.mark.parametrize("text", ["20 blocks", "1 block", "2 h", "90 min", "$5"])
