@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -105,21 +107,28 @@ def test_throttling_and_lag_are_waited_out(cloud: Cloud, harness: Path) -> None:
     testbed.release(lease)
 
 
-@pytest.mark.parametrize(
-    ("flaw", "why"),
-    [
-        ("silent", r"m1 \(root@10\.217\.0\.\d+:22\) does not answer"),
-        ("keyless", r"Authentication failed"),
-        ("unconfigured", r"[Hh]ost key"),
-    ],
-)
-def test_an_instance_that_cannot_be_used_is_infrastructure_and_named(
-    cloud: Cloud, harness: Path, flaw: str, why: str
-) -> None:
-    cloud.expect(Trouble(**{flaw: ("m1",)}))  # type: ignore[arg-type]  # one of the three
-    testbed = Ec2Testbed(cloud.options(), pace=IMPATIENT)
-    with pytest.raises(InfrastructureError, match=rf"m1 \(i-\w+\) does not answer ssh .*{why}"):
-        testbed.acquire(take(testbed), [M1])
+FLAWS = {
+    "m1": r"m1 \(root@10\.217\.0\.\d+:22\) does not answer",  # silent
+    "m2": r"Authentication failed",  # keyless
+    "m3": r"[Hh]ost key",  # unconfigured
+}
+
+
+def test_an_instance_that_cannot_be_used_is_infrastructure_and_named(cloud: Cloud, harness: Path) -> None:
+    """Each of a lease of its own, side by side: all of the time is patience."""
+    cloud.expect(Trouble(silent=("m1",), keyless=("m2",), unconfigured=("m3",)))
+    testbeds = {name: Ec2Testbed(cloud.options(), pace=IMPATIENT) for name in FLAWS}
+    taken = {name: take(testbed) for name, testbed in testbeds.items()}
+
+    def refused(name: str) -> str:
+        with pytest.raises(InfrastructureError) as refusal:
+            testbeds[name].acquire(taken[name], [MachineRequest(name, named("type_1"))])
+        return str(refusal.value)
+
+    with ThreadPoolExecutor(len(FLAWS)) as pool:
+        said = dict(zip(FLAWS, pool.map(refused, FLAWS), strict=True))
+    for name, why in FLAWS.items():
+        assert re.search(rf"{name} \(i-\w+\) does not answer ssh .*{why}", said[name])
     assert not cloud.left()
 
 

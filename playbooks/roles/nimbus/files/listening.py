@@ -1,8 +1,9 @@
 """Wait until a program of this machine can be connected to; runs on the machine, standard library only.
 
-    listening.py WHO ADDRESS:PORT SECONDS LOG …
+    listening.py WHO PROGRAM ADDRESS:PORT SECONDS LOG …
 
 Where it cannot be, what its logs say last of an error goes into the message: they were emptied before it started.
+A program that ends again and again is not waited for.
 """
 
 import re
@@ -15,6 +16,8 @@ ERROR = re.compile(r"Exception|Error|Refused|Traceback")
 FRAME = re.compile(r"^\s+at |^\s+File |^\s+\.\.\. \d+ more")
 LINES, WIDTH = 4, 300
 LOGS = Path("/var/log/barograph")
+SUPERVISORD = Path("/var/log/supervisor/supervisord.log")
+EXITS = 2  # once may be because of what it needs, which was not there yet
 
 
 def listens(address: tuple[str, int]) -> bool:
@@ -25,6 +28,19 @@ def listens(address: tuple[str, int]) -> bool:
         return False
 
 
+def told() -> bytes:
+    """What supervisord has logged; nothing where it logs elsewhere."""
+    try:
+        return SUPERVISORD.read_bytes()
+    except OSError:
+        return b""
+
+
+def exits(program: str, since: int) -> int:
+    """How often supervisord saw the program end by itself, from that place of its log on."""
+    return told()[since:].count(f" exited: {program} (".encode())
+
+
 def last_words(logs: list[Path]) -> str:
     """The last lines that name an error, else the last lines."""
     lines = [line for log in logs if log.is_file() for line in log.read_text(errors="replace").splitlines()]
@@ -33,11 +49,11 @@ def last_words(logs: list[Path]) -> str:
     return " / ".join(dict.fromkeys((errors or said)[-LINES:])) or "its logs are empty"
 
 
-def main(who: str, place: str, seconds: str, *logs: str) -> None:
+def main(who: str, program: str, place: str, seconds: str, *logs: str) -> None:
     host, _, port = place.rpartition(":")
-    deadline = time.monotonic() + float(seconds)
+    deadline, since = time.monotonic() + float(seconds), len(told())
     while not listens((host, int(port))):
-        if time.monotonic() > deadline:
+        if time.monotonic() > deadline or exits(program, since) >= EXITS:
             said = last_words([LOGS / log for log in logs])
             sys.exit(f"{who} does not start with the code of this run; it said: {said}")
         time.sleep(0.25)
