@@ -130,7 +130,8 @@ def names(folder: Path = FOLDER) -> tuple[str, ...]:
 
 def load(name: str, folder: Path = FOLDER) -> Experiment:
     """The experiment called `family/name`. Raises ExperimentError with file, field, value and what is allowed."""
-    from dags.experiment_yaml import parse, read_yaml
+    from dags.experiment_yaml import parse
+    from dags.yaml_files import read_yaml
 
     path = folder / f"{name}.yaml"
     if name not in names(folder):

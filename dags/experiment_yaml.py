@@ -2,65 +2,55 @@
 
 from __future__ import annotations
 
-import difflib
-import typing
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import Field, StringConstraints
 
 from dags import experiment as values
 from dags.errors import ExperimentError
 from dags.event_order import wrong_order
 from dags.events import KINDS
+from dags.yaml_files import Strict, Text, Word, validated
 
-Word = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
-Text = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class _Topology(_Strict):
+class _Topology(Strict):
     name: Word
-    parameters: dict[str, Any] = {}
-    overrides: dict[str, Any] = {}
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    overrides: dict[str, Any] = Field(default_factory=dict)
 
 
-class _Testbed(_Strict):
+class _Testbed(Strict):
     name: Word
     machine_type: Word
     scale: Annotated[float, Field(gt=0, le=1)] = 1.0
     bandwidth_mbit: Annotated[float, Field(gt=0, le=100_000)] = 100.0
     joining: Literal["ready", "booted"] = "ready"
-    options: dict[Word, dict[str, Any]] = {}
+    options: dict[Word, dict[str, Any]] = Field(default_factory=dict)
 
 
-class _Machines(_Strict):
+class _Machines(Strict):
     before: Annotated[int, Field(ge=1, le=250)]
     after: Annotated[int, Field(ge=1, le=250)]
 
 
-class _Code(_Strict):
+class _Code(Strict):
     """`ref` is what people write; a series has recorded its `commit` instead."""
 
     ref: Text | None = None
     commit: Text | None = None
     label: Text | None = None
     repository: str = ""
-    build: list[Text] = []
+    build: list[Text] = Field(default_factory=list)
     jar: str = ""
     scheduler: str = ""
 
 
-class _Variant(_Strict):
+class _Variant(Strict):
     name: Word
     policy: Word
-    parameters: dict[str, Any] = {}
+    parameters: dict[str, Any] = Field(default_factory=dict)
     code: _Code | None = None
 
 
@@ -68,48 +58,42 @@ At = Literal["steady"] | Seconds
 FOREIGN = "foreign"  # the policy that hosts a scheduler which is not ours
 
 
-class _ScaleOut(_Strict):
+class _ScaleOut(Strict):
     kind: Literal["scale_out"]
     at: At
     machines: Annotated[int, Field(ge=1, le=250)]
 
 
-class _ScaleIn(_Strict):
+class _ScaleIn(Strict):
     kind: Literal["scale_in"]
     at: At
     machines: Annotated[int, Field(ge=1, le=250)]
 
 
-class _RateChange(_Strict):
+class _RateChange(Strict):
     kind: Literal["rate"]
     at: At
     factor: Annotated[float, Field(gt=0, le=1000)]
 
 
-class _Crash(_Strict):
+class _Crash(Strict):
     kind: Literal["crash"]
     at: At
     machine: Word
     restart_after_s: Seconds | None = None
 
 
-_EVENTS: dict[str, type[_Strict]] = {
-    "scale_out": _ScaleOut,
-    "scale_in": _ScaleIn,
-    "rate": _RateChange,
-    "crash": _Crash,
-}
 _Event = Annotated[_ScaleOut | _ScaleIn | _RateChange | _Crash, Field(discriminator="kind")]
 
 
-class _Durations(_Strict):
+class _Durations(Strict):
     warm_up_floor_s: Seconds
     warm_up_ceiling_s: Seconds
     after_floor_s: Seconds
     horizon_s: Seconds
 
 
-class _Experiment(_Strict):
+class _Experiment(Strict):
     title: str
     topology: _Topology
     testbed: _Testbed
@@ -119,29 +103,13 @@ class _Experiment(_Strict):
     durations: _Durations
     repetitions: Annotated[int, Field(ge=1, le=1000)]
     seed: Annotated[int, Field(ge=0)]
-    claims: list[Annotated[str, StringConstraints(pattern=r"^[A-Z][0-9]{2}$")]] = []
+    claims: list[Annotated[str, StringConstraints(pattern=r"^[A-Z][0-9]{2}$")]] = Field(default_factory=list)
     lease_minutes: Annotated[float, Field(gt=0, le=10_080)]
-
-
-def read_yaml(path: Path) -> Any:
-    """The file's content as plain data. Raises ExperimentError where it is not YAML."""
-    try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        said = " ".join(str(error).split())
-        raise ExperimentError(f"{path.name} is not YAML: {said}; mend the file at that place") from error
 
 
 def parse(name: str, data: Any, *, source: str) -> values.Experiment:
     """Raises ExperimentError listing every wrong field."""
-    if not isinstance(data, Mapping):
-        raise ExperimentError(f"{source}: holds {type(data).__name__}, not a mapping; keys are {_keys(_Experiment)}")
-    try:
-        model = _Experiment.model_validate(dict(data))
-    except ValidationError as error:
-        complaints = "; ".join(_complaint(detail) for detail in error.errors())
-        raise ExperimentError(f"{source}: {complaints}") from error
-    experiment = _freeze(name, model)
+    experiment = _freeze(name, validated(_Experiment, data, source=source))
     wrong = _inconsistencies(experiment)
     if wrong:
         raise ExperimentError(f"{source}: {'; '.join(wrong)}")
@@ -212,53 +180,3 @@ def _wrong_code(variant: values.Variant) -> list[str]:
     if code.build and not code.jar:
         wrong.append(f"{where}.code.build is given without jar; say which jar the build leaves, and its scheduler")
     return wrong
-
-
-def _complaint(detail: Any) -> str:
-    location = detail["loc"]
-    where = ".".join(str(part) for place, part in enumerate(location) if not _is_branch(location, place))
-    if detail["type"] == "extra_forbidden":
-        *parent, key = location
-        known = _model_at(parent).model_fields
-        close = difflib.get_close_matches(str(key), known, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        return f"unknown key {where}; known here: {', '.join(known)}{hint}"
-    if detail["type"] == "missing":
-        return f"{where} is missing; keys here: {_keys(_model_at(location[:-1]))}"
-    if detail["type"] == "union_tag_not_found":
-        return f"{where}.kind is missing; allowed: {_kinds()}"
-    if detail["type"] == "union_tag_invalid":
-        return f"{where}.kind is {detail['ctx']['tag']!r}; allowed: {_kinds()}"
-    return f"{where} is {detail['input']!r}; allowed: {detail['msg'][0].lower()}{detail['msg'][1:]}"
-
-
-def _kinds() -> str:
-    return ", ".join(repr(kind) for kind in _EVENTS)
-
-
-def _is_branch(location: Sequence[Any], place: int) -> bool:
-    """Pydantic also names the branch of a union that it took; the file has no such key."""
-    part = location[place]
-    if place == 2 and location[0] == "events":
-        return part in _EVENTS
-    return isinstance(part, str) and (part.startswith(("literal[", "constrained-")) or part == "float")
-
-
-def _model_at(location: Sequence[Any]) -> type[BaseModel]:
-    model: type[BaseModel] = _Experiment
-    for place, part in enumerate(location):
-        if _is_branch(location, place):
-            model = _EVENTS.get(part, model)
-        elif isinstance(part, str) and part in model.model_fields:
-            model = _inner_model(model.model_fields[part].annotation) or model
-    return model
-
-
-def _inner_model(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((found for part in typing.get_args(annotation) if (found := _inner_model(part))), None)
-
-
-def _keys(model: type[BaseModel]) -> str:
-    return ", ".join(model.model_fields)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import Field, StringConstraints
 
 from dags.errors import ExperimentError
 from dags.experiment import Code
-from dags.experiment_yaml import read_yaml
+from dags.yaml_files import Strict, read_yaml, validated
 
 Letter = Literal["a", "b"]
 LETTERS: tuple[Letter, Letter] = ("a", "b")
@@ -33,13 +33,11 @@ class Side:
 Text = Annotated[str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True)]
 
 
-class _Foreign(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-
+class _Foreign(Strict):
     label: Annotated[str, StringConstraints(min_length=1, max_length=60, strip_whitespace=True)]
     repository: Text
     ref: Text
-    build: list[Text] = []
+    build: list[Text] = Field(default_factory=list)
     jar: Text
     scheduler: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*$")]
     conf: Annotated[dict[str, Any], Field(default_factory=dict)]
@@ -72,15 +70,7 @@ def _foreign(path: Path) -> Side:
         raise ExperimentError(
             f"{path}: no such file; a side is a git ref, or a YAML file of a scheduler (docs/comparing.md)"
         )
-    data = read_yaml(path)
-    known = ", ".join(_Foreign.model_fields)
-    if not isinstance(data, Mapping):
-        raise ExperimentError(f"{path}: holds {type(data).__name__}, not a mapping; keys are {known}")
-    try:
-        model = _Foreign.model_validate(dict(data))
-    except ValidationError as error:
-        said = "; ".join(_complaint(detail, known) for detail in error.errors())
-        raise ExperimentError(f"{path}: {said}") from error
+    model = validated(_Foreign, read_yaml(path), source=str(path))
     code = Code(
         label=model.label,
         commit=model.ref,
@@ -96,12 +86,3 @@ def _repository(said: str, path: Path) -> str:
     """A path is one from the file that says it; anything else is a URL for git."""
     here = path.parent / Path(said).expanduser()
     return str(here.resolve()) if said.startswith((".", "/", "~")) or here.is_dir() else said
-
-
-def _complaint(detail: Any, known: str) -> str:
-    where = ".".join(str(part) for part in detail["loc"])
-    if detail["type"] == "extra_forbidden":
-        return f"unknown key {where}; known here: {known}"
-    if detail["type"] == "missing":
-        return f"{where} is missing; keys here: {known}"
-    return f"{where} is {detail['input']!r}; allowed: {detail['msg'][0].lower()}{detail['msg'][1:]}"

@@ -75,8 +75,8 @@ def names(folder: Path = FOLDER) -> tuple[str, ...]:
 
 def load(name: str, folder: Path = FOLDER) -> Suite:
     """The suite of that name. Raises ExperimentError with file, field, value and what is allowed."""
-    from dags.experiment_yaml import read_yaml
     from dags.nights.suite_yaml import parse
+    from dags.yaml_files import read_yaml
 
     if name not in names(folder):
         known = ", ".join(names(folder)) or "none"

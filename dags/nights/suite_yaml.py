@@ -2,54 +2,47 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-import typing
-from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
+from pydantic import Field, StringConstraints, field_validator
 
 from dags.errors import ExperimentError
-from dags.experiment_yaml import Word
 from dags.nights import suite as values
+from dags.yaml_files import Strict, Word, validated
 
 CRON = (("minute", 0, 59), ("hour", 0, 23), ("day", 1, 31), ("month", 1, 12), ("weekday", 0, 7))
 PART = re.compile(r"(?:\*|(\d+)(?:-(\d+))?)(?:/([1-9]\d*))?")
 Words = Annotated[str, StringConstraints(min_length=1)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class _Choice(_Strict):
+class _Choice(Strict):
     experiment: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*/[a-z][a-z0-9_]*$")]
     policies: Annotated[list[Word], Field(min_length=1)] | None = None
     repetitions: Annotated[int, Field(ge=1, le=1000)] | None = None
 
 
-class _Accepted(_Strict):
+class _Accepted(Strict):
     series: Words
     night: Annotated[str, StringConstraints(pattern=r"^(\d{4}-\d{2}-\d{2}|\d{8}-\d{6})$")]
     why: Words
 
 
-class _Renames(_Strict):
-    experiments: dict[Words, Words] = {}
-    variants: dict[Words, Words] = {}
-    metrics: dict[Words, Words] = {}
+class _Renames(Strict):
+    experiments: dict[Words, Words] = Field(default_factory=dict)
+    variants: dict[Words, Words] = Field(default_factory=dict)
+    metrics: dict[Words, Words] = Field(default_factory=dict)
 
 
-class _Suite(_Strict):
+class _Suite(Strict):
     title: Words
     schedule: str | None
     testbed: Word
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default_factory=dict)
     deadline_hours: Annotated[float, Field(gt=0, le=24)]
     experiments: Annotated[list[_Choice], Field(min_length=1)]
     renames: _Renames = _Renames()
-    accepted: list[_Accepted] = []
+    accepted: list[_Accepted] = Field(default_factory=list)
     minimum_percent: Annotated[float, Field(gt=0, le=1000)] | None = None
 
     @field_validator("schedule")
@@ -81,14 +74,7 @@ def _fits(part: str, low: int, high: int) -> bool:
 
 def parse(name: str, data: Any, *, source: str) -> values.Suite:
     """Raises ExperimentError listing every wrong field; experiments and variants must be known."""
-    if not isinstance(data, Mapping):
-        raise ExperimentError(f"{source}: holds {type(data).__name__}, not a mapping; keys are {_keys(_Suite)}")
-    try:
-        model = _Suite.model_validate(dict(data))
-    except ValidationError as error:
-        complaints = "; ".join(_complaint(detail) for detail in error.errors())
-        raise ExperimentError(f"{source}: {complaints}") from error
-    suite = _freeze(name, model)
+    suite = _freeze(name, validated(_Suite, data, source=source))
     if wrong := _inconsistencies(suite):
         raise ExperimentError(f"{source}: {'; '.join(wrong)}")
     return suite
@@ -119,31 +105,3 @@ def _inconsistencies(suite: values.Suite) -> list[str]:
         except ExperimentError as error:
             wrong.append(f"experiments.{place}: {error}")
     return wrong
-
-
-def _complaint(detail: Any) -> str:
-    location = [part for part in detail["loc"] if part != "constrained-str"]
-    where = ".".join(str(part) for part in location)
-    if detail["type"] == "extra_forbidden":
-        known = _model_at(location[:-1]).model_fields
-        close = difflib.get_close_matches(str(location[-1]), known, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        return f"unknown key {where}; known here: {', '.join(known)}{hint}"
-    if detail["type"] == "missing":
-        return f"{where} is missing; keys here: {_keys(_model_at(location[:-1]))}"
-    allowed = detail["msg"].removeprefix("Value error, ")
-    return f"{where} is {detail['input']!r}; allowed: {allowed[0].lower()}{allowed[1:]}"
-
-
-def _model_at(location: Sequence[Any]) -> type[BaseModel]:
-    model: type[BaseModel] = _Suite
-    for part in location:
-        if isinstance(part, str) and part in model.model_fields:
-            said = model.model_fields[part].annotation
-            inner = (said, *typing.get_args(said))
-            model = next((each for each in inner if isinstance(each, type) and issubclass(each, BaseModel)), model)
-    return model
-
-
-def _keys(model: type[BaseModel]) -> str:
-    return ", ".join(model.model_fields)

@@ -11,9 +11,10 @@ import yaml
 from dags.checks import check, machine_requests, remarks
 from dags.errors import ExperimentError
 from dags.experiment import FOLDER, demo, from_data, load, names, only
-from dags.experiment_yaml import parse, read_yaml
+from dags.experiment_yaml import parse
 from dags.request import requested
 from dags.steps.storm_cluster import groups, render
+from dags.yaml_files import read_yaml
 from inventory.capacity import check_cores
 
 SHIPPED = ["stela/diamond", "stela/linear", "stela/star"]
