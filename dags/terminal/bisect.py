@@ -18,7 +18,7 @@ from dags.comparison.budget import Budget
 from dags.comparison.derive import Comparison, Question
 from dags.comparison.opening import planned
 from dags.errors import INTERRUPTED_EXIT, ExperimentError, RunsFailed
-from dags.experiment import load, only
+from dags.experiment import load
 from dags.nights import bisection as searches
 from dags.nights import words
 from dags.nights.bisection import Asking, Bisection, NotWorse, Probe, Wanted
@@ -26,11 +26,13 @@ from dags.nights.commits import DECIDING, Commit, between, commit_of
 from dags.nights.judging import About, Difference, difference_of, require_direction, wanted_half_width
 from dags.nights.search import Ask, Certainty, Found
 from dags.places import ROOT, results_root
+from dags.request import requested
 from dags.results import results
 from dags.series import Series, read_series
 from dags.sources.errors import BuildFailed, Unfit
 from dags.terminal.compare import RESULT, open_on_terminal
 from dags.terminal.run import Ending, carry_out
+from dags.testbeds import testbed_of
 
 Say = Callable[[str], None]
 Compare = Callable[[Bisection, Commit, Console], Bisection]
@@ -110,7 +112,7 @@ def opened(asked: Asked, say: Say) -> Bisection:
 def _wanted(asked: Asked) -> Wanted:
     """Refs become commits, so that a branch that moves on is another request."""
     require_direction(asked.about.metric)
-    only(load(asked.experiment), (asked.about.variant,))
+    _require_there(asked)
     if asked.blocks < LEAST_BLOCKS:
         raise ExperimentError(f"--repetitions is {asked.blocks}; a comparison needs at least {LEAST_BLOCKS} blocks")
     if not asked.goal > 0:
@@ -120,6 +122,17 @@ def _wanted(asked: Asked) -> Wanted:
         asked.experiment, asked.about, good, bad, asked.everything, asked.blocks, asked.goal, asked.certainty,
         asked.testbed, asked.options,
     )  # fmt: skip
+
+
+def _require_there(asked: Asked) -> None:
+    """Testbed, variant and event, before a search is begun that could never find them."""
+    experiment = requested(load(asked.experiment), {"testbed": asked.testbed, "options": asked.options})
+    testbed_of(experiment.testbed)
+    variants = [variant.name for variant in experiment.variants]
+    events = [f"e{place}" for place in range(1, len(experiment.events) + 1)]
+    for option, value, known in (("--variant", asked.about.variant, variants), ("--event", asked.about.event, events)):
+        if value not in known:
+            raise ExperimentError(f"{option} is {value!r}; {experiment.name} has {', '.join(known)}")
 
 
 def compared(search: Bisection, commit: Commit, console: Console) -> Bisection:

@@ -150,7 +150,9 @@ def test_what_infrastructure_spoils_is_asked_again(commit: MakeCommit, tmp_path:
         ({"blocks": 2}, "--repetitions is 2; a comparison needs at least 3 blocks"),
         ({"goal": 0.0}, "--goal is 0; allowed: above 0"),
         ({"about": About("stela", "due_after", "e1")}, "neither better high nor low"),
-        ({"about": About("x", "throughput_after", "e1")}, "policies names x; stela/star has"),
+        ({"about": About("x", "throughput_after", "e1")}, "--variant is 'x'; stela/star has even_rebalance, stela"),
+        ({"about": About("stela", "throughput_after", "e2")}, "--event is 'e2'; stela/star has e1"),
+        ({"testbed": "moon"}, "testbed.name is 'moon'; known: local"),
         ({"good": "nope"}, "'nope' is no commit"),
     ],
 )  # fmt: skip
