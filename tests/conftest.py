@@ -6,10 +6,17 @@ import ipaddress
 import os
 import signal
 import socket
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.golden.analysed import Analysed
 
 # A busy box makes any example slow; what hangs is pytest's timeout's to end.
 settings.register_profile("barograph", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -53,3 +60,21 @@ def _is_loopback(address: object) -> bool:
 @pytest.fixture
 def repository() -> Path:
     return Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def spark() -> "Iterator[SparkSession]":
+    """One for all tests of this process."""
+    from analysis import session
+
+    running = session.spark("local[2]")
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def analysed(tmp_path_factory: pytest.TempPathFactory, spark: "SparkSession") -> "Analysed":
+    """The golden series: nobody changes it."""
+    from tests.golden.analysed import analyse
+
+    return analyse(tmp_path_factory.mktemp("series") / "20261121-000000-abcdef01", spark)

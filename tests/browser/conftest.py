@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.golden.conftest import Analysed, analysed, spark  # noqa: F401 - fixtures, by their names
+from tests.golden.analysed import Analysed
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -71,7 +71,7 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
 
 
 @pytest.fixture(scope="session")
-def results(analysed: Analysed, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811 - the fixture
+def results(analysed: Analysed, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of results with the golden series in it, a report of its family, and the index."""
     from analysis import family_report, index_page
 

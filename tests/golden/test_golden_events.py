@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.golden import scale_in
-from tests.golden.conftest import Analysed
+from tests.golden.analysed import Analysed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ from analysis import claims
 from analysis.record import SeriesPaths
 from analysis.schemas import TABLES
 from tests.golden import records
-from tests.golden.conftest import Analysed
+from tests.golden.analysed import Analysed
 
 pytestmark = pytest.mark.spark
 EVERY_RUN = [f"{variant}-r{n}" for variant in ("even_rebalance", "stela") for n in (1, 2, 3, 4)]

@@ -9,7 +9,7 @@ import pytest
 
 from analysis import small_tables, so_far
 from analysis.record import SeriesPaths
-from tests.golden.conftest import Analysed
+from tests.golden.analysed import Analysed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,7 +17,7 @@ from analysis.errors import QueryError
 from analysis.schemas import TABLES
 from analysis.sql import Stored
 from dags.places import ROOT
-from tests.golden.conftest import Analysed
+from tests.golden.analysed import Analysed
 
 pytestmark = pytest.mark.spark
 # What a path may hold and a URL would not.

@@ -1,11 +1,9 @@
-"""One Spark session and one analysed synthetic series for all golden tests."""
+"""The golden series after the whole analysis, and what it should have found."""
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import pytest
 
 from tests.golden import records
 
@@ -15,11 +13,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Analysed:
-    """A series that went through the whole pipeline, and what it should have found."""
-
     root: Path
     spark: "SparkSession"
-    expected: dict[str, records.Expected]
+    expected: Mapping[str, records.Expected]
 
     def rows(self, table: str, where: str = "true") -> list[dict[str, Any]]:
         from analysis import tables
@@ -33,21 +29,10 @@ class Analysed:
         return {row["metric"]: row["value"] for row in found}
 
 
-@pytest.fixture(scope="session")
-def spark() -> Iterator["SparkSession"]:
-    from analysis import session
-
-    running = session.spark("local[2]")
-    yield running
-    running.stop()
-
-
-@pytest.fixture(scope="session")
-def analysed(tmp_path_factory: pytest.TempPathFactory, spark: "SparkSession") -> Analysed:
+def analyse(root: Path, spark: "SparkSession") -> Analysed:
     """Two variants x three repetitions, two damaged lines, and two runs that must not count."""
     from analysis import metrics, report, tables
 
-    root = tmp_path_factory.mktemp("series") / "20261121-000000-abcdef01"
     expected = records.write_series(root)
     records.add_broken_runs(root)
     tables.build(spark, root)
