@@ -1,13 +1,20 @@
-"""Airflow's own folder for this harness: settings by environment, its database made once for each version."""
+"""Airflow's own folder for this harness: settings by environment, its databases made once for each version.
+
+There are two: one for the scheduler and the pages of `barograph ui`, and one for what the command line executes itself.
+A scheduler takes every DAG run that is under way in its database for its own: where the DAG is switched on it would do
+the tasks of `barograph run` a second time, and one that was interrupted would keep the next from its turn for ever.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 
@@ -15,6 +22,8 @@ from dags.errors import DagError
 from dags.places import ROOT
 
 PARALLELISM = 4
+SCHEDULED, COMMAND_LINE = "airflow.db", "command_line.db"
+CONNECTION = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
 
 
 class AirflowBroken(DagError):
@@ -31,7 +40,7 @@ def settings(home: Path) -> dict[str, str]:
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
         "AIRFLOW__CORE__PARALLELISM": str(PARALLELISM),
         "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "60",
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
+        CONNECTION: f"sqlite:///{home / SCHEDULED}",
         "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
         # A failed task held its slot for 5.4 s otherwise.
         "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
@@ -51,19 +60,33 @@ def environment(home: Path, base: Mapping[str, str] | None = None) -> dict[str, 
     return {**given, **settings(home), "PATH": path}
 
 
+def for_command_line(home: Path) -> dict[str, str]:
+    """As `environment`, with the database that no scheduler reads."""
+    return {**environment(home), CONNECTION: f"sqlite:///{home / COMMAND_LINE}"}
+
+
 def ready(home: Path) -> bool:
-    return _mark(home).is_file() and (home / "airflow.db").is_file()
+    return all(file.is_file() for file in (_mark(home), home / SCHEDULED, home / COMMAND_LINE))
 
 
 def prepare(home: Path) -> bool:
-    """Make the database and the pools unless that was done for this version; returns whether it was needed."""
+    """Make the databases and the pools unless that was done for this version; returns whether it was needed."""
     if ready(home):
         return False
     home.mkdir(parents=True, exist_ok=True)
     _airflow(home, "db", "migrate")
     _airflow(home, "pools", "import", str(_write_pools(home)))  # one call: Airflow takes seconds for each
+    _copy(home)
     _mark(home).touch()
     return True
+
+
+def _copy(home: Path) -> None:
+    """The command line's own, made of the other: Airflow takes seconds for each."""
+    unfinished = home / f".{COMMAND_LINE}-{os.getpid()}"
+    with closing(sqlite3.connect(home / SCHEDULED)) as scheduled, closing(sqlite3.connect(unfinished)) as own:
+        scheduled.backup(own)
+    unfinished.replace(home / COMMAND_LINE)
 
 
 def _write_pools(home: Path) -> Path:

@@ -14,7 +14,7 @@ from types import FrameType
 
 from dags.places import ROOT, airflow_home
 from dags.progress import ProgressReader
-from dags.terminal.airflow_home import environment
+from dags.terminal.airflow_home import for_command_line
 from dags.terminal.view import View
 
 POLL_S = 0.2
@@ -31,7 +31,7 @@ class Supervised:
         argv = [sys.executable, "-m", "dags.terminal.child", str(series_dir), str(os.getpid())]
         with (series_dir / "harness.log").open("ab") as log:
             self._process = subprocess.Popen(
-                argv, cwd=ROOT, env=environment(airflow_home()), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                argv, cwd=ROOT, env=for_command_line(airflow_home()), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 start_new_session=True,  # Ctrl-C reaches the parent alone, which decides
             )  # fmt: skip
 

@@ -3,10 +3,12 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from dags.experiment import Durations, MachineCount, load
 from dags.places import ROOT
 from dags.request import requested
 from dags.series import open_series
-from dags.terminal.airflow_home import environment
+from dags.terminal.airflow_home import COMMAND_LINE, SCHEDULED, environment
 
 pytestmark = pytest.mark.timeout(1200)  # the only limit on what ends by itself: a busy box is slow
 
@@ -46,6 +48,13 @@ def leases(world: dict[str, str]) -> list[Path]:
 def progress(series: Path) -> list[dict[str, Any]]:
     file = series / "progress.jsonl"
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def dag_runs(world: dict[str, str], database: str) -> int:
+    """Of any state, in one of Airflow's two databases."""
+    with closing(sqlite3.connect(Path(world["BAROGRAPH_HOME"]) / "airflow" / database)) as opened:
+        (found,) = opened.execute("select count(*) from dag_run").fetchone()
+    return int(found)
 
 
 @pytest.fixture
@@ -89,6 +98,7 @@ def await_no_lease(world: dict[str, str]) -> None:
 def test_ctrl_c_keeps_what_was_measured_and_releases(
     phase: str, world: dict[str, str], slow: Callable[..., subprocess.Popen[str]]
 ) -> None:
+    scheduled = dag_runs(world, SCHEDULED)
     process = slow()
     series = await_phase(world, phase, process)
     process.send_signal(signal.SIGINT)
@@ -98,6 +108,8 @@ def test_ctrl_c_keeps_what_was_measured_and_releases(
     assert set(statuses(series).values()) <= {"incomplete"}
     assert (phase == "start") == (statuses(series) == {})
     assert "to resume: barograph run stela/star" in said and "Traceback" not in said
+    assert dag_runs(world, SCHEDULED) == scheduled, "a scheduler would go on with it"
+    assert phase == "start" or dag_runs(world, COMMAND_LINE) > 0
 
 
 def test_a_killed_parent_takes_its_child_and_machines_with_it(

@@ -21,7 +21,7 @@ from urllib.parse import quote
 import pytest
 
 from dags.places import ROOT
-from dags.terminal.airflow_home import prepare
+from dags.terminal.airflow_home import CONNECTION, for_command_line, prepare
 from dags.terminal.ui import end_group, ui_environment
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]  # a busy box is slow
@@ -123,7 +123,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         port = int(probe.getsockname()[1])
     found = Site(port, results, passwords, folder / "api.log", {})
     users = ",".join(f"{user}:{role}" for user, role in USERS.items())
-    server = _start(found, {**world, **ui_environment(home, port), **_only(world), USERS_SETTING: users})
+    # Of the run above Airflow's pages know only from the command line's own database.
+    own = {CONNECTION: for_command_line(home)[CONNECTION]}
+    server = _start(found, {**world, **ui_environment(home, port), **own, **_only(world), USERS_SETTING: users})
     try:
         _await(found, server)
         found.tokens |= {user: _log_in(found, user) for user in USERS}
