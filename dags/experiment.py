@@ -140,12 +140,12 @@ def load(name: str, folder: Path = FOLDER) -> Experiment:
     return parse(name, read_yaml(path), source=f"{name}.yaml")
 
 
-def from_data(data: Mapping[str, Any]) -> Experiment:
-    """The inverse of `Experiment.as_data`."""
+def from_data(data: Mapping[str, Any], source: str = "as recorded") -> Experiment:
+    """The inverse of `Experiment.as_data`; `source`: where the data is from, for errors."""
     from dags.experiment_yaml import parse
 
     rest = {key: value for key, value in data.items() if key != "name"}
-    return parse(str(data["name"]), rest, source=f"{data['name']} (as recorded)")
+    return parse(str(data["name"]), rest, source=f"{data['name']} ({source})")
 
 
 def only(experiment: Experiment, variants: tuple[str, ...]) -> Experiment:

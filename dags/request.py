@@ -32,7 +32,7 @@ def requested(experiment: Experiment, changes: Mapping[str, Any]) -> Experiment:
         experiment = replace(experiment, testbed=_with_options(experiment.testbed, options))
     repetitions = asked.pop("repetitions", experiment.repetitions)
     durations = replace(experiment.durations, **{key: float(value) for key, value in asked.items()})
-    return from_data(replace(experiment, repetitions=repetitions, durations=durations).as_data())
+    return from_data(replace(experiment, repetitions=repetitions, durations=durations).as_data(), "as asked for")
 
 
 def _with_options(choice: TestbedChoice, options: Any) -> TestbedChoice:

@@ -85,7 +85,9 @@ def derive(
         repetitions=blocks,
         claims=(),
     )
-    return Comparison(from_data(experiment.as_data()), source.name, sides, _pairs(source, a, b), question, bisecting)
+    return Comparison(
+        from_data(experiment.as_data(), "as asked for"), source.name, sides, _pairs(source, a, b), question, bisecting
+    )
 
 
 def block_size(source: Experiment, a: Side, b: Side) -> int:

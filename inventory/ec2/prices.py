@@ -71,7 +71,10 @@ def load() -> Prices:
     try:
         file = _File.model_validate(yaml.safe_load(path.read_text()))
     except (OSError, yaml.YAMLError) as error:
-        raise ConfigurationError(f"{path}: cannot be read as a price table: {error}") from error
+        said = " ".join(str(error).split())
+        raise ConfigurationError(
+            f"{path}: cannot be read as a price table: {said}; set BAROGRAPH_PRICES to a file like {SOURCE}"
+        ) from error
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "file"

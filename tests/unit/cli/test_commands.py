@@ -68,7 +68,7 @@ def test_the_traceback_of_a_bug_is_in_a_file(
 BAD: list[tuple[list[str], int, str]] = [
     (["run", "stela/sun", "--testbed", "fake"], 2, "no experiment 'stela/sun'"),
     (["run", "stela/star", "--policies", "storm", "--testbed", "fake"], 2, "the variants even_rebalance, stela"),
-    (["run", "stela/star", "--repetitions", "0", "--testbed", "fake"], 2, "repetitions is 0"),
+    (["run", "stela/star", "--repetitions", "0", "--testbed", "fake"], 2, "star (as asked for): repetitions is 0; "),
     (["run", "stela/star", "--testbed", "cloud"], 2, "testbed.name is 'cloud'; known: local"),
     (["report", "nothing"], 2, "no series 'nothing'; give a folder results/<experiment>/<series>, a series id or an "),
     (["report"], 2, "neither a series nor --index; give a series"),
