@@ -96,6 +96,8 @@ METRICS = {
     )
 }  # fmt: skip
 
+CONVERGENCE = "convergence_"  # what the names of its three definitions begin with
+
 # The few that a sentence or a first page is about; all others are read when these raise a question. Of the three
 # definitions of convergence the first paper's.
 PRIMARY = ("throughput_after", "convergence_sp_s", "downtime_s", "latency_p95_ms_after")

@@ -1,27 +1,23 @@
 """Ledger rows as readers see them: numbers with units, intervals, one sentence a claim."""
 
-from math import inf, isfinite
+from math import isfinite
 
 from analysis.claims import Kind, LedgerRow
+from analysis.numerals import MISSING, number, with_unit
 from analysis.small_tables import Row
 
 
 def quantity(value: float | None, unit: str, signed: bool = False) -> str:
-    """A number with its unit; an open end of an interval is an infinity sign."""
-    if value is None:
-        return "–"
-    if not isfinite(value):
-        return "∞" if value == inf else "−∞"
-    digits = 0 if value == int(value) else 1
-    text = f"{value:{'+' if signed else ''}.{digits}f}".replace("-", "−")
-    return f"{text}\u00a0%" if unit == "%" else f"{text}\u00a0{unit}"
+    """A number of a ledger with its unit; an open end of an interval is an infinity sign."""
+    whole = value is not None and isfinite(value) and value == int(value)
+    return with_unit(number(value, 0 if whole else 1, signed=signed), unit)
 
 
 def interval(row: LedgerRow) -> str:
     if row.low is None or row.high is None:
-        return "–"
+        return MISSING
     signed = row.claim.unit == "%"
-    low, high = (quantity(end, "", signed).strip("\u00a0") for end in (row.low, row.high))
+    low, high = (quantity(end, "", signed) for end in (row.low, row.high))
     return low if low == high else f"{low} to {high}"
 
 
@@ -30,7 +26,7 @@ def stated(row: LedgerRow) -> str:
     claim = row.claim
     about = "about " if claim.about else ""
     number = about + quantity(claim.stated, claim.unit, claim.unit == "%" and claim.stated != 0)
-    ends = f"{quantity(claim.stated, '', True).strip()} to {quantity(claim.stated_high, claim.unit, True)}"
+    ends = f"{quantity(claim.stated, '', True)} to {quantity(claim.stated_high, claim.unit, True)}"
     return {
         Kind.RATIO_ABOVE: f"more than {number}",
         Kind.RATIO_BELOW: f"less than {number}",
@@ -80,6 +76,6 @@ def ledger_row(row: LedgerRow) -> Row:
         "floor_percent": row.floor_percent,
         "floor_pairs": row.floor_pairs,
         "testbed_floor_percent": row.testbed_floor_percent,
-        "floor_text": "–" if row.floor_percent is None else f"±{quantity(row.floor_percent, '%')}",
+        "floor_text": MISSING if row.floor_percent is None else f"±{quantity(row.floor_percent, '%')}",
         "run_ids": list(row.run_ids),
     }

@@ -7,6 +7,7 @@ from typing import Any
 from analysis.event_ids import FIRST_EVENT, WHOLE_RUN, event_of, place
 from analysis.figures import style
 from analysis.happened import Happening
+from analysis.numerals import number
 from analysis.small_tables import Row
 
 Measured = Mapping[tuple[str, str], Mapping[str, tuple[float, bool]]]
@@ -78,7 +79,7 @@ def run_table(
 def cell(value: tuple[float, bool] | None, digits: int) -> str:
     if value is None:
         return "–"
-    return f"{'> ' if value[1] else ''}{value[0]:,.{digits}f}".replace("-", "−").replace(",", "\u2009")
+    return f"{'> ' if value[1] else ''}{number(value[0], digits)}"
 
 
 def happening_row(run_id: str, happening: Happening) -> Row:
@@ -105,9 +106,9 @@ def remarks(happening: Happening) -> list[str]:
         rounds = f"{happening.held_rounds} round{'s' if happening.held_rounds > 1 else ''}"
         outcome = "before it was decided" if happening.decided_s is not None else "and it was never decided"
         said.append(f"no decision for lack of data in {rounds} {outcome} ({happening.held})")
-    for number, reason in enumerate(happening.aborted, start=1):
-        last = number == len(happening.aborted) and happening.applied_s is None
-        said.append(f"attempt {number} was aborted ({reason}) and {'not applied again' if last else 'repeated'}")
+    for attempt, reason in enumerate(happening.aborted, start=1):
+        last = attempt == len(happening.aborted) and happening.applied_s is None
+        said.append(f"attempt {attempt} was aborted ({reason}) and {'not applied again' if last else 'repeated'}")
     if happening.released:
         where = "given back to the testbed" if happening.given_back else "kept idle, for later runs need them"
         said.append(f"{', '.join(happening.released)} left; {where}")

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from analysis.claims.rows import DIFFERS, NOT_RUN, REPRODUCED, LedgerRow
 from analysis.claims.statements import ABOUT_SHARE, Claim, Kind
+from analysis.numerals import number
 
 FOLLOWING = (Kind.SPAN, Kind.LOWEST)
 
@@ -45,5 +46,5 @@ def _lowest(claim: Claim, found: Sequence[LedgerRow]) -> tuple[str, str]:
 
 
 def _numbers(rows: Sequence[LedgerRow], without: Sequence[LedgerRow] = ()) -> str:
-    shown = [f"{row.claim.name} {row.measured:+.1f}" for row in rows if row not in without]
+    shown = [f"{row.claim.name} {number(row.measured, 1, signed=True)}" for row in rows if row not in without]
     return ", ".join(shown) or "none"

@@ -24,6 +24,7 @@ from analysis.claims.rows import (
     missing,
 )  # fmt: skip
 from analysis.claims.statements import Claim, Kind
+from analysis.numerals import number
 
 EPSILON = 1e-9
 RATIOS = (Kind.RATIO, Kind.RATIO_ABOVE, Kind.RATIO_BELOW)
@@ -116,7 +117,7 @@ def _level(claim: Claim, point: float, low: float, high: float, floor: Floor | N
     }[claim.kind]
     verdict, reason = _condition(holds, words)
     if floor is not None and not holds and _under(point - stated, floor):
-        reason += f"; but {point:+.1f} is within the {floor.percent:.1f} by which it differs from itself"
+        reason += f"; but {_signed(point)} is within the {floor.percent:.1f} by which it differs from itself"
     return verdict, reason
 
 
@@ -163,7 +164,7 @@ def _only(claim: Claim, measured: Conditions, floor: Floor | None) -> LedgerRow:
         return _no_interval(claim, levels[claim.variant], sides, runs, floor)
     found = {name: statistics.median_interval([v.value for v in values], SEED) for name, values in sides.items()}
     better = [name for name in sides if found[name].low > claim.stated and not _under(levels[name], floor)]
-    ranking = ", ".join(f"{name} {level:+.1f}" for name, level in sorted(levels.items(), key=lambda pair: -pair[1]))
+    ranking = ", ".join(f"{name} {_signed(level)}" for name, level in sorted(levels.items(), key=lambda pair: -pair[1]))
     own = found[claim.variant]
     verdict = REPRODUCED if better == [claim.variant] else DIFFERS
     return LedgerRow(
@@ -187,9 +188,8 @@ def _inside(claim: Claim, point: float, low: float, high: float, floor: Floor | 
 def _difference(stated: float, point: float, floor: Floor | None) -> str:
     """In words: how a measured percentage differs from the stated one."""
     if floor is not None and _under(point, floor):
-        return (
-            f"no difference: {point:+.1f} % is within the {floor.percent:.1f} % by which a variant differs from itself"
-        )
+        own = f"the {floor.percent:.1f} % by which a variant differs from itself"
+        return f"no difference: {_signed(point)} % is within {own}"
     if stated == 0.0:
         return f"{'higher' if point > 0 else 'lower'}, where about equal was stated"
     if stated * point < 0.0:
@@ -220,6 +220,10 @@ def _no_interval(
     words = {SAME: "the same direction", OPPOSITE: "the opposite direction", NONE: "no difference beyond the A/A floor"}
     told = words[way] if way else "says only how long was watched, for runs never converged" if unknowable else ""
     return replace(row, reason=f"{reason}; {told}") if told else row
+
+
+def _signed(percent: float) -> str:
+    return number(percent, 1, signed=True)
 
 
 def _shown(value: Value) -> str:

@@ -11,7 +11,7 @@ from analysis.comparison.answer import FAILED, Kind, Row
 from analysis.comparison.blocks import Measured
 from analysis.comparison.intervals import MINIMUM_BLOCKS, Estimate
 from analysis.comparison.ranks import ranked
-from analysis.metric_directions import PRIMARY, Better, Compared, Metric
+from analysis.metric_directions import CONVERGENCE, PRIMARY, Better, Compared, Metric
 from analysis.steady import WINDOW_S
 
 OnRecord = Mapping[tuple[str, str], Sequence[float]]  # (metric, event) -> differences of A/A blocks on the same axis
@@ -60,7 +60,7 @@ def _estimate(a: Sequence[float], b: Sequence[float], ratio: bool, quantum: floa
 
 def _quantum(metric: Metric) -> float:
     """The step of its values: whole windows, whole seconds, whole things; 0 for what is measured finely."""
-    if metric.name.startswith("convergence_") or metric.name == "windows_at_zero_s":
+    if metric.name.startswith(CONVERGENCE) or metric.name == "windows_at_zero_s":
         return WINDOW_S
     return 1.0 if metric.compared is Compared.DIFFERENCE and metric.unit not in ("points", "") else 0.0
 

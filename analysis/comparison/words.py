@@ -1,4 +1,4 @@
-"""Numbers and names of a comparison as readers see them: true minus signs, narrow spaces, one form everywhere."""
+"""Rows, sides and events of a comparison as readers see them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -6,40 +6,27 @@ from analysis.comparison.answer import Kind, Row
 from analysis.comparison.blocks import Value
 from analysis.comparison.ranks import order
 from analysis.event_ids import WHOLE_RUN
+from analysis.metric_directions import CONVERGENCE
+from analysis.numerals import MISSING, change, number, with_unit
 
-NARROW, FIXED = "\u2009", "\u00a0"
 EVENTS = {"scale_out": "scale-out", "scale_in": "scale-in", "rate": "the change of rate", "crash": "the crash",
           "scale": "scaling"}  # fmt: skip
 
 
-def number(value: float | None, digits: int | None = None, signed: bool = False) -> str:
-    """`digits`: None for as many as the size deserves."""
-    if value is None:
-        return "–"
-    places = digits if digits is not None else 0 if abs(value) >= 100 or value == int(value) else 1
-    rounded = round(value, places) + 0.0  # no negative zero
-    text = f"{rounded:{'+' if signed and rounded else ''},.{places}f}"
-    return text.replace("-", "−").replace(",", NARROW)
-
-
-def with_unit(text: str, unit: str) -> str:
-    return text if unit == "" or text == "–" else f"{text}{FIXED}{unit}"
-
-
 def difference(row: Row) -> str:
     """`+12.3 %`, `−24 s`, or an en dash where sides can only be ordered."""
-    return with_unit(number(row.difference, _digits(row), signed=True), row.unit)
+    return change(row.difference, row.unit, _digits(row))
 
 
 def interval(row: Row) -> str:
     """`[9.9, 14.8]`; an en dash where there is none."""
     if row.low is None:
-        return "–"
+        return MISSING
     return f"[{number(row.low, _digits(row))}, {number(row.high, _digits(row))}]"
 
 
 def plus_minus(value: float | None, row: Row) -> str:
-    return "–" if value is None else f"±{with_unit(number(value, _digits(row)), row.unit)}"
+    return MISSING if value is None else f"±{with_unit(number(value, _digits(row)), row.unit)}"
 
 
 def goal(row: Row) -> str:
@@ -61,7 +48,8 @@ def reached(row: Row, a: str, b: str) -> str:
            ([block.a for block in row.blocks], [block.b for block in row.blocks])]  # fmt: skip
     signs = [order(block) for block in row.blocks]
     first = f"{b} first in {counted(signs.count(-1), 'block')}, {a} in {signs.count(1)}, {signs.count(0)} tied"
-    return f"converged in {got[0]} of {n} runs of {a} and {got[1]} of {n} of {b}; {first}"
+    what = "converged" if row.metric.startswith(CONVERGENCE) else "got there"
+    return f"{what} in {got[0]} of {n} runs of {a} and {got[1]} of {n} of {b}; {first}"
 
 
 def level(value: float | None, row: Row) -> str:
@@ -74,7 +62,7 @@ def measured(value: Value) -> str:
 
 
 def p(value: float | None) -> str:
-    return "–" if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
+    return MISSING if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def counted(count: int, one: str, many: str = "") -> str:

@@ -12,6 +12,7 @@ from analysis.history import words
 from analysis.history.drawing import Scale, Spot, band, escaped, kind_class, lines, scale, ticks
 from analysis.history.findings import Findings
 from analysis.history.timelines import Timeline
+from analysis.numerals import number
 
 WIDTH, HEIGHT = 760, 190
 LEFT, RIGHT, TOP, BOTTOM = 64, 10, 22, 158
@@ -57,7 +58,7 @@ def _axis(line: Timeline, y: Scale) -> Iterator[str]:
     for value in round_values(y.low, y.high):
         at = round(y(value))
         yield f'<path class="grid" d="M{LEFT} {at}H{WIDTH - RIGHT}"/>'
-        yield f'<text class="value" x="{LEFT - 6}" y="{at + 3}">{words.number(value)}</text>'
+        yield f'<text class="value" x="{LEFT - 6}" y="{at + 3}">{number(value)}</text>'
     unit = "%" if line.metric.unit == "points" else line.metric.unit
     yield f'<text class="value" x="{LEFT - 6}" y="{TOP - 10}">{escaped(unit)}</text>'
     for column, label in month_labels([cell.day for cell in line.cells]):

@@ -15,6 +15,7 @@ from analysis.history.findings import Findings
 from analysis.history.regressions import Finding, Kind
 from analysis.history.series import described
 from analysis.history.shown import FindingRow, experiment_page, interval
+from analysis.numerals import change, number
 
 TEMPLATE = "night.html.j2"
 
@@ -69,9 +70,9 @@ def difference_row(one: Difference) -> dict[str, str]:
     return {
         "experiment": one.key.experiment, "series": words.series(one.key),
         "tonight": words.with_unit(one.point.value, of.unit),
-        "spread": f"{words.number(one.point.low)} to {words.number(one.point.high)}" if one.point.runs > 1 else "–",
-        "before": words.number(one.before),
-        "difference": words.signed(away, of.unit) if one.percent is None else words.percent(one.percent),
+        "spread": f"{number(one.point.low)} to {number(one.point.high)}" if one.point.runs > 1 else "–",
+        "before": number(one.before),
+        "difference": change(away, of.unit) if one.percent is None else change(one.percent, "%"),
         "sigmas": "–" if one.sigmas is None else f"{abs(one.sigmas):.1f}", "css": "worse" if one.worse else "better",
         "words": ("worse" if one.worse else "better") if away else "the same",
     }  # fmt: skip
@@ -83,5 +84,5 @@ def _claim_of_night(claim: ClaimHistory, i: int) -> dict[str, str] | None:
         return None
     row = cell.row
     return {"name": claim.name, "statement": row.statement, "stated": row.stated_text, "verdict": cell.verdict,
-            "measured": row.measured_text or words.number(row.measured),
+            "measured": row.measured_text or number(row.measured),
             "interval": row.interval_text or interval(row.low, row.high)}  # fmt: skip

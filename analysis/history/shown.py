@@ -18,6 +18,7 @@ from analysis.history.regressions import Finding, Kind, Status
 from analysis.history.strip import Cell
 from analysis.history.timelines import Timeline, first_page
 from analysis.metric_directions import PRIMARY
+from analysis.numerals import number
 
 SPARKED = 400  # nights that a small line shows; all are on the experiment's page
 HEIGHTS = {Verdict.MET: 12, Verdict.PARTLY: 8, Verdict.UNMET: 5, Verdict.UNDECIDED: 2}  # legible without colour
@@ -164,13 +165,13 @@ def claim_line(claim: ClaimHistory, found: Findings) -> ClaimLine:
     row = last.row
     return ClaimLine(
         claim.name, claim.statement, claim.stated, last.verdict, found.history.nights[since].id,
-        (row.measured_text or words.number(row.measured)) if row else "–",
+        (row.measured_text or number(row.measured)) if row else "–",
         (row.interval_text or interval(row.low, row.high)) if row else "–", claim_strip(claim, found),
     )  # fmt: skip
 
 
 def interval(low: float | None, high: float | None) -> str:
-    return "–" if low is None or high is None else f"{words.number(low)} to {words.number(high)}"
+    return "–" if low is None or high is None else f"{number(low)} to {number(high)}"
 
 
 def claim_strip(claim: ClaimHistory, found: Findings) -> str:

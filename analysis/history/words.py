@@ -4,42 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from analysis import numerals
 from analysis.history.findings import Findings
 from analysis.history.night import Night
 from analysis.history.regressions import Finding, Kind, Status
 from analysis.history.series import Key, described
 from analysis.metric_directions import Compared
-
-
-def number(value: float | None) -> str:
-    """As many digits as say something."""
-    if value is None:
-        return "–"
-    size = abs(value)
-    digits = 0 if size >= 100 or value == int(value) else 1 if size >= 10 else 2
-    return f"{value:,.{digits}f}".replace(",", "\u202f").replace("-", "−")
+from analysis.numerals import MISSING, number
 
 
 def with_unit(value: float | None, unit: str) -> str:
-    shown = "%" if unit == "points" else unit
-    return f"{number(value)}\u00a0{shown}" if value is not None and shown else number(value)
-
-
-def signed(value: float, unit: str) -> str:
-    return f"{'+' if value > 0 else ''}{number(value)}\u00a0{unit}"
-
-
-def percent(value: float) -> str:
-    """With its sign, and one digit: what is behind it no series of nights knows."""
-    return f"{value:+.1f}\u00a0%".replace("-", "−")
+    return numerals.with_unit(number(value), "%" if unit == "points" else unit)
 
 
 def change(finding: Finding) -> str:
     """How large: in percent where the metric is compared so, else in its unit."""
     of = described(finding.key.metric)
     if of.compared is Compared.RATIO and finding.percent is not None:
-        return percent(finding.percent)
-    return signed(finding.after - finding.before, of.unit)
+        return numerals.change(finding.percent, "%")
+    return numerals.change(finding.after - finding.before, of.unit)
 
 
 def levels(finding: Finding) -> str:
@@ -51,9 +34,9 @@ def floor(finding: Finding) -> str:
     """The A/A floor as the change is told."""
     of = described(finding.key.metric)
     if finding.floor is None:
-        return "–"
+        return MISSING
     if of.compared is Compared.RATIO and finding.before > 0:
-        return f"±{100 * finding.floor / finding.before:.1f}\u00a0%"
+        return "±" + numerals.with_unit(number(100 * finding.floor / finding.before, 1), "%")
     return f"±{with_unit(finding.floor, of.unit)}"
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.metric_directions import Better, metric
+from analysis.numerals import number, with_unit
 from dags.errors import ExperimentError
 from dags.nights.search import Verdict
 
@@ -50,8 +51,8 @@ class Difference:
     def words(self) -> str:
         if self.value is None or self.low is None or self.high is None:
             return f"{self.verdict} in {self.blocks} blocks"
-        ends = f"{_signed(self.value)} [{_signed(self.low)}, {_signed(self.high)}]"
-        return f"{ends}\u00a0{self.unit} in {self.blocks} blocks"
+        value, low, high = (number(each, signed=True) for each in (self.value, self.low, self.high))
+        return f"{with_unit(f'{value} [{low}, {high}]', self.unit)} in {self.blocks} blocks"
 
 
 def require_direction(name: str) -> None:
@@ -115,7 +116,3 @@ def _as_called(found: Difference) -> Verdict:
 
 def _key(about: About) -> tuple[str, str, str]:
     return about.variant, about.metric, about.event
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.3g}".replace("-", "−")

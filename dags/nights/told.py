@@ -96,7 +96,8 @@ def body(found: Findings, record: Mapping[str, Any], index: Path) -> dict[str, A
 
 def line_of(finding: Finding) -> str:
     """One finding in one line."""
-    from analysis.history.words import change, number
+    from analysis.history.words import change
+    from analysis.numerals import number
 
     new = "new: " if finding.new else ""
     said = f"{new}{finding.kind.value}, {finding.status.value}: {finding.key.name} {change(finding)}"

@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis.errors import RecordError
+from analysis.metric_directions import metric
+from analysis.numerals import MISSING, change, number
 from analysis.record import read_json
 from dags.comparison import record, timing
 from dags.comparison.asked import Asked
@@ -22,7 +24,6 @@ from dags.series import Series
 from dags.terminal.run import Ending, carry_out, make_ready
 
 RESULT, PAGE = "comparison_result.json", "comparison.html"
-MISSING = "–"
 
 
 def compare(asked: Asked, console: Console, *, new: bool, rebuild: bool) -> int:
@@ -121,20 +122,17 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
 def _cells(row: Mapping[str, Any]) -> list[str]:
     low, high, unit = row["low"], row["high"], row["unit"]
     return [
-        row["pair"], row["words"], row["event"], _plain(row["a"]), _plain(row["b"]),
-        MISSING if row["difference"] is None else f"{_signed(row['difference'])} {unit}".rstrip(),
-        MISSING if low is None or high is None else f"{_signed(low)} to {_signed(high)}",
-        MISSING if row["floor"] is None else f"±{row['floor']:.1f}",
+        row["pair"], _named(row), row["event"], number(row["a"]), number(row["b"]), change(row["difference"], unit, 1),
+        MISSING if low is None or high is None else f"{number(low, 1, signed=True)} to {number(high, 1, signed=True)}",
+        MISSING if row["floor"] is None else f"±{number(row['floor'], 1)}",
         _p(row["p_holm"]), str(row["blocks"]), row["verdict"],
     ]  # fmt: skip
 
 
-def _plain(value: float | None) -> str:
-    return MISSING if value is None else f"{value:.4g}"
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.1f}".replace("-", "−")
+def _named(row: Mapping[str, Any]) -> str:
+    """With the unit of A and B."""
+    unit = metric(row["metric"]).unit if row["a"] is not None else ""
+    return f"{row['words']} ({unit})" if unit else str(row["words"])
 
 
 def _p(value: float | None) -> str:

@@ -80,7 +80,7 @@ def test_only_one_strategy_improves() -> None:
     noise = [-1.0, 0.0, 1.0]
     row = judge(only, conditions(least=[10, 11, 12], most=noise, sinks=[-5, -4, -3]))
     assert row.verdict == "reproduced"
-    assert row.reason.endswith("in order: least +11.0, most +0.0, sinks -4.0")
+    assert row.reason.endswith("in order: least +11.0, most 0.0, sinks −4.0")
     two = judge(only, conditions(least=[10, 11, 12], most=[20, 21, 22], sinks=noise))
     assert (two.verdict, two.direction) == ("differs", "same")
     assert "floor: least, most" in two.reason

@@ -66,7 +66,7 @@ ROW = {
     "blocks": 6, "verdict": "better",
 }  # fmt: skip
 MISSING = {**ROW, "words": "convergence", "difference": None, "low": None, "high": None, "floor": None, "p_holm": None}
-NUMBERS = "stela throughput after e1 200 224 +12.0 % +9.5 to +14.5 ±3.0 < 0.001 6 better"
+NUMBERS = "stela throughput after (tuples/s) e1 200 224 +12.0 % +9.5 to +14.5 ±3.0 < 0.001 6 better"
 
 
 def shown(folder: Path, width: int = 160) -> str:

@@ -103,7 +103,7 @@ def test_bad_that_is_not_worse_is_said_and_nothing_is_searched(commit: MakeCommi
     ruler = Ruler(asked := ask(tmp_path, good))
     code, said, search = run(asked, ruler)
     assert code == 0 and isinstance(search.next(), NotWorse) and ruler.asked == ["b"]
-    assert "BAD is not worse than GOOD (+0 [−2, +2]\u00a0% in 4 blocks); there is nothing to find" in said
+    assert "BAD is not worse than GOOD (0 [−2, +2]\u00a0% in 4 blocks); there is nothing to find" in said
 
 
 def test_a_search_goes_on_where_it_was_stopped(commit: MakeCommit, tmp_path: Path) -> None:
