@@ -26,7 +26,10 @@ FOLDER = "bisect"
 
 @dataclass(frozen=True)
 class Wanted:
-    """`blocks`: at most that many a comparison. `goal`: how narrow BAD's own comparison must be, in its unit."""
+    """`good` and `bad` are refs, of a search full commits; `everything`: also commits that do not change what decides.
+
+    `blocks`: at most that many a comparison. `goal`: how narrow BAD's own comparison must be, in its unit.
+    """
 
     experiment: str
     about: About

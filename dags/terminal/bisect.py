@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from analysis.errors import RecordError
 from analysis.record import read_json
-from dags.comparison.asked import Asked as Comparing
+from dags.comparison.asked import Asked
 from dags.comparison.budget import Budget
 from dags.comparison.derive import Comparison, Question
 from dags.comparison.opening import planned
@@ -23,8 +22,8 @@ from dags.nights import bisection as searches
 from dags.nights import words
 from dags.nights.bisection import Asking, Bisection, NotWorse, Probe, Wanted
 from dags.nights.commits import DECIDING, Commit, between, commit_of
-from dags.nights.judging import About, Difference, difference_of, require_direction, wanted_half_width
-from dags.nights.search import Ask, Certainty, Found
+from dags.nights.judging import Difference, difference_of, require_direction, wanted_half_width
+from dags.nights.search import Ask, Found
 from dags.places import ROOT, results_root
 from dags.request import requested
 from dags.results import results
@@ -39,43 +38,26 @@ Compare = Callable[[Bisection, Commit, Console], Bisection]
 LEAST_BLOCKS = 3
 
 
-@dataclass(frozen=True)
-class Asked:
-    """As on the command line."""
-
-    good: str
-    bad: str
-    experiment: str
-    about: About
-    everything: bool = False
-    blocks: int = 12
-    goal: float = 5.0
-    certainty: Certainty = field(default_factory=Certainty)
-    testbed: str | None = None
-    options: dict[str, Any] | None = None
-    new: bool = False
-    repository: Path = ROOT
-
-
 class Stopped(Exception):
     """Somebody interrupted the comparison that was under way; what it has measured is kept."""
 
 
-def bisect(asked: Asked, console: Console, compare: Compare | None = None) -> int:
+def bisect(
+    asked: Wanted, console: Console, compare: Compare | None = None, *, new: bool = False, repository: Path = ROOT
+) -> int:
     """The exit code: 0 with whatever answer, 130 for an interruption; the same command goes on with the search.
 
-    `compare` (default: on real machines) answers with the search that knows more of the commit.
+    `asked` is as on the command line, GOOD and BAD any refs. `compare` (default: on real machines) answers with the
+    search that knows more of the commit.
     """
 
     def say(text: str) -> None:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    search = opened(asked, say)
+    search = opened(checked(asked, repository), say, new=new, repository=repository)
     page = kept(search)
     while not isinstance(step := search.next(), Found | NotWorse):
-        commit = (
-            search.commits[step.commit] if isinstance(step, Ask) else commit_of(search.wanted.bad, asked.repository)
-        )
+        commit = search.commits[step.commit] if isinstance(step, Ask) else commit_of(search.wanted.bad, repository)
         say(f"bisect {search.id}: {words.sentence(search)}; comparing {commit.short} with GOOD")
         try:
             search = (compare or compared)(search, commit, console)
@@ -89,16 +71,15 @@ def bisect(asked: Asked, console: Console, compare: Compare | None = None) -> in
     return 0
 
 
-def opened(asked: Asked, say: Say) -> Bisection:
-    """The newest search of exactly this request, or a fresh one. Raises ExperimentError."""
-    wanted = _wanted(asked)
-    earlier = None if asked.new else searches.newest(wanted)
+def opened(wanted: Wanted, say: Say, *, new: bool, repository: Path) -> Bisection:
+    """The newest search of exactly this request, or (or if `new`) a fresh one. Raises ExperimentError."""
+    earlier = None if new else searches.newest(wanted)
     if earlier is not None:
         over = isinstance(earlier.next(), Found | NotWorse)
         say(f"bisect {earlier.id}: {'was over (--new searches again)' if over else 'goes on'}")
         return earlier
-    good, bad = commit_of(wanted.good, asked.repository), commit_of(wanted.bad, asked.repository)
-    commits = between(good, bad, everything=wanted.everything, root=asked.repository)
+    good, bad = commit_of(wanted.good, repository), commit_of(wanted.bad, repository)
+    commits = between(good, bad, everything=wanted.everything, root=repository)
     if not commits:
         raise ExperimentError(
             f"no commit between GOOD {good.short} and BAD {bad.short} changes {DECIDING}/, which is all that a commit"
@@ -109,22 +90,19 @@ def opened(asked: Asked, say: Say) -> Bisection:
     return search
 
 
-def _wanted(asked: Asked) -> Wanted:
-    """Refs become commits, so that a branch that moves on is another request."""
+def checked(asked: Wanted, repository: Path) -> Wanted:
+    """With commits for refs, so that a branch that moves on is another request. Raises ExperimentError."""
     require_direction(asked.about.metric)
     _require_there(asked)
     if asked.blocks < LEAST_BLOCKS:
         raise ExperimentError(f"--repetitions is {asked.blocks}; a comparison needs at least {LEAST_BLOCKS} blocks")
     if not asked.goal > 0:
         raise ExperimentError(f"--goal is {asked.goal:g}; allowed: above 0, such as 5")
-    good, bad = (commit_of(ref, asked.repository).hash for ref in (asked.good, asked.bad))
-    return Wanted(
-        asked.experiment, asked.about, good, bad, asked.everything, asked.blocks, asked.goal, asked.certainty,
-        asked.testbed, asked.options,
-    )  # fmt: skip
+    good, bad = (commit_of(ref, repository).hash for ref in (asked.good, asked.bad))
+    return replace(asked, good=good, bad=bad)
 
 
-def _require_there(asked: Asked) -> None:
+def _require_there(asked: Wanted) -> None:
     """Testbed, variant and event, before a search is begun that could never find them."""
     experiment = requested(load(asked.experiment), {"testbed": asked.testbed, "options": asked.options})
     testbed_of(experiment.testbed)
@@ -170,7 +148,7 @@ def _comparison(search: Bisection, commit: Commit) -> Comparison:
     wanted, about = search.wanted, search.wanted.about
     half = wanted.goal if search.reference is None else wanted_half_width(search.reference) or wanted.goal
     return planned(
-        Comparing(
+        Asked(
             a=wanted.good[:10], b=commit.short, experiment=wanted.experiment, policies=(about.variant,),
             testbed=wanted.testbed, options=wanted.options,
             question=Question(until_certain=True, goal_percent=half, budget=Budget(blocks=wanted.blocks)),

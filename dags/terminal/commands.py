@@ -106,16 +106,16 @@ def nightly(options: argparse.Namespace) -> int:
 
 def bisect(options: argparse.Namespace) -> int:
     """Which commit made a number worse."""
+    from dags.nights.bisection import Wanted
     from dags.nights.judging import About
-    from dags.terminal.bisect import Asked
     from dags.terminal.bisect import bisect as search
 
-    asked = Asked(
-        options.good, options.bad, options.experiment, About(options.variant, options.metric, options.event),
+    asked = Wanted(
+        options.experiment, About(options.variant, options.metric, options.event), options.good, options.bad,
         everything=options.all, blocks=options.repetitions, goal=options.goal, testbed=options.testbed,
-        options=testbed_options(options.option), new=options.new,
+        options=testbed_options(options.option),
     )  # fmt: skip
-    return search(asked, _console())
+    return search(asked, _console(), new=options.new)
 
 
 def claims(options: argparse.Namespace) -> int:

@@ -14,12 +14,12 @@ from rich.console import Console
 
 from dags.errors import INTERRUPTED_EXIT, ExperimentError, MachineLost
 from dags.nights import bisection, words
-from dags.nights.bisection import Bisection, NotWorse, Probe
+from dags.nights.bisection import Bisection, NotWorse, Probe, Wanted
 from dags.nights.commits import Commit, commit_of
 from dags.nights.judging import About, Difference, difference_of, is_worse, judged, narrow_enough
 from dags.nights.search import Found
 from dags.terminal import bisect as command
-from dags.terminal.bisect import Asked, Stopped
+from dags.terminal.bisect import Stopped
 
 ABOUT = About("stela", "throughput_after", "e1")
 pytestmark = pytest.mark.usefixtures("own_folders")
@@ -28,9 +28,9 @@ pytestmark = pytest.mark.usefixtures("own_folders")
 class Ruler:
     """Compares by the subject: `slow` and later ones are `drop` percent below GOOD, `broken` ones do not build."""
 
-    def __init__(self, asked: Asked, drop: float = -10.0, scatter: float = 0.0) -> None:
+    def __init__(self, drop: float = -10.0, scatter: float = 0.0) -> None:
         self.asked: list[str] = []
-        self._drop, self._rng, self._scatter, self._root = drop, Random(1), scatter, asked.repository
+        self._drop, self._rng, self._scatter = drop, Random(1), scatter
 
     def __call__(self, search: Bisection, commit: Commit, _console: Console) -> Bisection:
         self.asked.append(commit.subject)
@@ -46,14 +46,14 @@ class Ruler:
         return search.with_difference(commit.hash, found, "compare/stela_star/two")
 
 
-def ask(root: Path, good: str, bad: str = "main", **more: Any) -> Asked:
-    return Asked(good, bad, "stela/star", ABOUT, repository=root, **more)
+def ask(good: str, bad: str = "main", **more: Any) -> Wanted:
+    return Wanted("stela/star", ABOUT, good, bad, **more)
 
 
-def run(asked: Asked, ruler: Ruler) -> tuple[int, str, Bisection]:
+def run(root: Path, asked: Wanted, ruler: Ruler, *, new: bool = False) -> tuple[int, str, Bisection]:
     console = Console(file=io.StringIO(), width=200)
-    code = command.bisect(asked, console, ruler)
-    found = bisection.newest(command._wanted(asked))
+    code = command.bisect(asked, console, ruler, new=new, repository=root)
+    found = bisection.newest(command.checked(asked, root))
     assert found is not None
     return code, console.file.getvalue(), found  # type: ignore[attr-defined] # the StringIO above
 
@@ -62,8 +62,8 @@ def test_the_first_bad_commit_is_found_and_shown(commit: MakeCommit, tmp_path: P
     good = commit("good")
     for subject in ("a", "b", "slow", "c", "d", "e", "f"):
         commit(subject)
-    ruler = Ruler(asked := ask(tmp_path, good))
-    code, said, search = run(asked, ruler)
+    ruler = Ruler()
+    code, said, search = run(tmp_path, ask(good), ruler)
     assert code == 0 and ruler.asked[0] == "f", "BAD is compared first"
     found = search.next()
     assert isinstance(found, Found) and search.commits[found.first].subject == "slow" and found.first == found.last
@@ -78,7 +78,7 @@ def test_those_that_do_not_build_leave_a_range(commit: MakeCommit, tmp_path: Pat
     good = commit("good")
     for subject in ("a", "broken 1", "slow", "b", "c"):
         commit(subject)
-    _, said, search = run(asked := ask(tmp_path, good), Ruler(asked))
+    _, said, search = run(tmp_path, ask(good), Ruler())
     found = search.next()
     assert isinstance(found, Found) and found.sure
     subjects = [each.subject for each in search.commits[found.first : found.last + 1]]
@@ -91,7 +91,7 @@ def test_noise_does_not_lead_astray(commit: MakeCommit, tmp_path: Path) -> None:
     good = commit("good")
     for number in range(10):
         commit("slow" if number == 6 else f"c{number}")
-    _, _, search = run(asked := ask(tmp_path, good), Ruler(asked, scatter=2.5))
+    _, _, search = run(tmp_path, ask(good), Ruler(scatter=2.5))
     found = search.next()
     assert isinstance(found, Found) and search.commits[found.first].subject == "slow"
 
@@ -100,8 +100,8 @@ def test_bad_that_is_not_worse_is_said_and_nothing_is_searched(commit: MakeCommi
     good = commit("good")
     commit("a")
     commit("b")
-    ruler = Ruler(asked := ask(tmp_path, good))
-    code, said, search = run(asked, ruler)
+    ruler = Ruler()
+    code, said, search = run(tmp_path, ask(good), ruler)
     assert code == 0 and isinstance(search.next(), NotWorse) and ruler.asked == ["b"]
     assert "BAD is not worse than GOOD (0 [−2, +2]\u00a0% in 4 blocks); there is nothing to find" in said
 
@@ -110,8 +110,8 @@ def test_a_search_goes_on_where_it_was_stopped(commit: MakeCommit, tmp_path: Pat
     good = commit("good")
     for subject in ("a", "b", "slow", "c", "d", "e"):
         commit(subject)
-    asked = ask(tmp_path, good)
-    ruler, whole = Ruler(asked), Ruler(asked)
+    asked = ask(good)
+    ruler, whole = Ruler(), Ruler()
 
     def interrupted(search: Bisection, commit: Commit, console: Console) -> Bisection:
         if len(ruler.asked) == 2:
@@ -119,14 +119,14 @@ def test_a_search_goes_on_where_it_was_stopped(commit: MakeCommit, tmp_path: Pat
         return ruler(search, commit, console)
 
     console = Console(file=io.StringIO(), width=200)
-    assert command.bisect(asked, console, interrupted) == INTERRUPTED_EXIT
-    begun = bisection.newest(command._wanted(asked))
+    assert command.bisect(asked, console, interrupted, repository=tmp_path) == INTERRUPTED_EXIT
+    begun = bisection.newest(command.checked(asked, tmp_path))
     assert begun is not None and len(begun.probes) == 1
-    _, said, search = run(asked, ruler)
+    _, said, search = run(tmp_path, asked, ruler)
     assert search.id == begun.id and "goes on" in said
-    run(replace(asked, new=True), whole)
+    run(tmp_path, asked, whole, new=True)
     assert ruler.asked == whole.asked
-    _, said, _ = run(asked, never := Ruler(asked))
+    _, said, _ = run(tmp_path, asked, never := Ruler())
     assert "was over" in said and never.asked == []
 
 
@@ -134,14 +134,14 @@ def test_what_infrastructure_spoils_is_asked_again(commit: MakeCommit, tmp_path:
     good = commit("good")
     commit("slow")
     commit("a")
-    asked = ask(tmp_path, good)
+    asked = ask(good)
 
     def gone(*_: object) -> Bisection:
         raise MachineLost("m2 is gone")
 
     with pytest.raises(MachineLost):
-        command.bisect(asked, Console(file=io.StringIO()), gone)
-    assert run(asked, Ruler(asked))[0] == 0
+        command.bisect(asked, Console(file=io.StringIO()), gone, repository=tmp_path)
+    assert run(tmp_path, asked, Ruler())[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -160,16 +160,16 @@ def test_what_cannot_be_asked(commit: MakeCommit, tmp_path: Path, changes: Mappi
     good = commit("good")
     commit("a")
     with pytest.raises(ExperimentError, match=said):
-        command.bisect(replace(ask(tmp_path, good), **changes), Console(file=io.StringIO()), None)
+        command.bisect(replace(ask(good), **changes), Console(file=io.StringIO()), None, repository=tmp_path)
 
 
 def test_nothing_between_that_decides(commit: MakeCommit, tmp_path: Path) -> None:
     good = commit("good")
     commit("words", "docs/a.md")
     with pytest.raises(ExperimentError, match=r"changes scheduler_plugins/, .*--all"):
-        command.bisect(ask(tmp_path, good), Console(file=io.StringIO()), None)
-    asked = ask(tmp_path, good, everything=True)
-    assert run(asked, Ruler(asked))[0] == 0
+        command.bisect(ask(good), Console(file=io.StringIO()), None, repository=tmp_path)
+    asked = ask(good, everything=True)
+    assert run(tmp_path, asked, Ruler())[0] == 0
 
 
 # What a comparison says of a commit
@@ -231,7 +231,7 @@ def test_a_search_is_the_same_after_it_was_written(commit: MakeCommit, tmp_path:
     good = commit("good")
     commit("broken")
     commit("slow")
-    _, _, search = run(asked := ask(tmp_path, good), Ruler(asked))
+    _, _, search = run(tmp_path, ask(good), Ruler())
     assert bisection.read(bisection.write(search)) == search
     assert commit_of("main", tmp_path).hash == search.commits[-1].hash
     assert words.as_page(search)["commits"][-1]["guilty"]
