@@ -87,6 +87,11 @@ class Cloud:
         """The instances that have an emulated machine now."""
         return tuple(self._ask("machines"))
 
+    def rented(self) -> list[str]:
+        """The machines of instances that are not terminated, by name."""
+        launches = self.launches()
+        return sorted(str(launches[instance_id]["machine"]) for instance_id in self.left().instances)
+
     def instance(self, machine: str) -> str:
         """The id of the newest instance of that machine's name."""
         return [i for i, one in self.launches().items() if one["machine"] == machine][-1]
@@ -124,9 +129,10 @@ class Cloud:
 
 
 @contextmanager
-def running(machines: bool) -> Iterator[Cloud]:
+def running(machines: bool, cores: float | None = None) -> Iterator[Cloud]:
     """A cloud in a process of its own; with it ends everything that it has made, also if this process is killed."""
-    command = [sys.executable, "-m", "tests.cloud.serve", *(["--machines"] if machines else [])]
+    sized = [f"--cores={cores:g}"] if cores is not None else []
+    command = [sys.executable, "-m", "tests.cloud.serve", *(["--machines"] if machines else []), *sized]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None and process.stdout is not None
         try:

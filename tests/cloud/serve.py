@@ -1,9 +1,10 @@
 """The cloud's own process: moto's server, the front before it, the hypervisor behind it. Ends when its input ends.
 
-    python -m tests.cloud.serve [--machines]
+    python -m tests.cloud.serve [--machines [--cores 0.8]]
 
-With machines it is the only one of its kind on the box, and first removes what a killed one left. It prints one line of
-JSON when it answers (`Ready`), and afterwards nothing.
+With machines it is the only one of its kind on the box, and first removes what a killed one left; beside it there may
+be one with another $BAROGRAPH_CLOUD_STATE and $BAROGRAPH_CLOUD_LAN. It prints one line of JSON when it answers
+(`Ready`), and afterwards nothing.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
 
 REGION = "us-east-1"
 ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
-STATE = Path("/tmp/barocloud")  # short, as Podman wants it, and the same each time: the next one finds what was left
-CONTROL_LAN = "10.217.0.0/24"
+# Short, as Podman wants it, and the same each time: the next one finds what was left.
+STATE = Path(os.environ.get("BAROGRAPH_CLOUD_STATE") or "/tmp/barocloud")
+CONTROL_LAN = os.environ.get("BAROGRAPH_CLOUD_LAN") or "10.217.0.0/24"
 EXPERIMENT_LAN = "10.218.0.0/24"  # nothing is on it: instances have one network card
 NOWHERE = "10.230.0.0/16"  # instances without machines; a cloud with machines may run beside it
 LIFE_S = 4 * 3600.0
@@ -64,9 +66,11 @@ class Ready:
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--machines", action="store_true", help="an emulated machine for each instance (needs root)")
+    asked.add_argument("--cores", type=float, metavar="N", help="of each machine, where few can have more")
+    chosen = asked.parse_args()
     with ExitStack() as stack:
-        lease = stack.enter_context(alone()) if asked.parse_args().machines else None
-        ready = stack.enter_context(cloud(lease))
+        lease = stack.enter_context(alone()) if chosen.machines else None
+        ready = stack.enter_context(cloud(lease, chosen.cores))
         print(json.dumps(asdict(ready)), flush=True)
         sys.stdin.read()
 
@@ -104,14 +108,14 @@ def clean_up() -> None:
 
 
 @contextmanager
-def cloud(lease: Lease | None) -> Iterator[Ready]:
-    """The cloud answers; it has machines if there is a lease for them."""
+def cloud(lease: Lease | None, cores: float | None = None) -> Iterator[Ready]:
+    """The cloud answers; it has machines, of that size, if there is a lease for them."""
     with ExitStack() as stack:
         folder = stack.enter_context(_settings())
         front, endpoint = stack.enter_context(_serving())
         client = own_client(endpoint)
         ready = _furnish(client, endpoint, front, IPv4Network(CONTROL_LAN if lease else NOWHERE))
-        hypervisor = _hypervisor(client, front, lease)
+        hypervisor = _hypervisor(client, front, lease, cores)
         front.moto = _administered(front, hypervisor, front.moto)
         hypervisor.start()
         stack.callback(hypervisor.stop)
@@ -189,7 +193,7 @@ def _furnish(client: EC2Client, endpoint: str, front: Front, network: IPv4Networ
     return Ready(endpoint, vpc, subnets)
 
 
-def _hypervisor(client: EC2Client, front: Front, lease: Lease | None) -> Hypervisor:
+def _hypervisor(client: EC2Client, front: Front, lease: Lease | None, cores: float | None) -> Hypervisor:
     from moto.backends import get_backend
     from moto.core.models import DEFAULT_ACCOUNT_ID
 
@@ -203,7 +207,8 @@ def _hypervisor(client: EC2Client, front: Front, lease: Lease | None) -> Hypervi
 
     host = None
     if lease is not None:
-        host = Host(lease, rootfs.build(rootfs.cache_dir(), logging.getLogger(__name__).info), Size())
+        size = Size() if cores is None else Size(cores)
+        host = Host(lease, rootfs.build(rootfs.cache_dir(), logging.getLogger(__name__).info), size)
         host.open()
     return Hypervisor(client, front, host, public_key)
 

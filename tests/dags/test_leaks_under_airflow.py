@@ -1,6 +1,7 @@
-"""What people and crashes do to a DAG run must not leave machines: the real scheduler over the fake testbed.
+"""What people and crashes do to a DAG run must not leave machines: the real scheduler over `fake`, and over `ec2`.
 
-The machines of the fake testbed are files in the state folder, so what is held outlives every process.
+The machines of the fake testbed are files in the state folder, so what is held outlives every process. Those of `ec2`
+are instances of moto's server that nobody boots: what leaks is on the account.
 """
 
 import json
@@ -24,11 +25,14 @@ import pytest
 from dags.places import ROOT
 from dags.terminal.airflow_home import prepare
 from dags.terminal.ui import end_group
+from tests.cloud import unmanned
+from tests.cloud.cloud import Cloud, running
+from tests.cloud.leaks import NO_WAY
 
 pytestmark = pytest.mark.timeout(1800)  # an Airflow with all its parts, on a busy box
 DAG = "stela.star"
 RUN = {
-    "testbed": "fake", "repetitions": 1, "policies": ["stela"], "series": "new",
+    "repetitions": 1, "policies": ["stela"], "series": "new",
     "warm_up_floor_s": 300, "warm_up_ceiling_s": 400, "after_floor_s": 50, "horizon_s": 90,
 }  # fmt: skip
 REAP = """
@@ -40,6 +44,31 @@ assert not any(row.error for row in rows), rows
 HOUR = 3600.0
 
 
+@dataclass(frozen=True)
+class Site:
+    """Where the machines come from; `cloud` is there for `ec2`."""
+
+    testbed: str
+    cloud: Cloud | None = None
+
+    def environment(self) -> dict[str, str]:
+        return self.cloud.environment() if self.cloud else {}
+
+    def conf(self) -> dict[str, Any]:
+        """The trigger form's answers."""
+        options = {"options": self.cloud.options(**NO_WAY)} if self.cloud else {}
+        return {**RUN, "testbed": self.testbed, **options}
+
+    def machines(self, state: Path) -> list[str]:
+        return self.cloud.rented() if self.cloud else sorted(path.name for path in state.glob("fake/*/*"))
+
+    def left(self, state: Path) -> list[str]:
+        """Machines, and all else that a lease has on the testbed: disks, key pairs, groups, spot requests."""
+        if self.cloud is None:
+            return self.machines(state)
+        return [f"{kind} {id_}" for kind, ids in vars(self.cloud.left()).items() for id_ in ids]
+
+
 @dataclass
 class Airflow:
     """`barograph ui`, which we started, and its REST interface."""
@@ -48,7 +77,13 @@ class Airflow:
     port: int
     env: dict[str, str]
     home: Path
+    site: Site
     token: str = ""
+
+    @property
+    def under(self) -> Path:
+        """The state folder."""
+        return Path(self.env["BAROGRAPH_STATE"])
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         request = urllib.request.Request(
@@ -69,7 +104,7 @@ class Airflow:
 
     def trigger(self) -> str:
         self.ask("PATCH", f"/api/v2/dags/{DAG}", {"is_paused": False})
-        found = self.ask("POST", f"/api/v2/dags/{DAG}/dagRuns", {"logical_date": None, "conf": RUN})
+        found = self.ask("POST", f"/api/v2/dags/{DAG}/dagRuns", {"logical_date": None, "conf": self.site.conf()})
         return str(found["dag_run_id"])
 
     def state(self, run: str) -> str:
@@ -90,10 +125,10 @@ class Airflow:
         self.ask("POST", f"/api/v2/dags/{DAG}/clearTaskInstances", body)
 
     def machines(self) -> list[str]:
-        return sorted(path.name for path in Path(self.env["BAROGRAPH_STATE"]).glob("fake/*/*"))
+        return self.site.machines(self.under)
 
     def leases(self) -> list[str]:
-        return [path.stem for path in Path(self.env["BAROGRAPH_STATE"]).glob("leases/*.json")]
+        return [path.stem for path in self.under.glob("leases/*.json")]
 
     def series(self) -> Path:
         return max(Path(self.env["BAROGRAPH_RESULTS"]).glob("stela/star/*"), key=lambda path: path.stat().st_mtime)
@@ -128,19 +163,38 @@ def until(question: Callable[[], bool], process: subprocess.Popen[bytes], what: 
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("barograph")
     prepare(folder / "airflow")
+    unmanned.settings(folder / "airflow")
     return folder
 
 
-@pytest.fixture
-def airflow(home: Path, tmp_path: Path) -> Iterator[Airflow]:
+@pytest.fixture(scope="module", params=["fake", "ec2"])
+def site(request: pytest.FixtureRequest) -> Iterator[Site]:
+    if request.param == "fake":
+        yield Site("fake")
+        return
+    with running(machines=False) as cloud:
+        yield Site("ec2", cloud)
+
+
+@pytest.fixture(scope="module")
+def home(prepared: Path, site: Site, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database for each testbed: the last test leaves a run in it that nobody ends."""
+    return shutil.copytree(prepared, tmp_path_factory.mktemp(site.testbed) / "barograph")
+
+
+@pytest.fixture(scope="module")
+def airflow(home: Path, site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
+    """One for all tests on a testbed: the last one kills it."""
+    tmp_path = tmp_path_factory.mktemp(site.testbed)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
     env = {
         **os.environ,
+        **site.environment(),
         "BAROGRAPH_HOME": str(home),
         "BAROGRAPH_STATE": str(tmp_path / "state"),
         "BAROGRAPH_RESULTS": str(tmp_path / "results"),
@@ -151,7 +205,7 @@ def airflow(home: Path, tmp_path: Path) -> Iterator[Airflow]:
     with (tmp_path / "ui.log").open("wb") as log:
         argv = [sys.executable, str(ROOT / "barograph.py"), "ui", "--port", str(port)]
         process = subprocess.Popen(argv, env=env, stdout=log, stderr=log, start_new_session=True)
-    found = Airflow(process, port, env, home)
+    found = Airflow(process, port, env, home, site)
     try:
         until(lambda: b"ready;" in (tmp_path / "ui.log").read_bytes(), process, "it is ready", 900)
         found.log_in()
@@ -201,7 +255,7 @@ def _command(pid: int) -> str:
 def nothing_is_left(airflow: Airflow) -> None:
     """After the next pass of the reaper that is due once the lease is over."""
     airflow.reap(3 * HOUR)
-    assert (airflow.machines(), airflow.leases()) == ([], [])
+    assert (airflow.site.left(airflow.under), airflow.leases()) == ([], [])
 
 
 def test_edited_states_and_cleared_tasks_do_not_leak(airflow: Airflow) -> None:
@@ -221,9 +275,13 @@ def test_edited_states_and_cleared_tasks_do_not_leak(airflow: Airflow) -> None:
 
     run = airflow.trigger()
     airflow.await_measuring(run)
-    before = airflow.leases()
+    before, everyone = airflow.leases(), airflow.machines()
     airflow.clear(run, "provision")
-    until(lambda: bool(airflow.leases()) and airflow.leases() != before, airflow.process, "it is provisioned anew")
+    until(
+        lambda: airflow.leases() not in ([], before) and airflow.machines() == everyone,
+        airflow.process,
+        "it is provisioned anew",
+    )
     assert len(airflow.leases()) == 1, "what the first try took went before the second took its own"
     airflow.mark(run, "failed")
     nothing_is_left(airflow)
@@ -244,4 +302,6 @@ def test_a_killed_scheduler_and_a_lost_results_folder_do_not_leak(airflow: Airfl
     for pid in everybody:
         _kill(pid)
     airflow.reap()
-    assert (airflow.machines(), airflow.leases()) == ([], []), "the holder is dead: the next pass ends everything"
+    assert (airflow.site.left(airflow.under), airflow.leases()) == ([], []), (
+        "the holder is dead: the next pass ends everything"
+    )
