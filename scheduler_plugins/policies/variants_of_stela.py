@@ -2,8 +2,8 @@
 
 What the authors' code did otherwise and has no parameter here:
 
-- its rates are means over up to 30 samples 10 s apart. That is a rate over a window of 300 s; set the experiment's
-  `window_s` to 300
+- its rates are means over up to 30 samples 10 s apart: a window of 300 s. Ours is the `window_s` that the policy
+  service is configured with, 60 s for every policy
 - it passes over components that run as many executors as they have tasks. So do we under any name: the paper's rule
   would give a slot to an executor that Storm cannot start
 """
