@@ -6,10 +6,12 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 # Side by side, each line says whose it is.
 told = set -o pipefail; $(2) 2>&1 | sed -u 's/^/$(1): /'
+# `make test LONG=1`: also the tests that others cover in less time.
+tests = $(SUDO) $(if $(LONG),env BAROGRAPH_LONG_TESTS=1) $(BIN)/python -m pytest tests -m $(1)
 
-.PHONY: help demo test integration spark unit browser e2e lint java bench setup ui clean lock
+.PHONY: help demo test machines python integration spark unit browser e2e lint java bench setup ui clean lock
 help:  ## what there is
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 bootstrap:
 	@.ci/bootstrap
@@ -21,25 +23,32 @@ setup: bootstrap  ## install and build everything an experiment needs
 demo: setup  ## star from 4 to 5 machines, Storm's default and Stela, one short run each; ends with a report
 	@$(SUDO) $(BIN)/barograph run stela/star --demo --new
 
-# Two at a time, for most of it waits or uses one core; whole experiments come last and alone, for they measure.
-test: setup  ## everything: linters, Java and Python tests, real experiments through Airflow
-	@$(MAKE) --no-print-directory --jobs=2 integration spark unit browser lint java
+# Two at a time: one waits for its machines most of the time, the other computes. Machines of the local testbed get their
+# cores before all else on the box, so that what runs beside them takes nothing from what they measure.
+test: setup  ## everything: linters, Java and Python tests, real experiments through Airflow; LONG=1: the long ones too
+	@$(MAKE) --no-print-directory --jobs=2 machines python lint java
+
+machines: bootstrap  ## all tests on emulated machines, one after the other
+	@$(MAKE) --no-print-directory integration
 	@$(MAKE) --no-print-directory e2e
 
-spark: bootstrap  ## the tests with a Spark session
-	@$(call told,spark,$(SUDO) $(BIN)/python -m pytest tests -m "spark and not integration and not e2e and not browser")
+python: bootstrap  ## all Python tests that need no emulated machines, in one process: they share Spark and what it made
+	@$(call told,python,$(call tests,"not integration and not e2e"))
 
-unit: bootstrap  ## every other Python test that needs no emulated machines
-	@$(call told,unit,$(SUDO) $(BIN)/python -m pytest tests -m "not spark and not integration and not e2e and not browser")
+spark: bootstrap  ## of these, those with a Spark session
+	@$(call told,spark,$(call tests,"spark and not integration and not e2e and not browser"))
 
-browser: bootstrap  ## the tests of pages, in the system's Chromium
-	@$(call told,browser,$(SUDO) $(BIN)/python -m pytest tests -m "browser and not e2e")
+unit: bootstrap  ## those with neither Spark nor a browser
+	@$(call told,unit,$(call tests,"not spark and not integration and not e2e and not browser"))
+
+browser: bootstrap  ## those of pages, in the system's Chromium
+	@$(call told,browser,$(call tests,"browser and not e2e"))
 
 integration: bootstrap  ## the parts on emulated machines: real ssh, Ansible, ZooKeeper, Storm
-	@$(call told,integration,$(SUDO) $(BIN)/python -m pytest tests -m "integration and not e2e")
+	@$(call told,integration,$(call tests,"integration and not e2e"))
 
 e2e: bootstrap  ## whole experiments on emulated machines
-	@$(SUDO) $(BIN)/python -m pytest tests -m e2e
+	@$(call told,e2e,$(call tests,e2e))
 
 lint: bootstrap  ## ruff, mypy, import-linter, ansible-lint
 	@$(BIN)/ruff check .

@@ -23,6 +23,7 @@ settings.register_profile("barograph", deadline=None, suppress_health_check=[Hea
 settings.load_profile("barograph")
 
 REACHING_MARKS = ("integration", "e2e")
+LONG = "BAROGRAPH_LONG_TESTS"
 
 # Spark's driver and Airflow's metadata never share a test's state with the user's.
 os.environ.setdefault("PYSPARK_PYTHON", __import__("sys").executable)
@@ -31,6 +32,15 @@ os.environ.setdefault("PYSPARK_PYTHON", __import__("sys").executable)
 def pytest_configure() -> None:
     """Who ends the tests from outside (a time limit, a cancelled job) leaves nothing running either."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What others cover in less time runs where somebody asks for it."""
+    if os.environ.get(LONG):
+        return
+    for item in items:
+        if item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.skip(reason=f"long: `make test LONG=1`, or {LONG}=1"))
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +73,7 @@ def repository() -> Path:
 
 
 @pytest.fixture(scope="session")
-def spark() -> "Iterator[SparkSession]":
+def spark() -> Iterator[SparkSession]:
     """One for all tests of this process."""
     from analysis import session
 
@@ -73,7 +83,7 @@ def spark() -> "Iterator[SparkSession]":
 
 
 @pytest.fixture(scope="session")
-def analysed(tmp_path_factory: pytest.TempPathFactory, spark: "SparkSession") -> "Analysed":
+def analysed(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Analysed:
     """The golden series: nobody changes it."""
     from tests.golden.analysed import analyse
 

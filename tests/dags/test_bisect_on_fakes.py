@@ -1,7 +1,6 @@
 """A search over this repository's own commits: real comparisons through Airflow, on the fake testbed."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -13,12 +12,9 @@ from dags.places import ROOT
 from dags.terminal.airflow_home import environment
 
 COMMITS = 4  # GOOD, and three after it that change what decides
-LONG = "BAROGRAPH_LONG_TESTS"  # three comparisons with an analysis each: more than ten minutes beside other tests
-pytestmark = [
-    pytest.mark.timeout(1800),
-    pytest.mark.spark,
-    pytest.mark.skipif(not os.environ.get(LONG), reason=f"takes more than ten minutes: set {LONG}=1"),
-]
+# Three comparisons with an analysis each. The search is tests/unit/dags/nights/test_search.py's and test_bisect.py's,
+# a comparison through Airflow test_compare_on_fakes.py's.
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.spark, pytest.mark.long]
 
 
 def deciding() -> list[str]:

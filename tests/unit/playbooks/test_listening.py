@@ -53,7 +53,7 @@ def test_what_ends_again_and_again_is_not_waited_for(logs: Path, monkeypatch: py
 
     monkeypatch.setattr(listening, "listens", ends)
     (logs / "nimbus.log").write_text("java.lang.IllegalStateException: half merged\n")
-    with pytest.raises(SystemExit, match="it said: java.lang.IllegalStateException: half merged"):
+    with pytest.raises(SystemExit, match=r"it said: java\.lang\.IllegalStateException: half merged"):
         listening.main("Nimbus", "nimbus", "master:6627", "60", "nimbus.log")
     assert len(looks) == listening.EXITS
 

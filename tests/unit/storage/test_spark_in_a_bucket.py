@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,11 @@ from analysis.storage import layout, sending
 from analysis.storage.bucket import Bucket
 from analysis.storage.shared import open_shared
 from dags.places import ROOT
-from tests.golden import records
+from tests.golden.analysed import Analysed
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(3000)]
 SERIES = "stela/star/20261121-000000-abcdef01"
+UNSEEN = "even_rebalance-r4"
 SPARK = Path(pyspark.__file__).parent
 
 
@@ -41,19 +43,17 @@ def report(series: str, results: str, state: Path, master: str) -> subprocess.Co
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two complete runs and one that failed, analysed in a folder by local Spark."""
+def folder(analysed: Analysed, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The golden series as local Spark analysed it, with the run that nobody sees in a bucket: it has no run.json."""
     root = tmp_path_factory.mktemp("folder") / SERIES
-    records.write_series(root, repetitions=1)
-    records.add_broken_runs(root)
-    shutil.rmtree(root / "runs" / "even_rebalance-r4")  # without a run.json nobody sees it in a bucket
-    done = report(str(root), str(root.parents[2]), root.parents[3] / "state", "local[2]")
-    assert done.returncode == 0, done.stderr
+    shutil.copytree(analysed.root, root)
+    assert not (root / "runs" / UNSEEN / "run.json").exists()
     return root
 
 
 def tables(found: dict[str, list[Path]]) -> dict[str, list[tuple[Any, ...]]]:
-    return {name: sorted((_row(row) for file in files for row in pq.read_table(file).to_pylist()), key=repr)
+    return {name: sorted((_row(row) for file in files for row in pq.read_table(file).to_pylist()
+                          if row["run_id"] != UNSEEN), key=repr)
             for name, files in found.items()}  # fmt: skip
 
 
@@ -113,9 +113,22 @@ def await_line(log: Path, words: str, times: int, process: subprocess.Popen[byte
         time.sleep(0.2)
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[str]:
+@dataclass(frozen=True)
+class Standalone:
+    """A Spark cluster with its workers' folders `w1`, `w2`."""
+
+    master: str
+    folder: Path
+
+    def executors(self) -> list[Path]:
+        """What every executor that there was has left."""
+        return list(self.folder.glob("w*/app-*/*"))
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
     """A standalone master with two workers of one core, which know nothing of the bucket."""
+    tmp_path = tmp_path_factory.mktemp("cluster")
     port, log = free_port(), tmp_path / "master.log"
     master = ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
     worker = ["org.apache.spark.deploy.worker.Worker", f"spark://127.0.0.1:{port}", "--host", "127.0.0.1"]
@@ -125,15 +138,25 @@ def cluster(tmp_path: Path) -> Iterator[str]:
             place = ["--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(tmp_path / f"w{number}")]
             stack.enter_context(daemon(tmp_path / f"worker-{number}.log", *worker, *place))
         await_line(log, "Registering worker", 2, leader)
-        yield f"spark://127.0.0.1:{port}"
+        yield Standalone(f"spark://127.0.0.1:{port}", tmp_path)
 
 
-@pytest.mark.parametrize("where", ["local", "cluster"])
-def test_the_same_tables_as_in_a_folder(
-    where: str, folder: Path, bucket: Bucket, tmp_path: Path, request: pytest.FixtureRequest
+@pytest.mark.long
+def test_local_spark_makes_the_same_tables_as_in_a_folder(folder: Path, bucket: Bucket, tmp_path: Path) -> None:
+    """As a cluster does, and as a whole experiment on rented machines does with its results in a bucket."""
+    makes_the_same_tables(folder, bucket, tmp_path, "local[2]")
+
+
+def test_a_cluster_makes_the_same_tables_as_in_a_folder(
+    folder: Path, bucket: Bucket, tmp_path: Path, cluster: Standalone
 ) -> None:
+    before = set(cluster.executors())
+    makes_the_same_tables(folder, bucket, tmp_path, cluster.master)
+    assert {path.parent.parent.name for path in set(cluster.executors()) - before} == {"w1", "w2"}
+
+
+def makes_the_same_tables(folder: Path, bucket: Bucket, tmp_path: Path, master: str) -> None:
     sending.send_series(bucket, SERIES, folder)
-    master = "local[2]" if where == "local" else str(request.getfixturevalue("cluster"))
     done = report(SERIES, str(bucket.location), tmp_path / "state", master)
     assert done.returncode == 0, done.stderr
     expected, found = in_folder(folder), in_bucket(bucket, tmp_path / "fetched")
@@ -141,20 +164,17 @@ def test_the_same_tables_as_in_a_folder(
         assert found[name] == expected[name], name
     assert {f"{SERIES}/report.html", f"{SERIES}/{layout.POINTER}"} <= set(bucket.objects(f"{SERIES}/"))
     assert f"{SERIES}/{layout.HOLD}" not in bucket.objects(f"{SERIES}/")
-    if where == "cluster":
-        ran = [path.parent.parent.name for path in tmp_path.glob("w*/app-*/*")]
-        assert len(ran) == 2, "both workers had an executor"
 
 
 def test_a_folder_that_workers_do_not_see_is_refused(
-    folder: Path, cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, cluster: Standalone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The driver alone sees this folder: it is a mount of its own namespace."""
     hidden = tmp_path / "hidden"
     hidden.mkdir()
     script = f'mount -t tmpfs none {hidden} && cp -r {folder.parents[2]} {hidden}/results && exec "$@"'
     argv = [sys.executable, str(ROOT / "barograph.py"), "report", SERIES]
-    environment = {**os.environ, "BAROGRAPH_RESULTS": f"{hidden}/results", "BAROGRAPH_SPARK_MASTER": cluster}
+    environment = {**os.environ, "BAROGRAPH_RESULTS": f"{hidden}/results", "BAROGRAPH_SPARK_MASTER": cluster.master}
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-c", script, "sh", *argv], env=environment, capture_output=True, text=True
     )
