@@ -12,12 +12,13 @@ from pathlib import Path
 from dags.errors import EXIT_CODES, INTERRUPTED_EXIT, blame_of, message_of
 from dags.terminal import commands
 
+EXITS = """exit codes: 0 done, 2 configuration, 3 capacity, 4 infrastructure, 5 system under test, 1 a bug (its
+traceback is in a file), 130 interrupted; 6 of `nightly`: a confirmed regression. Begin with README.md."""
+TESTBED = "local, ec2, emulab or existing instead of the file's; their options are in docs/"
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit codes: 0, 2 configuration, 3 capacity, 4 infrastructure, 5 system under test, 1 harness, 130 Ctrl-C.
-
-    6 of `nightly` alone: the night confirmed a regression.
-    """
+    """The exit code, of EXITS."""
     options = parser().parse_args(arguments)
     try:
         code: int = options.do(options)
@@ -46,7 +47,9 @@ def _keep_traceback() -> Path:
 
 
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(prog="barograph", description="Experiments on elastic scheduling of Apache Storm.")
+    top = argparse.ArgumentParser(
+        prog="barograph", description="Experiments on elastic scheduling of Apache Storm.", epilog=EXITS
+    )
     table = top.add_subparsers(metavar="COMMAND", required=True)
 
     run = _command(table, "run", commands.run, "run experiments, or resume their unfinished series")
@@ -54,9 +57,9 @@ def parser() -> argparse.ArgumentParser:
         "experiment", nargs="+", help="family/name, several of them, or a quoted glob such as 'stela/*'; of several,"
         " those that are complete are skipped; see `barograph list`",
     )  # fmt: skip
-    run.add_argument("--policies", type=_names, metavar="A,B", help="only these variants")
+    run.add_argument("--policies", type=_names, metavar="A,B", help="only these of its variants, by their names")
     run.add_argument("--repetitions", type=int, metavar="N", help="of each variant, instead of the file's")
-    run.add_argument("--testbed", metavar="NAME", help="where machines come from")
+    run.add_argument("--testbed", metavar="NAME", help=TESTBED)
     _testbed_options(run)
     run.add_argument("--new", action="store_true", help="a new series, also where one is unfinished")
     run.add_argument("--demo", action="store_true", help="one short repetition of each variant")
@@ -83,12 +86,12 @@ def parser() -> argparse.ArgumentParser:
     bisect.add_argument("--metric", required=True, metavar="NAME", help="such as throughput_after")
     bisect.add_argument("--event", default="e1", metavar="ID", help="which event of the plan (default e1)")
     bisect.add_argument("--all", action="store_true", help="also commits that do not change scheduler_plugins/")
-    bisect.add_argument("--repetitions", type=int, default=12, metavar="N", help="blocks a comparison, at most")
+    bisect.add_argument("--repetitions", type=int, default=12, metavar="N", help="blocks a comparison, at most (12)")
     bisect.add_argument(
         "--goal", type=float, default=5.0, metavar="X",
-        help="how narrow the first comparison's interval must be, ± percent (or the metric's unit)",
+        help="how narrow the first comparison's interval must be, ± percent (or the metric's unit; 5)",
     )  # fmt: skip
-    bisect.add_argument("--testbed", metavar="NAME", help="where machines come from")
+    bisect.add_argument("--testbed", metavar="NAME", help=TESTBED)
     _testbed_options(bisect)
     bisect.add_argument("--new", action="store_true", help="search again, also where this search was begun before")
 
@@ -110,14 +113,14 @@ def parser() -> argparse.ArgumentParser:
 
     _command(table, "list", commands.list_experiments, "the experiments there are")
     check = _command(table, "check", commands.check, "can they run, and what may they cost; nothing is started")
-    check.add_argument("experiment", nargs="*", help="family/name or quoted globs; none: all that ship")
-    check.add_argument("--testbed", metavar="NAME", help="where machines come from")
+    check.add_argument("experiment", nargs="*", help="family/name or quoted globs; none: all that this box runs")
+    check.add_argument("--testbed", metavar="NAME", help=TESTBED)
     check.add_argument("--repetitions", type=int, metavar="N", help="of each variant, instead of the file's")
     _testbed_options(check)
     _command(table, "setup", commands.setup, "build everything that experiments need")
 
     ui = _command(table, "ui", commands.ui, "Airflow on loopback")
-    ui.add_argument("--port", type=int, default=8080)
+    ui.add_argument("--port", type=int, default=8080, metavar="N", help="of 127.0.0.1 (default 8080)")
 
     reap = _command(table, "reap", commands.reap, "release what dead runs have left")
     reap.add_argument("--dry-run", action="store_true", help="only show what would be ended, and why")
@@ -126,8 +129,10 @@ def parser() -> argparse.ArgumentParser:
 
     replay = _command(table, "replay", commands.replay, "ask a policy again, from a run's decision log")
     replay.add_argument("decisions", type=commands.decisions_file, help="decisions.jsonl, or the run's folder")
-    replay.add_argument("--policy", required=True)
-    replay.add_argument("--parameter", type=_pair, action="append", default=[], metavar="KEY=VALUE")
+    replay.add_argument("--policy", required=True, metavar="NAME", help="see docs/policies.md")
+    replay.add_argument(
+        "--parameter", type=_pair, action="append", default=[], metavar="KEY=VALUE", help="of the policy"
+    )
     return top
 
 
@@ -147,7 +152,7 @@ def _compare(table: object) -> None:
         help="narrow enough: an interval reaches this far to either side (default 5)",
     )  # fmt: skip
     compare.add_argument("--budget", metavar="LIMIT", help="of --until-certain: '20 blocks' (default), 2h, 90min, '$5'")
-    compare.add_argument("--testbed", metavar="NAME", help="where machines come from")
+    compare.add_argument("--testbed", metavar="NAME", help=TESTBED)
     _testbed_options(compare)
     compare.add_argument("--new", action="store_true", help="a new series, also where one is unfinished")
     compare.add_argument("--rebuild", action="store_true", help="build both sides again, also what failed to build")
