@@ -18,7 +18,7 @@ from analysis.bundle.linking import link_runs, made_of
 from analysis.record import SeriesPaths, read_json
 from analysis.schemas import TABLES
 
-MADE = ("claims.json", "report.html", "report.json", "analysed.json", "comparison_result.json")
+MADE = ("claims.json", "report.html", "report.json", "analysed.json", "comparison_result.json", "comparison.html")
 BESIDE = "beside"  # series that a comparison looks at too
 SHOWN = 20
 DIFFERS = 10

@@ -15,7 +15,7 @@ from analysis.comparison.answer import Comparison, Row, Verdict
 from analysis.comparison.asked import is_comparison
 from analysis.comparison.compare import compare
 
-__all__ = ["Comparison", "Row", "Verdict", "compare", "is_comparison", "write"]
+__all__ = ["Comparison", "Row", "Verdict", "compare", "is_comparison", "is_written", "write"]
 
 
 def write(series_dir: Path | str) -> Path:
@@ -23,3 +23,9 @@ def write(series_dir: Path | str) -> Path:
     from analysis.comparison import page
 
     return page.write(series_dir)
+
+
+def is_written(series_dir: Path | str) -> bool:
+    from analysis.comparison import page
+
+    return (Path(series_dir) / page.PAGE).is_file()

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from analysis import downloads, metric_directions, page
+from analysis import downloads, metric_directions, page, wall_time
 from analysis import report_tables as shown
 from analysis.comparison import drawings, sentence, words
 from analysis.comparison.answer import FAILED, Comparison, Kind, Row, as_data
@@ -94,6 +94,7 @@ class Content:
     experiment: str
     series_id: str
     ended: str
+    took: str  # wall time, and what of it was no run
     primary: list[Shown]
     secondary: list[Shown]
     figures: list[Figure]
@@ -128,6 +129,7 @@ def collect(paths: SeriesPaths, found: Comparison) -> Content:
         experiment=next((run["experiment"] for run in runs if run["experiment"]), paths.root.parent.name),
         series_id=paths.root.name,
         ended=_ended(paths.root),
+        took=_took(paths.root),
         primary=[_shown(found, row) for row in found.rows if row.primary],
         secondary=[_shown(found, row) for row in found.rows if not row.primary],
         figures=_figures(paths, found),
@@ -217,3 +219,8 @@ def _ended(root: Path) -> str:
     except RecordError:
         return ""
     return str(known.get("said") or "")
+
+
+def _took(root: Path) -> str:
+    found = wall_time.read(root)
+    return "" if found is None else wall_time.told(found)

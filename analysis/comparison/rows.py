@@ -68,14 +68,17 @@ def _quantum(metric: Metric) -> float:
 def _floor(
     a: Sequence[float], b: Sequence[float], seen: Estimate, quantum: float, level: float, before: Sequence[float]
 ) -> tuple[float, bool]:
-    """The A/A floor in the row's unit, and whether it comes from comparisons on record."""
+    """The A/A floor in the row's unit, on the side on which b lies: −33 % is as far as +50 %. And whether it comes from
+    comparisons on record.
+    """
     first, second = (np.asarray(side, dtype=np.float64) for side in (a, b))
     step = quantum / float(first.mean()) if seen.logarithmic else quantum
     if seen.logarithmic:
         first, second = np.log(first), np.log(second)
     here = float(floor.of_neighbours(first, second, level, step))
     known = floor.on_record(before, len(a), level)
-    return intervals.in_units(seen, max(here, known or 0.0)), known is not None and known > here
+    bound = float(np.copysign(max(here, known or 0.0), seen.mean))
+    return abs(intervals.in_units(seen, bound)), known is not None and known > here
 
 
 def _why_no_ratio(metric: Metric) -> str:

@@ -3,42 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from analysis.record import SeriesPaths, write_json_atomic
+from analysis.wall_time import FILE, Wall
 from dags.overhead import overhead_of
 from dags.run_record import read_run
 from dags.series import Series
 
 CHECKS = "checks.jsonl"  # a line for each analysis between blocks
-FILE = "comparison_time.json"
-
-
-@dataclass(frozen=True)
-class Wall:
-    """Seconds of one execution. `watched_s` is what the experiment itself asked for."""
-
-    wall_s: float
-    watched_s: float
-    switching_s: float  # of the runs: cleaning, code and policy of the next side, submitting, collecting
-    checks_s: float  # analysis between blocks
-    analysis_s: float  # at the end
-    runs: int
-
-    @property
-    def rest_s(self) -> float:
-        """Machines, Storm on them, their release."""
-        return max(0.0, self.wall_s - self.watched_s - self.switching_s - self.checks_s - self.analysis_s)
-
-    @property
-    def over_runs_percent(self) -> float | None:
-        """All that is not a run, over the runs; None where there are none, or their seconds were none (fakes)."""
-        runs_s = self.watched_s + self.switching_s
-        return 100 * (self.wall_s - runs_s) / runs_s if 0 < runs_s <= self.wall_s else None
 
 
 def note_check(series_dir: Path, t: float, blocks: int, seconds: float, **facts: Any) -> None:
@@ -75,20 +52,6 @@ def write(series_dir: Path, found: Wall) -> None:
     write_json_atomic(series_dir / FILE, {"v": 1, **asdict(found), **facts})
 
 
-def from_data(facts: Mapping[str, Any]) -> Wall:
-    return Wall(**{each.name: facts[each.name] for each in fields(Wall)})
-
-
-def told(found: Wall) -> str:
-    """One line for the terminal."""
-    over = "" if found.over_runs_percent is None else f" ({found.over_runs_percent:.1f} % over the runs themselves)"
-    return (
-        f"time: {_minutes(found.wall_s)} = {_minutes(found.watched_s)} watched + {_minutes(found.switching_s)}"
-        f" switching in {found.runs} runs + {_minutes(found.checks_s)} analysis between blocks"
-        f" + {_minutes(found.analysis_s)} at the end + {_minutes(found.rest_s)} machines{over}"
-    )
-
-
 def _attempts(series_dir: Path) -> Iterator[dict[str, Any]]:
     for folder in (SeriesPaths(series_dir).runs, series_dir / "attempts"):
         for path in sorted(folder.glob("*/run.json")):
@@ -105,7 +68,3 @@ def _watched(run: dict[str, Any]) -> float:
     with suppress(KeyError, TypeError):
         return _length(run) - min(_length(run), overhead_of(run))
     return 0.0
-
-
-def _minutes(seconds: float) -> str:
-    return f"{seconds / 60:.1f} min"

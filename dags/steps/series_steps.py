@@ -132,11 +132,14 @@ def analyse(series_dir: Path) -> Path:
 
 
 def _note_time(series: Series, begin_s: float, end_s: float) -> None:
-    """What a comparison took over its runs is a part of what it says."""
+    """What a comparison took over its runs is a part of what it says, so its page is written once more."""
+    from analysis import comparison
     from dags.comparison import record, timing
 
     if record.is_comparison(series.folder):
         timing.write(series.folder, timing.wall(series, end_s, end_s - begin_s))
+        if comparison.is_written(series.folder):
+            comparison.write(series.folder)
 
 
 def announce(series_dir: Path, report: Path) -> None:

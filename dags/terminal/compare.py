@@ -11,11 +11,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from analysis import wall_time
 from analysis.errors import RecordError
 from analysis.metric_directions import metric
 from analysis.numerals import MISSING, change, number
 from analysis.record import read_json
-from dags.comparison import record, timing
+from dags.comparison import record
 from dags.comparison.asked import Asked
 from dags.comparison.budget import told
 from dags.comparison.derive import Comparison, remarks
@@ -87,9 +88,8 @@ def _lines(series_dir: Path, found: Mapping[str, Any]) -> list[str]:
     lines = [str(found["sentence"])]
     if (stopped := record.enough(series_dir)) is not None:
         lines.append(f"stopped after {stopped['blocks']} blocks ({stopped['why']}): {stopped['said']}")
-    if (series_dir / timing.FILE).is_file():
-        facts = read_json(series_dir / timing.FILE)
-        lines.append(timing.told(timing.from_data(facts)))
+    if (took := wall_time.read(series_dir)) is not None:
+        lines.append(f"time: {wall_time.told(took)}")
     return [*lines, f"comparison: {series_dir / PAGE}"]
 
 

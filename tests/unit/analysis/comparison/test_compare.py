@@ -79,6 +79,18 @@ def test_a_small_and_steady_difference_stays_uncalled_within_the_floor_on_record
     assert row(compare(root, {}), "throughput_after").called
 
 
+@pytest.mark.parametrize("factor", [0.81, 1 / 0.81])
+def test_the_floor_reaches_as_far_down_as_up(tmp_path: Path, factor: float) -> None:
+    """A ratio and its inverse are the same distance, though 19 % less and 23 % more are not the same number."""
+    sides = SideOf({"throughput_after": SIX_A}), SideOf({"throughput_after": [value * factor for value in SIX_A]})
+    root = write(tmp_path / "x" / "20260101-000000-aa", {"stela": sides})
+    found = row(compare(root, {("throughput_after", "e1"): [0.2, -0.2] * 3}), "throughput_after")
+    assert found.floor_on_record and found.floor is not None and found.called
+    assert found.floor == pytest.approx(22.1 if factor > 1 else 18.1, abs=0.1)
+    known = {("throughput_after", "e1"): [0.22, -0.22] * 3}
+    assert not row(compare(root, known), "throughput_after").called
+
+
 def test_a_a_comparisons_beside_it_count_only_on_the_same_machines(tmp_path: Path) -> None:
     noise = SideOf({"throughput_after": NOISY}), SideOf({"throughput_after": NOISY[::-1]})
     small = [SideOf({"throughput_after": values}, cores=0.1) for values in (NOISY, NOISY[::-1])]

@@ -2,11 +2,12 @@
 
 import json
 import re
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from analysis import comparison
+from analysis import comparison, wall_time
 from analysis.comparison import drawings, page
 from analysis.figures.style import PALETTE
 from tests.unit.analysis.comparison.series import METRICS, SideOf, one_pair, write
@@ -45,6 +46,18 @@ def test_the_page_is_self_contained_its_ids_are_unique_and_its_links_lead_somewh
     assert {"report.html", "runs/stela_a-r1/report.html"} <= set(links)
     assert all((root / link).is_file() for link in links)
     assert "runs/stela_a-r2/report.html" not in text
+
+
+def test_the_page_says_what_the_comparison_took_over_its_runs(tmp_path: Path) -> None:
+    root = write(tmp_path / "20260101-000000-aa", {"stela": (SideOf({}), SideOf({}))})
+    assert "Wall time" not in comparison.write(root).read_text()
+    took = wall_time.Wall(3600.0, watched_s=2400.0, switching_s=600.0, checks_s=120.0, analysis_s=60.0, runs=8)
+    (root / "comparison_time.json").write_text(json.dumps({"v": 1, **asdict(took), "rest_s": 420.0}))
+    text = comparison.write(root).read_text()
+    assert "60.0 min = 40.0 min watched + 10.0 min switching in 8 runs" in text
+    assert "+ 7.0 min machines (20.0 % over the runs themselves)" in text
+    (root / "comparison_time.json").write_text('{"v": 1}')
+    assert "Wall time" not in comparison.write(root).read_text()
 
 
 def test_figures_say_what_the_rows_say(tmp_path: Path) -> None:

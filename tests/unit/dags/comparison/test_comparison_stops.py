@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis import wall_time
 from dags.comparison import record, stopping, timing
 from dags.comparison.budget import Budget
 from dags.comparison.derive import Comparison
@@ -243,5 +244,4 @@ def test_where_the_time_went(
     assert found.rest_s == pytest.approx(70.0) and found.runs == 8
     assert found.over_runs_percent == pytest.approx(100 * (100.0 + checks_s) / runs_s)
     timing.write(series.folder, found)
-    facts = json.loads((series.folder / timing.FILE).read_text())
-    assert timing.from_data(facts) == found and "switching in 8 runs" in timing.told(found)
+    assert wall_time.read(series.folder) == found and "switching in 8 runs" in wall_time.told(found)
