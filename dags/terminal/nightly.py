@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from dags.errors import REGRESSION_EXIT, DagError, Interrupted, blame_of, message_of
+from dags.errors import INTERRUPTED_EXIT, REGRESSION_EXIT, DagError, Interrupted, blame_of, message_of
 from dags.nights import hold, night, outcome, told, tonight
 from dags.nights.deadline import until_s
 from dags.nights.suite import Choice, Suite, load, only
@@ -66,8 +66,6 @@ def measure(suite: Suite, end_s: float, console: Console, say: Say) -> int:
         try:
             for choice in suite.experiments:
                 under_way = one(suite, under_way, choice, console, say)
-                if under_way.entry(choice.experiment).status == outcome.INTERRUPTED:
-                    break
         except KeyboardInterrupt:
             say("interrupted: what was measured goes on record")
         finally:
@@ -76,7 +74,7 @@ def measure(suite: Suite, end_s: float, console: Console, say: Say) -> int:
 
 
 def one(suite: Suite, under_way: Tonight, choice: Choice, console: Console, say: Say) -> Tonight:
-    """One experiment, as a new series; its failure is its own."""
+    """One experiment, as a new series; its failure is its own, an interruption is the night's."""
     name = choice.experiment
     if why := night.why_not(suite, under_way, choice, time.time()):
         say(f"{name}: {why}")
@@ -84,14 +82,17 @@ def one(suite: Suite, under_way: Tonight, choice: Choice, console: Console, say:
     try:
         series = prepare(name, suite.changes(choice), new=True, console=console)
         under_way = night.begun(under_way, series)
-        carry_out(series, console)
+        code = carry_out(series, console)
     except Exception as error:  # noqa: BLE001 - the record says whose failure it was, and the next experiment goes on
         say(f"{name}: {blame_of(error).replace('_', ' ')}: {message_of(error)}")
         return night.ended(under_way, name, error)
     except (KeyboardInterrupt, Interrupted) as error:
         night.ended(under_way, name, error)
         raise
-    return night.concluded(under_way, name)
+    under_way = night.concluded(under_way, name)
+    if code == INTERRUPTED_EXIT:  # also where all of it had been measured
+        raise KeyboardInterrupt
+    return under_way
 
 
 def finish(suite: Suite, record: dict[str, Any], begun_s: float, say: Say) -> int:

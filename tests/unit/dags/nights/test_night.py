@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from nights_by_hand import SUITE, World
+from rich.console import Console
 
 from dags.errors import EXIT_CODES, ExperimentError, MachineLost, RunBroken, RunsFailed
 from dags.nights import hold, night, outcome, told, tonight
@@ -170,6 +171,20 @@ def test_an_interruption_puts_on_record_what_was_measured(world: World) -> None:
     (found,) = world.nights()
     assert [each["status"] for each in found["experiments"]] == ["complete", "interrupted"]
     assert found["status"] == "partial" and hold.on_record("try", "fake", world.now_s) is None
+
+
+def test_an_interruption_of_the_last_analysis_ends_the_night_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command that measures takes Ctrl-C for itself and says so by its code; all runs of the series are there."""
+
+    def interrupted(series: Series, console: Console) -> int:
+        world.carry_out(series, console)
+        return 130
+
+    monkeypatch.setattr(nightly, "carry_out", interrupted)
+    code, said = world.nightly()
+    assert code == 130 and "interrupted: what was measured goes on record" in said
+    assert world.opened == [LINEAR]
+    assert [each["status"] for each in world.nights()[0]["experiments"]] == ["complete", "interrupted"]
 
 
 def test_a_regression_is_an_exit_code_once_it_is_confirmed_and_only_then(world: World) -> None:
