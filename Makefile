@@ -9,7 +9,7 @@ told = set -o pipefail; $(2) 2>&1 | sed -u 's/^/$(1): /'
 # `make test LONG=1`: also the tests that others cover in less time.
 tests = $(SUDO) $(if $(LONG),env BAROGRAPH_LONG_TESTS=1) $(BIN)/python -m pytest tests -m $(1)
 
-.PHONY: help demo test machines python integration spark unit browser e2e lint java bench setup ui clean lock
+.PHONY: help demo test machines experiments python integration spark unit browser e2e lint java bench setup ui clean lock
 help:  ## what there is
 	@grep -E '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -23,14 +23,18 @@ setup: bootstrap  ## install and build everything an experiment needs
 demo: setup  ## star from 4 to 5 machines, Storm's default and Stela, one short run each; ends with a report
 	@$(SUDO) $(BIN)/barograph run stela/star --demo --new
 
-# Two at a time: one waits for its machines most of the time, the other computes. Machines of the local testbed get their
-# cores before all else on the box, so that what runs beside them takes nothing from what they measure.
-test: setup  ## everything: linters, Java and Python tests, real experiments through Airflow; LONG=1: the long ones too
-	@$(MAKE) --no-print-directory --jobs=2 machines python lint java
+# Side by side, for those with machines wait most of the time. Machines of the local testbed get their cores before all
+# else on the box, so that what runs beside them takes nothing from what they measure.
+JOBS ?= $(shell awk '/MemTotal/ {print ($$2 > 10000000) ? 3 : 2}' /proc/meminfo)
 
-machines: bootstrap  ## all tests on emulated machines, one after the other
-	@$(MAKE) --no-print-directory integration
-	@$(MAKE) --no-print-directory e2e
+test: setup  ## everything: linters, Java and Python tests, real experiments through Airflow; LONG=1: the long ones too
+	@$(MAKE) --no-print-directory --jobs=$(JOBS) machines python experiments lint java
+
+machines: bootstrap  ## the parts on emulated machines and whole experiments on rented ones, one after the other
+	@$(call told,machines,$(call tests,"integration or cloud"))
+
+experiments: bootstrap  ## whole experiments on the local testbed
+	@$(call told,experiments,$(call tests,"e2e and not cloud"))
 
 python: bootstrap  ## all Python tests that need no emulated machines, in one process: they share Spark and what it made
 	@$(call told,python,$(call tests,"not integration and not e2e"))

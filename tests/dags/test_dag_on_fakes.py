@@ -172,6 +172,7 @@ def child_of(series: Path, world: dict[str, str], pace: float) -> subprocess.Pop
 
 
 @pytest.mark.spark
+@pytest.mark.long  # for real: tests/integration/test_mixed_plan_end_to_end.py; each event: test_events_of_a_run.py
 def test_a_mixed_plan_through_the_dag(world: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     series = series_with(world, monkeypatch, *MIXED)
     said, _ = (process := child_of(series, world, 0.0)).communicate()

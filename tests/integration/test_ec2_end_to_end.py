@@ -24,7 +24,7 @@ from analysis.storage.bucket import Bucket
 from analysis.storage.location import Location
 from tests.cloud.cloud import ROOT, Cloud
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.cloud, pytest.mark.timeout(900)]
 
 MACHINES = 4  # the master, two workers, and the one that joins
 RESULTS = Location("results-of-the-lab", "storm")

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.integration import left_over
+
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -119,5 +121,4 @@ def test_tuples_flow_after_all_of_it(run: Path) -> None:
 def test_nothing_is_left_on_the_machine(run: Path) -> None:
     state = Path(os.environ.get("BAROGRAPH_STATE", "/var/lib/barograph"))
     assert not [held for pattern in ("*.json", "*.machines") for held in (state / "leases").glob(pattern)]
-    spaces = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
-    assert "baro-" not in spaces
+    assert left_over.namespaces(run.parents[1]) == []

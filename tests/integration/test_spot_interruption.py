@@ -23,7 +23,9 @@ import pytest
 
 from tests.cloud.cloud import ROOT, Cloud, Left, running, until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
+# Long: a recall at the testbed is test_ec2_failures.py's, replacing and resuming are the fakes', EC2 whole is
+# test_ec2_end_to_end.py's.
+pytestmark = [pytest.mark.e2e, pytest.mark.cloud, pytest.mark.long, pytest.mark.timeout(1800)]
 
 FIRST, SECOND = "stela-r1", "stela-r2"
 CORES = 0.8  # two machines at a time have this box to themselves

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.integration import left_over
+
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
 
 LAUNCH = re.compile(r"^(\S+) .*SLOT_(\d+) \[INFO\] Launching worker with command")
@@ -137,8 +139,7 @@ def test_the_report_states_a_verdict_for_every_claim_of_the_experiment(series: P
 def test_nothing_is_left_on_the_machine(series: Path) -> None:
     state = Path(os.environ.get("BAROGRAPH_STATE", "/var/lib/barograph"))
     assert not list((state / "leases").glob("*.json"))
-    spaces = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
-    assert "baro-" not in spaces
+    assert left_over.namespaces(series) == []
     processes = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert str(series) not in processes.replace(" ".join(sys.argv), "")
 
