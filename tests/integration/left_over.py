@@ -1,4 +1,4 @@
-"""What an execution on the local testbed has left on the box, beside which other tests may have machines of their own."""
+"""What an execution on the local testbed has left on the box, where other tests may have machines of their own."""
 
 import re
 import subprocess

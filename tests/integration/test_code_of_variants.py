@@ -2,11 +2,9 @@
 
 import json
 import shutil
-import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,19 +13,14 @@ from dags.errors import RunBroken
 from dags.experiment import Code, Variant
 from dags.service_client import HttpService
 from dags.service_state import ServiceState
-from dags.software import mounts, storm_home
 from dags.sources.build import built
 from dags.sources.homes import home_of
 from dags.sources.refs import resolve
 from dags.steps import run_code
-from inventory import lan, leases
-from inventory.ansible_inventory import write
-from inventory.local import LocalTestbed
 from inventory.machine_types import TYPES, scaled
-from inventory.reaper import reap
-from inventory.remote import Remote
-from inventory.testbed import Machine, MachineRequest
+from inventory.testbed import MachineRequest
 from playbooks import cluster
+from tests.integration.cluster_site import Site, deployed
 from tests.repositories import Repository, with_plugins
 from topologies import catalogue
 
@@ -44,59 +37,29 @@ public class Theirs extends EvenScheduler {
 """
 
 
-@dataclass(frozen=True)
-class Site:
-    machines: dict[str, Machine]
-    inventory: Path
-    directory: Path
-    home: Path
-    testbed: LocalTestbed
-
-    def run(self, machine: str, *argv: str) -> str:
-        with self.connect(self.machines[machine]) as remote:
-            return remote.run(argv).stdout
-
-    def connect(self, machine: Machine) -> Remote:
-        return self.testbed.connect(machine)
-
-    def pids(self) -> dict[str, str]:
-        programs = {"master": ("zookeeper", "nimbus", "policy-service"), "m1": ("supervisor",)}
-        return {p: self.run(m, "supervisorctl", "pid", p).strip() for m, names in programs.items() for p in names}
-
-    def use(self, code: Code | None) -> float:
-        """Seconds that the switch took."""
-        begin_s = time.monotonic()
-        run_code.use(self.inventory, self.directory, code)
-        return time.monotonic() - begin_s
-
-    @property
-    def service(self) -> HttpService:
-        return HttpService(self.machines["master"].control_address, self.directory / "token")
-
-
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
-    folder = Path(tempfile.mkdtemp(prefix="bc", dir="/tmp"))  # short, as Podman wants it
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("BAROGRAPH_STATE", str(folder))
-        patch.setattr("dags.sources.mirror.barograph_home", lambda: folder)
-        patch.setenv(lan.CONTROL[0], "10.221.0.0/24")
-        patch.setenv(lan.EXPERIMENT[0], "10.222.0.0/24")
-        testbed = LocalTestbed(mounts(print))
-        lease = leases.take("code test", "series", "local", 1800)
-        wanted = [MachineRequest("master", TYPES["master"]), MachineRequest("m1", scaled(TYPES["type_1"], 0.5))]
-        try:
-            machines = testbed.acquire(lease, wanted)
-            groups = {"master": ["master"], "workers": ["m1"], "joining": []}
-            inventory = write(machines, groups, folder / "cluster" / "inventory.yaml")
-            named = {machine.name: machine for machine in machines}
-            site = Site(named, inventory, folder / "cluster", storm_home(print), testbed)
-            cluster.deploy(inventory, site.directory, site.home, {})
-            run_code.deployed(site.directory, site.home)
-            yield site
-        finally:
-            reap(now=time.time() + 1e6)
-            subprocess.run(["rm", "-rf", str(folder)], check=True)
+    workers = [MachineRequest("m1", scaled(TYPES["type_1"], 0.5))]
+    with deployed(workers, [], ("10.221.0.0/24", "10.222.0.0/24")) as one, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dags.sources.mirror.barograph_home", lambda: one.directory.parent)
+        run_code.deployed(one.directory, one.home)
+        yield one
+
+
+def pids(site: Site) -> dict[str, int]:
+    programs = {"master": ("zookeeper", "nimbus", "policy-service"), "m1": ("supervisor",)}
+    return {program: site.pid(machine, program) for machine, names in programs.items() for program in names}
+
+
+def use(site: Site, code: Code | None) -> float:
+    """Seconds that the switch took."""
+    begin_s = time.monotonic()
+    run_code.use(site.inventory, site.directory, code)
+    return time.monotonic() - begin_s
+
+
+def service(site: Site) -> HttpService:
+    return HttpService(site.machines["master"].control_address, site.directory / "token")
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +98,7 @@ def foreign(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Callable[[s
 
 def seen(site: Site, wanted: Callable[[ServiceState], bool], seconds: float = 60.0) -> ServiceState:
     deadline = time.monotonic() + seconds
-    while not wanted(state := site.service.state()):
+    while not wanted(state := service(site).state()):
         assert time.monotonic() < deadline, state
         time.sleep(0.5)
     return state
@@ -143,9 +106,9 @@ def seen(site: Site, wanted: Callable[[ServiceState], bool], seconds: float = 60
 
 def run(site: Site, folder: Path, variant: Variant) -> None:
     """As far as the submission, in the order in which a run does it."""
-    site.use(variant.code)
+    use(site, variant.code)
     cluster.reset(site.inventory, site.directory, "r1")
-    site.service.configure("r1", variant.policy, variant.configured(), 1, 60.0)
+    service(site).configure("r1", variant.policy, variant.configured(), 1, 60.0)
     (folder / "topology.yaml").write_text(catalogue.render("star", {}, {"workers": 2}))
     cluster.submit(site.inventory, site.directory, "r1", folder / "topology.yaml")
 
@@ -153,12 +116,12 @@ def run(site: Site, folder: Path, variant: Variant) -> None:
 def test_a_commit_that_changes_policies_restarts_the_service_alone(site: Site, here: Repository) -> None:
     code = changed(here, "scheduler_plugins/service.py", '"""The policy service', '"""Another policy service')
     assert home_of(code, site.home, print) == site.home
-    before = site.pids()
-    took_s = site.use(code)
-    after = site.pids()
+    before = pids(site)
+    took_s = use(site, code)
+    after = pids(site)
     assert {name for name in before if before[name] != after[name]} == {"policy-service"}
     assert "Another policy service" in site.run("master", "cat", "/opt/barograph/scheduler_plugins/service.py")
-    assert site.use(code) < 1 and site.pids() == after, "a second run of the same code touches nothing"
+    assert use(site, code) < 1 and pids(site) == after, "a second run of the same code touches nothing"
     print(f"switch of the policy service: {took_s:.1f} s")
 
 
@@ -166,15 +129,15 @@ def test_a_commit_with_another_bridge_restarts_nimbus_too(site: Site, here: Repo
     code = changed(here, f"{BRIDGE}/PolicyScheduler.java", "return Map.of();", 'return Map.of("other", Map.of());')
     home = home_of(code, site.home, print)
     assert home != site.home
-    before = site.pids()
-    took_s = site.use(code)
-    after = site.pids()
+    before = pids(site)
+    took_s = use(site, code)
+    after = pids(site)
     assert {name for name in before if before[name] != after[name]} == {"policy-service", "nimbus"}
     assert site.run("master", "readlink", "/opt/barograph/storm").strip().endswith(home.name)
     assert site.run("m1", "readlink", "/opt/barograph/storm").strip().endswith(site.home.name)
     run(site, tmp_path, Variant("b", "even", {}, code))
     seen(site, lambda state: state.all_placed() and state.workers_reporting == 2)
-    back_s = site.use(None)
+    back_s = use(site, None)
     print(f"switch of Nimbus and the policy service: {took_s:.1f} s, back {back_s:.1f} s")
 
 
@@ -185,7 +148,7 @@ def test_a_commit_that_breaks_nimbus_is_told_and_the_next_run_is_well(
     throws = 'if (!conf.isEmpty()) { throw new IllegalStateException("half merged"); }'
     code = changed(here, f"{BRIDGE}/PolicyScheduler.java", settings, f"{throws} {settings}")
     with pytest.raises(RunBroken, match=r"Nimbus does not start with the code of this run; it said: .*half merged"):
-        site.use(code)
+        use(site, code)
     run(site, tmp_path, Variant("own", "even"))
     seen(site, lambda state: state.all_placed() and state.workers_reporting == 2)
 
@@ -206,7 +169,7 @@ def test_a_scheduler_of_others_places_throws_and_hangs(
     assert hung.tasks_placed == 0
     events = [json.loads(line) for line in site.run("master", "cat", "/var/log/barograph/bridge.jsonl").splitlines()]
     assert [event["kind"] for event in events] == ["scheduler_failed"]
-    site.use(None)
+    use(site, None)
 
 
 def test_what_is_no_scheduler_is_told_before_machines_are_touched(site: Site, foreign: Callable[[str], Code]) -> None:

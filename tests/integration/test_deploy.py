@@ -3,28 +3,20 @@
 import hashlib
 import json
 import shutil
-import subprocess
-import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yaml
 
-from dags.software import mounts, storm_home
-from inventory import lan, leases
-from inventory.ansible_inventory import write
-from inventory.local import LocalTestbed
 from inventory.machine_types import TYPES, scaled
-from inventory.reaper import reap
-from inventory.remote import Remote
-from inventory.testbed import Machine, MachineRequest
+from inventory.testbed import MachineRequest
 from playbooks import cluster
 from playbooks.errors import MachineUnreachable, StormRefused
 from playbooks.storm_home import assemble
+from tests.integration.cluster_site import Site, deployed
 from topologies import catalogue
 
 pytestmark = pytest.mark.integration
@@ -33,55 +25,15 @@ WORKERS = ("m1", "m2", "m3")
 JOINING = ("m3",)
 
 
-@dataclass(frozen=True)
-class Site:
-    """A cluster on leased machines."""
-
-    machines: dict[str, Machine]
-    inventory: Path
-    directory: Path
-    home: Path
-    testbed: LocalTestbed
-
-    def run(self, machine: str, *argv: str) -> str:
-        with self.connect(self.machines[machine]) as remote:
-            return remote.run(argv).stdout
-
-    def connect(self, machine: Machine) -> Remote:
-        return self.testbed.connect(machine)
-
-    def deploy(self) -> int:
-        return cluster.deploy(self.inventory, self.directory, self.home, {}).changed
-
-    def pid(self, machine: str, program: str) -> int:
-        return int(self.run(machine, "supervisorctl", "pid", program))
-
-    def workers_of(self, machine: str) -> list[str]:
-        return self.run(machine, "pgrep", "-f", "[o]rg.apache.storm.daemon.worker.Worker").split()
-
-
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
-    folder = Path(tempfile.mkdtemp(prefix="bd", dir="/tmp"))  # short, as Podman wants it
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("BAROGRAPH_STATE", str(folder))
-        patch.setenv(lan.CONTROL[0], "10.217.0.0/24")
-        patch.setenv(lan.EXPERIMENT[0], "10.218.0.0/24")
-        testbed = LocalTestbed(mounts(print))
-        lease = leases.take("deploy test", "series", "local", 900)
-        wanted = [MachineRequest("master", TYPES["master"])]
-        wanted += [MachineRequest(name, scaled(TYPES["type_1"], 0.25)) for name in WORKERS]
-        try:
-            machines = testbed.acquire(lease, wanted)
-            groups = {"master": ["master"], "workers": list(WORKERS), "joining": list(JOINING)}
-            inventory = write(machines, groups, folder / "cluster" / "inventory.yaml")
-            named = {machine.name: machine for machine in machines}
-            site = Site(named, inventory, folder / "cluster", storm_home(print), testbed)
-            site.deploy()
-            yield site
-        finally:
-            reap(now=time.time() + 1e6)
-            subprocess.run(["rm", "-rf", str(folder)], check=True)
+    workers = [MachineRequest(name, scaled(TYPES["type_1"], 0.25)) for name in WORKERS]
+    with deployed(workers, JOINING, ("10.217.0.0/24", "10.218.0.0/24")) as one:
+        yield one
+
+
+def workers_of(site: Site, machine: str) -> list[str]:
+    return site.run(machine, "pgrep", "-f", "[o]rg.apache.storm.daemon.worker.Worker").split()
 
 
 def eventually(seen: Callable[[], bool], seconds: float = 120.0) -> bool:
@@ -150,9 +102,9 @@ def test_a_run_from_reset_to_record(site: Site, tmp_path: Path) -> None:
 
 
 def test_a_reset_leaves_nothing_of_the_run(site: Site, tmp_path: Path) -> None:
-    assert site.workers_of("m1")
+    assert workers_of(site, "m1")
     cluster.reset(site.inventory, site.directory, "r2")
-    assert [site.workers_of(name) for name in WORKERS] == [[], [], []]
+    assert [workers_of(site, name) for name in WORKERS] == [[], [], []]
     assert "STOPPED" in site.run("m3", "supervisorctl", "status", "supervisor")
     left = site.run("m1", "find", "/var/log/barograph/workers", "/var/log/barograph/workers-artifacts", "-type", "f")
     assert left == ""
@@ -166,9 +118,9 @@ def test_machines_leave_and_the_next_reset_has_them_again(site: Site) -> None:
     cluster.leave(site.inventory, site.directory, ["m2", "m3"])
     for name in ("m2", "m3"):
         assert "STOPPED" in site.run(name, "supervisorctl", "status", "supervisor")
-        assert site.workers_of(name) == []
+        assert workers_of(site, name) == []
     with pytest.raises(StormRefused, match="Nimbus has m2"):
-        awaited(site, "present", "m2")
+        awaited(site, "present", "m2", seconds=8)
     cluster.reset(site.inventory, site.directory, "r3")
     awaited(site, "exactly", "m1,m2")
 
@@ -217,11 +169,11 @@ def test_a_changed_bridge_reaches_machines_that_are_up(site: Site, tmp_path: Pat
     assert site.deploy() == 0
 
 
-def awaited(site: Site, how: str, machines: str) -> None:
+def awaited(site: Site, how: str, machines: str, seconds: int = 40) -> None:
     """As the playbooks wait for Nimbus, but not for long; StormRefused if it is not so."""
     script = (Path(cluster.__file__).parent / "roles" / "nimbus" / "files" / "nimbus.py").read_text()
     with site.connect(site.machines["master"]) as remote:
-        result = remote.run(["python3", "-c", script, how, machines, "40" if how != "present" else "25"])
+        result = remote.run(["python3", "-c", script, how, machines, str(seconds)])
     if result.code != 0:
         raise StormRefused(result.stderr)
 

@@ -1,0 +1,70 @@
+"""A cluster of Storm on emulated machines, deployed as an experiment does it."""
+
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from dags.software import mounts, storm_home
+from inventory import lan, leases
+from inventory.ansible_inventory import write
+from inventory.local import LocalTestbed
+from inventory.machine_types import TYPES
+from inventory.reaper import reap
+from inventory.remote import Remote
+from inventory.testbed import Machine, MachineRequest
+from playbooks import cluster
+
+LEASE_S = 1800.0
+MASTER = MachineRequest("master", TYPES["master"])
+
+
+@dataclass(frozen=True)
+class Site:
+    machines: dict[str, Machine]
+    inventory: Path
+    directory: Path
+    home: Path
+    testbed: LocalTestbed
+
+    def run(self, machine: str, *argv: str) -> str:
+        with self.connect(self.machines[machine]) as remote:
+            return remote.run(argv).stdout
+
+    def connect(self, machine: Machine) -> Remote:
+        return self.testbed.connect(machine)
+
+    def deploy(self) -> int:
+        """How much it changed."""
+        return cluster.deploy(self.inventory, self.directory, self.home, {}).changed
+
+    def pid(self, machine: str, program: str) -> int:
+        return int(self.run(machine, "supervisorctl", "pid", program))
+
+
+@contextmanager
+def deployed(workers: Sequence[MachineRequest], joining: Sequence[str], lans: tuple[str, str]) -> Iterator[Site]:
+    """A master and these, with a state folder and address ranges (control, experiment) of their own."""
+    folder = Path(tempfile.mkdtemp(prefix="bd", dir="/tmp"))  # short, as Podman wants it
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BAROGRAPH_STATE", str(folder))
+        patch.setenv(lan.CONTROL[0], lans[0])
+        patch.setenv(lan.EXPERIMENT[0], lans[1])
+        testbed = LocalTestbed(mounts(print))
+        lease = leases.take("cluster test", "series", "local", LEASE_S)
+        try:
+            machines = testbed.acquire(lease, [MASTER, *workers])
+            groups = {"master": ["master"], "workers": [one.name for one in workers], "joining": list(joining)}
+            inventory = write(machines, groups, folder / "cluster" / "inventory.yaml")
+            named = {machine.name: machine for machine in machines}
+            site = Site(named, inventory, folder / "cluster", storm_home(print), testbed)
+            site.deploy()
+            yield site
+        finally:
+            reap(now=time.time() + 1e6)
+            subprocess.run(["rm", "-rf", str(folder)], check=True)
