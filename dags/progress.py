@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from dags.errors import SEVERITY
 
 FILE = "progress.jsonl"
 
@@ -51,6 +53,14 @@ def failures_since(series_dir: Path, since_s: float) -> list[dict[str, Any]]:
     told = _since(series_dir, since_s)
     runs = [line for line in told if line["kind"] == "run_failed" and not line["again"]]
     return runs or [line for line in told if line["kind"] == "step_failed"]
+
+
+def worst_of(failures: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """Blame and message of the worst of these lines; the message names its run, and how many more there are."""
+    worst = min(failures, key=lambda failure: SEVERITY.index(failure["blame"]))
+    where = f"{worst['run_id']}: " if worst.get("run_id") else ""
+    more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+    return str(worst["blame"]), f"{where}{worst['message']}{more}"
 
 
 def told_since(series_dir: Path, kind: str, since_s: float) -> list[dict[str, Any]]:

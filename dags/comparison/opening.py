@@ -31,7 +31,7 @@ def open_asked(asked: Asked, *, new: bool, rebuild: bool = False) -> Path:
     check(comparison.experiment)
     refuse_if_taken(comparison.experiment)
     prepare(comparison.experiment, log.info, rebuild=rebuild)
-    reopen(comparison)
+    reopen(comparison, new=new)
     cost = money.foreseen(comparison.experiment, new=new)
     for line in lines_of(cost) if cost else ():
         log.info("%s", line)
@@ -49,9 +49,9 @@ def planned(asked: Asked) -> Comparison:
     return derive(source, a, b, _blocks(asked, source, a, b), asked.question, asked.bisecting)
 
 
-def reopen(comparison: Comparison) -> None:
-    """A series that was enough for an easier question has runs to do for this one."""
-    series = finished(comparison.experiment)
+def reopen(comparison: Comparison, *, new: bool) -> None:
+    """A series that was enough for an easier question has runs to do for this one; not where a `new` one is wanted."""
+    series = None if new else finished(comparison.experiment)
     if series is not None and series.enough() and record.is_comparison(series.folder):
         record.write(series.folder, comparison)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dags.errors import EXIT_CODES, INTERRUPTED_EXIT, REGRESSION_EXIT, SEVERITY, worst_exit
 from dags.nights.tonight import Entry
-from dags.progress import failures_since, told_since
+from dags.progress import failures_since, told_since, worst_of
 from dags.run_record import read_run
 from dags.series import Series
 from dags.steps.series_steps import is_stopped
@@ -28,10 +28,8 @@ def outcome_of(series: Series) -> tuple[str, str]:
     if late and not any(failure["kind"] == "run_failed" for failure in failures):
         return DEADLINE, f"{_done(series)}; {late[-1]['reason']}"  # what a step misses then is the deadline's doing
     if failures:
-        worst = min(failures, key=lambda failure: SEVERITY.index(failure["blame"]))
-        run = f"{worst['run_id']}: " if worst.get("run_id") else ""
-        more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
-        return OF_BLAME[worst["blame"]], f"{run}{worst['message']}{more}"
+        blame, message = worst_of(failures)
+        return OF_BLAME[blame], message
     if not series.left():
         return COMPLETE, ""
     if invalid := _invalid(series):

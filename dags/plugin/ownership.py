@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-COMPARISONS, NIGHTS = "compare", "nightly"
+COMPARISONS, SEARCHES, NIGHTS = "compare", "bisect", "nightly"
 COMPARISON_DAG = "compare_branches"
 
 
@@ -14,7 +14,8 @@ def dag_of(name: str) -> str | None:
     second, _, inside = rest.partition("/")
     if not (first and second and inside):
         return None
-    return COMPARISON_DAG if first == COMPARISONS else f"{first}.{second}"
+    # A search is made of comparisons, and has no DAG.
+    return COMPARISON_DAG if first in (COMPARISONS, SEARCHES) else f"{first}.{second}"
 
 
 def dags_of(root: Path, name: str) -> frozenset[str]:

@@ -76,8 +76,9 @@ def _resolved(variant: Variant) -> Variant:
         return variant
     try:
         return replace(variant, code=resolved_code(variant.code))
-    except NoSuchRef as error:
-        raise NoSuchRef(f"variants.{variant.name}.code.ref: {error}") from error
+    except (NoSuchRef, NoSuchRepository) as error:
+        key = "ref" if isinstance(error, NoSuchRef) else "repository"
+        raise type(error)(f"variants.{variant.name}.code.{key}: {error}") from error
 
 
 def _commit(folder: Path, code: Code) -> str:

@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dags.errors import EXIT_CODES, INTERRUPTED_EXIT, SEVERITY, Interrupted, RunsFailed, blame_of, message_of
-from dags.progress import ProgressFile
+from dags.errors import EXIT_CODES, INTERRUPTED_EXIT, Interrupted, RunsFailed, blame_of, message_of
+from dags.progress import ProgressFile, failures_since, worst_of
 from dags.series import Series, read_series
 from dags.steps.interruption import interruptible
 
@@ -72,15 +72,11 @@ def _dag_of(series: Series) -> tuple[Any, dict[str, Any]]:
 
 def _worst(series: Series) -> RunsFailed:
     """What to say when the DAG is red: a run's own failure, or that of a step."""
-    from dags.progress import failures_since
-
     failures = failures_since(series.folder, series.opened_s)
     if not failures:
         return RunsFailed(f"a step failed; see {series.folder / 'harness.log'}", "harness")
-    worst = min(failures, key=lambda failure: SEVERITY.index(failure["blame"]))
-    more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
-    where = f"{worst['run_id']}: " if worst.get("run_id") else ""
-    return RunsFailed(f"{where}{worst['message']}{more}", worst["blame"])
+    blame, message = worst_of(failures)
+    return RunsFailed(message, blame)
 
 
 def _stopped(series: Series) -> bool:

@@ -64,7 +64,7 @@ def open_on_terminal(comparison: Comparison, console: Console, *, new: bool, reb
 
     for remark in remarks(comparison):
         say(remark)
-    reopen(comparison)
+    reopen(comparison, new=new)
     series = make_ready(comparison.experiment, new=new, console=console, rebuild=rebuild)
     record.write(series.folder, comparison)
     return series

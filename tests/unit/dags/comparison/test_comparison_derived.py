@@ -144,11 +144,13 @@ def test_a_harder_question_goes_on_with_the_series_that_was_enough(
     easy, hard = compared(until_certain=True, goal_percent=5.0), compared(until_certain=True, goal_percent=1.0)
     series = opened(easy)
     record.mark_enough(series.folder, "certain", 3, "narrow enough")
-    reopen(easy)
+    reopen(easy, new=False)
     assert series.left() == 0 and open_series(easy.experiment).folder != series.folder
     series = opened(easy)
     record.mark_enough(series.folder, "certain", 3, "narrow enough")
-    reopen(hard)
+    reopen(hard, new=True)
+    assert series.left() == 0, "who wants a new series leaves the old one as it is"
+    reopen(hard, new=False)
     assert series.left() == 6 and opened(hard).folder == series.folder
 
 

@@ -60,6 +60,7 @@ def test_a_folder_elsewhere_has_no_name_here(root: Path, folder: str) -> None:
     [
         ("stela/star/s1/report.html", "stela.star"), ("compare/stela_star/s1/report.html", "compare_branches"),
         ("nightly/quick/index.html", "nightly.quick"), ("index.html", None), ("stela/report.html", None),
+        ("bisect/20261121-084501-a1b2c3d4/index.html", "compare_branches"),
     ],
 )  # fmt: skip
 def test_whose_a_file_is(name: str, dag: str | None) -> None:

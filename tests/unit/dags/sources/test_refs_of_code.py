@@ -113,6 +113,11 @@ def test_a_repository_that_is_not_there_is_named(tmp_path: Path) -> None:
         resolve("main", str(tmp_path / "nowhere"))
 
 
+def test_the_variant_whose_code_cannot_be_had_is_named(here: Repository, tmp_path: Path) -> None:
+    with pytest.raises(NoSuchRepository, match=r"^variants\.v1\.code\.repository: repository .*nowhere' cannot be"):
+        resolved(of(None, Code("x", "main", str(tmp_path / "nowhere"))))
+
+
 @pytest.mark.parametrize("address", ["https://me:secret@example.org/x.git", "https://token@example.org/x.git"])
 def test_an_address_with_a_secret_is_refused_and_not_repeated(address: str) -> None:
     with pytest.raises(NoSuchRepository) as told:
