@@ -47,6 +47,13 @@ def post(
     return said
 
 
+def warning() -> str:
+    """Before a night that would tell nobody; empty where nobody asked to be told, or the setting is fine."""
+    url = os.environ.get(VARIABLE, "")
+    wrong = _wrong(url) if url else ""
+    return f"note: {wrong}; nobody will be told of this night" if wrong else ""
+
+
 def _wrong(url: str) -> str:
     try:
         parts = urlsplit(url)

@@ -14,7 +14,7 @@ from dags.nights import hold, night, outcome, told, tonight
 from dags.nights.deadline import until_s
 from dags.nights.suite import Choice, Suite, load, only
 from dags.nights.tonight import Tonight
-from dags.nights.webhook import post
+from dags.nights.webhook import post, warning
 from dags.terminal.run import carry_out, prepare
 from dags.terminal.story import hours
 from dags.terminal.supervise import hangup_is_ctrl_c
@@ -50,6 +50,8 @@ def nightly(asked: Asked, console: Console) -> int:
         suite = only(suite, asked.experiments)
     if asked.report_only:
         return report(suite, say)
+    if deaf := warning():
+        say(deaf)
     now_s = time.time()
     end_s = until_s(asked.deadline, suite.deadline_hours, now_s)
     if asked.dry_run:
