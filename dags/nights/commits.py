@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from dags.errors import ExperimentError
 from dags.places import ROOT
+from dags.sources.git import GitFailed, git
 
 DECIDING = "scheduler_plugins"  # what a commit may change of a variant's decisions; the rest is the ruler
-LIMIT_S = 60
 
 
 @dataclass(frozen=True)
@@ -36,17 +35,17 @@ class Commit:
 
 def head(root: Path = ROOT) -> Head:
     try:
-        commit, when_s = _git(root, "log", "-1", "--format=%H %ct").split()
-        return Head(commit, float(when_s), bool(_git(root, "status", "--porcelain")))
-    except (OSError, ValueError, subprocess.SubprocessError):
+        commit, when_s = git(root, "log", "-1", "--format=%H %ct").split()
+        return Head(commit, float(when_s), bool(git(root, "status", "--porcelain")))
+    except (GitFailed, ValueError):
         return Head(None, None, None)
 
 
 def commit_of(ref: str, root: Path = ROOT) -> Commit:
     """Raises ExperimentError for a ref that is none."""
     try:
-        said = _git(root, "log", "-1", "--format=%H%x00%ct%x00%s", "--end-of-options", f"{ref}^{{commit}}", "--")
-    except subprocess.CalledProcessError as error:
+        said = git(root, "log", "-1", "--format=%H%x00%ct%x00%s", "--end-of-options", f"{ref}^{{commit}}", "--")
+    except GitFailed as error:
         known = ", ".join(branches(root)) or "none"
         raise ExperimentError(
             f"{ref!r} is no commit of {root}; give a branch, a tag or a hash; branches: {known}"
@@ -54,8 +53,13 @@ def commit_of(ref: str, root: Path = ROOT) -> Commit:
     return _commit(said)
 
 
-def branches(root: Path = ROOT) -> tuple[str, ...]:
-    return tuple(_git(root, "for-each-ref", "--format=%(refname:short)", "--sort=-committerdate", "refs/heads").split())
+def branches(root: Path) -> tuple[str, ...]:
+    """The newest first; none of what is no repository."""
+    try:
+        said = git(root, "for-each-ref", "--format=%(refname:short)", "--sort=-committerdate", "refs/heads")
+    except GitFailed:
+        return ()
+    return tuple(said.split())
 
 
 def between(good: Commit, bad: Commit, *, everything: bool, root: Path = ROOT) -> tuple[Commit, ...]:
@@ -72,7 +76,7 @@ def between(good: Commit, bad: Commit, *, everything: bool, root: Path = ROOT) -
             hint = ", which is the older of the two: give the commit where the number was well first"
         raise ExperimentError(f"GOOD {good.short} is not an ancestor of BAD {bad.short}{hint}")
     paths: Sequence[str] = () if everything else (DECIDING,)
-    said = _git(
+    said = git(
         root, "log", "--first-parent", "--reverse", "--format=%H%x00%ct%x00%s", f"{good.hash}..{bad.hash}", "--", *paths
     )
     return tuple(_commit(line) for line in said.split("\n") if line)
@@ -84,15 +88,16 @@ def _commit(line: str) -> Commit:
 
 
 def _is_ancestor(root: Path, one: str, other: str) -> bool:
-    argv = ["git", "merge-base", "--is-ancestor", one, other]
-    return subprocess.run(argv, cwd=root, capture_output=True, timeout=LIMIT_S).returncode == 0
+    """What is not known to be one is none."""
+    try:
+        git(root, "merge-base", "--is-ancestor", one, other)
+    except GitFailed:
+        return False
+    return True
 
 
 def _merge_base(root: Path, one: str, other: str) -> str:
-    argv = ["git", "merge-base", one, other]
-    return subprocess.run(argv, cwd=root, capture_output=True, text=True, timeout=LIMIT_S).stdout.strip()
-
-
-def _git(root: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True, timeout=LIMIT_S)
-    return done.stdout.strip()
+    try:
+        return git(root, "merge-base", one, other)
+    except GitFailed:
+        return ""

@@ -49,6 +49,13 @@ def test_ends_that_are_none(commit: MakeCommit, tmp_path: Path) -> None:
         between(bad, good, everything=False, root=tmp_path)
 
 
+def test_a_copy_without_git_has_no_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    with pytest.raises(ExperimentError, match=r"'main' is no commit of .*; branches: none"):
+        commit_of("main", tmp_path)
+    assert head(tmp_path).hash is None
+
+
 def test_the_code_of_a_night(commit: MakeCommit, tmp_path: Path) -> None:
     first = commit("one")
     assert (head(tmp_path).hash, head(tmp_path).dirty) == (first, False)
