@@ -17,6 +17,8 @@ from analysis.bundle.content import SERIES, Chosen, choose
 from analysis.bundle.reduced import reduced
 from analysis.bundle.remaking import BESIDE
 from analysis.comparison import on_record
+from analysis.comparison.answer import as_data
+from analysis.comparison.page import RESULT
 from analysis.errors import BundleError, RecordError
 from analysis.record import SeriesPaths, read_json
 from dags.errors import ExperimentError
@@ -36,6 +38,8 @@ def bundle(name: str, to: Path | None, *, without_raw: bool, tell: Tell) -> int:
     target = target_of(series_dir, run_id, to)
     require_run(series_dir, run_id)
     require_analysed(series_dir)
+    if run_id is None and comparison.is_comparison(series_dir):
+        require_answered(series_dir)
     with (
         results_of(series_dir).whole(series_dir) as root,
         _scratch(target) as scratch,
@@ -109,6 +113,17 @@ def require_analysed(series_dir: Path) -> None:
         f"series {series_dir.name} {why}, so what is re-made need not be what is bundled; run barograph report"
         f" {series_dir}, then bundle"
     )
+
+
+def require_answered(series_dir: Path) -> None:
+    """A comparison's answer must be that of the A/A comparisons that go along: its floor is taken from them."""
+    answer = series_dir / RESULT
+    now = json.loads(json.dumps(as_data(comparison.compare(series_dir))))
+    if not answer.is_file() or read_json(answer) != now:
+        raise BundleError(
+            f"{answer} is not what the comparison says today, as after comparisons of a code with itself that are on"
+            f" record since; run barograph report {series_dir}, then bundle"
+        )
 
 
 @contextmanager

@@ -11,8 +11,11 @@ import tarfile
 from pathlib import Path
 
 from analysis import analysed, report, small_tables
+from analysis import comparison as answering
 from analysis.record import SeriesPaths
-from tests.unit.analysis.series_by_hand import write_series
+from tests.unit.analysis.comparison import series as compared
+from tests.unit.analysis.comparison.series import FACTS, SideOf
+from tests.unit.analysis.series_by_hand import write_series, write_table
 
 SERIES_ID = "20260101-000000-aa"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -36,6 +39,36 @@ def series(results: Path) -> Path:
     (root / "machines.json").write_text("{}")
     (root / ".unsent").touch()
     (root / "tables" / "runs.parquet" / "_SUCCESS").touch()
+    return root
+
+
+def comparison(results: Path) -> Path:
+    """Three blocks of a comparison, beside six of a code with itself, which its floor is taken from."""
+    family = results / "compare" / "stela_star"
+    noise = [100.0 * factor for factor in (1.0, 1.2) * 3]
+    sides = SideOf({"throughput_after": [100.0] * 6}), SideOf({"throughput_after": noise})
+    aside = compared.write(family / "20251231-000000-aa", {"stela": sides}, sides=compared.same_code())
+    root = write_series(family / SERIES_ID, "compare/stela_star", {"stela_a": 100.0, "stela_b": 110.0})
+    paths, beside = SeriesPaths(root), SeriesPaths(aside)
+    runs = [run | {"block": int(run["run_id"][-1]), "harness_facts": FACTS} for run in small_tables.rows(paths, "runs")]
+    small_tables.write(paths, "runs", runs)
+    for name in ("intervals", "convergence", "downtime"):  # with all of their columns
+        small_tables.write(paths, name, small_tables.rows(paths, name))
+    levels = {row["run_id"]: row["mean"] for row in small_tables.rows(paths, "intervals") if row["phase"] == "after"}
+    write_table(root, "measurements", [
+        {"run_id": run, "event_id": "e1", "metric": "throughput_after", "value": level, "censored": False}
+        for run, level in levels.items()
+    ])  # fmt: skip
+    small_tables.write(paths, "machines", small_tables.rows(beside, "machines"))
+    document = json.loads((aside / "series.json").read_text())
+    document |= {"series_id": SERIES_ID, "experiment": "compare/stela_star", "runs": sorted(levels)}
+    (root / "series.json").write_text(json.dumps(document))
+    (root / "comparison.json").write_text(json.dumps(compared.question(["stela"])))
+    for run in levels:
+        _finish(root / "runs" / run, run)
+    report.build(root)
+    answering.write(root)
+    (root / "analysed.json").write_text(json.dumps({"v": 1, "code": analysed.digest(), "versions": {"python": "3"}}))
     return root
 
 

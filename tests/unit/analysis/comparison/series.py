@@ -11,6 +11,7 @@ from tests.unit.analysis.series_by_hand import SCALED_OUT, write_run, write_tabl
 LOW, HIGH = (100.0, 102.0, 99.0, 101.0), (112.0, 114.0, 111.5, 113.0)
 METRICS = ("throughput_after", "latency_p95_ms_after", "convergence_sp_s", "downtime_s", "memory_mb_after")
 Numbers = Mapping[str, Sequence[float | None]]  # metric -> a value a block; None: not measured
+FACTS = json.dumps({"cpu_model": "A", "cpus": 2})  # of the box that ran it
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def _runs(root: Path, name: str, side: SideOf) -> list[dict[str, Any]]:
          "status": failed[block].status if block in failed else "complete", "experiment": "compare/stela_star",
          "failure_blame": failed[block].blame if block in failed else None, "series_id": root.name,
          "failure_message": failed[block].message if block in failed else None, "started_s": 1.0 * block,
-         "harness_facts": json.dumps({"cpu_model": "A", "cpus": 2}), "git_commit": "c" * 40, "git_dirty": False,
+         "harness_facts": FACTS, "git_commit": "c" * 40, "git_dirty": False,
          "versions": '{"storm": "2.8.3"}', "spec": '{"seed": 1}', "seed": 1}
         for block in range(1, _count(side) + 1)
     ]  # fmt: skip

@@ -1,0 +1,51 @@
+"""A comparison as a bundle: its floor is that of the A/A comparisons that go along, and its page is made again too."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import barograph
+from tests.unit.analysis.bundle import packed
+from tests.unit.analysis.comparison import series as compared
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("BAROGRAPH_RESULTS", str(tmp_path / "results"))
+    for name in ("STATE", "HOME"):
+        monkeypatch.setenv(f"BAROGRAPH_{name}", str(tmp_path / name.lower()))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return packed.comparison(tmp_path / "results")
+
+
+def bundle(root: Path, target: Path) -> int:
+    return barograph.main(["bundle", str(root), "--without", "raw", "--to", str(target)])
+
+
+def test_it_is_made_again_elsewhere_with_the_floor_on_record(root: Path, tmp_path: Path) -> None:
+    (row,) = json.loads((root / "comparison_result.json").read_text())["rows"]
+    assert row["floor_on_record"] and row["verdict"] == "no difference", "the floor decides here"
+    assert bundle(root, tmp_path / "a.tar.gz") == 0
+    folder = packed.unpacked(tmp_path / "a.tar.gz", tmp_path / "moved")
+    assert [path.name for path in (folder / "beside").iterdir()] == ["20251231-000000-aa"]
+    done = packed.remake(folder, tmp_path / "elsewhere", "--python", sys.executable)
+    assert done.returncode == 0, done.stdout + done.stderr
+    page = folder / "series" / "comparison.html"
+    page.write_text(page.read_text().replace("my-branch", "their-branch", 1))
+    packed.sign_again(folder, "series/comparison.html")
+    done = packed.remake(folder, tmp_path / "elsewhere", "--python", sys.executable, "--to", str(tmp_path / "again"))
+    assert done.returncode == 1 and "differs: comparison.html" in done.stdout, done.stdout + done.stderr
+
+
+def test_an_answer_from_before_other_comparisons_came_on_record_is_refused(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sides = (compared.SideOf({"throughput_after": [100.0] * 6}),
+             compared.SideOf({"throughput_after": [100.0, 150.0] * 3}))  # fmt: skip
+    compared.write(root.parent / "20260102-000000-aa", {"stela": sides}, sides=compared.same_code())
+    assert bundle(root, tmp_path / "a.tar.gz") == 2
+    said = capsys.readouterr().err
+    assert said.startswith("configuration: ") and "is not what the comparison says today" in said
+    assert f"run barograph report {root}, then bundle" in said and not (tmp_path / "a.tar.gz").exists()
