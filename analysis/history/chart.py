@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from analysis.history import words
-from analysis.history.drawing import Scale, Spot, band, escaped, kind_class, lines, scale, ticks
+from analysis.history.drawing import Scale, Spot, band, dots, escaped, kind_class, lines, scale, ticks
 from analysis.history.findings import Findings
 from analysis.history.timelines import Timeline
 from analysis.numerals import number
@@ -21,6 +21,7 @@ NEVER_THERE = "most runs never got there: the time watched"
 MONTHS = 9  # labels below an axis at most
 COLUMNS = (("night", ""), ("value", "unit"), ("lowest", "unit"), ("highest", "unit"), ("runs", ""), ("commit", ""),
            ("", ""))  # fmt: skip
+NIGHT, COMMIT = {"of": "night"}, {"of": "commit"}  # columns of `shared`
 
 
 def draw(line: Timeline) -> str:
@@ -35,7 +36,7 @@ def draw(line: Timeline) -> str:
         *_levels(line, y),
         *_marks(line),
         f'<path class="line" d="{lines(line.spots, lambda spot: _x(line, spot.column), y)}"/>',
-        f'<path class="dots" d="{"".join(f"M{_x(line, s.column):.0f} {y(s.value):.0f}h0" for s in line.spots)}"/>',
+        f'<path class="dots" d="{dots([(_x(line, spot.column), y(spot.value)) for spot in line.spots])}"/>',
         "</svg>",
     ]
     return "".join(parts)
@@ -51,7 +52,11 @@ def _extent(spot: Spot) -> tuple[float, float]:
 
 
 def _x(line: Timeline, column: int) -> float:
-    return LEFT + (WIDTH - LEFT - RIGHT) * (column + 0.5) / len(line.cells)
+    return _place(column, len(line.cells))
+
+
+def _place(column: int, columns: int) -> float:
+    return LEFT + (WIDTH - LEFT - RIGHT) * (column + 0.5) / columns
 
 
 def _axis(line: Timeline, y: Scale) -> Iterator[str]:
@@ -117,29 +122,53 @@ def _marks(line: Timeline) -> Iterator[str]:
         )
 
 
-def points(line: Timeline, found: Findings) -> str:
+def shared(found: Findings) -> str:
+    """What all drawings of a page say alike, by column: a year of names and commits once, and not once a series."""
+    nights = found.history.nights
+    named = _short_names([night.id for night in nights])
+    return _json({
+        "x": [round(_place(column, len(found.cells))) for column in range(len(found.cells))],
+        "night": [cell.day if cell.night is None else named[cell.night] for cell in found.cells],
+        "commit": ["" if cell.night is None else nights[cell.night].commit[:8] for cell in found.cells],
+    })  # fmt: skip
+
+
+def points(line: Timeline) -> str:
     """Data of every night for the page's script (points.js.j2): the value, or why there is none."""
     y = scale([value for spot in line.spots for value in _extent(spot)], TOP, BOTTOM - 12)
     unit = "%" if line.metric.unit == "points" else line.metric.unit
-    nights = found.history.nights
-    named = dict(enumerate(_short_names([night.id for night in nights])))
     spots, gaps = line.spots, line.gaps
     measured: dict[str, Any] = {
         "n": _heading(line), "c": COLOUR, "p": "", "m": "", "r": "",
-        "x": [round(_x(line, spot.column)) for spot in spots], "y": [round(y(spot.value)) for spot in spots],
-        "v": [[named[spot.night] for spot in spots], [_short(spot.value) for spot in spots],
+        "at": _stretches([spot.column for spot in spots]), "y": [round(y(spot.value)) for spot in spots],
+        "v": [NIGHT, [_short(spot.value) for spot in spots],
               [_short(spot.point.low) for spot in spots], [_short(spot.point.high) for spot in spots],
-              _once([spot.point.runs for spot in spots]), _once([nights[spot.night].commit[:8] for spot in spots]),
+              _once([spot.point.runs for spot in spots]), COMMIT,
               _once([NEVER_THERE if spot.point.horizon else "" for spot in spots])],
     }  # fmt: skip
     missing: dict[str, Any] = {
         "n": _heading(line), "c": GREY, "p": "", "m": "not measured", "r": "",
-        "x": [round(_x(line, gap.column)) for gap in gaps], "y": [BOTTOM - 4] * len(gaps),
-        "v": [[gap.night for gap in gaps], None, None, None, None, None, _once([gap.why for gap in gaps])],
+        "at": _stretches([gap.column for gap in gaps]), "y": [BOTTOM - 4] * len(gaps),
+        "v": [NIGHT, None, None, None, None, None, _once([gap.why for gap in gaps]) if gaps else None],
     }  # fmt: skip
     columns = [[name or "note", unit if kind == "unit" else ""] for name, kind in COLUMNS]
-    text = json.dumps({"columns": columns, "traces": [measured, missing]}, ensure_ascii=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c")
+    return _json({"columns": columns, "traces": [measured, missing]})
+
+
+def _json(document: Mapping[str, Any]) -> str:
+    """For a script element: nothing in it ends that."""
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _stretches(columns: Sequence[int]) -> list[list[int]]:
+    """The first and the last of columns side by side."""
+    found: list[list[int]] = []
+    for column in columns:
+        if found and column == found[-1][1] + 1:
+            found[-1][1] = column
+        else:
+            found.append([column, column])
+    return found
 
 
 def _once(column: list[Any]) -> Any:
@@ -148,11 +177,11 @@ def _once(column: list[Any]) -> Any:
 
 
 def _short_names(ids: Sequence[str]) -> list[str]:
-    """The date where a day has one night; a year of whole ids is half of a page."""
+    """The date where a day has one night."""
     days = Counter(name.partition("-")[0] for name in ids)
     return [name.partition("-")[0] if days[name.partition("-")[0]] == 1 else name for name in ids]
 
 
 def _short(value: float | None) -> float | None:
-    """Five digits are more than a night knows."""
-    return None if value is None else float(f"{value:.5g}")
+    """Four digits are more than a night knows."""
+    return None if value is None else float(f"{value:.4g}")

@@ -63,9 +63,23 @@ def stretches(spots: Iterable[Spot]) -> list[list[Spot]]:
 
 def line(places: Sequence[Place]) -> str:
     """A path through whole units, relative; a place alone is a dot."""
+    first, moves = _moves(places)
+    return first + ("".join(f"l{move}" for move in moves) or "h0")
+
+
+def dots(places: Sequence[Place]) -> str:
+    """A dot at each place, as one path."""
+    if not places:
+        return ""
+    first, moves = _moves(places)
+    return f"{first}h0" + "".join(f"m{move}h0" for move in moves)
+
+
+def _moves(places: Sequence[Place]) -> tuple[str, list[str]]:
+    """To the first place, and from each to the next one, as short as a path can say it."""
     rounded = [(round(x), round(y)) for x, y in places]
-    moves = "".join(f"l{b[0] - a[0]} {b[1] - a[1]}" for a, b in pairwise(rounded))
-    return f"M{rounded[0][0]} {rounded[0][1]}{moves or 'h0'}"
+    steps = [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(rounded)]
+    return f"M{rounded[0][0]} {rounded[0][1]}", [f"{dx}{dy}" if dy < 0 else f"{dx} {dy}" for dx, dy in steps]
 
 
 def lines(spots: Sequence[Spot], x: Callable[[Spot], float], y: Callable[[float], float]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.history import night_page, words
-from analysis.history.chart import draw, points
+from analysis.history.chart import draw, points, shared
 from analysis.history.findings import Findings
 from analysis.history.findings_json import as_data
 from analysis.history.regressions import Kind, Status
@@ -87,10 +87,11 @@ def experiment_content(experiment: str, mine: Sequence[Timeline], found: Finding
         "title": experiment,
         "suite": found.history.suite,
         "nights": len(nights),
+        "shared": shared(found),
         "charts": [
             {
                 "anchor": line.anchor, "title": words.series(line.segments[-1].key), "svg": draw(line),
-                "points": points(line, found), "variant": line.name[1], "fact": line.metric.better == "none",
+                "points": points(line), "variant": line.name[1], "fact": line.metric.better == "none",
                 "findings": [finding_row(one, line, found) for one in reversed(line.findings)],
                 "measured": len(line.spots), "missing": len(line.gaps),
             }

@@ -9,11 +9,13 @@ if TYPE_CHECKING:
 
 A4_PX = (688, 1009)  # what 14 and 15 mm of margin leave of A4, at 96 px an inch
 
-# Of each figure with points: its place among them, and every point with its head, text and place in the window.
+# Of each figure with points (a trace's places are its own, or those that the page's drawings share): its place among them, and every point with its head, text and place in the window.
 POINTS = """() => [...document.querySelectorAll("script.points")].map(json => {
+  const shared = JSON.parse(document.querySelector("script.shared")?.textContent ?? "{}");
+  const within = ([first, last]) => shared.x.slice(first, last + 1);
   const svg = json.previousElementSibling.querySelector("svg"), data = JSON.parse(json.textContent);
   const scale = svg.getScreenCTM();
-  return data.traces.flatMap(trace => trace.x.map((x, i) => {
+  return data.traces.flatMap(trace => (trace.x ?? trace.at.flatMap(within)).map((x, i) => {
     const spot = new DOMPoint(x, trace.y[i]).matrixTransform(scale);
     return { head: [trace.p, trace.n, trace.m].filter(Boolean).join(", "), x: spot.x, y: spot.y };
   }));

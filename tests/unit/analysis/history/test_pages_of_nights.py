@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from html.parser import HTMLParser
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ def test_a_small_line_is_one_path_however_many_nights(folder: Path) -> None:
     assert first.count("<path") <= 6
     line = re.findall(r'class="line" d="([^"]+)"', first)[0]
     assert line.count("M") == 4, "a line is broken at a failure, a missing night and other machines"
-    assert len(re.findall(r"l-?\d+ -?\d+", line)) == 32 - 4
+    assert len(re.findall(r"l-?\d+[ -]\d+", line)) == 32 - 4
 
 
 def test_findings_for_machines_say_the_same(folder: Path) -> None:
@@ -144,13 +145,16 @@ def test_findings_for_machines_say_the_same(folder: Path) -> None:
 def test_points_say_value_or_why_not(folder: Path) -> None:
     page = (folder / "experiments/stela-star.html").read_text()
     data = [json.loads(text) for text in re.findall(r'class="points">(.*?)</script>', page, re.S)]
-    assert len(data) == 3
+    (shared,) = [json.loads(text) for text in re.findall(r'class="shared">(.*?)</script>', page, re.S)]
+    assert len(data) == 3 and {len(column) for column in shared.values()} == {34}
     for one in data:
-        for trace in one["traces"]:
-            sizes = {len(column) for column in (trace["x"], trace["y"], *trace["v"]) if isinstance(column, list)}
-            assert len(sizes) == 1
-    whys = data[0]["traces"][1]["v"][-1]
-    assert sorted(whys) == [f"infrastructure: m3 died {EVIL}", "no night on record"]
+        places = [[i for first, last in trace["at"] for i in range(first, last + 1)] for trace in one["traces"]]
+        assert sorted(chain(*places)) == list(range(34)), "a night is measured, or there is a reason"
+        for trace, at in zip(one["traces"], places, strict=True):
+            assert {len(column) for column in (trace["y"], *trace["v"]) if isinstance(column, list)} == {len(at)}
+    gaps = data[0]["traces"][1]
+    assert sorted(gaps["v"][-1]) == [f"infrastructure: m3 died {EVIL}", "no night on record"]
+    assert gaps["v"][0] == {"of": "night"} and shared["night"][20] == "2026-01-21" and shared["night"][21] == "20260122"
 
 
 def test_a_night_says_what_failed_and_what_was_unusual(folder: Path) -> None:
