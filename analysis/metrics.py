@@ -11,6 +11,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from analysis import (
+    frames,
     latency,
     load,
     losses,
@@ -90,7 +91,7 @@ def build_throughput(at: Tables) -> None:
     spans = at.rows("scale_events")
     several = {run_id for run_id, number in Counter(row["run_id"] for row in spans).items() if number > 1}
     axes = [{name: row[name] for name in AXIS} for row in [*spans, *_whole(at.rows("zeros"), several)]]
-    frame = at.spark.createDataFrame([tuple(row.values()) for row in axes], AXIS_SCHEMA)
+    frame = frames.of_rows(at.spark, [tuple(row.values()) for row in axes], AXIS_SCHEMA)
     at.write(
         "activity",
         throughput.activity(at.read("task_samples"), at.read("spout_samples"), at.read("worker_samples"),

@@ -52,9 +52,14 @@ def write(paths: SeriesPaths, name: str, rows: Iterable[Mapping[str, Any]]) -> N
 
 def arrow_schema(name: str) -> "pa.Schema":
     """The declared columns of a table, as Spark would store them."""
+    return arrow_columns(TABLES[name])
+
+
+def arrow_columns(declared: str) -> "pa.Schema":
+    """Flat columns only."""
     import pyarrow as pa
 
     kinds = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "double": pa.float64(),
              "boolean": pa.bool_(), "array<string>": pa.list_(pa.string())}  # fmt: skip
-    columns = (column.split(" ") for column in TABLES[name].split(", "))
+    columns = (column.split(" ") for column in declared.split(", "))
     return pa.schema([(field.strip("`"), kinds[kind]) for field, kind in columns])

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis import frames
 from analysis.dictionary import declared
 from analysis.errors import QueryError, RecordError
 from analysis.schemas import TABLES
@@ -102,7 +103,8 @@ def _read(spark: SparkSession, name: str, alike: Sequence[Stored], columns: Coll
     """Rows of series whose tables have these columns; whose a row is, is told by where its file lies."""
     from pyspark.sql import functions as f
 
-    where = spark.createDataFrame(
+    where = frames.of_rows(
+        spark,
         [(_above(one.table(name)), one.experiment, one.series_id) for one in alike],
         f"above string, {', '.join(f'{column} string' for column in OF_FOLDER)}",
     )
@@ -116,7 +118,7 @@ def _read(spark: SparkSession, name: str, alike: Sequence[Stored], columns: Coll
 
 
 def _empty(spark: SparkSession, name: str) -> DataFrame:
-    return spark.createDataFrame([], TABLES[name])
+    return frames.empty(spark, TABLES[name])
 
 
 def _with_series(frame: DataFrame, name: str) -> DataFrame:

@@ -9,13 +9,14 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from analysis import small_tables
+from analysis import frames, small_tables
 from analysis.errors import RecordError
 from analysis.record import STATUSES, RunPaths, SeriesPaths, read_json
 from analysis.schemas import DAMAGED_COLUMN, GROUPS, LINES, REQUIRED, TABLES, schema_of
 
 WORKER_COLUMNS = ("run_id", "t_s", "dt_s", "machine", "port")
 EXCERPT_CHARACTERS = 200
+COUNTED = f"run_id string, file string, {DAMAGED_COLUMN} string"
 # In a bucket a run that is not complete lies with the attempts.
 OF_RUN = r"/(?:runs|attempts)/([^/]+?)(?:\.attempt-\d+)?/(.+)$"
 
@@ -51,7 +52,7 @@ def read(spark: SparkSession, paths: SeriesPaths, name: str) -> DataFrame:
 
 
 def empty(spark: SparkSession, name: str) -> DataFrame:
-    return spark.createDataFrame([], TABLES[name])
+    return frames.empty(spark, TABLES[name])
 
 
 def _write(frame: DataFrame, paths: SeriesPaths, name: str, narrow: bool = True) -> None:
@@ -80,9 +81,9 @@ def _unstage(paths: SeriesPaths, kind: str) -> None:
 
 def _staged(spark: SparkSession, kind: str, files: Sequence[Path | str], paths: SeriesPaths) -> DataFrame:
     """Parse the lines of one kind once, into nested Parquet; six tables then read only their own columns of it."""
-    target = paths.spark_table(_stage(kind))
-    read_lines(spark, kind, files).write.mode("overwrite").parquet(target)
-    return spark.read.parquet(target)
+    target, lines = paths.spark_table(_stage(kind)), read_lines(spark, kind, files)
+    lines.write.mode("overwrite").parquet(target)
+    return spark.read.schema(lines.schema).parquet(target)  # what is declared need not be inferred: that is a job more
 
 
 def read_lines(
@@ -94,7 +95,7 @@ def read_lines(
     """
     schema = f"{schema_of(kind, only)}, {DAMAGED_COLUMN} string"
     if not files:
-        none = spark.createDataFrame([], schema)
+        none = frames.empty(spark, schema)
         return none.select(f.lit("").alias("run_id"), f.lit("").alias("file"), *none.columns)
     lines = (
         spark.read.schema(schema)
@@ -235,7 +236,8 @@ def placements(lines: DataFrame) -> DataFrame:
 
 def damaged(spark: SparkSession, paths: SeriesPaths) -> DataFrame:
     """Lines and damaged lines of every file that was read."""
-    parts = [_count_damaged(spark.read.parquet(paths.spark_table(_stage(kind))), kind) for kind in LINES]
+    stages = [(kind, paths.spark_table(_stage(kind))) for kind in LINES]
+    parts = [_count_damaged(spark.read.schema(COUNTED).parquet(stage), kind) for kind, stage in stages]
     total = parts[0]
     for part in parts[1:]:
         total = total.unionByName(part)

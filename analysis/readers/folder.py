@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
+from analysis import frames
 from analysis.errors import ForeignLogError
 from analysis.readers import lines, samples
 from analysis.readers.contract import Reader, RunFacts, Source
@@ -105,7 +106,7 @@ def _bounds(spark: SparkSession, found: Mapping[str, Found]) -> DataFrame:
         (run, one.started_s, one.ended_s, one.started_s if one.facts.scaled_at_s is None else one.facts.scaled_at_s)
         for run, one in found.items()
     ]
-    return spark.createDataFrame(rows, "run string, started_s double, ended_s double, zero_s double")
+    return frames.of_rows(spark, rows, "run string, started_s double, ended_s double, zero_s double")
 
 
 def _check(found: Found) -> None:
@@ -142,7 +143,7 @@ def _damaged(parsed: DataFrame, reader: Reader, sources: Sequence[Source], found
     """
     runs = reader.run_of_file(parsed, sources)
     rows = [(file, run, f"damaged-{_safe(Path(file).name)}") for file, run in runs.items() if run in found]
-    known = parsed.sparkSession.createDataFrame(rows, "file string, run string, worker string")
+    known = frames.of_rows(parsed.sparkSession, rows, "file string, run string, worker string")
     return (
         parsed.where(f.col("damaged").isNotNull())
         .join(f.broadcast(known), "file", how="inner")

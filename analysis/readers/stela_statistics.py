@@ -16,6 +16,7 @@ from pydantic import Field
 from pyspark.sql import Column, DataFrame, Row, Window, WindowSpec
 from pyspark.sql import functions as f
 
+from analysis import frames
 from analysis.errors import ForeignLogError
 from analysis.readers.contract import Options, Reader, RunFacts, Source
 from analysis.readers.samples import COLUMNS
@@ -126,7 +127,7 @@ def samples(parsed: DataFrame, sources: Sequence[Source]) -> DataFrame:
         for source in sources
         for o in [_options(source)]
     ]
-    known = parsed.sparkSession.createDataFrame(rows, "file string, interval_s double, per_s boolean, mean boolean")
+    known = frames.of_rows(parsed.sparkSession, rows, "file string, interval_s double, per_s boolean, mean boolean")
     names = f.array_sort(f.filter(f.split("sinks", ","), lambda name: name != ""))
     lines = _with_run(parsed).join(f.broadcast(known), "file", how="inner").select(
         "run", f.col("seconds").cast("double").alias("seconds"), names.alias("names"),

@@ -18,6 +18,7 @@ from pydantic import AwareDatetime, Field
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
+from analysis import frames
 from analysis.errors import ForeignLogError
 from analysis.readers.contract import Options, Reader, RunFacts, Source
 from analysis.readers.samples import COLUMNS
@@ -122,7 +123,7 @@ def _sum_of_map() -> Column:
 def _reports(counted: DataFrame, sources: Sequence[Source]) -> DataFrame:
     """One row a run, task and time, with its file's run and interval."""
     rows = [(str(source.file), run_of(source), _options(source).interval_s) for source in sources]
-    known = counted.sparkSession.createDataFrame(rows, "file string, run string, given_s double")
+    known = frames.of_rows(counted.sparkSession, rows, "file string, run string, given_s double")
     sums = [f.sum(f.when(f.col("kind") == kind, f.col("n"))).alias(kind) for kind in METRICS.values()]
     return (
         counted.join(f.broadcast(known), "file", how="inner")
