@@ -7,11 +7,9 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,33 +19,9 @@ from dags.places import ROOT
 from dags.request import requested
 from dags.series import open_series
 from dags.terminal.airflow_home import COMMAND_LINE, SCHEDULED, environment
+from tests.dags.fake_runs import Resumed, await_phase, leases, slow, statuses
 
 pytestmark = pytest.mark.timeout(1200)  # the only limit on what ends by itself: a busy box is slow
-
-
-def command(*options: str) -> list[str]:
-    return [sys.executable, str(ROOT / "barograph.py"), "run", "stela/star", "--testbed", "fake", "--demo", *options]
-
-
-def run(world: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*options), env=world, capture_output=True, text=True)
-
-
-def series_of(world: dict[str, str]) -> list[Path]:
-    return sorted(Path(world["BAROGRAPH_RESULTS"]).glob("stela/star/*"))
-
-
-def statuses(series: Path) -> dict[str, str]:
-    return {path.parent.name: json.loads(path.read_text())["status"] for path in series.glob("runs/*/run.json")}
-
-
-def leases(world: dict[str, str]) -> list[Path]:
-    return list(Path(world["BAROGRAPH_STATE"]).glob("leases/*.json"))
-
-
-def progress(series: Path) -> list[dict[str, Any]]:
-    file = series / "progress.jsonl"
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
 def dag_runs(world: dict[str, str], database: str) -> int:
@@ -57,52 +31,18 @@ def dag_runs(world: dict[str, str], database: str) -> int:
     return int(found)
 
 
-@pytest.fixture
-def slow(world: dict[str, str]) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts runs whose fake seconds take real time; ends what a test leaves."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start() -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            command(),
-            env={**world, "BAROGRAPH_FAKE_PACE": "0.5"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-
-
-def await_phase(world: dict[str, str], phase: str, process: subprocess.Popen[str]) -> Path:
-    while True:
-        for series in series_of(world):
-            if any(line["kind"] == "phase" and line["phase"] == phase for line in progress(series)):
-                return series
-        assert process.poll() is None, process.stdout.read() if process.stdout else ""
-        time.sleep(0.1)
-
-
 def await_no_lease(world: dict[str, str]) -> None:
     while leases(world):
         time.sleep(0.2)
 
 
 @pytest.mark.parametrize("phase", ["start", "warm_up", "after"])
-def test_ctrl_c_keeps_what_was_measured_and_releases(
-    phase: str, world: dict[str, str], slow: Callable[..., subprocess.Popen[str]]
-) -> None:
+def test_ctrl_c_keeps_what_was_measured_and_releases(phase: str, world: dict[str, str]) -> None:
     scheduled = dag_runs(world, SCHEDULED)
-    process = slow()
-    series = await_phase(world, phase, process)
-    process.send_signal(signal.SIGINT)
-    said, _ = process.communicate()
+    with slow(world) as process:
+        series = await_phase(world, phase, process)
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate()
     assert process.returncode == 130, said
     assert leases(world) == []
     assert set(statuses(series).values()) <= {"incomplete"}
@@ -112,40 +52,27 @@ def test_ctrl_c_keeps_what_was_measured_and_releases(
     assert phase == "start" or dag_runs(world, COMMAND_LINE) > 0
 
 
-def test_a_killed_parent_takes_its_child_and_machines_with_it(
-    world: dict[str, str], slow: Callable[..., subprocess.Popen[str]]
-) -> None:
-    process = slow()
-    series = await_phase(world, "warm_up", process)
-    process.kill()
-    process.wait()
+def test_a_killed_parent_takes_its_child_and_machines_with_it(world: dict[str, str]) -> None:
+    with slow(world) as process:
+        series = await_phase(world, "warm_up", process)
+        process.kill()
     await_no_lease(world)
     assert statuses(series) == {"even_rebalance-r1": "incomplete"}
 
 
 @pytest.mark.spark
-def test_a_second_run_is_refused_and_the_first_is_resumed_later_to_its_report(
-    world: dict[str, str], slow: Callable[..., subprocess.Popen[str]]
-) -> None:
-    process = slow()
-    first = await_phase(world, "warm_up", process)
-    second = run(world)
-    assert second.returncode == 3
-    assert second.stderr.startswith("capacity: testbed fake is in use: series")
-    assert series_of(world) == [first]
-    process.send_signal(signal.SIGINT)
-    process.communicate()
-    told = len(progress(first))
-    resumed = run(world)
+def test_a_second_run_is_refused_and_the_first_is_resumed_later_to_its_report(finished: Resumed) -> None:
+    first, refused, resumed = finished.series, finished.refused, finished.resumed
+    assert refused.returncode == 3
+    assert refused.stderr.startswith("capacity: testbed fake is in use: series")
+    assert finished.all_series == [first]
     assert resumed.returncode == 0 and "resuming series" in resumed.stdout, resumed.stdout + resumed.stderr
-    assert series_of(world) == [first]
     assert statuses(first) == {"even_rebalance-r1": "complete", "stela-r1": "complete"}
     kept = json.loads((first / "attempts" / "even_rebalance-r1.attempt-1" / "run.json").read_text())
     assert kept["status"] == "incomplete"
     assert f"report: {first}/report.html" in resumed.stdout and (first / "report.html").is_file()
-    assert leases(world) == [] and "Traceback" not in resumed.stdout + resumed.stderr
-    whole = progress(first)[told:]
-    phases = [line["phase"] for line in whole if line["kind"] == "phase" and "run_id" not in line]
+    assert finished.leases == [] and "Traceback" not in resumed.stdout + resumed.stderr
+    phases = [line["phase"] for line in finished.told if line["kind"] == "phase" and "run_id" not in line]
     assert phases == ["start", "provision", "deploy", "release", "analyse"]
 
 

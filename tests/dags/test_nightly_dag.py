@@ -107,13 +107,13 @@ def test_what_is_found_is_seen_after_it_was_told(name: str, wired: dict[str, Any
     assert tasks["let_go"]["teardown"], "also where somebody ends the DAG run"
 
 
-def night(home: Path, tmp_path: Path, hours: float = 10.0) -> tuple[str, dict[str, Any], dict[str, str]]:
+def night(home: Path, tmp_path: Path, hours: float = 10.0, **more: str) -> tuple[str, dict[str, Any], dict[str, str]]:
     """The state of the DAG run, the record, and the environment that it ran in."""
     (tmp_path / "suites").mkdir(exist_ok=True)
     (tmp_path / "suites" / "try.yaml").write_text(SUITE)
     own = {"HOME": home, "STATE": tmp_path / "state", "RESULTS": tmp_path / "results"}
     env = {**os.environ, **{f"BAROGRAPH_{name}": str(path) for name, path in own.items()}}
-    env = environment(home / "airflow", {**env, "BAROGRAPH_SPARK_MASTER": "local[1]", "BAROGRAPH_WEBHOOK": ""})
+    env = environment(home / "airflow", {**env, "BAROGRAPH_SPARK_MASTER": "local[1]", "BAROGRAPH_WEBHOOK": "", **more})
     argv = [sys.executable, "-c", NIGHT, str(tmp_path / "suites"), str(hours)]
     done = subprocess.run(argv, env=env, cwd=ROOT, capture_output=True, text=True)
     said = [line for line in done.stdout.splitlines() if line.startswith("state ")]
@@ -124,8 +124,8 @@ def night(home: Path, tmp_path: Path, hours: float = 10.0) -> tuple[str, dict[st
 
 
 @pytest.mark.spark
-def test_a_whole_night_through_airflow(home: Path, tmp_path: Path) -> None:
-    state, record, env = night(home, tmp_path)
+def test_a_whole_night_through_airflow(home: Path, spark_variables: dict[str, str], tmp_path: Path) -> None:
+    state, record, env = night(home, tmp_path, **spark_variables)
     assert state.endswith("success"), record
     assert [each["status"] for each in record["experiments"]] == ["complete", "deadline"]
     assert record["status"] == "partial" and "takes about" in record["experiments"][1]["reason"]

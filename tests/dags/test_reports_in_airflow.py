@@ -1,6 +1,6 @@
 """Barograph's pages inside a real Airflow: who is let in, what is given out, and what a browser shows of it.
 
-One run through the real DAG over the fake testbed, then one server of Airflow's pages for all tests.
+A series that was measured through the real DAG over the fake testbed, and one server of Airflow's pages for all tests.
 """
 
 import http.client
@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,9 @@ from urllib.parse import quote
 import pytest
 
 from dags.places import ROOT
-from dags.terminal.airflow_home import CONNECTION, for_command_line, prepare
+from dags.terminal.airflow_home import CONNECTION, for_command_line
 from dags.terminal.ui import end_group, ui_environment
+from tests.dags.fake_runs import Resumed
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]  # a busy box is slow
 DAG = "stela.star"
@@ -105,23 +106,16 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    folder = tmp_path_factory.mktemp("barograph")
-    home, results = folder / "airflow", folder / "results"
-    prepare(home)
-    world = {
-        **os.environ, "BAROGRAPH_HOME": str(folder), "BAROGRAPH_STATE": str(folder / "state"),
-        "BAROGRAPH_RESULTS": str(results), "BAROGRAPH_SPARK_MASTER": "local[1]",
-    }  # fmt: skip
-    argv = [sys.executable, str(ROOT / "barograph.py"), "run", "stela/star", "--testbed", "fake", "--demo"]
-    measured = subprocess.run(argv, env=world, capture_output=True, text=True)
-    assert measured.returncode == 0, measured.stdout + measured.stderr
+def site(finished: Resumed) -> Iterator[Site]:
+    assert finished.resumed.returncode == 0, finished.resumed.stdout + finished.resumed.stderr
+    world, results = finished.world, Path(finished.world["BAROGRAPH_RESULTS"])
+    home = Path(world["BAROGRAPH_HOME"]) / "airflow"
     passwords = {user: secrets.token_urlsafe(9) for user in USERS}
     (home / "passwords.json").write_text(json.dumps(passwords))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
-    found = Site(port, results, passwords, folder / "api.log", {})
+    found = Site(port, results, passwords, results.parent / "api.log", {})
     users = ",".join(f"{user}:{role}" for user, role in USERS.items())
     # Of the run above Airflow's pages know only from the command line's own database.
     own = {CONNECTION: for_command_line(home)[CONNECTION]}
@@ -129,8 +123,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     try:
         _await(found, server)
         found.tokens |= {user: _log_in(found, user) for user in USERS}
-        (only,) = found.api("GET", f"/api/v2/dags/{DAG}/dagRuns")["dag_runs"]
-        found.run_id = str(only["dag_run_id"])
+        ended = found.api("GET", f"/api/v2/dags/{DAG}/dagRuns?state=success")["dag_runs"]
+        (measured,) = [run for run in ended if run["conf"].get("opened") == str(finished.series)]
+        found.run_id = str(measured["dag_run_id"])
         yield found
     finally:
         end_group(server)
@@ -139,7 +134,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 USERS_SETTING = "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"
 
 
-def _only(world: dict[str, str]) -> dict[str, str]:
+def _only(world: Mapping[str, str]) -> dict[str, str]:
     """Ours before what this process has in its environment."""
     return {name: value for name, value in world.items() if name.startswith("BAROGRAPH_")}
 
