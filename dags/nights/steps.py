@@ -65,11 +65,7 @@ def close(name: str, night_id: str) -> str:
     """On record, evaluated, with pages; the index."""
     begun_s = tonight.of_id(name, night_id).started_s
     record = night.closed(name, tonight.of_id(name, night_id), time.time())
-    suite = load(name)
-    found, index = told.reviewed(suite)
-    message = told.body(found, record, index)
-    told.write_message(name, message)
-    told.stored(name, begun_s, log.warning)
+    found, index, _ = told.published(load(name), record, begun_s, log.warning)
     for line in told.lines(found, record):
         log.info("%s", line)
     return str(index)

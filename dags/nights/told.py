@@ -38,6 +38,17 @@ def reviewed(suite: Suite) -> tuple[Findings, Path]:
     return found, pages.write(folder, found)
 
 
+def published(
+    suite: Suite, record: Mapping[str, Any], since_s: float, tell: Tell
+) -> tuple[Findings, Path, dict[str, Any]]:
+    """Of a night on record, measured since then: what all nights say now, their index, the message. All is kept."""
+    found, index = reviewed(suite)
+    message = body(found, record, index)
+    write_message(suite.name, message)
+    stored(suite.name, since_s, tell)
+    return found, index, message
+
+
 def stored(suite: str, since_s: float, tell: Tell) -> None:
     """Where results are in a bucket, what of the nights was written since then goes there."""
     from analysis.errors import StorageConfigurationError, StorageError

@@ -99,10 +99,7 @@ def one(suite: Suite, under_way: Tonight, choice: Choice, console: Console, say:
 
 def finish(suite: Suite, record: dict[str, Any], begun_s: float, say: Say) -> int:
     """Evaluate, write the pages, tell. The record is safe already."""
-    found, index = told.reviewed(suite)
-    message = told.body(found, record, index)
-    told.write_message(suite.name, message)
-    told.stored(suite.name, begun_s, say)
+    found, index, message = told.published(suite, record, begun_s, say)
     for line in told.lines(found, record):
         say(line)
     if said := post(message):
