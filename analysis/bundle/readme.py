@@ -57,8 +57,8 @@ def _again() -> Iterator[str]:
         " 3 a file is damaged, missing or was added."
     )
     yield (
-        "\nTo measure again, on machines of your own, take the code in `source/`, whose README says how, and the"
-        " experiment in `specs/experiment.json`."
+        "\nTo measure again, on machines of your own, take the code in `source/`, whose README says how. The experiment"
+        " is `specs/experiment.json`; without its `name` it is a file for `dags/experiments/<family>/<name>.yaml`."
     )
     yield ""
 

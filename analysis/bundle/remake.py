@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,7 @@ SUMS = "SHA256SUMS"
 EQUAL, DIFFERS, CANNOT, DAMAGED = 0, 1, 2, 3
 MEANING = {0: EQUAL, 10: DIFFERS}  # of what `analysis.bundle.remaking` ends with
 PYTHONS = ((3, 11), (3, 12))
+JAVA = 17
 KEPT = ("PATH", "JAVA_HOME", "HOME", "TMPDIR", "LD_LIBRARY_PATH")  # of the caller's environment
 MARK = ".made-by-remake"  # in a folder that is no part of the bundle
 CHUNK = 1 << 20
@@ -45,7 +47,7 @@ def main() -> int:
     try:
         python = interpreter(given.python, target)
         return remake(python, target)
-    except Cannot as error:
+    except (Cannot, OSError, subprocess.SubprocessError) as error:
         print(f"cannot be made again: {error}", file=sys.stderr)
         return CANNOT
 
@@ -106,8 +108,7 @@ def interpreter(given: str | None, target: Path) -> str:
     """A Python with the packages: the one given, or that of an environment made here."""
     if target.exists():
         raise Cannot(f"{target} is there already, and nothing is written over: remove it, or give --to another folder")
-    if not has_java():
-        raise Cannot("there is no java, which Spark needs: apt-get install openjdk-17-jre-headless, or set JAVA_HOME")
+    require_java()
     if given is not None:
         found = shutil.which(given)
         if found is None:
@@ -119,9 +120,17 @@ def interpreter(given: str | None, target: Path) -> str:
     return make_environment(environment_of(target))
 
 
-def has_java() -> bool:
+def require_java() -> None:
+    """The one that Spark will take."""
     home = os.environ.get("JAVA_HOME")
-    return shutil.which("java") is not None or bool(home and Path(home, "bin", "java").exists())
+    program = shutil.which(str(Path(home, "bin", "java")) if home else "java")
+    advice = f"apt-get install openjdk-{JAVA}-jre-headless, or set JAVA_HOME"
+    if program is None:
+        raise Cannot(f"there is no java{f' in {home}' if home else ''}, which Spark needs: {advice}")
+    said = subprocess.run([program, "-version"], capture_output=True, text=True).stderr
+    number = re.search(r'version "(\d+)', said)
+    if number is not None and int(number[1]) < JAVA:
+        raise Cannot(f"{program} is Java {number[1]}; Spark needs {JAVA} or later: {advice}")
 
 
 def environment_of(target: Path) -> Path:
@@ -133,7 +142,7 @@ def make_environment(folder: Path) -> str:
     if (folder / "complete").exists():
         return str(python)
     print(f"environment: installing requirements-analysis.txt into {folder}")
-    venv.create(folder, clear=True, with_pip=True)
+    _make_empty(folder)
     (folder / MARK).touch()
     argv = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r",
             str(HERE / "requirements-analysis.txt")]  # fmt: skip
@@ -141,6 +150,20 @@ def make_environment(folder: Path) -> str:
         raise Cannot("pip failed (above); give --python an interpreter that has these packages")
     (folder / "complete").touch()
     return str(python)
+
+
+def _make_empty(folder: Path) -> None:
+    """Half an environment would be taken for files that somebody added."""
+    try:
+        venv.create(folder, clear=True, with_pip=True)
+    except BaseException as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, subprocess.CalledProcessError):
+            raise Cannot(
+                f"{sys.executable} makes no environment with pip: apt-get install python3-venv, or give --python an"
+                " interpreter that has the packages"
+            ) from error
+        raise
 
 
 def remake(python: str, target: Path) -> int:

@@ -2,6 +2,7 @@
 
 import math
 import os
+import subprocess
 import tarfile
 import time
 from pathlib import Path
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from analysis import analysed
-from analysis.bundle import archive, comparing, requirements, secrets
+from analysis.bundle import archive, comparing, remake, requirements, secrets
 from analysis.bundle.archive import Entry
 from analysis.errors import BundleError
 from dags.places import ROOT
@@ -125,6 +126,38 @@ def test_what_the_analysis_needs_of_ours() -> None:
     assert set(analysed.DISTRIBUTIONS) | {"py4j", "markupsafe", "pydantic-core", "pillow", "python-dateutil"} <= names
     assert not names & {"apache-airflow", "boto3", "ansible-core", "pytest", "paramiko"}, names
     assert len(names) < 40
+
+
+def java_that_says(folder: Path, version: str) -> Path:
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2026-01-20' >&2\n")
+    program.chmod(0o755)
+    return folder
+
+
+def test_the_java_that_spark_will_take_is_asked_its_age(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = java_that_says(tmp_path / "old", "11.0.2"), java_that_says(tmp_path / "new", "17.0.9")
+    monkeypatch.setenv("PATH", str(new / "bin"))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    remake.require_java()
+    monkeypatch.setenv("JAVA_HOME", str(old))
+    with pytest.raises(remake.Cannot, match=r"old/bin/java is Java 11; Spark needs 17 or later: apt-get install"):
+        remake.require_java()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(remake.Cannot, match=f"there is no java in {tmp_path}, which Spark needs"):
+        remake.require_java()
+
+
+def test_half_an_environment_does_not_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_pip(folder: Path, **_: object) -> None:
+        (folder / "bin").mkdir(parents=True)
+        raise subprocess.CalledProcessError(1, ["python3", "-m", "ensurepip"])
+
+    monkeypatch.setattr(remake.venv, "create", without_pip)
+    with pytest.raises(remake.Cannot, match="apt-get install python3-venv, or give --python"):
+        remake.make_environment(tmp_path / "remade-python")
+    assert not list(tmp_path.iterdir()), "what is left would be told as added to the bundle"
 
 
 def table(folder: Path, **columns: list[object]) -> Path:
