@@ -9,7 +9,7 @@ told = set -o pipefail; $(2) 2>&1 | sed -u 's/^/$(1): /'
 # `make test LONG=1`: also the tests that others cover in less time.
 tests = $(SUDO) $(if $(LONG),env BAROGRAPH_LONG_TESTS=1) $(BIN)/python -m pytest tests -m $(1)
 
-.PHONY: help demo test machines experiments python integration spark unit browser e2e lint java bench setup ui clean lock
+.PHONY: help demo test machines experiments analyses integration spark unit browser e2e lint java bench setup ui clean lock
 help:  ## what there is
 	@grep -E '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -28,7 +28,7 @@ demo: setup  ## star from 4 to 5 machines, Storm's default and Stela, one short 
 JOBS ?= $(shell awk '/MemTotal/ {print ($$2 > 10000000) ? 3 : 2}' /proc/meminfo)
 
 test: setup  ## everything: linters, Java and Python tests, real experiments through Airflow; LONG=1: the long ones too
-	@$(MAKE) --no-print-directory --jobs=$(JOBS) machines python experiments lint java
+	@$(MAKE) --no-print-directory --jobs=$(JOBS) machines analyses experiments unit lint java
 
 machines: bootstrap  ## the parts on emulated machines and whole experiments on rented ones, one after the other
 	@$(call told,machines,$(call tests,"integration or cloud"))
@@ -36,17 +36,17 @@ machines: bootstrap  ## the parts on emulated machines and whole experiments on 
 experiments: bootstrap  ## whole experiments on the local testbed
 	@$(call told,experiments,$(call tests,"e2e and not cloud"))
 
-python: bootstrap  ## all Python tests that need no emulated machines, in one process: they share Spark and what it made
-	@$(call told,python,$(call tests,"not integration and not e2e"))
+analyses: bootstrap  ## the tests with Spark or a browser, in one process: they share a session and the golden series
+	@$(call told,analyses,$(call tests,"(spark or browser) and not integration and not e2e"))
 
 spark: bootstrap  ## of these, those with a Spark session
 	@$(call told,spark,$(call tests,"spark and not integration and not e2e and not browser"))
 
-unit: bootstrap  ## those with neither Spark nor a browser
-	@$(call told,unit,$(call tests,"not spark and not integration and not e2e and not browser"))
-
-browser: bootstrap  ## those of pages, in the system's Chromium
+browser: bootstrap  ## of these, those of pages, in the system's Chromium
 	@$(call told,browser,$(call tests,"browser and not e2e"))
+
+unit: bootstrap  ## every other Python test that needs no emulated machines
+	@$(call told,unit,$(call tests,"not spark and not integration and not e2e and not browser"))
 
 integration: bootstrap  ## the parts on emulated machines: real ssh, Ansible, ZooKeeper, Storm
 	@$(call told,integration,$(call tests,"integration and not e2e"))
