@@ -154,7 +154,7 @@ def test_half_an_environment_does_not_stay(tmp_path: Path, monkeypatch: pytest.M
         (folder / "bin").mkdir(parents=True)
         raise subprocess.CalledProcessError(1, ["python3", "-m", "ensurepip"])
 
-    monkeypatch.setattr(remake.venv, "create", without_pip)
+    monkeypatch.setattr("venv.create", without_pip)
     with pytest.raises(remake.Cannot, match="apt-get install python3-venv, or give --python"):
         remake.make_environment(tmp_path / "remade-python")
     assert not list(tmp_path.iterdir()), "what is left would be told as added to the bundle"
