@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from dags.service_client import HttpService
 from dags.software import storm_home
+from dags.sources.homes import home_of
+from dags.sources.refs import resolve
+from dags.steps import run_code
 from inventory import lan, leases
 from inventory.ansible_inventory import write
 from inventory.existing import ExistingTestbed
@@ -17,6 +21,7 @@ from inventory.testbed import Machine, MachineRequest
 from playbooks import cluster
 from playbooks.storm_home import assemble
 from tests.existing.lab import USER, Lab, lab
+from tests.repositories import Repository
 from topologies import catalogue
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
@@ -29,6 +34,10 @@ OURS = (
     "/etc/supervisor/conf.d/barograph.conf", "/opt/barograph/homes", "/opt/barograph/parcels",
 )  # fmt: skip
 LATER = [MachineRequest("m2", WORKER)]
+STORM, HOMES = "/opt/barograph/storm", "/opt/barograph/homes"
+THEIRS = """package theirs;
+public class Theirs extends org.apache.storm.scheduler.EvenScheduler {}
+"""
 
 
 @dataclass
@@ -53,6 +62,24 @@ class Borrowed:
 
     def pid(self, machine: str, program: str) -> str:
         return self.there.sh(machine, f"supervisorctl pid {program}").strip()
+
+    def pids(self) -> dict[str, str]:
+        programs = {"zookeeper": "master", "nimbus": "master", "policy-service": "master", "supervisor": "m1"}
+        return {program: self.pid(machine, program) for program, machine in programs.items()}
+
+    def homes(self) -> dict[str, str]:
+        """What each machine runs."""
+        return {name: self.there.sh(name, f"basename $(readlink {STORM})").strip() for name in ("master", "m1")}
+
+    def measure(self, run_id: str, folder: Path) -> None:
+        """A topology until a worker reports, and its end."""
+        cluster.reset(self.inventory, self.directory, run_id)
+        (folder / "topology.yaml").write_text(catalogue.render("star", {}, {"workers": 2}))
+        cluster.submit(self.inventory, self.directory, run_id, folder / "topology.yaml")
+        look = "cat /var/log/barograph/workers/*.jsonl"
+        wait = f"for _ in $(seq 240); do {look} 2>/dev/null | grep -q . && break; sleep 1; done"
+        assert '"topology"' in self.there.sh("m1", f"timeout 55 sh -c '{wait}'; {look}")
+        cluster.kill(self.inventory, self.directory, run_id)
 
 
 @pytest.fixture(scope="module")
@@ -98,14 +125,41 @@ def test_storm_is_delivered_and_runs(borrowed: Borrowed) -> None:
 
 
 def test_a_worker_starts_from_the_delivered_home(borrowed: Borrowed, tmp_path: Path) -> None:
-    cluster.reset(borrowed.inventory, borrowed.directory, "r1")
-    (tmp_path / "topology.yaml").write_text(catalogue.render("star", {}, {"workers": 2}))
-    cluster.submit(borrowed.inventory, borrowed.directory, "r1", tmp_path / "topology.yaml")
-    wait = (
-        "for _ in $(seq 240); do cat /var/log/barograph/workers/*.jsonl 2>/dev/null | grep -q . && break; sleep 1; done"
+    borrowed.measure("r1", tmp_path)
+
+
+def test_a_runs_own_code_is_delivered_to_nimbus_and_the_next_run_has_the_old(
+    borrowed: Borrowed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dags.sources.mirror.barograph_home", lambda: tmp_path)
+    theirs = Repository.at(tmp_path / "theirs")
+    build = (
+        f"mkdir classes && javac -cp '{borrowed.home}/lib/*' -d classes Theirs.java && jar cf theirs.jar -C classes ."
     )
-    assert '"topology"' in borrowed.there.sh("m1", f"timeout 55 sh -c '{wait}'; cat /var/log/barograph/workers/*.jsonl")
-    cluster.kill(borrowed.inventory, borrowed.directory, "r1")
+    theirs.commit({"Theirs.java": THEIRS, "build.sh": build})
+    code = resolve("main", str(theirs.folder))
+    code = replace(code, build=("sh", "build.sh"), jar="theirs.jar", scheduler="theirs.Theirs")
+    master = next(machine for machine in borrowed.machines if machine.name == "master")
+    service = HttpService(master.control_address, borrowed.directory / "token")
+    run_code.deployed(borrowed.directory, borrowed.home)
+    first, inode = borrowed.pids(), f"stat -c %i {HOMES}/{borrowed.home.name}"
+    unpacked = borrowed.there.sh("master", inode)
+
+    run_code.use(borrowed.inventory, borrowed.directory, code)
+    other = borrowed.pids()
+    assert {name for name in first if first[name] != other[name]} == {"nimbus"}
+    own = home_of(code, borrowed.home, print).name
+    assert borrowed.homes() == {"master": own, "m1": borrowed.home.name} and own != borrowed.home.name
+    assert borrowed.there.sh("master", f"ls {STORM}/foreign").split() == ["theirs.jar"]
+    service.configure("r2", "foreign", {"scheduler": code.scheduler}, 1, 60.0)
+    borrowed.measure("r2", tmp_path)
+
+    run_code.use(borrowed.inventory, borrowed.directory, None)
+    back = borrowed.pids()
+    assert {name for name in first if other[name] != back[name]} == {"nimbus"}
+    assert set(borrowed.homes().values()) == {borrowed.home.name}
+    assert borrowed.there.sh("master", inode) == unpacked, "what the machine has is not sent again"
+    service.configure("r3", "even", {}, 1, 60.0)
 
 
 def test_a_machine_comes_while_the_cluster_runs(borrowed: Borrowed) -> None:
