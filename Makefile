@@ -28,7 +28,7 @@ demo: setup  ## star from 4 to 5 machines, Storm's default and Stela, one short 
 JOBS ?= $(shell awk '/MemTotal/ {print ($$2 > 10000000) ? 3 : 2}' /proc/meminfo)
 
 test: setup  ## everything: linters, Java and Python tests, real experiments through Airflow; LONG=1: the long ones too
-	@$(MAKE) --no-print-directory --jobs=$(JOBS) machines analyses experiments unit lint java
+	@$(MAKE) --no-print-directory --jobs=$(JOBS) --keep-going machines analyses experiments unit lint java
 
 machines: bootstrap  ## the parts on emulated machines and whole experiments on rented ones, one after the other
 	@$(call told,machines,$(call tests,"integration or cloud"))
