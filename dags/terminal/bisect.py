@@ -26,7 +26,7 @@ from dags.nights.judging import Difference, difference_of, require_direction, wa
 from dags.nights.search import Ask, Found
 from dags.places import ROOT, results_root
 from dags.request import requested
-from dags.results import results
+from dags.results import analysed_again, results
 from dags.series import Series, read_series
 from dags.sources.errors import BuildFailed, Unfit
 from dags.terminal.compare import RESULT, open_on_terminal
@@ -172,7 +172,10 @@ def _measured(search: Bisection, series: Series, console: Console) -> Difference
 
 def _carried_out(series: Series, console: Console) -> RunsFailed | None:
     """How the system under test failed, which is a result. Raises every other failure, and Stopped."""
-    if not series.left() and (series.folder / RESULT).is_file():
+    if not series.left():
+        if not (series.folder / RESULT).is_file():  # interrupted while it was analysed
+            console.print(f"{_below(series)}: measured; its analysis is made up for", markup=False, soft_wrap=True)
+            analysed_again(series.folder, lambda text: console.print(text, markup=False, soft_wrap=True))
         return None
     try:
         code = carry_out(series, console, Ending(lambda _folder, _console: None, "the same command"))

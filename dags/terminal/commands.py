@@ -61,7 +61,7 @@ def report(options: argparse.Namespace) -> int:
     if options.index or options.series is None:
         return _index(options)
     from dags.comparison.record import is_comparison
-    from dags.results import analysed, finish, results_of
+    from dags.results import analysed_again
     from dags.series import find_series
     from dags.terminal.compare import show as show_comparison
     from dags.terminal.supervise import hangup_is_ctrl_c
@@ -69,11 +69,7 @@ def report(options: argparse.Namespace) -> int:
 
     series_dir = find_series(options.series)
     with hangup_is_ctrl_c():
-        results_of(series_dir).begin(series_dir)
-        try:
-            path = analysed(series_dir, _say)
-        finally:
-            finish(series_dir, _say)
+        path = analysed_again(series_dir, _say)
     show_verdicts(series_dir, _console())
     if is_comparison(series_dir):
         show_comparison(series_dir, _console())

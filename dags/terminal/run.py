@@ -146,7 +146,8 @@ def _interrupted(series: Series, supervised: Supervised | None, view: View, endi
         release(series.folder)
     view.say(f"{len(series.complete())} of {len(series.plan())} runs are complete in {series.folder}")
     _say_money(series, view.say)
-    view.say(f"to resume: {ending.again}")
+    # With every run there, the same command again would begin a new series.
+    view.say(f"to resume: {ending.again}" if series.left() else f"to analyse it: barograph report {series.folder}")
     return INTERRUPTED_EXIT
 
 

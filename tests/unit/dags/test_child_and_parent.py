@@ -1,4 +1,4 @@
-"""The child of a run ends with its parent, also while Airflow has SIGTERM to itself."""
+"""The child of a run ends with its parent, also while Airflow has SIGTERM to itself; how to go on then."""
 
 import json
 import os
@@ -7,9 +7,18 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 from dags.errors import INTERRUPTED_EXIT
+from dags.experiment import load
 from dags.places import ROOT
+from dags.request import requested
+from dags.series import open_series
+from dags.steps import series_steps
+from dags.terminal.run import Ending, _interrupted
 
 CHILD = """
 import pathlib, signal, sys, time
@@ -47,6 +56,17 @@ def test_a_parent_that_is_killed_takes_its_child_along(tmp_path: Path) -> None:
     parent.wait()
     assert await_file(tmp_path / "code").read_text() == str(INTERRUPTED_EXIT)
     assert told(tmp_path)[-1] == "interrupted"
+
+
+@pytest.mark.parametrize(("runs", "said"), [(1, "to resume: the same command"), (2, "to analyse it: barograph report")])
+def test_what_is_measured_whole_is_not_measured_again(own_folders: None, runs: int, said: str) -> None:
+    series = open_series(requested(load("stela/star"), {"testbed": "fake", "policies": ["stela"], "repetitions": 2}))
+    for _ in range(runs):
+        series_steps.do_next_run(series.folder)
+    heard: list[str] = []
+    view: Any = SimpleNamespace(say=heard.append)
+    assert _interrupted(series, None, view, Ending(lambda *_: None, "the same command")) == INTERRUPTED_EXIT
+    assert heard[0].startswith(f"{runs} of 2 runs are complete") and heard[-1].startswith(said)
 
 
 def test_a_parent_that_was_gone_before_the_child_asked(tmp_path: Path) -> None:

@@ -13,13 +13,18 @@ from nights_by_hand import MakeCommit
 from rich.console import Console
 
 from dags.errors import INTERRUPTED_EXIT, ExperimentError, MachineLost
+from dags.experiment import load
 from dags.nights import bisection, words
 from dags.nights.bisection import Bisection, NotWorse, Probe, Wanted
 from dags.nights.commits import Commit, commit_of
 from dags.nights.judging import About, Difference, difference_of, is_worse, judged, narrow_enough
 from dags.nights.search import Found
+from dags.request import requested
+from dags.series import open_series
+from dags.steps import series_steps
 from dags.terminal import bisect as command
 from dags.terminal.bisect import Stopped
+from dags.terminal.compare import RESULT
 
 ABOUT = About("stela", "throughput_after", "e1")
 pytestmark = pytest.mark.usefixtures("own_folders")
@@ -142,6 +147,21 @@ def test_what_infrastructure_spoils_is_asked_again(commit: MakeCommit, tmp_path:
     with pytest.raises(MachineLost):
         command.bisect(asked, Console(file=io.StringIO()), gone, repository=tmp_path)
     assert run(tmp_path, asked, Ruler())[0] == 0
+
+
+def test_a_comparison_that_was_interrupted_in_its_analysis_is_analysed_and_not_measured_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The interruption has asked the series to stop, and nothing that only goes on with it may begin."""
+    series = open_series(requested(load("stela/star"), {"testbed": "fake", "policies": ["stela"], "repetitions": 1}))
+    assert series_steps.do_next_run(series.folder) and series.left() == 0
+    series_steps.request_stop(series.folder)
+    analysed: list[Path] = []
+    monkeypatch.setattr(command, "analysed_again", lambda folder, _tell: analysed.append(folder))
+    assert command._carried_out(series, Console(file=io.StringIO())) is None
+    assert analysed == [series.folder]
+    (series.folder / RESULT).write_text("{}")
+    assert command._carried_out(series, Console(file=io.StringIO())) is None and len(analysed) == 1
 
 
 @pytest.mark.parametrize(
