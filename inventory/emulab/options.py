@@ -58,7 +58,7 @@ class ClassicOptions(EmulabOptions):
 
     access: Literal["classic"]
     ops_host: Host = "ops.emulab.net"
-    image: Word = "UBUNTU22-64-STD"
+    image: Word = "UBUNTU24-64-STD"  # what runs on machines needs Python 3.11; Ubuntu 22.04 has 3.10
     hardware: dict[str, Word] = Field(default_factory=dict)  # laid over hardware.yaml
     node_port: Port = 22
 
