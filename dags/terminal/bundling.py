@@ -13,7 +13,7 @@ from typing import Any
 from analysis import analysed, comparison, dictionary
 from analysis.bundle import archive, facts, readme, remake, requirements
 from analysis.bundle.archive import Entry
-from analysis.bundle.content import SERIES, Chosen, choose
+from analysis.bundle.content import Chosen, choose
 from analysis.bundle.reduced import reduced
 from analysis.bundle.remaking import BESIDE
 from analysis.comparison import on_record
@@ -195,6 +195,3 @@ def _claims(root: Path, series: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _as_json(value: Mapping[str, Any]) -> bytes:
     return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()
-
-
-__all__ = ["SERIES", "bundle"]
