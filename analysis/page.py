@@ -1,4 +1,7 @@
-"""How every page is made: templates of one folder, everything that is shown escaped, a missing value an error."""
+"""How every page is made: templates of one folder, everything that is shown escaped, a missing value an error.
+
+Templates write numbers with `as_number`, as sentences do.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from analysis.numerals import number
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -37,7 +42,9 @@ def write(path: Path, text: str) -> Path:
 def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    return Environment(
+    made = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
+    made.globals["as_number"] = number
+    return made

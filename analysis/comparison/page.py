@@ -19,6 +19,7 @@ from analysis.downloads import File
 from analysis.errors import RecordError
 from analysis.figures import series
 from analysis.figures.build import Figure, on_page
+from analysis.numerals import number
 from analysis.record import SeriesPaths, read_json, write_json_atomic
 from analysis.small_tables import rows
 
@@ -171,11 +172,11 @@ def _shown(found: Comparison, row: Row) -> Shown:
         difference=words.difference(row),
         interval=words.interval(row),
         floor=words.plus_minus(row.floor, row) + (" *" if row.floor_on_record else ""),
-        effect=words.number(row.effect, 2, signed=True),
+        effect=number(row.effect, 2, signed=True),
         p=words.p(row.p),
         p_holm=words.p(row.p_holm),
         blocks=str(len(row.blocks)) if row.metric != FAILED else "–",
-        needed="–" if row.p is None or not counted else str(row.needed_blocks or "> 999"),
+        needed="–" if row.p is None or not row.goal else str(row.needed_blocks or "> 999"),
         verdict=row.verdict.value,
         note=row.note,
     )
