@@ -46,7 +46,7 @@ def test_a_scheduler_does_not_see_what_the_command_line_runs(tmp_path: Path, mon
     """It would take a DAG run that is under way for its own, and do the tasks of a DAG that is switched on again."""
     given: list[dict[str, str]] = []
     monkeypatch.setattr(supervise, "airflow_home", lambda: tmp_path)
-    monkeypatch.setattr(supervise.subprocess, "Popen", lambda *_, env, **__: given.append(env))
+    monkeypatch.setattr("dags.terminal.supervise.subprocess.Popen", lambda *_, env, **__: given.append(env))
     supervise.Supervised(tmp_path)
     (child,) = given
     scheduler = ui_environment(tmp_path, 8123)
