@@ -48,27 +48,19 @@ def test_block_by_block_is_the_same_as_all_at_once(analysed: Analysed, spark: "S
     assert {row["run_id"] for row in small_tables.rows(SeriesPaths(folder), "scale_events")} == runs
     assert so_far.update(series, _never) == folder, "nothing is new: no Spark"
     again = next(iter(blocks[0]))
-    _attempt(series / "runs" / again / "run.json", 2)
+    _change(series / "runs" / again / "run.json", attempt=2)
     so_far.update(series, start)
     assert len(parsed) == 3 and parsed[2] < one, "a run that was measured again is parsed again"
     assert numbers(folder, runs) == pytest.approx(numbers(analysed.root, runs), rel=1e-9)
-
-
-def test_a_run_that_failed_is_known_and_not_measured(analysed: Analysed, spark: "SparkSession", tmp_path: Path) -> None:
-    series = tmp_path / "series"
-    shutil.copytree(analysed.root / "runs", series / "runs")
-    failed = small_tables.rows(SeriesPaths(analysed.root), "runs")[0]["run_id"]
-    document = json.loads((series / "runs" / failed / "run.json").read_text())
-    (series / "runs" / failed / "run.json").write_text(json.dumps({**document, "status": "failed"}))
-    folder = so_far.update(series, lambda _raw_bytes: spark)
-    paths = SeriesPaths(folder)
-    assert {row["run_id"]: row["status"] for row in small_tables.rows(paths, "runs")}[failed] == "failed"
-    assert failed not in {row["run_id"] for row in small_tables.rows(paths, "measurements")}
+    _change(series / "runs" / again / "run.json", status="failed")
+    paths = SeriesPaths(so_far.update(series, _never))
+    assert {row["run_id"]: row["status"] for row in small_tables.rows(paths, "runs")}[again] == "failed"
+    assert {row["run_id"] for row in small_tables.rows(paths, "measurements")} == runs - {again}
 
 
 def _never(_raw_bytes: int) -> Any:
     raise AssertionError("nothing to parse")
 
 
-def _attempt(path: Path, number: int) -> None:
-    path.write_text(json.dumps({**json.loads(path.read_text()), "attempt": number}))
+def _change(path: Path, **values: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
