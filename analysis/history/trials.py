@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from statistics import median
 
@@ -18,7 +18,6 @@ from analysis.history.series import Key, Point, Series
 from analysis.history.settings import Rule, Settings
 
 KEY = Key("bench/series", "stela", "throughput_after", "e1", "type_1")
-TAIL = 130  # nights that a night looks back at here: more windows than one, and quick
 BEFORE = 60  # nights before a step
 PATIENCE = 40  # nights after which a step counts as not found
 SPIKE = 30.0  # percent
@@ -28,7 +27,7 @@ Noise = Callable[[np.random.Generator, int, float], invented.Values]
 
 @dataclass(frozen=True)
 class Seen:
-    """What was said of a series in one night; indices are those of the whole series."""
+    """What was said of a series in one night."""
 
     night: int
     findings: tuple[Finding, ...]
@@ -47,18 +46,10 @@ def by_night(values: Sequence[float], rules: Sequence[Rule], first: int, last: i
     """Night after night, what each rule says then. Rules must differ in what comes after Otava only."""
     nights = _nights(len(values))
     for tonight in range(first, last):
-        start = max(0, tonight + 1 - TAIL)
-        tail, of = list(values[start : tonight + 1]), nights[start : tonight + 1]
-        found = change_points(tail, rules[0])
-        series = Series(KEY, tuple(Point(value, value, value, 1) for value in tail))
-        yield tuple(
-            Seen(tonight, tuple(_moved(one, start) for one in judge(series, of, found, Settings(rule=rule))))
-            for rule in rules
-        )
-
-
-def _moved(finding: Finding, by: int) -> Finding:
-    return replace(finding, good=finding.good + by, since=finding.since + by, bad=finding.bad + by)
+        known, of = list(values[: tonight + 1]), nights[: tonight + 1]
+        found = change_points(known, rules[0])
+        series = Series(KEY, tuple(Point(value, value, value, 1) for value in known))
+        yield tuple(Seen(tonight, judge(series, of, found, Settings(rule=rule))) for rule in rules)
 
 
 def alarms(values: Sequence[float], rules: Sequence[Rule]) -> list[int]:

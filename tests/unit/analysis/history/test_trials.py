@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from analysis.history import Rule, Settings, invented, nights, review
-from analysis.history.trials import alarms, false_alarms, found_steps, spikes_that_alarm
+from analysis.history.trials import alarms, by_night, false_alarms, found_steps, spikes_that_alarm
+from tests.unit.analysis.history.nights_by_hand import stepped
 
 EAGER = Rule(max_p=0.05, minimum_percent=0.0, confirming_nights=0)
 
@@ -42,3 +43,9 @@ def test_the_invented_history_is_one_that_can_be_read(tmp_path: Path) -> None:
     assert len(found.series) == 20
     assert {one.key.metric for one in found.alarms} | {one.key.metric for one in found.all} >= {"throughput_after"}
     assert json.loads((tmp_path / "bench" / "nights" / "20260101-030000.json").read_text())["sequence"] == 1
+
+
+def test_every_night_is_judged_by_all_nights_before_it() -> None:
+    """A history that began anew each night would take three odd nights at its beginning for a level."""
+    (seen,) = next(by_night(stepped(20, 180, -20), [Rule()], 199, 200))
+    assert [one.since for one in seen.findings] == [20]
