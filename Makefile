@@ -23,12 +23,15 @@ setup: bootstrap  ## install and build everything an experiment needs
 demo: setup  ## star from 4 to 5 machines, Storm's default and Stela, one short run each; ends with a report
 	@$(SUDO) $(BIN)/barograph run stela/star --demo --new
 
-# Side by side, for those with machines wait most of the time. Machines of the local testbed get their cores before all
-# else on the box, so that what runs beside them takes nothing from what they measure.
-JOBS ?= $(shell awk '/MemTotal/ {print ($$2 > 10000000) ? 3 : 2}' /proc/meminfo)
+# Side by side, for those with machines wait most of the time. Whole experiments come last: they measure, so no other
+# machines are up then, and the local testbed's get their cores before all else on the box.
+together = $(MAKE) --no-print-directory --jobs=2 --keep-going
 
 test: setup  ## everything: linters, Java and Python tests, real experiments through Airflow; LONG=1: the long ones too
-	@$(MAKE) --no-print-directory --jobs=$(JOBS) --keep-going machines analyses experiments unit lint java
+	@status=0; \
+	$(together) machines analyses lint java || status=1; \
+	$(together) experiments unit || status=1; \
+	exit $$status
 
 machines: bootstrap  ## the parts on emulated machines and whole experiments on rented ones, one after the other
 	@$(call told,machines,$(call tests,"integration or cloud"))

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
 
 A4_PX = (688, 1009)  # what 14 and 15 mm of margin leave of A4, at 96 px an inch
 
-# Of each figure with points (a trace's places are its own, or those that the page's drawings share): its place among them, and every point with its head, text and place in the window.
+# Of each figure with points (a trace's places are its own, or those that the page's drawings share): its place among
+# them, and every point with its head, text and place in the window.
 POINTS = """() => [...document.querySelectorAll("script.points")].map(json => {
   const shared = JSON.parse(document.querySelector("script.shared")?.textContent ?? "{}");
   const within = ([first, last]) => shared.x.slice(first, last + 1);
