@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from analysis.history import claims_over_time, names, strip
@@ -103,13 +104,27 @@ def _judged(series: Series, nights: Sequence[Night], settings: Settings, find: F
     tonight = len(nights) - 1
     if not found or series.nights[-1] != tonight:
         return Judged(series, found, current)
-    before = Series(series.key, series.points[:-1])
-    known = judge(before, nights[:-1], find(before.values, settings.rule), settings) if before.values else ()
-    return Judged(series, tuple(replace(one, new=_is_new(one, known)) for one in found), current)
+
+    @cache
+    def said(night: int) -> tuple[Finding, ...]:
+        """What was said of the series that night."""
+        then = Series(series.key, series.points[: night + 1])
+        return judge(then, nights[: night + 1], find(then.values, settings.rule), settings) if then.values else ()
+
+    return Judged(series, tuple(replace(one, new=_is_new(one, tonight, said)) for one in found), current)
 
 
-def _is_new(finding: Finding, known: Sequence[Finding]) -> bool:
-    return not any(same(finding, one) and finding.status is one.status for one in known)
+def _is_new(finding: Finding, tonight: int, said: Callable[[int], Sequence[Finding]]) -> bool:
+    """Whether the night before did not say so, nor, once it is confirmed, any other since.
+
+    A change that is hardly beyond chance comes and goes with the nights after it: it is told once.
+    """
+    first = tonight - 1 if finding.confirmed is None else min(finding.confirmed, tonight - 1)
+    return not any(
+        same(finding, one) and finding.status is one.status
+        for night in range(tonight - 1, first - 1, -1)
+        for one in said(night)
+    )
 
 
 def _told(found: Findings) -> list[str]:

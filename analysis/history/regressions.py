@@ -39,8 +39,8 @@ class Finding:
 
     `since`: the likeliest first bad night; it lies after `good`, the last clearly good one, up to `bad`, clearly bad.
     `floor`: the A/A floor of this difference, None where nights of the same code do not tell. `now`: the level of the
-    last stretch. `new`: the night before did not say so. `nights_after`: bad nights so far, with the first one.
-    `good_again`: the last nights, too few to call it recovered.
+    last stretch. `new`: the night before did not say so, nor any since it was confirmed. `nights_after`: bad nights so
+    far, with the first one. `good_again`: the last nights, too few to call it recovered.
     """
 
     key: Key
