@@ -1,17 +1,22 @@
 """`python -m dags.comparison.look SERIES`: what the comparison says so far, into `.so_far/answer.json`.
 
-Gives way to the daemons of the machines that wait on this box for the next block. Spark ends with this process.
+Gives way to the daemons of the machines that wait on this box for the next block.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from analysis import so_far
 from analysis.record import write_json_atomic
 from dags.comparison import record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 BACKGROUND = 19
 
@@ -39,7 +44,14 @@ def _analysed(series_dir: Path) -> Path:
     from dags.results import Folder, analysed, results_of, spark_master
 
     if isinstance(results_of(series_dir), Folder):
-        return so_far.update(series_dir, lambda raw_bytes: session.spark(spark_master(), raw_bytes))
+        with ExitStack() as opened:
+
+            def start(raw_bytes: int) -> SparkSession:
+                spark = session.spark(spark_master(), raw_bytes)
+                opened.callback(spark.stop)
+                return spark
+
+            return so_far.update(series_dir, start)
     (series_dir / so_far.FOLDER).mkdir(exist_ok=True)
     analysed(series_dir, print)
     return series_dir
