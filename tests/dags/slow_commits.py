@@ -36,7 +36,7 @@ def bench_for(series: Series) -> Bench:
 
 def carry_out(series: Series, _console: Console, _ending: object) -> int:
     argv = [sys.executable, __file__, "child", str(series.folder), str(os.getpid())]
-    return subprocess.run(argv).returncode
+    return subprocess.run(argv, check=True).returncode
 
 
 if sys.argv[1] == "child":
