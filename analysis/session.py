@@ -14,6 +14,12 @@ from analysis import cluster
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
+def logging_option(file: Path) -> str:
+    """As a URI, in which a space is none: Spark cuts the options at spaces, and somebody's folder may have one."""
+    return f"-Dlog4j2.configurationFile={file.absolute().as_uri()}"
+
+
 LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -21,7 +27,7 @@ LOCAL = {
 SETTINGS = {
     "spark.driver.memory": "3g",
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:-UseAdaptiveSizePolicy "
-    f"-Dlog4j2.configurationFile=file:{Path(__file__).parent / 'log4j2.properties'}",
+    + logging_option(Path(__file__).with_name("log4j2.properties")),
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",

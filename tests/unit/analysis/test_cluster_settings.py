@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis import cluster, s3a
+from analysis import cluster, s3a, session
 from analysis.errors import StorageConfigurationError
 from dags.places import ROOT
 
@@ -20,6 +20,12 @@ BY_ARROW = "analysis/frames.py: createDataFrame"  # of a list it would be Python
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION", cluster.DRIVER_HOST):
         monkeypatch.delenv(name, raising=False)
+
+
+def test_a_folder_with_a_space_is_one_word_to_the_jvm() -> None:
+    assert session.logging_option(Path("/my work/x")) == "-Dlog4j2.configurationFile=file:///my%20work/x"
+    (option,) = [word for word in session.SETTINGS["spark.driver.extraJavaOptions"].split() if "log4j2" in word]
+    assert option == session.logging_option(ROOT / "analysis" / "log4j2.properties")
 
 
 def test_workers_are_told_the_address_that_the_way_to_the_master_leaves_by(monkeypatch: pytest.MonkeyPatch) -> None:
