@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from inventory import lan
 from tests.cloud.cloud import ROOT, Cloud, running, until
 from tests.cloud.serve import NEWEST_IMAGE, STATE, ZONES
 
@@ -33,14 +34,14 @@ def launch(cloud: Cloud) -> None:
 def remains() -> list[str]:
     """What of emulated machines is under the cloud's state folder or named after its leases."""
     kept = [path for folder in ("leases", "keys", "local") for path in (STATE / folder).glob("[!.]*")]
-    links = [path for path in Path("/sys/class/net").glob("b*") if str(STATE) in _alias(path)]
+    links = [path for path in Path("/sys/class/net").glob("b*") if _alias(path) == f"{lan.ALIAS}{STATE}"]
     running_ = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     return [*map(str, (*kept, *links)), *(line for line in running_.splitlines() if f"{STATE}/" in line)]
 
 
 def _alias(link: Path) -> str:
     try:
-        return (link / "ifalias").read_text()
+        return (link / "ifalias").read_text().strip()
     except OSError:
         return ""
 

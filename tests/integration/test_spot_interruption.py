@@ -25,11 +25,11 @@ from tests.cloud.cloud import ROOT, Cloud, Left, running, until
 
 # Long: a recall at the testbed is test_ec2_failures.py's, replacing and resuming are the fakes', EC2 whole is
 # test_ec2_end_to_end.py's.
-pytestmark = [pytest.mark.e2e, pytest.mark.cloud, pytest.mark.long, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.e2e, pytest.mark.cloud, pytest.mark.long, pytest.mark.timeout(3600)]
 
 FIRST, SECOND = "stela-r1", "stela-r2"
 CORES = 0.8  # two machines at a time have this box to themselves
-RUNS_S = 600.0  # until a run's topology works, and from then on to the end of the execution
+RUNS_S = 1200.0  # until a run's topology works, and from then on to the end of the execution; on a busy box
 INFRASTRUCTURE = 4
 REASON = "the owner takes it away"
 
