@@ -132,7 +132,7 @@ class Lines:
             self.say(f"{text} (about {left} left)" if line["kind"] == "phase" else text)
 
     def tick(self) -> None:
-        now, rates = self._clock(), self.story.throughput
+        now, rates = self._clock(), self.story.throughput if self.story.run_id else ()
         if rates and rates[-1] is not None and now - self._said_s >= self._every_s:
             self._said_s = now
             self.say(f"{self.story.run_id}: {rates[-1]:.0f} tuples/s")

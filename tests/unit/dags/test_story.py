@@ -101,6 +101,16 @@ def test_plain_lines() -> None:
     assert "\x1b" not in text
 
 
+def test_no_throughput_is_said_of_a_run_that_is_over() -> None:
+    out, now_s = console(False), [100.0]
+    view = Lines(out, begin(2, STAR), clock=lambda: now_s[0])
+    for line in [*RUN, ENDED]:
+        view.hear(line)
+    now_s[0] = 250.0
+    view.tick()
+    assert "tuples/s" not in out.file.getvalue()  # type: ignore[attr-defined]
+
+
 def test_the_panel_shows_phase_throughput_and_runs() -> None:
     out = console(True)
     out.print(draw(told(*RUN), now_s=90.0))
