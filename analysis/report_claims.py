@@ -25,17 +25,17 @@ def stated(row: LedgerRow) -> str:
     """What the source states, in the form in which the claim is compared."""
     claim = row.claim
     about = "about " if claim.about else ""
-    number = about + quantity(claim.stated, claim.unit, claim.unit == "%" and claim.stated != 0)
+    said = about + quantity(claim.stated, claim.unit, claim.unit == "%" and claim.stated != 0)
     ends = f"{quantity(claim.stated, '', True)} to {quantity(claim.stated_high, claim.unit, True)}"
     return {
-        Kind.RATIO_ABOVE: f"more than {number}",
-        Kind.RATIO_BELOW: f"less than {number}",
-        Kind.OWN_AT_MOST: f"at most {number}",
-        Kind.OWN_AT_LEAST: f"at least {number}",
-        Kind.OWN_BELOW: f"below {number}",
-        Kind.ONLY: f"alone above {number}",
+        Kind.RATIO_ABOVE: f"more than {said}",
+        Kind.RATIO_BELOW: f"less than {said}",
+        Kind.OWN_AT_MOST: f"at most {said}",
+        Kind.OWN_AT_LEAST: f"at least {said}",
+        Kind.OWN_BELOW: f"below {said}",
+        Kind.ONLY: f"alone above {said}",
         Kind.SPAN: about + ends,
-    }.get(claim.kind, number)
+    }.get(claim.kind, said)
 
 
 def headline(row: LedgerRow) -> str:

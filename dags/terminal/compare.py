@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis import wall_time
+from analysis.comparison.words import p
 from analysis.errors import RecordError
 from analysis.metric_directions import metric
 from analysis.numerals import MISSING, change, number
@@ -125,7 +126,7 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
         row["pair"], _named(row), row["event"], number(row["a"]), number(row["b"]), change(row["difference"], unit, 1),
         MISSING if low is None or high is None else f"{number(low, 1, signed=True)} to {number(high, 1, signed=True)}",
         MISSING if row["floor"] is None else f"±{number(row['floor'], 1)}",
-        _p(row["p_holm"]), str(row["blocks"]), row["verdict"],
+        p(row["p_holm"]), str(row["blocks"]), row["verdict"],
     ]  # fmt: skip
 
 
@@ -133,9 +134,3 @@ def _named(row: Mapping[str, Any]) -> str:
     """With the unit of A and B."""
     unit = metric(row["metric"]).unit if row["a"] is not None else ""
     return f"{row['words']} ({unit})" if unit else str(row["words"])
-
-
-def _p(value: float | None) -> str:
-    if value is None:
-        return MISSING
-    return f"{value:.3f}" if value >= 0.001 else "< 0.001"
