@@ -23,15 +23,20 @@ setup: bootstrap  ## install and build everything an experiment needs
 demo: setup  ## star from 4 to 5 machines, Storm's default and Stela, one short run each; ends with a report
 	@$(SUDO) $(BIN)/barograph run stela/star --demo --new
 
-# Side by side, for those with machines wait most of the time. Whole experiments come last: they measure, so no other
-# machines are up then, and the local testbed's get their cores before all else on the box.
-together = $(MAKE) --no-print-directory --jobs=2 --keep-going
+# Two chains side by side, for what has machines waits most of the time. In each everything is run, whatever fails.
+# Whole experiments come last: they measure, so no other machines are up then, and the local testbed's get their cores
+# before all else on the box.
+each = status=0; for part in $(1); do $(MAKE) --no-print-directory $$part || status=1; done; exit $$status
 
 test: setup  ## everything: linters, Java and Python tests, real experiments through Airflow; LONG=1: the long ones too
-	@status=0; \
-	$(together) machines analyses lint java || status=1; \
-	$(together) experiments unit || status=1; \
-	exit $$status
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going on-machines beside
+
+on-machines:
+	@$(call each,machines experiments)
+
+beside:
+	@$(call each,analyses lint java unit)
+.PHONY: on-machines beside
 
 machines: bootstrap  ## the parts on emulated machines and whole experiments on rented ones, one after the other
 	@$(call told,machines,$(call tests,"integration or cloud"))

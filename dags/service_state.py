@@ -46,6 +46,7 @@ class ServiceState:
     policy_error: str | None
     held: str | None = None  # why the pending event has no decision yet
     input_rate_factor: float = 1.0
+    placed_among: tuple[str, ...] | None = None  # machines known when the topology was placed; None: an older service
 
     def all_placed(self) -> bool:
         return 0 < self.tasks_total == self.tasks_placed
@@ -76,6 +77,7 @@ def read_state(data: Mapping[str, Any]) -> ServiceState:
         policy_error=data["policy_error"],
         held=data["held"],
         input_rate_factor=float(data["input_rate_factor"]),
+        placed_among=tuple(data["placed_among"]) if "placed_among" in data else None,
     )
 
 
@@ -107,6 +109,12 @@ def throughput_now(series: Series, seconds: int = 5) -> float | None:
     """Mean tuples/s at the sinks over the newest seconds; None before there are any."""
     newest = [n for n in series.sinks[-seconds:] if n is not None]
     return sum(newest) / len(newest) if newest else None
+
+
+def passed_over(state: ServiceState, expected: Collection[str]) -> tuple[str, ...]:
+    """Machines that were not there when the topology was placed, so that it runs without them."""
+    known = state.placed_among
+    return () if known is None else tuple(name for name in expected if name not in known)
 
 
 def absent(state: ServiceState, expected: Collection[str]) -> tuple[str, ...]:

@@ -41,6 +41,7 @@ class Desk:
     policy_error: str | None = None
     damaged_lines: int = 0
     _machines: tuple[str, ...] = ()
+    _placed_among: tuple[str, ...] = ()  # what Nimbus knew when it first had the topology to place
     _left: frozenset[str] = frozenset()  # released, and still known to Nimbus
     _tasks: tuple[int, int] = (0, 0)
     _slots: tuple[str, ...] = ()
@@ -63,6 +64,7 @@ class Desk:
         self.event, self.held, self.decisions, self.input_rate_factor = None, None, Decisions(), 1.0
         self.policy_error, self.damaged_lines, self._unplaced_why, self._scheduler_error = None, 0, None, None
         self._machines, self._left, self._tasks, self._slots, self._events_seen = (), frozenset(), (0, 0), (), set()
+        self._placed_among = ()
         return {"run_id": self.run_id}
 
     def scale(self, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,6 +120,8 @@ class Desk:
         self._machines = tuple(m["name"] for m in request["machines"] if m.get("alive", True))
         self._left &= set(self._machines)  # one that has left may come back as a new one
         topologies = request["topologies"]
+        if topologies and not self._placed_among:
+            self._placed_among = self._machines
         if topologies and topologies[0]["id"] != self.samples.topology_id:
             self.samples = Samples(window_s=self.samples.window_s, topology_id=topologies[0]["id"])
             self.samples.sinks = _sinks(topologies[0])
@@ -200,6 +204,7 @@ class Desk:
             "t": now,
             "policy": self.policy_name,
             "machines": list(self._machines),
+            "placed_among": list(self._placed_among),
             "samples_age_s": self.samples.age_s(now, self._slots),
             "workers_reporting": self.samples.reporting(now),
             "tasks_placed": self._tasks[0],

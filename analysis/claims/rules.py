@@ -152,6 +152,8 @@ def _compare(claim: Claim, point: float, low: float, high: float, floor: Floor |
         return _condition(holds, f"{'above' if above else 'below'} {claim.stated:g}")
     if open_ended and low <= claim.stated <= high:
         return NOT_RUN, "undecided: too many runs never converged, so the interval is open"
+    if open_ended:
+        return _beside_open(claim, low, high)
     return _inside(claim, point, low, high, floor)
 
 
@@ -183,6 +185,14 @@ def _inside(claim: Claim, point: float, low: float, high: float, floor: Floor | 
     if low <= claim.stated + claim.resolution and claim.stated - claim.resolution <= high:
         return REPRODUCED, f"the interval meets about {claim.stated:g} (within {claim.resolution:g})"
     return DIFFERS, _difference(claim.stated, point, floor)
+
+
+def _beside_open(claim: Claim, low: float, high: float) -> tuple[str, str]:
+    """The stated value lies outside an interval that is open: its known end says all there is to say."""
+    if low - claim.resolution <= claim.stated <= high + claim.resolution:
+        return REPRODUCED, f"the interval meets about {claim.stated:g} (within {claim.resolution:g})"
+    end, way = (f"at least {_signed(low)} %", "more") if high == inf else (f"at most {_signed(high)} %", "less")
+    return DIFFERS, f"{end}; how much {way} is not known, for too many runs never converged"
 
 
 def _difference(stated: float, point: float, floor: Floor | None) -> str:

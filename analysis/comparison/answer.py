@@ -30,6 +30,7 @@ class Verdict(StrEnum):
 
 
 FAILED = "runs_failed"
+RESULT, PAGE = "comparison_result.json", "comparison.html"  # its files in the series, for programs and for people
 CALLED = (Verdict.BETTER, Verdict.WORSE, Verdict.DIFFERENT)
 
 

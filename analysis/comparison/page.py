@@ -8,10 +8,10 @@ from typing import Any
 
 import yaml
 
-from analysis import downloads, metric_directions, page, wall_time
+from analysis import downloads, limits, metric_directions, page, wall_time
 from analysis import report_tables as shown
 from analysis.comparison import drawings, sentence, words
-from analysis.comparison.answer import FAILED, Comparison, Kind, Row, as_data
+from analysis.comparison.answer import FAILED, PAGE, RESULT, Comparison, Kind, Row, as_data
 from analysis.comparison.asked import Side
 from analysis.comparison.blocks import PairRuns, SideRuns
 from analysis.comparison.compare import compare
@@ -23,7 +23,6 @@ from analysis.numerals import number
 from analysis.record import SeriesPaths, read_json, write_json_atomic
 from analysis.small_tables import rows
 
-PAGE, RESULT = "comparison.html", "comparison_result.json"
 TEMPLATE = "comparison.html.j2"
 WORDS = page.TEMPLATES / "comparison_words.yaml"
 ENOUGH = "enough.json"  # why no further block was needed, where somebody decided that
@@ -96,6 +95,7 @@ class Content:
     series_id: str
     ended: str
     took: str  # wall time, and what of it was no run
+    notes: list[str]
     primary: list[Shown]
     secondary: list[Shown]
     figures: list[Figure]
@@ -131,6 +131,7 @@ def collect(paths: SeriesPaths, found: Comparison) -> Content:
         series_id=paths.root.name,
         ended=_ended(paths.root),
         took=_took(paths.root),
+        notes=[*found.notes, *limits.warnings(rows(paths, "cpu"))],
         primary=[_shown(found, row) for row in found.rows if row.primary],
         secondary=[_shown(found, row) for row in found.rows if not row.primary],
         figures=_figures(paths, found),

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.metric_directions import Better, metric
+from analysis.metric_directions import METRICS, Better, metric
 from analysis.numerals import number, with_unit
 from dags.errors import ExperimentError
 from dags.nights.search import Verdict
@@ -58,7 +58,8 @@ class Difference:
 def require_direction(name: str) -> None:
     """Raises ExperimentError for a metric that is neither better high nor low."""
     if metric(name).better is Better.NONE:
-        raise ExperimentError(f"--metric is {name!r}, which is neither better high nor low; give one that is")
+        allowed = ", ".join(each.name for each in METRICS.values() if each.better is not Better.NONE)
+        raise ExperimentError(f"--metric is {name!r}, which is neither better high nor low; allowed: {allowed}")
 
 
 def difference_of(result: Mapping[str, Any], about: About) -> Difference:

@@ -82,6 +82,7 @@ class FakeStorm:
     _run_id: str = ""
     _policy: str = ""
     _machines: list[str] = field(default_factory=list)
+    _placed_among: tuple[str, ...] = ()
     _submitted_s: float | None = None
     _killed_s: float | None = None
     _asked: list[Asked] = field(default_factory=list)
@@ -107,6 +108,8 @@ class FakeStorm:
 
     def submit(self, run: PlannedRun) -> None:
         self._called("submit", run_id=run.run_id)
+        unknown = self.faults.pop("unknown_at_submission", ())
+        self._placed_among = tuple(name for name in self._machines if name not in unknown)
         self._submitted_s = self.clock.now()
         self._flows_from(self.clock.now())
 
@@ -244,6 +247,7 @@ class FakeStorm:
             policy_error="ZeroDivisionError: division by zero" if failed else None,
             held=self.faults.get("held") if pending else None,
             input_rate_factor=self._factor,
+            placed_among=self._placed_among,
         )
 
     def _called(self, name: str, **given: Any) -> None:

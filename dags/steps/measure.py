@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dags.errors import Interrupted, MachineLost, NoFreshSamples, blame_of
 from dags.plan import PlannedRun
 from dags.run_record import Diary
-from dags.service_state import ServiceState, absent, first_tuple_s
+from dags.service_state import ServiceState, absent, first_tuple_s, passed_over
 from dags.steps.collecting import NO_SAMPLES, fallbacks, gather, stop_and_collect
 from dags.steps.disturbances import change_rate, crash
 from dags.steps.scaling import scale_in, scale_out
@@ -74,11 +74,21 @@ def _phases(run: UnderWay) -> None:
 
 def _first_tuple(run: UnderWay) -> float:
     def seen(state: ServiceState) -> int | None:
+        if state.tasks_total:
+            _require_all_placed_on(run, state)
         return first_tuple_s(state.series)
 
     t = run.look.until(seen, limit_s=FIRST_TUPLE_S, what="no tuple reached a sink", patience=RESTARTING)
     run.diary.event("first_tuple", t=t)
     return t
+
+
+def _require_all_placed_on(run: UnderWay, state: ServiceState) -> None:
+    """A supervisor whose ZooKeeper session ends is unknown to Nimbus for a moment; reset cannot foresee that."""
+    without = passed_over(state, run.machines.present)
+    if without:
+        names, them = ", ".join(without), "it" if len(without) == 1 else "them"
+        raise MachineLost(f"{names}: not known to Nimbus when it placed the topology, which would run without {them}")
 
 
 def _warm_up(run: UnderWay, begin_s: float) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from analysis.comparison.answer import RESULT
 from analysis.errors import RecordError
 from analysis.record import read_json
 from dags.comparison.asked import Asked
@@ -29,7 +30,7 @@ from dags.request import requested
 from dags.results import analysed_again, results
 from dags.series import Series, read_series
 from dags.sources.errors import BuildFailed, Unfit
-from dags.terminal.compare import RESULT, open_on_terminal
+from dags.terminal.compare import open_on_terminal
 from dags.terminal.run import Ending, carry_out
 from dags.testbeds import testbed_of
 

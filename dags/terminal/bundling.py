@@ -17,8 +17,7 @@ from analysis.bundle.content import Chosen, choose
 from analysis.bundle.reduced import reduced
 from analysis.bundle.remaking import BESIDE
 from analysis.comparison import on_record
-from analysis.comparison.answer import as_data
-from analysis.comparison.page import RESULT
+from analysis.comparison.answer import RESULT, as_data
 from analysis.errors import BundleError, RecordError
 from analysis.record import SeriesPaths, read_json
 from dags.errors import ExperimentError

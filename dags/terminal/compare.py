@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis import wall_time
+from analysis.comparison.answer import PAGE, RESULT
 from analysis.comparison.words import p
 from analysis.errors import RecordError
 from analysis.metric_directions import metric
@@ -24,8 +25,6 @@ from dags.comparison.derive import Comparison, remarks
 from dags.comparison.opening import planned, reopen
 from dags.series import Series
 from dags.terminal.run import Ending, carry_out, make_ready
-
-RESULT, PAGE = "comparison_result.json", "comparison.html"
 
 
 def compare(asked: Asked, console: Console, *, new: bool, rebuild: bool) -> int:

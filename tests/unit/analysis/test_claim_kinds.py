@@ -164,3 +164,14 @@ def test_censored_runs_and_runs_at_zero_make_no_floor() -> None:
         (EXPERIMENT, "even_rebalance"): [Value("d", 100.0), Value("e", 170.0, censored=True), Value("f", 90.0, True)],
     })  # fmt: skip
     assert (row.floor_percent, row.floor_pairs) == (None, 0)
+
+
+def test_a_stated_number_outside_an_open_interval_is_told_by_its_known_end() -> None:
+    """The point is within the floor here, but a bound within the floor shows no equality."""
+    slow = [Value(f"stela-r{i}", 240.0, censored=True) for i in range(3)]
+    even = runs("s1", "even", 240, 280, 200)
+    below = replace(GAIN, kind=Kind.RATIO, metric="m", baseline="even_rebalance", part="", stated=-88.0)
+    named = {(EXPERIMENT, "stela", "m", "e1"): slow, (EXPERIMENT, "even_rebalance", "m", "e1"): even}
+    row = judge(below, Conditions(named))
+    assert (row.verdict, row.direction) == ("differs", "none")
+    assert row.reason.startswith("at least −14.3 %; how much more is not known")

@@ -144,6 +144,20 @@ def test_an_infrastructure_failure_is_repeated_once(call: str, series: Series, b
     assert kept is not None and kept["failure"]["blame"] == "infrastructure"
 
 
+def test_a_run_whose_topology_was_placed_without_a_machine_is_repeated(
+    series: Series, bench: Bench, storm: FakeStorm
+) -> None:
+    storm.faults["unknown_at_submission"] = ("m2", "m4")
+    assert run_next(series, bench) == first(series)
+    assert document(series, first(series))["attempt"] == 2
+    kept = read_run(series.attempts / f"{first(series)}.attempt-1")
+    assert kept is not None and kept["failure"]["where"] == "first_tuple"
+    assert kept["failure"]["blame"] == "infrastructure"
+    assert kept["failure"]["message"].endswith(
+        "m2, m4: not known to Nimbus when it placed the topology, which would run without them"
+    )
+
+
 def test_a_second_infrastructure_failure_ends_the_run(series: Series, bench: Bench, storm: FakeStorm) -> None:
     storm.faults["reset"] = [MachineLost("first"), MachineLost("second"), MachineLost("third")]
     with pytest.raises(MachineLost, match="second"):

@@ -90,6 +90,19 @@ def test_a_held_event_stays_pending_until_there_is_data(desk: Desk) -> None:
     assert desk.state()["pending_event"] is None
 
 
+def test_the_state_says_among_which_machines_the_topology_was_placed(desk: Desk) -> None:
+    """The first round that has the topology counts: one in which m2 is missing leaves it out for good."""
+    without = request(1000.0, machines=1)
+    desk.schedule(without | {"topologies": []})
+    assert desk.state()["placed_among"] == []
+    desk.schedule(without)
+    desk.schedule(request(1010.0, PLACED, machines=2))
+    assert desk.state()["machines"] == ["m1", "m2"]
+    assert desk.state()["placed_among"] == ["m1"]
+    desk.configure({"run_id": "even-r1", "policy": "even"})
+    assert desk.state()["placed_among"] == []
+
+
 def test_the_series_counts_sinks_and_spouts_by_whole_second(desk: Desk) -> None:
     desk.schedule(request(1000.0, PLACED))
     now = feed(desk, 20)
