@@ -11,7 +11,7 @@ calibrate     how often all of it would be wrong, by simulation
 
 from pathlib import Path
 
-from analysis.comparison.answer import Comparison, Row, Verdict
+from analysis.comparison.answer import PAGE, Comparison, Row, Verdict
 from analysis.comparison.asked import is_comparison
 from analysis.comparison.compare import compare
 
@@ -26,6 +26,4 @@ def write(series_dir: Path | str) -> Path:
 
 
 def is_written(series_dir: Path | str) -> bool:
-    from analysis.comparison import page
-
-    return (Path(series_dir) / page.PAGE).is_file()
+    return (Path(series_dir) / PAGE).is_file()
