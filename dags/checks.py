@@ -17,7 +17,9 @@ from inventory.testbed import Faulting, GivingBack, Growing, MachineRequest, Tes
 def check(experiment: Experiment) -> None:
     """Raises ExperimentError with every complaint, or the testbed's own error where machines do not fit."""
     complaints = [
-        said for test in (_topology, _policies, _claims, _slots, _faults, _booting) for said in test(experiment)
+        said
+        for test in (_topology, _policies, _isolation, _claims, _slots, _faults, _booting)
+        for said in test(experiment)
     ]
     if complaints:
         raise ExperimentError(f"{experiment.name}.yaml: {'; '.join(complaints)}")
@@ -73,6 +75,29 @@ def _policies(experiment: Experiment) -> Sequence[str]:
             mine = [f"policy {variant.policy} does not answer {', '.join(sorted(unanswered))}; it answers {answered}"]
         said += [f"variants.{variant.name}: {each}" for each in mine]
     return said
+
+
+def _isolation(experiment: Experiment) -> Sequence[str]:
+    """Storm's isolation scheduler throws where a topology has more workers than executors to put into them."""
+    from topologies import catalogue
+
+    isolating = [
+        variant
+        for variant in experiment.variants
+        if (variant.policy, variant.parameters.get("scheduler")) == ("storm", "isolation")
+    ]
+    if not isolating or _topology(experiment):
+        return []
+    chosen = experiment.topology
+    asked = catalogue.read_flux(catalogue.render(chosen.name, chosen.parameters, chosen.overrides))
+    executors = sum(component.executors for component in asked.components)
+    return [
+        f"variants.{variant.name}: Storm's isolation scheduler throws where a topology has more workers than executors,"
+        f" and {asked.name} has {asked.workers} workers and {executors} executors; set topology.overrides.workers to"
+        f" {executors} or fewer"
+        for variant in isolating
+        if asked.workers > executors
+    ]
 
 
 def _claims(experiment: Experiment) -> Sequence[str]:

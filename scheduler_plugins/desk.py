@@ -46,7 +46,7 @@ class Desk:
     _tasks: tuple[int, int] = (0, 0)
     _slots: tuple[str, ...] = ()
     _unplaced_why: str | None = None
-    _scheduler_error: str | None = None  # what the bridge says of a foreign scheduler; it is not asked again
+    _scheduler_error: str | None = None  # what the bridge says of the scheduler that places; it is not asked again
     _events_seen: set[str] = field(default_factory=set)
 
     @property

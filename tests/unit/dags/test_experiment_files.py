@@ -175,6 +175,17 @@ NOT_HERE: list[tuple[Callable[[dict[str, Any]], None], str]] = [
 ]
 
 
+def test_isolation_needs_an_executor_for_each_worker() -> None:
+    """It throws otherwise: isolationThrowsWhereThereAreMoreWorkersThanExecutors of the bridge's tests."""
+    isolation = {"scheduler": "isolation", "conf": {"isolation.scheduler.machines": {"star": 4}}}
+    data = star()
+    data["variants"] = [{"name": "isolation", "policy": "storm", "parameters": isolation}]
+    with pytest.raises(ExperimentError, match=r"isolation: .*star has 12 workers and 10 executors; .* 10 or fewer"):
+        check(requested(parse("storm/star", data, source="star.yaml"), {"testbed": "fake"}))
+    data["topology"]["overrides"] = {"workers": 10}
+    check(requested(parse("storm/star", data, source="star.yaml"), {"testbed": "fake"}))
+
+
 def test_a_policy_that_does_not_answer_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     from scheduler_plugins.policies import POLICIES
 

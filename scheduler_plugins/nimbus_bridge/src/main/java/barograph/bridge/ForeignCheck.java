@@ -10,7 +10,7 @@ public final class ForeignCheck {
     public static void main(String[] arguments) {
         try (ForeignClass found = ForeignClass.load(List.of(Path.of(arguments[0])), arguments[1])) {
             System.out.println(found.name() + " can be hosted");
-        } catch (ForeignFailed e) {
+        } catch (SchedulerFailed e) {
             System.err.println(e.getMessage());
             System.exit(1);
         }

@@ -22,8 +22,8 @@ import org.apache.storm.scheduler.IScheduler;
  */
 record ForeignClass(String name, URLClassLoader loader, Constructor<?> constructor) implements AutoCloseable {
 
-    /** Throws ForeignFailed naming the jars and the class where it is none that can be hosted. */
-    static ForeignClass load(List<Path> jars, String name) throws ForeignFailed {
+    /** Throws SchedulerFailed naming the jars and the class where it is none that can be hosted. */
+    static ForeignClass load(List<Path> jars, String name) throws SchedulerFailed {
         URLClassLoader loader = new URLClassLoader(urls(jars), ForeignClass.class.getClassLoader());
         String called = "class " + name + " of " + jars.stream().map(jar -> jar.getFileName().toString())
             .collect(Collectors.joining(", "));
@@ -33,7 +33,7 @@ record ForeignClass(String name, URLClassLoader loader, Constructor<?> construct
             throw closing(loader, called + " is not there; is it the whole name, with its package?", e);
         } catch (LinkageError e) {
             throw closing(loader, called + " cannot be loaded: " + e + "; neither the jar nor Storm has what it needs", e);
-        } catch (ForeignFailed e) {
+        } catch (SchedulerFailed e) {
             throw closing(loader, e.getMessage(), e);
         }
     }
@@ -63,23 +63,23 @@ record ForeignClass(String name, URLClassLoader loader, Constructor<?> construct
         }
     }
 
-    private static Constructor<?> constructor(Class<?> found, String called) throws ForeignFailed {
+    private static Constructor<?> constructor(Class<?> found, String called) throws SchedulerFailed {
         if (!IScheduler.class.isAssignableFrom(found)) {
-            throw new ForeignFailed(called + " is no " + IScheduler.class.getName() + "; a scheduler implements that");
+            throw new SchedulerFailed(called + " is no " + IScheduler.class.getName() + "; a scheduler implements that");
         }
         if (Modifier.isAbstract(found.getModifiers()) || !Modifier.isPublic(found.getModifiers())) {
-            throw new ForeignFailed(called + " is " + Modifier.toString(found.getModifiers())
+            throw new SchedulerFailed(called + " is " + Modifier.toString(found.getModifiers())
                 + "; Storm makes its schedulers itself, so it must be public and not abstract");
         }
         List<String> missing = missing(found);
         if (!missing.isEmpty()) {
-            throw new ForeignFailed(called + " has no " + String.join(", ", missing)
+            throw new SchedulerFailed(called + " has no " + String.join(", ", missing)
                 + ": it was compiled against another Storm; build it against this one");
         }
         try {
             return found.getConstructor();
         } catch (NoSuchMethodException e) {
-            throw new ForeignFailed(called + " has no public constructor without parameters, with which Storm makes it");
+            throw new SchedulerFailed(called + " has no public constructor without parameters, with which Storm makes it");
         }
     }
 
@@ -103,13 +103,13 @@ record ForeignClass(String name, URLClassLoader loader, Constructor<?> construct
             .collect(Collectors.joining(", ", "(", ")"));
     }
 
-    private static ForeignFailed closing(URLClassLoader loader, String message, Throwable cause) {
+    private static SchedulerFailed closing(URLClassLoader loader, String message, Throwable cause) {
         try {
             loader.close();
         } catch (IOException e) {
             cause.addSuppressed(e);
         }
-        return new ForeignFailed(message, new StackTraceElement[0], cause);
+        return new SchedulerFailed(message, new StackTraceElement[0], cause);
     }
 
     private static URL[] urls(List<Path> jars) {

@@ -36,7 +36,7 @@ final class ForeignScheduler implements AutoCloseable {
     }
 
     /** `cluster` is a copy: what a failed round did to it is nobody's. */
-    void schedule(Topologies topologies, Cluster cluster) throws ForeignFailed {
+    void schedule(Topologies topologies, Cluster cluster) throws SchedulerFailed {
         Future<?> round = executor.submit(() -> {
             made().schedule(topologies, cluster);
             return null;
@@ -46,10 +46,10 @@ final class ForeignScheduler implements AutoCloseable {
         } catch (TimeoutException e) {
             throw hung();
         } catch (ExecutionException e) {
-            throw ForeignFailed.threw(type.name(), thrown(e));
+            throw SchedulerFailed.threw(type.name(), thrown(e));
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            throw new ForeignFailed(type.name() + " was interrupted: Nimbus is ending");
+            throw new SchedulerFailed(type.name() + " was interrupted: Nimbus is ending");
         }
     }
 
@@ -63,12 +63,12 @@ final class ForeignScheduler implements AutoCloseable {
         executor.shutdown();
     }
 
-    private ForeignFailed hung() {
+    private SchedulerFailed hung() {
         Thread running = thread;
         StackTraceElement[] where = running == null ? new StackTraceElement[0] : running.getStackTrace();
         executor.shutdownNow();
         String at = where.length == 0 ? "" : "; it was at " + where[0];
-        return new ForeignFailed(type.name() + " did not answer within " + limit.toMillis() / 1000.0 + " s" + at, where, null);
+        return new SchedulerFailed(type.name() + " did not answer within " + limit.toMillis() / 1000.0 + " s" + at, where, null);
     }
 
     private IScheduler made() throws ReflectiveOperationException {

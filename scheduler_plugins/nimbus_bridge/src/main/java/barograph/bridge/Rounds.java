@@ -34,7 +34,7 @@ final class Rounds {
     private final RequestBuilder requests = new RequestBuilder(new MachineNames());
     /** By topology id: what Storm's own scheduler said of executors that it left without a slot, in its last round. */
     private Map<String, String> unplacedWhy = Map.of();
-    /** By topology id: how a foreign scheduler failed it, until the policy service has been told. */
+    /** By topology id: how Storm's or a foreign scheduler failed it, until the policy service has been told. */
     private Map<String, String> schedulerErrors = Map.of();
 
     /** `now`: seconds since the epoch. `background` must not run its tasks inside the scheduling round. */
@@ -61,9 +61,9 @@ final class Rounds {
             answer.topologies().forEach((id, change) ->
                 apply(answer, change, request.topology(id).orElseThrow(), topologies, cluster));
             delegate(answer, request, topologies, cluster);
-        } catch (ForeignFailed e) {
-            foreignFailed(e, topologies);
-        } catch (ServiceFailed | InvalidAnswer | AmbiguousMachine | SchedulerFailed e) {
+        } catch (SchedulerFailed e) {
+            schedulerFailed(e, topologies);
+        } catch (ServiceFailed | InvalidAnswer | AmbiguousMachine e) {
             fallBack(e.getMessage(), topologies, cluster);
         } catch (RuntimeException e) {
             // Nimbus dies of what a scheduler throws.
@@ -100,8 +100,8 @@ final class Rounds {
             unplacedWhy = Map.of();
             return;
         }
-        if (answer.scheduler().foreign() && topologies.getTopologies().isEmpty()) {
-            return; // between runs it has nothing to place, and no run to spoil
+        if (topologies.getTopologies().isEmpty()) {
+            return; // between runs there is nothing to place, and no run to spoil
         }
         placeWholly(answer.scheduler(), topologies, cluster);
         for (String id : answer.rebalance()) {
@@ -189,8 +189,8 @@ final class Rounds {
     }
 
     /** Nothing is placed in its stead: that would be another scheduler's result. */
-    private void foreignFailed(ForeignFailed failure, Topologies topologies) {
-        LOG.warn("a foreign scheduler failed", failure);
+    private void schedulerFailed(SchedulerFailed failure, Topologies topologies) {
+        LOG.warn("the scheduler that the policy chose failed", failure);
         events.schedulerFailed(now.get(), failure.getMessage(), failure.frames());
         Map<String, String> errors = new TreeMap<>();
         topologies.getTopologies().forEach(topology -> errors.put(topology.getId(), failure.getMessage()));

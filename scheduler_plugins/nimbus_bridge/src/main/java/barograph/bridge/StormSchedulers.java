@@ -58,8 +58,7 @@ final class StormSchedulers {
 
     /**
      * Lets that scheduler do all placing of the round. Returns, by topology id, why executors are left without a slot:
-     * empty where all have one. Throws SchedulerFailed (ForeignFailed of a foreign one), the cluster being as it was, where
-     * the scheduler threw.
+     * empty where all have one. Throws SchedulerFailed, the cluster being as it was.
      */
     Map<String, String> place(Answer.Scheduler wanted, Topologies topologies, Cluster cluster) throws SchedulerFailed {
         // Storm reads what executors need from the topology's conf, and IsolationScheduler leaves hosts on the black list:
@@ -83,20 +82,22 @@ final class StormSchedulers {
         hosted.clear();
     }
 
+    /** One that failed is not asked again as it is: the next run gets it fresh. */
     private void placeByStorm(Answer.Scheduler wanted, Topologies confed, Cluster copy) throws SchedulerFailed {
         try {
             made(wanted).schedule(confed, copy);
         } catch (RuntimeException e) {
-            throw new SchedulerFailed(wanted.called() + " with conf " + wanted.conf() + " failed: " + e, e);
+            made.remove(wanted);
+            throw SchedulerFailed.threw(wanted.called() + " with conf " + wanted.conf(), e);
         }
     }
 
-    /** One that failed is not asked again as it is: the next run gets it fresh. */
-    private void placeByForeign(Answer.Scheduler wanted, Topologies confed, Cluster copy, Cluster before) throws ForeignFailed {
+    /** Likewise. */
+    private void placeByForeign(Answer.Scheduler wanted, Topologies confed, Cluster copy, Cluster before) throws SchedulerFailed {
         try {
             hosted(wanted).schedule(confed, copy);
             requireSlotsThatAre(wanted, copy, before);
-        } catch (ForeignFailed e) {
+        } catch (SchedulerFailed e) {
             ForeignScheduler failed = hosted.remove(wanted);
             if (failed != null) {
                 failed.close();
@@ -105,7 +106,7 @@ final class StormSchedulers {
         }
     }
 
-    private ForeignScheduler hosted(Answer.Scheduler wanted) throws ForeignFailed {
+    private ForeignScheduler hosted(Answer.Scheduler wanted) throws SchedulerFailed {
         ForeignScheduler known = hosted.get(wanted);
         if (known == null) {
             ForeignClass type = ForeignClass.load(ForeignClass.jarsIn(foreignJars), wanted.className());
@@ -116,7 +117,7 @@ final class StormSchedulers {
     }
 
     /** Nimbus dies of an assignment to a machine or port that it does not know. */
-    private static void requireSlotsThatAre(Answer.Scheduler wanted, Cluster after, Cluster before) throws ForeignFailed {
+    private static void requireSlotsThatAre(Answer.Scheduler wanted, Cluster after, Cluster before) throws SchedulerFailed {
         for (Map.Entry<String, SchedulerAssignment> entry : after.getAssignments().entrySet()) {
             SchedulerAssignment earlier = before.getAssignmentById(entry.getKey());
             Set<WorkerSlot> given = new HashSet<>(entry.getValue().getSlots());
@@ -124,7 +125,7 @@ final class StormSchedulers {
             for (WorkerSlot slot : given) {
                 SupervisorDetails supervisor = after.getSupervisorById(slot.getNodeId());
                 if (supervisor == null || !supervisor.getAllPorts().contains(slot.getPort())) {
-                    throw new ForeignFailed(wanted.called() + " placed executors of " + entry.getKey() + " on " + slot
+                    throw new SchedulerFailed(wanted.called() + " placed executors of " + entry.getKey() + " on " + slot
                         + ", which no supervisor offers");
                 }
             }

@@ -169,7 +169,7 @@ class ForeignSchedulerTest {
     })
     void whatIsNoSchedulerIsNamedWithItsJar(String name, String source, String message) throws Exception {
         Path jar = Jars.make(folder, "theirs.jar", Map.of("theirs.Kept", "package theirs; " + source), classPath(), "theirs/K");
-        String said = assertThrows(ForeignFailed.class, () -> ForeignClass.load(List.of(jar), name)).getMessage();
+        String said = assertThrows(SchedulerFailed.class, () -> ForeignClass.load(List.of(jar), name)).getMessage();
         assertTrue(said.startsWith(message), said);
     }
 
@@ -183,7 +183,7 @@ class ForeignSchedulerTest {
         sources.put("theirs.Old", "package theirs; import org.apache.storm.scheduler.*; public class Old implements IScheduler {"
             + " public void prepare(java.util.Map conf) {} public void schedule(Topologies t, Cluster c) {} }");
         Path jar = Jars.make(folder, "old.jar", sources, "", "theirs/");
-        String said = assertThrows(ForeignFailed.class, () -> ForeignClass.load(List.of(jar), "theirs.Old")).getMessage();
+        String said = assertThrows(SchedulerFailed.class, () -> ForeignClass.load(List.of(jar), "theirs.Old")).getMessage();
         assertTrue(said.contains("prepare(Map, StormMetricsRegistry)"), said);
         assertTrue(said.contains("another Storm"), said);
     }

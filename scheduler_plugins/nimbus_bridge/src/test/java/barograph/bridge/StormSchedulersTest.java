@@ -180,10 +180,23 @@ class StormSchedulersTest {
     }
 
     @Test
-    void aSchedulerOfStormsThatThrowsIsAFallbackThatNamesIt() throws Exception {
+    void aSchedulerOfStormsThatThrowsPlacesNothingAndTheNextRequestSaysWhy() throws Exception {
         answer("isolation", "{}", "");
-        assertEquals(20, world.round(RequestCluster.of(fresh)).placement(STAR).size());
-        assertTrue(reason().startsWith("Storm's isolation scheduler with conf {} failed: "), reason());
+        assertEquals(Map.of(), world.round(RequestCluster.of(fresh)).placement(STAR));
+        assertEquals("scheduler_failed", World.json(Files.readAllLines(events).get(0)).get("kind").asText());
+        assertTrue(reason().startsWith("Storm's isolation scheduler with conf {} threw "), reason());
+        world.answer = World.json(World.NOTHING);
+        world.round(RequestCluster.of(fresh));
+        assertEquals(reason(), world.requests.get(1).topology(STAR).orElseThrow().schedulerError());
+    }
+
+    @Test
+    void isolationThrowsWhereThereAreMoreWorkersThanExecutors() throws Exception {
+        JsonNode tooMany = fresh.deepCopy();
+        ((ObjectNode) tooMany.get("topologies").get(0)).put("workers", 12);
+        answer("isolation", "{\"isolation.scheduler.machines\": {\"star\": 4}}", "");
+        assertEquals(Map.of(), world.round(RequestCluster.of(tooMany)).placement(STAR));
+        assertTrue(reason().contains("NoSuchElementException"), reason());
     }
 
     @Test
