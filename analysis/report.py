@@ -58,6 +58,7 @@ class Content:
     all_runs: int
     several_events: bool
     headlines: list[str]
+    notes: list[str]
     ledger: list[Row]
     elsewhere: list[str]
     topology: Topology | None
@@ -116,11 +117,12 @@ def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow]) -> Content:
         all_runs=len(runs),
         several_events=any(entry["event_id"] != FIRST_EVENT for entry in entries),
         headlines=[headline(row) for row in tested],
+        notes=[*shown.not_counted(runs), *limits.warnings(rows(paths, "cpu"))],
         ledger=[ledger_row(row) for row in tested],
         elsewhere=sorted({row.claim.experiment for row in ledger if "/" in row.claim.experiment} - {experiment}),
         topology=topology(paths, runs),
         figures=figures.build(series.collect(paths)),
-        warnings=[*limits.warnings(rows(paths, "cpu")), *shown.warnings(found)],
+        warnings=shown.warnings(found),
         happened=found,
         happenings=[shown.happening_row(run_id, happening) for run_id, happening in found],
         boots=rented.boots([paths.run(run["run_id"]) for run in runs]),

@@ -52,16 +52,29 @@ def measured_by_event(measurements: Sequence[Row]) -> dict[tuple[str, str], dict
     return measured
 
 
+def not_counted(runs: Sequence[Row]) -> list[str]:
+    """A sentence for each run that is no part of the numbers."""
+    return [
+        f"{run['run_id']} ({run['status']}) is not counted{f': {why}' if (why := _why(run)) else ''}."
+        for run in runs
+        if run["status"] != "complete"
+    ]
+
+
+def _why(run: Row) -> str:
+    blame = (run["failure_blame"] or "").replace("_", " ")
+    return ": ".join(part for part in (blame, run["failure_message"]) if part)
+
+
 def run_rows(runs: Sequence[Row], measured: Measured) -> list[Row]:
     """A row a run and event: its name, status and, where it does not count, why."""
     shown = []
     for run in runs:
         mine = [event for run_id, event in measured if run_id == run["run_id"]]
-        failure = ": ".join(part for part in (run["failure_blame"], run["failure_message"]) if part)
         for event in sorted(mine, key=place) or [FIRST_EVENT]:
             shown.append({
                 "run_id": run["run_id"], "event_id": event, "variant": style.named(run["variant"] or "?"),
-                "status": run["status"], "counts": run["status"] == "complete", "why": failure,
+                "status": run["status"], "counts": run["status"] == "complete", "why": _why(run),
             })  # fmt: skip
     return shown
 

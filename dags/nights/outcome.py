@@ -15,7 +15,6 @@ COMPLETE, FAILED, DEADLINE, INTERRUPTED = "complete", "failed", "deadline", "int
 # A failure of Storm or of a policy is a result: `failed`. The other blames keep their names.
 OF_BLAME = {blame: FAILED if blame == "system_under_test" else blame for blame in SEVERITY}
 STATUSES = (COMPLETE, FAILED, DEADLINE, INTERRUPTED, *(status for status in OF_BLAME.values() if status != FAILED))
-MEASURED = (COMPLETE, FAILED)  # an answer, whichever
 EXITS = {COMPLETE: 0, DEADLINE: 0, INTERRUPTED: INTERRUPTED_EXIT} | {
     status: EXIT_CODES[blame] for blame, status in OF_BLAME.items()
 }
@@ -40,11 +39,11 @@ def outcome_of(series: Series) -> tuple[str, str]:
 
 
 def status_of_night(entries: Sequence[Entry], measured: Sequence[str]) -> str:
-    """complete: an answer from every experiment; failed: not a number from any; else partial.
+    """complete: every run of every experiment; failed: not a number from any; else partial.
 
     `measured`: experiments with numbers of at least one complete run.
     """
-    if all(entry.status in MEASURED for entry in entries):
+    if all(entry.status == COMPLETE for entry in entries):
         return "complete"
     return "partial" if measured else "failed"
 

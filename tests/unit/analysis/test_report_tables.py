@@ -35,6 +35,15 @@ def test_a_run_that_measured_nothing_is_still_shown_with_its_reason() -> None:
     assert (row["counts"], row["why"]) == (False, "infrastructure: m3 is silent")
 
 
+def test_a_run_that_does_not_count_is_told_with_its_reason() -> None:
+    failed = RUN | {"status": "failed", "failure_blame": "system_under_test", "failure_message": "it threw"}
+    cut = RUN | {"run_id": "stela-r2", "status": "incomplete"}
+    assert report_tables.not_counted([RUN, failed, cut]) == [
+        "stela-r1 (failed) is not counted: system under test: it threw.",
+        "stela-r2 (incomplete) is not counted.",
+    ]
+
+
 def test_machines_are_described_once_with_their_largest_offset() -> None:
     machine = {"machine": "m1", "type": "type_1", "cores": 0.2, "memory_mb": 768.0, "bandwidth_mbit": 100.0,
                "slots": 4, "joins_at_scale": False}  # fmt: skip
