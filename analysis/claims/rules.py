@@ -192,7 +192,7 @@ def _beside_open(claim: Claim, low: float, high: float) -> tuple[str, str]:
     if low - claim.resolution <= claim.stated <= high + claim.resolution:
         return REPRODUCED, f"the interval meets about {claim.stated:g} (within {claim.resolution:g})"
     end, way = (f"at least {_signed(low)} %", "more") if high == inf else (f"at most {_signed(high)} %", "less")
-    return DIFFERS, f"{end}; how much {way} is not known, for too many runs never converged"
+    return DIFFERS, f"{end}; how much {way} is not known"
 
 
 def _difference(stated: float, point: float, floor: Floor | None) -> str:
