@@ -99,31 +99,34 @@ COLUMNS = (
     "event",
     "A",
     "B",
-    "B against A",
-    "95 % interval",
+    "B against A [95 %]",
     "floor",
     "p (Holm)",
     "blocks",
     "verdict",
 )
+OFTEN_ALIKE = ("variant", "event", "blocks")
+WRAPPED = {"variant": 8, "metric": 11}  # column -> characters at least, where a line is short
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """What carries the sentence; the page has the rest."""
+    """What carries the sentence; the page has the rest. In 80 characters: what all rows share is no column."""
+    primary = [dict(zip(COLUMNS, _cells(row), strict=True)) for row in rows if row["primary"]]
+    shown = [name for name in COLUMNS if name not in OFTEN_ALIKE or len({cells[name] for cells in primary}) > 1]
     table = Table(box=None, pad_edge=False)
-    for column in COLUMNS:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        if row["primary"]:
-            table.add_row(*_cells(row))
+    for name in shown:
+        table.add_column(name, overflow="fold", no_wrap=name not in WRAPPED, min_width=WRAPPED.get(name))
+    for cells in primary:
+        table.add_row(*(cells[name] for name in shown))
     return table
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
-    low, high, unit = row["low"], row["high"], row["unit"]
+    low, high = row["low"], row["high"]
+    interval = "" if low is None or high is None else f" [{number(low, 1)}, {number(high, 1)}]"
     return [
-        row["pair"], _named(row), row["event"], number(row["a"]), number(row["b"]), change(row["difference"], unit, 1),
-        MISSING if low is None or high is None else f"{number(low, 1, signed=True)} to {number(high, 1, signed=True)}",
+        row["pair"], _named(row), row["event"], number(row["a"]), number(row["b"]),
+        change(row["difference"], row["unit"], 1) + interval,
         MISSING if row["floor"] is None else f"±{number(row['floor'], 1)}",
         p(row["p_holm"]), str(row["blocks"]), row["verdict"],
     ]  # fmt: skip

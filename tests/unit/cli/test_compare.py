@@ -66,7 +66,7 @@ ROW = {
     "blocks": 6, "verdict": "better",
 }  # fmt: skip
 MISSING = {**ROW, "words": "convergence", "difference": None, "low": None, "high": None, "floor": None, "p_holm": None}
-NUMBERS = "stela throughput after (tuples/s) e1 200 224 +12.0 % +9.5 to +14.5 ±3.0 < 0.001 6 better"
+NUMBERS = "throughput after (tuples/s) 200 224 +12.0 % [9.5, 14.5] ±3.0 < 0.001 better"
 
 
 def shown(folder: Path, width: int = 160) -> str:
@@ -89,6 +89,15 @@ def test_the_end_is_a_table_a_sentence_and_a_page(tmp_path: Path) -> None:
     assert lines[3] == "my-branch is better than main."
     assert lines[4] == "stopped after 6 blocks (certain): every interval is within ±5 %"
     assert lines[5] == f"comparison: {tmp_path}/comparison.html"
+
+
+def test_the_table_has_room_in_80_characters_and_names_what_differs(tmp_path: Path) -> None:
+    later = {**ROW, "pair": "even", "event": "e2", "words": "95 % latency after"}
+    for rows, columns in (([ROW, MISSING], ["metric", "A"]), ([ROW, later], ["variant", "metric", "event", "A"])):
+        (tmp_path / "comparison_result.json").write_text(json.dumps({"sentence": "s", "rows": rows}))
+        lines = shown(tmp_path, width=80).splitlines()
+        assert lines[0].split()[: len(columns)] == columns
+        assert not any(word in line.split() for line in lines for word in ("throughpu", "latenc", "eve"))
 
 
 def test_it_is_resumed_by_a_command_that_asks_the_very_same() -> None:
