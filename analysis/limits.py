@@ -9,7 +9,6 @@ from analysis.numerals import number
 from analysis.small_tables import Row
 
 USED_UP = 0.95  # of the quota, the mean over a part that counts; a few percent are lost between its periods
-MS_PER_S = 1000.0
 
 
 def warnings(cpu: Sequence[Row]) -> list[str]:
@@ -23,12 +22,10 @@ def warnings(cpu: Sequence[Row]) -> list[str]:
     ]
     if not where:
         return []
-    used, without = (_median_of([*before, *after], name) for name in ("utilisation_mean", "throttled_ms_per_s"))
-    told = f"{number(100 * (used or 0.0), 0)} % of their quota"
-    told += f", without CPU {number(without / MS_PER_S * 100, 0)} % of the time" if without else ""
+    used = number(100 * median(row["utilisation_mean"] for found in (*before, *after) for row in found), 0)
     return [
-        f"Most machines were at their CPU limit {' and '.join(where)} ({told}): what is measured there is also what"
-        " the machines can do, not only what the components' cost and the policy allow."
+        f"Most machines were at their CPU limit {' and '.join(where)} ({used} % of their quota): what is measured there"
+        " is also what the machines can do, not only what the components' cost and the policy allow."
     ]
 
 
@@ -44,8 +41,3 @@ def _at_limit(cpu: Sequence[Row], phase: str) -> list[list[Row]]:
         if counts and row["phase"] == phase and event_of(row) == FIRST_EVENT:
             by_run[row["run_id"]].append(row)
     return [found for found in by_run.values() if median(row["utilisation_mean"] for row in found) >= USED_UP]
-
-
-def _median_of(runs: Sequence[Sequence[Row]], column: str) -> float | None:
-    values = [row[column] for run in runs for row in run if row[column] is not None]
-    return median(values) if values else None
