@@ -32,10 +32,10 @@ test: setup  ## everything: linters, Java and Python tests, real experiments thr
 	@$(MAKE) --no-print-directory --jobs=2 --keep-going on-machines beside
 
 on-machines:
-	@$(call each,machines experiments)
+	@$(call each,machines lint java experiments)
 
 beside:
-	@$(call each,analyses lint java unit)
+	@$(call each,analyses unit)
 .PHONY: on-machines beside
 
 machines: bootstrap  ## the parts on emulated machines and whole experiments on rented ones, one after the other
