@@ -9,7 +9,6 @@ from typing import Any
 from analysis.bundle.facts import Facts
 
 HOMES_SHOWN = 10
-MOMENTARY = ("load_1min", "cpu_speed")  # facts that each run has a value of its own of
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ def _environment(facts: Facts) -> Iterator[str]:
     told: dict[str, set[str]] = {}
     for run_id, run in facts.runs.items():
         versions = {**(run.get("versions") or {}), **({"java": facts.java[run_id]} if run_id in facts.java else {})}
-        box = {name: value for name, value in (run.get("harness_facts") or {}).items() if name not in MOMENTARY}
+        box = {name: value for name, value in (run.get("harness_facts") or {}).items() if name != "load_1min"}
         for name, value in {**versions, **box, "workers' machines": _machines(run.get("machines") or {})}.items():
             told.setdefault(name, set()).add(str(value))
     yield from (f"- {name}: {'; '.join(sorted(values))}" for name, values in told.items())

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
-import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-LAPS, STEPS = 5, 200_000
 DISTRIBUTIONS = ("apache-airflow", "ansible-core", "ansible-runner", "pyspark")
 
 
@@ -27,7 +24,7 @@ def versions() -> dict[str, str]:
 
 
 def box_facts() -> dict[str, Any]:
-    """CPU, memory, kernel; load and speed at that moment, by which runs that should be alike may differ."""
+    """CPU, memory, kernel and the load when the run began."""
     return {
         "cpu_model": _field(Path("/proc/cpuinfo"), "model name"),
         "cpus": len(os.sched_getaffinity(0)),
@@ -35,23 +32,7 @@ def box_facts() -> dict[str, Any]:
         "kernel": platform.release(),
         "system": platform.freedesktop_os_release().get("PRETTY_NAME"),
         "load_1min": os.getloadavg()[0],
-        "cpu_speed": cpu_speed(),
     }
-
-
-def cpu_speed() -> float:
-    """What a core does just now: million steps of a loop per second of CPU time, the median of a few laps.
-
-    A virtual core is slower while its physical neighbour works. The time that others had this core does not count.
-    """
-    return round(median(_lap() for _ in range(LAPS)), 1)
-
-
-def _lap() -> float:
-    begin_s, left = time.thread_time(), STEPS
-    while left:
-        left -= 1
-    return STEPS / (time.thread_time() - begin_s) / 1e6
 
 
 def _field(path: Path, key: str) -> str | None:
