@@ -43,8 +43,9 @@ public final class TaskCounters implements Gauge<Integer> {
         final String component;
         final String stream;
         final boolean hasDueTime;
-        final AtomicLong executed = new AtomicLong();
+        /** A tuple is counted once, as timed or as not: a count of all beside it could be read between the two. */
         final AtomicLong timed = new AtomicLong();
+        final AtomicLong notTimed = new AtomicLong();
         final AtomicLong executeNanos = new AtomicLong();
 
         Source(String component, String stream, boolean hasDueTime) {
@@ -184,11 +185,12 @@ public final class TaskCounters implements Gauge<Integer> {
         if (source == null) {
             return;
         }
-        source.executed.getAndIncrement();
         if (nanos == NOT_TIMED && stormMs != null && stormMs >= 0) {
             nanos = stormMs * NANOS_PER_MS;
         }
-        if (nanos != NOT_TIMED) {
+        if (nanos == NOT_TIMED) {
+            source.notTimed.getAndIncrement();
+        } else {
             source.executeNanos.getAndAdd(nanos);
             source.timed.getAndIncrement();
         }

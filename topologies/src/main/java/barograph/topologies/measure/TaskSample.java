@@ -65,13 +65,23 @@ record TaskSample(
             takeTraffic(counters));
     }
 
-    /** Where Storm timed only a sample of the tuples, the sum is scaled up to all of them. */
+    /**
+     * Where Storm timed only a sample of the tuples, the sum is scaled up to all of them. A tuple's time may be taken an interval
+     * before the tuple is counted, never without being taken at all.
+     */
     private static SourceSample take(int task, TaskCounters.Source source) {
-        long executed = source.executed.getAndSet(0);
         long timed = source.timed.getAndSet(0);
+        long notTimed = source.notTimed.getAndSet(0);
+        long executed = timed + notTimed;
         double timedMs = source.executeNanos.getAndSet(0) / NANOS_PER_MS;
-        Double executeMs = timed > 0 ? Double.valueOf(timed == executed ? timedMs : timedMs * executed / timed) : null;
-        return new SourceSample(task, source.component, source.stream, executed, executed == 0 ? Double.valueOf(0.0) : executeMs);
+        return new SourceSample(task, source.component, source.stream, executed, ofAll(timedMs, timed, executed));
+    }
+
+    private static Double ofAll(double timedMs, long timed, long executed) {
+        if (timed == executed) {
+            return timedMs;
+        }
+        return timed == 0 ? null : Double.valueOf(timedMs * executed / timed);
     }
 
     private static Double sum(List<SourceSample> sources) {

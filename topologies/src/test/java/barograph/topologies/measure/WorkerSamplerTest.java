@@ -21,6 +21,8 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -163,35 +165,40 @@ class WorkerSamplerTest {
 
     @Test
     void noCountIsLostOrReadTwiceWhileTasksRun() throws Exception {
-        int perTask = 300_000;
         WorkerSampler sampler = new WorkerSampler(settings(null), task -> 1);
+        AtomicBoolean isEnough = new AtomicBoolean();
+        AtomicLong counted = new AtomicLong();
         List<Thread> writers = new ArrayList<>();
         for (int task = 1; task <= 4; task++) {
             TaskCounters counters = bolt(task, true);
             sampler.add(counters);
             for (int half = 0; half < 2; half++) {
                 writers.add(new Thread(() -> {
-                    for (int i = 0; i < perTask / 2; i++) {
+                    while (!isEnough.get()) {
                         counters.executed("spout", "default", 0.0, 1L);
                         counters.emitted("default", List.of(5));
+                        counted.getAndIncrement();
                     }
                 }));
             }
         }
         writers.forEach(Thread::start);
-        while (writers.stream().anyMatch(Thread::isAlive)) {
+        for (int taken = 0; taken < 100; taken++) {
             sampler.sample();
             Thread.sleep(5);
+        }
+        isEnough.set(true);
+        for (Thread writer : writers) {
+            writer.join();
         }
         sampler.start();
         sampler.close();
         List<JsonNode> lines = lines();
-        assertTrue(lines.size() > 3);
-        assertEquals(4L * perTask, total(lines, "tasks", "executed"));
-        assertEquals(4L * perTask, total(lines, "sources", "execute_ms"));
-        assertEquals(4L * perTask, total(lines, "tasks", "emitted"));
-        assertEquals(4L * perTask, total(lines, "sinks", "n"));
-        assertEquals(4L * perTask, total(lines, "traffic", "n"));
+        assertTrue(lines.stream().filter(line -> line.at("/tasks/executed/0").asLong() > 0).count() > 3);
+        for (String column : List.of("tasks/executed", "sources/execute_ms", "tasks/emitted", "sinks/n", "traffic/n")) {
+            String[] path = column.split("/");
+            assertEquals(counted.get(), total(lines, path[0], path[1]), column);
+        }
         lines.forEach(WorkerSamplerTest::assertColumnsAreEquallyLong);
     }
 
