@@ -31,7 +31,9 @@ os.environ.setdefault("PYSPARK_PYTHON", __import__("sys").executable)
 
 def pytest_configure() -> None:
     """Who ends the tests from outside (a time limit, a cancelled job) leaves nothing running either."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # SIGINT too: a job in the background ignores it, and with it all that it starts, which then has to be waited for.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
