@@ -25,7 +25,7 @@ from tests.cloud.cloud import running
 from tests.emulab.world import world
 from tests.existing.lab import Lab, lab
 
-SMALL = MachineType("small", cores=0.25, memory_mb=256, bandwidth_mbit=100, slots=1)
+SMALL = MachineType("small", cores=0.5, memory_mb=256, bandwidth_mbit=100, slots=1)
 WANTED = (MachineRequest("master", SMALL), MachineRequest("m1", SMALL))
 M2, M3 = MachineRequest("m2", SMALL), MachineRequest("m3", SMALL)
 # These get their machines from tests.cloud, tests.emulab (both ways, below) and tests.existing.
@@ -62,6 +62,7 @@ class Spoiled(ExistingTestbed):
             self._there.sh("m1", "rm -f /var/lib/barograph-guard")
 
 
+SILENCE_S = 3.0  # after which a machine without power is known to be silent
 # A testbed that fails while it acquires.
 BROKEN: dict[str, Callable[[Path], AnyTestbed]] = {"local": _broken_local, "fake": _broken_fake}
 
@@ -93,10 +94,12 @@ def taken(site: Site, requests: Sequence[MachineRequest]) -> Iterator[tuple[leas
 
 def gone(site: Site, machine: Machine) -> bool:
     """Whether the machine does not answer; its keys may be gone too."""
-    try:
-        site.connect(machine).close()
-    except (InfrastructureError, FileNotFoundError):
-        return True
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("inventory.remote.REACH_TIMEOUT_S", SILENCE_S)
+        try:
+            site.connect(machine).close()
+        except (InfrastructureError, FileNotFoundError):
+            return True
     return False
 
 
@@ -119,7 +122,7 @@ def opened(name: str) -> Iterator[Site]:
 @contextmanager
 def _site(name: str, folder: Path) -> Iterator[Site]:
     if name == "ec2":
-        with running(machines=True) as cloud, pytest.MonkeyPatch.context() as patch:
+        with running(machines=True, cores=SMALL.cores) as cloud, pytest.MonkeyPatch.context() as patch:
             for variable, value in cloud.environment().items():
                 patch.setenv(variable, value)
             options = cloud.options(instance_types={SMALL.name: "c7a.medium"})

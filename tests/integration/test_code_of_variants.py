@@ -17,7 +17,7 @@ from dags.sources.build import built
 from dags.sources.homes import home_of
 from dags.sources.refs import resolve
 from dags.steps import run_code
-from inventory.machine_types import TYPES, scaled
+from inventory.machine_types import TYPES
 from inventory.testbed import MachineRequest
 from playbooks import cluster
 from tests.integration.cluster_site import Site, deployed
@@ -39,7 +39,7 @@ public class Theirs extends EvenScheduler {
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
-    workers = [MachineRequest("m1", scaled(TYPES["type_1"], 0.5))]
+    workers = [MachineRequest("m1", TYPES["type_1"])]
     with deployed(workers, [], ("10.221.0.0/24", "10.222.0.0/24")) as one, pytest.MonkeyPatch.context() as patch:
         patch.setattr("dags.sources.mirror.barograph_home", lambda: one.directory.parent)
         run_code.deployed(one.directory, one.home)

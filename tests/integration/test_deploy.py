@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from dags.service_client import HttpService
+from dags.service_state import Applied, ServiceState, back_at_work, event_outcome
 from inventory.machine_types import TYPES, scaled
 from inventory.testbed import MachineRequest
 from playbooks import cluster
@@ -23,11 +25,12 @@ pytestmark = pytest.mark.integration
 
 WORKERS = ("m1", "m2", "m3")
 JOINING = ("m3",)
+CORES = 0.5  # of each worker: three of them and the master have what two cores can give
 
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
-    workers = [MachineRequest(name, scaled(TYPES["type_1"], 0.25)) for name in WORKERS]
+    workers = [MachineRequest(name, scaled(TYPES["type_1"], CORES)) for name in WORKERS]
     with deployed(workers, JOINING, ("10.217.0.0/24", "10.218.0.0/24")) as one:
         yield one
 
@@ -52,6 +55,28 @@ def submit(site: Site, folder: Path, text: str) -> None:
 
 def star() -> str:
     return catalogue.render("star", {}, {"workers": 4})
+
+
+def service(site: Site) -> HttpService:
+    return HttpService(site.machines["master"].control_address, site.directory / "token")
+
+
+def works(state: ServiceState) -> bool:
+    return state.all_placed() and state.workers_reporting == 4 and len(offered(state)) == 5
+
+
+def answer(site: Site, event_id: str, seconds: float = 90.0) -> Applied:
+    """To a scale event, once it is applied."""
+    deadline = time.monotonic() + seconds
+    while (applied := event_outcome(service(site).state(), event_id)) is None:
+        assert time.monotonic() < deadline, service(site).state().held
+        time.sleep(0.5)
+    return applied
+
+
+def offered(state: ServiceState) -> list[float]:
+    """Tuples that were due in each of some seconds of which every worker has told."""
+    return [n for n in state.series.due[-8:-3] if n]
 
 
 def test_a_second_deploy_changes_nothing(site: Site) -> None:
@@ -84,8 +109,8 @@ def test_a_run_from_reset_to_record(site: Site, tmp_path: Path) -> None:
     assert all(offset is not None and abs(offset) < 50 for offset in collected.clock_offset_ms.values())
     lines = [json.loads(line) for line in (tmp_path / "run" / "machines" / "m1.jsonl").read_text().splitlines()]
     assert {line["machine"] for line in lines} == {"m1"}
-    assert lines[-1]["cpu_quota_cores"] == 0.25
-    assert 0.0 < max(line["cpu_cores"] for line in lines) < 0.5
+    assert lines[-1]["cpu_quota_cores"] == CORES
+    assert 0.0 < max(line["cpu_cores"] for line in lines) < 2 * CORES
     assert lines[-1]["interfaces"]["name"] == ["ctl0", "exp0"]
     assert None not in lines[-1]["interfaces"]["rx_bytes"]
     workers = sorted((tmp_path / "run" / "workers").glob("m1-67*.jsonl"))
@@ -93,6 +118,13 @@ def test_a_run_from_reset_to_record(site: Site, tmp_path: Path) -> None:
     logs = tmp_path / "run" / "logs"
     assert (logs / "master" / "nimbus.log").stat().st_size > 0
     assert list((logs / "m1" / "workers-artifacts").glob("star-*/67*/worker.log"))
+
+
+def test_spouts_offer_half_more_of_the_run_that_goes_on(site: Site) -> None:
+    assert eventually(lambda: works(service(site).state()))
+    before = sum(offered(service(site).state()))
+    service(site).input_rate(1.5)
+    assert eventually(lambda: 1.45 < sum(offered(service(site).state())) / before < 1.55, 30)
 
 
 def test_a_reset_leaves_nothing_of_the_run(site: Site, tmp_path: Path) -> None:
@@ -107,14 +139,20 @@ def test_a_reset_leaves_nothing_of_the_run(site: Site, tmp_path: Path) -> None:
     assert not list((tmp_path / "workers").glob("*"))
 
 
-def test_machines_leave_and_the_next_reset_has_them_again(site: Site) -> None:
+def test_the_machine_that_a_policy_lets_go_leaves_and_the_next_reset_has_it_again(site: Site, tmp_path: Path) -> None:
     cluster.join(site.inventory, site.directory, "r3")
-    cluster.leave(site.inventory, site.directory, ["m2", "m3"])
-    for name in ("m2", "m3"):
-        assert "STOPPED" in site.run(name, "supervisorctl", "status", "supervisor")
-        assert workers_of(site, name) == []
-    with pytest.raises(StormRefused, match="Nimbus has m2"):
-        awaited(site, "present", "m2", seconds=8)
+    service(site).configure("r3", "stela", {}, 1, 60.0)
+    submit(site, tmp_path, star())
+    assert eventually(lambda: works(service(site).state()))
+    service(site).scale("e1", "scale_in", (), 1)
+    (left,) = answer(site, "e1").release
+    cluster.leave(site.inventory, site.directory, [left])
+    left_s = time.time()
+    assert "STOPPED" in site.run(left, "supervisorctl", "status", "supervisor")
+    assert workers_of(site, left) == []
+    with pytest.raises(StormRefused, match=f"Nimbus has {left}"):
+        awaited(site, "present", left, seconds=4)
+    assert eventually(lambda: back_at_work(service(site).state(), left_s) is None), "the others have what was on it"
     cluster.reset(site.inventory, site.directory, "r3")
     awaited(site, "exactly", "m1,m2")
 
