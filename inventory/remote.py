@@ -180,7 +180,7 @@ def _send_at_once(client: "paramiko.SSHClient") -> None:
     until the first is acknowledged, which takes the other side 40 ms where it has nothing to say.
     """
     transport = client.get_transport()
-    assert transport is not None, "it is connected"
+    assert transport is not None and isinstance(transport.sock, socket.socket), "it is connected, by TCP"
     transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 

@@ -57,6 +57,7 @@ class SshServer:
                 client, _ = self._listener.accept()
             except OSError:
                 return
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as sshd does
             transport = paramiko.Transport(client)
             self._transports.append(transport)
             transport.add_server_key(self.key)
