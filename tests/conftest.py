@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.cloud.cloud import Cloud
     from tests.golden.analysed import Analysed
 
 # A busy box makes any example slow; what hangs is pytest's timeout's to end.
@@ -75,6 +76,15 @@ def repository() -> Path:
 
 
 @pytest.fixture(scope="session")
+def control_plane() -> Iterator[Cloud]:
+    """EC2 without machines, one for all tests of this process. Who takes it has it begin `anew`."""
+    from tests.cloud.cloud import running
+
+    with running(machines=False) as cloud:
+        yield cloud
+
+
+@pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One for all tests of this process."""
     from analysis import session
@@ -82,6 +92,15 @@ def spark() -> Iterator[SparkSession]:
     running = session.spark("local[2]")
     yield running
     running.stop()
+
+
+@pytest.fixture(scope="session")
+def spark_variables() -> Iterator[dict[str, str]]:
+    """By which processes use one JVM after the other; tests of how an analysis starts and ends start their own."""
+    from tests import warm_spark
+
+    with warm_spark.running() as variables:
+        yield variables
 
 
 @pytest.fixture(scope="session")

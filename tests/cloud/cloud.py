@@ -59,6 +59,11 @@ class Cloud:
         """`testbed.options.ec2` for this cloud."""
         return {"vpc": self.ready.vpc, "addresses": "private", "budget_usd": 10.0, **more}
 
+    def anew(self) -> Cloud:
+        """As if it had just been started, which takes seconds: nothing is there or ever was, nothing goes wrong."""
+        self.ready = Ready(**self._ask("anew"))
+        return self
+
     def expect(self, trouble: Trouble) -> None:
         """This goes wrong from now on, and nothing else."""
         self._ask("trouble", trouble.to_json())

@@ -6,6 +6,7 @@ import io
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
@@ -53,6 +54,17 @@ class Front:
         """From now on this goes wrong, and nothing else; refusals count anew."""
         with self._lock:
             self._trouble, self._seen = trouble, {}
+
+    def quiet(self) -> AbstractContextManager[object]:
+        """Within the block nobody's call is answered."""
+        return self._lock
+
+    def forget(self) -> None:
+        """Nothing goes wrong any more, and nobody ever called."""
+        with self._lock:
+            self._trouble, self._seen = Trouble(), {}
+            self.gaps.forget()
+            self.calls.clear()
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))

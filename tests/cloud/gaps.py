@@ -53,6 +53,10 @@ class Gaps:
     spot_requests: dict[str, SpotRequest] = field(default_factory=dict)
     _tokens: dict[str, tuple[Call, Answer]] = field(default_factory=dict)
 
+    def forget(self) -> None:
+        for known in (self.launches, self.placement_groups, self.spot_requests, self._tokens):
+            known.clear()
+
     def answer(self, call: Call) -> Answer | None:
         """The answer to a call that moto would not know, or would answer as EC2 does not; None: moto's to answer."""
         known: dict[str, Callable[[Call], Answer | None]] = {

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,9 +115,11 @@ def cloud(lease: Lease | None, cores: float | None = None) -> Iterator[Ready]:
         folder = stack.enter_context(_settings())
         front, endpoint = stack.enter_context(_serving())
         client = own_client(endpoint)
-        ready = _furnish(client, endpoint, front, IPv4Network(CONTROL_LAN if lease else NOWHERE))
+        network = IPv4Network(CONTROL_LAN if lease else NOWHERE)
+        ready = _furnish(client, endpoint, front, network)
         hypervisor = _hypervisor(client, front, lease, cores)
-        front.moto = _administered(front, hypervisor, front.moto)
+        begin = partial(_begin_anew, client, endpoint, front, network)
+        front.moto = _administered(front, hypervisor, front.moto, begin)
         hypervisor.start()
         stack.callback(hypervisor.stop)
         del folder
@@ -193,6 +196,16 @@ def _furnish(client: EC2Client, endpoint: str, front: Front, network: IPv4Networ
     return Ready(endpoint, vpc, subnets)
 
 
+def _begin_anew(client: EC2Client, endpoint: str, front: Front, network: IPv4Network) -> Ready:
+    """As if the process had just been started: nobody was ever here. Only without machines."""
+    from moto.moto_api._internal import moto_api_backend
+
+    with front.quiet():
+        moto_api_backend.reset()
+        front.forget()
+    return _furnish(client, endpoint, front, network)
+
+
 def _hypervisor(client: EC2Client, front: Front, lease: Lease | None, cores: float | None) -> Hypervisor:
     from moto.backends import get_backend
     from moto.core.models import DEFAULT_ACCOUNT_ID
@@ -213,13 +226,14 @@ def _hypervisor(client: EC2Client, front: Front, lease: Lease | None, cores: flo
     return Hypervisor(client, front, host, public_key)
 
 
-def _administered(front: Front, hypervisor: Hypervisor, moto: Application) -> Application:
+def _administered(front: Front, hypervisor: Hypervisor, moto: Application, begin: Callable[[], Ready]) -> Application:
     """moto, and under `/_cloud/` what the cloud's handle asks: no form of EC2's, so it passes the front untouched."""
     answers: dict[str, Callable[[str], object]] = {
         "trouble": lambda text: front.expect(trouble.read(text)),
         "calls": lambda _: [asdict(one) for one in list(front.calls)],
         "launches": lambda _: [asdict(one) for one in list(front.gaps.launches.values())],
         "machines": lambda _: list(hypervisor.machines),
+        "anew": lambda _: asdict(begin()),
         "announce": front.gaps.announce,
         "take_away": lambda instance_id: hypervisor.take_away(
             instance_id, "Server.SpotInstanceTermination", "Spot instance termination"

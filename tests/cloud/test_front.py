@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.cloud import trouble
-from tests.cloud.cloud import Cloud, running
+from tests.cloud.cloud import Cloud
 from tests.cloud.serve import CANONICAL, NEWEST_IMAGE, REGION, ZONES
 from tests.cloud.trouble import Refusal, Trouble
 
@@ -20,9 +20,8 @@ LONG_S = 600.0  # longer than any test
 
 
 @pytest.fixture(scope="module")
-def everyones() -> Iterator[Cloud]:
-    with running(machines=False) as one:
-        yield one
+def everyones(control_plane: Cloud) -> Cloud:
+    return control_plane.anew()
 
 
 @pytest.fixture

@@ -5,15 +5,16 @@ from pathlib import Path
 import pytest
 
 from tests.cloud import leaks
-from tests.cloud.cloud import Left, running
+from tests.cloud.cloud import Cloud, Left
 
 KILLS = 5
 SEED = 5
 
 
 @pytest.mark.timeout(900)
-def test_a_harness_that_is_killed_leaves_nothing_after_the_reaper(tmp_path: Path) -> None:
-    with running(machines=False) as cloud, leaks.at(cloud, str(tmp_path)):
+def test_a_harness_that_is_killed_leaves_nothing_after_the_reaper(control_plane: Cloud, tmp_path: Path) -> None:
+    cloud = control_plane.anew()
+    with leaks.at(cloud, str(tmp_path)):
         killed = list(leaks.kill(cloud, KILLS, SEED))
     assert [(one.phase, one.left, one.state) for one in killed if one.left or one.state] == []
     assert any(one.before for one in killed), "every kill came before there was anything to leave"

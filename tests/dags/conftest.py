@@ -1,30 +1,28 @@
-"""What tests of whole DAGs share: an Airflow database, Spark's JVM, a finished series; and a world for each test."""
+"""What tests of whole DAGs share: an Airflow database, a finished series; and a world for each test."""
 
 import os
-from collections.abc import Iterator
+import shutil
 from pathlib import Path
 
 import pytest
 
 from dags.terminal.airflow_home import prepare
-from tests import warm_spark
 from tests.dags import fake_runs
 from tests.dags.fake_runs import Resumed
 
 
 @pytest.fixture(scope="session")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One Airflow database for all of these tests."""
-    folder = tmp_path_factory.mktemp("barograph")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An Airflow database that nothing ran in: to be copied, for Airflow takes half a minute for each on a busy box."""
+    folder = tmp_path_factory.mktemp("prepared")
     prepare(folder / "airflow")
     return folder
 
 
 @pytest.fixture(scope="session")
-def spark_variables() -> Iterator[dict[str, str]]:
-    """By which processes use one JVM after the other; tests of the analysis itself start their own."""
-    with warm_spark.running() as variables:
-        yield variables
+def home(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One Airflow database for all of these tests, but those that leave runs in it that nobody ends."""
+    return shutil.copytree(prepared, tmp_path_factory.mktemp("home") / "barograph")
 
 
 @pytest.fixture

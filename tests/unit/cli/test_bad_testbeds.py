@@ -19,7 +19,7 @@ import barograph
 from dags import testbeds
 from inventory import leases
 from inventory.fake import FakeTestbed
-from tests.cloud.cloud import Cloud, running
+from tests.cloud.cloud import Cloud
 from tests.cloud.trouble import Refusal, Trouble
 from tests.emulab.world import World, world
 
@@ -64,9 +64,8 @@ def refused(command: str, testbed: str, options: Mapping[str, object], capsys: p
 
 
 @pytest.fixture(scope="module")
-def started() -> Iterator[Cloud]:
-    with running(machines=False) as one:
-        yield one
+def started(control_plane: Cloud) -> Cloud:
+    return control_plane.anew()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from inventory.ec2.readiness import Answers
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.machine_types import named
 from inventory.testbed import MachineRequest
-from tests.cloud.cloud import Cloud, running
+from tests.cloud.cloud import Cloud
 from tests.cloud.trouble import Trouble
 
 if TYPE_CHECKING:
@@ -55,9 +55,8 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def cloud() -> Iterator[Cloud]:
-    with running(machines=False) as cloud:
-        yield cloud
+def cloud(control_plane: Cloud) -> Cloud:
+    return control_plane.anew()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from inventory.ec2 import places
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.errors import InfrastructureError
 from inventory.testbed import Machine
-from tests.cloud.cloud import Cloud, running
+from tests.cloud.cloud import Cloud
 from tests.unit.inventory.ec2.conftest import M1, M2, MASTER, Site
 
 if TYPE_CHECKING:
@@ -23,10 +23,9 @@ MOST_CALLS = 60
 
 
 @pytest.fixture
-def cloud() -> Iterator[Cloud]:
-    """A new one for each test: it lists every instance that ever was, and here that would be hundreds."""
-    with running(machines=False) as cloud:
-        yield cloud
+def cloud(control_plane: Cloud) -> Cloud:
+    """Anew for each test: it lists every instance that ever was, and here that would be hundreds."""
+    return control_plane.anew()
 
 
 class Killed(BaseException):
