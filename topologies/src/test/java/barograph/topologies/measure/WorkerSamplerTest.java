@@ -101,7 +101,9 @@ class WorkerSamplerTest {
         busy.executed("spout", "default", null, 3L);
         busy.executed("spout", "default", null, 4L);
         busy.executed("__system", "__tick", null, 1L);
+        long executing = System.nanoTime();
         sink.executed("spout", "default", EpochClock.toMs(EpochClock.nowNanos()) - 50.0, 0L);
+        double executedInMs = (System.nanoTime() - executing) / 1e6;
         sampler.sample();
         sampler.sample();
         JsonNode first = lines().get(0);
@@ -114,7 +116,7 @@ class WorkerSamplerTest {
         assertEquals("[4,3,7]", first.at("/tasks/queue").toString());
         assertEquals("[0.0,0.0,null]", first.at("/tasks/process_ms").toString());
         assertEquals("[5]", first.at("/sinks/task").toString());
-        assertEquals(50.0, first.at("/sinks/p99_ms/0").asDouble(), 20.0);
+        assertEquals(50.0, first.at("/sinks/p99_ms/0").asDouble(), 5 + 1.1 * executedInMs);
         assertEquals("{\"from\":[3,3],\"to\":[5,6],\"n\":[1,1]}", first.get("traffic").toString());
         assertFalse(first.has("spouts"));
         JsonNode second = lines().get(1);
@@ -213,13 +215,20 @@ class WorkerSamplerTest {
             sampler.close();
         }
         List<JsonNode> lines = lines();
-        assertTrue(lines.size() >= 5, "only " + lines.size() + " lines");
+        assertTrue(lines.size() >= 4, "only " + lines.size() + " lines");
+        List<Double> lengths = new ArrayList<>();
+        List<Double> late = new ArrayList<>();
         for (int i = 1; i < lines.size() - 1; i++) {
-            assertEquals(1.0, lines.get(i).get("dt_s").asDouble(), 0.3);
-            double t = lines.get(i).get("t").asDouble();
-            assertTrue(t - Math.floor(t) < 0.3, "not at the full second: " + t);
             assertEquals(i, lines.get(i).get("seq").asInt());
+            lengths.add(lines.get(i).get("dt_s").asDouble());
+            late.add(lines.get(i).get("t").asDouble() % 1);
         }
+        assertEquals(1.0, median(lengths), 0.3, "seconds: " + lengths);
+        assertTrue(median(late) < 0.3, "seconds after the full one: " + late);
+    }
+
+    private static double median(List<Double> values) {
+        return values.stream().sorted().toList().get(values.size() / 2);
     }
 
     @Test
