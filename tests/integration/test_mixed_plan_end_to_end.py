@@ -13,7 +13,8 @@ import pytest
 
 from tests.integration import left_over
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+# Long: the plan as a whole through Airflow is the fakes', each event on Storm is test_deploy.py's.
+pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).resolve().parents[2]
 # As a demo, but each event comes when its rates can be read off, steady or not: what is tested here needs no more.
