@@ -27,9 +27,9 @@ def run(world: World, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def slow(world: World) -> Iterator[subprocess.Popen[str]]:
+def slow(world: World, pace: float = 0.5) -> Iterator[subprocess.Popen[str]]:
     """One whose fake seconds take real time; it does not outlive the block."""
-    env = {**world, "BAROGRAPH_FAKE_PACE": "0.5"}
+    env = {**world, "BAROGRAPH_FAKE_PACE": f"{pace}"}
     process = subprocess.Popen(command(), env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         yield process
@@ -71,6 +71,7 @@ class Resumed:
 
     world: World
     series: Path
+    interrupted: subprocess.CompletedProcess[str]
     refused: subprocess.CompletedProcess[str]
     resumed: subprocess.CompletedProcess[str]
     told: list[dict[str, Any]]  # while it went on
@@ -83,7 +84,10 @@ def resumed(world: World) -> Resumed:
         series = await_phase(world, "warm_up", process)
         refused = run(world)
         process.send_signal(signal.SIGINT)
-        process.communicate()
+        said, _ = process.communicate()
+    interrupted = subprocess.CompletedProcess(command(), process.returncode, said)
     before = len(progress(series))
     again = run(world)
-    return Resumed(world, series, refused, again, progress(series)[before:], series_of(world), leases(world))
+    return Resumed(
+        world, series, interrupted, refused, again, progress(series)[before:], series_of(world), leases(world)
+    )
