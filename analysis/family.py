@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from analysis import ablated, downloads, page, published
+from analysis import ablated, downloads, page, published, summary
 from analysis.ablated import Line
 from analysis.claims import LedgerRow
 from analysis.downloads import File
@@ -23,7 +24,6 @@ from analysis.report_claims import ledger_row
 from analysis.small_tables import Row, rows
 
 TEMPLATE = "family.html.j2"
-VERDICTS = ("reproduced", "differs", "not run")
 FIGURES = "figures"  # the folder beside the page with the files of its figures
 
 
@@ -90,14 +90,14 @@ def collect(found: dict[str, SeriesPaths], older: list[str], ledger: Sequence[Le
     figures = published.load(frozenset(side_by_side.PANELS))
     lines = {experiment: mine for experiment, paths in found.items() if (mine := ablated.of_series(paths))}
     told = [ledger_row(row) for row in ledger]
-    counts = [(verdict, sum(row["verdict"] == verdict for row in told)) for verdict in VERDICTS]
+    given = Counter(summary.verdict_of(row) for row in told)
     shown = [_shown(number, figure, found, data) for number, figure in enumerate(figures, start=1)]
     files = {drawn.name: drawn.files for figure in shown for drawn in figure.drawings}
     files["claims"] = downloads.of_rows("claims", told)
     return Content(
         family=" and ".join(sorted({experiment.partition("/")[0] for experiment in found})),
         figures=shown,
-        counts=counts,
+        counts=[(verdict, given[verdict]) for verdict in summary.VERDICTS],
         ledger=told,
         ablation=ablation_table(lines),
         ablated=list(lines),

@@ -22,7 +22,6 @@ FILE = "index.html"
 COMPARISONS, NIGHTLY = "compare", "nightly"
 SHOWN = 20  # series of an experiment of which the summary is read; of older ones the name says when they were
 NAMED = 200  # older ones that are listed at all
-VERDICTS = ("reproduced", "differs", "undecided", "not run")
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ def series(root: Path, folder: Path, document: Mapping[str, Any] | None) -> Seri
         folder.name, begun(known.get("begun_s"), folder.name), _link(root, folder / "report.html", document),
         f"{known['complete']} of {known['runs']}" if "runs" in known else None,
         ", ".join(f"{number} {why}" for why, number in (known.get("not_complete") or {}).items()),
-        tuple((verdict, verdicts[verdict]) for verdict in VERDICTS if verdicts.get(verdict)),
+        tuple((verdict, verdicts[verdict]) for verdict in summary.VERDICTS if verdicts.get(verdict)),
         str((compared or {}).get("sentence") or ""), _link(root, folder / "comparison.html", compared),
     )  # fmt: skip
 

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from analysis.claims.rows import NOT_RUN
+from analysis.claims.rows import DIFFERS, NOT_RUN, REPRODUCED, UNDECIDED
 from analysis.errors import RecordError
 from analysis.record import SeriesPaths, read_json, write_json_atomic
 from analysis.small_tables import Row, rows
 
 FILE = "report.json"
-UNDECIDED = "undecided"
+VERDICTS = (REPRODUCED, DIFFERS, UNDECIDED, NOT_RUN)
 
 
 def of(paths: SeriesPaths, ledger: Sequence[Row]) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def of(paths: SeriesPaths, ledger: Sequence[Row]) -> dict[str, Any]:
         "not_complete": dict(sorted(Counter(_why(run) for run in runs if run["status"] != "complete").items())),
         "variants": sorted({run["variant"] for run in runs if run["variant"]}),
         "commits": sorted({run["git_commit"] for run in runs if run["git_commit"]}),
-        "verdicts": dict(sorted(Counter(_verdict(row) for row in ledger).items())),
+        "verdicts": dict(sorted(Counter(verdict_of(row) for row in ledger).items())),
     }
 
 
@@ -37,7 +37,7 @@ def write(paths: SeriesPaths, document: Mapping[str, Any]) -> None:
     write_json_atomic(paths.root / FILE, document)
 
 
-def _verdict(row: Row) -> str:
+def verdict_of(row: Row) -> str:
     """Measured without a conclusion (an open interval, too few runs) is not the same as not measured."""
     return UNDECIDED if row["verdict"] == NOT_RUN and row["runs"] else str(row["verdict"])
 

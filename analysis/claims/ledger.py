@@ -2,11 +2,12 @@
 
 The rule. `reproduced` and `differs` rest on a 95 % bootstrap interval over runs, which needs at least 3 complete runs
 of each variant compared. With fewer there is a measurement but no interval, hence no verdict: the row stays `not run`,
-and its reason says so, with every value and the direction seen. A claim about each run (`every_run`) is a check, not an
-estimate: one run is enough. An `exact` claim is computed. A censored convergence time is a lower bound: where one
-decides a median, the interval is open on that side and only a conclusion that holds over the whole open interval is
-drawn. Where the source says "about", "around", "barely" or the like, the stated number has a resolution (see
-statements.py) and the interval need only meet it.
+and its reason says so, with every value and the direction seen. A claim that is a condition (falls, at most, longer) is
+decided where all of the interval agrees or none of it does, else it is undecided. A claim about each run (`every_run`)
+is a check, not an estimate: one run is enough. An `exact` claim is computed. A censored convergence time is a lower
+bound: where one decides a median, the interval is open on that side and only a conclusion that holds over the whole
+open interval is drawn. Where the source says "about", "around", "barely" or the like, the stated number has a
+resolution (see statements.py) and the interval need only meet it.
 """
 
 from collections import Counter, defaultdict

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from analysis.claims.statements import Claim
 
 REPRODUCED, DIFFERS, NOT_RUN = "reproduced", "differs", "not run"
+UNDECIDED = "undecided"  # the text of NOT_RUN where there is an interval
 SAME, OPPOSITE, NONE = "same", "opposite", "none"
 MINIMUM_RUNS = 3  # of each variant, for an interval
 SEED = 20260101  # of the bootstrap, so that the same runs give the same interval
@@ -67,7 +68,7 @@ class LedgerRow:
     def verdict_text(self) -> str:
         """The verdict, or why there is none although something was measured."""
         if self.verdict == NOT_RUN and self.runs:
-            return f"{self.runs} run{'s' if self.runs > 1 else ''}: no interval" if self.low is None else "undecided"
+            return f"{self.runs} run{'s' if self.runs > 1 else ''}: no interval" if self.low is None else UNDECIDED
         return self.verdict
 
 

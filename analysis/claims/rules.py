@@ -109,13 +109,15 @@ def _level(claim: Claim, point: float, low: float, high: float, floor: Floor | N
     if claim.kind is Kind.UNMOVED:
         noise = floor.percent if floor else 0.0
         bound, what = max((claim.resolution, "what `about` allows"), (noise, "the A/A floor"))
-        return _condition(stated - bound <= low and high <= stated + bound, f"within {bound:.1f} ({what})")
-    holds, words = {
-        Kind.OWN_AT_MOST: (high <= stated + claim.resolution, f"at most {stated:g}{around}"),
-        Kind.OWN_AT_LEAST: (low >= stated - claim.resolution, f"at least {stated:g}{around}"),
-        Kind.OWN_BELOW: (high < stated - claim.resolution, f"below {stated:g}{around}"),
+        holds, fails = stated - bound <= low and high <= stated + bound, high < stated - bound or low > stated + bound
+        return _condition(holds, fails, f"within {bound:.1f} ({what})")
+    above, below = stated + claim.resolution, stated - claim.resolution
+    holds, fails, words = {
+        Kind.OWN_AT_MOST: (high <= above, low > above, f"at most {stated:g}{around}"),
+        Kind.OWN_AT_LEAST: (low >= below, high < below, f"at least {stated:g}{around}"),
+        Kind.OWN_BELOW: (high < below, low >= below, f"below {stated:g}{around}"),
     }[claim.kind]
-    verdict, reason = _condition(holds, words)
+    verdict, reason = _condition(holds, fails, words)
     if floor is not None and not holds and _under(point - stated, floor):
         reason += f"; but {_signed(point)} is within the {floor.percent:.1f} by which it differs from itself"
     return verdict, reason
@@ -148,8 +150,10 @@ def _compare(claim: Claim, point: float, low: float, high: float, floor: Floor |
         if low <= claim.stated <= high and open_ended:
             return NOT_RUN, "undecided: too many runs never converged"
         above = claim.kind is Kind.RATIO_ABOVE
-        holds = low > claim.stated if above else high < claim.stated
-        return _condition(holds, f"{'above' if above else 'below'} {claim.stated:g}")
+        holds, fails = low > claim.stated, high <= claim.stated
+        if not above:
+            holds, fails = high < claim.stated, low >= claim.stated
+        return _condition(holds, fails, f"{'above' if above else 'below'} {claim.stated:g}")
     if open_ended and low <= claim.stated <= high:
         return NOT_RUN, "undecided: too many runs never converged, so the interval is open"
     if open_ended:
@@ -207,10 +211,13 @@ def _difference(stated: float, point: float, floor: Floor | None) -> str:
     return f"the same direction, but {'larger' if abs(point) > abs(stated) else 'smaller'}"
 
 
-def _condition(holds: bool, words: str) -> tuple[str, str]:
+def _condition(holds: bool, fails: bool, words: str) -> tuple[str, str]:
+    """Of the whole interval: where a part of it agrees and another does not, these runs cannot tell."""
     if holds:
         return REPRODUCED, f"{words} over the whole interval"
-    return DIFFERS, f"not {words} over the whole interval"
+    if fails:
+        return DIFFERS, f"nowhere {words} in the interval"
+    return NOT_RUN, f"undecided: {words} in a part of the interval only"
 
 
 def _no_interval(

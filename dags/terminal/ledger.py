@@ -69,5 +69,7 @@ def newest_findings() -> dict[str, Mapping[str, Any]]:
 
 
 def _told(row: Mapping[str, Any]) -> tuple[bool, bool]:
-    """A verdict is more than a measurement, and that more than nothing."""
-    return row.get("verdict", "not run") != "not run", bool(row.get("runs"))
+    """An interval, also one that decides nothing, is more than a measurement, and that more than nothing."""
+    from analysis.claims.rows import DIFFERS, REPRODUCED, UNDECIDED
+
+    return row.get("verdict_text") in (REPRODUCED, DIFFERS, UNDECIDED), bool(row.get("runs"))

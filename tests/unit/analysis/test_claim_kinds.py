@@ -44,15 +44,18 @@ def test_an_own_gain_is_compared_with_what_is_stated() -> None:
 def test_falls_means_below_over_the_whole_interval() -> None:
     falls = {"kind": Kind.OWN_BELOW, "stated": 0.0}
     assert gain([-9, -8, -7], **falls).verdict == "reproduced"
+    assert gain([2, 8, 9], **falls).reason == "nowhere below 0 in the interval"
     row = gain([-9, -1, 5], **falls)
-    assert row.verdict == "differs"
+    assert (row.verdict, row.verdict_text, row.direction) == ("not run", "undecided", "none")
+    assert row.reason.startswith("undecided: below 0 in a part of the interval only")
     assert "within the 14.0 by which it differs from itself" in row.reason
 
 
 def test_preserves_allows_ten_points_less() -> None:
     preserves = {"kind": Kind.OWN_AT_LEAST, "stated": 0.0, "about": True}
     assert gain([-9, -8, 3], **preserves).verdict == "reproduced"
-    assert gain([-11, -8, 3], **preserves).verdict == "differs"
+    assert gain([-11, -8, 3], **preserves).verdict_text == "undecided"
+    assert gain([-13, -12, -11], **preserves).verdict == "differs"
 
 
 def test_barely_moves_is_within_ten_points_or_within_the_floor() -> None:
@@ -60,6 +63,7 @@ def test_barely_moves_is_within_ten_points_or_within_the_floor() -> None:
     assert gain([-9, 0, 9], **barely).reason.startswith("within 18.0 (the A/A floor)")
     assert gain([11, 12, 13], **barely).verdict == "differs"
     assert gain([7, 8, 9], **barely).verdict == "reproduced"
+    assert gain([9, 11, 12], **barely).verdict_text == "undecided"
 
 
 def test_lower_is_judged_over_the_whole_interval() -> None:
@@ -71,7 +75,8 @@ def test_lower_is_judged_over_the_whole_interval() -> None:
         }))  # fmt: skip
 
     assert against([1, 2, 3], [10, 11, 12]).verdict == "reproduced"
-    assert against([1, 2, 30], [10, 11, 12]).verdict == "differs"
+    assert against([1, 2, 30], [10, 11, 12]).verdict_text == "undecided"
+    assert against([10, 11, 12], [1, 2, 3]).verdict == "differs"
     assert against([1, 2, 3], [0, 11, 12]).reason == "random_1 has a run at 0: no ratio"
 
 

@@ -79,13 +79,15 @@ def test_a_check_of_every_run_needs_one_run_and_names_the_one_against_it() -> No
 def test_own_gain_is_judged_over_the_whole_interval() -> None:
     claim = {"kind": Kind.OWN_AT_MOST, "stated": 0.0, "baseline": None}
     assert verdict([-3, -2, -1], [], **claim).verdict == "reproduced"
-    assert verdict([-3, -2, 4], [], **claim).verdict == "differs"
+    assert verdict([-3, -2, 4], [], **claim).verdict_text == "undecided"
+    assert verdict([2, 3, 4], [], **claim).verdict == "differs"
 
 
 def test_longer_is_judged_over_the_whole_interval() -> None:
     longer = {"kind": Kind.RATIO_ABOVE, "stated": 0.0}
     assert verdict([60, 70, 80], [20, 30, 40], **longer).verdict == "reproduced"
-    assert verdict([10, 70, 80], [20, 30, 40], **longer).verdict == "differs"
+    assert verdict([10, 70, 80], [20, 30, 40], **longer).verdict_text == "undecided"
+    assert verdict([20, 30, 40], [60, 70, 80], **longer).verdict == "differs"
 
 
 def test_censored_runs_open_the_interval() -> None:

@@ -59,10 +59,10 @@ def keep(results: Path, series: str, **row: object) -> None:
 
 
 def test_a_newer_series_that_measured_nothing_hides_nothing(results: Path) -> None:
-    keep(results, "20261120-000000-a", measured_text="+10 %", verdict="differs")
-    keep(results, "20261121-000000-a", measured_text="+66 %", verdict="differs")
-    keep(results, "20261122-000000-a", runs=1, measured_text="+5 %", verdict="not run")
-    keep(results, "20261123-000000-a", runs=0, measured_text="–", verdict="not run")
+    keep(results, "20261120-000000-a", measured_text="+10 %", verdict_text="differs")
+    keep(results, "20261121-000000-a", measured_text="+66 %", verdict_text="undecided")
+    keep(results, "20261122-000000-a", runs=1, measured_text="+5 %", verdict_text="1 run: no interval")
+    keep(results, "20261123-000000-a", runs=0, measured_text="–", verdict_text="not run")
     found = newest_findings()["S09/star"]
     assert (found["measured_text"], found["series"]) == ("+66 %", "20261121-000000-a")
 
