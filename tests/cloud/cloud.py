@@ -94,8 +94,9 @@ class Cloud:
 
     def rented(self) -> list[str]:
         """The machines of instances that are not terminated, by name."""
-        launches = self.launches()
-        return sorted(str(launches[instance_id]["machine"]) for instance_id in self.left().instances)
+        there = self.left().instances
+        launches = self.launches()  # asked last: it has every instance, also one that was launched meanwhile
+        return sorted(str(launches[instance_id]["machine"]) for instance_id in there)
 
     def instance(self, machine: str) -> str:
         """The id of the newest instance of that machine's name."""
