@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -135,8 +135,11 @@ def test_an_error_of_sql_is_one_line(ask: "Ask", query: str, said: str) -> None:
     assert "\n" not in str(caught.value) and "stacktrace" not in str(caught.value)
 
 
-def command(results: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "BAROGRAPH_RESULTS": str(results), "BAROGRAPH_STATE": str(folder / "state")}
+def command(
+    results: Path, folder: Path, *arguments: str, variables: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    own = {"BAROGRAPH_RESULTS": str(results), "BAROGRAPH_STATE": str(folder / "state")}
+    environment = {**os.environ, **own, **(variables or {})}
     argv = [sys.executable, str(ROOT / "barograph.py"), "sql", *arguments]
     return subprocess.run(argv, env=environment, capture_output=True, text=True, cwd=folder)
 
@@ -153,10 +156,10 @@ def test_the_command_shows_some_rows_and_says_that_there_are_more(results: Path,
     assert not (tmp_path / "spark-warehouse").exists() and not list(tmp_path.glob("*.db"))
 
 
-def test_the_command_writes_one_parquet_file(results: Path, tmp_path: Path) -> None:
+def test_the_command_writes_one_parquet_file(results: Path, tmp_path: Path, spark_variables: dict[str, str]) -> None:
     target = tmp_path / "an answer.parquet"
     done = command(results, tmp_path, "select series_id, run_id from runs", "--to", str(target),
-                   "--series", "20260102-000000-bbbbbbbb")  # fmt: skip
+                   "--series", "20260102-000000-bbbbbbbb", variables=spark_variables)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert set(pq.read_table(target)["series_id"].to_pylist()) == {"20260102-000000-bbbbbbbb"}
     assert [path.name for path in tmp_path.iterdir() if path.name != "state"] == [target.name]
