@@ -77,7 +77,7 @@ def show(series_dir: Path, console: Console) -> None:
     except RecordError as error:
         console.print(f"no comparison: {error}", markup=False, highlight=False, soft_wrap=True)
         return
-    table = _table(found["rows"])
+    table = _table(found["rows"], console.width)
     if table.row_count:
         console.print(table)
     for line in _lines(series_dir, found):
@@ -101,24 +101,34 @@ COLUMNS = (
     "B",
     "B against A [95 %]",
     "floor",
-    "p (Holm)",
+    "p",
     "blocks",
     "verdict",
 )
 OFTEN_ALIKE = ("variant", "event", "blocks")
-WRAPPED = {"variant": 8, "metric": 11}  # column -> characters at least, where a line is short
+GIVE_WAY = ("p", "floor", "blocks", "A", "B")  # in this order, where a line is too short for all
+WRAPPED = {"variant": 7, "metric": 11}  # column -> characters at least, where a line is short
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """What carries the sentence; the page has the rest. In 80 characters: what all rows share is no column."""
+def _table(rows: Sequence[Mapping[str, Any]], width: int) -> Table:
+    """What carries the sentence; the page has the rest. What all rows share is no column, and no word is ever cut."""
     primary = [dict(zip(COLUMNS, _cells(row), strict=True)) for row in rows if row["primary"]]
     shown = [name for name in COLUMNS if name not in OFTEN_ALIKE or len({cells[name] for cells in primary}) > 1]
-    table = Table(box=None, pad_edge=False)
+    for name in GIVE_WAY:
+        if name in shown and sum(_least(column, primary) + 1 for column in shown) - 1 > width:
+            shown.remove(name)
+    table = Table(box=None, pad_edge=False, collapse_padding=True)
     for name in shown:
         table.add_column(name, overflow="fold", no_wrap=name not in WRAPPED, min_width=WRAPPED.get(name))
     for cells in primary:
         table.add_row(*(cells[name] for name in shown))
     return table
+
+
+def _least(column: str, rows: Sequence[Mapping[str, str]]) -> int:
+    """Characters that it needs."""
+    lines = [line for text in (column, *(cells[column] for cells in rows)) for line in text.splitlines()]
+    return WRAPPED.get(column) or max(map(len, lines))
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
@@ -128,7 +138,7 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
         row["pair"], _named(row), row["event"], number(row["a"]), number(row["b"]),
         change(row["difference"], row["unit"], 1) + interval,
         MISSING if row["floor"] is None else f"±{number(row['floor'], 1)}",
-        p(row["p_holm"]), str(row["blocks"]), row["verdict"],
+        p(row["p_holm"]), str(row["blocks"]), str(row["verdict"]).replace(" ", "\n"),
     ]  # fmt: skip
 
 

@@ -100,6 +100,15 @@ def test_the_table_has_room_in_80_characters_and_names_what_differs(tmp_path: Pa
         assert not any(word in line.split() for line in lines for word in ("throughpu", "latenc", "eve"))
 
 
+def test_no_word_or_number_is_cut_in_80_characters(tmp_path: Path) -> None:
+    wide = {**ROW, "a": 713.0, "b": 470.0, "difference": -34.1, "low": -36.9, "high": -31.2, "verdict": "no difference"}
+    later = {**wide, "pair": "even", "event": "e2", "words": "95 % latency after", "a": 80211.0}
+    for rows, at_least in (([wide, MISSING], {"±3.0", "0.001", "713"}), ([wide, later], {"e1", "even", "470"})):
+        (tmp_path / "comparison_result.json").write_text(json.dumps({"sentence": "s", "rows": rows}))
+        words = set(shown(tmp_path, width=80).replace("\N{NO-BREAK SPACE}", " ").split())
+        assert {"[−36.9,", "−31.2]", "no", "difference", "throughput", "verdict"} | at_least <= words
+
+
 def test_it_is_resumed_by_a_command_that_asks_the_very_same() -> None:
     """By commits: a branch may have moved when somebody comes back."""
     options = ["--policies", "stela", "--option", "core_hour_usd=0.5", "--until-certain", "--goal", "2.5"]
