@@ -51,7 +51,7 @@ SHORT_SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     # Each aggregate, join and sort of each task begins with a page; of this heap Spark would make it 32 to 64 MB, and
-    # such arrays are born old: a full collection every few queries (64 in three analyses of six runs, 2 with this).
+    # such arrays are born old: a full collection every few queries (64 in three analyses, 2 in two with this).
     "spark.buffer.pageSize": "1m",
 }
 

@@ -150,9 +150,8 @@ def _compare(claim: Claim, point: float, low: float, high: float, floor: Floor |
         if low <= claim.stated <= high and open_ended:
             return NOT_RUN, "undecided: too many runs never converged"
         above = claim.kind is Kind.RATIO_ABOVE
-        holds, fails = low > claim.stated, high <= claim.stated
-        if not above:
-            holds, fails = high < claim.stated, low >= claim.stated
+        over, under = (low > claim.stated, high <= claim.stated), (high < claim.stated, low >= claim.stated)
+        holds, fails = over if above else under
         return _condition(holds, fails, f"{'above' if above else 'below'} {claim.stated:g}")
     if open_ended and low <= claim.stated <= high:
         return NOT_RUN, "undecided: too many runs never converged, so the interval is open"

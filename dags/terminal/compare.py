@@ -111,7 +111,7 @@ WRAPPED = {"variant": 7, "metric": 11}  # column -> characters at least, where a
 
 
 def _table(rows: Sequence[Mapping[str, Any]], width: int) -> Table:
-    """What carries the sentence; the page has the rest. What all rows share is no column, and no word is ever cut."""
+    """What carries the sentence; the page has the rest. What all rows share is no column; no word is cut in 80."""
     primary = [dict(zip(COLUMNS, _cells(row), strict=True)) for row in rows if row["primary"]]
     shown = [name for name in COLUMNS if name not in OFTEN_ALIKE or len({cells[name] for cells in primary}) > 1]
     for name in GIVE_WAY:
@@ -127,8 +127,8 @@ def _table(rows: Sequence[Mapping[str, Any]], width: int) -> Table:
 
 def _least(column: str, rows: Sequence[Mapping[str, str]]) -> int:
     """Characters that it needs."""
-    lines = [line for text in (column, *(cells[column] for cells in rows)) for line in text.splitlines()]
-    return WRAPPED.get(column) or max(map(len, lines))
+    texts = (column, *(cells[column] for cells in rows))
+    return WRAPPED.get(column) or max(len(line) for text in texts for line in text.splitlines())
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:

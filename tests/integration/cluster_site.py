@@ -3,13 +3,15 @@
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from dags.service_client import HttpService
+from dags.service_state import ServiceState
 from dags.software import mounts, storm_home
 from inventory import lan, leases
 from inventory.ansible_inventory import write
@@ -45,6 +47,19 @@ class Site:
 
     def pid(self, machine: str, program: str) -> int:
         return int(self.run(machine, "supervisorctl", "pid", program))
+
+
+def service(site: Site) -> HttpService:
+    return HttpService(site.machines["master"].control_address, site.directory / "token")
+
+
+def seen(site: Site, wanted: Callable[[ServiceState], bool], seconds: float = 60.0) -> ServiceState:
+    """What the service says, once it is what is wanted."""
+    deadline = time.monotonic() + seconds
+    while not wanted(state := service(site).state()):
+        assert time.monotonic() < deadline, state
+        time.sleep(0.5)
+    return state
 
 
 @contextmanager

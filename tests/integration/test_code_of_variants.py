@@ -11,8 +11,6 @@ import pytest
 
 from dags.errors import RunBroken
 from dags.experiment import Code, Variant
-from dags.service_client import HttpService
-from dags.service_state import ServiceState
 from dags.sources.build import built
 from dags.sources.homes import home_of
 from dags.sources.refs import resolve
@@ -20,7 +18,7 @@ from dags.steps import run_code
 from inventory.machine_types import TYPES
 from inventory.testbed import MachineRequest
 from playbooks import cluster
-from tests.integration.cluster_site import Site, deployed
+from tests.integration.cluster_site import Site, deployed, seen, service
 from tests.repositories import Repository, with_plugins
 from topologies import catalogue
 
@@ -58,10 +56,6 @@ def use(site: Site, code: Code | None) -> float:
     return time.monotonic() - begin_s
 
 
-def service(site: Site) -> HttpService:
-    return HttpService(site.machines["master"].control_address, site.directory / "token")
-
-
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repository]:
     made = with_plugins(tmp_path_factory.mktemp("code") / "here")
@@ -94,14 +88,6 @@ def foreign(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Callable[[s
         return code
 
     return commit
-
-
-def seen(site: Site, wanted: Callable[[ServiceState], bool], seconds: float = 60.0) -> ServiceState:
-    deadline = time.monotonic() + seconds
-    while not wanted(state := service(site).state()):
-        assert time.monotonic() < deadline, state
-        time.sleep(0.5)
-    return state
 
 
 def run(site: Site, folder: Path, variant: Variant) -> None:

@@ -12,14 +12,13 @@ from statistics import median
 import pytest
 import yaml
 
-from dags.service_client import HttpService
-from dags.service_state import Applied, ServiceState, back_at_work, event_outcome
+from dags.service_state import ServiceState, back_at_work, event_outcome
 from inventory.machine_types import TYPES, scaled
 from inventory.testbed import MachineRequest
 from playbooks import cluster
 from playbooks.errors import MachineUnreachable, StormRefused
 from playbooks.storm_home import assemble
-from tests.integration.cluster_site import Site, deployed
+from tests.integration.cluster_site import Site, deployed, seen, service
 from topologies import catalogue
 
 pytestmark = pytest.mark.integration
@@ -58,21 +57,8 @@ def star() -> str:
     return catalogue.render("star", {}, {"workers": 4})
 
 
-def service(site: Site) -> HttpService:
-    return HttpService(site.machines["master"].control_address, site.directory / "token")
-
-
 def works(state: ServiceState) -> bool:
     return state.all_placed() and state.workers_reporting == 4 and len(offered(state)) == 5
-
-
-def answer(site: Site, event_id: str, seconds: float = 90.0) -> Applied:
-    """To a scale event, once it is applied."""
-    deadline = time.monotonic() + seconds
-    while (applied := event_outcome(service(site).state(), event_id)) is None:
-        assert time.monotonic() < deadline, service(site).state().held
-        time.sleep(0.5)
-    return applied
 
 
 def offered(state: ServiceState) -> list[float]:
@@ -80,15 +66,9 @@ def offered(state: ServiceState) -> list[float]:
     return [n for n in state.series.due[-8:-3] if n]
 
 
-def awaited_rate(site: Site, fits: Callable[[float], bool]) -> float:
-    """Offered in each of five seconds that are alike: a worker may have just begun, or told of one in two parts."""
-    deadline = time.monotonic() + 120.0
-    while True:
-        rates = offered(service(site).state())
-        if len(rates) == 5 and max(rates) < 1.2 * min(rates) and fits(median(rates)):
-            return median(rates)
-        assert time.monotonic() < deadline, rates
-        time.sleep(0.5)
+def are_alike(rates: list[float]) -> bool:
+    """A worker may have just begun, or told of a second in two parts."""
+    return len(rates) == 5 and max(rates) < 1.2 * min(rates)
 
 
 def test_a_second_deploy_changes_nothing(site: Site) -> None:
@@ -133,9 +113,9 @@ def test_a_run_from_reset_to_record(site: Site, tmp_path: Path) -> None:
 
 
 def test_spouts_offer_half_more_of_the_run_that_goes_on(site: Site) -> None:
-    before = awaited_rate(site, bool)
+    before = median(offered(seen(site, lambda state: are_alike(offered(state)), 120)))
     service(site).input_rate(1.5)
-    awaited_rate(site, lambda rate: 1.4 < rate / before < 1.6)
+    seen(site, lambda state: are_alike(offered(state)) and 1.4 < median(offered(state)) / before < 1.6, 120)
 
 
 def test_a_reset_leaves_nothing_of_the_run(site: Site, tmp_path: Path) -> None:
@@ -154,16 +134,18 @@ def test_the_machine_that_a_policy_lets_go_leaves_and_the_next_reset_has_it_agai
     cluster.join(site.inventory, site.directory, "r3")
     service(site).configure("r3", "stela", {}, 1, 60.0)
     submit(site, tmp_path, star())
-    assert eventually(lambda: works(service(site).state()))
+    seen(site, works, 120)
     service(site).scale("e1", "scale_in", (), 1)
-    (left,) = answer(site, "e1").release
+    applied = event_outcome(seen(site, lambda state: event_outcome(state, "e1") is not None, 90), "e1")
+    assert applied is not None
+    (left,) = applied.release
     cluster.leave(site.inventory, site.directory, [left])
     left_s = time.time()
     assert "STOPPED" in site.run(left, "supervisorctl", "status", "supervisor")
     assert workers_of(site, left) == []
     with pytest.raises(StormRefused, match=f"Nimbus has {left}"):
         awaited(site, "present", left, seconds=4)
-    assert eventually(lambda: back_at_work(service(site).state(), left_s) is None), "the others have what was on it"
+    seen(site, lambda state: back_at_work(state, left_s) is None, 120)  # the others have what was on it
     cluster.reset(site.inventory, site.directory, "r3")
     awaited(site, "exactly", "m1,m2")
 

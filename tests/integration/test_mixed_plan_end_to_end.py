@@ -13,7 +13,8 @@ import pytest
 
 from tests.integration import left_over
 
-# Long: the plan as a whole through Airflow is the fakes', each event on Storm is test_deploy.py's.
+# Long: the plan as a whole through Airflow is the fakes', joining on Storm star's, leaving and rates test_deploy.py's.
+# Only here on Storm: executors that move off a crashed machine, and all events in one run.
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -33,6 +33,7 @@ def test_what_was_run_is_drawn_and_the_rest_is_shown_as_not_run(tmp_path: Path) 
     plots = [{panel.experiment for panel in figure.panels} for figure in published.load(DRAWS) if not figure.is_graphs]
     assert text.count('<div class="absent">not run</div>') == sum(run.isdisjoint(mine) for mine in plots) > 2
     assert "Not run: stela/linear, stela/diamond." in text
+    assert "0 are reproduced, 0 differ, 0 are undecided, 1 were not run" in " ".join(text.split())
     for words in ("(a) star", "own gain", "2 series looked at", "parse_lines", "scale out, +1 machine"):
         assert words in text, words
 

@@ -164,6 +164,7 @@ class LocalClusterTest {
         run(chain(), CHAIN_RATE, 6);
         List<JsonNode> steady = steady(lines());
         double emitted = sum(steady, "tasks", "emitted", "spout");
+        assertTrue(emitted >= 4 * CHAIN_RATE, "only " + emitted + " tuples");
         assertEquals(emitted, sum(steady, "tasks", "executed", "transform"), CHAIN_RATE * SLACK_S);
         double filtered = sum(steady, "tasks", "executed", "filter");
         assertEquals(0.8, sum(steady, "tasks", "emitted", "filter") / filtered, 4 * Math.sqrt(0.8 * 0.2 / filtered));
