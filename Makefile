@@ -9,6 +9,9 @@ told = set -o pipefail; $(2) 2>&1 | sed -u 's/^/$(1): /'
 # `make test LONG=1`: also the tests that others cover in less time.
 tests = $(SUDO) $(if $(LONG),env BAROGRAPH_LONG_TESTS=1) $(BIN)/python -m pytest tests -m $(1)
 
+# With the programs of the packages that set-up declares and no others, as tests/programs.py has it.
+declared = PATH=$(CURDIR)/$(BIN):$(CURDIR)/.barograph/path
+
 .PHONY: help demo test machines experiments analyses integration spark unit browser e2e lint java bench setup ui clean lock
 help:  ## what there is
 	@grep -E '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -67,11 +70,11 @@ lint: bootstrap  ## ruff, mypy, import-linter, ansible-lint
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/ansible-lint --offline -q playbooks
+	@$(declared) $(BIN)/ansible-lint --offline -q playbooks
 
 java: bootstrap  ## Java unit and contract tests
-	@mvn -B -q -f topologies/pom.xml verify
-	@mvn -B -q -f scheduler_plugins/nimbus_bridge/pom.xml verify
+	@$(declared) mvn -B -q -f topologies/pom.xml verify
+	@$(declared) mvn -B -q -f scheduler_plugins/nimbus_bridge/pom.xml verify
 
 bench: setup  ## ratios taken side by side on this machine: what measuring costs; raw lines to tables beside polars and DuckDB; Stela's decision
 	@mvn -B -q -f topologies/pom.xml test-compile org.codehaus.mojo:exec-maven-plugin:3.5.1:exec -Dexec.executable=java -Dexec.classpathScope=test \

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import programs
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -31,10 +33,11 @@ os.environ.setdefault("PYSPARK_PYTHON", __import__("sys").executable)
 
 
 def pytest_configure() -> None:
-    """Who ends the tests from outside (a time limit, a cancelled job) leaves nothing running either."""
+    """End everything when the tests are ended from outside (a time limit, a cancelled job); set the tests' PATH."""
     # SIGINT too: a job in the background ignores it, and with it all that it starts, which then has to be waited for.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
+    os.environ["PATH"] = programs.path()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -23,11 +23,11 @@ import pytest
 from dags.places import ROOT
 from dags.terminal.airflow_home import CONNECTION, for_command_line
 from dags.terminal.ui import end_group, ui_environment
+from tests import programs
 from tests.dags.fake_runs import Resumed
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]  # a busy box is slow
 DAG = "stela.star"
-CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
@@ -278,11 +278,10 @@ def test_no_token_is_in_the_log(site: Site) -> None:
 @pytest.fixture(scope="module")
 def logged_in(site: Site) -> Iterator[Any]:
     """A real browser in which the reader has logged in by the form."""
-    if not CHROMIUM.exists():
-        pytest.skip(f"no browser at {CHROMIUM}")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is a development dependency")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=str(programs.chromium()), args=FLAGS)
         try:
             context = browser.new_context(viewport={"width": 1400, "height": 1000})
             context.set_default_timeout(300_000)  # a busy box is slow

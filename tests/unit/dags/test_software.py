@@ -1,6 +1,7 @@
 """Jars of ours: what is used is always what the sources say, and Maven runs only where it must."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], st
     (module / "pom.xml").touch()
     (tmp_path / "mvn").write_text(MAVEN)
     (tmp_path / "mvn").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("BAROGRAPH_HOME", str(tmp_path))
 
     def build(source: str) -> str:

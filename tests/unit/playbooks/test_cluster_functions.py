@@ -237,7 +237,7 @@ def test_the_connection_that_is_kept_open_is_ended(tmp_path: Path, monkeypatch: 
     script = tmp_path / "ssh"
     script.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\nexit 255\n')
     script.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     cluster.forget_connection({**HOST, "ansible_ssh_common_args": "-o ControlPath=/keys/cm-%C"})
     assert (tmp_path / "asked").read_text() == (
         "-O exit -o BatchMode=yes -o ControlPath=/keys/cm-%C -p 22 root@127.0.0.1\n"
@@ -273,7 +273,7 @@ def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     script.parent.mkdir()
     script.write_text('#!/bin/sh\nfor last; do :; done\nexec sh -c "$last"\n')
     script.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{script.parent}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", f"{script.parent}:{os.environ['PATH']}")
     return script
 
 

@@ -185,7 +185,7 @@ def fake_maven(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None
     folder.mkdir()
     (folder / "mvn").write_text(f"#!/bin/sh\n{text}\n")
     (folder / "mvn").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
 
 def test_a_failed_download_leaves_nothing_and_says_what_maven_said(
