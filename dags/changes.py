@@ -60,3 +60,12 @@ def _git(root: Path, *arguments: str) -> bytes:
     argv = ["git", "-c", "safe.directory=*", *arguments]
     done = subprocess.run(argv, cwd=root, capture_output=True, check=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL)
     return done.stdout
+
+
+def git_state() -> tuple[str | None, bool | None]:
+    """The code's commit, and whether it was changed since; None outside a git work tree."""
+    try:
+        commit = _git(ROOT, "rev-parse", "HEAD").decode().strip()
+        return commit, bool(_git(ROOT, "status", "--porcelain").strip())
+    except (OSError, subprocess.SubprocessError):
+        return None, None

@@ -8,10 +8,10 @@ from dataclasses import replace
 from dags.errors import ExperimentError, blame_of
 from dags.events import SCALING, Crash, working_after
 from dags.experiment import Experiment
-from dags.sources.refs import uncommitted
 from dags.testbeds import testbed_of
 from inventory import TESTBEDS, machine_types
-from inventory.testbed import Faulting, GivingBack, Growing, MachineRequest, Testbed
+from inventory.machines import MachineRequest
+from inventory.testbed import Faulting, GivingBack, Growing, Testbed
 
 
 def check(experiment: Experiment) -> None:
@@ -50,6 +50,8 @@ def remarks(experiment: Experiment) -> tuple[str, ...]:
     slots = experiment.machines.before * machine_requests(experiment)[1].type.slots
     if slots < workers:
         said.append(f"{workers} workers are asked for but {slots} slots are there at the start: Storm uses {slots}")
+    from dags.sources.refs import uncommitted
+
     changed = uncommitted(experiment)
     return tuple(said) if changed is None else (*said, changed)
 

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from dags.events import Crash, PlannedEvent, ScaleIn, ScaleOut, at_end, everyone, working_after
 
-if TYPE_CHECKING:
-    from dags.experiment import Durations, MachineCount
 
-
-def wrong_order(machines: MachineCount, events: Sequence[PlannedEvent], durations: Durations) -> list[str]:
+def wrong_order(before: int, after: int, events: Sequence[PlannedEvent], horizon_s: float) -> list[str]:
     """Everything that is wrong, in the order of the file."""
-    said = [_machines_in_the_end(machines, events)] if machines.after != at_end(machines.before, events) else []
-    return [*said, *_too_few(machines, events), *_crashes(machines, events), *_times(events, durations)]
+    said = [_machines_in_the_end(before, after, events)] if after != at_end(before, events) else []
+    return [*said, *_too_few(before, events), *_crashes(before, events), *_times(events, horizon_s)]
 
 
-def _machines_in_the_end(machines: MachineCount, events: Sequence[PlannedEvent]) -> str:
+def _machines_in_the_end(before: int, after: int, events: Sequence[PlannedEvent]) -> str:
     come = sum(event.machines for event in events if isinstance(event, ScaleOut))
     go = sum(event.machines for event in events if isinstance(event, ScaleIn))
     return (
-        f"machines.after is {machines.after}, but machines.before ({machines.before}), plus the machines of scale_out"
-        f" events ({come}), less those of scale_in events ({go}), make {at_end(machines.before, events)}"
+        f"machines.after is {after}, but machines.before ({before}), plus the machines of scale_out"
+        f" events ({come}), less those of scale_in events ({go}), make {at_end(before, events)}"
     )
 
 
-def _too_few(machines: MachineCount, events: Sequence[PlannedEvent]) -> Iterator[str]:
-    working = (machines.before, *working_after(machines.before, events))
+def _too_few(before: int, events: Sequence[PlannedEvent]) -> Iterator[str]:
+    working = (before, *working_after(before, events))
     for place, event in enumerate(events):
         if working[place + 1] >= 1 or working[place] < 1:
             continue
@@ -40,25 +36,25 @@ def _too_few(machines: MachineCount, events: Sequence[PlannedEvent]) -> Iterator
             yield f"events.{place} is the crash of the last machine; give it restart_after_s, or more machines"
 
 
-def _crashes(machines: MachineCount, events: Sequence[PlannedEvent]) -> Iterator[str]:
+def _crashes(before: int, events: Sequence[PlannedEvent]) -> Iterator[str]:
     down: set[str] = set()
     for place, event in enumerate(events):
         if not isinstance(event, Crash):
             continue
-        there = [name for name in everyone(machines.before, events[:place]) if name not in down]
+        there = [name for name in everyone(before, events[:place]) if name not in down]
         if event.machine not in there:
             yield f"events.{place}.machine is {event.machine!r}; at that time there are {', '.join(there) or 'none'}"
         if event.restart_after_s is None:
             down.add(event.machine)
 
 
-def _times(events: Sequence[PlannedEvent], durations: Durations) -> Iterator[str]:
+def _times(events: Sequence[PlannedEvent], horizon_s: float) -> Iterator[str]:
     """A restart belongs to its crash: it comes before the crash's horizon and before the next event."""
     for place, event in enumerate(events):
         if not isinstance(event, Crash) or event.restart_after_s is None:
             continue
         following = events[place + 1].at if place + 1 < len(events) else "steady"
-        limit, name = durations.horizon_s, "durations.horizon_s"
+        limit, name = horizon_s, "durations.horizon_s"
         if following != "steady" and following < limit:
             limit, name = following, f"events.{place + 1}.at"
         if event.restart_after_s >= limit:

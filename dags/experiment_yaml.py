@@ -145,7 +145,7 @@ def _code(model: _Code) -> values.Code:
 
 def _inconsistencies(experiment: values.Experiment) -> list[str]:
     durations = experiment.durations
-    wrong = wrong_order(experiment.machines, experiment.events, durations)
+    wrong = wrong_order(experiment.machines.before, experiment.machines.after, experiment.events, durations.horizon_s)
     if durations.warm_up_ceiling_s < durations.warm_up_floor_s:
         wrong.append(
             f"durations.warm_up_ceiling_s is {durations.warm_up_ceiling_s:g}; allowed: at least warm_up_floor_s"

@@ -14,7 +14,8 @@ from dags.experiment import Experiment
 from dags.series import Series, resumable, series_document
 from dags.steps.holdings import Held, held, within
 from dags.testbeds import testbed_of
-from inventory.testbed import MachineRequest, Pricing
+from inventory.machines import MachineRequest
+from inventory.testbed import Pricing
 
 FILE = "money.json"
 

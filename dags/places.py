@@ -37,3 +37,15 @@ def airflow_home() -> Path:
 def cluster_dir(lease_id: str) -> Path:
     """Ansible's files and the token of one cluster; goes with its lease."""
     return barograph_home() / "clusters" / lease_id
+
+
+HOLDER = "BAROGRAPH_HOLDER_PID"
+
+
+def holder_pid() -> int:
+    """The process whose death ends the lease: under a scheduler it is not the short-lived task's."""
+    return int(os.environ.get(HOLDER) or os.getpid())
+
+
+def spark_master() -> str:
+    return os.environ.get("BAROGRAPH_SPARK_MASTER") or "local[*]"

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dags.errors import blame_of, message_of
-from dags.places import location, results_root
+from dags.places import location, results_root, spark_master
 
 if TYPE_CHECKING:
     from analysis.sql import Stored
@@ -224,7 +224,7 @@ class Spool:
     @cached_property
     def _me(self) -> Holder:
         from analysis.storage.hold import Holder
-        from dags.steps.tenure import holder_pid
+        from dags.places import holder_pid
         from inventory.leases import process_start
 
         pid = holder_pid()
@@ -288,10 +288,6 @@ def analysed_again(series_dir: Path, tell: Tell) -> Path:
         return analysed(series_dir, tell)
     finally:
         finish(series_dir, tell)
-
-
-def spark_master() -> str:
-    return os.environ.get("BAROGRAPH_SPARK_MASTER") or "local[*]"
 
 
 def finish(series_dir: Path, tell: Tell) -> None:

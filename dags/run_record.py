@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from analysis.errors import RecordError
 from analysis.record import RunPaths, append_event, read_json, write_json_atomic
 from dags.errors import blame_of, message_of
 from dags.plan import PlannedRun
-from dags.steps.ports import Clock, Listener
 
 
 @dataclass
@@ -92,3 +92,25 @@ def _of_plan(run: PlannedRun) -> dict[str, Any]:
 def _failure(error: Exception, phases: list[dict[str, Any]]) -> dict[str, str]:
     where = phases[-1]["name"] if phases else "before the first phase"
     return {"blame": blame_of(error), "message": message_of(error), "where": where}
+
+
+class Clock(Protocol):
+    def now(self) -> float:
+        """Epoch seconds."""
+        ...
+
+    def sleep(self, seconds: float) -> None: ...
+
+
+class WallClock:
+    def now(self) -> float:
+        return time.time()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+class Listener(Protocol):
+    """Hears how a series goes; the terminal follows what it writes."""
+
+    def tell(self, kind: str, **facts: Any) -> None: ...

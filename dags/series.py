@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,9 +11,10 @@ from typing import Any
 from analysis.errors import RecordError
 from analysis.record import RunPaths, SeriesPaths, is_complete, read_json, write_json_atomic
 from dags import changes
+from dags.changes import git_state
 from dags.errors import ExperimentError
 from dags.experiment import Experiment, from_data
-from dags.places import ROOT, results_root
+from dags.places import results_root
 from dags.plan import PlannedRun, digest, next_run, plan_runs, series_id
 from dags.results import results
 from dags.run_record import read_run
@@ -154,20 +154,6 @@ def _find(name: str) -> Path:
 
 def _experiment_of(folder: Path) -> str:
     return f"{folder.parent.parent.name}/{folder.parent.name}"
-
-
-def git_state() -> tuple[str | None, bool | None]:
-    """The code's commit, and whether it was changed since; None outside a git work tree."""
-    try:
-        commit = _git("rev-parse", "HEAD")
-        return commit, bool(_git("status", "--porcelain"))
-    except (OSError, subprocess.SubprocessError):
-        return None, None
-
-
-def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True, timeout=10)
-    return done.stdout.strip()
 
 
 def resumable(experiment: Experiment) -> Series | None:

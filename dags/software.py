@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from dags.errors import DagError
-from dags.places import ROOT, airflow_home, barograph_home
+from dags.places import ROOT, barograph_home
 
 Tell = Callable[[str], None]
 BRIDGE = ROOT / "scheduler_plugins" / "nimbus_bridge"
@@ -24,27 +23,6 @@ class BuildFailed(DagError):
 
 class ToolMissing(DagError):
     blame = "configuration"
-
-
-def parts() -> Mapping[str, Callable[[Tell], object]]:
-    """The parts in the order in which they are made; a part that is there costs only the look."""
-    return {
-        "root filesystem of the machines": _root_filesystem,
-        "topologies (Java)": lambda tell: build_jar(TOPOLOGIES, tell),
-        "scheduler bridge (Java)": lambda tell: build_jar(BRIDGE, tell),
-        "Storm home": storm_home,
-        "Airflow's database": _airflow,
-    }
-
-
-def prepare_all(tell: Tell) -> None:
-    """Make every part that is not there; says what took more than a second."""
-    for name, make in parts().items():
-        begin_s = time.monotonic()
-        make(tell)
-        took_s = time.monotonic() - begin_s
-        if took_s > 1:
-            tell(f"{name}: ready after {took_s:.0f} s")
 
 
 def storm_home(tell: Tell) -> Path:
@@ -112,17 +90,3 @@ def _maven(folder: Path, tell: Tell) -> None:
     if done.returncode != 0 or not _jar(folder).is_file():
         last = " ".join((done.stdout + done.stderr).split())[-600:]
         raise BuildFailed(f"mvn -f {folder / 'pom.xml'} package ended with {done.returncode}: {last}")
-
-
-def _root_filesystem(tell: Tell) -> object:
-    from inventory.rootfs import build, cache_dir
-
-    return build(cache_dir(), tell)
-
-
-def _airflow(tell: Tell) -> object:
-    from dags.terminal.airflow_home import prepare, ready
-
-    if not ready(airflow_home()):
-        tell("Airflow: making its database")
-    return prepare(airflow_home())

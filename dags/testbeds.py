@@ -29,18 +29,6 @@ def releasing(name: str) -> Testbed:
     return _made(name, "{}")
 
 
-def equipped(choice: TestbedChoice) -> Testbed:
-    """A testbed that can acquire: emulated machines mount the software, for others it is built before they cost."""
-    if choice.name in IN_MEMORY:
-        return testbed_of(choice)
-    from dags.software import for_machines, mounts
-
-    if choice.name != "local":
-        for_machines(log.info)
-        return testbed_of(choice)
-    return TESTBEDS[choice.name](mounts=mounts(log.info), options=choice.options.get(choice.name))
-
-
 @cache
 def _made(name: str, options: str) -> Testbed:
     return TESTBEDS[name](options=json.loads(options))

@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from inventory.errors import ConfigurationError
-from inventory.testbed import Machine
+from inventory.machines import Machine
 
 GROUPS = ("master", "workers", "joining")
 PYTHON = "/usr/bin/python3"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from inventory import lan, machine_names
 from inventory.errors import CapacityError, ConfigurationError
-from inventory.testbed import MachineRequest
+from inventory.machines import MachineRequest
 
 DISK_MB_PER_MACHINE = 200  # Storm's state and logs in the machine's overlay
 MEMORY_SHARE = 0.9  # of the box; the rest is the harness's

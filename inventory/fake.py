@@ -17,9 +17,10 @@ from pydantic import Field
 from inventory import leases
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, RemoteTimeoutError
 from inventory.leases import Lease
+from inventory.machines import Machine, MachineRequest
 from inventory.options import Options, read_options
 from inventory.remote import Remote, Result
-from inventory.testbed import Estimate, Machine, MachineRequest
+from inventory.testbed import Estimate
 
 PRICES_OF = "2026-11-21"
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from inventory import capacity, host_keys, lan, leases, processes, rootfs
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.leases import Lease
+from inventory.machines import Machine, MachineRequest
 from inventory.options import refuse_options
 from inventory.podman import Container, Podman
 from inventory.remote import Remote, connect
-from inventory.testbed import Machine, MachineRequest
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from inventory.errors import ConfigurationError
-from inventory.testbed import MachineRequest
+from inventory.machines import MachineRequest
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,19}")
 ALLOWED = "lower case letters, digits, '-', at most 20"

@@ -8,7 +8,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from inventory.errors import ConfigurationError
-from inventory.testbed import MachineType
+from inventory.machines import MachineType
 
 SOURCE = Path(__file__).with_name("machine_types.yaml")
 

@@ -17,7 +17,7 @@ from inventory.errors import ConfigurationError, InfrastructureError, RemoteTime
 if TYPE_CHECKING:
     import paramiko
 
-    from inventory.testbed import Machine
+    from inventory.machines import Machine
 
 CONNECT_TIMEOUT_S = 10.0
 REACH_TIMEOUT_S = 10.0  # for the first packet back, which a machine that is merely busy sends at once

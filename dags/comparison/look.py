@@ -48,7 +48,8 @@ def _give_way(series_dir: Path) -> None:
 def _analysed(series_dir: Path) -> Path:
     """A folder with the tables that a comparison is made of: here only new runs are parsed, in a bucket all of them."""
     from analysis import session
-    from dags.results import Folder, analysed, results_of, spark_master
+    from dags.places import spark_master
+    from dags.results import Folder, analysed, results_of
 
     if isinstance(results_of(series_dir), Folder):
         with ExitStack() as opened:

@@ -18,10 +18,9 @@ from dags.nights.commits import head
 from dags.nights.numbers import claims_of, numbers_of
 from dags.nights.suite import Choice, Suite
 from dags.nights.tonight import BEGUN, WAITING, Entry, Tonight
-from dags.places import results_root
+from dags.places import holder_pid, results_root
 from dags.results import results
 from dags.series import Series, read_series
-from dags.steps.tenure import holder_pid
 from dags.steps.until import set_until
 
 log = logging.getLogger(__name__)

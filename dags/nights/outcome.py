@@ -9,7 +9,7 @@ from dags.nights.tonight import Entry
 from dags.progress import failures_since, told_since, worst_of
 from dags.run_record import read_run
 from dags.series import Series
-from dags.steps.series_steps import is_stopped
+from dags.steps.interruption import is_stopped
 
 COMPLETE, FAILED, DEADLINE, INTERRUPTED = "complete", "failed", "deadline", "interrupted"
 # A failure of Storm or of a policy is a result: `failed`. The other blames keep their names.

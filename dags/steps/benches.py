@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dags.progress import ProgressFile
+from dags.run_record import WallClock
 from dags.series import Series
 from dags.steadiness import steady_test
 from dags.steps import machines, tenure
-from dags.steps.ports import WallClock
 from dags.steps.under_way import Bench
 
 PACE = "BAROGRAPH_FAKE_PACE"  # real seconds for each second of the fake testbed

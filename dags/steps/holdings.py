@@ -16,7 +16,7 @@ from typing import Any
 
 from analysis.record import json_lines
 from inventory.leases import Lease
-from inventory.testbed import MachineRequest, MachineType
+from inventory.machines import MachineRequest, MachineType
 
 log = logging.getLogger(__name__)
 FILE = "holdings.jsonl"

@@ -6,9 +6,12 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
-from dags.errors import Interrupted
+from dags.errors import Interrupted, blame_of, message_of
+from dags.progress import ProgressFile
+from dags.series import Series, read_series
 
 
 @contextmanager
@@ -27,3 +30,33 @@ def interruptible() -> Iterator[None]:
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:
     raise Interrupted(f"{signal.Signals(number).name} received")
+
+
+STOP_FILE = "stop"
+
+
+@contextmanager
+def step(series_dir: Path) -> Iterator[Series]:
+    """What every step keeps: an interruption ends the whole execution, a failure is told with its blame."""
+    with interruptible():
+        series = read_series(series_dir)
+        if is_stopped(series):
+            raise Interrupted(f"series {series.series_id} was asked to stop")
+        try:
+            yield series
+        except Interrupted:
+            request_stop(series_dir)
+            raise
+        except Exception as error:
+            ProgressFile(series_dir).tell("step_failed", blame=blame_of(error), message=message_of(error))
+            raise
+
+
+def request_stop(series_dir: Path) -> None:
+    """No further run of this execution begins; opening the series again forgets it."""
+    (series_dir / STOP_FILE).touch()
+
+
+def is_stopped(series: Series) -> bool:
+    mark = series.folder / STOP_FILE
+    return mark.exists() and mark.stat().st_mtime >= series.opened_s

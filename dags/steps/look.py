@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from dags.errors import RunBroken
+from dags.run_record import Clock, Listener
 from dags.service_client import ServiceClient, ServiceUnreachable
 from dags.service_state import ServiceState, absent, throughput_now
-from dags.steps.ports import Clock, Listener
 from dags.watch import Patience, trouble
 
 Answer = TypeVar("Answer")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from dags.checks import machine_requests
+from dags.places import cluster_dir
 from dags.series import Series
 from dags.steps import tenure
 from dags.steps.holdings import note_gone, note_held, note_until
@@ -16,7 +18,8 @@ from dags.testbeds import testbed_of
 from inventory import leases
 from inventory.errors import InventoryError
 from inventory.leases import Lease
-from inventory.testbed import GivingBack, Growing, Machine, MachineRequest, Prolonging, Recalling, Testbed
+from inventory.machines import Machine, MachineRequest
+from inventory.testbed import GivingBack, Growing, Prolonging, Recalling, Testbed
 
 log = logging.getLogger(__name__)
 
@@ -118,3 +121,9 @@ def _lease(series_dir: Path) -> Lease:
 
 def _requests(series: Series, names: Sequence[str]) -> tuple[MachineRequest, ...]:
     return machine_requests(series.experiment, names)[1:]
+
+
+def forget(lease_id: str) -> None:
+    """Remove a released cluster's files, its token first."""
+    (cluster_dir(lease_id) / "token").unlink(missing_ok=True)
+    shutil.rmtree(cluster_dir(lease_id), ignore_errors=True)

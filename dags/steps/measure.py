@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from dags.duration import FIRST_TUPLE_S
 from dags.errors import Interrupted, MachineLost, NoFreshSamples, blame_of
 from dags.plan import PlannedRun
 from dags.run_record import Diary
@@ -14,7 +15,6 @@ from dags.steps.scaling import scale_in, scale_out
 from dags.steps.under_way import Bench, Happened, UnderWay
 from dags.watch import FAILED_OVER, RESTARTING, Outcome, Patience, SteadyTest, Watch, planned_s
 
-FIRST_TUPLE_S = 150.0
 WINDOW_S = 60.0  # the policies' rate window
 
 PERFORM: Mapping[str, Callable[[UnderWay, int, str], Happened]] = {

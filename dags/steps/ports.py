@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,25 +88,3 @@ class Cluster(Protocol):
         ...
 
     def facts(self) -> ClusterFacts: ...
-
-
-class Clock(Protocol):
-    def now(self) -> float:
-        """Epoch seconds."""
-        ...
-
-    def sleep(self, seconds: float) -> None: ...
-
-
-class WallClock:
-    def now(self) -> float:
-        return time.time()
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
-
-
-class Listener(Protocol):
-    """Hears how a series goes; the terminal follows what it writes."""
-
-    def tell(self, kind: str, **facts: Any) -> None: ...

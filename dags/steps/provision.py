@@ -10,22 +10,24 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dags import money
+from dags import money, testbeds
 from dags.checks import check
 from dags.costs import lines_of
 from dags.errors import TestbedTaken
-from dags.experiment import Experiment, load
+from dags.experiment import Experiment, TestbedChoice, load
+from dags.places import holder_pid
 from dags.progress import ProgressFile
 from dags.request import requested
 from dags.series import open_series, resumable
 from dags.sources.prepare import prepare as prepare_code
 from dags.sources.refs import resolved
 from dags.steps import machines, tenure
-from dags.steps.series_steps import STOP_FILE, step
-from dags.steps.storm_cluster import forget
-from dags.testbeds import equipped, releasing, testbed_of
-from inventory import leases
+from dags.steps.interruption import STOP_FILE, step
+from dags.steps.machines import forget
+from dags.testbeds import releasing, testbed_of
+from inventory import TESTBEDS, leases
 from inventory.leases import Lease
+from inventory.testbed import Testbed
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +78,7 @@ def provision(series_dir: Path) -> str:
             experiment.lease_minutes * 60,
             site=testbed.site(),
             shared=testbed.shared,
-            holder_pid=tenure.holder_pid(),
+            holder_pid=holder_pid(),
         )
         try:
             acquired = machines.acquire(series, testbed, lease)
@@ -97,7 +99,7 @@ def _end_earlier(series_dir: Path) -> None:
     if earlier is None:
         return
     now = time.time()
-    if earlier.holder_pid != tenure.holder_pid() and leases.is_live(earlier, now):
+    if earlier.holder_pid != holder_pid() and leases.is_live(earlier, now):
         raise _taken(earlier, now)
     release(series_dir)
     (series_dir / STOP_FILE).unlink(missing_ok=True)
@@ -116,3 +118,15 @@ def release(series_dir: Path) -> None:
 
 def _owner() -> str:
     return f"{getpass.getuser()}@{socket.gethostname()}"
+
+
+def equipped(choice: TestbedChoice) -> Testbed:
+    """A testbed that can acquire: emulated machines mount the software, for others it is built before they cost."""
+    if choice.name in testbeds.IN_MEMORY:
+        return testbed_of(choice)
+    from dags.software import for_machines, mounts
+
+    if choice.name != "local":
+        for_machines(log.info)
+        return testbed_of(choice)
+    return TESTBEDS[choice.name](mounts=mounts(log.info), options=choice.options.get(choice.name))

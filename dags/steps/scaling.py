@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from dags.duration import APPLY_S, DRAIN_S, FRESH_SAMPLES_S, REGISTER_S
 from dags.errors import MachineLost, NoFreshSamples, RunBroken
 from dags.events import ScaleIn
 from dags.service_state import Applied, ServiceState, absent, event_outcome
@@ -12,10 +13,6 @@ from dags.steps.collecting import collect
 from dags.steps.under_way import Happened, UnderWay
 from dags.watch import FAILED_OVER, RESTARTING, Patience, too_old
 
-REGISTER_S = 60.0
-APPLY_S = 90.0
-DRAIN_S = 60.0
-FRESH_SAMPLES_S = 15.0
 FAILED_OVER_S = 180.0  # Storm needs up to two minutes to notice a dead machine and place its tasks again
 ATTEMPTS = 3  # an operation that was aborted is repeated (SP III-B)
 

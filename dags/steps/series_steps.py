@@ -9,19 +9,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dags import duration, money
-from dags.errors import DagError, Interrupted, MachineLost, blame_of, message_of
+from dags.errors import DagError, MachineLost
 from dags.progress import ProgressFile, told_since
 from dags.results import analysed, finish, writing
 from dags.series import Series, read_series
 from dags.steps.benches import bench_for
-from dags.steps.interruption import interruptible
+from dags.steps.interruption import step
 from dags.steps.keeper import kept
 from dags.steps.run_next import ATTEMPTS, run_next
 from dags.steps.under_way import Bench
 from dags.steps.until import too_late
 
 log = logging.getLogger(__name__)
-STOP_FILE = "stop"
 
 
 class NothingMeasured(DagError):
@@ -30,23 +29,6 @@ class NothingMeasured(DagError):
 
 class NothingInTime(NothingMeasured):
     """The deadline came before the first run: no failure."""
-
-
-@contextmanager
-def step(series_dir: Path) -> Iterator[Series]:
-    """What every step keeps: an interruption ends the whole execution, a failure is told with its blame."""
-    with interruptible():
-        series = read_series(series_dir)
-        if is_stopped(series):
-            raise Interrupted(f"series {series.series_id} was asked to stop")
-        try:
-            yield series
-        except Interrupted:
-            request_stop(series_dir)
-            raise
-        except Exception as error:
-            ProgressFile(series_dir).tell("step_failed", blame=blame_of(error), message=message_of(error))
-            raise
 
 
 def deploy(series_dir: Path) -> None:
@@ -147,13 +129,3 @@ def announce(series_dir: Path, report: Path) -> None:
     finish(series_dir, _teller(series_dir))
     ProgressFile(series_dir).tell("report", path=str(report))
     log.info("report: %s", report)
-
-
-def request_stop(series_dir: Path) -> None:
-    """No further run of this execution begins; opening the series again forgets it."""
-    (series_dir / STOP_FILE).touch()
-
-
-def is_stopped(series: Series) -> bool:
-    mark = series.folder / STOP_FILE
-    return mark.exists() and mark.stat().st_mtime >= series.opened_s

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,8 @@ from dags.steps.box_facts import box_facts, versions
 from dags.steps.ports import ClusterFacts, Collected
 from dags.testbeds import testbed_of
 from inventory.ansible_inventory import write
-from inventory.testbed import Faulting, Machine, MachineType
+from inventory.machines import Machine, MachineType
+from inventory.testbed import Faulting
 from playbooks import cluster
 
 log = logging.getLogger(__name__)
@@ -170,12 +170,6 @@ def groups(experiment: Experiment) -> dict[str, list[str]]:
     """The Ansible groups; `joining` is a part of `workers`."""
     workers = list(experiment.workers())
     return {"master": ["master"], "workers": workers, "joining": workers[experiment.machines.before :]}
-
-
-def forget(lease_id: str) -> None:
-    """Remove a released cluster's files, its token first."""
-    (cluster_dir(lease_id) / "token").unlink(missing_ok=True)
-    shutil.rmtree(cluster_dir(lease_id), ignore_errors=True)
 
 
 def _facts(given: MachineType, joins: bool) -> Mapping[str, object]:

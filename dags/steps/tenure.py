@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -12,21 +11,15 @@ from typing import Any
 from analysis.record import write_json_atomic
 from dags.errors import DagError
 from inventory.leases import Lease, read
-from inventory.testbed import Machine, MachineType
+from inventory.machines import Machine, MachineType
 
 FILE = "machines.json"
-HOLDER = "BAROGRAPH_HOLDER_PID"
 
 
 class NoMachines(DagError):
     """A step needs machines that the series does not hold."""
 
     blame = "infrastructure"
-
-
-def holder_pid() -> int:
-    """The process whose death ends the lease: under a scheduler it is not the short-lived task's."""
-    return int(os.environ.get(HOLDER) or os.getpid())
 
 
 def save(series_dir: Path, lease: Lease, machines: Sequence[Machine]) -> None:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from dags.errors import MachineRecalled
 from dags.experiment import Experiment
 from dags.plan import PlannedRun
-from dags.run_record import Diary
+from dags.run_record import Clock, Diary, Listener
 from dags.service_client import ServiceClient
 from dags.service_state import ServiceState
 from dags.steps.look import Look
-from dags.steps.ports import Clock, Cluster, Listener
+from dags.steps.ports import Cluster
 from dags.watch import SteadyTest
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 
 from dags.errors import DagError
+from dags.places import airflow_home
+from dags.software import BRIDGE, TOPOLOGIES, build_jar, storm_home
 
 Tell = Callable[[str], None]
 
@@ -41,3 +44,38 @@ def java_problems() -> list[str]:
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
         found.append("Java 17 is not installed; apt-get install openjdk-17-jdk-headless")
     return found
+
+
+def parts() -> Mapping[str, Callable[[Tell], object]]:
+    """The parts in the order in which they are made; a part that is there costs only the look."""
+    return {
+        "root filesystem of the machines": _root_filesystem,
+        "topologies (Java)": lambda tell: build_jar(TOPOLOGIES, tell),
+        "scheduler bridge (Java)": lambda tell: build_jar(BRIDGE, tell),
+        "Storm home": storm_home,
+        "Airflow's database": _airflow,
+    }
+
+
+def prepare_all(tell: Tell) -> None:
+    """Make every part that is not there; says what took more than a second."""
+    for name, make in parts().items():
+        begin_s = time.monotonic()
+        make(tell)
+        took_s = time.monotonic() - begin_s
+        if took_s > 1:
+            tell(f"{name}: ready after {took_s:.0f} s")
+
+
+def _root_filesystem(tell: Tell) -> object:
+    from inventory.rootfs import build, cache_dir
+
+    return build(cache_dir(), tell)
+
+
+def _airflow(tell: Tell) -> object:
+    from dags.terminal.airflow_home import prepare, ready
+
+    if not ready(airflow_home()):
+        tell("Airflow: making its database")
+    return prepare(airflow_home())

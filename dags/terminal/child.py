@@ -80,7 +80,7 @@ def _worst(series: Series) -> RunsFailed:
 
 
 def _stopped(series: Series) -> bool:
-    from dags.steps.series_steps import is_stopped
+    from dags.steps.interruption import is_stopped
 
     return is_stopped(series)
 

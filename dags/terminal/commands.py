@@ -197,8 +197,7 @@ def reap(options: argparse.Namespace) -> int:
 
 def setup(_options: argparse.Namespace) -> int:
     """Build everything an experiment needs; what is there already is only looked at."""
-    from dags.software import parts
-    from dags.terminal.box import require_fit_box
+    from dags.terminal.box import parts, require_fit_box
 
     require_fit_box(_say)
     whole_s = time.monotonic()

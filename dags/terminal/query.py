@@ -102,7 +102,7 @@ def _require_some(stored: Sequence[Stored], folders: Sequence[Path], asked: Aske
 @contextmanager
 def _session(place: Results, stored: Sequence[Stored], tell: Tell) -> Iterator[SparkSession]:
     from analysis import cluster, session
-    from dags.results import spark_master
+    from dags.places import spark_master
 
     master = spark_master()
     spark = session.spark(master, settings=place.spark_settings(tell))
@@ -135,7 +135,7 @@ def _show(frame: DataFrame, asked: Asked, tell: Tell) -> None:
 def _keep(frame: DataFrame, target: Path, tell: Tell) -> int:
     """One Parquet file, there whole or not at all."""
     from analysis import cluster, sql
-    from dags.results import spark_master
+    from dags.places import spark_master
 
     folder = target.absolute().parent
     with tempfile.TemporaryDirectory(prefix=".sql-", dir=folder) as scratch:

@@ -64,10 +64,9 @@ def make_ready(experiment: Experiment, *, new: bool, console: Console, rebuild: 
 
     `rebuild`: also code of variants that was built, or failed to build, before.
     """
-    from dags.software import prepare_all
     from dags.steps.provision import refuse_if_taken
     from dags.terminal.airflow_home import prepare as prepare_airflow
-    from dags.terminal.box import require_fit_box
+    from dags.terminal.box import prepare_all, require_fit_box
 
     def say(text: str) -> None:
         console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -16,8 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dags.errors import DagError
-from dags.places import ROOT, airflow_home
-from dags.steps.tenure import HOLDER
+from dags.places import HOLDER, ROOT, airflow_home
 from dags.terminal.airflow_home import AirflowBroken, environment, prepare
 from dags.terminal.supervise import hangup_is_ctrl_c
 

@@ -11,7 +11,7 @@ import yaml
 from inventory.ec2.failures import code_of, said_by_aws
 from inventory.ec2.options import Ec2Options
 from inventory.errors import ConfigurationError
-from inventory.testbed import MachineRequest, MachineType
+from inventory.machines import MachineRequest, MachineType
 
 if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client

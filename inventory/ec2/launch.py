@@ -18,7 +18,7 @@ from inventory.ec2.instance_types import InstanceType
 from inventory.ec2.network import Zone
 from inventory.ec2.options import Ec2Options
 from inventory.ec2.places import CONNECTIONS
-from inventory.testbed import MachineRequest
+from inventory.machines import MachineRequest
 
 if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client

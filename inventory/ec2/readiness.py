@@ -12,8 +12,8 @@ from inventory.ec2.instances import WORKING, Instance
 from inventory.ec2.pace import Pace
 from inventory.ec2.places import CONNECTIONS
 from inventory.errors import InfrastructureError
+from inventory.machines import Machine
 from inventory.remote import connect
-from inventory.testbed import Machine
 
 if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client

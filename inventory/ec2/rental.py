@@ -20,7 +20,7 @@ from inventory.ec2.survey import Plan
 from inventory.ec2.user_data import user_data
 from inventory.errors import CapacityError, InfrastructureError
 from inventory.leases import Lease
-from inventory.testbed import Machine, MachineRequest
+from inventory.machines import Machine, MachineRequest
 
 if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client

@@ -15,7 +15,7 @@ from inventory.ec2.network import Zone
 from inventory.ec2.options import Ec2Options
 from inventory.ec2.places import Place
 from inventory.errors import CapacityError, ConfigurationError
-from inventory.testbed import MachineRequest
+from inventory.machines import MachineRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable

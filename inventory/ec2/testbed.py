@@ -18,9 +18,10 @@ from inventory.ec2.recalls import Recalls
 from inventory.ec2.rental import Rental, trial
 from inventory.errors import ConfigurationError, InfrastructureError, InventoryError
 from inventory.leases import Lease
+from inventory.machines import Machine, MachineRequest
 from inventory.options import read_options
 from inventory.remote import Remote, connect
-from inventory.testbed import Estimate, Machine, MachineRequest
+from inventory.testbed import Estimate
 
 if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, InventoryError
-from inventory.testbed import MachineRequest
+from inventory.machines import MachineRequest
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from inventory.emulab.ops import OpsAccount
 from inventory.emulab.options import EmulabOptions, expanded
 from inventory.errors import ConfigurationError, InfrastructureError, InventoryError, SudoRefusedError
 from inventory.leases import Lease
+from inventory.machines import Machine, MachineType
 from inventory.remote import connect
-from inventory.testbed import Machine, MachineType
 
 KNOWN_HOSTS = "known_hosts"
 

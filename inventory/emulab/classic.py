@@ -19,8 +19,8 @@ from inventory.emulab.ops import Ops, OpsAccount
 from inventory.emulab.options import ClassicOptions
 from inventory.emulab.record import Record
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, RemoteTimeoutError
+from inventory.machines import MachineRequest
 from inventory.remote import Result
-from inventory.testbed import MachineRequest
 
 BIN = "/usr/testbed/bin"
 FOLDER = ".barograph"  # in the user's home on the ops host: NS files, guards and their ends

@@ -12,7 +12,7 @@ from inventory.emulab.options import ClassicOptions, read
 from inventory.emulab.testbed import EmulabTestbed
 from inventory.errors import CapacityError
 from inventory.leases import Lease
-from inventory.testbed import Machine, MachineRequest
+from inventory.machines import Machine, MachineRequest
 
 log = logging.getLogger(__name__)
 

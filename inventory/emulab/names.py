@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from inventory import leases, machine_names
 from inventory.errors import ConfigurationError
 from inventory.harness import harness_id
-from inventory.testbed import MachineRequest
+from inventory.machines import MachineRequest
 
 MACHINE = re.compile(r"[a-z][a-z0-9]{0,14}")  # a Tcl variable in the NS file, a label of a host name, a column of 15
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from inventory.errors import ConfigurationError
-from inventory.testbed import MachineRequest, MachineType
+from inventory.machines import MachineRequest, MachineType
 
 TABLE = Path(__file__).with_name("hardware.yaml")
 LAN = "lan0"

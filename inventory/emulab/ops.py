@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Self
 
 from inventory.errors import ConfigurationError, InfrastructureError
+from inventory.machines import Machine, MachineType
 from inventory.remote import Remote, Result, connect
-from inventory.testbed import Machine, MachineType
 
 _TYPE = MachineType("ops", 1, 1, 1, 0)  # nothing runs on it; `connect` wants a machine
 SCAN_S = 20

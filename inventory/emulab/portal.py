@@ -19,7 +19,7 @@ from inventory.emulab.access import Node, Patience, failure
 from inventory.emulab.options import PortalOptions
 from inventory.emulab.portal_client import PortalClient
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
-from inventory.testbed import MachineRequest
+from inventory.machines import MachineRequest
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from inventory.emulab.options import NAME, ClassicOptions, EmulabOptions, Portal
 from inventory.emulab.portal import Portal
 from inventory.errors import ConfigurationError, InfrastructureError, InventoryError
 from inventory.leases import Lease
+from inventory.machines import Machine, MachineRequest
 from inventory.remote import Remote, connect
-from inventory.testbed import Machine, MachineRequest
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from inventory.errors import ConfigurationError
 from inventory.existing.hosts import Host
 from inventory.existing.options import ExistingOptions
-from inventory.testbed import Machine, MachineType
+from inventory.machines import Machine, MachineType
 
 OWN_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")  # as ssh tries them
 UNMEASURED = MachineType("unmeasured", 0.0, 0, 0, 0)

@@ -16,8 +16,8 @@ from inventory.existing.doors import Door
 from inventory.existing.hosts import Choice, Host
 from inventory.existing.options import ExistingOptions
 from inventory.harness import harness_id
+from inventory.machines import Machine, MachineRequest, MachineType
 from inventory.remote import connect
-from inventory.testbed import Machine, MachineRequest, MachineType
 
 log = logging.getLogger(__name__)
 

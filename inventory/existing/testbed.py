@@ -23,9 +23,9 @@ from inventory.existing.hosts import Choice, choose
 from inventory.existing.options import ExistingOptions
 from inventory.existing.survey import Seen
 from inventory.leases import Lease
+from inventory.machines import Machine, MachineRequest
 from inventory.options import read_options
 from inventory.remote import Remote, connect
-from inventory.testbed import Machine, MachineRequest
 
 log = logging.getLogger(__name__)
 

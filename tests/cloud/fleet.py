@@ -22,7 +22,7 @@ from inventory import leases
 from inventory.ansible_inventory import write
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.machine_types import named
-from inventory.testbed import Machine, MachineRequest
+from inventory.machines import Machine, MachineRequest
 from playbooks import cluster
 from playbooks.run import PlayResult
 from tests.cloud.cloud import Cloud, running

@@ -20,7 +20,7 @@ from inventory import leases
 from inventory.ec2.pace import Pace
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.machine_types import named
-from inventory.testbed import MachineRequest
+from inventory.machines import MachineRequest
 
 STARTING = (MachineRequest("master", named("master")), MachineRequest("m1", named("type_1")))
 JOINING = (MachineRequest("m2", named("type_1")),)

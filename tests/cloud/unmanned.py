@@ -13,7 +13,7 @@ from dags import testbeds
 from dags.steps import benches
 from inventory import TESTBEDS
 from inventory.ec2.testbed import Ec2Testbed
-from inventory.testbed import Machine
+from inventory.machines import Machine
 from tests.cloud.life import QUICK
 
 SETTINGS = "from tests.cloud.unmanned import arrange\n\narrange()\n__all__ = ()\n"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from inventory import leases
-from inventory.testbed import Machine
+from inventory.machines import Machine
 from tests.contract.sites import EVERY, WANTED, Site, opened, taken
 
 

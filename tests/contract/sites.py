@@ -17,9 +17,10 @@ from inventory.errors import InfrastructureError
 from inventory.existing import ExistingTestbed
 from inventory.fake import FakeTestbed
 from inventory.local import LocalTestbed
+from inventory.machines import Machine, MachineRequest, MachineType
 from inventory.reaper import reap
 from inventory.remote import Remote
-from inventory.testbed import Connecting, Machine, MachineRequest, MachineType
+from inventory.testbed import Connecting
 from inventory.testbed import Testbed as AnyTestbed  # pytest collects what is called Test…
 from tests.cloud.cloud import running
 from tests.emulab.world import world

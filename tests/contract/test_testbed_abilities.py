@@ -9,7 +9,8 @@ import pytest
 from inventory import leases
 from inventory.errors import ConfigurationError, InfrastructureError
 from inventory.machine_types import named
-from inventory.testbed import Faulting, GivingBack, Growing, Machine, MachineRequest, Pricing, Prolonging, Recalling
+from inventory.machines import Machine, MachineRequest
+from inventory.testbed import Faulting, GivingBack, Growing, Pricing, Prolonging, Recalling
 from tests.contract.sites import M2, M3, WANTED, Site, gone, taken
 
 Held = tuple[leases.Lease, tuple[Machine, ...]]

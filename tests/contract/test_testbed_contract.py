@@ -10,9 +10,10 @@ import pytest
 
 from inventory import leases
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, InventoryError, RemoteTimeoutError
+from inventory.machines import Machine, MachineRequest
 from inventory.reaper import reap
 from inventory.remote import Remote
-from inventory.testbed import Machine, MachineRequest, Sweeping
+from inventory.testbed import Sweeping
 from tests.contract.sites import SMALL, WANTED, Site, gone
 
 

@@ -16,8 +16,8 @@ from inventory import leases, processes
 from inventory.existing import ExistingTestbed
 from inventory.leases import Lease
 from inventory.local import LocalTestbed
+from inventory.machines import Machine, MachineRequest
 from inventory.remote import connect
-from inventory.testbed import Machine, MachineRequest
 
 USER = "owner"
 # What an administrator of such machines has done.

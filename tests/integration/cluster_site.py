@@ -17,9 +17,9 @@ from inventory import lan, leases
 from inventory.ansible_inventory import write
 from inventory.local import LocalTestbed
 from inventory.machine_types import TYPES
+from inventory.machines import Machine, MachineRequest
 from inventory.reaper import reap
 from inventory.remote import Remote
-from inventory.testbed import Machine, MachineRequest
 from playbooks import cluster
 
 LEASE_S = 1800.0

@@ -17,7 +17,7 @@ from inventory import lan, leases
 from inventory.ansible_inventory import write
 from inventory.existing import ExistingTestbed
 from inventory.machine_types import TYPES
-from inventory.testbed import Machine, MachineRequest
+from inventory.machines import Machine, MachineRequest
 from playbooks import cluster
 from playbooks.storm_home import assemble
 from tests.existing.lab import USER, Lab, lab

@@ -16,7 +16,7 @@ from dags.sources.homes import home_of
 from dags.sources.refs import resolve
 from dags.steps import run_code
 from inventory.machine_types import TYPES
-from inventory.testbed import MachineRequest
+from inventory.machines import MachineRequest
 from playbooks import cluster
 from tests.integration.cluster_site import Site, deployed, seen, service
 from tests.repositories import Repository, with_plugins

@@ -14,7 +14,7 @@ import yaml
 
 from dags.service_state import ServiceState, back_at_work, event_outcome
 from inventory.machine_types import TYPES, scaled
-from inventory.testbed import MachineRequest
+from inventory.machines import MachineRequest
 from playbooks import cluster
 from playbooks.errors import MachineUnreachable, StormRefused
 from playbooks.storm_home import assemble

@@ -18,7 +18,7 @@ from inventory.ec2.testbed import Ec2Testbed
 from inventory.errors import CapacityError, InfrastructureError
 from inventory.leases import Lease
 from inventory.machine_types import named
-from inventory.testbed import Machine, MachineRequest
+from inventory.machines import Machine, MachineRequest
 from tests.cloud.cloud import ROOT, Cloud, until
 from tests.cloud.trouble import Refusal, Trouble
 

@@ -16,9 +16,9 @@ from inventory import lan, leases, processes
 from inventory.errors import InfrastructureError
 from inventory.leases import Lease
 from inventory.local import LocalTestbed
+from inventory.machines import Machine, MachineRequest, MachineType
 from inventory.reaper import reap
 from inventory.remote import Remote
-from inventory.testbed import Machine, MachineRequest, MachineType
 
 pytestmark = pytest.mark.integration
 

@@ -9,7 +9,8 @@ from dags import costs, duration
 from dags.duration import Overhead
 from dags.errors import BudgetSpent, ExperimentError
 from dags.experiment import Experiment, load
-from inventory.testbed import Estimate, MachineRequest
+from inventory.machines import MachineRequest
+from inventory.testbed import Estimate
 
 STAR = load("stela/star")
 STAR = replace(STAR, testbed=replace(STAR.testbed, name="fake"))

@@ -15,10 +15,9 @@ from dags.request import requested
 from dags.series import Series, open_series, series_document
 from dags.steps import holdings, machines, tenure
 from dags.steps.holdings import held
+from dags.steps.interruption import request_stop
 from dags.steps.keeper import kept
-from dags.steps.provision import provision, refuse_if_taken, release
-from dags.steps.series_steps import request_stop
-from dags.testbeds import equipped
+from dags.steps.provision import equipped, provision, refuse_if_taken, release
 from inventory import leases
 from inventory.errors import InfrastructureError
 from inventory.fake import FakeTestbed

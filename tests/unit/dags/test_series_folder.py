@@ -9,12 +9,14 @@ import pytest
 
 from dags.errors import DagError, ExperimentError, Interrupted, TestbedTaken
 from dags.experiment import Experiment, load
+from dags.places import holder_pid
 from dags.request import requested
 from dags.series import Series, find_series, open_series, read_series, series_document
 from dags.steps import machines, tenure
+from dags.steps.interruption import request_stop
 from dags.steps.provision import open_requested, provision, refuse_if_taken, release
 from dags.steps.run_next import run_next
-from dags.steps.series_steps import NothingMeasured, analyse, deploy, request_stop, runs_left
+from dags.steps.series_steps import NothingMeasured, analyse, deploy, runs_left
 from dags.steps.under_way import Bench
 from inventory import leases
 
@@ -125,9 +127,9 @@ def test_a_long_series_prolongs_its_lease(faked: Experiment) -> None:
 
 
 def test_the_holder_is_named_where_tasks_are_short_lived(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert tenure.holder_pid() == os.getpid()
+    assert holder_pid() == os.getpid()
     monkeypatch.setenv("BAROGRAPH_HOLDER_PID", "1")
-    assert tenure.holder_pid() == 1
+    assert holder_pid() == 1
 
 
 def test_a_stop_ends_the_execution_and_is_forgotten_by_the_next(faked: Experiment) -> None:

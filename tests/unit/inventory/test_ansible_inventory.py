@@ -7,7 +7,7 @@ import yaml
 from inventory.ansible_inventory import write
 from inventory.errors import ConfigurationError
 from inventory.machine_types import TYPES
-from inventory.testbed import Machine
+from inventory.machines import Machine
 
 KEYS = Path("/var/lib/barograph/keys/ab12cd34")
 

@@ -7,7 +7,7 @@ from inventory import capacity
 from inventory.errors import CapacityError, ConfigurationError
 from inventory.local import LocalTestbed
 from inventory.machine_types import MEMORY_FLOOR_MB, TYPES, scaled
-from inventory.testbed import MachineRequest
+from inventory.machines import MachineRequest
 
 
 def _cluster(workers: int, factor: float) -> list[MachineRequest]:

@@ -14,7 +14,7 @@ from inventory.emulab.classic import GUARD
 from inventory.emulab.growing import ClassicEmulab
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.machine_types import TYPES
-from inventory.testbed import MachineRequest
+from inventory.machines import MachineRequest
 from tests.emulab import ns
 from tests.emulab.world import IMPATIENT, World, world
 

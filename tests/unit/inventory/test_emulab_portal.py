@@ -15,7 +15,7 @@ from inventory.emulab import manifest
 from inventory.emulab.portal_client import TOKEN as VARIABLE
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, InventoryError
 from inventory.machine_types import TYPES
-from inventory.testbed import MachineRequest
+from inventory.machines import MachineRequest
 from tests.emulab.portal import TOKEN, Dropped
 from tests.emulab.portal import manifest as written
 from tests.emulab.world import IMPATIENT, World, world

@@ -12,9 +12,10 @@ from inventory.emulab import names, record
 from inventory.emulab.testbed import EmulabTestbed
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.machine_types import TYPES
+from inventory.machines import MachineRequest
 from inventory.reaper import reap
 from inventory.remote import Result
-from inventory.testbed import GivingBack, Growing, MachineRequest, Prolonging
+from inventory.testbed import GivingBack, Growing, Prolonging
 from tests.emulab.portal import Dropped as PortalDropped
 from tests.emulab.ssh_server import Dropped as OpsDropped
 from tests.emulab.world import IMPATIENT, World, world

@@ -6,8 +6,8 @@ from inventory import leases
 from inventory.errors import InfrastructureError
 from inventory.fake import FakeTestbed, Ran
 from inventory.machine_types import TYPES
+from inventory.machines import MachineRequest
 from inventory.remote import Result
-from inventory.testbed import MachineRequest
 
 WANTED = [MachineRequest("m1", TYPES["type_1"])]
 

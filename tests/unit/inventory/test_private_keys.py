@@ -7,8 +7,8 @@ import pytest
 
 from inventory.errors import ConfigurationError, InfrastructureError
 from inventory.machine_types import TYPES
+from inventory.machines import Machine
 from inventory.remote import Result, connect
-from inventory.testbed import Machine
 from tests.emulab.ssh_server import SshServer
 
 

@@ -11,8 +11,8 @@ from inventory.errors import InfrastructureError
 from inventory.fake import FakeTestbed
 from inventory.leases import Lease
 from inventory.machine_types import TYPES
+from inventory.machines import MachineRequest
 from inventory.reaper import Reaped, reap
-from inventory.testbed import MachineRequest
 
 WANTED = [MachineRequest("m1", TYPES["type_1"])]
 

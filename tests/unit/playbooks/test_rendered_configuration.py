@@ -16,7 +16,7 @@ import yaml
 import playbooks
 from inventory.ansible_inventory import write
 from inventory.machine_types import TYPES, scaled
-from inventory.testbed import Machine, MachineType
+from inventory.machines import Machine, MachineType
 from playbooks import cluster
 from playbooks.resources import EXECUTORS_PER_SLOT, declared
 

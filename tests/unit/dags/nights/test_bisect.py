@@ -21,7 +21,7 @@ from dags.nights.judging import About, Difference, difference_of, is_worse, judg
 from dags.nights.search import Found
 from dags.request import requested
 from dags.series import open_series
-from dags.steps import series_steps
+from dags.steps import interruption, series_steps
 from dags.terminal import bisect as command
 from dags.terminal.bisect import Stopped
 from dags.terminal.compare import RESULT
@@ -155,7 +155,7 @@ def test_a_comparison_that_was_interrupted_in_its_analysis_is_analysed_and_not_m
     """The interruption has asked the series to stop, and nothing that only goes on with it may begin."""
     series = open_series(requested(load("stela/star"), {"testbed": "fake", "policies": ["stela"], "repetitions": 1}))
     assert series_steps.do_next_run(series.folder) and series.left() == 0
-    series_steps.request_stop(series.folder)
+    interruption.request_stop(series.folder)
     analysed: list[Path] = []
     monkeypatch.setattr(command, "analysed_again", lambda folder, _tell: analysed.append(folder))
     assert command._carried_out(series, Console(file=io.StringIO())) is None

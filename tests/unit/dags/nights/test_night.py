@@ -15,7 +15,7 @@ from dags.nights import hold, night, outcome, told, tonight
 from dags.nights.hold import NightUnderWay
 from dags.progress import ProgressFile
 from dags.series import Series
-from dags.steps.series_steps import request_stop
+from dags.steps.interruption import request_stop
 from dags.terminal import nightly
 
 LINEAR, STAR = "stela/linear", "stela/star"

@@ -12,7 +12,7 @@ from inventory.ec2.pace import Pace
 from inventory.ec2.readiness import Answers
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.machine_types import named
-from inventory.testbed import MachineRequest
+from inventory.machines import MachineRequest
 from tests.cloud.cloud import Cloud
 from tests.cloud.trouble import Trouble
 

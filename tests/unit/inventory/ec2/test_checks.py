@@ -10,7 +10,7 @@ from inventory.ec2.leftovers import MARGIN_S, Remains
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.errors import CapacityError, ConfigurationError
 from inventory.machine_types import named
-from inventory.testbed import MachineRequest
+from inventory.machines import MachineRequest
 from tests.cloud.trouble import Refusal, Trouble
 from tests.unit.inventory.ec2.conftest import M1, M2, MASTER, PACE, Site
 

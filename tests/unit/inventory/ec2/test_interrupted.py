@@ -12,7 +12,7 @@ from inventory import leases
 from inventory.ec2 import places
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.errors import InfrastructureError
-from inventory.testbed import Machine
+from inventory.machines import Machine
 from tests.cloud.cloud import Cloud
 from tests.unit.inventory.ec2.conftest import M1, M2, MASTER, Site
 

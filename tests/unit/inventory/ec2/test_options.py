@@ -12,7 +12,7 @@ from inventory.ec2 import instance_types, prices, user_data
 from inventory.ec2.options import Ec2Options
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.errors import ConfigurationError
-from inventory.testbed import MachineRequest
+from inventory.machines import MachineRequest
 
 CLUSTER = [
     MachineRequest("master", machine_types.named("master")),

@@ -9,7 +9,7 @@ from inventory import leases
 from inventory.ec2 import places
 from inventory.ec2.pace import Pace
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, InventoryError
-from inventory.testbed import Machine
+from inventory.machines import Machine
 from tests.cloud.hypervisor import EVERY_S
 from tests.cloud.trouble import Refusal, Trouble
 from tests.unit.inventory.ec2.conftest import M1, M2, MASTER, Site

@@ -13,7 +13,7 @@ from inventory.existing.options import ExistingOptions
 from inventory.existing.survey import assign
 from inventory.existing.testbed import ExistingTestbed
 from inventory.machine_types import TYPES
-from inventory.testbed import MachineRequest
+from inventory.machines import MachineRequest
 
 INI = """\
 [lab]

@@ -14,7 +14,7 @@ from inventory.existing import claims, facts
 from inventory.existing.hosts import Host
 from inventory.existing.survey import real_type
 from inventory.machine_types import TYPES
-from inventory.testbed import MachineRequest
+from inventory.machines import MachineRequest
 
 SAID = """\
 os ubuntu debian
