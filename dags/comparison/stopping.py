@@ -135,10 +135,10 @@ def spent(series: Series, document: Mapping[str, Any], blocks: int) -> str | Non
     if blocks >= series.experiment.repetitions:
         return f"the budget of {told(budget)} holds no further block"
     if budget.seconds is not None:
-        used_s = timing.used_s(series)
-        block_s = used_s / blocks
-        if used_s + block_s > budget.seconds:
-            used = f"{used_s / 60:.0f} min of the budget of {told(budget)} are used"
+        elapsed_s = timing.used_s(series)
+        block_s = elapsed_s / blocks
+        if elapsed_s + block_s > budget.seconds:
+            used = f"{elapsed_s / 60:.0f} min of the budget of {told(budget)} are used"
             return f"{used}, and a block takes {block_s / 60:.0f}"
     pricing = money.pricing_of(series.experiment)
     return _spent_money(series, pricing) if pricing is not None else None
