@@ -79,8 +79,8 @@ java: bootstrap  ## Java unit and contract tests
 bench: setup  ## ratios taken side by side on this machine: what measuring costs; raw lines to tables beside polars and DuckDB; Stela's decision
 	@mvn -B -q -f topologies/pom.xml test-compile org.codehaus.mojo:exec-maven-plugin:3.5.1:exec -Dexec.executable=java -Dexec.classpathScope=test \
 		-Dexec.args="-cp %classpath -Dlog4j2.level=error barograph.topologies.measure.MeasuringCost"
-	@$(BIN)/python -m analysis.bench --mb 1000
-	@$(BIN)/python -m scheduler_plugins.bench
+	@$(BIN)/python -m tests.calibration.ingest_bench --mb 1000
+	@$(BIN)/python -m tests.calibration.stela_decision_time
 
 ui: setup  ## Airflow on loopback, with a password that it prints
 	@$(SUDO) $(BIN)/barograph ui

@@ -1,4 +1,4 @@
-"""What can go wrong in the analysis.
+"""Errors of the analysis.
 
 AnalysisError            blame: harness
 ├── RecordError          blame: harness         a record that cannot be read at all (damaged lines are counted)
@@ -8,10 +8,10 @@ AnalysisError            blame: harness
 ├── StorageConfigurationError  blame: configuration   the bucket, the credentials or Spark's master as they were given
 ├── QueryError           blame: configuration   a query that cannot be answered, as it was given
 ├── BundleError          blame: configuration   a series that cannot be bundled as it is
-├── NightFormError       blame: harness         a night that does not follow its form (on record: counted and told)
-├── NightTaken           blame: capacity        a night of this id is on record
+├── NightFormError       blame: harness         a night that does not follow its form (on record: counted and reported)
+├── NightExists          blame: capacity        a night of this id is on record
 ├── StorageError         blame: infrastructure  the bucket does not answer; what was measured is in the spool
-└── SeriesTaken          blame: capacity        another harness is writing this series
+└── SeriesInUse          blame: capacity        another harness is writing this series
 """
 
 
@@ -69,7 +69,7 @@ class BundleError(AnalysisError):
     blame = "configuration"
 
 
-class SeriesTaken(AnalysisError):
+class SeriesInUse(AnalysisError):
     """Another harness is writing this series."""
 
     blame = "capacity"
@@ -81,7 +81,7 @@ class NightFormError(AnalysisError):
     blame = "harness"
 
 
-class NightTaken(AnalysisError):
+class NightExists(AnalysisError):
     """A night of this id is on record already."""
 
     blame = "capacity"

@@ -2,7 +2,7 @@
 
 A and B are git refs of this repository, or paths of YAML files that describe a scheduler that is not ours
 (docs/comparing.md). Only wiring: the first task refuses what cannot be compared and builds both sides, the others are
-those of every experiment (`dags.series_chain`).
+those of every experiment (`dags.wiring`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, task
 
-from dags.airflow_wiring import NEW, opened, options, series
-from dags.documentation import COMPARISON
-from dags.experiment import names
-from dags.series_chain import chain
+from barograph.plan.experiment import names
+from barograph.web.dag_documentation import COMPARISON_DOCUMENTATION
+from dags.wiring import NEW, add_series_tasks, opened_param, options_param, series_param
 from inventory import TESTBEDS
 
 LATEST_END = timedelta(hours=48)
@@ -55,12 +54,12 @@ def form() -> dict[str, Param]:
             None, type=["null", "string"], enum=[None, *TESTBEDS], title="Testbed",
             values_display={"null": "that of the experiment"},
         ),
-        "series": series("comparison"),
+        "series": series_param("comparison"),
         "rebuild": Param(
             False, type="boolean", title="Build again", description="Also what failed to build before"
         ),
-        "options": options(),
-        "opened": opened(),
+        "options": options_param(),
+        "opened": opened_param(),
     }  # fmt: skip
 
 
@@ -75,29 +74,29 @@ def build() -> DAG:
         params=form(),
         tags=["comparison"],
         dagrun_timeout=LATEST_END,
-        doc_md=COMPARISON,
+        doc_md=COMPARISON_DOCUMENTATION,
     ) as dag:
 
         @task
         def open_comparison(params: Mapping[str, Any] | None = None) -> str:
             from airflow.sdk.exceptions import AirflowFailException
 
-            from dags.comparison.asked import asked_of
-            from dags.comparison.opening import open_asked
-            from dags.errors import blame_of, message_of
+            from barograph.compare.request import comparison_request
+            from barograph.compare.request import open_comparison as open_asked
+            from barograph.errors import blame_of, message_of
 
             assert params is not None, "Airflow passes the trigger form's answers"
             if params["opened"]:
                 return str(params["opened"])
             try:
-                folder = open_asked(asked_of(params), new=params["series"] == NEW, rebuild=params["rebuild"])
+                folder = open_asked(comparison_request(params), new=params["series"] == NEW, rebuild=params["rebuild"])
             except Exception as error:
                 if blame_of(error) == "harness":
                     raise
                 raise AirflowFailException(f"{blame_of(error)}: {message_of(error)}") from None
             return str(folder)
 
-        chain(open_comparison(), POOL)
+        add_series_tasks(open_comparison(), POOL)
     return dag
 
 

@@ -1,6 +1,6 @@
 """One DAG for each file in `experiments/`: series → provision (setup) → deploy → runs → release (teardown) → report.
 
-Only wiring; the tasks after `open_series` are those of `dags.series_chain`.
+Only wiring; the tasks after `open_series` are those of `dags.wiring`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from typing import Any
 
 from airflow.sdk import DAG, task
 
-from dags.airflow_wiring import NEW, all_of, changes_of, form, pool_of
-from dags.documentation import documentation
-from dags.experiment import Experiment, load, names
-from dags.series_chain import chain
+from barograph.plan.experiment import Experiment, load, names
+from barograph.web.dag_documentation import experiment_documentation
+from dags.wiring import NEW, add_series_tasks, changes_of, dags_of, experiment_form, pool_of
 
 LATEST_END = timedelta(hours=24)
 
@@ -27,27 +26,27 @@ def build(experiment: Experiment) -> DAG:
         start_date=datetime(2025, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
-        params=form(experiment),
+        params=experiment_form(experiment),
         tags=["experiment", experiment.name.partition("/")[0], *experiment.claims],
         dagrun_timeout=LATEST_END,
-        doc_md=documentation(experiment),
+        doc_md=experiment_documentation(experiment),
     ) as dag:
 
         @task
         def open_series(params: dict[str, Any] | None = None) -> str:
-            from dags.steps.provision import open_requested
+            from barograph.machines.provision import open_requested
 
             assert params is not None, "Airflow passes the trigger form's answers"
             return str(
                 params["opened"] or open_requested(experiment.name, changes_of(params), new=params["series"] == NEW)
             )
 
-        chain(open_series(), pool_of(experiment.testbed.name))
+        add_series_tasks(open_series(), pool_of(experiment.testbed.name))
     return dag
 
 
 def build_all() -> dict[str, DAG]:
-    return all_of(names(), lambda name: build(load(name)))
+    return dags_of(names(), lambda name: build(load(name)))
 
 
 globals().update({dag_id.replace(".", "_"): dag for dag_id, dag in build_all().items()})

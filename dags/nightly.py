@@ -1,6 +1,6 @@
 """One DAG for each file in `suites/`: a night is opened, each experiment measured in its turn, what was found is told.
 
-Only wiring. An experiment is a group of the tasks that every series has (`dags.series_chain`): its machines are a setup
+Only wiring. An experiment is a group of the tasks that every series has (`dags.wiring`): its machines are a setup
 with its teardown in this very DAG run, and its runs take slots of the testbed's pool. One experiment's failure does not
 keep the next from its turn; the watchers make the DAG run red for it.
 """
@@ -12,11 +12,9 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, TaskGroup, task, teardown
 
-from dags.airflow_wiring import all_of, pool_of
-from dags.documentation import of_suite
-from dags.nights.deadline import LONGEST_H
-from dags.nights.suite import Suite, load, names
-from dags.series_chain import chain
+from barograph.nights.suite import LONGEST_H, Suite, load_suite, suite_names
+from barograph.web.dag_documentation import suite_documentation
+from dags.wiring import add_series_tasks, dags_of, pool_of
 
 # The run that was under way, the last analysis, the pages. Airflow's own end of a DAG run skips teardowns.
 BEYOND_DEADLINE = timedelta(hours=6)
@@ -48,12 +46,12 @@ def build(suite: Suite) -> DAG:
         params=form(suite),
         tags=["nightly", suite.testbed],
         dagrun_timeout=timedelta(hours=LONGEST_H) + BEYOND_DEADLINE,
-        doc_md=of_suite(suite),
+        doc_md=suite_documentation(suite),
     ) as dag:
 
         @task
         def open_night(params: dict[str, Any] | None = None) -> str:
-            from dags.nights.steps import open_night
+            from barograph.nights.tasks import open_night
 
             assert params is not None, "Airflow passes the trigger form's answers"
             return open_night(name, params["deadline_hours"], params["experiments"])
@@ -62,7 +60,7 @@ def build(suite: Suite) -> DAG:
         def close_night(night: str | None) -> str:
             from airflow.sdk.exceptions import AirflowSkipException
 
-            from dags.nights.steps import close
+            from barograph.nights.tasks import close_night as close
 
             if night is None:
                 raise AirflowSkipException("the night was not opened")
@@ -70,35 +68,35 @@ def build(suite: Suite) -> DAG:
 
         @task
         def tell() -> None:
-            from dags.nights.steps import tell
+            from barograph.nights.tasks import post_message
 
-            tell(name)
+            post_message(name)
 
         @task
         def judge() -> None:
-            from dags.nights.steps import judge
+            from barograph.nights.tasks import raise_alarm
 
-            judge(name)
+            raise_alarm(name)
 
         @teardown
         def let_go(night: str | None) -> None:
             """Also where somebody ends the DAG run: else the testbed stays taken until the hold's own end."""
-            from dags.nights.night import let_go
+            from barograph.nights.procedure import release_night
 
             if night is not None:
-                let_go(name, night)
+                release_night(name, night)
 
         @task(trigger_rule="one_failed")
         def watcher() -> None:
-            from dags.errors import DagError
+            from barograph.errors import BarographError
 
-            raise DagError("a task of this night failed; its own log says why")
+            raise BarographError("a task of this night failed; its own log says why")
 
         night: Any = open_night()
         before: Any = night
         concluded = []
         for choice in suite.experiments:
-            before = measure(name, choice.experiment, night, before, pool_of(suite.testbed))
+            before = experiment_group(name, choice.experiment, night, before, pool_of(suite.testbed))
             concluded.append(before)
         page: Any = close_night(night)
         before >> page
@@ -112,7 +110,7 @@ def build(suite: Suite) -> DAG:
     return dag
 
 
-def measure(suite: str, experiment: str, night: Any, before: Any, pool: str) -> Any:
+def experiment_group(suite: str, experiment: str, night: Any, before: Any, pool: str) -> Any:
     """The group of one experiment, after `before`, whatever became of that; the task that ends it."""
     with TaskGroup(experiment.replace("/", "_")) as group:
 
@@ -120,22 +118,22 @@ def measure(suite: str, experiment: str, night: Any, before: Any, pool: str) -> 
         def begin(night: str | None) -> str:
             from airflow.sdk.exceptions import AirflowSkipException
 
-            from dags.nights.steps import begin
+            from barograph.nights.tasks import begin_experiment
 
-            folder = begin(suite, night, experiment)
+            folder = begin_experiment(suite, night, experiment)
             if folder is None:
                 raise AirflowSkipException("it is not measured this night; the night's record says why")
             return folder
 
         @task(trigger_rule="all_done")
         def conclude(night: str | None) -> str | None:
-            from dags.nights.steps import conclude
+            from barograph.nights.tasks import conclude_experiment
 
-            return conclude(suite, night, experiment)
+            return conclude_experiment(suite, night, experiment)
 
         series: Any = begin(night)
         before >> series
-        chain(series, pool)
+        add_series_tasks(series, pool)
         ended: Any = conclude(night)
         # Not of the watcher, which does not wait for what it watches.
         group.get_child_by_label("report") >> ended
@@ -143,7 +141,7 @@ def measure(suite: str, experiment: str, night: Any, before: Any, pool: str) -> 
 
 
 def build_all() -> dict[str, DAG]:
-    return all_of(names(), lambda name: build(load(name)))
+    return dags_of(suite_names(), lambda name: build(load_suite(name)))
 
 
 globals().update({dag_id.replace(".", "_"): dag for dag_id, dag in build_all().items()})

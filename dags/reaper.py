@@ -24,7 +24,7 @@ from airflow.sdk import dag, task
 def reaper() -> None:
     @task
     def reap() -> list[str]:
-        from dags.steps.reap import reap
+        from barograph.machines.reaper import reap
 
         return list(reap(dry_run=False, by="dag"))
 

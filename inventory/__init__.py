@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from inventory.ec2.testbed import Ec2Testbed
-from inventory.emulab.growing import emulab_testbed
+from inventory.emulab.testbed import emulab_testbed
 from inventory.existing.testbed import ExistingTestbed
 from inventory.fake import FakeTestbed
-from inventory.local import LocalTestbed
+from inventory.local.testbed import LocalTestbed
 from inventory.testbed import Testbed
 
 # Called with keyword arguments of the testbed's own; without any it can check, release and sweep.

@@ -14,13 +14,12 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
-from inventory import leases
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, RemoteTimeoutError
-from inventory.leases import Lease
+from inventory.leases import registry
+from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest
-from inventory.options import Options, read_options
-from inventory.remote import Remote, Result
-from inventory.testbed import Estimate
+from inventory.remote.ssh import Remote, Result
+from inventory.testbed import Estimate, Options, read_options
 
 PRICES_OF = "2026-11-21"
 
@@ -45,35 +44,35 @@ class FakeMachine:
 
 
 @dataclass(frozen=True)
-class Ran:
+class ProgramResult:
     """What a fake program did: its result and how long it would have taken."""
 
     result: Result
     seconds: float = 0.0
 
 
-Program = Callable[[FakeMachine, Sequence[str]], Ran]
+Program = Callable[[FakeMachine, Sequence[str]], ProgramResult]
 
 
-def _cat(machine: FakeMachine, arguments: Sequence[str]) -> Ran:
+def _cat(machine: FakeMachine, arguments: Sequence[str]) -> ProgramResult:
     if missing := [path for path in arguments if path not in machine.files]:
-        return Ran(Result("", f"cat: {missing[0]}: No such file or directory\n", 1))
-    return Ran(Result("".join(machine.files[path][0].decode() for path in arguments), "", 0))
+        return ProgramResult(Result("", f"cat: {missing[0]}: No such file or directory\n", 1))
+    return ProgramResult(Result("".join(machine.files[path][0].decode() for path in arguments), "", 0))
 
 
-def _stat(machine: FakeMachine, arguments: Sequence[str]) -> Ran:
+def _stat(machine: FakeMachine, arguments: Sequence[str]) -> ProgramResult:
     """Only `stat -c %a PATH`."""
     if (path := arguments[-1]) not in machine.files:
-        return Ran(Result("", f"stat: cannot statx '{path}': No such file or directory\n", 1))
-    return Ran(Result(f"{machine.files[path][1]:o}\n", "", 0))
+        return ProgramResult(Result("", f"stat: cannot statx '{path}': No such file or directory\n", 1))
+    return ProgramResult(Result(f"{machine.files[path][1]:o}\n", "", 0))
 
 
 PROGRAMS: dict[str, Program] = {
-    "true": lambda _machine, _arguments: Ran(Result("", "", 0)),
-    "false": lambda _machine, _arguments: Ran(Result("", "", 1)),
-    "hostname": lambda machine, _arguments: Ran(Result(f"{machine.name}\n", "", 0)),
-    "echo": lambda _machine, arguments: Ran(Result(" ".join(arguments) + "\n", "", 0)),
-    "sleep": lambda _machine, arguments: Ran(Result("", "", 0), float(arguments[0])),
+    "true": lambda _machine, _arguments: ProgramResult(Result("", "", 0)),
+    "false": lambda _machine, _arguments: ProgramResult(Result("", "", 1)),
+    "hostname": lambda machine, _arguments: ProgramResult(Result(f"{machine.name}\n", "", 0)),
+    "echo": lambda _machine, arguments: ProgramResult(Result(" ".join(arguments) + "\n", "", 0)),
+    "sleep": lambda _machine, arguments: ProgramResult(Result("", "", 0), float(arguments[0])),
     "cat": _cat,
     "stat": _stat,
 }
@@ -179,8 +178,8 @@ class FakeTestbed:
 
     def check(self, requests: Sequence[MachineRequest]) -> None:
         """See `Testbed.check`."""
-        _require("cores", [request.type.cores for request in requests], self._cores)
-        _require("MB of memory", [request.type.memory_mb for request in requests], self._memory_mb)
+        _require_capacity("cores", [request.type.cores for request in requests], self._cores)
+        _require_capacity("MB of memory", [request.type.memory_mb for request in requests], self._memory_mb)
         names = [request.name for request in requests]
         if not names or len(set(names)) < len(names):
             raise ConfigurationError(f"fake: machine names are {names}; give at least one, each once")
@@ -199,14 +198,14 @@ class FakeTestbed:
         """See `Growing.grow`."""
         self.check(requests)
         self._require_lease(lease)
-        leases.refuse_held(lease, [request.name for request in requests])
+        registry.refuse_names_in_use(lease, [request.name for request in requests])
         return self._start(lease, requests)
 
     def release(self, lease: Lease) -> None:
         """See `Testbed.release`."""
         self._end(lease.lease_id, [path.name for path in _folder(lease.lease_id).glob("*")])
         shutil.rmtree(_folder(lease.lease_id), ignore_errors=True)
-        leases.hold_nothing(lease)
+        registry.hold_nothing(lease)
 
     def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
         """See `GivingBack.give_back`."""
@@ -214,7 +213,7 @@ class FakeTestbed:
             return
         gone = [machine.name for machine in machines]
         self._end(lease.lease_id, gone)
-        leases.hold(lease, [name for name in leases.held(lease) if name not in gone])
+        registry.hold(lease, [name for name in registry.lease_machines(lease) if name not in gone])
 
     def prolong(self, lease: Lease, machines: Sequence[Machine]) -> None:
         """See `Prolonging.prolong`."""
@@ -234,7 +233,7 @@ class FakeTestbed:
 
     def recalled(self, lease: Lease) -> tuple[str, ...]:
         """See `Recalling.recalled`."""
-        return tuple(name for name in leases.held(lease) if name in self._recalled)
+        return tuple(name for name in registry.lease_machines(lease) if name in self._recalled)
 
     def crash(self, machine: Machine) -> None:
         """See `Faulting.crash`; files are kept."""
@@ -268,14 +267,14 @@ class FakeTestbed:
     def _require_lease(self, lease: Lease) -> None:
         if self._dead:
             raise InfrastructureError("testbed fake does not answer; see whether it is up, then start again")
-        if leases.read(lease.lease_id) is None:
+        if registry.read(lease.lease_id) is None:
             raise InfrastructureError(f"lease {lease.lease_id} is not on record (released or reaped); take a new one")
 
     def _start(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         """All or none of them; what the lease had before stays."""
-        begun_s, before = time.monotonic(), leases.held(lease)
+        begun_s, before = time.monotonic(), registry.lease_machines(lease)
         names = [request.name for request in requests]
-        leases.hold(lease, [*before, *names])
+        registry.hold(lease, [*before, *names])
         held = self._held.setdefault(lease.lease_id, {})
         _folder(lease.lease_id).mkdir(parents=True, exist_ok=True)
         for name in names:
@@ -285,14 +284,14 @@ class FakeTestbed:
                 self._take_back(lease, names, before)
                 raise InfrastructureError(f"fake: {name} does not answer ssh; start again")
         boot_s = time.monotonic() - begun_s
-        return tuple(_machine(lease, request, boot_s) for request in requests)
+        return tuple(_fake_machine(lease, request, boot_s) for request in requests)
 
     def _take_back(self, lease: Lease, names: Sequence[str], before: Sequence[str]) -> None:
         if not before:
             self.release(lease)
             return
         self._end(lease.lease_id, names)
-        leases.hold(lease, before)
+        registry.hold(lease, before)
 
     def _end(self, lease_id: str, names: Sequence[str]) -> None:
         self._recalled.difference_update(names)
@@ -321,24 +320,24 @@ class FakeTestbed:
 
 
 def _folder(lease_id: str) -> Path:
-    return leases.state_dir() / "fake" / lease_id
+    return registry.state_dir() / "fake" / lease_id
 
 
 def _orphans() -> list[str]:
     """Leases that have machines and are not on record."""
-    owned = {lease.lease_id for lease in leases.read_all()}
+    owned = {lease.lease_id for lease in registry.read_all()}
     return sorted(path.name for path in _folder("").glob("*") if path.name not in owned)
 
 
-def _require(unit: str, sizes: Sequence[float], available: float) -> None:
+def _require_capacity(unit: str, sizes: Sequence[float], available: float) -> None:
     if sum(sizes) > available:
         raise CapacityError(
             f"fake: {len(sizes)} machines need {sum(sizes):g} {unit}, this testbed has {available:g}; ask for fewer"
         )
 
 
-def _machine(lease: Lease, request: MachineRequest, boot_s: float) -> Machine:
-    keys = leases.key_dir(lease.lease_id)
+def _fake_machine(lease: Lease, request: MachineRequest, boot_s: float) -> Machine:
+    keys = registry.key_dir(lease.lease_id)
     number = int("".join(filter(str.isdigit, request.name)) or 0)
     return Machine(
         request.name, request.type, f"10.213.0.{10 + number}", f"10.214.0.{10 + number}",

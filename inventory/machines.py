@@ -1,7 +1,18 @@
-"""What is requested of a testbed, and what one machine is."""
+"""Machines: what is requested, what one is, their types as data, and the names they may have.
 
-from dataclasses import dataclass
+The types stand in machine_types.yaml; one factor scales them to a testbed.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from inventory.errors import ConfigurationError
 
 
 @dataclass(frozen=True)
@@ -43,3 +54,107 @@ class Machine:
     ssh_key: Path
     known_hosts: Path
     boot_s: float | None = None
+
+
+TYPES_FILE = Path(__file__).with_name("machine_types.yaml")
+
+
+class _TypeModel(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    cores: Annotated[float, Field(gt=0)]
+    memory_mb: Annotated[int, Field(gt=0)]
+    bandwidth_mbit: Annotated[int, Field(gt=0)]
+    slots: Annotated[int, Field(ge=0)]
+    scaled: bool
+
+
+class _TypesModel(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    memory_floor_mb: Annotated[int, Field(gt=0)]
+    types: dict[str, _TypeModel]
+
+
+@dataclass(frozen=True)
+class MachineTypes:
+    """The types of one file: as stated, which of them the factor applies to, and the memory floor in MB."""
+
+    stated: dict[str, MachineType]
+    scalable: frozenset[str]
+    memory_floor_mb: int
+
+
+def load_types(path: Path) -> MachineTypes:
+    """Read a machine types file; a ConfigurationError names file, field, value and what is allowed."""
+    try:
+        file = _TypesModel.model_validate(yaml.safe_load(path.read_text()))
+    except (OSError, yaml.YAMLError) as error:
+        raise ConfigurationError(f"{path}: cannot be read as YAML: {error}") from error
+    except ValidationError as error:
+        raise ConfigurationError(_first_error(path, error)) from error
+    stated = {
+        name: MachineType(name, t.cores, t.memory_mb, t.bandwidth_mbit, t.slots) for name, t in file.types.items()
+    }
+    return MachineTypes(stated, frozenset(n for n, t in file.types.items() if t.scaled), file.memory_floor_mb)
+
+
+_TYPES = load_types(TYPES_FILE)
+MACHINE_TYPES: dict[str, MachineType] = _TYPES.stated
+MEMORY_FLOOR_MB = _TYPES.memory_floor_mb
+
+
+def machine_type(name: str) -> MachineType:
+    """The stated type of that name; the error lists the known ones."""
+    if name not in MACHINE_TYPES:
+        raise ConfigurationError(
+            f"machine type {name!r} is not known; known are {', '.join(MACHINE_TYPES)} ({TYPES_FILE.name})"
+        )
+    return MACHINE_TYPES[name]
+
+
+def scale_type(type: MachineType, factor: float) -> MachineType:
+    """The type with cores and memory times `factor`, memory not under the floor; `master` stays as it is."""
+    if not 0 < factor <= 1:
+        raise ConfigurationError(
+            f"scale factor is {factor}, must be above 0 and at most 1; 0.25 gives a quarter of a core"
+        )
+    if type.name not in _TYPES.scalable:
+        return type
+    memory_mb = max(round(type.memory_mb * factor), MEMORY_FLOOR_MB)
+    return replace(type, cores=type.cores * factor, memory_mb=memory_mb)
+
+
+def describe_scaling(type: MachineType, factor: float) -> str:
+    """One line for logs and reports: what the factor made of the type, and whether the memory floor was used."""
+    result = scale_type(type, factor)
+    given = f"{result.cores:g} cores, {result.memory_mb} MB, {result.bandwidth_mbit} Mbit/s"
+    if result is type:
+        return f"{type.name}: {given} (not scaled)"
+    wanted_mb = round(type.memory_mb * factor)
+    floor = f" (floor; the factor alone gives {wanted_mb} MB)" if wanted_mb < MEMORY_FLOOR_MB else ""
+    return f"{type.name} x {factor:g}: {given}{floor}"
+
+
+def _first_error(path: Path, error: ValidationError) -> str:
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"]) or "file"
+    known = f"; known keys are {', '.join(_TypeModel.model_fields)}" if first["type"] == "extra_forbidden" else ""
+    return f"{path}: {field} is {first['input']!r}: {first['msg']}{known}"
+
+
+NAME_PATTERN = re.compile(r"[a-z][a-z0-9-]{0,19}")
+NAME_RULE = "lower case letters, digits, '-', at most 20"
+
+
+def check_names(
+    testbed: str, requests: Sequence[MachineRequest], name: re.Pattern[str] = NAME_PATTERN, allowed: str = NAME_RULE
+) -> None:
+    """At least one machine, each name allowed and given once; ConfigurationError otherwise."""
+    names = [request.name for request in requests]
+    if not names:
+        raise ConfigurationError(f"{testbed}: no machine is asked for; ask for master and at least one worker")
+    if bad := [each for each in names if not name.fullmatch(each)]:
+        raise ConfigurationError(f"{testbed}: machine names {bad} are not allowed; {allowed}")
+    if twice := sorted({each for each in names if names.count(each) > 1}):
+        raise ConfigurationError(f"{testbed}: machine names {twice} are asked for twice; give each machine its own")

@@ -1,12 +1,18 @@
-"""Where machines come from: the contract every testbed keeps."""
+"""Where machines come from: the contract that every testbed keeps, its optional abilities, and its options.
+
+A testbed's options are the experiment's `testbed.options.<testbed>`, validated into a model of the testbed's own.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
-from inventory.leases import Lease
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from inventory.errors import ConfigurationError
+from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest
-from inventory.remote import Remote
+from inventory.remote.ssh import Remote
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,7 @@ class Testbed(Protocol):
 
 
 @runtime_checkable
-class Sweeping(Protocol):
+class SupportsSweep(Protocol):
     """The ability to remove leftovers."""
 
     def sweep(self) -> tuple[str, ...]:
@@ -71,7 +77,7 @@ class Sweeping(Protocol):
 
 
 @runtime_checkable
-class Connecting(Protocol):
+class SupportsConnect(Protocol):
     """The ability to run commands on an acquired machine."""
 
     def connect(self, machine: Machine) -> Remote:
@@ -80,7 +86,7 @@ class Connecting(Protocol):
 
 
 @runtime_checkable
-class Faulting(Protocol):
+class SupportsFaults(Protocol):
     """The ability to break machines on purpose. A machine that the lease no longer has is an InfrastructureError."""
 
     def crash(self, machine: Machine) -> None:
@@ -93,7 +99,7 @@ class Faulting(Protocol):
 
 
 @runtime_checkable
-class GivingBack(Protocol):
+class SupportsGiveBack(Protocol):
     """The ability to take back a part of a lease's machines."""
 
     def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
@@ -105,7 +111,7 @@ class GivingBack(Protocol):
 
 
 @runtime_checkable
-class Growing(Protocol):
+class SupportsGrow(Protocol):
     """The ability to add machines to a lease while a run goes on."""
 
     def grow(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
@@ -117,7 +123,7 @@ class Growing(Protocol):
 
 
 @runtime_checkable
-class Prolonging(Protocol):
+class SupportsProlong(Protocol):
     """The ability to tell machines that end themselves when their lease ends that it lasts longer."""
 
     def prolong(self, lease: Lease, machines: Sequence[Machine]) -> None:
@@ -126,7 +132,7 @@ class Prolonging(Protocol):
 
 
 @runtime_checkable
-class Pricing(Protocol):
+class SupportsPricing(Protocol):
     """The ability to say what machines cost before they are started."""
 
     def estimate(self, requests: Sequence[MachineRequest], hours: float) -> Estimate:
@@ -139,7 +145,7 @@ class Pricing(Protocol):
 
 
 @runtime_checkable
-class Recalling(Protocol):
+class SupportsRecall(Protocol):
     """The ability to hear that machines will be taken away by their owner (a spot interruption notice)."""
 
     def recalled(self, lease: Lease) -> tuple[str, ...]:
@@ -148,9 +154,48 @@ class Recalling(Protocol):
 
 
 @runtime_checkable
-class Roaming(Protocol):
+class SupportsRoam(Protocol):
     """The ability to look for leftovers also where this harness has never been."""
 
     def roam(self) -> tuple[str, ...]:
         """From now on `leftovers` and `sweep` look in every place that the account can use; names these places."""
         ...
+
+
+class Options(BaseModel):
+    """What a testbed's own options model inherits from: strict, frozen, nothing unknown."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+OptionsModel = TypeVar("OptionsModel", bound=Options)
+
+
+def read_options(model: type[OptionsModel], testbed: str, options: Mapping[str, object]) -> OptionsModel:
+    """The options as `model`; a ConfigurationError names every field that is wrong, its value and what is allowed."""
+    try:
+        return model.model_validate(dict(options))
+    except ValidationError as error:
+        wrong = "; ".join(_option_error(model, testbed, detail) for detail in error.errors())
+        raise ConfigurationError(wrong) from error
+
+
+def refuse_options(testbed: str, options: Mapping[str, object] | None) -> None:
+    """For a testbed that has none."""
+    if options:
+        raise ConfigurationError(
+            f"testbed.options.{testbed} has {', '.join(options)}; {testbed} has no options; remove"
+        )
+
+
+def _option_error(model: type[Options], testbed: str, detail: Mapping[str, object]) -> str:
+    place = detail["loc"]
+    assert isinstance(place, tuple)
+    field = ".".join(str(part) for part in ("testbed.options", testbed, *place))
+    known = ", ".join(model.model_fields)
+    if detail["type"] == "extra_forbidden":
+        return f"{field} is not known; known are {known}"
+    if detail["type"] == "missing":
+        about = model.model_fields[str(place[0])].description if len(place) == 1 else None
+        return f"{field} is missing" + (f": {about}" if about else "")
+    return f"{field} is {detail['input']!r}: {detail['msg']}"

@@ -1,1 +1,1 @@
-"""Software onto machines: Ansible playbooks, and the two files that run them (`run.py`, `cluster.py`)."""
+"""Software onto machines: Ansible playbooks, and the two files that run them (`runner.py`, `cluster.py`)."""

@@ -50,7 +50,7 @@ def _offset_ms(host: Mapping[str, Any]) -> float | None:
         return None
 
 
-def _round(asked: subprocess.Popen[str]) -> tuple[float, float]:
+def _ask_once(asked: subprocess.Popen[str]) -> tuple[float, float]:
     """(round trip, offset) in seconds."""
     assert asked.stdin
     assert asked.stdout
@@ -63,10 +63,10 @@ def _round(asked: subprocess.Popen[str]) -> tuple[float, float]:
 
 
 def _fastest(asked: subprocess.Popen[str]) -> float:
-    best = _round(asked)
+    best = _ask_once(asked)
     for _ in range(ROUNDS - 1):
         # A machine that has used up its CPU quota answers up to 80 ms late: ask until one answer was quick.
         if best[0] <= GOOD_ENOUGH_S:
             break
-        best = min(best, _round(asked))
+        best = min(best, _ask_once(asked))
     return round(best[1] * 1000, 3)

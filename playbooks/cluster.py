@@ -3,15 +3,16 @@
 deploy, extend; switch; reset, submit, join, leave, revive, kill, collect; stop.
 
 `inventory` is an Ansible inventory file with the groups `master`, `workers` and `joining` (a part of `workers`),
-written by the testbed's side; `directory` belongs to one cluster and holds its token (0600), the delivered archive and
-the artifacts. `run_id` begins every line of a play's events. Machines are given by name; what each was last told to be,
-in the cluster or out of it, it remembers through a crash.
-Errors are those of `playbooks.errors`.
+written by the testbed's side; `directory` belongs to one cluster and holds its token (0600), the delivery (policy
+service and jars, for the master) and the artifacts. `run_id` begins every line of a play's events. Machines are given
+by name; what each was last told to be, in the cluster or out of it, it keeps through a crash. Errors are those of
+`playbooks.errors`.
 """
 
 from __future__ import annotations
 
 import errno
+import gzip
 import hashlib
 import json
 import logging
@@ -20,35 +21,92 @@ import secrets
 import shlex
 import shutil
 import subprocess
+import sys
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import yaml
 
-from playbooks import clock, delivery, resources
-from playbooks.errors import DiskFull, MachineUnknown, PlayFailed, SettingUnknown
-from playbooks.run import PlayResult, Tell, play
+from playbooks import clock
+from playbooks.errors import DiskFull, MachineUnknown, PlaybookError, PlayFailed, SettingUnknown
+from playbooks.runner import EventListener, PlayResult, play
 from playbooks.storm_home import commands
+
+ROOT = Path(__file__).parent.parent
+SERVICE_PACKAGE = "scheduler_plugins"
+EXCLUDED_FOLDERS = ("nimbus_bridge", "simulator", "__pycache__")
+TOPOLOGIES = ROOT / "topologies" / "target" / "barograph-topologies.jar"
+DELIVERY_NAME = "delivery.tar.gz"
+PARCEL_STORE = "deliveries"  # beside the folder of homes
+JARS = "/opt/barograph/jars"
+
+
+class DeliveryIncomplete(PlaybookError):
+    """A part of the delivery has not been built."""
+
+    blame = "configuration"
+
+
+def pack_delivery(directory: Path, service: Path = ROOT, name: str = DELIVERY_NAME) -> Path:
+    """`<directory>/<name>`, the same bytes for the same parts, so that a second deploy changes nothing.
+
+    The policy service is that of `service`, a folder with `scheduler_plugins/`; the jars are always ours.
+    """
+    if not TOPOLOGIES.is_file():
+        raise DeliveryIncomplete(f"{TOPOLOGIES} is not there; build it: mvn -f topologies/pom.xml package")
+    target = directory / name
+    with (
+        target.open("wb") as raw,
+        gzip.GzipFile("", "wb", compresslevel=1, fileobj=raw, mtime=0) as zipped,
+        tarfile.open(fileobj=zipped, mode="w") as packed,
+    ):
+        for file, name in _delivery_files(service):
+            packed.add(file, name, filter=_without_owner)
+    return target
+
+
+def parcels_command(storm_home: Path) -> str:
+    """The shell command that prints the home's archives (`storm_home.parcels`); only a play that needs them runs it."""
+    home = storm_home.absolute()
+    argv = [sys.executable, "-m", "playbooks.storm_home.parcels", str(home), str(home.parent.with_name(PARCEL_STORE))]
+    return f"cd {shlex.quote(str(ROOT))} && {shlex.join(argv)}"
+
+
+def _delivery_files(service: Path) -> Iterator[tuple[Path, str]]:
+    for file in sorted((service / SERVICE_PACKAGE).rglob("*.py")):
+        if not set(file.relative_to(service).parts) & set(EXCLUDED_FOLDERS):
+            yield file, str(file.relative_to(service))
+    yield TOPOLOGIES, f"jars/{TOPOLOGIES.name}"
+
+
+def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.mtime, member.uid, member.gid, member.uname, member.gname, member.mode = 0, 0, 0, "root", "root", 0o644
+    return member
+
 
 log = logging.getLogger(__name__)
 
-EXECUTORS_PER_SLOT = "storm_executors_per_slot"
+EXECUTORS_PER_SLOT_SETTING = "storm_executors_per_slot"
 SETTINGS = frozenset({
     "storm_supervisor_monitor_s", "storm_task_refresh_s", "storm_worker_heartbeat_s", "storm_executor_metrics_s",
-    "storm_nimbus_monitor_s", "storm_scheduler", "storm_worker_childopts", EXECUTORS_PER_SLOT,
+    "storm_nimbus_monitor_s", "storm_scheduler", "storm_worker_childopts", EXECUTORS_PER_SLOT_SETTING,
 })  # fmt: skip
 SSH_LIMIT_S = 10.0
-SWITCHED = "switched.tar.gz"
+SWITCH_DELIVERY_NAME = "switched.tar.gz"
 TOPOLOGIES_JAR = "barograph-topologies.jar"
-MISSING = "missing "  # as pack.sh says it
-RECORDED = ("decisions.jsonl", "workers", "machines")  # these stand in the record itself, the rest is a machine's logs
+MISSING_PREFIX = "missing "  # as pack.sh says it
+RECORD_PARTS = (
+    "decisions.jsonl",
+    "workers",
+    "machines",
+)  # these stand in the record itself, the rest is a machine's logs
 
 
 @dataclass(frozen=True)
-class Collected:
+class CollectResult:
     """What `collect` brought: the files that should be there and are not, and each machine's clock offset in ms."""
 
     missing: tuple[str, ...]
@@ -56,7 +114,7 @@ class Collected:
     result: PlayResult
 
 
-def quiet(line: str) -> None:
+def log_event(line: str) -> None:
     """Keep a play's events in the log."""
     log.info("%s", line)
 
@@ -73,7 +131,7 @@ def token(directory: Path) -> str:
 
 
 def deploy(
-    inventory: Path, directory: Path, storm_home: Path, settings: Mapping[str, Any], on_event: Tell = quiet
+    inventory: Path, directory: Path, storm_home: Path, settings: Mapping[str, Any], on_event: EventListener = log_event
 ) -> PlayResult:
     """Everything up and, of the workers' supervisors, those outside `joining` registered with Nimbus; idempotent.
 
@@ -82,7 +140,7 @@ def deploy(
     SETTINGS.
     """
     _check_settings(settings)
-    variables = _deployed(inventory, directory, storm_home, settings, delivery.pack(directory))
+    variables = _role_variables(inventory, directory, storm_home, settings, pack_delivery(directory))
     return play("deploy", inventory, variables, directory, on_event)
 
 
@@ -92,18 +150,18 @@ def extend(
     machines: Sequence[str],
     storm_home: Path,
     settings: Mapping[str, Any] | None = None,
-    on_event: Tell = quiet,
+    on_event: EventListener = log_event,
 ) -> PlayResult:
     """These machines of the inventory are new: deployed as by `deploy`, and all others know their names.
 
     Nothing that runs is restarted. The supervisors of those in `joining` wait for `join`, as after `deploy`.
     """
-    _check(inventory, machines)
+    _check_machines(inventory, machines)
     _check_settings(settings or {})
     hosts = _hosts(inventory)
     for name in machines:
         forget_connection(hosts[name])  # an address may have been another machine's, which was given back
-    deployed = _deployed(inventory, directory, storm_home, settings or {}, _delivered(directory))
+    deployed = _role_variables(inventory, directory, storm_home, settings or {}, _delivery_archive(directory))
     return play("extend", inventory, {**deployed, "machines": list(machines)}, directory, on_event)
 
 
@@ -113,7 +171,7 @@ def switch(
     storm_home: Path,
     settings: Mapping[str, Any],
     service: Path | None = None,
-    on_event: Tell = quiet,
+    on_event: EventListener = log_event,
 ) -> PlayResult:
     """Nimbus runs from `storm_home`, and the policy service is that of the folder `service`; returns when both answer.
 
@@ -121,19 +179,19 @@ def switch(
     goes on if the libraries are the same. Between runs only. StormRefused: Nimbus or the service does not start.
     """
     _check_settings(settings)
-    archive = delivery.pack(directory, service, SWITCHED) if service else _delivered(directory)
+    archive = pack_delivery(directory, service, SWITCH_DELIVERY_NAME) if service else _delivery_archive(directory)
     return play(
-        "switch", inventory, _deployed(inventory, directory, storm_home, settings, archive), directory, on_event
+        "switch", inventory, _role_variables(inventory, directory, storm_home, settings, archive), directory, on_event
     )
 
 
-def _delivered(directory: Path) -> Path:
+def _delivery_archive(directory: Path) -> Path:
     """What deploy delivered, also when files here were changed since."""
-    packed = directory / delivery.DELIVERY
-    return packed if packed.is_file() else delivery.pack(directory)
+    packed = directory / DELIVERY_NAME
+    return packed if packed.is_file() else pack_delivery(directory)
 
 
-def _deployed(
+def _role_variables(
     inventory: Path, directory: Path, storm_home: Path, settings: Mapping[str, Any], archive: Path
 ) -> dict[str, Any]:
     """The variables of the roles."""
@@ -144,7 +202,7 @@ def _deployed(
         "storm_home_name": storm_home.name,
         "storm_version": hashlib.sha256((storm_home / "VERSION").read_bytes()).hexdigest(),
         "storm_libraries": libraries(storm_home),
-        "storm_pack": delivery.pack_command(storm_home),
+        "storm_pack": parcels_command(storm_home),
         "token_file": str((directory / "token").absolute()),
         "token_digest": hashlib.sha256(token(directory).encode()).hexdigest(),
         "delivery": str(archive.absolute()),
@@ -152,7 +210,7 @@ def _deployed(
     }
 
 
-def reset(inventory: Path, directory: Path, run_id: str, on_event: Tell = quiet) -> PlayResult:
+def reset(inventory: Path, directory: Path, run_id: str, on_event: EventListener = log_event) -> PlayResult:
     """Before a run: no topology, no worker, the supervisors of `joining` stopped and all others registered with Nimbus.
 
     Sample files and logs are empty. Whatever the last run did is undone: machines that joined, left, or crashed and
@@ -162,10 +220,15 @@ def reset(inventory: Path, directory: Path, run_id: str, on_event: Tell = quiet)
 
 
 def submit(
-    inventory: Path, directory: Path, run_id: str, flux_yaml: Path, jar: Path | None = None, on_event: Tell = quiet
+    inventory: Path,
+    directory: Path,
+    run_id: str,
+    flux_yaml: Path,
+    jar: Path | None = None,
+    on_event: EventListener = log_event,
 ) -> PlayResult:
     """Submit a rendered Flux YAML; returns when Nimbus has accepted it. `jar` None: the jar that deploy delivered."""
-    command = commands.flux_command(f"{delivery.JARS}/{jar.name if jar else TOPOLOGIES_JAR}", "topology.yaml")
+    command = commands.flux_command(f"{JARS}/{jar.name if jar else TOPOLOGIES_JAR}", "topology.yaml")
     variables = {
         "run_id": run_id,
         "submit_flux": str(flux_yaml.absolute()),
@@ -176,32 +239,36 @@ def submit(
 
 
 def join(
-    inventory: Path, directory: Path, run_id: str, machines: Sequence[str] | None = None, on_event: Tell = quiet
+    inventory: Path,
+    directory: Path,
+    run_id: str,
+    machines: Sequence[str] | None = None,
+    on_event: EventListener = log_event,
 ) -> PlayResult:
     """Start the supervisors of these machines, None: of all in `joining`; returns when Nimbus has them."""
     chosen = _group(inventory, "joining") if machines is None else machines
     return _play_on("join", inventory, directory, chosen, {"run_id": run_id}, on_event)
 
 
-def leave(inventory: Path, directory: Path, machines: Sequence[str], on_event: Tell = quiet) -> PlayResult:
+def leave(inventory: Path, directory: Path, machines: Sequence[str], on_event: EventListener = log_event) -> PlayResult:
     """Stop supervisors and workers of these machines, keep their records; returns when Nimbus has forgotten them."""
     return _play_on("leave", inventory, directory, machines, {}, on_event)
 
 
-def revive(inventory: Path, directory: Path, machine: str, on_event: Tell = quiet) -> PlayResult:
+def revive(inventory: Path, directory: Path, machine: str, on_event: EventListener = log_event) -> PlayResult:
     """After a machine's crash and restart: its programs run; returns when Nimbus has its supervisor."""
     hosts = _hosts(inventory)
-    _check(inventory, [machine])
+    _check_machines(inventory, [machine])
     forget_connection(hosts[machine])
     return _play_on("revive", inventory, directory, [machine], {}, on_event)
 
 
-def kill(inventory: Path, directory: Path, run_id: str, on_event: Tell = quiet) -> PlayResult:
+def kill(inventory: Path, directory: Path, run_id: str, on_event: EventListener = log_event) -> PlayResult:
     """Kill whatever topology runs; the daemons stay."""
     return play("kill", inventory, {"run_id": run_id}, directory, on_event)
 
 
-def stop(inventory: Path, directory: Path, on_event: Tell = quiet) -> PlayResult:
+def stop(inventory: Path, directory: Path, on_event: EventListener = log_event) -> PlayResult:
     """All daemons down."""
     return play("stop", inventory, {}, directory, on_event)
 
@@ -212,8 +279,8 @@ def collect(
     run_id: str,
     run_dir: Path,
     machines: Sequence[str] | None = None,
-    on_event: Tell = quiet,
-) -> Collected:
+    on_event: EventListener = log_event,
+) -> CollectResult:
     """Fetch a run's files into `run_dir`: decisions.jsonl, workers/, machines/, and logs/<machine>/ with all else.
 
     `machines`: only theirs, None: everyone's. It may be called again for others, and for the same: that replaces their
@@ -235,10 +302,10 @@ def collect(
         raise PlayFailed(f"{run_dir}: what was fetched cannot be unpacked: {error}; collect again") from error
     finally:
         shutil.rmtree(fetched, ignore_errors=True)
-    missing = _missing(result, run_dir)
+    missing = _missing_files(result, run_dir)
     for name in missing:
         log.warning("%s collect: %s is missing", run_id, name)
-    return Collected(missing, clock.offsets_ms({name: hosts[name] for name in chosen}), result)
+    return CollectResult(missing, clock.offsets_ms({name: hosts[name] for name in chosen}), result)
 
 
 def libraries(storm_home: Path) -> str:
@@ -258,10 +325,10 @@ def commands_by_machine(inventory: Path) -> dict[str, dict[str, Any]]:
     return {name: _machine_commands(host["machine_memory_mb"], host["machine_slots"]) for name, host in hosts.items()}
 
 
-def declared_resources(inventory: Path, settings: Mapping[str, Any]) -> resources.Declared:
+def declared_resources(inventory: Path, settings: Mapping[str, Any]) -> commands.ResourceDefaults:
     """What executors declare by default on these machines."""
     workers = [host for host in _hosts(inventory).values() if host["machine_slots"]]
-    return resources.declared(workers, settings.get(EXECUTORS_PER_SLOT, resources.EXECUTORS_PER_SLOT))
+    return commands.resource_defaults(workers, settings.get(EXECUTORS_PER_SLOT_SETTING, commands.EXECUTORS_PER_SLOT))
 
 
 def forget_connection(host: Mapping[str, Any]) -> None:
@@ -272,9 +339,14 @@ def forget_connection(host: Mapping[str, Any]) -> None:
 
 
 def _play_on(
-    playbook: str, inventory: Path, directory: Path, machines: Sequence[str], variables: Mapping[str, Any], tell: Tell
+    playbook: str,
+    inventory: Path,
+    directory: Path,
+    machines: Sequence[str],
+    variables: Mapping[str, Any],
+    tell: EventListener,
 ) -> PlayResult:
-    _check(inventory, machines)
+    _check_machines(inventory, machines)
     return play(playbook, inventory, {**variables, "machines": list(machines)}, directory, tell)
 
 
@@ -283,7 +355,7 @@ def _check_settings(settings: Mapping[str, Any]) -> None:
         raise SettingUnknown(f"settings {', '.join(unknown)} are not known; known are {', '.join(sorted(SETTINGS))}")
 
 
-def _check(inventory: Path, machines: Sequence[str]) -> None:
+def _check_machines(inventory: Path, machines: Sequence[str]) -> None:
     """Ansible runs a play on nobody without a word, and says ok."""
     known = list(_hosts(inventory))
     if not machines or not set(machines) <= set(known):
@@ -320,16 +392,16 @@ def _unpack(archive: Path, run_dir: Path) -> None:
             content, path = packed.extractfile(member) if member.isfile() else None, PurePosixPath(member.name)
             if content is None or path.is_absolute() or ".." in path.parts:
                 continue
-            target = run_dir / (path if path.parts[0] in RECORDED else PurePosixPath("logs", machine, path))
+            target = run_dir / (path if path.parts[0] in RECORD_PARTS else PurePosixPath("logs", machine, path))
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("wb") as new:
                 shutil.copyfileobj(content, new)
 
 
-def _missing(result: PlayResult, run_dir: Path) -> tuple[str, ...]:
+def _missing_files(result: PlayResult, run_dir: Path) -> tuple[str, ...]:
     """What the machines said, and worker samples if the record has none of any machine yet."""
     lines = [line for task in result.tasks if task.outcome == "ok" for line in task.stderr.splitlines()]
     # What is on the way (ssh, sudo) may speak on standard error too.
-    said = [line.removeprefix(MISSING) for line in lines if line.startswith(MISSING)]
+    said = [line.removeprefix(MISSING_PREFIX) for line in lines if line.startswith(MISSING_PREFIX)]
     none = [] if any((run_dir / "workers").glob("*.jsonl")) else ["workers/*.jsonl"]
     return tuple(sorted(said) + none)

@@ -1,13 +1,21 @@
-"""Failures of the playbooks, by whose they are.
+"""Failures of the playbooks and of the Storm home, by whose they are.
 
 PlaybookError              blame = harness             ours, unless a subclass says otherwise
 ├── SettingUnknown         blame = configuration       a setting that no role has
 ├── MachineUnknown         blame = harness             a machine that the inventory has not
 ├── DiskFull               blame = capacity            this box has no room for the record
+├── DeliveryIncomplete     blame = configuration       a part of the delivery was not built (playbooks.cluster)
 └── PlayFailed             blame = harness             a task failed: a bug of a role, a variable that is missing
     ├── MachineUnreachable blame = infrastructure      ssh to a machine failed or broke
     └── StormRefused       blame = system_under_test   Nimbus or Flux did not do what a run needs
+
+StormHomeError             blame = harness
+├── ToolMissing            blame = configuration       something that has to be installed is not
+├── DownloadFailed         blame = infrastructure      Maven Central did not give what the home is made of
+└── TrainingFailed         blame = infrastructure      no class data archive came out
 """
+
+from __future__ import annotations
 
 
 class PlaybookError(Exception):
@@ -46,3 +54,25 @@ class StormRefused(PlayFailed):
     """A task that depends on Storm alone failed."""
 
     blame = "system_under_test"
+
+
+class StormHomeError(Exception):
+    blame = "harness"
+
+
+class ToolMissing(StormHomeError):
+    """Something that has to be installed is not."""
+
+    blame = "configuration"
+
+
+class DownloadFailed(StormHomeError):
+    """Maven Central did not give what the home is made of."""
+
+    blame = "infrastructure"
+
+
+class TrainingFailed(StormHomeError):
+    """No class data archive came out; Storm runs without, only slower to start."""
+
+    blame = "infrastructure"

@@ -11,7 +11,7 @@ from typing import Literal
 
 from scheduler_plugins.model import FOREIGN, STORM_SCHEDULERS, Decision, Observation, Slot, Topology, executor_ranges
 
-Why = Literal[
+RefusalReason = Literal[
     "unknown_topology",
     "unknown_component",
     "unknown_task",
@@ -28,7 +28,7 @@ Why = Literal[
 
 @dataclass(frozen=True)
 class Refusal:
-    why: Why
+    why: RefusalReason
     message: str
 
 
@@ -44,14 +44,14 @@ def _refusals(observation: Observation, decision: Decision) -> Iterator[Refusal]
         if topology_id not in topologies:
             yield Refusal("unknown_topology", f"topology {topology_id} was not observed")
         else:
-            yield from _executors(topologies[topology_id], decision)
-            yield from _placement(topologies[topology_id], decision, offered)
-    yield from _shared(observation, decision)
-    yield from _released(observation, decision)
-    yield from _delegated(decision)
+            yield from _executor_refusals(topologies[topology_id], decision)
+            yield from _placement_refusals(topologies[topology_id], decision, offered)
+    yield from _slot_conflicts(observation, decision)
+    yield from _release_refusals(observation, decision)
+    yield from _delegation_refusals(decision)
 
 
-def _executors(topology: Topology, decision: Decision) -> Iterator[Refusal]:
+def _executor_refusals(topology: Topology, decision: Decision) -> Iterator[Refusal]:
     tasks = {component.name: len(component.tasks) for component in topology.components}
     for name, executors in decision.executors.get(topology.topology_id, {}).items():
         if name not in tasks:
@@ -63,7 +63,7 @@ def _executors(topology: Topology, decision: Decision) -> Iterator[Refusal]:
             )
 
 
-def _placement(topology: Topology, decision: Decision, offered: set[Slot]) -> Iterator[Refusal]:
+def _placement_refusals(topology: Topology, decision: Decision, offered: set[Slot]) -> Iterator[Refusal]:
     tasks = {task for component in topology.components for task in component.tasks}
     for task, slot in decision.placement.get(topology.topology_id, {}).items():
         if task not in tasks:
@@ -72,7 +72,7 @@ def _placement(topology: Topology, decision: Decision, offered: set[Slot]) -> It
             yield Refusal("unknown_slot", f"task {task} is to go to {slot}, which no living machine offers")
 
 
-def _shared(observation: Observation, decision: Decision) -> Iterator[Refusal]:
+def _slot_conflicts(observation: Observation, decision: Decision) -> Iterator[Refusal]:
     owners: dict[Slot, str] = {}
     for topology in observation.topologies:
         after = {**topology.placement, **decision.placement.get(topology.topology_id, {})}
@@ -82,7 +82,7 @@ def _shared(observation: Observation, decision: Decision) -> Iterator[Refusal]:
                 yield Refusal("slot_taken", f"{slot} would belong to {owner} and to {topology.topology_id}")
 
 
-def _released(observation: Observation, decision: Decision) -> Iterator[Refusal]:
+def _release_refusals(observation: Observation, decision: Decision) -> Iterator[Refusal]:
     """A machine that may leave is left by everything that runs once the decision is applied."""
     released = set(decision.release)
     for machine in sorted(released - {machine.name for machine in observation.machines}):
@@ -109,7 +109,7 @@ def slots_after(topology: Topology, decision: Decision) -> dict[int, Slot]:
     return slots
 
 
-def _delegated(decision: Decision) -> Iterator[Refusal]:
+def _delegation_refusals(decision: Decision) -> Iterator[Refusal]:
     if decision.scheduler is None:
         if decision.rebalance:
             yield Refusal("no_scheduler", "topologies to place anew, but no scheduler of Storm's that does")

@@ -1,23 +1,29 @@
-"""Ask any policy again what it would have decided, from a run's decision log.
+"""Ask policies again what they would have decided, from a run's decision log.
 
-Errors: ReplayError (blame: configuration) for a log that cannot be read.
+`replay` asks any policy at every round. `ablate` asks each variant of Stela at the run's scale events, on what was
+observed then: where all rows of an event agree, the difference between paper and code does not matter there. A row
+compares answers: what the variant's answer would have led to is for an experiment to measure. Errors: ReplayError
+(blame: configuration) for a log that cannot be read.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from scheduler_plugins.model import Decision, Memory
+from scheduler_plugins.messages import MessageError, decision_json, observation_from_log
+from scheduler_plugins.model import Decision, Memory, Observation, Policy, Topology, executor_ranges
 from scheduler_plugins.policies import bind
+from scheduler_plugins.policies.stela import VARIANTS
 from scheduler_plugins.refusal import refusal
-from scheduler_plugins.wire import WireError, decision_json, observation_from
 
-COMPARED = ("executors", "placement", "release", "acquire", "scheduler", "scheduler_conf", "rebalance")
-NONE = decision_json(Decision())  # logs of before a word was known do not have it
+COMPARISON_KEYS = ("executors", "placement", "release", "acquire", "scheduler", "scheduler_conf", "rebalance")
+EMPTY_DECISION = decision_json(Decision())  # logs of before a word was known do not have it
 
 
 class ReplayError(Exception):
@@ -27,7 +33,7 @@ class ReplayError(Exception):
 
 
 @dataclass(frozen=True)
-class Replayed:
+class RoundReplay:
     """One round: what was decided then, what the replayed policy says, and why a driver would refuse that."""
 
     t: float
@@ -38,10 +44,12 @@ class Replayed:
 
     @property
     def same(self) -> bool:
-        return all(_plain(self.then.get(key, NONE[key])) == _plain(self.now[key]) for key in COMPARED)
+        return all(
+            _json_data(self.then.get(key, EMPTY_DECISION[key])) == _json_data(self.now[key]) for key in COMPARISON_KEYS
+        )
 
 
-def replay(path: Path, policy: str, parameters: Mapping[str, Any] | None = None) -> tuple[Replayed, ...]:
+def replay(path: Path, policy: str, parameters: Mapping[str, Any] | None = None) -> tuple[RoundReplay, ...]:
     """Every round of the log through `policy`, each with the observation that was logged.
 
     The memory is the replayed policy's own, carried from round to round. Rounds after its first differing decision
@@ -50,19 +58,19 @@ def replay(path: Path, policy: str, parameters: Mapping[str, Any] | None = None)
     decide = bind(policy, parameters or {})
     memory: Memory = {}
     replayed = []
-    for line in logged_rounds(path):
-        observation = observation_from(line["observation"])
+    for line in read_rounds(path):
+        observation = observation_from_log(line["observation"])
         rebalancing = any(topology.rebalancing for topology in observation.topologies)
         decision = Decision(memory=memory) if rebalancing else decide(observation, memory)
         memory = decision.memory
         event = observation.event.event_id if observation.event else None
         refused = refusal(observation, decision)
         said = refused.message if refused else None
-        replayed.append(Replayed(line["t"], event, line["decision"], decision_json(decision), said))
+        replayed.append(RoundReplay(line["t"], event, line["decision"], decision_json(decision), said))
     return tuple(replayed)
 
 
-def logged_rounds(path: Path) -> Iterator[dict[str, Any]]:
+def read_rounds(path: Path) -> Iterator[dict[str, Any]]:
     """The lines of a decision log (docs/contracts.md, "What a run leaves"). Raises ReplayError."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -71,11 +79,99 @@ def logged_rounds(path: Path) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(text.splitlines(), start=1):
         try:
             body: dict[str, Any] = json.loads(line)
-            observation_from(body["observation"])
-        except (ValueError, KeyError, TypeError, WireError) as error:
+            observation_from_log(body["observation"])
+        except (ValueError, KeyError, TypeError, MessageError) as error:
             raise ReplayError(f"{path}, line {number}: not a decision log line ({error})") from error
         yield body
 
 
-def _plain(value: Any) -> Any:
+def _json_data(value: Any) -> Any:
     return json.loads(json.dumps(value))
+
+
+AblationRow = dict[str, Any]
+
+
+def ablate(
+    path: Path, common: Mapping[str, Any] = MappingProxyType({}), variants: Mapping[str, Mapping[str, Any]] = VARIANTS
+) -> list[AblationRow]:
+    """A row (JSON data) per scale event of the decision log and variant; "paper" is the one the others differ from.
+
+    `common`: parameters of `stela` that the run had and that no variant is about, such as `congestion`.
+    A row: event_id, kind, t, variant, settled, reason, refused, executors {topology: {component: [before, after]}} of
+    what changes, per_machine {topology: {machine: executors after}}, moved (tasks), release, same_as_paper (null if
+    `variants` has no "paper"). The observation is that of the round in which the logged policy decided (the last one
+    on the event if it never did). Raises ReplayError for a log that cannot be read, PolicyError for bad parameters.
+    """
+    policies = {name: bind("stela", {**common, **parameters}) for name, parameters in variants.items()}
+    return [row for event in _event_rounds(path) for row in _event_rows(*event, policies)]
+
+
+def _event_rounds(path: Path) -> Iterator[tuple[float, Observation]]:
+    """The round that settled each event; while a rebalance is under way nobody is asked."""
+    found: dict[str, tuple[float, Observation]] = {}
+    settled: set[str] = set()
+    for line in read_rounds(path):
+        observation = observation_from_log(line["observation"])
+        if observation.event is None or any(topology.rebalancing for topology in observation.topologies):
+            continue
+        event_id = observation.event.event_id
+        if event_id not in settled:
+            found[event_id] = (line["t"], observation)
+        if line["decision"].get("settled"):
+            settled.add(event_id)
+    yield from found.values()
+
+
+def _event_rows(t: float, observation: Observation, policies: Mapping[str, Policy]) -> list[AblationRow]:
+    decisions = {name: decide(observation, {}) for name, decide in policies.items()}
+    paper = decisions.get("paper")
+    return [_ablation_row(t, observation, name, decision, paper) for name, decision in decisions.items()]
+
+
+def _ablation_row(
+    t: float, observation: Observation, variant: str, decision: Decision, paper: Decision | None
+) -> AblationRow:
+    assert observation.event is not None
+    refused = refusal(observation, decision)
+    return {
+        "event_id": observation.event.event_id,
+        "kind": observation.event.kind,
+        "t": t,
+        "variant": variant,
+        "settled": decision.settled,
+        "reason": decision.reason,
+        "refused": refused.message if refused else None,
+        "executors": {
+            topology.topology_id: _executor_changes(topology, decision) for topology in observation.topologies
+        },
+        "per_machine": {
+            topology.topology_id: _executors_per_machine(topology, decision) for topology in observation.topologies
+        },
+        "moved": sum(len(tasks) for tasks in decision.placement.values()),
+        "release": list(decision.release),
+        "same_as_paper": None if paper is None else _comparison_of(decision) == _comparison_of(paper),
+    }
+
+
+def _comparison_of(decision: Decision) -> tuple[Any, ...]:
+    """What counts as the same: executors and slots that change, and the machines that leave, in whatever order."""
+    executors = {topology: dict(mine) for topology, mine in decision.executors.items() if mine}
+    placement = {topology: dict(mine) for topology, mine in decision.placement.items() if mine}
+    return executors, placement, sorted(decision.release)
+
+
+def _executor_changes(topology: Topology, decision: Decision) -> dict[str, list[int]]:
+    before = {component.name: len(component.executors) for component in topology.components}
+    return {name: [before[name], count] for name, count in decision.executors.get(topology.topology_id, {}).items()}
+
+
+def _executors_per_machine(topology: Topology, decision: Decision) -> dict[str, int]:
+    """Executors by machine once the decision is applied."""
+    after = {**topology.placement, **decision.placement.get(topology.topology_id, {})}
+    grown = decision.executors.get(topology.topology_id, {})
+    counts: Counter[str] = Counter()
+    for component in topology.components:
+        ranges = executor_ranges(component.tasks, grown.get(component.name, len(component.executors)))
+        counts.update(after[first].machine for first, _ in ranges if first in after)
+    return dict(sorted(counts.items()))

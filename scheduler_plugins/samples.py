@@ -10,15 +10,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-KEPT_S = 900  # of the throughput series
-WITHHELD_S = 4  # workers post every other second, so the newest seconds are not whole yet
+SERIES_LENGTH_S = 900  # of the throughput series
+INCOMPLETE_S = 4  # workers post every other second, so the newest seconds are not whole yet
 
 Line = Mapping[str, Any]
 _QUEUE = "queue of "
 
 
 @dataclass
-class Rates:
+class TaskSums:
     """Sums over the window for one task."""
 
     seconds: float = 0.0
@@ -64,7 +64,7 @@ class Samples:
         row["due"] += sum(n or 0 for n in spouts.get("due", ()))
         for component, waiting in zip(tasks.get("component", ()), tasks.get("queue", ()), strict=True):
             row[_QUEUE + component] += waiting or 0
-        if len(self._series) > KEPT_S:
+        if len(self._series) > SERIES_LENGTH_S:
             del self._series[min(self._series)]
 
     def age_s(self, now: float, slots: Iterable[str]) -> float | None:
@@ -80,18 +80,18 @@ class Samples:
     def series(self, now: float) -> dict[str, Any]:
         """Whole seconds, oldest first, without the last ones: tuples at sinks, at spouts, due at spouts; and waiting
         tuples by component."""
-        last = int(now) - WITHHELD_S
+        last = int(now) - INCOMPLETE_S
         first = min(self._series, default=last + 1)
-        seconds = range(max(first, last - KEPT_S), last + 1)
+        seconds = range(max(first, last - SERIES_LENGTH_S), last + 1)
         rows = [self._series.get(second, {}) for second in seconds]
         columns = {key: [row.get(key, 0.0) for row in rows] for key in ("sinks", "spouts", "due")}
         waiting = sorted({key for row in rows for key in row if key.startswith(_QUEUE)})
         queues = {key.removeprefix(_QUEUE): [row.get(key, 0.0) for row in rows] for key in waiting}
         return {"t": [float(second) for second in seconds], **columns, "queues": queues}
 
-    def by_task(self, now: float) -> dict[int, Rates]:
+    def by_task(self, now: float) -> dict[int, TaskSums]:
         """Task → sums over the window that ends now; tasks that moved count where they were too."""
-        rates: dict[int, Rates] = defaultdict(Rates)
+        rates: dict[int, TaskSums] = defaultdict(TaskSums)
         for line in self._recent(now):
             _add_tasks(rates, line)
             _add_spouts(rates, line)
@@ -135,7 +135,7 @@ def _append(lines: deque[Line], line: Line, oldest: float) -> None:
         lines.popleft()
 
 
-def _add_tasks(rates: dict[int, Rates], line: Line) -> None:
+def _add_tasks(rates: dict[int, TaskSums], line: Line) -> None:
     group = line.get("tasks") or {}
     columns = (group.get(k, ()) for k in ("task", "emitted", "executed", "execute_ms", "queue"))
     for task, emitted, executed, execute_ms, queue in zip(*columns, strict=True):
@@ -147,7 +147,7 @@ def _add_tasks(rates: dict[int, Rates], line: Line) -> None:
         total.queue = queue
 
 
-def _add_spouts(rates: dict[int, Rates], line: Line) -> None:
+def _add_spouts(rates: dict[int, TaskSums], line: Line) -> None:
     group = line.get("spouts") or {}
     for task, due, behind_ms in zip(*(group.get(k, ()) for k in ("task", "due", "behind_ms")), strict=True):
         total = rates[int(task)]

@@ -18,9 +18,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from scheduler_plugins.desk import Desk
-from scheduler_plugins.scale_events import Refused
-from scheduler_plugins.wire import WireError
+from scheduler_plugins.messages import MessageError
+from scheduler_plugins.service_state import CallRefusal, ServiceState
 
 log = logging.getLogger(__name__)
 LARGEST_BODY = 64 * 1024 * 1024
@@ -31,39 +30,41 @@ class PolicyServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, address: tuple[str, int], token: str, desk: Desk) -> None:
+    def __init__(self, address: tuple[str, int], token: str, desk: ServiceState) -> None:
         super().__init__(address, _Handler)
         self.token, self.desk, self.lock = token, desk, threading.Lock()
 
     def answer(self, method: str, path: str, body: bytes) -> Mapping[str, Any]:
         call = CALLS.get((method, path))
         if call is None:
-            raise Refused(404, f"{method} {path}: known are {', '.join(f'{m} {p}' for m, p in sorted(CALLS))}")
+            raise CallRefusal(404, f"{method} {path}: known are {', '.join(f'{m} {p}' for m, p in sorted(CALLS))}")
         with self.lock:
             return call(self.desk, body)
 
 
-def _json(call: Callable[[Desk, Mapping[str, Any]], Mapping[str, Any]]) -> Callable[[Desk, bytes], Mapping[str, Any]]:
+def _json_call(
+    call: Callable[[ServiceState, Mapping[str, Any]], Mapping[str, Any]],
+) -> Callable[[ServiceState, bytes], Mapping[str, Any]]:
     return lambda desk, body: call(desk, json.loads(body))
 
 
-def _samples(desk: Desk, body: bytes) -> Mapping[str, Any]:
+def _samples_call(desk: ServiceState, body: bytes) -> Mapping[str, Any]:
     return desk.take_samples(body.decode("utf-8", "replace").splitlines())
 
 
-def _machine_samples(desk: Desk, body: bytes) -> Mapping[str, Any]:
+def _machine_samples_call(desk: ServiceState, body: bytes) -> Mapping[str, Any]:
     desk.take_machine_samples(body.decode("utf-8", "replace").splitlines())
     return {}
 
 
-CALLS: Mapping[tuple[str, str], Callable[[Desk, bytes], Mapping[str, Any]]] = {
-    ("POST", "/schedule"): _json(Desk.schedule),
-    ("POST", "/applied"): _json(Desk.applied),
-    ("POST", "/samples"): _samples,
-    ("POST", "/machine_samples"): _machine_samples,
-    ("POST", "/configure"): _json(Desk.configure),
-    ("POST", "/scale"): _json(Desk.scale),
-    ("POST", "/input_rate"): _json(Desk.change_input_rate),
+CALLS: Mapping[tuple[str, str], Callable[[ServiceState, bytes], Mapping[str, Any]]] = {
+    ("POST", "/schedule"): _json_call(ServiceState.schedule),
+    ("POST", "/applied"): _json_call(ServiceState.applied),
+    ("POST", "/samples"): _samples_call,
+    ("POST", "/machine_samples"): _machine_samples_call,
+    ("POST", "/configure"): _json_call(ServiceState.configure),
+    ("POST", "/scale"): _json_call(ServiceState.scale),
+    ("POST", "/input_rate"): _json_call(ServiceState.change_input_rate),
     ("GET", "/state"): lambda desk, _: desk.state(),
 }
 
@@ -100,9 +101,9 @@ class _Handler(BaseHTTPRequestHandler):
             return 401, {"error": "the token is missing or wrong"}
         try:
             return 200, self.server.answer(self.command, self.path, body)
-        except Refused as refused:
+        except CallRefusal as refused:
             return refused.status, {"error": str(refused)}
-        except (WireError, ValueError, KeyError, TypeError) as error:
+        except (MessageError, ValueError, KeyError, TypeError) as error:
             log.warning("%s %s: %s", self.command, self.path, traceback.format_exc())
             return 400, {"error": f"{type(error).__name__}: {error}"}
 
@@ -119,7 +120,7 @@ def main(arguments: list[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     address, _, port = options.listen.rpartition(":")
     token = options.token_file.read_text(encoding="utf-8").strip()
-    server = PolicyServer((address, int(port)), token, Desk(options.log_dir))
+    server = PolicyServer((address, int(port)), token, ServiceState(options.log_dir))
     log.info("policy service on %s", options.listen)
     server.serve_forever()
     return 0

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tests.cloud.cloud import Cloud
     from tests.golden.analysed import Analysed
 
+
 # A busy box makes any example slow; what hangs is pytest's timeout's to end.
 settings.register_profile("barograph", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("barograph")
@@ -57,7 +58,7 @@ def _stay_on_this_machine(request: pytest.FixtureRequest, monkeypatch: pytest.Mo
         def guarded(self: socket.socket, address: object) -> None:
             if self.family in (socket.AF_INET, socket.AF_INET6) and not _is_loopback(address):
                 raise AssertionError(
-                    f"a unit test tried to reach {address}: use the fake testbed or inventory.remote's fake, "
+                    f"a unit test tried to reach {address}: use the fake testbed or inventory.remote.ssh's fake, "
                     "or mark the test `integration`"
                 )
             connect(self, address)  # type: ignore[arg-type]  # passed through as given

@@ -1,21 +1,211 @@
 """The topologies that ship: what they look like, and the Flux YAML to submit them with.
 
-Each is one template in `flux/`, plain Flux YAML in which a value may be `${parameter}`; the parameters' defaults stand
-in its `config: barograph.parameters`. The Storm settings that all share are in `storm.yaml`, under each one's own.
-To add one, add a file there. Errors: topologies/errors.py.
+Each is one template in `flux/`, plain Flux YAML in which a value may be `${parameter}`; the parameters' defaults
+stand in its `config: barograph.parameters`. The Storm settings that all share are in `storm.yaml`, under each one's
+own. A topology's shape (components, edges, sizes) is read out of the Flux YAML. To add one, add a file there. Errors:
+topologies/errors.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
-from topologies import rendering, shape
-from topologies.errors import BadOverride, BrokenTemplate, JarMissing, TopologyError, UnknownTopology
-from topologies.shape import PARAMETERS, Component, Edge, Scalar, Topology
+from topologies.errors import (
+    BadOverride,
+    BadParameter,
+    BrokenTemplate,
+    JarMissing,
+    TopologyError,
+    UnknownParameter,
+    UnknownTopology,
+)
+
+Scalar = str | int | float | bool
+
+PARAMETERS = "barograph.parameters"
+WORKERS = "topology.workers"
+
+
+@dataclass(frozen=True)
+class Component:
+    """`executors` are the ones it starts with; `tasks` are fixed at submission and bound them."""
+
+    name: str
+    kind: Literal["spout", "bolt"]
+    tasks: int
+    executors: int
+    class_name: str
+
+
+@dataclass(frozen=True)
+class Edge:
+    source: str
+    stream: str
+    target: str
+    grouping: str  # shuffle, fields, all, global, local_or_shuffle …
+
+
+@dataclass(frozen=True)
+class Topology:
+    name: str
+    workers: int
+    components: tuple[Component, ...]
+    edges: tuple[Edge, ...]
+    parameters: Mapping[str, Scalar]  # name → value, in a template the default
+
+    @property
+    def sinks(self) -> tuple[str, ...]:
+        """Bolts that emit to nobody, in the template's order."""
+        sources = {edge.source for edge in self.edges}
+        return tuple(c.name for c in self.components if c.kind == "bolt" and c.name not in sources)
+
+
+def topology_of_flux(name: str, flux: Mapping[str, Any], refused: type[TopologyError] = BrokenTemplate) -> Topology:
+    """The shape of `flux`. Raises BrokenTemplate where it cannot be read, `refused` where its sizes are impossible."""
+    try:
+        components = tuple(_component_of(vertex, kind) for kind, vertex in _vertices(flux))
+        edges = tuple(_edge_of(stream) for stream in flux["streams"])
+        workers = flux["config"][WORKERS]
+        parameters = dict(flux["config"][PARAMETERS])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BrokenTemplate(f"topologies/flux/{name}.yaml: cannot be read: {error!r}") from error
+    _check_sizes(name, workers, components, refused)
+    _check_edges(name, components, edges)
+    return Topology(name, workers, components, edges, parameters)
+
+
+def _vertices(flux: Mapping[str, Any]) -> list[tuple[Literal["spout", "bolt"], Mapping[str, Any]]]:
+    return [("spout", vertex) for vertex in flux["spouts"]] + [("bolt", vertex) for vertex in flux["bolts"]]
+
+
+def _component_of(vertex: Mapping[str, Any], kind: Literal["spout", "bolt"]) -> Component:
+    executors = vertex["parallelism"]
+    return Component(vertex["id"], kind, vertex.get("numTasks", executors), executors, vertex["className"])
+
+
+def _edge_of(stream: Mapping[str, Any]) -> Edge:
+    grouping = stream["grouping"]
+    return Edge(stream["from"], grouping.get("streamId", "default"), stream["to"], grouping["type"].lower())
+
+
+def _check_sizes(name: str, workers: Any, components: Sequence[Component], refused: type[TopologyError]) -> None:
+    _check_size(f"topology {name}: workers", workers, refused)
+    for component in components:
+        where = f"topology {name}: component {component.name}"
+        _check_size(f"{where}: executors", component.executors, refused)
+        _check_size(f"{where}: tasks", component.tasks, refused)
+        if component.executors > component.tasks:
+            raise refused(
+                f"{where}: executors: {component.executors} are more than its {component.tasks} tasks; "
+                f"Storm allows at most one executor a task: lower executors or raise tasks"
+            )
+
+
+def _check_size(where: str, size: Any, refused: type[TopologyError]) -> None:
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise refused(f"{where}: {size!r} is not a whole number of 1 or more")
+
+
+def _check_edges(name: str, components: Sequence[Component], edges: Sequence[Edge]) -> None:
+    known = [component.name for component in components]
+    for end in (end for edge in edges for end in (edge.source, edge.target)):
+        if end not in known:
+            raise BrokenTemplate(
+                f"topologies/flux/{name}.yaml: streams: {end!r} is not a component; there are {', '.join(known)}"
+            )
+
+
+_CHOICES: Mapping[str, tuple[str, ...]] = {"cost_model": ("none", "sleep", "busy")}
+_ABOVE_ZERO = ("rate_per_s",)
+_OVERRIDES = ("workers", "tasks", "executors", "config")
+
+
+def parameter_values(name: str, defaults: Mapping[str, Scalar], given: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """The defaults, overlaid with what was given. Raises UnknownParameter, BadParameter."""
+    for key, value in given.items():
+        if key not in defaults:
+            raise UnknownParameter(
+                f"topology {name}: parameter {key!r} is unknown; known are {', '.join(sorted(defaults))}"
+            )
+        allowed = _value_rule(key, value, defaults[key])
+        if allowed:
+            raise BadParameter(f"topology {name}: parameter {key}: {value!r} is not {allowed}")
+    return {**defaults, **given}
+
+
+def _value_rule(key: str, value: Any, default: Scalar) -> str | None:
+    """What the value should have been; None if it is. Its kind is its default's, and a whole number is a number too."""
+    if key in _CHOICES:
+        return None if value in _CHOICES[key] else f"one of {', '.join(_CHOICES[key])}"
+    if isinstance(default, bool):
+        return None if isinstance(value, bool) else "true or false"
+    if isinstance(default, str):
+        return None if isinstance(value, str) else "text"
+    if isinstance(default, int):
+        return None if isinstance(value, int) and not isinstance(value, bool) else "a whole number"
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return "a finite number"
+    if key in _ABOVE_ZERO:
+        return None if value > 0 else "above 0"
+    return None if value >= 0 else "0 or more"
+
+
+def substitute_parameters(node: Any, parameters: Mapping[str, Scalar]) -> Any:
+    """Replaces every scalar that is `${name}` by the parameter, keeping the value's type."""
+    if isinstance(node, dict):
+        return {key: substitute_parameters(child, parameters) for key, child in node.items()}
+    if isinstance(node, list):
+        return [substitute_parameters(child, parameters) for child in node]
+    if isinstance(node, str) and node.startswith("${") and node.endswith("}"):
+        return _placeholder_value(node, parameters)
+    return node
+
+
+def _placeholder_value(placeholder: str, parameters: Mapping[str, Scalar]) -> Scalar:
+    key = placeholder[2:-1]
+    if key not in parameters:
+        raise BrokenTemplate(
+            f"topologies/flux: {placeholder} has no default under {PARAMETERS}; "
+            f"known are {', '.join(sorted(parameters))}"
+        )
+    return parameters[key]
+
+
+def apply_overrides(name: str, flux: dict[str, Any], overrides: Mapping[str, Any]) -> None:
+    """Changes sizes and configuration in place. Raises BadOverride."""
+    for key in overrides:
+        if key not in _OVERRIDES:
+            raise BadOverride(f"topology {name}: override {key!r} is unknown; known are {', '.join(_OVERRIDES)}")
+    flux["config"].update(_override_mapping(name, "config", overrides))
+    if "workers" in overrides:
+        flux["config"][WORKERS] = overrides["workers"]
+    for word, field in (("tasks", "numTasks"), ("executors", "parallelism")):
+        _resize(name, word, field, flux, _override_mapping(name, word, overrides))
+
+
+def _resize(name: str, word: str, field: str, flux: dict[str, Any], sizes: Mapping[str, Any]) -> None:
+    vertices = {vertex["id"]: vertex for vertex in [*flux["spouts"], *flux["bolts"]]}
+    for component, size in sizes.items():
+        if component not in vertices:
+            raise BadOverride(
+                f"topology {name}: {word}: component {component!r} does not exist; there are {', '.join(vertices)}"
+            )
+        vertices[component][field] = size
+
+
+def _override_mapping(name: str, word: str, overrides: Mapping[str, Any]) -> Mapping[str, Any]:
+    value = overrides.get(word, {})
+    if not isinstance(value, Mapping):
+        wanted = "keys to values" if word == "config" else "components to whole numbers"
+        raise BadOverride(f"topology {name}: {word}: {value!r} does not map {wanted}")
+    return value
+
 
 __all__ = ["Component", "Edge", "Topology", "TopologyError", "jar", "names", "read", "read_flux", "render"]
 
@@ -31,7 +221,7 @@ def names() -> tuple[str, ...]:
 
 def read(name: str) -> Topology:
     """The topology as its template declares it. Raises UnknownTopology, BrokenTemplate."""
-    return shape.topology(name, _template(name))
+    return topology_of_flux(name, _template(name))
 
 
 def render(
@@ -43,18 +233,18 @@ def render(
     Raises UnknownTopology, UnknownParameter, BadParameter, BadOverride.
     """
     template = _template(name)
-    values = rendering.values(name, template["config"][PARAMETERS], parameters or {})
-    flux = rendering.substitute(template, values)
+    values = parameter_values(name, template["config"][PARAMETERS], parameters or {})
+    flux = substitute_parameters(template, values)
     flux["config"][PARAMETERS] = values
-    rendering.override(name, flux, overrides or {})
-    shape.topology(name, flux, refused=BadOverride)
+    apply_overrides(name, flux, overrides or {})
+    topology_of_flux(name, flux, refused=BadOverride)
     return yaml.safe_dump(flux, sort_keys=False, width=120)
 
 
 def read_flux(text: str) -> Topology:
     """The topology that rendered Flux YAML describes. Raises BrokenTemplate."""
     flux = yaml.safe_load(text)
-    return shape.topology(flux["name"], flux)
+    return topology_of_flux(flux["name"], flux)
 
 
 def jar() -> Path:

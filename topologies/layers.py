@@ -39,16 +39,16 @@ class Layers:
     def crossings(self, edges: Iterable[Edge]) -> int:
         """How many pairs of edges cross between neighbouring columns."""
         pieces = [piece for edge in dict.fromkeys(edges) for piece in pairwise(self.path(edge))]
-        return _crossed([(a.column, a.row, b.row) for a, b in pieces if b.column == a.column + 1])
+        return _count_crossings([(a.column, a.row, b.row) for a, b in pieces if b.column == a.column + 1])
 
 
-def layers(components: Sequence[str], edges: Iterable[Edge]) -> Layers:
+def layer_graph(components: Sequence[str], edges: Iterable[Edge]) -> Layers:
     """A cell for every component. An edge that closes a cycle leads back and has no bends."""
     wanted = list(dict.fromkeys(edges))
     column_of = _longest_paths(components, _without_cycles(components, wanted))
     threads = {edge: _thread(edge, column_of) for edge in wanted}
     columns = _columns(components, column_of, threads.values())
-    links = [link for edge, thread in threads.items() if _leads_on(edge, column_of) for link in pairwise(thread)]
+    links = [link for edge, thread in threads.items() if _leads_forward(edge, column_of) for link in pairwise(thread)]
     cells = _cells(_with_few_crossings(columns, links))
     stands = {name: cells[name] for name in components}
     return Layers(stands, {edge: tuple(cells[v] for v in t[1:-1]) for edge, t in threads.items() if len(t) > 2})
@@ -83,7 +83,7 @@ def _longest_paths(components: Sequence[str], acyclic: Sequence[Edge]) -> dict[s
     return column_of
 
 
-def _leads_on(edge: Edge, column_of: Mapping[str, int]) -> bool:
+def _leads_forward(edge: Edge, column_of: Mapping[str, int]) -> bool:
     return column_of[edge[0]] < column_of[edge[1]]
 
 
@@ -110,20 +110,22 @@ def _with_few_crossings(columns: _Columns, links: Sequence[_Link]) -> _Columns:
     """The best of the orders that sweeps to and fro come by; the first of equals."""
     tried = [columns]
     for sweep in range(_SWEEPS):
-        tried.append(_swept(tried[-1], links, backwards=sweep % 2 == 1))
+        tried.append(_sweep(tried[-1], links, backwards=sweep % 2 == 1))
     return min(tried, key=lambda order: _link_crossings(order, links))
 
 
-def _swept(columns: _Columns, links: Sequence[_Link], backwards: bool) -> _Columns:
+def _sweep(columns: _Columns, links: Sequence[_Link], backwards: bool) -> _Columns:
     """Each column sorted by the mean row of its neighbours in the column before it (after it, if backwards)."""
     swept = list(columns)
     for column in reversed(range(len(columns) - 1)) if backwards else range(1, len(columns)):
         cells = _cells(swept)
-        swept[column] = sorted(swept[column], key=lambda vertex: _pull(vertex, cells, links, backwards))
+        swept[column] = sorted(swept[column], key=lambda vertex: _mean_neighbour_row(vertex, cells, links, backwards))
     return swept
 
 
-def _pull(vertex: _Vertex, cells: Mapping[_Vertex, Cell], links: Sequence[_Link], backwards: bool) -> float:
+def _mean_neighbour_row(
+    vertex: _Vertex, cells: Mapping[_Vertex, Cell], links: Sequence[_Link], backwards: bool
+) -> float:
     near = [b for a, b in links if a == vertex] if backwards else [a for a, b in links if b == vertex]
     return fmean([cells[neighbour].row for neighbour in near] or [cells[vertex].row])
 
@@ -138,9 +140,9 @@ def _cells(columns: _Columns) -> dict[_Vertex, Cell]:
 
 def _link_crossings(columns: _Columns, links: Sequence[_Link]) -> int:
     cells = _cells(columns)
-    return _crossed([(cells[a].column, cells[a].row, cells[b].row) for a, b in links])
+    return _count_crossings([(cells[a].column, cells[a].row, cells[b].row) for a, b in links])
 
 
-def _crossed(pieces: Sequence[tuple[int, float, float]]) -> int:
+def _count_crossings(pieces: Sequence[tuple[int, float, float]]) -> int:
     """Pairs of (column, row there, row in the next column) that change sides."""
     return sum(p == q and (a - c) * (b - d) < 0 for (p, a, b), (q, c, d) in combinations(pieces, 2))

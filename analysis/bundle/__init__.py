@@ -1,7 +1,5 @@
-"""A series, or one run of it, as an artifact: all that its numbers and figures are made of, and what re-makes them.
+"""A series, or one run of it, as an artifact with everything that its numbers and figures are made of.
 
-`content` chooses files and `secrets` looks through them · `reduced` makes a series of one run · `facts` tells the
-environment, `readme` all of it in words, `requirements` what Python needs · `archive` writes, the same bytes from the
-same series · `remake` goes along as a script of the standard library's; it runs `remaking` with the code in the bundle,
-which compares by `comparing`.
+`content` selects the files, `reduction` makes a series of one run, `environment` and `readme` describe it, `archive`
+writes it with the same bytes every time. `remake.py` travels in the bundle and starts `reproduction`.
 """

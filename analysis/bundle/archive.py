@@ -33,14 +33,14 @@ def write(target: Path, top: str, entries: Iterable[Entry]) -> None:
     """Every entry below the folder `top`, then their SHA-256 sums. `target` is there whole or not at all, and never
     written over."""
     sums = []
-    with _new(target) as file, _packed(file) as tar:
+    with _new_file(target) as file, _tar_writer(file) as tar:
         for entry in sorted(entries, key=lambda entry: entry.name):
             sums.append(f"{_add(tar, top, entry)}  {entry.name}\n")
         _add(tar, top, Entry(SUMS, "".join(sums).encode()))
 
 
 @contextmanager
-def _new(target: Path) -> Iterator[IO[bytes]]:
+def _new_file(target: Path) -> Iterator[IO[bytes]]:
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as file:
@@ -53,7 +53,7 @@ def _new(target: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def _packed(file: IO[bytes]) -> Iterator[tarfile.TarFile]:
+def _tar_writer(file: IO[bytes]) -> Iterator[tarfile.TarFile]:
     with (
         gzip.GzipFile(filename="", mode="wb", compresslevel=LEVEL, fileobj=file, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as tar,
@@ -65,19 +65,19 @@ def _add(tar: tarfile.TarFile, top: str, entry: Entry) -> str:
     """The digest of what was written."""
     info = tarfile.TarInfo(f"{top}/{entry.name}")
     info.mode, info.mtime = 0o755 if entry.executable else 0o644, TIME_S
-    with _opened(entry.source) as file:
+    with _open_source(entry.source) as file:
         info.size = file.seek(0, io.SEEK_END)
         file.seek(0)
-        hashed = _Hashed(file)
+        hashed = _HashingReader(file)
         tar.addfile(info, hashed)
     return hashed.digest.hexdigest()
 
 
-def _opened(source: Path | bytes) -> IO[bytes]:
+def _open_source(source: Path | bytes) -> IO[bytes]:
     return io.BytesIO(source) if isinstance(source, bytes) else source.open("rb")
 
 
-class _Hashed:
+class _HashingReader:
     """Hashes what is read through it, so that a file is read once."""
 
     def __init__(self, file: IO[bytes]) -> None:

@@ -1,32 +1,114 @@
-"""Which files of a series go into its bundle, and what of it stays behind, with the reason."""
+"""Which files of a series go into its bundle, what stays behind and why, and the search for secrets.
+
+Keys, tokens and addresses of webhooks must not be given away. Files are searched in pieces, for shapes of secrets
+and for the values of this process's environment.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from analysis.bundle.archive import Entry
-from analysis.bundle.secrets import search
 from analysis.errors import BundleError
-from analysis.record import SeriesPaths
+from analysis.record.files import SeriesPaths
+
+PIECE_BYTES = 1 << 20
+OVERLAP_BYTES = 4096  # of two pieces: longer than any secret that is looked for
+LEAST_SECRET_LENGTH = 12  # characters of a value of the environment that is looked for: shorter ones are words
+SECRET_NAMES = re.compile(r"TOKEN|SECRET|PASSWORD|PASSPHRASE|WEBHOOK|ACCESS_KEY|API_?KEY", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class SecretShape:
+    """`hints`: words in small letters without one of which there is none; most of what is measured has none of them,
+    and looking for words is a hundred times faster than looking for shapes."""
+
+    what: str
+    hints: tuple[bytes, ...]
+    pattern: re.Pattern[bytes]
+
+
+SECRET_SHAPES = (
+    SecretShape("a private key", (b"private key",), re.compile(rb"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----")),
+    SecretShape("an AWS access key", (b"akia", b"asia"), re.compile(rb"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")),
+    SecretShape("a bearer token", (b"bearer",), re.compile(rb"\bBearer\s+[A-Za-z0-9._~+/=-]{16,}")),
+    SecretShape(
+        "a webhook", (b"://hooks.", b"/webhook"),
+        re.compile(rb"https?://hooks\.[^\s\"'<>]{8,}|https?://[^\s\"'<>]*/webhooks?/[^\s\"'<>]{8,}"),
+    ),
+    SecretShape("a password in an address", (b"://",), re.compile(rb"://[^\s\"'/@:]+:[^\s\"'/@]+@")),
+    # A long word with a digit, after a name that says what it is.
+    SecretShape(
+        "a token", (b"secret", b"token", b"passw", b"api_key", b"api-key", b"apikey", b"access_key"),
+        re.compile(
+            rb"(?:secret|token|passw(?:or)?d|api[_-]?key|access_key)[\"']?\s*[:=]\s*[\"']?"
+            rb"(?=[a-z+/_-]*\d)[a-z0-9+/_-]{20,}",
+            re.IGNORECASE,
+        ),
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Secret:
+    """`what` is said, the secret itself never."""
+
+    line: int
+    what: str
+
+
+@dataclass(frozen=True)
+class SecretSearch:
+    shapes: Sequence[SecretShape]
+
+    def first(self, path: Path) -> Secret | None:
+        """The first secret in a file."""
+        line, before = 1, b""
+        with path.open("rb") as file:
+            while piece := file.read(PIECE_BYTES):
+                text = before + piece
+                if found := self._earliest(text):
+                    return Secret(line + text.count(b"\n", 0, found[0]), found[1])
+                line += text.count(b"\n", 0, max(0, len(text) - OVERLAP_BYTES))
+                before = text[-OVERLAP_BYTES:]
+        return None
+
+    def _earliest(self, text: bytes) -> tuple[int, str] | None:
+        small = text.lower()
+        possible = (shape for shape in self.shapes if any(hint in small for hint in shape.hints))
+        matches = ((shape.pattern.search(text), shape.what) for shape in possible)
+        return min(((match.start(), what) for match, what in matches if match), default=None)
+
+
+def secret_search(environment: Mapping[str, str]) -> SecretSearch:
+    """Shapes of secrets, and those that this process has in its environment, by the name of the variable."""
+    own = tuple(
+        SecretShape(f"the value of ${name}", (value.lower().encode(),), re.compile(re.escape(value.encode())))
+        for name, value in sorted(environment.items())
+        if SECRET_NAMES.search(name) and len(value) >= LEAST_SECRET_LENGTH
+    )
+    # What a variable says is said by its name, where a shape would fit too.
+    return SecretSearch((*own, *SECRET_SHAPES))
+
 
 SERIES = "series"  # where a series is in its bundle
-OF_THE_HARNESS = {
+HARNESS_FILES = {
     "machines.json": "addresses and ssh keys' places of machines that are gone",
     "stop": "a sign between processes", "hold.json": "a sign between processes",
 }  # fmt: skip
-NOTHING = ".nothing-was-recorded"
-RAW = ("workers", "machines", "logs")  # of a run: what --without raw leaves out
+EMPTY_RUN_FILE = ".nothing-was-recorded"
+RAW_FOLDERS = ("workers", "machines", "logs")  # of a run: what --without raw leaves out
 # Nothing is computed of these, so one that holds a secret can stay behind.
-TOLD_ONLY = re.compile(r"runs/[^/]+/logs/|attempts/|harness\.log|progress\.jsonl|changes-[^/]*\.patch")
-HOMES = re.compile(rb"/(?:home|Users)/[\w.-]+/|/root/")
+LOG_FILES = re.compile(r"runs/[^/]+/logs/|attempts/|harness\.log|progress\.jsonl|changes-[^/]*\.patch")
+HOME_FOLDERS = re.compile(rb"/(?:home|Users)/[\w.-]+/|/root/")
 
 
 @dataclass
-class Chosen:
+class Selection:
     """`left_out`: name -> why; `homes`: files that name folders of somebody's home."""
 
     entries: list[Entry] = field(default_factory=list)
@@ -34,35 +116,35 @@ class Chosen:
     homes: list[str] = field(default_factory=list)
 
 
-def choose(root: Path, *, without_raw: bool, environment: Mapping[str, str]) -> Chosen:
+def select_files(root: Path, *, without_raw: bool, environment: Mapping[str, str]) -> Selection:
     """Files of the series in `root`. Raises BundleError for a secret in what numbers are computed of."""
-    chosen, secrets = Chosen(), search(environment)
+    chosen, secrets = Selection(), secret_search(environment)
     for name, path in _files(root):
-        why = _left_out(PurePosixPath(name), without_raw)
+        why = _reason_to_omit(PurePosixPath(name), without_raw)
         if why:
-            chosen.left_out[_folded(name)] = why
+            chosen.left_out[_file_group(name)] = why
             continue
         if found := secrets.first(path):
-            if not TOLD_ONLY.match(name):
+            if not LOG_FILES.match(name):
                 raise BundleError(
                     f"{path}, line {found.line}, holds {found.what}; numbers are computed of this file, so it cannot be"
                     " left out: take it out there, then analyse the series again"
                 )
             chosen.left_out[name] = f"holds {found.what} in line {found.line}"
             continue
-        if TOLD_ONLY.match(name) and _names_a_home(path):
+        if LOG_FILES.match(name) and _names_a_home(path):
             chosen.homes.append(name)
         chosen.entries.append(Entry(f"{SERIES}/{name}", path))
     chosen.entries += _empty_runs(root, chosen)
     return chosen
 
 
-def _empty_runs(root: Path, chosen: Chosen) -> Iterator[Entry]:
+def _empty_runs(root: Path, chosen: Selection) -> Iterator[Entry]:
     """A run that left nothing is a run all the same; an archive has files only."""
     there = {entry.name.split("/")[2] for entry in chosen.entries if entry.name.startswith(f"{SERIES}/runs/")}
     for run in SeriesPaths(root).all_runs():
         if run.run_id not in there:
-            yield Entry(f"{SERIES}/runs/{run.run_id}/{NOTHING}", b"")
+            yield Entry(f"{SERIES}/runs/{run.run_id}/{EMPTY_RUN_FILE}", b"")
 
 
 def _files(root: Path) -> Iterator[tuple[str, Path]]:
@@ -75,17 +157,17 @@ def _files(root: Path) -> Iterator[tuple[str, Path]]:
                 yield path.relative_to(root).as_posix(), path
 
 
-def _left_out(name: PurePosixPath, without_raw: bool) -> str | None:
-    if name.name in OF_THE_HARNESS:
-        return OF_THE_HARNESS[name.name]
+def _reason_to_omit(name: PurePosixPath, without_raw: bool) -> str | None:
+    if name.name in HARNESS_FILES:
+        return HARNESS_FILES[name.name]
     if name.parts[0] == "attempts" and name.name != "run.json":
         return "attempts that were repeated are never analysed; why each failed is in its run.json"
-    if without_raw and name.parts[0] == "runs" and len(name.parts) > 3 and name.parts[2] in RAW:
+    if without_raw and name.parts[0] == "runs" and len(name.parts) > 3 and name.parts[2] in RAW_FOLDERS:
         return "asked for: --without raw"
     return None
 
 
-def _folded(name: str) -> str:
+def _file_group(name: str) -> str:
     """One line for all files of a kind: `runs/*/workers`, not each worker's."""
     parts = name.split("/")
     if parts[0] == "runs" and len(parts) > 3:
@@ -95,4 +177,4 @@ def _folded(name: str) -> str:
 
 def _names_a_home(path: Path) -> bool:
     with path.open("rb") as file:
-        return any(HOMES.search(line) for line in file)
+        return any(HOME_FOLDERS.search(line) for line in file)

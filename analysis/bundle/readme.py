@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.bundle.facts import Facts
+from analysis.bundle.environment import Facts
 
 HOMES_SHOWN = 10
 
 
 @dataclass(frozen=True)
-class Told:
+class ReadmeContent:
     """`sources`: a line each about the code; `left_out`: name -> why; `homes`: files that name home folders."""
 
     title: str
@@ -24,12 +24,12 @@ class Told:
     homes: Sequence[str]
 
 
-def text(told: Told) -> str:
+def text(told: ReadmeContent) -> str:
     return "\n".join([*_head(told), *_again(), *_claims(told.claims), *_inside(), *_runs(told.facts),
                       *_environment(told.facts), *_code(told.sources), *_not_inside(told)]) + "\n"  # fmt: skip
 
 
-def _head(told: Told) -> Iterator[str]:
+def _head(told: ReadmeContent) -> Iterator[str]:
     yield f"# {told.title}\n"
     series = told.facts.series
     yield (
@@ -128,7 +128,7 @@ def _code(sources: Sequence[str]) -> Iterator[str]:
     yield ""
 
 
-def _not_inside(told: Told) -> Iterator[str]:
+def _not_inside(told: ReadmeContent) -> Iterator[str]:
     yield "## What is not in it\n"
     for name, why in sorted(told.left_out.items()):
         yield f"- `{name}`: {why}"

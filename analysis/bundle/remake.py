@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+
 """Checks every file of this bundle, then makes its tables, figures and report again from the raw lines and compares.
 
 Needs Python 3.11 or 3.12, Java 17 or later for Spark, and the network once, for the Python packages pinned in
@@ -24,10 +25,10 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SUMS = "SHA256SUMS"
 EQUAL, DIFFERS, CANNOT, DAMAGED = 0, 1, 2, 3
-MEANING = {0: EQUAL, 10: DIFFERS}  # of what `analysis.bundle.remaking` ends with
+MEANING = {0: EQUAL, 10: DIFFERS}  # of what `analysis.bundle.reproduction` ends with
 PYTHONS = ((3, 11), (3, 12))
 JAVA = 17
-KEPT = ("PATH", "JAVA_HOME", "HOME", "TMPDIR", "LD_LIBRARY_PATH")  # of the caller's environment
+ENVIRONMENT_NAMES = ("PATH", "JAVA_HOME", "HOME", "TMPDIR", "LD_LIBRARY_PATH")  # of the caller's environment
 MARK = ".made-by-remake"  # in a folder that is no part of the bundle
 CHUNK = 1 << 20
 
@@ -47,12 +48,12 @@ def main() -> int:
     try:
         python = interpreter(given.python, target)
         return remake(python, target)
-    except (Cannot, OSError, subprocess.SubprocessError) as error:
+    except (CannotRemake, OSError, subprocess.SubprocessError) as error:
         print(f"cannot be made again: {error}", file=sys.stderr)
         return CANNOT
 
 
-class Cannot(Exception):
+class CannotRemake(Exception):
     """Why nothing was made again, and what to do."""
 
 
@@ -107,16 +108,20 @@ def sha256(path: Path) -> str:
 def interpreter(given: str | None, target: Path) -> str:
     """A Python with the packages: the one given, or that of an environment made here."""
     if target.exists():
-        raise Cannot(f"{target} is there already, and nothing is written over: remove it, or give --to another folder")
+        raise CannotRemake(
+            f"{target} is there already, and nothing is written over: remove it, or give --to another folder"
+        )
     require_java()
     if given is not None:
         found = shutil.which(given)
         if found is None:
-            raise Cannot(f"--python {given}: there is no such program")
+            raise CannotRemake(f"--python {given}: there is no such program")
         return found
     if sys.version_info[:2] not in PYTHONS:
         mine = sys.version.split()[0]
-        raise Cannot(f"this is Python {mine}; the pinned packages are for 3.11 and 3.12: start it with one of them")
+        raise CannotRemake(
+            f"this is Python {mine}; the pinned packages are for 3.11 and 3.12: start it with one of them"
+        )
     return make_environment(environment_of(target))
 
 
@@ -126,11 +131,11 @@ def require_java() -> None:
     program = shutil.which(str(Path(home, "bin", "java")) if home else "java")
     advice = f"apt-get install openjdk-{JAVA}-jre-headless, or set JAVA_HOME"
     if program is None:
-        raise Cannot(f"there is no java{f' in {home}' if home else ''}, which Spark needs: {advice}")
+        raise CannotRemake(f"there is no java{f' in {home}' if home else ''}, which Spark needs: {advice}")
     said = subprocess.run([program, "-version"], capture_output=True, text=True).stderr
     number = re.search(r'version "(\d+)', said)
     if number is not None and int(number[1]) < JAVA:
-        raise Cannot(f"{program} is Java {number[1]}; Spark needs {JAVA} or later: {advice}")
+        raise CannotRemake(f"{program} is Java {number[1]}; Spark needs {JAVA} or later: {advice}")
 
 
 def environment_of(target: Path) -> Path:
@@ -147,7 +152,7 @@ def make_environment(folder: Path) -> str:
     argv = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r",
             str(HERE / "requirements-analysis.txt")]  # fmt: skip
     if subprocess.run(argv).returncode != 0:
-        raise Cannot("pip failed (above); give --python an interpreter that has these packages")
+        raise CannotRemake("pip failed (above); give --python an interpreter that has these packages")
     (folder / "complete").touch()
     return str(python)
 
@@ -159,7 +164,7 @@ def _make_empty(folder: Path) -> None:
     except BaseException as error:
         shutil.rmtree(folder, ignore_errors=True)
         if isinstance(error, subprocess.CalledProcessError):
-            raise Cannot(
+            raise CannotRemake(
                 f"{sys.executable} makes no environment with pip: apt-get install python3-venv, or give --python an"
                 " interpreter that has the packages"
             ) from error
@@ -170,18 +175,18 @@ def remake(python: str, target: Path) -> int:
     target.mkdir(parents=True)
     (target / MARK).touch()
     print(f"making tables, figures and report again in {target}", flush=True)
-    environment = {name: os.environ[name] for name in KEPT if name in os.environ}
+    environment = {name: os.environ[name] for name in ENVIRONMENT_NAMES if name in os.environ}
     environment |= {
         # The code that made what is in the bundle, whatever else this Python has; and nothing may be written beside it.
         "PYTHONPATH": str(HERE / "code"), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1", "LC_ALL": "C.UTF-8",
         "TZ": "UTC", "MPLCONFIGDIR": str(target / ".matplotlib"),
     }  # fmt: skip
-    argv = [python, "-m", "analysis.bundle.remaking", str(HERE), str(target)]
+    argv = [python, "-m", "analysis.bundle.reproduction", str(HERE), str(target)]
     done = subprocess.run(argv, env=environment, cwd=target)
     shutil.rmtree(target / ".matplotlib", ignore_errors=True)
     if done.returncode not in MEANING:
         why = f"{python} may lack packages of requirements-analysis.txt"
-        raise Cannot(f"the analysis ended with {done.returncode} (above); {why}")
+        raise CannotRemake(f"the analysis ended with {done.returncode} (above); {why}")
     return MEANING[done.returncode]
 
 

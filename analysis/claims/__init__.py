@@ -1,7 +1,7 @@
 """The claims of the papers, as data (`*.yaml`), and the ledger that sets what was measured beside what is stated."""
 
 from analysis.claims.ledger import evaluate, evaluate_newest, judge, judge_all, newest_complete
-from analysis.claims.rows import Conditions, LedgerRow, Value
+from analysis.claims.ledger_rows import Conditions, LedgerRow, Value
 from analysis.claims.statements import FAMILIES, Claim, Kind, load_claims
 
 __all__ = [

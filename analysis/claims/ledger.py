@@ -15,14 +15,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from analysis import statistics
-from analysis.claims import exact, follows, rules
-from analysis.claims.rows import MINIMUM_RUNS, Conditions, Key, LedgerRow, Value
+from analysis.claims import rules
+from analysis.claims.ledger_rows import MINIMUM_RUNS, Conditions, Key, LedgerRow, Value
 from analysis.claims.statements import Claim, Kind, load_claims
 from analysis.errors import RecordError
-from analysis.event_ids import event_of
-from analysis.record import SeriesPaths, read_json
-from analysis.small_tables import Row, rows
+from analysis.record.event_timeline import event_id_of
+from analysis.record.files import SeriesPaths, read_json
+from analysis.record.small_tables import Row, rows
+from analysis.stats import inference
 
 
 def evaluate(series_dirs: Sequence[Path | str], family: str = "stela") -> list[LedgerRow]:
@@ -60,10 +60,10 @@ def _complete_repetitions(paths: SeriesPaths) -> int:
     complete = Counter(run["variant"] for run in rows(paths, "runs") if run["status"] == "complete")
     if not complete or not rows(paths, "measurements"):
         return 0
-    return min(complete[variant] for variant in {_variant(run_id) for run_id in planned})
+    return min(complete[variant] for variant in {_variant_of(run_id) for run_id in planned})
 
 
-def _variant(run_id: str) -> str:
+def _variant_of(run_id: str) -> str:
     """Of `<variant>-r<repetition>`."""
     return run_id.rpartition("-r")[0]
 
@@ -87,7 +87,7 @@ def conditions(series: Iterable[SeriesPaths]) -> Conditions:
 
 
 def _key(run: Row, row: Row) -> Key:
-    return run["experiment"], run["variant"], row["metric"], event_of(row)
+    return run["experiment"], run["variant"], row["metric"], event_id_of(row)
 
 
 def _value(run: Row, row: Row, alone: bool) -> Value:
@@ -98,16 +98,16 @@ def _value(run: Row, row: Row, alone: bool) -> Value:
 
 def judge_all(claims: Sequence[Claim], measured: Conditions) -> list[LedgerRow]:
     """Every claim, with Holm's correction over the claims that were tested; those that follow from others last."""
-    found = {claim.name: judge(claim, measured) for claim in claims if claim.kind not in follows.FOLLOWING}
+    found = {claim.name: judge(claim, measured) for claim in claims if claim.kind not in rules.DERIVED_KINDS}
     tested = {name: row.p_value for name, row in found.items() if row.p_value is not None}
-    for name, p_holm in zip(tested, statistics.holm(list(tested.values())), strict=True):
+    for name, p_holm in zip(tested, inference.holm(list(tested.values())), strict=True):
         found[name] = replace(found[name], p_holm=p_holm)
     for claim in claims:
-        if claim.kind in follows.FOLLOWING:
-            found[claim.name] = follows.follow(claim, found)
+        if claim.kind in rules.DERIVED_KINDS:
+            found[claim.name] = rules.judge_derived(claim, found)
     return [found[claim.name] for claim in claims]
 
 
 def judge(claim: Claim, measured: Conditions) -> LedgerRow:
     """One claim's row, for claims that do not follow from others."""
-    return exact.compute(claim) if claim.kind is Kind.EXACT else rules.judge(claim, measured)
+    return rules.judge_exact(claim) if claim.kind is Kind.EXACT else rules.judge(claim, measured)

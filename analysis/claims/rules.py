@@ -1,14 +1,16 @@
-"""One claim + measurements -> its row. The rule of the ledger is in ledger.py, that of each kind in statements.py."""
+"""One claim + measurements -> its row. The rule of the ledger is in ledger.py, that of each kind in statements.py.
 
-from collections.abc import Sequence
+Three kinds of rule: exact claims have one right answer, computed by the same code that schedules (name ->
+computation); derived claims take their numbers from the rows of the claims they name; all others are about runs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import inf
+from math import comb, inf
 from statistics import median
 
-from analysis import statistics
-from analysis.claims import floors
-from analysis.claims.floors import Floor
-from analysis.claims.rows import (
+from analysis.claims import ledger_rows
+from analysis.claims.ledger_rows import (  # fmt: skip
     DIFFERS,
     MINIMUM_RUNS,
     NONE,
@@ -18,13 +20,134 @@ from analysis.claims.rows import (
     SAME,
     SEED,
     Conditions,
+    Floor,
     LedgerRow,
     Value,
-    ids,
-    missing,
-)  # fmt: skip
-from analysis.claims.statements import Claim, Kind
+    ids_of_runs,
+    row_without_runs,
+)
+from analysis.claims.statements import ABOUT_SHARE, Claim, Kind
 from analysis.numerals import number
+from analysis.stats import inference
+from scheduler_plugins.model import Component, Edge, Executor, Topology
+from scheduler_plugins.policies import etp
+from scheduler_plugins.policies.stela import Parameters, assign_executors
+
+# SP figure 2, ST figure 2: ten operators, the rates of its sinks, and which are congested. What it does not print (the
+# rates of the others, and what the congested ones receive) is chosen so that exactly those are congested.
+CHILDREN = {"1": ("2", "3"), "2": ("4",), "3": ("5", "6"), "5": ("7", "8"), "6": ("9", "10")}
+PROCESSING_RATES = {
+    "1": 5000.0, "2": 5000.0, "3": 2000.0, "4": 2000.0, "5": 2000.0, "6": 500.0, "7": 1000.0, "8": 1000.0, "9": 200.0,
+    "10": 300.0,
+}  # fmt: skip
+INPUT_RATES = {"1": 6000.0, "3": 5000.0, "4": 4000.0, "6": 1000.0}
+RULES = Parameters(congestion_rate=1.0)
+ETP_ORDER = ("3", "4", "6", "1")
+MACHINE_COUNT, DRAWS, BEST_COUNT = 8, 4, 2
+
+
+def ten_operators(room: frozenset[str] = frozenset()) -> Topology:
+    """One executor each; those in `room` have a task for one more."""
+    names = ["feed", *PROCESSING_RATES]
+    components = tuple(
+        _operator(name, number, 2 if name in room else 1) for number, name in zip(range(1, 99, 2), names, strict=False)
+    )
+    pairs = [("feed", "1"), *((source, target) for source, targets in CHILDREN.items() for target in targets)]
+    edges = tuple(Edge(source, "default", target, "shuffle", INPUT_RATES.get(target, 1.0)) for source, target in pairs)
+    return Topology("ten-1", "ten", 1, components, edges)
+
+
+def _operator(name: str, first_task: int, tasks: int) -> Component:
+    executors = (Executor(first_task, first_task + tasks - 1),)
+    ids = tuple(range(first_task, first_task + tasks))
+    if name == "feed":
+        return Component(name, "spout", ids, executors, emitted_per_s=INPUT_RATES["1"])
+    return Component(name, "bolt", ids, executors, executed_per_s=PROCESSING_RATES[name])
+
+
+def etp_percent(operator: str) -> float:
+    return 100.0 * etp.measured_etps(ten_operators(), RULES)[operator]
+
+
+def order_mismatches() -> float:
+    """At how many of the four places the congested operator that is served next differs from the printed order."""
+    waiting, served = set(INPUT_RATES), []
+    for _ in ETP_ORDER:
+        (chosen,) = assign_executors(ten_operators(frozenset(waiting)), 1, RULES)
+        served.append(chosen)
+        waiting.discard(chosen)
+    return float(sum(one != other for one, other in zip(served, ETP_ORDER, strict=True)))
+
+
+def chance_of_both_best_percent() -> float:
+    """Of all ways to draw 4 of 8 machines, those that hold both best ones."""
+    return 100.0 * comb(MACHINE_COUNT - BEST_COUNT, DRAWS - BEST_COUNT) / comb(MACHINE_COUNT, DRAWS)
+
+
+COMPUTATIONS: dict[str, Callable[[], float]] = {
+    "etp_of_operator_1": lambda: etp_percent("1"),
+    "etp_of_operator_3": lambda: etp_percent("3"),
+    "etp_of_operator_4": lambda: etp_percent("4"),
+    "etp_of_operator_6": lambda: etp_percent("6"),
+    "etp_order_misplaced": order_mismatches,
+    "chance_of_both_best": chance_of_both_best_percent,
+}
+
+
+def judge_exact(claim: Claim) -> LedgerRow:
+    """Equal to the digits that are stated."""
+    found = COMPUTATIONS[claim.metric]()
+    equal = round(found) == claim.stated
+    reason = f"exact: {found:.4g} {'rounds' if equal else 'does not round'} to {claim.stated:g}"
+    return LedgerRow(claim, found, found, found, 1, REPRODUCED if equal else DIFFERS, reason, ())
+
+
+DERIVED_KINDS = (Kind.SPAN, Kind.LOWEST)
+
+
+def judge_derived(claim: Claim, rows: Mapping[str, LedgerRow]) -> LedgerRow:
+    """`low` and `high` span the numbers found. Without an interval behind every number there is no verdict."""
+    sources = [rows[name] for name in claim.of]
+    found = [row for row in sources if row.measured is not None]
+    if not found:
+        return LedgerRow(claim, None, None, None, 0, NOT_RUN, f"none of {', '.join(claim.of)} was measured", ())
+    verdict, reason = _judge_span(claim, found) if claim.kind is Kind.SPAN else _judge_lowest(claim, found)
+    unsure = [row.claim.name for row in sources if row.low is None]
+    if unsure:
+        verdict, reason = NOT_RUN, f"{reason}; no interval for {', '.join(unsure)}"
+    numbers = [row.measured for row in found if row.measured is not None]
+    best = min(numbers) if claim.kind is Kind.LOWEST else max(numbers)
+    run_ids = tuple(dict.fromkeys(run_id for row in found for run_id in row.run_ids))
+    runs = min(row.runs for row in found)
+    return LedgerRow(claim, best, min(numbers), max(numbers), runs, verdict, reason, run_ids)
+
+
+def _judge_span(claim: Claim, found: Sequence[LedgerRow]) -> tuple[str, str]:
+    top = claim.stated if claim.stated_high is None else claim.stated_high
+    slack = ABOUT_SHARE if claim.about else 0.0
+    low, high = claim.stated - slack * abs(claim.stated), top + slack * abs(top)
+    outside = [row for row in found if row.measured is not None and not low <= row.measured <= high]
+    if outside:
+        return (
+            DIFFERS,
+            f"outside {claim.stated:g} to {top:g}: {_number_list(outside)}; inside: {_number_list(found, outside)}",
+        )
+    return REPRODUCED, f"all within {claim.stated:g} to {top:g}: {_number_list(found)}"
+
+
+def _judge_lowest(claim: Claim, found: Sequence[LedgerRow]) -> tuple[str, str]:
+    lowest = min(found, key=lambda row: row.measured or 0.0)
+    low, high = lowest.low, lowest.high
+    inside = low is not None and high is not None and low <= claim.stated + claim.resolution
+    inside = inside and high is not None and claim.stated - claim.resolution <= high
+    words = f"lowest is {lowest.claim.name}, of {_number_list(found)}"
+    return (REPRODUCED if inside else DIFFERS), words
+
+
+def _number_list(rows: Sequence[LedgerRow], without: Sequence[LedgerRow] = ()) -> str:
+    shown = [f"{row.claim.name} {number(row.measured, 1, signed=True)}" for row in rows if row not in without]
+    return ", ".join(shown) or "none"
+
 
 EPSILON = 1e-9
 RATIOS = (Kind.RATIO, Kind.RATIO_ABOVE, Kind.RATIO_BELOW)
@@ -35,17 +158,17 @@ def judge(claim: Claim, measured: Conditions) -> LedgerRow:
     compared = [claim.variant, *([claim.baseline] if claim.baseline else []), *claim.others]
     absent = [variant for variant in compared if not measured.of(claim, variant)]
     if absent:
-        return missing(claim, measured, absent)
-    floor, testbed = floors.of_claim(claim, measured, compared), floors.of_testbed(claim, measured)
+        return row_without_runs(claim, measured, absent)
+    floor, testbed = ledger_rows.claim_floor(claim, measured, compared), ledger_rows.testbed_floor(claim, measured)
     own = measured.of(claim, claim.variant)
     if claim.kind is Kind.EVERY_RUN:
-        return _every_run(claim, own)
+        return _judge_every_run(claim, own)
     if claim.kind is Kind.ONLY:
-        row = _only(claim, measured, floor)
+        row = _judge_only(claim, measured, floor)
     elif claim.kind in RATIOS:
-        row = _ratio(claim, own, measured.of(claim, claim.baseline), floor)
+        row = _judge_ratio(claim, own, measured.of(claim, claim.baseline), floor)
     else:
-        row = _own(claim, own, floor)
+        row = _judge_own(claim, own, floor)
     return replace(
         row, floor_percent=floor.percent if floor else None, floor_pairs=floor.pairs if floor else 0,
         testbed_floor_percent=testbed.percent if testbed else None, direction=direction(row, floor),
@@ -57,7 +180,7 @@ def judge(claim: Claim, measured: Conditions) -> LedgerRow:
 
 def direction(row: LedgerRow, floor: Floor | None) -> str | None:
     """Whether the number goes the way that is stated; `none` under the floor or where the interval holds no change."""
-    way = stated_way(row.claim)
+    way = stated_sign(row.claim)
     if not way or row.measured is None or row.unknowable:
         return None
     unsure = row.low is not None and row.high is not None and row.low <= 0.0 <= row.high
@@ -66,7 +189,7 @@ def direction(row: LedgerRow, floor: Floor | None) -> str | None:
     return SAME if way * row.measured > 0.0 else OPPOSITE
 
 
-def stated_way(claim: Claim) -> int:
+def stated_sign(claim: Claim) -> int:
     """1: more, -1: less, 0: no way is stated."""
     if claim.kind in (Kind.RATIO_ABOVE, Kind.RATIO_BELOW, Kind.OWN_BELOW):
         return 1 if claim.kind is Kind.RATIO_ABOVE else -1
@@ -82,7 +205,7 @@ def _under(number: float, floor: Floor | None) -> bool:
 # --- kinds -----------------------------------------------------------------------------------------------------------
 
 
-def _every_run(claim: Claim, own: Sequence[Value]) -> LedgerRow:
+def _judge_every_run(claim: Claim, own: Sequence[Value]) -> LedgerRow:
     values = [value.value for value in own]
     against = [value for value in own if abs(value.value - claim.stated) > EPSILON]
     verdict = DIFFERS if against else REPRODUCED
@@ -90,19 +213,19 @@ def _every_run(claim: Claim, own: Sequence[Value]) -> LedgerRow:
     if against:
         reason = "not so in " + ", ".join(f"{value.run_id} ({value.value:g})" for value in against)
     worst = max(values, key=lambda value: abs(value - claim.stated))
-    return LedgerRow(claim, worst, min(values), max(values), len(own), verdict, reason, ids(own))
+    return LedgerRow(claim, worst, min(values), max(values), len(own), verdict, reason, ids_of_runs(own))
 
 
-def _own(claim: Claim, own: Sequence[Value], floor: Floor | None) -> LedgerRow:
+def _judge_own(claim: Claim, own: Sequence[Value], floor: Floor | None) -> LedgerRow:
     values = [value.value for value in own]
     if len(values) < MINIMUM_RUNS:
         return _no_interval(claim, median(values), {claim.variant: own}, len(own), floor)
-    found = statistics.median_interval(values, SEED)
-    verdict, reason = _level(claim, found.point, found.low, found.high, floor)
-    return LedgerRow(claim, found.point, found.low, found.high, len(own), verdict, reason, ids(own))
+    found = inference.median_interval(values, SEED)
+    verdict, reason = _judge_level(claim, found.point, found.low, found.high, floor)
+    return LedgerRow(claim, found.point, found.low, found.high, len(own), verdict, reason, ids_of_runs(own))
 
 
-def _level(claim: Claim, point: float, low: float, high: float, floor: Floor | None) -> tuple[str, str]:
+def _judge_level(claim: Claim, point: float, low: float, high: float, floor: Floor | None) -> tuple[str, str]:
     stated, around = claim.stated, f" (within {claim.resolution:g})" if claim.about else ""
     if claim.kind is Kind.OWN:
         return _inside(claim, point, low, high, floor)
@@ -119,29 +242,37 @@ def _level(claim: Claim, point: float, low: float, high: float, floor: Floor | N
     }[claim.kind]
     verdict, reason = _condition(holds, fails, words)
     if floor is not None and not holds and _under(point - stated, floor):
-        reason += f"; but {_signed(point)} is within the {floor.percent:.1f} by which it differs from itself"
+        reason += f"; but {_signed_text(point)} is within the {floor.percent:.1f} by which it differs from itself"
     return verdict, reason
 
 
-def _ratio(claim: Claim, own: Sequence[Value], other: Sequence[Value], floor: Floor | None) -> LedgerRow:
+def _judge_ratio(claim: Claim, own: Sequence[Value], other: Sequence[Value], floor: Floor | None) -> LedgerRow:
     top, bottom = [value.value for value in own], [value.value for value in other]
     runs = min(len(own), len(other))
     if min(bottom) <= 0.0:
         reason = f"{claim.baseline} has a run at 0: no ratio"
-        return LedgerRow(claim, None, None, None, runs, NOT_RUN, reason, ids([*own, *other]))
+        return LedgerRow(claim, None, None, None, runs, NOT_RUN, reason, ids_of_runs([*own, *other]))
     point = 100.0 * (median(top) / median(bottom) - 1.0)
     if runs < MINIMUM_RUNS:
         sides = {claim.variant: own, str(claim.baseline): other}
         return _no_interval(claim, point, sides, runs, floor, _unknowable(point, own, other))
-    found = statistics.median_ratio_interval(top, bottom, SEED)
+    found = inference.median_ratio_interval(top, bottom, SEED)
     # A median is a bound where half or more of its runs are: the interval is then open on that side.
-    high = inf if _censored(own) else 100.0 * (found.high - 1.0)
-    low = -100.0 if _censored(other) else 100.0 * (found.low - 1.0)
+    high = inf if _is_censored(own) else 100.0 * (found.high - 1.0)
+    low = -100.0 if _is_censored(other) else 100.0 * (found.low - 1.0)
     verdict, reason = _compare(claim, point, low, high, floor)
     return LedgerRow(
-        claim, point, low, high, runs, verdict, reason + _unconverged(claim, own, other), ids([*own, *other]),
-        p_value=statistics.mann_whitney(top, bottom), cliffs_delta=statistics.cliffs_delta(top, bottom),
-    )  # fmt: skip
+        claim,
+        point,
+        low,
+        high,
+        runs,
+        verdict,
+        reason + _censoring_note(claim, own, other),
+        ids_of_runs([*own, *other]),
+        p_value=inference.mann_whitney(top, bottom),
+        cliffs_delta=inference.cliffs_delta(top, bottom),
+    )
 
 
 def _compare(claim: Claim, point: float, low: float, high: float, floor: Floor | None) -> tuple[str, str]:
@@ -160,22 +291,24 @@ def _compare(claim: Claim, point: float, low: float, high: float, floor: Floor |
     return _inside(claim, point, low, high, floor)
 
 
-def _only(claim: Claim, measured: Conditions, floor: Floor | None) -> LedgerRow:
+def _judge_only(claim: Claim, measured: Conditions, floor: Floor | None) -> LedgerRow:
     """Interval of the variant; the reason ranks it among the others."""
     sides = {name: measured.of(claim, name) for name in (claim.variant, *claim.others)}
     levels = {name: median([value.value for value in values]) for name, values in sides.items()}
     runs = min(len(values) for values in sides.values())
     if runs < MINIMUM_RUNS:
         return _no_interval(claim, levels[claim.variant], sides, runs, floor)
-    found = {name: statistics.median_interval([v.value for v in values], SEED) for name, values in sides.items()}
+    found = {name: inference.median_interval([v.value for v in values], SEED) for name, values in sides.items()}
     better = [name for name in sides if found[name].low > claim.stated and not _under(levels[name], floor)]
-    ranking = ", ".join(f"{name} {_signed(level)}" for name, level in sorted(levels.items(), key=lambda pair: -pair[1]))
+    ranking = ", ".join(
+        f"{name} {_signed_text(level)}" for name, level in sorted(levels.items(), key=lambda pair: -pair[1])
+    )
     own = found[claim.variant]
     verdict = REPRODUCED if better == [claim.variant] else DIFFERS
     return LedgerRow(
         claim, own.point, own.low, own.high, runs, verdict,
         f"above {claim.stated:g} and the A/A floor: {', '.join(better) or 'none'}; in order: {ranking}",
-        ids([value for values in sides.values() for value in values]),
+        ids_of_runs([value for values in sides.values() for value in values]),
     )  # fmt: skip
 
 
@@ -194,7 +327,9 @@ def _beside_open(claim: Claim, low: float, high: float) -> tuple[str, str]:
     """The stated value lies outside an interval that is open: its known end says all there is to say."""
     if low - claim.resolution <= claim.stated <= high + claim.resolution:
         return REPRODUCED, f"the interval meets about {claim.stated:g} (within {claim.resolution:g})"
-    end, way = (f"at least {_signed(low)} %", "more") if high == inf else (f"at most {_signed(high)} %", "less")
+    end, way = (
+        (f"at least {_signed_text(low)} %", "more") if high == inf else (f"at most {_signed_text(high)} %", "less")
+    )
     return DIFFERS, f"{end}; how much {way} is not known"
 
 
@@ -202,7 +337,7 @@ def _difference(stated: float, point: float, floor: Floor | None) -> str:
     """In words: how a measured percentage differs from the stated one."""
     if floor is not None and _under(point, floor):
         own = f"the {floor.percent:.1f} % by which a variant differs from itself"
-        return f"no difference: {_signed(point)} % is within {own}"
+        return f"no difference: {_signed_text(point)} % is within {own}"
     if stated == 0.0:
         return f"{'higher' if point > 0 else 'lower'}, where about equal was stated"
     if stated * point < 0.0:
@@ -228,9 +363,9 @@ def _no_interval(
     unknowable: bool = False,
 ) -> LedgerRow:
     """Every value is shown instead; a censored one is a lower bound."""
-    values = "; ".join(f"{name} {', '.join(map(_shown, found))}" for name, found in sides.items())
+    values = "; ".join(f"{name} {', '.join(map(_value_text, found))}" for name, found in sides.items())
     reason = f"{runs} run{'s' if runs > 1 else ''}: no interval ({MINIMUM_RUNS} of each variant are needed): {values}"
-    everyone = ids([value for found in sides.values() for value in found])
+    everyone = ids_of_runs([value for found in sides.values() for value in found])
     row = LedgerRow(claim, point, None, None, runs, NOT_RUN, reason, everyone, unknowable=unknowable)
     way = direction(row, floor)
     words = {SAME: "the same direction", OPPOSITE: "the opposite direction", NONE: "no difference beyond the A/A floor"}
@@ -238,21 +373,21 @@ def _no_interval(
     return replace(row, reason=f"{reason}; {told}") if told else row
 
 
-def _signed(percent: float) -> str:
+def _signed_text(percent: float) -> str:
     return number(percent, 1, signed=True)
 
 
-def _shown(value: Value) -> str:
+def _value_text(value: Value) -> str:
     return f"{'> ' if value.censored else ''}{value.value:.4g}".replace("-", "−")
 
 
 def _unknowable(point: float, own: Sequence[Value], other: Sequence[Value]) -> bool:
     """Whether the ratio of medians is one of horizons: which side is larger then says how long was watched."""
-    above, below = _censored(own), _censored(other)  # the ratio is larger, or smaller, than the number
+    above, below = _is_censored(own), _is_censored(other)  # the ratio is larger, or smaller, than the number
     return (above and (below or point <= 0.0)) or (below and point >= 0.0)
 
 
-def _unconverged(claim: Claim, own: Sequence[Value], other: Sequence[Value]) -> str:
+def _censoring_note(claim: Claim, own: Sequence[Value], other: Sequence[Value]) -> str:
     censored = sum(value.censored for value in own), sum(value.censored for value in other)
     if not any(censored):
         return ""
@@ -262,5 +397,5 @@ def _unconverged(claim: Claim, own: Sequence[Value], other: Sequence[Value]) -> 
     )
 
 
-def _censored(values: Sequence[Value]) -> bool:
+def _is_censored(values: Sequence[Value]) -> bool:
     return 2 * sum(value.censored for value in values) >= len(values)

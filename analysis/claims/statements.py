@@ -1,4 +1,6 @@
-"""Claims files: one a family, validated at the edge. A claim is never edited to fit a measurement."""
+"""What a paper states, as data: the claims files, one a family, and the published figures (which experiments belong
+side by side, and how each panel is drawn). Validated at the edge. A claim is never edited to fit a measurement.
+"""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
@@ -109,7 +111,7 @@ def parse_claims(document: Any, path: str) -> tuple[Claim, ...]:
     """A document `{claims: [...]}` to claims; ClaimFileError names file, claim, field and what is allowed."""
     if not isinstance(document, Mapping) or not isinstance(document.get("claims"), list):
         raise ClaimFileError(f"{path}: wants one key `claims` with a list of claims")
-    claims = tuple(_claim(entry, f"{path}: claim {number}") for number, entry in enumerate(document["claims"], 1))
+    claims = tuple(_claim_from(entry, f"{path}: claim {number}") for number, entry in enumerate(document["claims"], 1))
     names = [claim.name for claim in claims]
     for claim in claims:
         unknown = [name for name in claim.of if name not in names]
@@ -119,7 +121,7 @@ def parse_claims(document: Any, path: str) -> tuple[Claim, ...]:
     return claims
 
 
-def _claim(entry: Any, where: str) -> Claim:
+def _claim_from(entry: Any, where: str) -> Claim:
     known = {field.name for field in fields(Claim)}
     needed = {field.name for field in fields(Claim) if field.default is MISSING} - {"part"}
     if not isinstance(entry, Mapping) or set(entry) - known or needed - set(entry):
@@ -135,3 +137,71 @@ def _claim(entry: Any, where: str) -> Claim:
             raise ClaimFileError(f"{where}: `{name}` is needed by {kinds}, and by no other kind; this one is {kind}")
     lists = {name: tuple(entry[name]) for name in ("others", "of") if name in entry}
     return Claim(**{"part": "", **entry, **lists, "kind": kind, "stated": float(entry["stated"])})
+
+
+FIGURES_FILE = Path(__file__).parent / "figures.yaml"
+GRAPH_PANEL = "graph"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """`topology` only where the panel draws a graph: its file in topologies/flux, for what was not run."""
+
+    experiment: str
+    title: str
+    draw: str
+    topology: str = ""
+
+
+@dataclass(frozen=True)
+class PublishedFigure:
+    """One figure of a paper. All panels draw graphs, or none does."""
+
+    source: str
+    title: str
+    caption: str
+    panels: tuple[Panel, ...]
+    share_y: bool = False
+
+    @property
+    def is_graphs(self) -> bool:
+        return self.panels[0].draw == GRAPH_PANEL
+
+
+def load_figures(draws: frozenset[str], path: Path = FIGURES_FILE) -> tuple[PublishedFigure, ...]:
+    """The figures of a file, in its order; `draws` are the kinds of panel there are."""
+    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if not isinstance(document, Mapping) or not isinstance(document.get("figures"), list):
+        raise ClaimFileError(f"{path}: wants one key `figures` with a list of figures")
+    return tuple(_figure_from(f"{path}: figure {i}", entry, draws) for i, entry in enumerate(document["figures"], 1))
+
+
+def _figure_from(where: str, entry: Any, draws: frozenset[str]) -> PublishedFigure:
+    _check_keys(where, entry, PublishedFigure, {"share_y"})
+    if not isinstance(entry["panels"], list) or not entry["panels"]:
+        raise ClaimFileError(f"{where}: panels is {entry['panels']!r}; allowed is a list of one or more")
+    panels = tuple(_panel_from(f"{where}: panel {i}", panel, draws) for i, panel in enumerate(entry["panels"], 1))
+    if len({panel.draw == GRAPH_PANEL for panel in panels}) > 1:
+        raise ClaimFileError(f"{where}: panels that draw `{GRAPH_PANEL}` and others; make two figures of them")
+    return PublishedFigure(**{**entry, "panels": panels})
+
+
+def _panel_from(where: str, entry: Any, draws: frozenset[str]) -> Panel:
+    _check_keys(where, entry, Panel, {"topology"})
+    allowed = draws | {GRAPH_PANEL}
+    if entry["draw"] not in allowed:
+        raise ClaimFileError(f"{where}: draw is {entry['draw']!r}; allowed are {', '.join(sorted(allowed))}")
+    if (entry["draw"] == GRAPH_PANEL) != bool(entry.get("topology")):
+        raise ClaimFileError(f"{where}: `topology` is needed where draw is `{GRAPH_PANEL}`, and nowhere else")
+    return Panel(**entry)
+
+
+def _check_keys(where: str, entry: Any, kind: type, optional: set[str]) -> None:
+    known = {field.name for field in fields(kind)}
+    if not isinstance(entry, Mapping):
+        raise ClaimFileError(f"{where}: {entry!r} is no mapping; allowed keys are {', '.join(sorted(known))}")
+    unknown, missing = set(entry) - known, known - optional - set(entry)
+    if unknown or missing:
+        raise ClaimFileError(
+            f"{where}: unknown {sorted(unknown)}, missing {sorted(missing)}; allowed are {', '.join(sorted(known))}"
+        )

@@ -1,7 +1,13 @@
-"""S3, and nothing else: names below the location's prefix in, errors of ours out."""
+"""A place for results in a bucket, `s3://bucket/prefix`, and S3: names below its prefix in, errors of ours out.
+
+A local folder, the spool, mirrors what is small and holds what is not sent yet. In this package: `bucket` is S3 and
+nothing else, `layout` says what lies where (pure), `transfer` sends and mirrors, `hold` lets one harness write a
+series, `spark_s3` is what Spark reads and writes there. docs/decisions/0007 says why.
+"""
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,31 +16,76 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.errors import StorageConfigurationError, StorageError
-from analysis.storage.location import Location
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
+
+SCHEME = "s3://"
+BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+PREFIX_NAME = re.compile(r"[A-Za-z0-9._=-]+(/[A-Za-z0-9._=-]+)*")
+
+
+@dataclass(frozen=True)
+class Location:
+    """`prefix` has no slash at its ends and may be empty."""
+
+    bucket: str
+    prefix: str
+
+    def __str__(self) -> str:
+        return f"{SCHEME}{self.bucket}/{self.prefix}".rstrip("/")
+
+    def key(self, name: str) -> str:
+        """The key of something by its name below the prefix."""
+        return f"{self.prefix}/{name}" if self.prefix else name
+
+    def name(self, key: str) -> str:
+        return key.removeprefix(f"{self.prefix}/") if self.prefix else key
+
+    def uri(self, name: str) -> str:
+        """As Spark's file system calls it."""
+        return f"s3a://{self.bucket}/{self.key(name)}"
+
+
+def parse_location(text: str) -> Location | None:
+    """None for a folder. Raises StorageConfigurationError for what begins like a bucket's name and is none."""
+    if "://" not in text:
+        return None
+    bucket, _, rest = text.removeprefix(SCHEME).partition("/")
+    prefix = rest.rstrip("/")
+    if (
+        not text.startswith(SCHEME)
+        or not BUCKET_NAME.fullmatch(bucket)
+        or (prefix and not PREFIX_NAME.fullmatch(prefix))
+    ):
+        raise StorageConfigurationError(
+            f"BAROGRAPH_RESULTS is {text!r}; give a folder, or s3://bucket/prefix: a bucket of 3 to 63 lower-case"
+            " letters, digits, dots and hyphens, a prefix of letters, digits and . _ = - /"
+        )
+    return Location(bucket, prefix)
+
+
 DIGEST = "barograph-sha256"
-AT_ONCE = 8  # connections; files that are sent or fetched side by side
+CONNECTIONS = 8  # connections; files that are sent or fetched side by side
 CHUNK = 1 << 20
-REFUSED = ("AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "403")
-NO_BUCKET = ("NoSuchBucket",)
-MISSING = ("NoSuchKey", "404", "NotFound")
-CHANGED = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
-REMOVED_AT_ONCE = 1000  # S3's own limit
+ACCESS_CODES = ("AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "403")
+NO_BUCKET_CODES = ("NoSuchBucket",)
+NO_OBJECT_CODES = ("NoSuchKey", "404", "NotFound")
+CONFLICT_CODES = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
+DELETE_LIMIT = 1000  # S3's own limit
 
 
-class ChangedMeanwhile(StorageError):
+class WriteConflict(StorageError):
     """Somebody else wrote the object first."""
 
 
-class NotThere(StorageError):
+class NoSuchObject(StorageError):
     """No such object."""
 
 
 @dataclass(frozen=True)
-class Held:
+class ObjectFacts:
     size: int
     etag: str
 
@@ -53,7 +104,7 @@ class Bucket:
         config = Config(
             connect_timeout=5,
             read_timeout=60,
-            max_pool_connections=2 * AT_ONCE,
+            max_pool_connections=2 * CONNECTIONS,
             retries={"max_attempts": 4, "mode": "standard"},
             s3={"addressing_style": "path" if endpoint() else "auto"},
         )
@@ -69,14 +120,14 @@ class Bucket:
             self.client.put_object(Bucket=self.location.bucket, Key=probe, Body=b"")
             self.client.delete_object(Bucket=self.location.bucket, Key=probe)
 
-    def objects(self, prefix: str = "") -> dict[str, Held]:
+    def objects(self, prefix: str = "") -> dict[str, ObjectFacts]:
         """Every object whose name begins with `prefix`."""
         with self._explained("list"):
             pages = self.client.get_paginator("list_objects_v2").paginate(
                 Bucket=self.location.bucket, Prefix=self.location.key(prefix)
             )
             return {
-                self.location.name(each["Key"]): Held(each["Size"], each["ETag"].strip('"'))
+                self.location.name(each["Key"]): ObjectFacts(each["Size"], each["ETag"].strip('"'))
                 for page in pages
                 for each in page.get("Contents", [])
             }
@@ -103,7 +154,7 @@ class Bucket:
         try:
             with self._explained(f"look at {name}"):
                 head = self.client.head_object(Bucket=self.location.bucket, Key=self.location.key(name))
-        except NotThere:
+        except NoSuchObject:
             return None
         return head["Metadata"].get(DIGEST)
 
@@ -131,8 +182,8 @@ class Bucket:
 
     def remove(self, names: list[str]) -> None:
         with self._explained("remove"):
-            for start in range(0, len(names), REMOVED_AT_ONCE):
-                keys = [{"Key": self.location.key(name)} for name in names[start : start + REMOVED_AT_ONCE]]
+            for start in range(0, len(names), DELETE_LIMIT):
+                keys = [{"Key": self.location.key(name)} for name in names[start : start + DELETE_LIMIT]]
                 self.client.delete_objects(Bucket=self.location.bucket, Delete={"Objects": keys})  # type: ignore[typeddict-item] # built above
 
     def abandon(self, prefix: str) -> int:
@@ -170,11 +221,11 @@ class Bucket:
     def _of_code(self, said: Mapping[str, object], what: str) -> Exception:
         code, message = str(said.get("Code", "?")), said.get("Message", "")
         about = f"{self.location}: cannot {what}: {code}: {message}"
-        if code in NO_BUCKET:
+        if code in NO_BUCKET_CODES:
             return StorageConfigurationError(f"{about}; make the bucket, or mend BAROGRAPH_RESULTS")
-        if code in REFUSED:
+        if code in ACCESS_CODES:
             return StorageConfigurationError(f"{about}; {CREDENTIALS}")
-        kind = ChangedMeanwhile if code in CHANGED else NotThere if code in MISSING else StorageError
+        kind = WriteConflict if code in CONFLICT_CODES else NoSuchObject if code in NO_OBJECT_CODES else StorageError
         return kind(about)
 
     def _of_cause(self, error: Exception, what: str) -> Exception:

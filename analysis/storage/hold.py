@@ -1,4 +1,5 @@
-"""Who may write a series: one object, put only where there is none, with an end of its own."""
+"""The hold: the right to write a series in a bucket. One object, put only where there is none, with an end of its
+own."""
 
 import json
 from collections.abc import Mapping
@@ -7,10 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from analysis.errors import RecordError, SeriesTaken
-from analysis.record import read_json, write_json_atomic
+from analysis.errors import RecordError, SeriesInUse
+from analysis.record.files import read_json, write_json_atomic
 from analysis.storage import layout
-from analysis.storage.bucket import Bucket, ChangedMeanwhile, NotThere
+from analysis.storage.bucket import Bucket, NoSuchObject, WriteConflict
 
 
 @dataclass(frozen=True)
@@ -31,17 +32,17 @@ def take(bucket: Bucket, series: str, folder: Path, me: Holder, *, now_s: float,
     """
     name = f"{series}/{layout.HOLD}"
     expected = None
-    found = on_record(bucket, series)
+    found = read_hold(bucket, series)
     if found is not None:
         document, expected = found
         other = Holder(*(document[field] for field in ("harness", "host", "pid", "born")))
         ours = other == me or (other.harness == me.harness and not alive)
         if not ours and float(document["until_s"]) > now_s:
-            raise SeriesTaken(_taken(bucket, series, document))
+            raise SeriesInUse(_in_use_message(bucket, series, document))
     try:
         etag = bucket.write_if(name, _body(me, until_s), expected)
-    except (ChangedMeanwhile, NotThere) as error:
-        raise SeriesTaken(f"series {series} was taken by another harness at this moment; try again later") from error
+    except (WriteConflict, NoSuchObject) as error:
+        raise SeriesInUse(f"series {series} was taken by another harness at this moment; try again later") from error
     write_json_atomic(folder / layout.HOLD, {"etag": etag, **asdict(me)})
 
 
@@ -51,9 +52,9 @@ def prolong(bucket: Bucket, series: str, folder: Path, until_s: float) -> None:
     me = Holder(*(mine[field] for field in ("harness", "host", "pid", "born")))
     try:
         etag = bucket.write_if(f"{series}/{layout.HOLD}", _body(me, until_s), mine["etag"])
-    except (ChangedMeanwhile, NotThere) as error:
+    except (WriteConflict, NoSuchObject) as error:
         said = f"series {series} has meanwhile been taken by another harness: nothing more is written"
-        raise SeriesTaken(said) from error
+        raise SeriesInUse(said) from error
     write_json_atomic(folder / layout.HOLD, {"etag": etag, **asdict(me)})
 
 
@@ -63,17 +64,17 @@ def drop(bucket: Bucket, series: str, folder: Path) -> None:
         mine = read_json(folder / layout.HOLD)
     except RecordError:
         return
-    found = on_record(bucket, series)
+    found = read_hold(bucket, series)
     if found is not None and found[1] == mine["etag"]:
         bucket.remove([f"{series}/{layout.HOLD}"])
     (folder / layout.HOLD).unlink(missing_ok=True)
 
 
-def on_record(bucket: Bucket, series: str) -> tuple[dict[str, Any], str] | None:
+def read_hold(bucket: Bucket, series: str) -> tuple[dict[str, Any], str] | None:
     """What the hold says, and its ETag."""
     try:
         body, etag = bucket.read(f"{series}/{layout.HOLD}")
-    except NotThere:
+    except NoSuchObject:
         return None
     return dict(json.loads(body)), etag
 
@@ -82,7 +83,7 @@ def _body(me: Holder, until_s: float) -> bytes:
     return json.dumps({"v": 1, **asdict(me), "until_s": until_s}).encode()
 
 
-def _taken(bucket: Bucket, series: str, document: Mapping[str, Any]) -> str:
+def _in_use_message(bucket: Bucket, series: str, document: Mapping[str, Any]) -> str:
     until = datetime.fromtimestamp(float(document["until_s"]), UTC)
     return (
         f"series {series} is being written by process {document['pid']} on {document['host']}, until"

@@ -18,7 +18,7 @@ ALWAYS = (
     "series.json", "claims.json", "report.json", "comparison.json", "comparison_result.json", "enough.json", POINTER,
 )  # fmt: skip
 REPORTS = ("report.html", "analysed.json", "comparison.html", "comparison_time.json", "checks.jsonl")
-LINES = ("events.jsonl", "decisions.jsonl")
+LINE_FILES = ("events.jsonl", "decisions.jsonl")
 RUN_JSON = "run.json"
 # A row a sample: only Spark reads them.
 LARGE_TABLES = frozenset(
@@ -36,7 +36,7 @@ class RunState:
     attempt: int
 
 
-def key_of(path: str, runs: Mapping[str, RunState]) -> str | None:
+def bucket_key(path: str, runs: Mapping[str, RunState]) -> str | None:
     """Where a file of the spool goes; None: nowhere. `runs`: those with a readable run.json, by id."""
     top, _, rest = path.partition("/")
     if any(part.startswith(".") for part in path.split("/")) or path in LOCAL_ONLY or top == "tables":
@@ -50,14 +50,14 @@ def key_of(path: str, runs: Mapping[str, RunState]) -> str | None:
     return path if state.complete else f"attempts/{run_id}.attempt-{state.attempt}/{inside}"
 
 
-def in_order(keys: Iterable[str]) -> tuple[list[str], list[str]]:
+def sending_order(keys: Iterable[str]) -> tuple[list[str], list[str]]:
     """What is sent first, and what makes it visible: a run is there when its run.json is."""
     every = sorted(keys)
     last = [key for key in every if key.rpartition("/")[2] == RUN_JSON]
     return [key for key in every if key not in set(last)], last
 
 
-def whole_runs(keys: Iterable[str]) -> dict[str, str]:
+def run_folders(keys: Iterable[str]) -> dict[str, str]:
     """By run id: its folder in the bucket, of complete runs and of the last attempt at every other."""
     found: dict[str, tuple[int, str]] = {}
     for key in keys:
@@ -75,21 +75,21 @@ def whole_runs(keys: Iterable[str]) -> dict[str, str]:
     return {run_id: folder for run_id, (_, folder) in found.items()}
 
 
-def paths_of(keys: Iterable[str], generation: str | None, *, digest: bool) -> dict[str, str]:
+def spool_paths(keys: Iterable[str], generation: str | None, *, digest: bool) -> dict[str, str]:
     """What to bring: key -> path in the spool. Without `digest` only what says which runs there are.
 
     `digest`: what reports and ledgers read too: lines of events and decisions, small tables, the report itself.
     """
     every = list(keys)
-    last = {folder: f"runs/{run_id}" for run_id, folder in whole_runs(every).items()}
-    placed = {key: _path_of(key, last, generation, digest) for key in every}
+    last = {folder: f"runs/{run_id}" for run_id, folder in run_folders(every).items()}
+    placed = {key: _spool_path(key, last, generation, digest) for key in every}
     return {key: path for key, path in placed.items() if path is not None}
 
 
-def everything(keys: Iterable[str], generation: str | None) -> dict[str, str]:
+def disk_paths(keys: Iterable[str], generation: str | None) -> dict[str, str]:
     """All that belongs to a series: key -> path as on a disk; of the tables the generation that counts."""
     every = [key for key in keys if key not in (POINTER, HOLD)]
-    last = {folder: f"runs/{run_id}" for run_id, folder in whole_runs(every).items()}
+    last = {folder: f"runs/{run_id}" for run_id, folder in run_folders(every).items()}
     placed = {}
     for key in every:
         top, _, rest = key.partition("/")
@@ -102,13 +102,13 @@ def everything(keys: Iterable[str], generation: str | None) -> dict[str, str]:
     return placed
 
 
-def _path_of(key: str, last: Mapping[str, str], generation: str | None, digest: bool) -> str | None:
+def _spool_path(key: str, last: Mapping[str, str], generation: str | None, digest: bool) -> str | None:
     parts = key.split("/")
     if parts[0] == "tables":
         small = len(parts) == 4 and parts[1] == generation and parts[2].removesuffix(".parquet") not in LARGE_TABLES
         return f"tables/{parts[2]}/{parts[3]}" if digest and small else None
     if parts[0] in ("runs", "attempts") and len(parts) > 2:
-        wanted = parts[2] == RUN_JSON or (digest and parts[2] in (*LINES, "report.html"))
+        wanted = parts[2] == RUN_JSON or (digest and parts[2] in (*LINE_FILES, "report.html"))
         folder = last.get(f"{parts[0]}/{parts[1]}", f"{parts[0]}/{parts[1]}")
         return f"{folder}/{parts[2]}" if wanted and len(parts) == 3 else None
     if key in ALWAYS:

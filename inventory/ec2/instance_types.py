@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from inventory.ec2.failures import code_of, said_by_aws
+from inventory.ec2.errors import aws_errors, error_code
 from inventory.ec2.options import Ec2Options
 from inventory.errors import ConfigurationError
 from inventory.machines import MachineRequest, MachineType
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client
     from mypy_boto3_ec2.type_defs import InstanceTypeInfoTypeDef
 
-SOURCE = Path(__file__).with_name("instance_types.yaml")
+
+TYPES_FILE = Path(__file__).with_name("instance_types.yaml")
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def names(options: Ec2Options, requests: Sequence[MachineRequest]) -> dict[str, 
     asked = dict.fromkeys(request.type.name for request in requests)
     if unknown := [name for name in asked if name not in known]:
         raise ConfigurationError(
-            f"machine types {', '.join(unknown)} have no EC2 type; known are {', '.join(known)} ({SOURCE.name}); "
+            f"machine types {', '.join(unknown)} have no EC2 type; known are {', '.join(known)} ({TYPES_FILE.name}); "
             f"set testbed.options.ec2.instance_types: {{{unknown[0]}: …}}"
         )
     return {name: known[name] for name in asked}
@@ -54,17 +55,19 @@ def describe(ec2: "EC2Client", wanted: Mapping[str, str]) -> dict[str, InstanceT
     """Machine type → what its EC2 type is; ConfigurationError for a type that EC2 does not know."""
     from botocore.exceptions import ClientError
 
-    with said_by_aws(f"asking for the instance types {', '.join(sorted(set(wanted.values())))}"):
+    with aws_errors(f"asking for the instance types {', '.join(sorted(set(wanted.values())))}"):
         try:
             pages = ec2.get_paginator("describe_instance_types").paginate(InstanceTypes=sorted(set(wanted.values())))  # type: ignore[arg-type]  # the literal type is this library's list of the day
-            found = {str(info["InstanceType"]): _read(info) for page in pages for info in page["InstanceTypes"]}
+            found = {
+                str(info["InstanceType"]): _instance_type(info) for page in pages for info in page["InstanceTypes"]
+            }
         except ClientError as error:
-            if code_of(error) != "InvalidInstanceType":
+            if error_code(error) != "InvalidInstanceType":
                 raise
             found = {}
     missing = {machine: name for machine, name in wanted.items() if name not in found}
     if missing and (found or len(set(wanted.values())) == 1):
-        raise _unknown(missing, ec2.meta.region_name)
+        raise _unknown_type_error(missing, ec2.meta.region_name)
     if missing:  # one unknown type hides all others
         return {machine: describe(ec2, {machine: name})[machine] for machine, name in wanted.items()}
     return {machine: found[name] for machine, name in wanted.items()}
@@ -81,7 +84,7 @@ def check_large_enough(types: Mapping[str, InstanceType], requests: Sequence[Mac
             )
 
 
-def _unknown(missing: Mapping[str, str], region: str) -> ConfigurationError:
+def _unknown_type_error(missing: Mapping[str, str], region: str) -> ConfigurationError:
     machine, name = next(iter(missing.items()))
     return ConfigurationError(
         f"testbed.options.ec2.instance_types.{machine} is {name}, which EC2 does not know in {region}; "
@@ -89,7 +92,7 @@ def _unknown(missing: Mapping[str, str], region: str) -> ConfigurationError:
     )
 
 
-def _read(info: "InstanceTypeInfoTypeDef") -> InstanceType:
+def _instance_type(info: "InstanceTypeInfoTypeDef") -> InstanceType:
     cards = info.get("NetworkInfo", {}).get("NetworkCards") or [{}]
     return InstanceType(
         str(info.get("InstanceType")),
@@ -103,5 +106,5 @@ def _read(info: "InstanceTypeInfoTypeDef") -> InstanceType:
 
 @cache
 def _table() -> dict[str, str]:
-    types = yaml.safe_load(SOURCE.read_text())["types"]
+    types = yaml.safe_load(TYPES_FILE.read_text())["types"]
     return {name: str(row["instance_type"]) for name, row in types.items()}

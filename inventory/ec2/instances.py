@@ -1,19 +1,91 @@
-"""A lease's instances as EC2 lists them."""
+"""A lease's instances as EC2 lists them: the tags that everything we make carries from the start (whose it is, when it
+ends), the states of instances, and which of them AWS takes away (spot interruption notices, or ended without us).
+"""
 
-from collections.abc import Collection, Iterable, Iterator
+import logging
+import re
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from inventory.ec2 import tags
-from inventory.ec2.failures import said_by_aws
+from inventory.ec2.errors import aws_errors
+from inventory.errors import InventoryError
+from inventory.leases.registry import Lease, harness_id
 
 if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client
-    from mypy_boto3_ec2.type_defs import FilterTypeDef, InstanceTypeDef
+    from mypy_boto3_ec2.literals import ResourceTypeType
+    from mypy_boto3_ec2.type_defs import FilterTypeDef, InstanceTypeDef, TagSpecificationTypeDef, TagTypeDef
 
-LIVE = ("pending", "running", "stopping", "stopped", "shutting-down")
-WORKING = ("pending", "running")
+
+LEASE_TAG, OWNER_TAG, SERIES_TAG, HARNESS_TAG = (
+    "barograph:lease",
+    "barograph:owner",
+    "barograph:series",
+    "barograph:harness",
+)
+MACHINE_TAG, EXPIRES_TAG, BUDGET_TAG = "barograph:machine", "barograph:expires", "barograph:budget-usd"
+PLACEMENT_TAG = "barograph:placement"  # on a security group: there is a placement group of the lease's name
+LONGEST_TAG_VALUE = 256  # characters of a tag's value
+FORBIDDEN_CHARACTERS = re.compile(r"[^\w \-+=.:/@]", re.ASCII)  # what AWS refuses in some service's tags
+
+
+def lease_tags(lease: Lease, budget_usd: float, machine: str | None = None) -> dict[str, str]:
+    """The tags of one thing of the lease; `machine` names the one that it belongs to."""
+    tags = {
+        "Name": f"barograph {lease.lease_id}" + (f" {machine}" if machine else ""),
+        LEASE_TAG: lease.lease_id,
+        OWNER_TAG: _tag_value(lease.owner),
+        SERIES_TAG: _tag_value(lease.series_id),
+        HARNESS_TAG: harness_id(),
+        EXPIRES_TAG: expiry_tag(lease),
+        BUDGET_TAG: f"{budget_usd:g}",
+    }
+    return tags | ({MACHINE_TAG: machine} if machine else {})
+
+
+def expiry_tag(lease: Lease) -> str:
+    return f"{lease.expires_s:.0f}"
+
+
+def expiry_of_tags(tags: Mapping[str, str]) -> float | None:
+    """When what carries the tags ends; None if they do not say it."""
+    value = tags.get(EXPIRES_TAG, "")
+    return float(value) if value.isdigit() else None
+
+
+def tag_specifications(kinds: Iterable["ResourceTypeType"], tags: Mapping[str, str]) -> "list[TagSpecificationTypeDef]":
+    """The tags for each kind of thing that one call makes."""
+    return [{"ResourceType": kind, "Tags": tag_list(tags)} for kind in kinds]
+
+
+def tag_list(tags: Mapping[str, str]) -> "list[TagTypeDef]":
+    return [{"Key": key, "Value": value} for key, value in tags.items()]
+
+
+def tag_dict(tags: "Sequence[TagTypeDef] | None") -> dict[str, str]:
+    """Tags as an answer has them."""
+    return {tag.get("Key", ""): tag.get("Value", "") for tag in tags or ()}
+
+
+def lease_filter(lease_id: str) -> "list[FilterTypeDef]":
+    """The filter that finds what a lease has."""
+    return [{"Name": f"tag:{LEASE_TAG}", "Values": [lease_id]}]
+
+
+def any_lease_filter() -> "list[FilterTypeDef]":
+    """The filter that finds what any lease of any harness has."""
+    return [{"Name": "tag-key", "Values": [LEASE_TAG]}]
+
+
+def _tag_value(text: str) -> str:
+    return FORBIDDEN_CHARACTERS.sub("_", text)[:LONGEST_TAG_VALUE]
+
+
+LIVE_STATES = ("pending", "running", "stopping", "stopped", "shutting-down")
+WORKING_STATES = ("pending", "running")
 MOST_IDS = 200  # values of one filter
 
 
@@ -34,33 +106,33 @@ class Instance:
 
     @property
     def is_live(self) -> bool:
-        return self.state in LIVE
+        return self.state in LIVE_STATES
 
     @property
     def is_ending(self) -> bool:
         return self.state == "shutting-down"
 
 
-def of_lease(ec2: "EC2Client", lease_id: str) -> tuple[Instance, ...]:
+def instances_of_lease(ec2: "EC2Client", lease_id: str) -> tuple[Instance, ...]:
     """Everything that carries the lease's tag, terminated ones included as long as EC2 lists them."""
-    return tuple(_listed(ec2, tags.of(lease_id)))
+    return tuple(_list_instances(ec2, lease_filter(lease_id)))
 
 
-def live(ec2: "EC2Client", which: "list[FilterTypeDef]") -> tuple[Instance, ...]:
+def live_instances(ec2: "EC2Client", which: "list[FilterTypeDef]") -> tuple[Instance, ...]:
     """What is there yet of what the filter finds."""
-    return tuple(_listed(ec2, [*which, {"Name": "instance-state-name", "Values": list(LIVE)}]))
+    return tuple(_list_instances(ec2, [*which, {"Name": "instance-state-name", "Values": list(LIVE_STATES)}]))
 
 
-def with_ids(ec2: "EC2Client", ids: Iterable[str]) -> dict[str, Instance]:
+def instances_with_ids(ec2: "EC2Client", ids: Iterable[str]) -> dict[str, Instance]:
     """Those of the instances that EC2 lists by now: it may not yet know one that it has just started."""
     wanted = sorted(ids)
     # A filter and no list of ids: an id that is not listed yet would be an error for all of them.
     pages = (wanted[start : start + MOST_IDS] for start in range(0, len(wanted), MOST_IDS))
-    found = (one for page in pages for one in _listed(ec2, [{"Name": "instance-id", "Values": page}]))
+    found = (one for page in pages for one in _list_instances(ec2, [{"Name": "instance-id", "Values": page}]))
     return {one.instance_id: one for one in found}
 
 
-def last_words(ec2: "EC2Client", instance_id: str) -> str:
+def console_end(ec2: "EC2Client", instance_id: str) -> str:
     """The end of the instance's console, or why there is none."""
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -78,19 +150,71 @@ def newest_by_machine(found: Collection[Instance]) -> dict[str, Instance]:
     return {one.machine: one for one in ordered}  # the last one wins
 
 
-def _listed(ec2: "EC2Client", filters: Any) -> Iterator[Instance]:
-    with said_by_aws("listing instances"):
+def _list_instances(ec2: "EC2Client", filters: Any) -> Iterator[Instance]:
+    with aws_errors("listing instances"):
         for page in ec2.get_paginator("describe_instances").paginate(Filters=filters):
             for reservation in page["Reservations"]:
-                yield from (_read(each) for each in reservation.get("Instances", ()))
+                yield from (_instance(each) for each in reservation.get("Instances", ()))
 
 
-def _read(each: "InstanceTypeDef") -> Instance:
-    marks = tags.as_dict(each.get("Tags"))
+def _instance(each: "InstanceTypeDef") -> Instance:
+    marks = tag_dict(each.get("Tags"))
     reason = each.get("StateReason", {})
     return Instance(
-        each.get("InstanceId", ""), marks.get(tags.MACHINE, ""), each.get("State", {}).get("Name", "pending"),
+        each.get("InstanceId", ""), marks.get(MACHINE_TAG, ""), each.get("State", {}).get("Name", "pending"),
         each.get("SubnetId", ""), each.get("PublicIpAddress", ""), each.get("PrivateIpAddress", ""),
         each.get("LaunchTime"), each.get("SpotInstanceRequestId", ""),
         (reason.get("Code", ""), reason.get("Message", "")), marks,
     )  # fmt: skip
+
+
+log = logging.getLogger(__name__)
+
+# Status codes of a spot request whose instance is about to end or has ended by AWS' will, not by ours.
+NOTICE_CODES = ("marked-for-", "instance-terminated-by-price", "instance-terminated-no-capacity",
+             "instance-terminated-capacity-oversubscribed", "instance-terminated-launch-group-constraint",
+             "instance-stopped-", "instance-hibernated")  # fmt: skip
+
+
+class Recalls:
+    """Asks EC2 at most every `every_s` seconds for each lease, and remembers its answer in between."""
+
+    def __init__(self, every_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._every_s = every_s
+        self._clock = clock
+        self._answers: dict[str, tuple[float, tuple[str, ...]]] = {}
+
+    def of(self, lease_id: str, held: Sequence[str], ask: "Callable[[], EC2Client]") -> tuple[str, ...]:
+        """The machines among `held` that were announced to end, or ended; those of the last answer if EC2 is silent."""
+        asked_at, last = self._answers.get(lease_id, (float("-inf"), ()))
+        if self._clock() - asked_at >= self._every_s:
+            try:
+                last = recalled_machines(ask(), lease_id, held)
+            except InventoryError as error:  # that AWS cannot be asked is no reason to end a run
+                log.warning("lease %s: %s", lease_id, error)
+            self._answers[lease_id] = (self._clock(), last)
+        return tuple(name for name in last if name in held)
+
+
+def recalled_machines(ec2: "EC2Client", lease_id: str, held: Sequence[str]) -> tuple[str, ...]:
+    """As `Recalling.recalled`, asked now."""
+    by_machine = newest_by_machine(instances_of_lease(ec2, lease_id))
+    present = [by_machine[name] for name in held if name in by_machine]
+    notices = _notices(ec2, [one for one in present if one.spot_request])
+    return tuple(one.machine for one in present if one.state not in WORKING_STATES or one.spot_request in notices)
+
+
+def _notices(ec2: "EC2Client", spot: Sequence[Instance]) -> set[str]:
+    """The spot requests whose instances AWS has announced to end."""
+    if not spot:
+        return set()
+    ids = [one.spot_request for one in spot]
+    with aws_errors("asking for spot interruption notices"):
+        found = ec2.describe_spot_instance_requests(Filters=[{"Name": "spot-instance-request-id", "Values": ids}])[
+            "SpotInstanceRequests"
+        ]
+    return {
+        request["SpotInstanceRequestId"]
+        for request in found
+        if request.get("Status", {}).get("Code", "").startswith(NOTICE_CODES)
+    }

@@ -1,32 +1,66 @@
-"""Starting instances: one call each, all at once.
+"""Starting instances and waiting until each answers ssh.
 
-One call for all of a kind would be fewer calls, but user data is the same for every instance of a call, and each
-machine's has a host key of its own that the others must not know. The calls go out in parallel; where an account may
-make only a few of them a second, the client waits when it is told to.
+Each instance gets a call of its own, all at once: user data (a shell script with its keys, name, guard and packages)
+is the same for every instance of a call, and each machine's has a host key that the others must not know. Where an
+account may make only a few calls a second, the client waits when it is told to. An instance that does not answer is
+reported with the end of its console.
 """
 
+import base64
+import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from inventory.ec2 import tags
-from inventory.ec2.failures import said_by_aws
-from inventory.ec2.images import Image
+from inventory.ec2 import instances
+from inventory.ec2.errors import aws_errors, state_reason_error
 from inventory.ec2.instance_types import InstanceType
-from inventory.ec2.network import Zone
-from inventory.ec2.options import Ec2Options
-from inventory.ec2.places import CONNECTIONS
-from inventory.machines import MachineRequest
+from inventory.ec2.instances import WORKING_STATES, Instance
+from inventory.ec2.options import Ec2Options, Timing
+from inventory.ec2.regions import CONNECTIONS
+from inventory.ec2.survey import Image, Zone
+from inventory.errors import ConfigurationError, InfrastructureError
+from inventory.leases import guard
+from inventory.machines import Machine, MachineRequest
+from inventory.remote.ssh import connect
 
 if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client
     from mypy_boto3_ec2.literals import ResourceTypeType
 
 
+SCRIPT = Path(__file__).with_name("user_data.sh")
+# What playbooks/roles/storm/tasks/deliver.yml installs; a test holds the two together.
+PACKAGES = ("openjdk-17-jre-headless", "python3", "python3-numpy", "supervisor")
+# `pid` while they are being installed, then `done` or `failed`, and `log`.
+PACKAGES_FOLDER = "/var/lib/barograph-packages"
+MOST_BYTES = 16 * 1024  # what EC2 takes
+
+
+def user_data_script(name: str, identity: Path, expires_s: float, *, clock: Callable[[], float] = time.time) -> str:
+    """The script of the machine `name`; `identity` is its folder of `inventory.remote.host_keys`."""
+    host_key = (identity / "ssh_host_ed25519_key").read_bytes()
+    values = {
+        "@GUARD@": guard.installation(expires_s, clock=clock),
+        "@LOGIN@": (identity / "authorized_keys").read_text().strip(),
+        "@NAME@": name,
+        "@HOST_KEY@": base64.b64encode(host_key).decode(),
+        "@PACKAGES@": " ".join(PACKAGES),
+        "@PACKAGES_FOLDER@": PACKAGES_FOLDER,
+    }
+    text = SCRIPT.read_text()
+    for place, value in values.items():
+        text = text.replace(place, value)
+    if len(text.encode()) > MOST_BYTES:
+        raise ConfigurationError(f"ec2: the user data of {name} has {len(text.encode())} bytes, EC2 takes {MOST_BYTES}")
+    return text
+
+
 @dataclass(frozen=True)
-class Order:
+class LeaseSpec:
     """What all instances of a lease have in common."""
 
     options: Ec2Options
@@ -37,7 +71,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Birth:
+class InstanceSpec:
     """What one instance is: its EC2 type, its user data, its tags."""
 
     request: MachineRequest
@@ -46,38 +80,40 @@ class Birth:
     tags: dict[str, str]
 
 
-def launch(
-    ec2: "EC2Client", order: Order, zone: Zone, births: Sequence[Birth], seen: Callable[[str], None]
+def launch_instances(
+    ec2: "EC2Client", order: LeaseSpec, zone: Zone, births: Sequence[InstanceSpec], seen: Callable[[str], None]
 ) -> dict[str, str]:
     """Start them all in the zone: machine → instance id, or the first error once every call has ended.
 
     `seen` is told each id as soon as it is known, also if others fail: EC2 may not list them for a while.
     """
     with ThreadPoolExecutor(min(CONNECTIONS, len(births))) as pool:
-        calls = {birth.request.name: pool.submit(_start, ec2, order, zone, birth, seen) for birth in births}
-        _until_one_fails(list(calls.values()))
+        calls = {birth.request.name: pool.submit(_start_instance, ec2, order, zone, birth, seen) for birth in births}
+        _wait_for_calls(list(calls.values()))
     failed = [error for call in calls.values() if not call.cancelled() and (error := call.exception())]
     if failed:
         raise failed[0]
     return {name: call.result() for name, call in calls.items()}
 
 
-def _until_one_fails(calls: "Sequence[Future[str]]") -> None:
+def _wait_for_calls(calls: "Sequence[Future[str]]") -> None:
     wait(calls, return_when=FIRST_EXCEPTION)
     for call in calls:
         call.cancel()  # those that have not begun
 
 
-def _start(ec2: "EC2Client", order: Order, zone: Zone, birth: Birth, seen: Callable[[str], None]) -> str:
+def _start_instance(
+    ec2: "EC2Client", order: LeaseSpec, zone: Zone, birth: InstanceSpec, seen: Callable[[str], None]
+) -> str:
     name, type_ = birth.request.name, birth.type.name
-    with said_by_aws(f"starting {name} ({type_}, {order.options.market}) in {zone.name}"):
-        started = ec2.run_instances(**parameters(order, zone, birth))
+    with aws_errors(f"starting {name} ({type_}, {order.options.market}) in {zone.name}"):
+        started = ec2.run_instances(**launch_parameters(order, zone, birth))
     instance_id = started["Instances"][0]["InstanceId"]
     seen(instance_id)
     return instance_id
 
 
-def parameters(order: Order, zone: Zone, birth: Birth) -> dict[str, Any]:
+def launch_parameters(order: LeaseSpec, zone: Zone, birth: InstanceSpec) -> dict[str, Any]:
     """What RunInstances is told."""
     options = order.options
     kinds: list[ResourceTypeType] = ["instance", "volume", "network-interface"]
@@ -97,13 +133,13 @@ def parameters(order: Order, zone: Zone, birth: Birth) -> dict[str, Any]:
         "MetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 1, "HttpEndpoint": "enabled"},
         # A machine that powers itself off is gone, disk and all.
         "InstanceInitiatedShutdownBehavior": "terminate",
-        "TagSpecifications": tags.specifications(kinds, birth.tags),
+        "TagSpecifications": instances.tag_specifications(kinds, birth.tags),
         **({"Placement": {"GroupName": order.placement_group}} if order.placement_group else {}),
         **({"InstanceMarketOptions": _spot(options)} if options.market == "spot" else {}),
     }
 
 
-def _interface(order: Order, zone: Zone) -> dict[str, Any]:
+def _interface(order: LeaseSpec, zone: Zone) -> dict[str, Any]:
     return {
         "DeviceIndex": 0,
         "SubnetId": zone.subnet,
@@ -113,7 +149,7 @@ def _interface(order: Order, zone: Zone) -> dict[str, Any]:
     }
 
 
-def _disk(order: Order) -> dict[str, Any]:
+def _disk(order: LeaseSpec) -> dict[str, Any]:
     size = max(order.options.disk_gb, order.image.disk_gb)
     disk = {"VolumeSize": size, "VolumeType": "gp3", "Encrypted": True, "DeleteOnTermination": True}
     return {"DeviceName": order.image.root_device, "Ebs": disk}
@@ -125,3 +161,92 @@ def _spot(options: Ec2Options) -> dict[str, Any]:
         "MarketType": "spot",
         "SpotOptions": {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate", **limit},
     }
+
+
+# Says why a machine does not answer yet, or None if it does.
+ReadinessCheck = Callable[[Machine], str | None]
+
+
+def check_over_ssh(machine: Machine) -> str | None:
+    """Log in with the lease's key and the machine's host key, which is the last thing that its first boot sets."""
+    try:
+        with connect(machine) as remote:
+            return None if remote.run(["true"], timeout_s=10).code == 0 else "`true` failed there"
+    except InfrastructureError as error:
+        return str(error)
+
+
+@dataclass
+class ReadinessWait:
+    """Instances that are on their way: by machine, what is known of each."""
+
+    ec2: "EC2Client"
+    ids: Mapping[str, str]
+    machine_of: Callable[[str, Instance], Machine | None]  # None while it has no address
+    answers: ReadinessCheck
+    pace: Timing
+    begun: float = field(default_factory=time.monotonic)
+    listed: dict[str, Instance] = field(default_factory=dict)
+    addressed: dict[str, Machine] = field(default_factory=dict)
+    silent: dict[str, str] = field(default_factory=dict)
+    boot_s: dict[str, float] = field(default_factory=dict)
+
+    def all_ready(self) -> dict[str, float]:
+        """Machine → seconds its boot took, once all answer. InfrastructureError or CapacityError if they do not."""
+        relist_at = 0.0
+        while len(self.boot_s) < len(self.ids):
+            if len(self.addressed) < len(self.ids) or time.monotonic() >= relist_at:
+                self._list()
+                relist_at = time.monotonic() + self.pace.relist_s
+            self._probe([machine for name, machine in self.addressed.items() if name not in self.boot_s])
+            self._refuse_if_late()
+            if len(self.boot_s) < len(self.ids):
+                time.sleep(self.pace.poll_s)
+        return self.boot_s
+
+    def _list(self) -> None:
+        found = instances.instances_with_ids(self.ec2, self.ids.values())
+        for name, instance_id in self.ids.items():
+            instance = found.get(instance_id)
+            if instance is None:
+                continue
+            self.listed[name] = instance
+            if instance.state not in WORKING_STATES:
+                error = state_reason_error(f"{name} ({instance_id})", *instance.reason)
+                raise type(error)(f"{error}; its console ends with: {instances.console_end(self.ec2, instance_id)}")
+            if instance.state == "running" and name not in self.addressed:
+                machine = self.machine_of(name, instance)
+                if machine is not None:
+                    self.addressed[name] = machine
+
+    def _probe(self, machines: Sequence[Machine]) -> None:
+        if not machines:
+            return
+        with ThreadPoolExecutor(min(CONNECTIONS, len(machines))) as pool:
+            for machine, why in zip(machines, pool.map(self.answers, machines), strict=True):
+                if why is None:
+                    self.boot_s[machine.name] = time.monotonic() - self.begun
+                else:
+                    self.silent[machine.name] = why
+
+    def _refuse_if_late(self) -> None:
+        waited_s = time.monotonic() - self.begun
+        if unlisted := [name for name in self.ids if name not in self.listed]:
+            if waited_s > self.pace.lag_s:
+                which = ", ".join(f"{name} ({self.ids[name]})" for name in unlisted)
+                raise InfrastructureError(
+                    f"ec2: {which} was started {waited_s:.0f} s ago and EC2 does not list it; start again"
+                )
+        elif waited_s > self.pace.ready_s and len(self.boot_s) < len(self.ids):
+            raise InfrastructureError(self._late(waited_s))
+
+    def _late(self, waited_s: float) -> str:
+        name = next(name for name in self.ids if name not in self.boot_s)
+        others = len(self.ids) - len(self.boot_s) - 1
+        why = self.silent.get(name) or f"it is {self.listed[name].state} and has no address"
+        return (
+            f"ec2: {name} ({self.ids[name]}) does not answer ssh after {waited_s:.0f} s"
+            f"{f', nor do {others} others' if others else ''}: {why}; "
+            f"its console ends with: {instances.console_end(self.ec2, self.ids[name])}; see "
+            "that testbed.options.ec2.ingress_from is this box's network as AWS sees it, and that the image is Ubuntu"
+        )

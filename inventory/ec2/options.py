@@ -1,11 +1,12 @@
-"""What an experiment may say about EC2: `testbed.options.ec2`."""
+"""What an experiment may say about EC2 (`testbed.options.ec2`), and how long to wait for AWS."""
 
 import ipaddress
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from inventory.options import Options
+from inventory.testbed import Options
 
 ZONE = r"^[a-z]{2}(-[a-z]+)+-\d+[a-z]$"
 WIDEST_PREFIX = 16  # "from the harness only" is not said by a wider network than this
@@ -52,3 +53,15 @@ class Ec2Options(Options):
         if self.vpc and self.subnet:
             raise ValueError("vpc and subnet are both given; a subnet says its VPC: remove vpc")
         return self
+
+
+@dataclass(frozen=True)
+class Timing:
+    """All in seconds. `lag_s`: how long EC2 may not list what it has just made."""
+
+    poll_s: float = 2.0
+    relist_s: float = 10.0  # while only ssh is waited for
+    lag_s: float = 60.0
+    ready_s: float = 300.0
+    gone_s: float = 600.0
+    recalled_s: float = 15.0

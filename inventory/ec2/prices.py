@@ -15,13 +15,13 @@ from inventory.ec2.options import Ec2Options
 from inventory.errors import ConfigurationError
 from inventory.testbed import Estimate
 
-SOURCE = Path(__file__).with_name("prices.yaml")
+PRICES_FILE = Path(__file__).with_name("prices.yaml")
 HOURS_A_MONTH = 730.0  # as AWS counts them for disks
 
 Price = Annotated[float, Field(gt=0)]
 
 
-class _Region(BaseModel):
+class _RegionModel(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     disk_gb_month: Price
@@ -29,13 +29,13 @@ class _Region(BaseModel):
     instances: dict[str, Price]
 
 
-class _File(BaseModel):
+class _PricesModel(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     read: date
     sources: list[str]
     public_address_hour: Price
-    regions: dict[str, _Region]
+    regions: dict[str, _RegionModel]
 
 
 @dataclass(frozen=True)
@@ -65,20 +65,20 @@ class Prices:
         )
 
 
-def load() -> Prices:
+def load_prices() -> Prices:
     """The table in use; a ConfigurationError names file, field and value."""
-    path = Path(os.environ.get("BAROGRAPH_PRICES") or SOURCE)
+    path = Path(os.environ.get("BAROGRAPH_PRICES") or PRICES_FILE)
     try:
-        file = _File.model_validate(yaml.safe_load(path.read_text()))
+        file = _PricesModel.model_validate(yaml.safe_load(path.read_text()))
     except (OSError, yaml.YAMLError) as error:
         said = " ".join(str(error).split())
         raise ConfigurationError(
-            f"{path}: cannot be read as a price table: {said}; set BAROGRAPH_PRICES to a file like {SOURCE}"
+            f"{path}: cannot be read as a price table: {said}; set BAROGRAPH_PRICES to a file like {PRICES_FILE}"
         ) from error
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "file"
-        raise ConfigurationError(f"{path}: {field} is {first['input']!r}: {first['msg']}; see {SOURCE}") from error
+        raise ConfigurationError(f"{path}: {field} is {first['input']!r}: {first['msg']}; see {PRICES_FILE}") from error
     return Prices(
         path, file.read, file.public_address_hour,
         {name: region.disk_gb_month for name, region in file.regions.items()},
@@ -87,7 +87,9 @@ def load() -> Prices:
     )  # fmt: skip
 
 
-def estimate(prices: Prices, region: str, options: Ec2Options, instance_types: Sequence[str], hours: float) -> Estimate:
+def estimate_cost(
+    prices: Prices, region: str, options: Ec2Options, instance_types: Sequence[str], hours: float
+) -> Estimate:
     """The most that one instance of each listed type costs for that time; what goes over the network is not in it."""
     lines: dict[str, float] = {}
     for name, number in Counter(instance_types).items():

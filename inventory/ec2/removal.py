@@ -1,58 +1,131 @@
-"""The end of what a lease has on EC2, from whatever point it was left at.
+"""The end of what a lease has on EC2, from whatever point it was left at; and what is there that no lease owns.
 
-The security group is made first and removed last: while an instance uses it EC2 does not let it go, so that an instance
-that EC2 did not list yet is found before the lease is forgotten.
+The security group is made first and removed last: while an instance uses it EC2 does not let it go, so an instance
+that EC2 did not list yet is found before the lease is forgotten. Whose something is stands in its tags.
 """
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from inventory.ec2 import instances, tags
-from inventory.ec2.failures import code_of, is_missing, said_by_aws
+from inventory.ec2 import instances
+from inventory.ec2.errors import aws_errors, error_code, is_missing
 from inventory.ec2.instances import Instance
-from inventory.ec2.pace import Pace
+from inventory.ec2.options import Timing
 from inventory.errors import InfrastructureError
+from inventory.leases import registry
+from inventory.leases.registry import Lease, harness_id
 
 if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client
     from mypy_boto3_ec2.type_defs import SecurityGroupTypeDef
+
+
+# What belongs to another harness is left alone for so long after its end: its own guards and reaper come first.
+MARGIN_S = 900.0
+
+
+@dataclass(frozen=True)
+class LeaseRemains:
+    """What there is of one lease. `expires_s` is the latest end that any of it names."""
+
+    lease_id: str
+    harness: str
+    expires_s: float | None
+
+    def is_ours_to_end(self, mine: str, on_record: frozenset[str], now: float) -> bool:
+        """Ours without a lease on record; anybody's after its own end (docs/decisions/0006)."""
+        if self.lease_id in on_record:
+            return False
+        return self.harness == mine or (self.expires_s is not None and now > self.expires_s + MARGIN_S)
+
+
+def ownerless_leases(ec2: "EC2Client", now: float | None = None) -> tuple[str, ...]:
+    """The leases that something is left of and that nobody holds, by id."""
+    # What exists is listed before the leases are read: a lease is on record before it has anything.
+    there = list_remains(ec2)
+    on_record = frozenset(lease.lease_id for lease in registry.read_all())
+    moment = time.time() if now is None else now
+    return tuple(sorted(one.lease_id for one in there if one.is_ours_to_end(harness_id(), on_record, moment)))
+
+
+def list_remains(ec2: "EC2Client") -> tuple[LeaseRemains, ...]:
+    """Everything of any lease of any harness in the region."""
+    by_lease: dict[str, list[dict[str, str]]] = {}
+    for _, marks in _tagged_resources(ec2):
+        by_lease.setdefault(marks[instances.LEASE_TAG], []).append(marks)
+    return tuple(
+        LeaseRemains(
+            lease_id,
+            marked[0].get(instances.HARNESS_TAG, ""),
+            max((end for marks in marked if (end := instances.expiry_of_tags(marks)) is not None), default=None),
+        )
+        for lease_id, marked in by_lease.items()
+    )
+
+
+def retag(ec2: "EC2Client", lease: Lease) -> None:
+    """Everything of the lease says its new end."""
+    ids = [id_ for id_, marks in _tagged_resources(ec2, lease.lease_id) if marks[instances.LEASE_TAG] == lease.lease_id]
+    if ids:
+        with aws_errors(f"tagging what lease {lease.lease_id} has with its new end"):
+            ec2.create_tags(
+                Resources=ids, Tags=instances.tag_list({instances.EXPIRES_TAG: instances.expiry_tag(lease)})
+            )
+
+
+def _tagged_resources(ec2: "EC2Client", lease_id: str | None = None) -> Iterator[tuple[str, dict[str, str]]]:
+    """Id and tags of everything of the lease (or of any) that exists."""
+    which = instances.lease_filter(lease_id) if lease_id else instances.any_lease_filter()
+    for one in instances.live_instances(ec2, which):
+        yield one.instance_id, one.tags
+    with aws_errors("listing what carries Barograph's tags"):
+        for volumes in ec2.get_paginator("describe_volumes").paginate(Filters=which):
+            for volume in volumes["Volumes"]:
+                yield volume["VolumeId"], instances.tag_dict(volume.get("Tags"))
+        for groups in ec2.get_paginator("describe_security_groups").paginate(Filters=which):
+            for group in groups["SecurityGroups"]:
+                yield group["GroupId"], instances.tag_dict(group.get("Tags"))
+        for pair in ec2.describe_key_pairs(Filters=which)["KeyPairs"]:
+            yield pair["KeyPairId"], instances.tag_dict(pair.get("Tags"))
+
 
 log = logging.getLogger(__name__)
 
 IN_USE = ("DependencyViolation", "InvalidGroup.InUse", "InvalidPlacementGroup.InUse", "VolumeInUse")
 
 
-def name_of(lease_id: str) -> str:
+def resource_name(lease_id: str) -> str:
     """What a lease's key pair, security group and placement group are called."""
     return f"barograph-{lease_id}"
 
 
-def remove(ec2: "EC2Client", lease_id: str, known: Collection[str], pace: Pace) -> None:
+def remove_lease(ec2: "EC2Client", lease_id: str, known: Collection[str], pace: Timing) -> None:
     """End everything that carries the lease's tag. `known`: instances that were started and may not be listed yet."""
     deadline = time.monotonic() + pace.gone_s
     while True:
         end_instances(ec2, lease_id, known, pace, gone=has_ended)
         _cancel_spot_requests(ec2, lease_id)
         _delete_volumes(ec2, lease_id)
-        found = groups(ec2, lease_id)
+        found = security_groups(ec2, lease_id)
         _delete_placement_group(ec2, lease_id, found)
-        with said_by_aws(f"deleting the key pair of lease {lease_id}"):
-            ec2.delete_key_pair(KeyName=name_of(lease_id))  # no error if there is none
+        with aws_errors(f"deleting the key pair of lease {lease_id}"):
+            ec2.delete_key_pair(KeyName=resource_name(lease_id))  # no error if there is none
         in_use = [group for group in found if not _delete_group(ec2, group)]
         if not in_use:
             return
         if time.monotonic() > deadline:
             raise InfrastructureError(
-                f"ec2: the security group {name_of(lease_id)} is still in use after {pace.gone_s:.0f} s and no "
+                f"ec2: the security group {resource_name(lease_id)} is still in use after {pace.gone_s:.0f} s and no "
                 "instance of the lease is listed; `barograph reap` tries again"
             )
         time.sleep(pace.poll_s)
 
 
-def is_on_its_way(one: Instance) -> bool:
+def is_gone_or_going(one: Instance) -> bool:
     """Whether it is gone or going: it does not answer any more and is not paid for."""
     return not one.is_live or one.is_ending
 
@@ -63,13 +136,13 @@ def has_ended(one: Instance) -> bool:
 
 
 def end_instances(
-    ec2: "EC2Client", lease_id: str, known: Collection[str], pace: Pace,
-    machines: Collection[str] | None = None, gone: Callable[[Instance], bool] = is_on_its_way,
+    ec2: "EC2Client", lease_id: str, known: Collection[str], pace: Timing,
+    machines: Collection[str] | None = None, gone: Callable[[Instance], bool] = is_gone_or_going,
 ) -> None:  # fmt: skip
     """End the lease's instances, those of `machines` only if given, and wait until each is `gone`."""
     begun = time.monotonic()
     while True:
-        listed = _tagged(ec2, lease_id, machines) | (instances.with_ids(ec2, known) if known else {})
+        listed = _lease_instances(ec2, lease_id, machines) | (instances.instances_with_ids(ec2, known) if known else {})
         staying = [one for one in listed.values() if not gone(one)]
         waited_s = time.monotonic() - begun
         unlisted = set(known) - listed.keys() if waited_s < pace.lag_s else set()
@@ -80,12 +153,12 @@ def end_instances(
                 f"ec2: {', '.join(one.instance_id for one in staying)} of lease {lease_id} still there after "
                 f"{pace.gone_s:.0f} s; `barograph reap` tries again"
             )
-        _terminate(ec2, {one.instance_id for one in staying if not is_on_its_way(one)} | unlisted)
+        _terminate(ec2, {one.instance_id for one in staying if not is_gone_or_going(one)} | unlisted)
         time.sleep(pace.poll_s)
 
 
-def _tagged(ec2: "EC2Client", lease_id: str, machines: Collection[str] | None) -> dict[str, Instance]:
-    found = instances.of_lease(ec2, lease_id)
+def _lease_instances(ec2: "EC2Client", lease_id: str, machines: Collection[str] | None) -> dict[str, Instance]:
+    found = instances.instances_of_lease(ec2, lease_id)
     return {one.instance_id: one for one in found if machines is None or one.machine in machines}
 
 
@@ -94,7 +167,7 @@ def _terminate(ec2: "EC2Client", ids: Collection[str]) -> None:
 
     if not ids:
         return
-    with said_by_aws(f"ending {', '.join(sorted(ids))}"):
+    with aws_errors(f"ending {', '.join(sorted(ids))}"):
         try:
             ec2.terminate_instances(InstanceIds=sorted(ids))
         except ClientError as error:
@@ -107,8 +180,8 @@ def _terminate(ec2: "EC2Client", ids: Collection[str]) -> None:
 
 def _cancel_spot_requests(ec2: "EC2Client", lease_id: str) -> None:
     """An open request could still start an instance; an active one whose instance ended is closed by itself."""
-    with said_by_aws(f"cancelling spot requests of lease {lease_id}"):
-        filters: Any = [*tags.of(lease_id), {"Name": "state", "Values": ["open", "active"]}]
+    with aws_errors(f"cancelling spot requests of lease {lease_id}"):
+        filters: Any = [*instances.lease_filter(lease_id), {"Name": "state", "Values": ["open", "active"]}]
         requests = ec2.describe_spot_instance_requests(Filters=filters)["SpotInstanceRequests"]
         if requests:
             ec2.cancel_spot_instance_requests(
@@ -118,46 +191,50 @@ def _cancel_spot_requests(ec2: "EC2Client", lease_id: str) -> None:
 
 def _delete_volumes(ec2: "EC2Client", lease_id: str) -> None:
     """Disks go with their instances; this is for one that was made and never attached."""
-    filters: Any = [*tags.of(lease_id), {"Name": "status", "Values": ["available"]}]
-    with said_by_aws(f"listing disks of lease {lease_id}"):
+    filters: Any = [*instances.lease_filter(lease_id), {"Name": "status", "Values": ["available"]}]
+    with aws_errors(f"listing disks of lease {lease_id}"):
         volumes = ec2.describe_volumes(Filters=filters)["Volumes"]
     for volume in volumes:
-        _delete(f"deleting the disk {volume['VolumeId']}", partial(ec2.delete_volume, VolumeId=volume["VolumeId"]))
+        _delete_or_in_use(
+            f"deleting the disk {volume['VolumeId']}", partial(ec2.delete_volume, VolumeId=volume["VolumeId"])
+        )
 
 
-def groups(ec2: "EC2Client", lease_id: str) -> "list[SecurityGroupTypeDef]":
+def security_groups(ec2: "EC2Client", lease_id: str) -> "list[SecurityGroupTypeDef]":
     """The lease's security group, if it is there."""
-    with said_by_aws(f"listing security groups of lease {lease_id}"):
-        return ec2.describe_security_groups(Filters=tags.of(lease_id))["SecurityGroups"]
+    with aws_errors(f"listing security groups of lease {lease_id}"):
+        return ec2.describe_security_groups(Filters=instances.lease_filter(lease_id))["SecurityGroups"]
 
 
 def has_placement_group(group: "SecurityGroupTypeDef") -> bool:
     """Whether the lease of this security group also has, or was about to have, a placement group."""
-    return tags.PLACEMENT in tags.as_dict(group.get("Tags"))
+    return instances.PLACEMENT_TAG in instances.tag_dict(group.get("Tags"))
 
 
 def _delete_placement_group(ec2: "EC2Client", lease_id: str, found: "Iterable[SecurityGroupTypeDef]") -> None:
     if any(has_placement_group(group) for group in found):
-        name = name_of(lease_id)
-        _delete(f"deleting the placement group {name}", partial(ec2.delete_placement_group, GroupName=name))
+        name = resource_name(lease_id)
+        _delete_or_in_use(f"deleting the placement group {name}", partial(ec2.delete_placement_group, GroupName=name))
 
 
 def _delete_group(ec2: "EC2Client", group: "SecurityGroupTypeDef") -> bool:
     """Whether it is gone: not while an instance still has it."""
     group_id = group["GroupId"]
-    return _delete(f"deleting the security group {group_id}", partial(ec2.delete_security_group, GroupId=group_id))
+    return _delete_or_in_use(
+        f"deleting the security group {group_id}", partial(ec2.delete_security_group, GroupId=group_id)
+    )
 
 
-def _delete(doing: str, delete: Callable[[], object]) -> bool:
+def _delete_or_in_use(doing: str, delete: Callable[[], object]) -> bool:
     """Whether what is to be deleted is gone; not while it is in use."""
     from botocore.exceptions import ClientError
 
-    with said_by_aws(doing):
+    with aws_errors(doing):
         try:
             delete()
         except ClientError as error:
-            if code_of(error) in IN_USE:
-                log.info("ec2: %s: it is still in use (%s)", doing, code_of(error))
+            if error_code(error) in IN_USE:
+                log.info("ec2: %s: it is still in use (%s)", doing, error_code(error))
                 return False
             if not is_missing(error):
                 raise

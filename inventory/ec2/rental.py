@@ -1,4 +1,4 @@
-"""One go at starting a lease's machines: what they share, the zone, the instances, and the wait until all answer."""
+"""One attempt to start a lease's machines: what they share, the zone, the instances, and the wait until all answer."""
 
 import logging
 import time
@@ -7,23 +7,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from inventory import host_keys, leases
-from inventory.ec2 import instances, launch, network, removal, tags
-from inventory.ec2.failures import ZoneFull, said_by_aws
+from inventory.ec2 import instances, launch, removal, survey
+from inventory.ec2.errors import ZoneFull, aws_errors
 from inventory.ec2.instances import Instance
-from inventory.ec2.launch import Birth, Order
-from inventory.ec2.network import Zone
-from inventory.ec2.options import Ec2Options
-from inventory.ec2.pace import Pace
-from inventory.ec2.readiness import Answers, Awaited
-from inventory.ec2.survey import Plan
-from inventory.ec2.user_data import user_data
+from inventory.ec2.launch import InstanceSpec, LeaseSpec, ReadinessCheck, ReadinessWait, user_data_script
+from inventory.ec2.options import Ec2Options, Timing
+from inventory.ec2.survey import Plan, Zone
 from inventory.errors import CapacityError, InfrastructureError
-from inventory.leases import Lease
+from inventory.leases import registry
+from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest
+from inventory.remote import host_keys
 
 if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client
+
 
 log = logging.getLogger(__name__)
 
@@ -38,8 +36,8 @@ class Rental:
     lease: Lease
     options: Ec2Options
     plan: Plan
-    answers: Answers
-    pace: Pace
+    answers: ReadinessCheck
+    pace: Timing
     started: set[str] = field(default_factory=set)
 
     def first(self, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
@@ -53,7 +51,7 @@ class Rental:
                 log.info("lease %s: %s cannot: %s", self.lease.lease_id, zone.name, error)
                 refusals.append(f"{zone.name}: {error}")
                 # A placement group is in one zone as long as anything is in it.
-                gone = removal.has_ended if order.placement_group else removal.is_on_its_way
+                gone = removal.has_ended if order.placement_group else removal.is_gone_or_going
                 removal.end_instances(self.ec2, self.lease.lease_id, self.started, self.pace, gone=gone)
         raise CapacityError(f"ec2: no zone has {len(requests)} machines now: {' | '.join(refusals)}")
 
@@ -61,33 +59,37 @@ class Rental:
         """Further machines, beside those that the lease has."""
         return self._in_zone(*self._prepared(), requests)
 
-    def _prepare(self) -> Order:
+    def _prepare(self) -> LeaseSpec:
         """Make what the instances share: the security group (first: see `removal`), key pair, placement group."""
-        name, zone = removal.name_of(self.lease.lease_id), self.plan.zones[0]
-        marks = tags.of_lease(self.lease, self.options.budget_usd)
-        clustered = {tags.PLACEMENT: "cluster"} if self.options.placement == "cluster" else {}
-        ingress = network.harness_network(self.options, zone)
-        group = network.make_group(self.ec2, name, zone, ingress, marks | clustered)
-        with said_by_aws(f"importing the key pair {name}"):
+        name, zone = removal.resource_name(self.lease.lease_id), self.plan.zones[0]
+        marks = instances.lease_tags(self.lease, self.options.budget_usd)
+        clustered = {instances.PLACEMENT_TAG: "cluster"} if self.options.placement == "cluster" else {}
+        ingress = survey.harness_network(self.options, zone)
+        group = survey.make_security_group(self.ec2, name, zone, ingress, marks | clustered)
+        with aws_errors(f"importing the key pair {name}"):
             self.ec2.import_key_pair(
                 KeyName=name,
                 PublicKeyMaterial=(self._keys / "id_ed25519.pub").read_bytes(),
-                TagSpecifications=tags.specifications(["key-pair"], marks),
+                TagSpecifications=instances.tag_specifications(["key-pair"], marks),
             )
         if clustered:
-            with said_by_aws(f"making the placement group {name}"):
+            with aws_errors(f"making the placement group {name}"):
                 self.ec2.create_placement_group(
                     GroupName=name,
                     Strategy="cluster",
-                    TagSpecifications=tags.specifications(["placement-group"], marks),
+                    TagSpecifications=instances.tag_specifications(["placement-group"], marks),
                 )
         return self._order(group, bool(clustered))
 
-    def _prepared(self) -> tuple[Order, Zone]:
+    def _prepared(self) -> tuple[LeaseSpec, Zone]:
         """What `_prepare` made, and the zone that the lease's machines are in."""
-        there = [one for one in instances.of_lease(self.ec2, self.lease.lease_id) if one.state in instances.WORKING]
+        there = [
+            one
+            for one in instances.instances_of_lease(self.ec2, self.lease.lease_id)
+            if one.state in instances.WORKING_STATES
+        ]
         zone = next((zone for zone in self.plan.zones for one in there if zone.subnet == one.subnet), None)
-        groups = removal.groups(self.ec2, self.lease.lease_id)
+        groups = removal.security_groups(self.ec2, self.lease.lease_id)
         if zone is None or not groups:
             raise InfrastructureError(
                 f"ec2: lease {self.lease.lease_id} has no running machine in "
@@ -95,36 +97,36 @@ class Rental:
             )
         return self._order(groups[0]["GroupId"], removal.has_placement_group(groups[0])), zone
 
-    def _order(self, group: str, clustered: bool) -> Order:
-        name = removal.name_of(self.lease.lease_id)
-        return Order(self.options, self.plan.image, group, name, name if clustered else None)
+    def _order(self, group: str, clustered: bool) -> LeaseSpec:
+        name = removal.resource_name(self.lease.lease_id)
+        return LeaseSpec(self.options, self.plan.image, group, name, name if clustered else None)
 
-    def _in_zone(self, order: Order, zone: Zone, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
-        host_keys.add(self._keys, [request.name for request in requests], self.lease.lease_id)
+    def _in_zone(self, order: LeaseSpec, zone: Zone, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
+        host_keys.add_host_keys(self._keys, [request.name for request in requests], self.lease.lease_id)
         births = {request.name: self._birth(request) for request in requests}
         begun = time.monotonic()
-        ids = launch.launch(self.ec2, order, zone, list(births.values()), self.started.add)
-        awaited = Awaited(
+        ids = launch.launch_instances(self.ec2, order, zone, list(births.values()), self.started.add)
+        awaited = ReadinessWait(
             self.ec2, ids, lambda name, instance: self._machine(births[name], instance), self.answers, self.pace, begun
         )
         boot_s = awaited.all_ready()
-        if leases.read(self.lease.lease_id) is None:
+        if registry.read(self.lease.lease_id) is None:
             raise InfrastructureError(f"lease {self.lease.lease_id} was reaped while its machines started; start again")
         log.info("lease %s: %d machines in %s", self.lease.lease_id, len(ids), zone.name)
         return tuple(replace(awaited.addressed[name], boot_s=boot_s[name]) for name in births)
 
-    def _birth(self, request: MachineRequest) -> Birth:
-        text = user_data(request.name, self._keys / "machines" / request.name, self.lease.expires_s)
-        marks = tags.of_lease(self.lease, self.options.budget_usd, request.name)
-        return Birth(request, self.plan.types[request.type.name], text, marks)
+    def _birth(self, request: MachineRequest) -> InstanceSpec:
+        text = user_data_script(request.name, self._keys / "machines" / request.name, self.lease.expires_s)
+        marks = instances.lease_tags(self.lease, self.options.budget_usd, request.name)
+        return InstanceSpec(request, self.plan.types[request.type.name], text, marks)
 
-    def _machine(self, birth: Birth, instance: Instance) -> Machine | None:
+    def _machine(self, birth: InstanceSpec, instance: Instance) -> Machine | None:
         """The machine as the harness reaches it, known by its host key from now on; None while it has no address."""
         inside = instance.private_address
         control = inside if self.options.addresses == "private" else instance.public_address
         if not control or not inside:
             return None
-        host_keys.know(self._keys, {birth.request.name: control})
+        host_keys.add_known_hosts(self._keys, {birth.request.name: control})
         return Machine(
             birth.request.name, birth.type.as_machine_type(birth.request.type), control, inside, inside, SSH_USER, 22,
             self._keys / "id_ed25519", self._keys / "known_hosts",
@@ -132,13 +134,13 @@ class Rental:
 
     @property
     def _keys(self) -> Path:
-        return leases.key_dir(self.lease.lease_id)
+        return registry.key_dir(self.lease.lease_id)
 
 
-def trial(options: Ec2Options, plan: Plan, request: MachineRequest) -> Mapping[str, object]:
+def trial_parameters(options: Ec2Options, plan: Plan, request: MachineRequest) -> Mapping[str, object]:
     """The parameters of a RunInstances like the real one, without what is only made for a lease."""
-    birth = Birth(request, plan.types[request.type.name], "", {tags.LEASE: "check"})
-    wanted = launch.parameters(Order(options, plan.image, "", "", None), plan.zones[0], birth)
+    birth = InstanceSpec(request, plan.types[request.type.name], "", {instances.LEASE_TAG: "check"})
+    wanted = launch.launch_parameters(LeaseSpec(options, plan.image, "", "", None), plan.zones[0], birth)
     interface = {key: value for key, value in wanted["NetworkInterfaces"][0].items() if key != "Groups"}
     kept = {key: value for key, value in wanted.items() if key not in ("KeyName", "UserData")}
     return {**kept, "NetworkInterfaces": [interface]}

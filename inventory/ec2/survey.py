@@ -1,28 +1,218 @@
-"""What can be said of a region before anything is rented there."""
+"""What a region offers, asked before anything is rented there: the image, the zones with their subnets, the instance
+types, permissions and quota; and the security group that says who may talk to the machines.
+"""
 
+import ipaddress
 import logging
 import re
-from collections.abc import Mapping, Sequence
+import socket
+import urllib.request
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from inventory import machine_names
-from inventory.ec2 import images, instance_types, network, places
-from inventory.ec2.failures import code_of, said_by_aws
-from inventory.ec2.images import Image
+from inventory import machines
+from inventory.ec2 import instance_types, instances, regions
+from inventory.ec2.errors import aws_errors, error_code
 from inventory.ec2.instance_types import InstanceType
-from inventory.ec2.network import Zone
 from inventory.ec2.options import Ec2Options
-from inventory.ec2.places import Place
-from inventory.errors import CapacityError, ConfigurationError
+from inventory.ec2.regions import Region
+from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.machines import MachineRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from mypy_boto3_ec2 import EC2Client
+    from mypy_boto3_ec2.type_defs import ImageTypeDef
+
 
 log = logging.getLogger(__name__)
+
+CANONICAL = "099720109477"
+UBUNTU = "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-amd64-server-*"
+# A name alone proves nothing: anybody may publish an image under any name.
+IMAGE_OWNERS = ("self", CANONICAL)
+
+
+@dataclass(frozen=True)
+class Image:
+    """One machine image."""
+
+    image_id: str
+    name: str
+    architecture: str
+    root_device: str
+    disk_gb: int
+
+
+def find_image(ec2: "EC2Client", options: Ec2Options) -> Image:
+    """The image of that id, or the newest one of that name; ConfigurationError if there is none."""
+    asked = options.image or UBUNTU
+    with aws_errors(f"looking for the image {asked}"):
+        if asked.startswith("ami-"):
+            found = ec2.describe_images(ImageIds=[asked])["Images"]
+        else:
+            owners = IMAGE_OWNERS if options.image else (CANONICAL,)
+            filters = [{"Name": "name", "Values": [asked]}, {"Name": "state", "Values": ["available"]}]
+            found = ec2.describe_images(Owners=owners, Filters=filters)["Images"]  # type: ignore[arg-type]  # plain dicts
+    if not found:
+        raise ConfigurationError(
+            f"testbed.options.ec2.image is {asked}; {ec2.meta.region_name} has no such image of yours or Canonical's; "
+            "give an id (ami-…) or a name of that region, * stands for anything"
+        )
+    image = _newest_image(found)
+    log.info("ec2: image %s (%s)", image.image_id, image.name)
+    return image
+
+
+def _newest_image(found: "Sequence[ImageTypeDef]") -> Image:
+    best = max(found, key=lambda image: image.get("CreationDate", ""))
+    root = best.get("RootDeviceName", "/dev/sda1")
+    sizes = [
+        int(device.get("Ebs", {}).get("VolumeSize", 0))
+        for device in best.get("BlockDeviceMappings", ())
+        if device.get("DeviceName") == root
+    ]
+    return Image(
+        best.get("ImageId", ""),
+        best.get("Name", ""),
+        str(best.get("Architecture", "x86_64")),
+        root,
+        max(sizes, default=0),
+    )
+
+
+ADDRESS_SERVICE = "https://checkip.amazonaws.com"
+SSH, POLICY_SERVICE = 22, 8700
+
+
+@dataclass(frozen=True)
+class Zone:
+    """One availability zone and the subnet that instances get their addresses from there."""
+
+    name: str
+    subnet: str
+    vpc: str
+    network: str
+
+
+def zones(ec2: "EC2Client", options: Ec2Options, instance_types: Collection[str]) -> tuple[Zone, ...]:
+    """The zones that have a subnet and all the instance types, in the order in which they are to be tried."""
+    there = _subnets(ec2, options)
+    if not there:
+        raise ConfigurationError(_no_subnet(ec2, options))
+    offered = _zones_offering(ec2, instance_types)
+    if unknown := [name for name in options.zones if name not in {zone.name for zone in there}]:
+        raise ConfigurationError(
+            f"testbed.options.ec2.zones has {', '.join(unknown)}; with a subnet are {', '.join(z.name for z in there)}"
+        )
+    wanted = options.zones or sorted(zone.name for zone in there)
+    fit = [zone for name in wanted for zone in there if zone.name == name and name in offered]
+    if not fit:
+        raise CapacityError(
+            f"ec2: none of the zones {', '.join(wanted)} offers all of {', '.join(sorted(instance_types))}; "
+            f"{', '.join(sorted(offered)) or 'no zone of the region'} does; choose other zones or types"
+        )
+    return tuple(fit)
+
+
+def harness_network(options: Ec2Options, zone: Zone) -> str:
+    """From where the machines may be reached: the option, or this box's own address as the machines see it."""
+    if options.ingress_from:
+        return options.ingress_from
+    address = _address_on_way_to(zone.network) if options.addresses == "private" else _public_address()
+    return f"{address}/32"
+
+
+def make_security_group(ec2: "EC2Client", name: str, zone: Zone, ingress: str, marks: Mapping[str, str]) -> str:
+    """A security group: ssh and the policy service from the harness, everything among its members, nothing else."""
+    with aws_errors(f"making the security group {name}"):
+        group = ec2.create_security_group(
+            GroupName=name, Description="Barograph machines", VpcId=zone.vpc,
+            TagSpecifications=instances.tag_specifications(["security-group"], marks),
+        )["GroupId"]  # fmt: skip
+        ports: list[Any] = [
+            {"IpProtocol": "tcp", "FromPort": port, "ToPort": port, "IpRanges": [{"CidrIp": ingress}]}
+            for port in (SSH, POLICY_SERVICE)
+        ]
+        among: Any = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}
+        ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[*ports, among])
+    return group
+
+
+def _subnets(ec2: "EC2Client", options: Ec2Options) -> list[Zone]:
+    filters = [{"Name": "state", "Values": ["available"]}]
+    if options.subnet:
+        filters.append({"Name": "subnet-id", "Values": [options.subnet]})
+    elif options.vpc:
+        filters.append({"Name": "vpc-id", "Values": [options.vpc]})
+    else:
+        filters.append({"Name": "default-for-az", "Values": ["true"]})
+    with aws_errors("looking for subnets"):
+        found = ec2.describe_subnets(Filters=filters)["Subnets"]  # type: ignore[arg-type]  # plain dicts
+    by_zone = {
+        subnet["AvailabilityZone"]: Zone(
+            subnet["AvailabilityZone"], subnet["SubnetId"], subnet["VpcId"], subnet["CidrBlock"]
+        )
+        for subnet in sorted(found, key=lambda subnet: subnet.get("AvailableIpAddressCount", 0))
+    }
+    return list(by_zone.values())  # of several in a zone the one with the most free addresses
+
+
+def _zones_offering(ec2: "EC2Client", instance_types: Iterable[str]) -> set[str]:
+    """The zones that offer all these types."""
+    wanted = set(instance_types)
+    filters: Any = [{"Name": "instance-type", "Values": sorted(wanted)}]
+    with aws_errors("asking which zones offer the instance types"):
+        pages = ec2.get_paginator("describe_instance_type_offerings").paginate(
+            LocationType="availability-zone", Filters=filters
+        )
+        offers = [
+            (offer["Location"], offer["InstanceType"]) for page in pages for offer in page["InstanceTypeOfferings"]
+        ]
+    by_zone: dict[str, set[str]] = {}
+    for zone, name in offers:
+        by_zone.setdefault(zone, set()).add(name)
+    return {zone for zone, has in by_zone.items() if wanted <= has}
+
+
+def _no_subnet(ec2: "EC2Client", options: Ec2Options) -> str:
+    region = ec2.meta.region_name
+    if options.subnet:
+        return f"testbed.options.ec2.subnet is {options.subnet}, which {region} does not have; see the VPC console"
+    if options.vpc:
+        return f"testbed.options.ec2.vpc is {options.vpc}, which has no subnet in {region}; see the VPC console"
+    return (
+        f"ec2: {region} has no default VPC with subnets; set testbed.options.ec2.vpc or subnet, or make one: "
+        "aws ec2 create-default-vpc"
+    )
+
+
+def _public_address() -> str:
+    try:
+        with urllib.request.urlopen(ADDRESS_SERVICE, timeout=10) as answer:
+            return str(ipaddress.IPv4Address(answer.read().decode().strip()))
+    except (OSError, ValueError) as error:
+        raise InfrastructureError(
+            f"ec2: {ADDRESS_SERVICE} does not say this box's public address ({error});"
+            f" set testbed.options.ec2.ingress_from"
+        ) from error
+
+
+def _address_on_way_to(network: str) -> str:
+    """This box's own address on the way to a network; nothing is sent."""
+    somebody = str(ipaddress.IPv4Network(network)[1])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
+        try:
+            way.connect((somebody, SSH))
+        except OSError as error:
+            raise ConfigurationError(
+                f"testbed.options.ec2.addresses is private, and this box has no way into {network} ({error.strerror}); "
+                "run the harness in the VPC or with a route to it, or set addresses: public"
+            ) from error
+        return str(way.getsockname()[0])
+
 
 # The vCPUs that an account may run at once of the families A, C, D, H, I, M, R, T, Z.
 QUOTA = {"on_demand": "L-1216C47A", "spot": "L-34B43A08"}
@@ -38,26 +228,26 @@ class Plan:
     zones: tuple[Zone, ...]
 
 
-def plan(ec2: "EC2Client", options: Ec2Options, requests: Sequence[MachineRequest]) -> Plan:
+def make_plan(ec2: "EC2Client", options: Ec2Options, requests: Sequence[MachineRequest]) -> Plan:
     """Everything that has to be known of the region; configuration and capacity errors if it does not have it."""
-    machine_names.check(places.TESTBED, requests)
+    machines.check_names(regions.TESTBED, requests)
     types = instance_types.describe(ec2, instance_types.names(options, requests))
     instance_types.check_large_enough(types, requests)
-    image = images.find(ec2, options)
+    image = find_image(ec2, options)
     _check_architecture(image, types)
-    return Plan(image, types, network.zones(ec2, options, {type_.name for type_ in types.values()}))
+    return Plan(image, types, zones(ec2, options, {type_.name for type_ in types.values()}))
 
 
-def check_region(ec2: "EC2Client", place: Place) -> None:
+def check_region(ec2: "EC2Client", place: Region) -> None:
     """The region exists and the account has it enabled."""
     from botocore.exceptions import ClientError
 
-    with said_by_aws(f"asking about the region {place.region}"):
+    with aws_errors(f"asking about the region {place.region}"):
         try:
             filters: Any = [{"Name": "region-name", "Values": [place.region]}]
             found = ec2.describe_regions(AllRegions=True, Filters=filters)["Regions"]
         except ClientError as error:
-            if code_of(error) != "UnauthorizedOperation":
+            if error_code(error) != "UnauthorizedOperation":
                 raise
             return  # what follows will say it if the region cannot be used
     if not found:
@@ -72,26 +262,26 @@ def check_region(ec2: "EC2Client", place: Place) -> None:
 def check_permissions(ec2: "EC2Client", options: Ec2Options, found: Plan, trial: Mapping[str, Any]) -> None:
     """Ask for everything that will be made, without making it. `trial`: the parameters of a RunInstances."""
     vpc = found.zones[0].vpc
-    _would_be_allowed("RunInstances", lambda: ec2.run_instances(**trial, DryRun=True))
-    _would_be_allowed(
+    _check_allowed("RunInstances", lambda: ec2.run_instances(**trial, DryRun=True))
+    _check_allowed(
         "CreateSecurityGroup",
         lambda: ec2.create_security_group(GroupName="barograph-check", Description="-", VpcId=vpc, DryRun=True),
     )
-    _would_be_allowed(
+    _check_allowed(
         "ImportKeyPair",
         lambda: ec2.import_key_pair(KeyName="barograph-check", PublicKeyMaterial=b"ssh-ed25519 AAAA", DryRun=True),
     )
     if options.placement == "cluster":
-        _would_be_allowed(
+        _check_allowed(
             "CreatePlacementGroup",
             lambda: ec2.create_placement_group(GroupName="barograph-check", Strategy="cluster", DryRun=True),
         )
 
 
-def check_quota(place: Place, options: Ec2Options, types: Sequence[InstanceType]) -> None:
+def check_quota(place: Region, options: Ec2Options, types: Sequence[InstanceType]) -> None:
     """CapacityError where the account's quota is smaller than these machines alone; nothing where AWS does not say."""
     cores = sum(type_.cores for type_ in types if STANDARD_FAMILY.match(type_.name))
-    allowed = places.quota(place, QUOTA[options.market])
+    allowed = regions.quota(place, QUOTA[options.market])
     if allowed is None:
         log.info("ec2: the vCPU quota could not be asked for")
     elif cores > allowed:
@@ -101,7 +291,7 @@ def check_quota(place: Place, options: Ec2Options, types: Sequence[InstanceType]
         )
 
 
-def warn_of_credits(types: Mapping[str, InstanceType]) -> None:
+def warn_of_burstable_types(types: Mapping[str, InstanceType]) -> None:
     for machine, type_ in types.items():
         if type_.burstable:
             log.warning(
@@ -119,12 +309,12 @@ def _check_architecture(image: Image, types: Mapping[str, InstanceType]) -> None
             )
 
 
-def _would_be_allowed(action: str, ask: "Callable[[], object]") -> None:
+def _check_allowed(action: str, ask: "Callable[[], object]") -> None:
     from botocore.exceptions import ClientError
 
-    with said_by_aws(f"asking whether {action} is allowed"):
+    with aws_errors(f"asking whether {action} is allowed"):
         try:
             ask()
         except ClientError as error:
-            if code_of(error) != "DryRunOperation":
+            if error_code(error) != "DryRunOperation":
                 raise

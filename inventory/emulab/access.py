@@ -1,4 +1,4 @@
-"""What a way to Emulab can do, whichever of the two it is, and whose failure Emulab's own words tell of."""
+"""The contract of both ways to Emulab (portal and classic), how long to wait there, and Emulab's messages as errors."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from inventory.machines import MachineRequest
 
 
 @dataclass(frozen=True)
-class Patience:
+class Timing:
     """How often Emulab is asked again and when it is enough, in seconds."""
 
     poll_s: float = 15.0
@@ -65,23 +65,23 @@ class Access(Protocol):
 
 
 # The words are Emulab's: tbsetup's mapper and reservation messages, and the parser of NS files.
-_NO_ROOM = re.compile(
+_CAPACITY_WORDS = re.compile(
     r"reservation violation|not enough|insufficient|no possible mapping|only \d+ (are |is )?available"
     r"|unable to (allocate|assign)|nodes? (are|is) (in use|not available)|no more nodes",
     re.IGNORECASE,
 )
-_WRONG = re.compile(
+_CONFIGURATION_WORDS = re.compile(
     r"invalid|no such|not permitted|permission|unknown|parse error|syntax error|does not exist|already exists"
     r"|bad (data|argument|name)|not a (valid|member)",
     re.IGNORECASE,
 )
 
 
-def failure(what: str, words: str) -> InventoryError:
+def emulab_error(what: str, words: str) -> InventoryError:
     """An error for `what` with the blame that Emulab's words tell; infrastructure where they tell nothing."""
     said = " ".join(words.split())[-600:] or "nothing"
-    if _NO_ROOM.search(words):
+    if _CAPACITY_WORDS.search(words):
         return CapacityError(f"emulab: {what}: it has no such machines free now; it said: {said}; try later or fewer")
-    if _WRONG.search(words):
+    if _CONFIGURATION_WORDS.search(words):
         return ConfigurationError(f"emulab: {what}: refused; it said: {said}; mend testbed.options.emulab")
     return InfrastructureError(f"emulab: {what}; it said: {said}; start again, or look at its experiment page")

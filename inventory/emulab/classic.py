@@ -1,31 +1,72 @@
-"""Classic Emulab: the commands of the project's ops host over ssh, and an NS file.
+"""Classic Emulab: the commands of the project's ops host over ssh, with an NS file, and what `expinfo` prints.
 
 Commands and flags are those of Emulab's own `script_wrapper` (startexp -i -w -N -E -a -l -p -e, modexp, endexp,
-expinfo -n -m -l, node_avail -t -p); what they print is tbreport's. `-a` swaps the experiment out after so many minutes
-whatever happens and cannot be changed later, so it is the backstop (`longest_hours`); the lease's own end, which moves
-with every renewal, is kept by `guard.sh` on the ops host.
+expinfo -n -m -l, node_avail -t -p); what they print is tbreport's: sections with a title, two header lines and columns.
+`-a` swaps the experiment out after so many minutes whatever happens and cannot be changed later, so it is the backstop
+(`longest_hours`); the lease's own end, which moves with every renewal, is kept by `guard.sh` on the ops host.
 """
 
 import math
+import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from inventory.emulab import expinfo, ns_file, record
-from inventory.emulab.access import Node, Patience, failure
-from inventory.emulab.ns_file import Seat
-from inventory.emulab.ops import Ops, OpsAccount
+from inventory.emulab import experiments
+from inventory.emulab.access import Node, Timing, emulab_error
+from inventory.emulab.experiments import ExperimentRecord, NsNode
 from inventory.emulab.options import ClassicOptions
-from inventory.emulab.record import Record
+from inventory.emulab.ssh import OpsAccount, OpsHost
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, RemoteTimeoutError
 from inventory.machines import MachineRequest
-from inventory.remote import Result
+from inventory.remote.ssh import Result
 
-BIN = "/usr/testbed/bin"
-FOLDER = ".barograph"  # in the user's home on the ops host: NS files, guards and their ends
-ENDS = {".ns", ".end"}
-GUARD = Path(__file__).with_name("guard.sh")
+NO_EXPERIMENT = re.compile(r"no (such )?experiment", re.IGNORECASE)
+
+
+def experiment_state(output: str) -> str:
+    """`active`, `swapped`, …; empty where the experiment is in transition and nothing is told."""
+    found = re.search(r"^State:\s*(\S+)", output, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def qualified_names(output: str) -> dict[str, str]:
+    """Machine → its name on the control net (`-n`). A line of a node is not indented, what follows it is."""
+    rows = (line.split() for line in _section_lines(output, "Virtual Node Info:") if not line.startswith(" "))
+    return {words[0]: words[-1] for words in rows if len(words) >= 3 and "." in words[-1]}
+
+
+def physical_nodes(output: str) -> dict[str, str]:
+    """Machine → physical node (`-m`)."""
+    rows = (line.split() for line in _section_lines(output, "Physical Node Mapping:"))
+    return {words[0]: words[3] for words in rows if len(words) >= 4}
+
+
+def lan_addresses(output: str) -> dict[str, str]:
+    """Machine → its address on the experiment's LAN (`-l`); the second line of a member has the mask and is skipped."""
+    # Older releases call the section `Lan/Link Info:`.
+    rows = (line.split() for line in _section_lines(output, "Lan/Link Info:"))
+    members = ((words[1], words[2]) for words in rows if len(words) >= 3 and ":" in words[1])
+    return {member.partition(":")[0]: address for member, address in members if re.fullmatch(r"[\d.]+", address)}
+
+
+def _section_lines(output: str, title: str) -> Iterator[str]:
+    lines = iter(output.splitlines())
+    for line in lines:
+        if line.strip().endswith(title):
+            break
+    for line in lines:
+        if not line.strip():
+            return
+        if not re.match(r"\s*(ID\s|-{5})", line):
+            yield line
+
+
+EMULAB_BIN = "/usr/testbed/bin"
+OPS_FOLDER = ".barograph"  # in the user's home on the ops host: NS files, guards and their ends
+FILE_SUFFIXES = {".ns", ".end"}
+GUARD_SCRIPT = Path(__file__).with_name("guard.sh")
 IDLE_MINUTES = 240  # Emulab's own idle swap, the site's usual value: a run is never idle that long
 
 
@@ -37,7 +78,7 @@ class Classic:
         account: OpsAccount,
         project: str,
         options: ClassicOptions | None = None,
-        patience: Patience = Patience(),  # noqa: B008  # frozen
+        patience: Timing = Timing(),  # noqa: B008  # frozen
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._account, self._project, self._options = account, project, options
@@ -53,8 +94,8 @@ class Classic:
 
     def check(self, requests: Sequence[MachineRequest]) -> None:
         """See `Access.check`: the ops host, the project, the hardware types and how many of them are free."""
-        wanted = [seat.hardware for seat in ns_file.seats(requests, self._needed().hardware)]
-        with Ops(self._account) as ops:
+        wanted = [seat.hardware for seat in experiments.assign_ns_nodes(requests, self._needed().hardware)]
+        with OpsHost(self._account) as ops:
             if ops.run(["ls", "-d", f"/proj/{self._project}"]).code:
                 raise ConfigurationError(
                     f"testbed.options.emulab.project is {self._project!r}: {self._account.user} sees no "
@@ -65,38 +106,51 @@ class Classic:
 
     def start(self, experiment: str, requests: Sequence[MachineRequest], end_s: float) -> None:
         """See `Access.start`. The guard stands before the experiment does."""
-        options, seats = self._needed(), ns_file.seats(requests, self._needed().hardware)
-        started = Record(time.time(), options.longest_hours, tuple(seats))
+        options, seats = self._needed(), experiments.assign_ns_nodes(requests, self._needed().hardware)
+        started = ExperimentRecord(time.time(), options.longest_hours, tuple(seats))
         _require_backstop(started, end_s)
-        record.write(experiment, started)
-        with Ops(self._account) as ops:
-            _succeed(ops.run(["mkdir", "-p", FOLDER]), f"no folder {FOLDER} on {self._account.host}")
+        experiments.write_record(experiment, started)
+        with OpsHost(self._account) as ops:
+            _require_success(ops.run(["mkdir", "-p", OPS_FOLDER]), f"no folder {OPS_FOLDER} on {self._account.host}")
             self._guard(ops, experiment, end_s)
-            ops.write(_place(experiment, ".ns"), ns_file.text(seats, options.image))
+            ops.write(_ops_path(experiment, ".ns"), experiments.ns_file_text(seats, options.image))
             argv = [
-                f"{BIN}/startexp", "-i", "-w", "-N", "-E", "Barograph", "-l", str(IDLE_MINUTES),
-                "-a", str(options.longest_hours * 60), "-p", self._project, "-e", experiment, _place(experiment, ".ns"),
-            ]  # fmt: skip
+                f"{EMULAB_BIN}/startexp",
+                "-i",
+                "-w",
+                "-N",
+                "-E",
+                "Barograph",
+                "-l",
+                str(IDLE_MINUTES),
+                "-a",
+                str(options.longest_hours * 60),
+                "-p",
+                self._project,
+                "-e",
+                experiment,
+                _ops_path(experiment, ".ns"),
+            ]
             self._swap(ops, argv, f"experiment {experiment} was not started")
 
-    def modify(self, experiment: str, seats: Sequence[Seat]) -> None:
+    def modify(self, experiment: str, seats: Sequence[NsNode]) -> None:
         """The experiment has these machines from now on; the nodes of those that stay are kept."""
-        with Ops(self._account) as ops:
-            ops.write(_place(experiment, ".ns"), ns_file.text(seats, self._needed().image))
-            argv = [f"{BIN}/modexp", "-w", "-N", "-e", self._both(experiment), _place(experiment, ".ns")]
+        with OpsHost(self._account) as ops:
+            ops.write(_ops_path(experiment, ".ns"), experiments.ns_file_text(seats, self._needed().image))
+            argv = [f"{EMULAB_BIN}/modexp", "-w", "-N", "-e", self._both(experiment), _ops_path(experiment, ".ns")]
             self._swap(ops, argv, f"experiment {experiment} was not modified")
-        record.write(experiment, replace(record.read(experiment), seats=tuple(seats)))
+        experiments.write_record(experiment, replace(experiments.read_record(experiment), seats=tuple(seats)))
 
-    def more_seats(self, experiment: str, requests: Sequence[MachineRequest]) -> list[Seat]:
+    def more_seats(self, experiment: str, requests: Sequence[MachineRequest]) -> list[NsNode]:
         """The experiment's seats and one for each request."""
-        now = record.read(experiment).seats
-        return [*now, *ns_file.seats(requests, self._needed().hardware, now)]
+        now = experiments.read_record(experiment).seats
+        return [*now, *experiments.assign_ns_nodes(requests, self._needed().hardware, now)]
 
     def nodes(self, experiment: str, requests: Sequence[MachineRequest]) -> tuple[Node, ...]:
         """See `Access.nodes`."""
-        with Ops(self._account) as ops:
-            output = _succeed(self._expinfo(ops, experiment), f"experiment {experiment} tells nothing").stdout
-            state, names, addresses = expinfo.state(output), expinfo.qualified_names(output), expinfo.addresses(output)
+        with OpsHost(self._account) as ops:
+            output = _require_success(self._expinfo(ops, experiment), f"experiment {experiment} tells nothing").stdout
+            state, names, addresses = experiment_state(output), qualified_names(output), lan_addresses(output)
             wanted = [request.name for request in requests]
             if state != "active":
                 raise InfrastructureError(f"emulab: experiment {experiment} is {state or 'in transition'}; start again")
@@ -108,16 +162,16 @@ class Classic:
 
     def prolong(self, experiment: str, end_s: float) -> None:
         """See `Access.prolong`. A guard that is gone (the ops host was restarted) is started again."""
-        _require_backstop(record.read(experiment), end_s)
-        with Ops(self._account) as ops:
+        _require_backstop(experiments.read_record(experiment), end_s)
+        with OpsHost(self._account) as ops:
             self._guard(ops, experiment, end_s)
 
     def end(self, experiment: str) -> None:
         """See `Access.end`. In transition it cannot be ended, so it is asked for again."""
         deadline = time.monotonic() + self._patience.end_s
-        with Ops(self._account) as ops:
-            while not expinfo.GONE.search(_both_outputs(self._expinfo(ops, experiment))):
-                answer = self._tolerant(ops, [f"{BIN}/endexp", "-w", "-N", "-e", self._both(experiment)])
+        with OpsHost(self._account) as ops:
+            while not NO_EXPERIMENT.search(_both_outputs(self._expinfo(ops, experiment))):
+                answer = self._tolerant(ops, [f"{EMULAB_BIN}/endexp", "-w", "-N", "-e", self._both(experiment)])
                 if time.monotonic() > deadline:
                     raise InfrastructureError(
                         f"emulab: experiment {experiment} is still there {self._patience.end_s:g} s after it was ended "
@@ -125,34 +179,34 @@ class Classic:
                     )
                 if answer.code:
                     self._sleep(self._patience.poll_s)
-            ops.run(["rm", "-f", *(_place(experiment, end) for end in sorted(ENDS))])
-        record.forget(experiment)
+            ops.run(["rm", "-f", *(_ops_path(experiment, end) for end in sorted(FILE_SUFFIXES))])
+        experiments.remove_record(experiment)
 
     def experiments(self) -> tuple[str, ...]:
         """See `Access.experiments`: a folder of each experiment, and what we left for ones that never came to be."""
-        with Ops(self._account) as ops:
+        with OpsHost(self._account) as ops:
             listing = ops.run(["ls", f"/proj/{self._project}/exp"])
             if listing.code:
                 raise ConfigurationError(
                     f"emulab: {self._account.host} has no /proj/{self._project}/exp ({listing.stderr.strip()[:200]}); "
                     "check testbed.options.emulab.project"
                 )
-            left = [Path(name) for name in ops.run(["ls", FOLDER]).stdout.split()]
-        return tuple(sorted({*listing.stdout.split(), *(one.stem for one in left if one.suffix in ENDS)}))
+            left = [Path(name) for name in ops.run(["ls", OPS_FOLDER]).stdout.split()]
+        return tuple(sorted({*listing.stdout.split(), *(one.stem for one in left if one.suffix in FILE_SUFFIXES)}))
 
-    def _guard(self, ops: Ops, experiment: str, end_s: float) -> None:
-        end = _place(experiment, ".end")
+    def _guard(self, ops: OpsHost, experiment: str, end_s: float) -> None:
+        end = _ops_path(experiment, ".end")
         running = not ops.run(["pgrep", "-f", f"[g]uard.sh {end} "]).code  # `[g]`: not this very command line
         ops.write(end, f"{math.ceil(end_s)}\n")
         if running:
             return
-        ops.write(f"{FOLDER}/guard.sh", GUARD.read_text())
-        words = ["sh", f"{FOLDER}/guard.sh", end, self._project, experiment, BIN]
+        ops.write(f"{OPS_FOLDER}/guard.sh", GUARD_SCRIPT.read_text())
+        words = ["sh", f"{OPS_FOLDER}/guard.sh", end, self._project, experiment, EMULAB_BIN]
         # Every stream is its own, or the ssh session would wait for the guard's end.
         launch = ["sh", "-c", 'nohup "$@" >/dev/null 2>&1 </dev/null &', "launch", *words]
-        _succeed(ops.run(launch), f"the guard of {experiment} was not started")
+        _require_success(ops.run(launch), f"the guard of {experiment} was not started")
 
-    def _swap(self, ops: Ops, argv: Sequence[str], what: str) -> None:
+    def _swap(self, ops: OpsHost, argv: Sequence[str], what: str) -> None:
         """A command that gives or takes nodes, which takes minutes."""
         limit_s = self._needed().ready_minutes * 60
         try:
@@ -161,19 +215,19 @@ class Classic:
             raise InfrastructureError(
                 f"emulab: {what} within {limit_s / 60:g} min; raise testbed.options.emulab.ready_minutes"
             ) from error
-        _succeed(answer, what)
+        _require_success(answer, what)
 
-    def _tolerant(self, ops: Ops, argv: Sequence[str]) -> Result:
+    def _tolerant(self, ops: OpsHost, argv: Sequence[str]) -> Result:
         try:
             return ops.run(argv, self._patience.end_s)
         except RemoteTimeoutError as error:
             return Result("", str(error), 124)
 
-    def _expinfo(self, ops: Ops, experiment: str) -> Result:
-        return ops.run([f"{BIN}/expinfo", "-n", "-m", "-l", "-e", self._both(experiment)])
+    def _expinfo(self, ops: OpsHost, experiment: str) -> Result:
+        return ops.run([f"{EMULAB_BIN}/expinfo", "-n", "-m", "-l", "-e", self._both(experiment)])
 
-    def _check_hardware(self, ops: Ops, hardware: str, wanted: int) -> None:
-        answer = ops.run([f"{BIN}/node_avail", "-p", self._project, "-t", hardware])
+    def _check_hardware(self, ops: OpsHost, hardware: str, wanted: int) -> None:
+        answer = ops.run([f"{EMULAB_BIN}/node_avail", "-p", self._project, "-t", hardware])
         if answer.code:
             raise ConfigurationError(
                 f"emulab: hardware type {hardware!r} is refused ({_both_outputs(answer).strip()[:200]}); "
@@ -185,9 +239,9 @@ class Classic:
                 f"emulab: {wanted} {hardware} are needed, {numbers[-1]} are free; ask for fewer, or try later"
             )
 
-    def _control_address(self, ops: Ops, name: str) -> str:
+    def _control_address(self, ops: OpsHost, name: str) -> str:
         """Looked up inside: the name may not be known outside, and neighbours use the same address."""
-        words = _succeed(ops.run(["getent", "hosts", name]), f"{name} has no address").stdout.split()
+        words = _require_success(ops.run(["getent", "hosts", name]), f"{name} has no address").stdout.split()
         if not words:
             raise InfrastructureError(f"emulab: {name} has no address; start again")
         return words[0]
@@ -201,7 +255,7 @@ class Classic:
         return self._options
 
 
-def _require_backstop(started: Record, end_s: float) -> None:
+def _require_backstop(started: ExperimentRecord, end_s: float) -> None:
     hours = (end_s - started.started_s) / 3600
     if hours > started.longest_hours:
         raise ConfigurationError(
@@ -210,15 +264,15 @@ def _require_backstop(started: Record, end_s: float) -> None:
         )
 
 
-def _place(experiment: str, end: str) -> str:
-    return f"{FOLDER}/{experiment}{end}"
+def _ops_path(experiment: str, end: str) -> str:
+    return f"{OPS_FOLDER}/{experiment}{end}"
 
 
 def _both_outputs(answer: Result) -> str:
     return f"{answer.stdout}\n{answer.stderr}"
 
 
-def _succeed(answer: Result, what: str) -> Result:
+def _require_success(answer: Result, what: str) -> Result:
     if answer.code:
-        raise failure(what, _both_outputs(answer))
+        raise emulab_error(what, _both_outputs(answer))
     return answer

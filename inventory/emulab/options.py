@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator
 
 from inventory.errors import ConfigurationError
-from inventory.options import Options, read_options
+from inventory.testbed import Options, read_options
 
 NAME = "emulab"
 # Every word below ends up in a command line, a path or a URL on somebody else's machine, so each has a pattern.
@@ -63,31 +63,34 @@ class ClassicOptions(EmulabOptions):
     node_port: Port = 22
 
 
-MODELS: dict[str, type[PortalOptions] | type[ClassicOptions]] = {"portal": PortalOptions, "classic": ClassicOptions}
+ACCESS_MODELS: dict[str, type[PortalOptions] | type[ClassicOptions]] = {
+    "portal": PortalOptions,
+    "classic": ClassicOptions,
+}
 
 
-def read(options: Mapping[str, object]) -> PortalOptions | ClassicOptions:
+def read_emulab_options(options: Mapping[str, object]) -> PortalOptions | ClassicOptions:
     """The options of the chosen access; a ConfigurationError names every field that is wrong."""
     access = options.get("access")
-    if not isinstance(access, str) or access not in MODELS:
+    if not isinstance(access, str) or access not in ACCESS_MODELS:
         raise ConfigurationError(
-            f"testbed.options.{NAME}.access is {access!r}; allowed are {', '.join(MODELS)} (see docs/emulab.md)"
+            f"testbed.options.{NAME}.access is {access!r}; allowed are {', '.join(ACCESS_MODELS)} (see docs/emulab.md)"
         )
-    chosen = read_options(MODELS[access], NAME, options)
+    chosen = read_options(ACCESS_MODELS[access], NAME, options)
     _check_files(chosen)
     return chosen
 
 
-def expanded(path: str) -> Path:
+def expand_path(path: str) -> Path:
     return Path(path).expanduser().absolute()
 
 
 def _check_files(options: EmulabOptions) -> None:
     for field in ("ssh_key", "known_hosts"):
         value = getattr(options, field)
-        if value is not None and not expanded(value).is_file():
+        if value is not None and not expand_path(value).is_file():
             raise ConfigurationError(f"testbed.options.{NAME}.{field} is {value!r}: there is no such file; name one")
-    if options.ops_host and not expanded(options.ops_known_hosts).is_file():
+    if options.ops_host and not expand_path(options.ops_known_hosts).is_file():
         raise ConfigurationError(
             f"testbed.options.{NAME}.ops_known_hosts is {options.ops_known_hosts!r}: there is no such file; log in to "
             f"{options.ops_host} once and compare its key with the one that Emulab publishes"

@@ -1,22 +1,24 @@
-"""The `emulab` testbed: machines of an Emulab project, whichever way they are asked for (decision 0006)."""
+"""The `emulab` testbed: machines of an Emulab project, by whichever access the options choose (decision 0006).
+
+Classic Emulab also has the abilities that `modexp` gives: a running experiment gets machines, or loses some.
+"""
 
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from inventory import leases
-from inventory.emulab import names, record
-from inventory.emulab.access import Access, Patience
-from inventory.emulab.admission import KNOWN_HOSTS, Admission, account_of
+from inventory.emulab import experiments
+from inventory.emulab.access import Access, Timing
 from inventory.emulab.classic import Classic
-from inventory.emulab.ops import OpsAccount
-from inventory.emulab.options import NAME, ClassicOptions, EmulabOptions, PortalOptions
+from inventory.emulab.options import NAME, ClassicOptions, EmulabOptions, PortalOptions, read_emulab_options
 from inventory.emulab.portal import Portal
-from inventory.errors import ConfigurationError, InfrastructureError, InventoryError
-from inventory.leases import Lease
+from inventory.emulab.ssh import KNOWN_HOSTS, NodeLogin, OpsAccount, ops_account
+from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, InventoryError
+from inventory.leases import registry
+from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest
-from inventory.remote import Remote, connect
+from inventory.remote.ssh import Remote, connect
 
 log = logging.getLogger(__name__)
 
@@ -31,12 +33,12 @@ class EmulabTestbed:
     def __init__(
         self,
         options: EmulabOptions | None = None,
-        patience: Patience = Patience(),  # noqa: B008  # frozen
+        patience: Timing = Timing(),  # noqa: B008  # frozen
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._options = options
         self._patience, self._sleep = patience, sleep
-        self._access = access_of(options, patience, sleep) if options else None
+        self._access = access_of_options(options, patience, sleep) if options else None
 
     def site(self) -> Mapping[str, str]:
         """See `Testbed.site`."""
@@ -44,16 +46,16 @@ class EmulabTestbed:
 
     def check(self, requests: Sequence[MachineRequest]) -> None:
         """See `Testbed.check`."""
-        names.check_machines(requests)
+        experiments.check_machines(requests)
         self._needed().check(requests)
 
     def acquire(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         """See `Testbed.acquire`: every machine lets us in and be root when this returns."""
         access = self._needed()
-        names.check_machines(requests)
-        if leases.read(lease.lease_id) is None:
+        experiments.check_machines(requests)
+        if registry.read(lease.lease_id) is None:
             raise InfrastructureError(f"lease {lease.lease_id} is not on record (released or reaped); take a new one")
-        if leases.held(lease):
+        if registry.lease_machines(lease):
             raise ConfigurationError(
                 f"lease {lease.lease_id} holds machines already; release it before it acquires others"
             )
@@ -65,12 +67,12 @@ class EmulabTestbed:
 
     def _acquire(self, access: Access, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         begun = time.monotonic()
-        experiment = names.experiment_name(lease.lease_id)
-        record.add_site(access.site())
-        leases.hold(lease, [request.name for request in requests])
+        experiment = experiments.experiment_name(lease.lease_id)
+        experiments.add_site(access.site())
+        registry.hold(lease, [request.name for request in requests])
         access.start(experiment, requests, lease.expires_s)
         machines = self._machines(access, lease, requests, begun)
-        if leases.read(lease.lease_id) is None:
+        if registry.read(lease.lease_id) is None:
             raise InfrastructureError(
                 f"lease {lease.lease_id} was reaped while its machines started (expired?); start again"
             )
@@ -79,24 +81,26 @@ class EmulabTestbed:
 
     def release(self, lease: Lease) -> None:
         """See `Testbed.release`. The experiment is found by the lease's id alone, wherever its record says."""
-        self._of(lease).end(names.experiment_name(lease.lease_id))
-        (leases.key_dir(lease.lease_id) / KNOWN_HOSTS).unlink(missing_ok=True)
-        leases.hold_nothing(lease)
+        self._of(lease).end(experiments.experiment_name(lease.lease_id))
+        (registry.key_dir(lease.lease_id) / KNOWN_HOSTS).unlink(missing_ok=True)
+        registry.hold_nothing(lease)
 
     def prolong(self, lease: Lease, machines: Sequence[Machine]) -> None:  # noqa: ARG002  # they end as one
         """See `Prolonging.prolong`."""
-        self._of(lease).prolong(names.experiment_name(lease.lease_id), lease.expires_s)
+        self._of(lease).prolong(experiments.experiment_name(lease.lease_id), lease.expires_s)
 
     def leftovers(self) -> tuple[str, ...]:
         """See `Testbed.leftovers`: experiments of this harness without a lease, at every place it was ever at."""
-        return tuple(_named(found) for site in record.sites() for found in _ownerless(self._at(site)))
+        return tuple(
+            _leftover_name(found) for site in experiments.recorded_sites() for found in _ownerless_at(self._at(site))
+        )
 
     def sweep(self) -> tuple[str, ...]:
         """See `Sweeping.sweep`. A place where nothing is left, and where no lease is, need not be asked again."""
         swept: list[str] = []
         refused: list[InventoryError] = []
         # A place that nothing was ever started at is not asked: no reaper needs an account on Emulab.
-        for site in record.sites():
+        for site in experiments.recorded_sites():
             try:
                 swept += self._swept(self._at(site))
             except InventoryError as error:  # the other places are looked at all the same
@@ -108,12 +112,12 @@ class EmulabTestbed:
         return tuple(swept)
 
     def _swept(self, access: Access) -> list[str]:
-        found = _ownerless(access)
+        found = _ownerless_at(access)
         for lease_id in found:
-            access.end(names.experiment_name(lease_id))
-            log.info("swept experiment %s", names.experiment_name(lease_id))
-        record.drop_site(access.site(), self.name)
-        return [_named(lease_id) for lease_id in found]
+            access.end(experiments.experiment_name(lease_id))
+            log.info("swept experiment %s", experiments.experiment_name(lease_id))
+        experiments.drop_site(access.site(), self.name)
+        return [_leftover_name(lease_id) for lease_id in found]
 
     def connect(self, machine: Machine) -> Remote:
         """See `Connecting.connect`."""
@@ -123,15 +127,15 @@ class EmulabTestbed:
         self, access: Access, lease: Lease, requests: Sequence[MachineRequest], begun: float
     ) -> tuple[Machine, ...]:
         """The machines of the requests, once each of them lets us in."""
-        nodes = access.nodes(names.experiment_name(lease.lease_id), requests)
+        nodes = access.nodes(experiments.experiment_name(lease.lease_id), requests)
         types = [request.type for request in requests]
-        return Admission(self._given(), self._patience, self._sleep).machines(lease, nodes, types, begun)
+        return NodeLogin(self._given(), self._patience, self._sleep).machines(lease, nodes, types, begun)
 
     def _release_after(self, error: BaseException, lease: Lease) -> None:
         try:
             self.release(lease)
         except InventoryError as failed:
-            error.add_note(f"its experiment {names.experiment_name(lease.lease_id)} could not be ended: {failed}")
+            error.add_note(f"its experiment {experiments.experiment_name(lease.lease_id)} could not be ended: {failed}")
             log.warning("lease %s: not released (%s); `barograph reap` will", lease.lease_id, failed)
 
     def _of(self, lease: Lease) -> Access:
@@ -141,7 +145,7 @@ class EmulabTestbed:
     def _at(self, site: Mapping[str, str]) -> Access:
         if self._access is not None and self._access.site() == site:
             return self._access
-        return access_at(site, self._patience, self._sleep)
+        return access_of_site(site, self._patience, self._sleep)
 
     def _given(self) -> EmulabOptions:
         if self._options is None:
@@ -154,24 +158,24 @@ class EmulabTestbed:
         return self._access
 
 
-def _ownerless(access: Access) -> list[str]:
+def _ownerless_at(access: Access) -> list[str]:
     # What exists is listed before the leases are read: a lease is on record before its experiment exists.
-    return names.without_lease(access.experiments())
+    return experiments.ownerless_leases(access.experiments())
 
 
-def _named(lease_id: str) -> str:
+def _leftover_name(lease_id: str) -> str:
     return f"machines of {lease_id}"
 
 
-def access_of(chosen: EmulabOptions, patience: Patience, sleep: Callable[[float], None]) -> Access:
+def access_of_options(chosen: EmulabOptions, patience: Timing, sleep: Callable[[float], None]) -> Access:
     """The way that the options choose."""
     if isinstance(chosen, PortalOptions):
         return Portal(chosen.endpoint, chosen.project, chosen, patience, sleep)
     assert isinstance(chosen, ClassicOptions)
-    return Classic(account_of(chosen), chosen.project, chosen, patience, sleep)
+    return Classic(ops_account(chosen), chosen.project, chosen, patience, sleep)
 
 
-def access_at(site: Mapping[str, str], patience: Patience, sleep: Callable[[float], None]) -> Access:
+def access_of_site(site: Mapping[str, str], patience: Timing, sleep: Callable[[float], None]) -> Access:
     """The way back to a place, for looking and ending only."""
     if site["access"] == "portal":
         return Portal(site["endpoint"], site["project"], None, patience, sleep)
@@ -179,3 +183,54 @@ def access_at(site: Mapping[str, str], patience: Patience, sleep: Callable[[floa
         site["ops_host"], int(site["ops_port"]), site["user"], Path(site["ssh_key"]), Path(site["ops_known_hosts"])
     )
     return Classic(account, site["project"], None, patience, sleep)
+
+
+class ClassicEmulabTestbed(EmulabTestbed):
+    """Emulab keeps the nodes of the machines that stay; the portal has no such promise, so it is not offered there."""
+
+    def grow(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
+        """See `Growing.grow`."""
+        begun, access = time.monotonic(), self._classic()
+        held, experiment = registry.lease_machines(lease), experiments.experiment_name(lease.lease_id)
+        registry.refuse_names_in_use(lease, [request.name for request in requests])
+        experiments.check_machines([*(MachineRequest(name, requests[0].type) for name in held), *requests])
+        before = experiments.read_record(experiment).seats
+        registry.hold(lease, [*held, *(request.name for request in requests)])
+        try:
+            access.modify(experiment, access.more_seats(experiment, requests))
+            return self._machines(access, lease, requests, begun)
+        except CapacityError:  # Emulab left the experiment as it was
+            registry.hold(lease, held)
+            raise
+        except BaseException:
+            access.modify(experiment, before)
+            registry.hold(lease, held)
+            raise
+
+    def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
+        """See `GivingBack.give_back`."""
+        gone, held = {machine.name for machine in machines}, registry.lease_machines(lease)
+        if not gone & set(held):
+            return
+        experiment = experiments.experiment_name(lease.lease_id)
+        self._classic().modify(
+            experiment, [one for one in experiments.read_record(experiment).seats if one.name not in gone]
+        )
+        registry.hold(lease, [name for name in held if name not in gone])
+        log.info("lease %s: gave back %s", lease.lease_id, ", ".join(sorted(gone)))
+
+    def _classic(self) -> Classic:
+        access = self._needed()
+        assert isinstance(access, Classic)
+        return access
+
+
+def emulab_testbed(
+    options: Mapping[str, object] | None = None,
+    patience: Timing = Timing(),  # noqa: B008  # frozen
+    sleep: Callable[[float], None] = time.sleep,
+) -> EmulabTestbed:
+    """The testbed with the abilities of the chosen access; without options what release and the reaper need."""
+    chosen = read_emulab_options(options) if options else None
+    kind = ClassicEmulabTestbed if isinstance(chosen, ClassicOptions) else EmulabTestbed
+    return kind(chosen, patience, sleep)

@@ -1,4 +1,4 @@
-# What a machine is, one `key value` a line; read by inventory.existing.facts. What is not there is left out.
+# What a machine is, one `key value` a line; read by inventory.existing.survey. What is not there is left out.
 least() { sort -g | head -n 1; }
 . /etc/os-release
 echo "os $ID $ID_LIKE"

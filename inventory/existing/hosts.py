@@ -1,4 +1,6 @@
-"""The machines of an Ansible inventory file, as `ansible-inventory` reads it: INI, YAML, ranges, group variables."""
+"""The machines of an Ansible inventory file, as `ansible-inventory` reads it (INI, YAML, ranges, group variables),
+and the experiment's options about them (`testbed.options.existing`).
+"""
 
 import json
 import os
@@ -9,18 +11,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from getpass import getuser
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from inventory.errors import ConfigurationError
-from inventory.existing.options import ExistingOptions
+from inventory.testbed import Options
+
+Word = Annotated[str, Field(min_length=1)]
+
+
+class ExistingOptions(Options):
+    """`testbed.options.existing`."""
+
+    inventory: Word = Field(
+        description="give the path of an Ansible inventory file (INI or YAML) that lists the machines"
+    )
+    group: Word = "all"  # the machines of this group, in the file's order
+    master: Word | None = None  # which of them is the master; None: the first of group `master`, else the first
+    ssh_key: Word | None = None  # for machines without ansible_ssh_private_key_file; None: the user's first own key
+    known_hosts: Word = "~/.ssh/known_hosts"
+
+    def inventory_file(self) -> Path:
+        return Path(self.inventory).expanduser().absolute()
+
 
 LIMIT_S = 300.0  # a dynamic inventory may ask others
-USED = (
+HOST_VARIABLES = (
     "ansible_host", "ansible_port", "ansible_user", "ansible_ssh_private_key_file", "ansible_connection",
     "experiment_address", "inside_address", "machine_slots",
 )  # fmt: skip
 # Without this a file that cannot be read is a file without machines.
-STRICT = {"ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true", "ANSIBLE_NOCOLOR": "1"}
+STRICT_PARSING = {"ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true", "ANSIBLE_NOCOLOR": "1"}
 
 
 @dataclass(frozen=True)
@@ -41,25 +63,25 @@ class Host:
 
 
 @dataclass(frozen=True)
-class Choice:
+class HostChoice:
     """The machines that may be used, the master first."""
 
     file: Path
     hosts: tuple[Host, ...]
 
 
-def choose(options: ExistingOptions) -> Choice:
+def choose_hosts(options: ExistingOptions) -> HostChoice:
     """Who is in the group, the master first. ConfigurationError says what is wrong with the file."""
     file = options.inventory_file()
-    listed = read(file)
-    names = _members(listed, options.group, file)
+    listed = read_inventory_file(file)
+    names = _group_hosts(listed, options.group, file)
     hosts = [_host(name, listed["_meta"]["hostvars"].get(name, {}), file) for name in names]
     master = _master(options, listed, names, file)
     first = [host for host in hosts if host.called == master]
-    return Choice(file, (*first, *(host for host in hosts if host.called != master)))
+    return HostChoice(file, (*first, *(host for host in hosts if host.called != master)))
 
 
-def read(file: Path) -> dict[str, Any]:
+def read_inventory_file(file: Path) -> dict[str, Any]:
     """What `ansible-inventory --list` says of the file."""
     if not file.is_file():
         raise ConfigurationError(
@@ -67,16 +89,18 @@ def read(file: Path) -> dict[str, Any]:
         )
     argv = [str(Path(sys.executable).with_name("ansible-inventory")), "--list", "-i", str(file)]
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, env={**os.environ, **STRICT}, timeout=LIMIT_S)
+        done = subprocess.run(
+            argv, capture_output=True, text=True, env={**os.environ, **STRICT_PARSING}, timeout=LIMIT_S
+        )
     except subprocess.TimeoutExpired as error:
         raise ConfigurationError(f"{file}: ansible-inventory did not end within {LIMIT_S:g} s") from error
     if done.returncode != 0:
-        raise ConfigurationError(f"{file} is no Ansible inventory: {_reason(done.stderr)}; see `{' '.join(argv)}`")
+        raise ConfigurationError(f"{file} is no Ansible inventory: {_parse_error(done.stderr)}; see `{' '.join(argv)}`")
     listed: dict[str, Any] = json.loads(done.stdout)
     return listed
 
 
-def _reason(stderr: str) -> str:
+def _parse_error(stderr: str) -> str:
     """What the parser for this kind of file said: the last one that was tried, and its place."""
     said = [line.strip() for line in stderr.splitlines() if line.strip()]
     telling = [
@@ -86,18 +110,18 @@ def _reason(stderr: str) -> str:
     return " / ".join(dict.fromkeys([*telling[:1], *places[:1]])) or " / ".join(said[-2:]) or "no message"
 
 
-def _members(listed: Mapping[str, Any], group: str, file: Path) -> tuple[str, ...]:
+def _group_hosts(listed: Mapping[str, Any], group: str, file: Path) -> tuple[str, ...]:
     known = [name for name in listed if name != "_meta"]
     if group not in known and group != "all":
         raise ConfigurationError(
             f"testbed.options.existing.group is {group!r}; {file} has the groups {', '.join(sorted(known))}"
         )
-    return tuple(dict.fromkeys(_walk(listed, group)))
+    return tuple(dict.fromkeys(_hosts_below(listed, group)))
 
 
-def _walk(listed: Mapping[str, Any], group: str) -> list[str]:
+def _hosts_below(listed: Mapping[str, Any], group: str) -> list[str]:
     body = listed.get(group, {})
-    below = [name for child in body.get("children", []) for name in _walk(listed, child)]
+    below = [name for child in body.get("children", []) for name in _hosts_below(listed, child)]
     return [*body.get("hosts", []), *below]
 
 
@@ -109,12 +133,12 @@ def _master(options: ExistingOptions, listed: Mapping[str, Any], names: Sequence
                 f"{', '.join(names) or 'no machine'}"
             )
         return options.master
-    grouped = [name for name in _walk(listed, "master") if name in names]
+    grouped = [name for name in _hosts_below(listed, "master") if name in names]
     return next(iter(grouped or names), None)
 
 
 def _host(called: str, variables: Mapping[str, Any], file: Path) -> Host:
-    given = {name: variables[name] for name in USED if variables.get(name) not in (None, "")}
+    given = {name: variables[name] for name in HOST_VARIABLES if variables.get(name) not in (None, "")}
     for name, value in given.items():
         if not isinstance(value, str | int) or "{{" in str(value):
             raise ConfigurationError(f"{file}: {name} of {called} is {value!r}; write the value itself")

@@ -1,23 +1,149 @@
-"""Which machine would get which name, and what each is: asked of all at once, and all that is wrong said at once."""
+"""Which machine would get which name, and what each is: all are asked at once, and all that is wrong is said at once.
 
+What a machine says of itself is printed by facts.sh.
+"""
+
+import json
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
 
-from inventory import leases, machine_names
-from inventory.errors import CapacityError, ConfigurationError, InventoryError
-from inventory.existing import doors, facts
-from inventory.existing.at_once import each
-from inventory.existing.claims import Holder
-from inventory.existing.doors import Door
-from inventory.existing.hosts import Choice, Host
-from inventory.existing.options import ExistingOptions
-from inventory.harness import harness_id
+from inventory import machines
+from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, InventoryError
+from inventory.existing import logins
+from inventory.existing.hosts import ExistingOptions, Host, HostChoice
+from inventory.existing.logins import Login, resolve_address
+from inventory.existing.ownership import Holder
+from inventory.leases import registry
+from inventory.leases.registry import harness_id
 from inventory.machines import Machine, MachineRequest, MachineType
-from inventory.remote import connect
+from inventory.remote.ssh import Remote, connect
+
+One = TypeVar("One")
+Answer = TypeVar("Answer")
+
+
+def call_for_each(many: Sequence[One], do: Callable[[One], Answer]) -> list[Answer | InventoryError]:
+    """The answers in their places; so are failures."""
+
+    def one(thing: One) -> Answer | InventoryError:
+        try:
+            return do(thing)
+        except InventoryError as error:
+            return error
+
+    with ThreadPoolExecutor(len(many) or 1) as pool:
+        return list(pool.map(one, many))
+
+
+def call_for_all(many: Sequence[One], do: Callable[[One], Answer], what: str) -> list[Answer]:
+    """The answers, if none failed; an InfrastructureError that names all failures begins with `what`."""
+    answers = call_for_each(many, do)
+    if failed := [str(answer) for answer in answers if isinstance(answer, InventoryError)]:
+        raise InfrastructureError(f"existing: {what}: {'; '.join(failed)}")
+    return [answer for answer in answers if not isinstance(answer, InventoryError)]
+
+
+FACTS_SCRIPT = Path(__file__).with_name("facts.sh")
+SYSTEMS = ("debian", "ubuntu")
+LEAST_PYTHON = (3, 11)
+JAVA_VERSION = "17"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """`lease` is what another harness, or we, left on the machine: the content of its lease.json."""
+
+    system: str
+    families: tuple[str, ...]
+    has_apt: bool
+    python: tuple[int, ...]
+    java: str | None
+    java_to_install: bool
+    cores: float
+    memory_mb: int
+    addresses: tuple[str, ...]
+    lease: Mapping[str, Any] | None
+
+
+def ask_facts(remote: Remote) -> Facts:
+    """Log in, become root, and look. SudoRefusedError, InfrastructureError."""
+    return parse_facts(remote.run(["sh", "-c", FACTS_SCRIPT.read_text()]).stdout)
+
+
+def parse_facts(text: str) -> Facts:
+    """The facts in what facts.sh printed."""
+    said = {key: value for key, _, value in (line.partition(" ") for line in text.splitlines())}
+    try:
+        return Facts(
+            said.get("system", "unknown"),
+            tuple(said.get("os", "").split()),
+            "apt" in said,
+            tuple(int(part) for part in said["python"].split(".")) if "python" in said else (),
+            said.get("java"),
+            "java17" in said,
+            float(said["cores"]),
+            int(said["memory_mb"]),
+            tuple(said.get("addresses", "").split()),
+            json.loads(said["lease"]) if "lease" in said else None,
+        )
+    except (KeyError, ValueError) as error:
+        raise InfrastructureError(f"it does not say what it is ({error!r}), only {text[-300:]!r}") from error
+
+
+def platform_problems(facts: Facts) -> list[str]:
+    """Why Storm cannot be put on such a machine."""
+    found = []
+    if not set(SYSTEMS) & set(facts.families) or not facts.has_apt:
+        found.append(f"it runs {facts.system}, must be Debian or Ubuntu with apt-get")
+    if facts.python < LEAST_PYTHON:
+        has = ".".join(str(part) for part in facts.python) or "not there"
+        found.append(f"python3 is {has}, must be 3.11 or newer")
+    if facts.java != JAVA_VERSION and not (facts.java is None and facts.java_to_install):
+        has = f"Java {facts.java}" if facts.java else "no Java, and apt knows no openjdk-17-jre-headless"
+        found.append(f"it has {has}; Storm runs on Java {JAVA_VERSION}: install openjdk-17-jre-headless as its `java`")
+    return found
+
+
+def machine_addresses(host: Host, facts: Facts) -> tuple[str, str]:
+    """(inside, experiment) address: both the machine's own, because its services are bound to them."""
+    inside = host.inside_address or host.experiment_address or _own_address(host, facts)
+    experiment = host.experiment_address or inside
+    for name, address in (("inside_address", inside), ("experiment_address", experiment)):
+        if address not in facts.addresses:
+            raise ConfigurationError(f"{name} is {address}, its own addresses are {_address_list(facts)}; {_ADVICE}")
+    return inside, experiment
+
+
+_ADVICE = "set inside_address and experiment_address in the inventory to one of its own"
+
+
+def _own_address(host: Host, facts: Facts) -> str:
+    """Where ssh reaches it, unless that is translated on the way; then the only address that it has."""
+    if (reached := resolve_address(host.address)) in facts.addresses:
+        return reached
+    candidates = [address for address in facts.addresses if _is_ipv4(address)]
+    if len(candidates) == 1:
+        return candidates[0]
+    raise ConfigurationError(f"{host.address} is not its own address; it has {_address_list(facts)}; {_ADVICE}")
+
+
+def _is_ipv4(address: str) -> bool:
+    try:
+        return not IPv4Address(address).is_loopback
+    except AddressValueError:
+        return False
+
+
+def _address_list(facts: Facts) -> str:
+    return ", ".join(facts.addresses) or "none"
+
 
 log = logging.getLogger(__name__)
 
@@ -25,58 +151,58 @@ MASTER = "master"
 
 
 @dataclass(frozen=True)
-class Seen:
+class SurveyedMachine:
     """A machine that is wanted, and what it turned out to be."""
 
     request: MachineRequest
     host: Host
-    door: Door
-    facts: facts.Facts
+    door: Login
+    facts: Facts
     inside_address: str
     experiment_address: str
 
     def machine(self, known_hosts: Path) -> Machine:
         """As it will be in the lease."""
         return replace(
-            doors.reached(self.door, self.request.name, known_hosts),
-            type=real_type(self.request, self.facts, self.host.slots),
+            logins.machine_of_login(self.door, self.request.name, known_hosts),
+            type=actual_type(self.request, self.facts, self.host.slots),
             experiment_address=self.experiment_address,
             inside_address=self.inside_address,
         )
 
 
-def look(
-    requests: Sequence[MachineRequest], choice: Choice, options: ExistingOptions, used: Sequence[str] = ()
-) -> tuple[Seen, ...]:
+def survey_machines(
+    requests: Sequence[MachineRequest], choice: HostChoice, options: ExistingOptions, used: Sequence[str] = ()
+) -> tuple[SurveyedMachine, ...]:
     """The machines that would be taken; `used` are those that the lease has already, by their owner's names."""
-    machine_names.check("existing", requests)
-    pairs = assign(requests, choice, used)
-    if problems := doors.twice(choice.hosts):
-        raise _wrong(choice, problems)
-    answers = _ask(pairs, options)
+    machines.check_names("existing", requests)
+    pairs = assign_hosts(requests, choice, used)
+    if problems := logins.duplicate_hosts(choice.hosts):
+        raise _file_error(choice, problems)
+    answers = _survey_all(pairs, options)
     if problems := [problem for answer in answers if isinstance(answer, list) for problem in answer]:
-        raise _wrong(choice, problems)
-    seen = tuple(answer for answer in answers if isinstance(answer, Seen))
-    if taken := [(one.host, holder) for one in seen if (holder := _other(one.facts))]:
-        raise in_use(taken)
+        raise _file_error(choice, problems)
+    seen = tuple(answer for answer in answers if isinstance(answer, SurveyedMachine))
+    if taken := [(one.host, holder) for one in seen if (holder := _other_holder(one.facts))]:
+        raise in_use_error(taken)
     for one in seen:
-        _remark(one)
+        _warn_if_smaller(one)
     return seen
 
 
-def in_use(taken: Sequence[tuple[Host, Holder]]) -> CapacityError:
+def in_use_error(taken: Sequence[tuple[Host, Holder]]) -> CapacityError:
     """Somebody else has these machines."""
     held = "; ".join(f"{host} is held by {holder}" for host, holder in taken)
     return CapacityError(f"existing: {held}; wait, or name other machines")
 
 
-def is_dead(holder: Holder) -> bool:
+def is_dead_holder(holder: Holder) -> bool:
     """A lease of this harness that is no more: whoever released it did not reach the machine."""
-    return holder.harness == harness_id() and leases.read(holder.lease_id) is None
+    return holder.harness == harness_id() and registry.read(holder.lease_id) is None
 
 
-def assign(
-    requests: Sequence[MachineRequest], choice: Choice, used: Sequence[str] = ()
+def assign_hosts(
+    requests: Sequence[MachineRequest], choice: HostChoice, used: Sequence[str] = ()
 ) -> list[tuple[MachineRequest, Host]]:
     """The master gets the machine that was chosen for it, the others get the rest, in the file's order."""
     free = [host for host in choice.hosts if host.called not in used]
@@ -90,21 +216,23 @@ def assign(
     return [(request, free[0] if request.name == MASTER else next(workers)) for request in requests]
 
 
-def real_type(request: MachineRequest, seen: facts.Facts, slots: int | None) -> MachineType:
+def actual_type(request: MachineRequest, seen: Facts, slots: int | None) -> MachineType:
     """What the machine is, under the asked type's name; bandwidth cannot be seen and is as asked."""
     asked = request.type
     kept = asked.slots if slots is None or asked.slots == 0 else slots
     return replace(asked, cores=seen.cores, memory_mb=seen.memory_mb, slots=kept)
 
 
-def _ask(pairs: Sequence[tuple[MachineRequest, Host]], options: ExistingOptions) -> list[Seen | list[str]]:
+def _survey_all(
+    pairs: Sequence[tuple[MachineRequest, Host]], options: ExistingOptions
+) -> list[SurveyedMachine | list[str]]:
     """What each machine is, or what is wrong with it."""
     with TemporaryDirectory(prefix="barograph-") as folder:
 
-        def one(pair: tuple[MachineRequest, Host]) -> Seen | list[str]:
-            return _see(*pair, options, Path(folder))
+        def one(pair: tuple[MachineRequest, Host]) -> SurveyedMachine | list[str]:
+            return _survey_one(*pair, options, Path(folder))
 
-        answers = each(pairs, one)
+        answers = call_for_each(pairs, one)
     return [
         [str(answer) if str(answer).startswith(host.called) else f"{host}: {answer}"]
         if isinstance(answer, InventoryError)
@@ -113,28 +241,30 @@ def _ask(pairs: Sequence[tuple[MachineRequest, Host]], options: ExistingOptions)
     ]
 
 
-def _see(request: MachineRequest, host: Host, options: ExistingOptions, folder: Path) -> Seen | list[str]:
-    door = doors.door(host, options)
+def _survey_one(
+    request: MachineRequest, host: Host, options: ExistingOptions, folder: Path
+) -> SurveyedMachine | list[str]:
+    door = logins.login_to(host, options)
     known = folder / f"{request.name}-known_hosts"
-    known.write_text(doors.known_text([door]))
-    with connect(doors.reached(door, door.called, known)) as remote:
-        seen = facts.ask(remote)
-    if wrong := facts.problems(seen):
+    known.write_text(logins.known_hosts_text([door]))
+    with connect(logins.machine_of_login(door, door.called, known)) as remote:
+        seen = ask_facts(remote)
+    if wrong := platform_problems(seen):
         return [f"{host}: {problem}" for problem in wrong]
-    return Seen(request, host, door, seen, *facts.addresses(host, seen))
+    return SurveyedMachine(request, host, door, seen, *machine_addresses(host, seen))
 
 
-def _wrong(choice: Choice, problems: Sequence[str]) -> ConfigurationError:
+def _file_error(choice: HostChoice, problems: Sequence[str]) -> ConfigurationError:
     # Nothing was started: a machine that is silent now is its owner's to mend, as is a wrong line of the file.
     return ConfigurationError(f"existing: {len(problems)} to mend with {choice.file}: {'; '.join(problems)}")
 
 
-def _other(seen: facts.Facts) -> Holder | None:
+def _other_holder(seen: Facts) -> Holder | None:
     holder = Holder.parse(seen.lease)
-    return holder if holder and holder.is_live(time.time()) and not is_dead(holder) else None
+    return holder if holder and holder.is_live(time.time()) and not is_dead_holder(holder) else None
 
 
-def _remark(one: Seen) -> None:
+def _warn_if_smaller(one: SurveyedMachine) -> None:
     asked, real = one.request.type, one.facts
     if real.cores < asked.cores or real.memory_mb < asked.memory_mb:
         log.warning(

@@ -1,8 +1,8 @@
-"""The `existing` testbed: machines of others, borrowed for a lease and given back as they were, but for packages.
+"""The `existing` testbed: machines of others, used for a lease and given back as they were, but for packages.
 
-Who has a machine stands on the machine (`claims`), because other harnesses may know it too. What this harness has
-borrowed stands in its state folder (`borrowed`) from before the first machine is touched until the last one is clean.
-A guard on each machine takes us off it when the lease ends, whatever became of the harness.
+Who has a machine stands on the machine (`ownership`), because other harnesses may know it too. Which machines this
+harness uses stands in its state folder (`logins`) from before the first machine is touched until the last one is
+clean. A guard on each machine removes our programs when the lease ends, whatever became of the harness.
 """
 
 import logging
@@ -13,19 +13,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from inventory import leases, machine_names
+from inventory import machines
 from inventory.errors import ConfigurationError, InfrastructureError, InventoryError
-from inventory.existing import borrowed, claims, doors, survey
-from inventory.existing.at_once import each, every
-from inventory.existing.claims import Holder
-from inventory.existing.doors import Door
-from inventory.existing.hosts import Choice, choose
-from inventory.existing.options import ExistingOptions
-from inventory.existing.survey import Seen
-from inventory.leases import Lease
+from inventory.existing import logins, ownership, survey
+from inventory.existing.hosts import ExistingOptions, HostChoice, choose_hosts
+from inventory.existing.logins import Login
+from inventory.existing.ownership import Holder
+from inventory.existing.survey import SurveyedMachine, call_for_all, call_for_each
+from inventory.leases import registry
+from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest
-from inventory.options import read_options
-from inventory.remote import Remote, connect
+from inventory.remote.ssh import Remote, connect
+from inventory.testbed import read_options
 
 log = logging.getLogger(__name__)
 
@@ -49,80 +48,82 @@ class ExistingTestbed:
     def site(self) -> Mapping[str, str]:
         """See `Testbed.site`: how each machine of the group is reached, so that the file may change meanwhile."""
         choice = self._choice()
-        doors_or_not = each(choice.hosts, lambda host: doors.door(host, self._options()))
-        reachable = [door for door in doors_or_not if isinstance(door, Door)]
-        return {"inventory": str(choice.file), "machines": doors.to_text(reachable)}
+        doors_or_not = call_for_each(choice.hosts, lambda host: logins.login_to(host, self._options()))
+        reachable = [door for door in doors_or_not if isinstance(door, Login)]
+        return {"inventory": str(choice.file), "machines": logins.logins_to_text(reachable)}
 
     def check(self, requests: Sequence[MachineRequest]) -> None:
         """See `Testbed.check`: the file, every machine that is wanted, and who has it."""
-        machine_names.check(self.name, requests)
-        survey.look(requests, self._choice(), self._options())
+        machines.check_names(self.name, requests)
+        survey.survey_machines(requests, self._choice(), self._options())
 
     def acquire(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         """See `Testbed.acquire`."""
-        if leases.read(lease.lease_id) is None:
+        if registry.read(lease.lease_id) is None:
             raise InfrastructureError(f"lease {lease.lease_id} is not on record (released or reaped); take a new one")
-        if borrowed.file_of(lease.lease_id).exists():
+        if logins.logins_file(lease.lease_id).exists():
             raise ConfigurationError(
                 f"lease {lease.lease_id} holds machines already; release it before it acquires others"
             )
-        seen = survey.look(requests, self._choice(), self._options())
-        with _or_else(lambda: self.release(lease)):
-            return _borrow(lease, seen)
+        seen = survey.survey_machines(requests, self._choice(), self._options())
+        with _undo_on_error(lambda: self.release(lease)):
+            return _take_all(lease, seen)
 
     def grow(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         """See `Growing.grow`: the next machines of the file that the lease has not."""
-        before, names = borrowed.read(lease.lease_id), leases.held(lease)
-        leases.refuse_held(lease, [request.name for request in requests])
-        seen = survey.look(requests, self._choice(), self._options(), [door.called for door in before])
+        before, names = logins.read_logins(lease.lease_id), registry.lease_machines(lease)
+        registry.refuse_names_in_use(lease, [request.name for request in requests])
+        seen = survey.survey_machines(requests, self._choice(), self._options(), [door.called for door in before])
 
         def undo() -> None:
-            _leave(lease, [one.door for one in seen])
-            borrowed.remember(lease.lease_id, before)
-            leases.hold(lease, names)
+            _leave_all(lease, [one.door for one in seen])
+            logins.write_logins(lease.lease_id, before)
+            registry.hold(lease, names)
 
-        with _or_else(undo):
-            return _borrow(lease, seen)
+        with _undo_on_error(undo):
+            return _take_all(lease, seen)
 
     def prolong(self, lease: Lease, machines: Sequence[Machine]) -> None:
         """See `Prolonging.prolong`."""
 
         def one(machine: Machine) -> None:
             with connect(machine) as remote:
-                claims.prolong(remote, lease)
+                ownership.prolong(remote, lease)
 
-        every(machines, one, f"lease {lease.lease_id} cannot be prolonged")
+        call_for_all(machines, one, f"lease {lease.lease_id} cannot be prolonged")
 
     def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
         """See `GivingBack.give_back`."""
-        if not (before := borrowed.read(lease.lease_id)):
+        if not (before := logins.read_logins(lease.lease_id)):
             return
         gone = {(machine.control_address, machine.ssh_port) for machine in machines}
         going = [door for door in before if (door.address, door.port) in gone]
-        _leave(lease, going)
+        _leave_all(lease, going)
         staying = [door for door in before if door not in going]
-        borrowed.remember(lease.lease_id, staying)
-        _known_hosts(lease).write_text(doors.known_text(staying))  # nobody talks to the others by mistake
+        logins.write_logins(lease.lease_id, staying)
+        _known_hosts(lease).write_text(logins.known_hosts_text(staying))  # nobody talks to the others by mistake
         names = {machine.name for machine in machines}
-        leases.hold(lease, [name for name in leases.held(lease) if name not in names])
+        registry.hold(lease, [name for name in registry.lease_machines(lease) if name not in names])
         log.info("lease %s: gave back %s", lease.lease_id, ", ".join(door.called for door in going))
 
     def release(self, lease: Lease) -> None:
         """See `Testbed.release`: our programs, files and names are gone from every machine; packages stay."""
-        _leave(lease, borrowed.read(lease.lease_id) or doors.from_text(lease.site.get("machines", "[]")))
-        shutil.rmtree(leases.key_dir(lease.lease_id), ignore_errors=True)
-        borrowed.forget(lease.lease_id)
-        leases.hold_nothing(lease)
+        _leave_all(
+            lease, logins.read_logins(lease.lease_id) or logins.logins_from_text(lease.site.get("machines", "[]"))
+        )
+        shutil.rmtree(registry.key_dir(lease.lease_id), ignore_errors=True)
+        logins.remove_logins(lease.lease_id)
+        registry.hold_nothing(lease)
 
     def leftovers(self) -> tuple[str, ...]:
         """See `Testbed.leftovers`: one name per lease that has machines and is not on record."""
-        return tuple(f"machines of {lease_id}" for lease_id in borrowed.ownerless())
+        return tuple(f"machines of {lease_id}" for lease_id in logins.ownerless_leases())
 
     def sweep(self) -> tuple[str, ...]:
         """See `Sweeping.sweep`."""
-        swept = borrowed.ownerless()
+        swept = logins.ownerless_leases()
         for lease_id in swept:
-            since_s = borrowed.file_of(lease_id).stat().st_mtime
+            since_s = logins.logins_file(lease_id).stat().st_mtime
             ended_s = since_s + LONGEST_LEASE_S
             self.release(Lease(lease_id, "nobody", "none", self.name, since_s, ended_s, 0, ""))
         return tuple(f"machines of {lease_id}" for lease_id in swept)
@@ -134,27 +135,27 @@ class ExistingTestbed:
     def _options(self) -> ExistingOptions:
         return read_options(ExistingOptions, self.name, self._given)
 
-    def _choice(self) -> Choice:
-        return choose(self._options())
+    def _choice(self) -> HostChoice:
+        return choose_hosts(self._options())
 
 
 def _known_hosts(lease: Lease) -> Path:
-    return leases.key_dir(lease.lease_id) / "known_hosts"
+    return registry.key_dir(lease.lease_id) / "known_hosts"
 
 
-def _borrow(lease: Lease, seen: Sequence[Seen]) -> tuple[Machine, ...]:
+def _take_all(lease: Lease, seen: Sequence[SurveyedMachine]) -> tuple[Machine, ...]:
     """The machines are the lease's and ready for it; on record before they are touched."""
     known = _known_hosts(lease)
     known.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    ours = [*borrowed.read(lease.lease_id), *(one.door for one in seen)]
-    borrowed.remember(lease.lease_id, ours)
-    leases.hold(lease, [*leases.held(lease), *(one.request.name for one in seen)])
-    known.write_text(doors.known_text(ours))
+    ours = [*logins.read_logins(lease.lease_id), *(one.door for one in seen)]
+    logins.write_logins(lease.lease_id, ours)
+    registry.hold(lease, [*registry.lease_machines(lease), *(one.request.name for one in seen)])
+    known.write_text(logins.known_hosts_text(ours))
     machines = tuple(one.machine(known) for one in seen)
-    holders = every(machines, lambda machine: _take(machine, lease), "machines cannot be taken")
+    holders = call_for_all(machines, lambda machine: _take(machine, lease), "machines cannot be taken")
     if taken := [(one.host, holder) for one, holder in zip(seen, holders, strict=True) if holder]:
-        raise survey.in_use(taken)
-    every(machines, lambda machine: _settle(machine, lease), "machines cannot be made ready")
+        raise survey.in_use_error(taken)
+    call_for_all(machines, lambda machine: _prepare(machine, lease), "machines cannot be made ready")
     for one in seen:
         log.info("lease %s: %s is %s", lease.lease_id, one.request.name, one.host)
     return machines
@@ -163,26 +164,26 @@ def _borrow(lease: Lease, seen: Sequence[Seen]) -> tuple[Machine, ...]:
 def _take(machine: Machine, lease: Lease) -> Holder | None:
     """Who has the machine, if not the lease from now on."""
     with connect(machine) as remote:
-        other = claims.take(remote, lease)
-        return claims.take(remote, lease, other.lease_id) if other and survey.is_dead(other) else other
+        other = ownership.take(remote, lease)
+        return ownership.take(remote, lease, other.lease_id) if other and survey.is_dead_holder(other) else other
 
 
-def _settle(machine: Machine, lease: Lease) -> None:
+def _prepare(machine: Machine, lease: Lease) -> None:
     with connect(machine) as remote:
-        claims.settle(remote, lease)
+        ownership.prepare_machine(remote, lease)
 
 
-def _leave(lease: Lease, many: Sequence[Door]) -> None:
+def _leave_all(lease: Lease, many: Sequence[Login]) -> None:
     """Off these machines. A silent one is an InfrastructureError as long as it may still run what is ours."""
     with TemporaryDirectory(prefix="barograph-") as folder:
         known = Path(folder, "known_hosts")
-        known.write_text(doors.known_text(many))
+        known.write_text(logins.known_hosts_text(many))
 
-        def one(door: Door) -> None:
-            with connect(doors.reached(door, door.called, known)) as remote:
-                claims.leave(remote, lease.lease_id)
+        def one(door: Login) -> None:
+            with connect(logins.machine_of_login(door, door.called, known)) as remote:
+                ownership.leave(remote, lease.lease_id)
 
-        failed = [str(answer) for answer in each(many, one) if isinstance(answer, InventoryError)]
+        failed = [str(answer) for answer in call_for_each(many, one) if isinstance(answer, InventoryError)]
     if failed and time.time() > lease.expires_s + FORGET_AFTER_S:
         log.warning("lease %s has ended; given up: %s", lease.lease_id, "; ".join(failed))
     elif failed:
@@ -193,7 +194,7 @@ def _leave(lease: Lease, many: Sequence[Door]) -> None:
 
 
 @contextmanager
-def _or_else(undo: Callable[[], None]) -> Iterator[None]:
+def _undo_on_error(undo: Callable[[], None]) -> Iterator[None]:
     """All or nothing: what fails is undone, and what cannot be undone is the reaper's."""
     try:
         yield

@@ -4,8 +4,8 @@ bin/run          starts a daemon or a tool on the libraries, with its class data
 lib/             daemons and commands
 lib-worker/      workers
 lib-flux/        Flux, for submission only
-extlib/  extlib-daemon/  cds/   empty here; `complete` fills the last two
-foreign/         a scheduler that is not ours, in homes that `varied` makes
+extlib/  extlib-daemon/  cds/   empty here; `complete_home` fills the last two
+foreign/         a scheduler that is not ours, in homes that `derive_home` makes
 log4j2/          cluster.xml, worker.xml
 supervisor-java/bin/java   JAVA_HOME of the supervisor
 VERSION          what the home is made of
@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from playbooks.storm_home.errors import DownloadFailed, ToolMissing
+from playbooks.errors import DownloadFailed, ToolMissing
 
 Log = Callable[[str], None]
 
@@ -44,7 +44,7 @@ FILE_PLACES = {
 }
 
 
-def assemble(cache: Path, log: Log) -> Path:
+def assemble_home(cache: Path, log: Log) -> Path:
     """The home without archives and without our jars: `<cache>/storm-home-<hash of its inputs>`.
 
     Downloads once (about 90 MB); a second call only looks. Raises ToolMissing or DownloadFailed.
@@ -55,13 +55,13 @@ def assemble(cache: Path, log: Log) -> Path:
     if shutil.which("mvn") is None:
         raise ToolMissing("mvn is not installed; it fetches Storm. Install it with: apt-get install maven")
     log(f"Storm home: fetching Storm {storm_version()} from Maven Central")
-    with appearing(home) as unfinished:
+    with atomic_folder(home) as unfinished:
         _fill(unfinished)
     log(f"Storm home: {home}")
     return home
 
 
-def complete(home: Path, archives: Path | None, jars: Sequence[Path], cache: Path) -> Path:
+def complete_home(home: Path, archives: Path | None, jars: Sequence[Path], cache: Path) -> Path:
     """A home with class data archives in `cds/` and `jars` in `extlib-daemon/`: what machines mount or unpack.
 
     Files of `home` are linked, not copied. `archives` None: daemons start without, only slower.
@@ -73,18 +73,18 @@ def complete(home: Path, archives: Path | None, jars: Sequence[Path], cache: Pat
     whole = cache / f"storm-{name}"
     if whole.is_dir():
         if fingerprint(_daemon_jars(whole)) != fingerprint(sorted(jars)):  # somebody wrote into it
-            _put(jars, whole / "extlib-daemon")
+            _place_jars(jars, whole / "extlib-daemon")
         return whole
-    with appearing(whole) as unfinished:
+    with atomic_folder(whole) as unfinished:
         _link_tree(home, unfinished)
         for archive in sorted(archives.glob("*.jsa")) if archives else []:
             link(archive, unfinished / "cds" / archive.name)
-        _put(jars, unfinished / "extlib-daemon")
+        _place_jars(jars, unfinished / "extlib-daemon")
         _write_version(unfinished, name)
     return whole
 
 
-def varied(base: Path, *, bridge: Path | None = None, foreign: Path | None = None) -> Path:
+def derive_home(base: Path, *, bridge: Path | None = None, foreign: Path | None = None) -> Path:
     """`base` with another jar in `extlib-daemon/`, or with a scheduler that is not ours in `foreign/`; beside it.
 
     `base` itself where nothing would be other. The libraries are the very same files.
@@ -96,10 +96,10 @@ def varied(base: Path, *, bridge: Path | None = None, foreign: Path | None = Non
     whole = base.with_name(f"storm-{(name := fingerprint([*daemon, *([foreign] if foreign else [])], base.name))}")
     if whole.is_dir():
         return whole
-    with appearing(whole) as unfinished:
+    with atomic_folder(whole) as unfinished:
         _link_tree(base, unfinished)
-        _put(daemon, unfinished / "extlib-daemon")
-        _put([foreign] if foreign else [], unfinished / "foreign")
+        _place_jars(daemon, unfinished / "extlib-daemon")
+        _place_jars([foreign] if foreign else [], unfinished / "foreign")
         _write_version(unfinished, name)
     return whole
 
@@ -120,7 +120,7 @@ def fingerprint(files: Sequence[Path], *words: str) -> str:
 
 
 @contextmanager
-def appearing(folder: Path) -> Iterator[Path]:
+def atomic_folder(folder: Path) -> Iterator[Path]:
     """A temporary folder that becomes `folder` at once when the block succeeds, and goes when it fails."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
@@ -144,7 +144,7 @@ def _daemon_jars(home: Path) -> list[Path]:
     return sorted((home / "extlib-daemon").glob("*.jar"))
 
 
-def _put(jars: Sequence[Path], folder: Path) -> None:
+def _place_jars(jars: Sequence[Path], folder: Path) -> None:
     """These and no others; what is there is a link to another home's file, which must not be written to."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()

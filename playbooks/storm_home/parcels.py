@@ -19,11 +19,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 FOLDERS = {"libraries": ("lib", "lib-worker", "lib-flux"), "classes": ("cds",)}
-REST = "rest"
+REST_PART = "rest"
 # Jars are packed already: more effort finds nothing, and costs minutes beside a measurement.
-EFFORT = {"libraries": 1, "classes": 6, REST: 6}
+COMPRESSION = {"libraries": 1, "classes": 6, REST_PART: 6}
 HEADER_BYTES = 8192  # class data begins with the name of the Java that made it
-KEPT = 12  # archives of other homes, for those who change between them
+KEEP_PARCELS = 12  # archives of other homes, for those who change between them
 
 
 @dataclass(frozen=True)
@@ -37,25 +37,25 @@ class Parcel:
     java: str
 
 
-def parcels(home: Path, store: Path) -> tuple[Parcel, ...]:
+def make_parcels(home: Path, store: Path) -> tuple[Parcel, ...]:
     """The home's archives in `store`, made if they are not there."""
     store.mkdir(parents=True, exist_ok=True)
-    made = tuple(_parcel(home, part, files, store) for part, files in parts(home).items() if files)
+    made = tuple(_parcel(home, part, files, store) for part, files in files_by_part(home).items() if files)
     _prune(store, made)
     return made
 
 
-def parts(home: Path) -> dict[str, list[Path]]:
+def files_by_part(home: Path) -> dict[str, list[Path]]:
     """The home's files by part; folders, some of which are empty, belong to the rest."""
     owner = {folder: part for part, folders in FOLDERS.items() for folder in folders}
-    found: dict[str, list[Path]] = {part: [] for part in (*FOLDERS, REST)}
+    found: dict[str, list[Path]] = {part: [] for part in (*FOLDERS, REST_PART)}
     for path in sorted(home.rglob("*")):
         top = path.relative_to(home).parts[0]
-        found[REST if path.is_dir() else owner.get(top, REST)].append(path)
+        found[REST_PART if path.is_dir() else owner.get(top, REST_PART)].append(path)
     return found
 
 
-def java_of(home: Path) -> str:
+def java_of_class_data(home: Path) -> str:
     """The Java that the home's class data was made with; empty where there is none."""
     for archive in sorted((home / "cds").glob("*.jsa")):
         with archive.open("rb") as file:
@@ -68,10 +68,10 @@ def _parcel(home: Path, part: str, files: list[Path], store: Path) -> Parcel:
     name = f"{part}-{_fingerprint(home, files)}.tar.gz"
     archive, facts = store / name, store / f"{name}.json"
     if not (archive.is_file() and facts.is_file()):
-        _pack(home, files, archive, EFFORT[part])
+        _pack(home, files, archive, COMPRESSION[part])
         facts.write_text(json.dumps({"sha256": _digest(archive), "size": archive.stat().st_size}))
     known: Mapping[str, object] = json.loads(facts.read_text())
-    java = java_of(home) if part == "classes" else ""
+    java = java_of_class_data(home) if part == "classes" else ""
     return Parcel(name, str(archive), str(known["sha256"]), int(str(known["size"])), java)
 
 
@@ -120,10 +120,10 @@ def _digest(file: Path) -> str:
 def _prune(store: Path, used: tuple[Parcel, ...]) -> None:
     others = [path for path in store.glob("*.tar.gz") if path.name not in {parcel.name for parcel in used}]
     others.sort(key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in others[KEPT:]:
+    for path in others[KEEP_PARCELS:]:
         path.unlink(missing_ok=True)
         path.with_name(f"{path.name}.json").unlink(missing_ok=True)
 
 
 if __name__ == "__main__":
-    print(json.dumps([asdict(parcel) for parcel in parcels(Path(sys.argv[1]), Path(sys.argv[2]))]))
+    print(json.dumps([asdict(parcel) for parcel in make_parcels(Path(sys.argv[1]), Path(sys.argv[2]))]))

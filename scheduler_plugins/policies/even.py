@@ -9,28 +9,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scheduler_plugins.model import Decision, Memory, Observation
-from scheduler_plugins.policies import dealing, initial
-from scheduler_plugins.policies.parameters import check
+from scheduler_plugins.policies import initial_placement
+from scheduler_plugins.policies.parameters import check_parameters
 
 
 @dataclass(frozen=True)
 class Parameters:
     rebalance: bool = False
-    initial: initial.Initial = "round_robin"
+    initial: initial_placement.InitialRule = "round_robin"
 
     def __post_init__(self) -> None:
-        check(self)
+        check_parameters(self)
 
 
 def decide(observation: Observation, memory: Memory, parameters: Parameters = Parameters()) -> Decision:
-    first = initial.place_first(observation, memory, parameters.initial)
+    first = initial_placement.initial_decision(observation, memory, parameters.initial)
     if first is not None or observation.event is None or observation.event.kind != "scale_out":
         return first or Decision(memory=memory)
     if not parameters.rebalance:
         return Decision(memory=memory, reason="storm left alone: nothing moves without a rebalance", settled=True)
-    return everything_again(observation, memory)
+    return place_everything_again(observation, memory)
 
 
-def everything_again(observation: Observation, memory: Memory) -> Decision:
-    dealt = dealing.deal_all(observation.topologies, observation.machines)
+def place_everything_again(observation: Observation, memory: Memory) -> Decision:
+    dealt = initial_placement.place_all(observation.topologies, observation.machines)
     return Decision(placement=dealt, memory=memory, settled=True, reason="every executor dealt out again, round robin")

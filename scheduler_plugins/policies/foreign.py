@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scheduler_plugins.model import FOREIGN, Decision, Memory, Observation
-from scheduler_plugins.policies.delegating import decide_for
+from scheduler_plugins.policies.storm import delegate
 
-CLASS = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*")
+CLASS_NAME = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*")
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Parameters:
     conf: Mapping[str, Any] = field(default_factory=dict)  # laid over Nimbus' conf and the topologies'
 
     def __post_init__(self) -> None:
-        if not CLASS.fullmatch(self.scheduler):
+        if not CLASS_NAME.fullmatch(self.scheduler):
             raise ValueError(
                 f"scheduler is {self.scheduler!r}; it must be the class of an IScheduler, which the variant's"
                 " code.scheduler names"
@@ -38,5 +38,5 @@ class Parameters:
 
 def decide(observation: Observation, memory: Memory, parameters: Parameters) -> Decision:
     name = parameters.scheduler
-    decision = decide_for(observation, memory, FOREIGN, parameters.conf, rebalance=parameters.rebalance, called=name)
+    decision = delegate(observation, memory, FOREIGN, parameters.conf, rebalance=parameters.rebalance, called=name)
     return replace(decision, scheduler_class=name)

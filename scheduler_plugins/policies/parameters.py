@@ -6,17 +6,17 @@ from dataclasses import fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 
-def check(parameters: Any) -> None:
+def check_parameters(parameters: Any) -> None:
     """Choices (`Literal`), flags, numbers above 0. Raises ValueError naming the field, its value, what is allowed."""
     hints = get_type_hints(type(parameters))
     for field in fields(parameters):
         value, hint = getattr(parameters, field.name), hints[field.name]
-        allowed = _allowed(value, hint)
+        allowed = _what_is_allowed(value, hint)
         if allowed:
             raise ValueError(f"{field.name} is {value!r}; {allowed}")
 
 
-def _allowed(value: Any, hint: Any) -> str:
+def _what_is_allowed(value: Any, hint: Any) -> str:
     """What would have been allowed in place of `value`; empty where it is fine or of a kind that is not known here."""
     if get_origin(hint) is Literal:
         choices = get_args(hint)

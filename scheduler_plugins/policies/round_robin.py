@@ -12,18 +12,18 @@ from random import Random
 from typing import Literal
 
 from scheduler_plugins.model import Decision, Memory, Observation
-from scheduler_plugins.policies import dealing, even, initial, scale_in
-from scheduler_plugins.policies.parameters import check
+from scheduler_plugins.policies import even, initial_placement, scaling
+from scheduler_plugins.policies.parameters import check_parameters
 
 
 @dataclass(frozen=True)
 class Parameters:
     machines: Literal["random"] | Sequence[str] = "random"  # the machines that leave, in this order
     seed: int = 0  # of the draw
-    initial: initial.Initial = "round_robin"
+    initial: initial_placement.InitialRule = "round_robin"
 
     def __post_init__(self) -> None:
-        check(self)
+        check_parameters(self)
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
             raise ValueError(f"seed is {self.seed!r}; allowed is a whole number")
         if self.machines != "random" and not _is_names(self.machines):
@@ -36,36 +36,36 @@ def _is_names(value: object) -> bool:
 
 
 def decide(observation: Observation, memory: Memory, parameters: Parameters = Parameters()) -> Decision:
-    first = initial.place_first(observation, memory, parameters.initial)
+    first = initial_placement.initial_decision(observation, memory, parameters.initial)
     if first is not None or observation.event is None:
         return first or Decision(memory=memory)
     if observation.event.kind == "scale_out":
-        return even.everything_again(observation, memory)
+        return even.place_everything_again(observation, memory)
     return _scale_in(observation, memory, parameters)
 
 
 def _scale_in(observation: Observation, memory: Memory, parameters: Parameters) -> Decision:
-    release = _chosen(observation, parameters)
-    why = scale_in.why_refused(observation) or _why_not_these(observation, release)
+    release = _leaving_machines(observation, parameters)
+    why = scaling.scale_in_problem(observation) or _selection_problem(observation, release)
     if why:
-        return scale_in.refused(memory, why)
+        return scaling.refuse_scale_in(memory, why)
     staying = [machine for machine in observation.machines if machine.name not in release]
-    dealt = dealing.deal_all(observation.topologies, staying)
+    dealt = initial_placement.place_all(observation.topologies, staying)
     how = "drawn" if parameters.machines == "random" else "as named"
     reason = f"{', '.join(release)} leave, {how}; every executor dealt out again over the others"
     return Decision(placement=dealt, release=release, memory=memory, settled=True, reason=reason)
 
 
-def _chosen(observation: Observation, parameters: Parameters) -> tuple[str, ...]:
+def _leaving_machines(observation: Observation, parameters: Parameters) -> tuple[str, ...]:
     leave = observation.event.leave if observation.event else 0
-    alive = sorted(machine.name for machine in scale_in.living(observation))
+    alive = sorted(machine.name for machine in scaling.living_machines(observation))
     if parameters.machines == "random":
         drawn = Random(parameters.seed).sample(alive, min(max(leave, 0), len(alive)))
         return tuple(name for name in alive if name in drawn)
     return tuple(name for name in parameters.machines if name in alive)[:leave]
 
 
-def _why_not_these(observation: Observation, release: tuple[str, ...]) -> str:
+def _selection_problem(observation: Observation, release: tuple[str, ...]) -> str:
     leave = observation.event.leave if observation.event else 0
     named = f"of the machines named in `machines` {len(release)} are alive ({', '.join(release) or 'none'})"
     return f"{leave} machines are to leave; {named}" if len(release) < leave else ""

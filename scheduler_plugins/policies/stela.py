@@ -1,89 +1,357 @@
 """Stela: on-demand elasticity by effective throughput percentage (SP II, ST 4 and 5).
 
-At a scale-out every new machine gets as many executors as a machine had on average (SP II-B); each goes to the
-congested component with the highest ETP, rates are projected, and the next is chosen (SP algorithm 2). Nothing that
-runs is moved. At a scale-in the machines with the lowest ETP leave (stela_scale_in.py). The parameters' defaults
-follow the papers; the other values are what the authors' code did (variants_of_stela.py).
+Scale-out: every new machine gets as many executors as a machine had on average (SP II-B); each goes to the congested
+component with the highest ETP, rates are projected, and the next is chosen (SP algorithm 2). Nothing that runs is
+moved. The paper computes congestion and every ETP anew for each executor. One executor more changes the rates of its
+component and of the components that it feeds, and nothing else; so only what follows from those is computed again,
+and candidates wait in a heap. The answers are the paper's: tests/unit/policies/stela_reference.py is its algorithm as
+printed.
+
+Scale-in (SP II-F, algorithm 3; ST 5.3): a machine's ETPSum adds the ETPs of its executors' components. The lowest
+leaves; its executors go round robin to the others, the lowest ETPSum first. `one_by_one` computes all ETPSums anew
+before the next one leaves (SP); `all_at_once` takes the lowest ones together (ST's wording, and the authors' code).
+What the papers leave open is decided here:
+
+- several topologies: each ETP is a share of its own topology's throughput, and a machine adds them all up
+- of equal ETPSums the machine with fewer executors counts as lower, then the one listed first
+- on a machine an executor gets a slot that is still free, so that no running worker restarts, until its topology uses
+  `workers` slots; after that the slot where its topology has the fewest executors. A topology without a slot on a
+  machine may open one there; a machine that has none to give is passed over
+- Storm's own executors (ackers) move like all others and count as 0
+
+The parameters' defaults follow the papers; the other values are what the authors' code did (VARIANTS: the paper, the
+code, and one variant for each difference). What the authors' code did otherwise and has no parameter here:
+
+- its rates are means over up to 30 samples 10 s apart: a window of 300 s. Ours is the `window_s` that the policy
+  service is configured with, 60 s for every policy
+- it passes over components that run as many executors as they have tasks. So do we under any name: the paper's rule
+  would give a slot to an executor that Storm cannot start
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from itertools import cycle
-from typing import Literal
+from math import fsum, inf
+from typing import Any, Literal, Protocol
 
-from scheduler_plugins.model import Decision, Executor, Memory, Observation, Slot, Topology, executor_ranges
-from scheduler_plugins.policies import assignment, dealing, initial, rates, scale_in, scale_out, stela_scale_in
-from scheduler_plugins.policies.parameters import check
+from scheduler_plugins.model import Decision, Executor, Machine, Memory, Observation, Slot, Topology, executor_ranges
+from scheduler_plugins.policies import etp, initial_placement, scaling
+from scheduler_plugins.policies.etp import EtpRules, Flow, congested_components, is_congested, topology_flow
+from scheduler_plugins.policies.parameters import check_parameters
+
+PAPER_PARAMETERS: Mapping[str, Any] = {
+    "slots": "per_machine",
+    "score": "etp",
+    "shared_sink": "once",
+    "scale_in": "one_by_one",
+}
+
+AUTHORS_PARAMETERS: Mapping[str, Any] = {
+    "slots": "with_new",
+    "score": "etp_per_executor",
+    "shared_sink": "per_path",
+    "scale_in": "all_at_once",
+}
+
+# name → parameters of the policy `stela`: the paper's rules with one of the code's at a time, then all of them
+VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    "paper": PAPER_PARAMETERS,
+    **{f"paper, {name}: {value}": {**PAPER_PARAMETERS, name: value} for name, value in AUTHORS_PARAMETERS.items()},
+    "authors": AUTHORS_PARAMETERS,
+}
+
+
+def assign_executors(topology: Topology, slots: int, rules: EtpRules) -> dict[str, int]:
+    """Component → executors, for those that grow when `slots` executors are given out one by one."""
+    flow = topology_flow(topology, rules)
+    spouts = [c.name for c in topology.components if c.kind == "spout"]
+    room = {c.name: len(c.tasks) - len(c.executors) for c in topology.components if c.kind != "system"}
+    giving = ExecutorAssignment(flow, room, spouts, rules)
+    for _ in range(slots):
+        target = giving.choose()
+        if target is None:
+            break
+        giving.grow(target)
+    return {name: giving.executors[n] for name, n in flow.numbers.items() if giving.executors[n] > flow.executors[name]}
+
+
+class ExecutorAssignment:
+    """Rates and candidates after the executors given out so far. Components are known by their number in the flow."""
+
+    def __init__(self, flow: Flow, room: Mapping[str, int], spouts: Iterable[str], rules: EtpRules) -> None:
+        self._rules = rules
+        self._children = flow.children
+        self.executors = [flow.executors[name] for name in flow.numbers]
+        self._room = [room[name] for name in flow.numbers]
+        self._spouts = [flow.numbers[name] for name in spouts]
+        self._processing = [flow.processing[name] for name in flow.numbers]
+        self._saturated = {flow.numbers[name] for name in flow.saturated}
+        self._rate, self._in, self._out = _flow_edges(flow)
+        self._input = [fsum(self._rate[edge] for edge in mine) for mine in self._in]
+        self._blocked = congested_components(flow, rules)
+        self._paths = flow.paths(self._processing, self._blocked, rules.shared_sink)
+        # (-score, -ratio, component, when): an entry counts while it is the component's newest.
+        self._heap: list[tuple[float, float, int, int]] = []
+        self._newest = [0] * len(self._room)
+        self._refresh(range(len(self._room)))
+
+    def choose(self) -> int | None:
+        """The next component to grow: the congested one with the highest ETP, a source if none is congested.
+
+        Components at their number of tasks are passed over, because Storm could not start the executor. Equal ETPs (SP
+        does not say) go to the more congested one, then to the first declared.
+        """
+        if not self._blocked:
+            open_spouts = (spout for spout in self._spouts if self._room[spout] > 0)
+            return min(open_spouts, key=self.executors.__getitem__, default=None)
+        while self._heap and not self._counts(self._heap[0]):
+            heappop(self._heap)
+        return self._heap[0][2] if self._heap else None
+
+    def _counts(self, entry: tuple[float, float, int, int]) -> bool:
+        _, _, component, when = entry
+        return when == self._newest[component] and component in self._blocked and self._room[component] > 0
+
+    def grow(self, target: int) -> None:
+        """One executor more: the processing and emission of `target` grow by (k+1)/k (SP II-E)."""
+        growth = (self.executors[target] + 1) / self.executors[target]
+        self.executors[target] += 1
+        self._room[target] -= 1
+        self._saturated.discard(target)
+        self._processing[target] *= growth
+        for edge in self._out[target]:
+            self._rate[edge] *= growth
+        for child in self._children[target]:
+            self._input[child] = fsum(self._rate[edge] for edge in self._in[child])
+        self._paths.rate_changed(target)
+        touched = {target, *self._children[target]}
+        changed = [component for component in touched if self._is_congested(component) != (component in self._blocked)]
+        self._blocked.symmetric_difference_update(changed)
+        self._refresh(touched.union(self._paths.toggled(changed)))
+
+    def _is_congested(self, component: int) -> bool:
+        saturated = component in self._saturated
+        return is_congested(self._input[component], self._processing[component], saturated, self._rules)
+
+    def _refresh(self, components: Iterable[int]) -> None:
+        for component in components:
+            if component in self._blocked and self._room[component] > 0:
+                self._newest[component] += 1
+                entry = (-self._score(component), -self._ratio(component), component, self._newest[component])
+                heappush(self._heap, entry)
+
+    def _score(self, component: int) -> float:
+        """The numerator of the ETP: all candidates share the denominator, the topology's throughput."""
+        value = self._paths.throughput(component)
+        return value / self.executors[component] if self._rules.score == "etp_per_executor" else value
+
+    def _ratio(self, component: int) -> float:
+        processing = self._processing[component]
+        return self._input[component] / processing if processing > 0 else inf
+
+
+def _flow_edges(flow: Flow) -> tuple[list[float], list[list[int]], list[list[int]]]:
+    """Rates by edge; the edges into each component, and out of it."""
+    into: list[list[int]] = [[] for _ in flow.numbers]
+    out: list[list[int]] = [[] for _ in flow.numbers]
+    for edge, (source, target) in enumerate(flow.inflow):
+        if target in flow.numbers:
+            into[flow.numbers[target]].append(edge)
+        if source in flow.numbers:
+            out[flow.numbers[source]].append(edge)
+    return list(flow.inflow.values()), into, out
+
+
+class ScaleInRules(etp.EtpRules, Protocol):
+    """What of `stela.Parameters` a scale-in reads."""
+
+    @property
+    def scale_in(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class ExecutorShare:
+    """An executor where it runs, and its component's ETP."""
+
+    topology_id: str
+    executor: Executor
+    etp: float
+
+
+@dataclass
+class ScaleInCluster:
+    """The cluster while machines leave it: who stays, and the slot of every executor after the moves so far."""
+
+    staying: list[Machine]
+    workers: Mapping[str, int]  # by topology
+    slots: dict[ExecutorShare, Slot]
+
+
+def decide_scale_in(observation: Observation, memory: Memory, rules: ScaleInRules) -> Decision:
+    """Rates are there and the event can be served; only a topology that finds no slot can still refuse it."""
+    assert observation.event is not None
+    leave = observation.event.leave
+    cluster = _scale_in_cluster(observation, rules)
+    sums = machine_etp_sums(cluster)
+    release: list[str] = []
+    for count in [leave] if rules.scale_in == "all_at_once" else [1] * leave:
+        homeless = remove_lowest(cluster, count, release)
+        if homeless is not None:
+            why = f"without {', '.join(release)} no slot would be left for {homeless.topology_id}"
+            return scaling.refuse_scale_in(memory, why)
+    said = ", ".join(f"{name} ({sums[name]:.2f})" for name in release)
+    return Decision(
+        placement=_changed_placement(observation, cluster),
+        release=tuple(release),
+        memory=memory,
+        settled=True,
+        reason=f"lowest ETPSum leaves: {said}",
+    )
+
+
+def _scale_in_cluster(observation: Observation, rules: ScaleInRules) -> ScaleInCluster:
+    slots = {
+        ExecutorShare(topology.topology_id, executor, shares.get(component.name, 0.0)): topology.placement[
+            executor.first_task
+        ]
+        for topology in observation.topologies
+        for shares in [etp.measured_etps(topology, rules)]
+        for component in topology.components
+        for executor in component.executors
+    }
+    return ScaleInCluster(
+        staying=list(scaling.living_machines(observation)),
+        workers={topology.topology_id: topology.workers for topology in observation.topologies},
+        slots=slots,
+    )
+
+
+def machine_etp_sums(cluster: ScaleInCluster) -> dict[str, float]:
+    """Machine → sum of its executors' ETPs; exact, so that equal machines are equal in whatever order one adds."""
+    shares: dict[str, list[float]] = {machine.name: [] for machine in cluster.staying}
+    for resident, slot in cluster.slots.items():
+        if slot.machine in shares:
+            shares[slot.machine].append(resident.etp)
+    return {name: fsum(values) for name, values in shares.items()}
+
+
+def remove_lowest(cluster: ScaleInCluster, count: int, release: list[str]) -> ExecutorShare | None:
+    """Add `count` machines to `release`, hand their executors to the others; the one that finds no slot, or None."""
+    sums = machine_etp_sums(cluster)
+    busy = Counter(slot.machine for slot in cluster.slots.values())
+    order = sorted(cluster.staying, key=lambda machine: (sums[machine.name], busy[machine.name]))
+    leaving, targets = order[:count], order[count:]
+    release.extend(machine.name for machine in leaving)
+    cluster.staying = [machine for machine in cluster.staying if machine in targets]
+    return _move_executors(cluster, _executors_on(cluster, leaving), targets)
+
+
+def _executors_on(cluster: ScaleInCluster, machines: Iterable[Machine]) -> list[ExecutorShare]:
+    """Machine by machine; topologies as observed, executors as declared."""
+    names = [machine.name for machine in machines]
+    return [resident for name in names for resident, slot in cluster.slots.items() if slot.machine == name]
+
+
+def _move_executors(
+    cluster: ScaleInCluster, moving: Sequence[ExecutorShare], targets: Sequence[Machine]
+) -> ExecutorShare | None:
+    for resident in moving:
+        del cluster.slots[resident]  # their slots go with the machine, so they must not count as used
+    turn = 0
+    for resident in moving:
+        offers = [(turn + step, targets[(turn + step) % len(targets)]) for step in range(len(targets))]
+        found = ((place, _slot_on(cluster, machine, resident.topology_id)) for place, machine in offers)
+        place, slot = next(((p, s) for p, s in found if s is not None), (turn, None))
+        if slot is None:
+            return resident
+        cluster.slots[resident], turn = slot, place + 1
+    return None
+
+
+def _slot_on(cluster: ScaleInCluster, machine: Machine, topology_id: str) -> Slot | None:
+    used = set(cluster.slots.values())
+    mine = Counter(slot for resident, slot in cluster.slots.items() if resident.topology_id == topology_id)
+    free = [s for s in (Slot(machine.name, port) for port in sorted(machine.ports)) if s not in used]
+    here = [slot for slot in sorted(mine) if slot.machine == machine.name]
+    if free and (len(mine) < cluster.workers[topology_id] or not here):
+        return free[0]
+    return min(here, key=lambda slot: mine[slot], default=None)
+
+
+def _changed_placement(observation: Observation, cluster: ScaleInCluster) -> dict[str, Mapping[int, Slot]]:
+    placement: dict[str, dict[int, Slot]] = {topology.topology_id: {} for topology in observation.topologies}
+    for resident, slot in cluster.slots.items():
+        tasks = range(resident.executor.first_task, resident.executor.last_task + 1)
+        placement[resident.topology_id].update(dict.fromkeys(tasks, slot))
+    return {t.topology_id: initial_placement.changed_slots(t, placement[t.topology_id]) for t in observation.topologies}
 
 
 @dataclass(frozen=True)
 class Parameters:
     congestion_rate: float = 1.2  # SP II-C
-    slots: scale_out.SlotsRule = "per_machine"
+    slots: scaling.SlotsRule = "per_machine"
     score: Literal["etp", "etp_per_executor"] = "etp"
     shared_sink: Literal["once", "per_path"] = "once"  # SP's definition, or SP's algorithm 1
     scale_in: Literal["one_by_one", "all_at_once"] = "one_by_one"  # ETPSum anew after each machine (SP II-F), or not
     congestion: Literal["rates", "bounded_queues"] = "rates"
     queue_mark: float = 1000.0  # tuples waiting per executor that mean congestion, for bounded_queues
-    initial: initial.Initial = "round_robin"
+    initial: initial_placement.InitialRule = "round_robin"
     max_samples_age_s: float = 10.0  # no decision on older samples
 
     def __post_init__(self) -> None:
-        check(self)
+        check_parameters(self)
 
 
 def decide(observation: Observation, memory: Memory, parameters: Parameters = Parameters()) -> Decision:
-    first = initial.place_first(observation, memory, parameters.initial)
+    first = initial_placement.initial_decision(observation, memory, parameters.initial)
     if first is not None or observation.event is None:
         return first or Decision(memory=memory)
     shrinks = observation.event.kind == "scale_in"
-    why = scale_in.why_refused(observation) if shrinks else ""
+    why = scaling.scale_in_problem(observation) if shrinks else ""
     if why:
-        return scale_in.refused(memory, why)
-    stale = rates.why_not_usable(observation, parameters.max_samples_age_s)
+        return scaling.refuse_scale_in(memory, why)
+    stale = scaling.rates_problem(observation, parameters.max_samples_age_s)
     if stale:
         return Decision(memory=memory, reason=f"held: {stale}")
-    return (
-        stela_scale_in.decide(observation, memory, parameters)
-        if shrinks
-        else _scale_out(observation, memory, parameters)
-    )
+    return decide_scale_in(observation, memory, parameters) if shrinks else _scale_out(observation, memory, parameters)
 
 
 def _scale_out(observation: Observation, memory: Memory, parameters: Parameters) -> Decision:
-    joined, before = scale_out.joined_machines(observation)
+    joined, before = scaling.joined_machines(observation)
     if not joined or before < 1:
         return Decision(memory=memory, reason="held: the machines that joined are not known to Nimbus yet")
-    slots = scale_out.slots_by_topology(joined, observation.topologies)
+    slots = scaling.slots_by_topology(joined, observation.topologies)
     executors: dict[str, Mapping[str, int]] = {}
     placement: dict[str, Mapping[int, Slot]] = {}
     said = []
     for topology in observation.topologies:
-        mine = dealing.sort_slots(slots[topology.topology_id])
-        count = scale_out.executors_due(topology, before, len(joined), parameters.slots) if mine else 0
-        grown = assignment.assign(topology, count, parameters)
+        mine = initial_placement.sort_slots(slots[topology.topology_id])
+        count = scaling.executors_for_new_machines(topology, before, len(joined), parameters.slots) if mine else 0
+        grown = assign_executors(topology, count, parameters)
         executors[topology.topology_id] = grown
-        placement[topology.topology_id] = place_grown(topology, grown, cycle(mine))
-        said.append(_say(topology, count, grown))
+        placement[topology.topology_id] = place_new_executors(topology, grown, cycle(mine))
+        said.append(_scale_out_reason(topology, count, grown))
     return Decision(executors=executors, placement=placement, memory=memory, settled=True, reason="; ".join(said))
 
 
-def place_grown(topology: Topology, grown: Mapping[str, int], new_slots: Iterator[Slot]) -> dict[int, Slot]:
+def place_new_executors(topology: Topology, grown: Mapping[str, int], new_slots: Iterator[Slot]) -> dict[int, Slot]:
     """Slots that change: the executors that are new go to `new_slots`, all others stay where their tasks were."""
     placement: dict[int, Slot] = {}
     for component in topology.components:
         if component.name in grown:
             ranges = executor_ranges(component.tasks, grown[component.name])
             for (first, last), slot in zip(
-                ranges, _slots(component.executors, ranges, topology, new_slots), strict=True
+                ranges, _executor_slots(component.executors, ranges, topology, new_slots), strict=True
             ):
                 placement.update(dict.fromkeys(range(first, last + 1), slot))
-    return dealing.changed(topology, placement)
+    return initial_placement.changed_slots(topology, placement)
 
 
-def _slots(
+def _executor_slots(
     old: tuple[Executor, ...], ranges: tuple[tuple[int, int], ...], topology: Topology, new_slots: Iterator[Slot]
 ) -> list[Slot]:
     """Each old executor's slot goes to the first new range that begins in it; ranges left over are the new ones."""
@@ -102,7 +370,7 @@ def _slots(
     ]
 
 
-def _say(topology: Topology, count: int, grown: Mapping[str, int]) -> str:
+def _scale_out_reason(topology: Topology, count: int, grown: Mapping[str, int]) -> str:
     if not grown:
         return f"{topology.name}: nothing to parallelise in {count} slots"
     before = {component.name: len(component.executors) for component in topology.components}

@@ -23,8 +23,8 @@ from itertools import cycle
 from typing import Literal
 
 from scheduler_plugins.model import Component, Decision, Executor, Memory, Observation, Slot, Topology
-from scheduler_plugins.policies import initial, rates, scale_out
-from scheduler_plugins.policies.parameters import check
+from scheduler_plugins.policies import initial_placement, scaling
+from scheduler_plugins.policies.parameters import check_parameters
 
 Links = Mapping[str, frozenset[str]]
 Ranks = Mapping[str, float]  # component → rank, the lowest migrates first
@@ -32,13 +32,13 @@ Ranks = Mapping[str, float]  # component → rank, the lowest migrates first
 
 @dataclass(frozen=True)
 class Parameters:
-    slots: scale_out.SlotsRule = "per_machine"
+    slots: scaling.SlotsRule = "per_machine"
     distance: Literal["min_hops", "longest_path"] = "min_hops"  # thesis, or the authors' code
-    initial: initial.Initial = "round_robin"
+    initial: initial_placement.InitialRule = "round_robin"
     max_samples_age_s: float = 10.0  # of the rates; only the link load strategies use any
 
     def __post_init__(self) -> None:
-        check(self)
+        check_parameters(self)
 
 
 @dataclass(frozen=True)
@@ -50,22 +50,22 @@ class Strategy:
 def decide(
     observation: Observation, memory: Memory, parameters: Parameters = Parameters(), *, strategy: Strategy
 ) -> Decision:
-    first = initial.place_first(observation, memory, parameters.initial)
+    first = initial_placement.initial_decision(observation, memory, parameters.initial)
     if first is not None or observation.event is None or observation.event.kind != "scale_out":
         return first or Decision(memory=memory)
-    stale = rates.why_not_usable(observation, parameters.max_samples_age_s) if strategy.by_load else ""
-    joined, before = scale_out.joined_machines(observation)
+    stale = scaling.rates_problem(observation, parameters.max_samples_age_s) if strategy.by_load else ""
+    joined, before = scaling.joined_machines(observation)
     if stale or not joined or before < 1:
         why = stale or "the machines that joined are not known to Nimbus yet"
         return Decision(memory=memory, reason=f"held: {why}")
-    slots = scale_out.slots_by_topology(joined, observation.topologies)
+    slots = scaling.slots_by_topology(joined, observation.topologies)
     placement: dict[str, Mapping[int, Slot]] = {}
     said = []
     for topology in observation.topologies:
-        count = scale_out.executors_due(topology, before, len(joined), parameters.slots) // len(joined)
+        count = scaling.executors_for_new_machines(topology, before, len(joined), parameters.slots) // len(joined)
         moved = migrate(topology, strategy, parameters, count, slots[topology.topology_id])
         placement[topology.topology_id] = moved
-        said.append(_say(topology, moved))
+        said.append(_migration_reason(topology, moved))
     return Decision(placement=placement, memory=memory, settled=True, reason="; ".join(said))
 
 
@@ -79,17 +79,17 @@ def migrate(
     """Task → new slot for `count` executors per machine of `slots`; a machine without a free slot gets none."""
     ranks = strategy.ranks(topology, parameters)
     links = _links(topology) if strategy.by_load else {}
-    waiting = {c.name: _movable(c, topology, slots) for c in _operators(topology)}
+    waiting = {c.name: _movable_executors(c, topology, slots) for c in _operators(topology)}
     placement: dict[int, Slot] = {}
     for mine in slots.values():
-        chosen = pick(waiting, ranks, links, count if mine else 0)
+        chosen = pick_executors(waiting, ranks, links, count if mine else 0)
         for executor, slot in zip(chosen, cycle(mine or [None]), strict=False):
             if slot is not None:
                 placement.update(dict.fromkeys(range(executor.first_task, executor.last_task + 1), slot))
     return placement
 
 
-def pick(waiting: Mapping[str, list[Executor]], ranks: Ranks, links: Links, count: int) -> list[Executor]:
+def pick_executors(waiting: Mapping[str, list[Executor]], ranks: Ranks, links: Links, count: int) -> list[Executor]:
     """Take up to `count` executors from `waiting` for one machine: most links to those taken first, then by rank."""
     adjacent: Counter[str] = Counter()
     taken: list[Executor] = []
@@ -100,7 +100,7 @@ def pick(waiting: Mapping[str, list[Executor]], ranks: Ranks, links: Links, coun
     return taken
 
 
-def _movable(component: Component, topology: Topology, machines: Iterable[str]) -> list[Executor]:
+def _movable_executors(component: Component, topology: Topology, machines: Iterable[str]) -> list[Executor]:
     """Executors that have a slot, and not on one of `machines` already."""
     here = set(machines)
     placed = [(e, topology.placement[e.first_task]) for e in component.executors if e.first_task in topology.placement]
@@ -154,10 +154,10 @@ def _hops(next_to: Mapping[str, set[str]], starts: Iterable[str], parameters: Pa
 
 def descendants(topology: Topology, parameters: Parameters) -> Ranks:  # noqa: ARG001 - one shape for all strategies
     children = _children(topology)
-    return {name: -float(len(_below(children, name))) for name in children}
+    return {name: -float(len(_reachable(children, name))) for name in children}
 
 
-def _below(children: Mapping[str, set[str]], name: str) -> set[str]:
+def _reachable(children: Mapping[str, set[str]], name: str) -> set[str]:
     seen: set[str] = set()
     todo = [name]
     while todo:
@@ -194,7 +194,7 @@ STRATEGIES: Mapping[str, Strategy] = {
 }
 
 
-def _say(topology: Topology, moved: Mapping[int, Slot]) -> str:
+def _migration_reason(topology: Topology, moved: Mapping[int, Slot]) -> str:
     counts = {c.name: sum(1 for e in c.executors if e.first_task in moved) for c in topology.components}
     parts = [f"{name} {count}" for name, count in counts.items() if count]
     where = ", ".join(sorted({slot.machine for slot in moved.values()}))

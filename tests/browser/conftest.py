@@ -71,7 +71,8 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
 @pytest.fixture(scope="session")
 def results(analysed: Analysed, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of results with the golden series in it, a report of its family, and the index."""
-    from analysis import family_report, index_page
+    from analysis.pipeline import family_report
+    from analysis.report import index_page
 
     root = tmp_path_factory.mktemp("results")
     folder = root / "stela" / "star" / analysed.root.name

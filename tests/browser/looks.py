@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+
 A4_PX = (688, 1009)  # what 14 and 15 mm of margin leave of A4, at 96 px an inch
 
 # Of each figure with points (a trace's places are its own, or those that the page's drawings share): its place among

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from analysis import comparison
+from analysis import compare
 from tests.browser import looks
 from tests.unit.analysis.comparison.series import one_pair
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
+
 
 Open = Callable[..., "Page"]
 FORKED = "feature/least-link-load-with-a-very-long-name-that-nobody-shortens"
@@ -23,7 +24,7 @@ FORKED = "feature/least-link-load-with-a-very-long-name-that-nobody-shortens"
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("results") / "compare" / "stela_star" / "20260101-000000-aa"
     sides = {"a": {"label": "main", "commit": "a" * 40}, "b": {"label": FORKED, "commit": "b" * 40}}
-    return comparison.write(one_pair(root, sides=sides, log=[f"{n:07x} A commit of that branch" for n in range(12)]))
+    return compare.write(one_pair(root, sides=sides, log=[f"{n:07x} A commit of that branch" for n in range(12)]))
 
 
 def test_every_point_says_whose_it_is_and_its_value(open_page: Open, compared: Path) -> None:

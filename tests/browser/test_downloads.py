@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+
 Open = Callable[..., "Page"]
 
 

@@ -13,6 +13,7 @@ from tests.browser import looks
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+
 Open = Callable[..., "Page"]
 SAMPLED = 24
 

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlparse
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+
 Open = Callable[..., "Page"]
 
 

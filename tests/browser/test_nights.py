@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from analysis.history import Settings, invented, pages, review
+from analysis.nights import pages
+from analysis.nights.findings import review
+from analysis.nights.settings import Settings
 from tests.browser import looks
+from tests.calibration import synthetic_nights
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
+
 
 Open = Callable[..., "Page"]
 LOAD_MS = 5000.0  # on an idle core it is under 1 s
@@ -24,7 +28,7 @@ MEGABYTE = 1_000_000
 def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A year of 200 series, with regressions, deaths and missing nights."""
     folder = tmp_path_factory.mktemp("results") / "nightly" / "bench"
-    invented.write(folder, series=200, nights=365, seed=1)
+    synthetic_nights.write_history(folder, series=200, nights=365, seed=1)
     pages.write(folder, review(folder, Settings("A year of nights")))
     return folder
 

@@ -14,6 +14,7 @@ from tests.browser import looks
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+
 Open = Callable[..., "Page"]
 PAGES = ("index.html", "stela/report.html", "stela/star/*/report.html", "stela/star/*/runs/stela-r1/report.html",
          "stela/star/*/runs/stela-r4/report.html")  # fmt: skip

@@ -20,6 +20,7 @@ from tests.cloud.trouble import Trouble
 if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client
 
+
 ROOT = Path(__file__).resolve().parents[2]
 END_LIMIT_S = 300.0
 

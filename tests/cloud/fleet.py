@@ -17,14 +17,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from dags.software import storm_home
-from inventory import leases
-from inventory.ansible_inventory import write
+from barograph.software import storm_home
 from inventory.ec2.testbed import Ec2Testbed
-from inventory.machine_types import named
-from inventory.machines import Machine, MachineRequest
+from inventory.leases import registry
+from inventory.machines import Machine, MachineRequest, machine_type
+from inventory.remote.ansible_inventory import write_ansible_inventory
 from playbooks import cluster
-from playbooks.run import PlayResult
+from playbooks.runner import PlayResult
 from tests.cloud.cloud import Cloud, running
 from tests.cloud.leaks import at
 
@@ -34,8 +33,8 @@ Done = TypeVar("Done")
 
 
 def requests(machines: int) -> list[MachineRequest]:
-    workers = [MachineRequest(f"m{number}", named("type_1")) for number in range(1, machines)]
-    return [MachineRequest("master", named("master")), *workers]
+    workers = [MachineRequest(f"m{number}", machine_type("type_1")) for number in range(1, machines)]
+    return [MachineRequest("master", machine_type("master")), *workers]
 
 
 def timed(what: str, do: Callable[[], Done]) -> Done:
@@ -47,7 +46,7 @@ def timed(what: str, do: Callable[[], Done]) -> Done:
 
 def deploy(machines: Sequence[Machine], folder: Path, home: Path) -> PlayResult:
     names = [machine.name for machine in machines[1:]]
-    hosts = write(machines, {"master": ["master"], "workers": names}, folder / "inventory.yml")
+    hosts = write_ansible_inventory(machines, {"master": ["master"], "workers": names}, folder / "inventory.yml")
     return cluster.deploy(hosts, folder, home, {})
 
 
@@ -55,7 +54,7 @@ def measure(cloud: Cloud, machines: int, folder: Path) -> None:
     home = storm_home(logging.info)
     testbed, wanted = Ec2Testbed(cloud.options()), requests(machines)
     timed("check", lambda: testbed.check(wanted))
-    lease = leases.take("fleet", "series", testbed.name, LEASE_S, site=testbed.site(), shared=True)
+    lease = registry.take("fleet", "series", testbed.name, LEASE_S, site=testbed.site(), shared=True)
     begun = time.monotonic()
     try:
         started = timed("acquire", lambda: testbed.acquire(lease, wanted))
@@ -69,7 +68,7 @@ def measure(cloud: Cloud, machines: int, folder: Path) -> None:
         print(f"  changed: {again.changed}")
     finally:
         timed("release", lambda: testbed.release(lease))
-        leases.drop(lease)
+        registry.drop(lease)
     calls, total = cloud.calls(), sum(cloud.calls().values())
     print(f"calls of EC2's API: {total}, {total / machines:.1f} a machine: {json.dumps(calls)}")
 

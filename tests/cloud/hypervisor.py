@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client
     from mypy_boto3_ec2.type_defs import InstanceTypeDef
 
+
 log = logging.getLogger(__name__)
 
 EVERY_S = 0.5

@@ -100,7 +100,7 @@ def kill(cloud: Cloud, kills: int, seed: int) -> Iterator[Killed]:
 def reap_all(cloud: Cloud) -> int:
     """The reaper at work until it finds nothing any more and EC2 shows what it hid; how often it found something."""
     from inventory.ec2.testbed import Ec2Testbed
-    from inventory.reaper import reap
+    from inventory.leases.reaper import reap
 
     worked, quiet_since, deadline = 0, time.monotonic(), time.monotonic() + REAP_LIMIT_S
     while time.monotonic() - quiet_since < SLOW.hidden_s + SLOW.pending_s and time.monotonic() < deadline:

@@ -16,18 +16,17 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from inventory import leases
-from inventory.ec2.pace import Pace
+from inventory.ec2.options import Timing
 from inventory.ec2.testbed import Ec2Testbed
-from inventory.machine_types import named
-from inventory.machines import MachineRequest
+from inventory.leases import registry
+from inventory.machines import MachineRequest, machine_type
 
-STARTING = (MachineRequest("master", named("master")), MachineRequest("m1", named("type_1")))
-JOINING = (MachineRequest("m2", named("type_1")),)
+STARTING = (MachineRequest("master", machine_type("master")), MachineRequest("m1", machine_type("type_1")))
+JOINING = (MachineRequest("m2", machine_type("type_1")),)
 PHASES = ("lease", "acquire", "grow", "give_back", "release", "done")
 LIFE_S = 600.0
 # The cloud's lag and ends take parts of a second; waits as long as AWS needs would be most of a life.
-QUICK = Pace(poll_s=0.1, relist_s=0.5, lag_s=3.0)
+QUICK = Timing(poll_s=0.1, relist_s=0.5, lag_s=3.0)
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def live(options: Mapping[str, object], begin: Callable[[str], None]) -> None:
     """Everything that an experiment asks of a testbed, by the product's own functions; its machines answer at once."""
     begin("lease")
     testbed = Ec2Testbed(options, answers=lambda _: None, pace=QUICK)
-    lease = leases.take("to be killed", "series", testbed.name, LIFE_S, site=testbed.site(), shared=testbed.shared)
+    lease = registry.take("to be killed", "series", testbed.name, LIFE_S, site=testbed.site(), shared=testbed.shared)
     begin("acquire")
     testbed.acquire(lease, STARTING)
     begin("grow")
@@ -70,7 +69,7 @@ def live(options: Mapping[str, object], begin: Callable[[str], None]) -> None:
     testbed.give_back(lease, joined)
     begin("release")
     testbed.release(lease)
-    leases.drop(lease)
+    registry.drop(lease)
     begin("done")
 
 

@@ -1,7 +1,8 @@
 """One instance as an emulated machine: the project's root filesystem, one network card, an image's first boot.
 
-Names are those of `inventory.lan`, `inventory.local` and `inventory.processes`, under a lease of the testbed `local` in
-the cloud's own state folder: whatever a killed cloud leaves, that testbed's `release` finds.
+Names are those of `inventory.local.testbed.lan`, `inventory.local.testbed.testbed` and
+`inventory.leases.registry.processes`, under a lease of the testbed `local` in the cloud's own state folder: whatever
+a killed cloud leaves, that testbed's `release` finds.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
 
-from inventory import lan, leases
-from inventory.leases import Lease
-from inventory.podman import Container, Podman
-from inventory.processes import run
+from inventory.leases import registry
+from inventory.leases.processes import run
+from inventory.leases.registry import Lease
+from inventory.local import lan
+from inventory.local.podman import Container, Podman
 
 IMAGE = Path(__file__).with_name("image")
 CARD = "ens5"
@@ -50,7 +52,7 @@ class Host:
         self._lease_id = lease.lease_id
         self._root = root
         self._size = size
-        self._state = leases.state_dir()
+        self._state = registry.state_dir()
         self._podman = Podman(self._folder, self._lease_id)
 
     @property
@@ -61,7 +63,7 @@ class Host:
         """Make the network that all machines are on; the box has its first address."""
         self._folder.mkdir(parents=True)
         lan.require_free(self._lease_id)
-        lan.guard(self._lease_id)
+        lan.guard_ranges(self._lease_id)
         network, bridge = lan.network(lan.CONTROL), self._bridge
         self._ip(
             f"link add {bridge} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
@@ -74,7 +76,7 @@ class Host:
     def start(self, guest: Guest) -> str:
         """The machine boots; returns the id of its container."""
         space = self._plug(guest)
-        identity = leases.key_dir(self._lease_id, self._state) / guest.instance_id
+        identity = registry.key_dir(self._lease_id, self._state) / guest.instance_id
         identity.mkdir(parents=True)
         for path in IMAGE.iterdir():
             shutil.copy(path, identity)
@@ -107,16 +109,16 @@ class Host:
     def end(self, guest: Guest) -> None:
         """The machine, its disk and its place in the network are gone. Idempotent."""
         self._podman.remove(guest.instance_id)
-        lan.remove_seat(self._lease_id, self._seat(guest))
+        lan.remove_endpoint(self._lease_id, self._seat(guest))
 
     @property
     def _bridge(self) -> str:
         return f"b{self._lease_id}ctl"
 
-    def _seat(self, guest: Guest) -> lan.Seat:
+    def _seat(self, guest: Guest) -> lan.LanEndpoint:
         number = int(IPv4Address(guest.address)) & 0xFF
         name = f"baro-{self._lease_id}-{guest.instance_id}"
-        return lan.Seat(name, number, guest.address, guest.address, bandwidth_mbit=0)
+        return lan.LanEndpoint(name, number, guest.address, guest.address, bandwidth_mbit=0)
 
     def _plug(self, guest: Guest) -> str:
         seat = self._seat(guest)

@@ -30,8 +30,9 @@ from tests.cloud.front import OWN_KEY, Application, Front
 if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client
 
-    from inventory.leases import Lease
+    from inventory.leases.registry import Lease
     from tests.cloud.hypervisor import Hypervisor
+
 
 REGION = "us-east-1"
 ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
@@ -82,15 +83,15 @@ def alone() -> Iterator[Lease]:
     os.environ.update(
         BAROGRAPH_STATE=str(STATE), BAROGRAPH_CONTROL_LAN=CONTROL_LAN, BAROGRAPH_EXPERIMENT_LAN=EXPERIMENT_LAN
     )
-    from inventory import leases
-    from inventory.local import LocalTestbed
+    from inventory.leases import registry
+    from inventory.local.testbed import LocalTestbed
 
     STATE.mkdir(mode=0o700, exist_ok=True)
     with (STATE / ".cloud.lock").open("w") as lock:
         _lock(lock.fileno())
         clean_up()
         logging.basicConfig(filename=STATE / "cloud.log", level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
-        lease = leases.take("test cloud", "test cloud", LocalTestbed.name, LIFE_S)
+        lease = registry.take("test cloud", "test cloud", LocalTestbed.name, LIFE_S)
         try:
             yield lease
         finally:
@@ -99,12 +100,12 @@ def alone() -> Iterator[Lease]:
 
 def clean_up() -> None:
     """End every lease and everything without one in the cloud's state folder; whoever calls this holds its lock."""
-    from inventory import leases
-    from inventory.local import LocalTestbed
+    from inventory.leases import registry
+    from inventory.local.testbed import LocalTestbed
 
-    for lease in leases.read_all():
+    for lease in registry.read_all():
         LocalTestbed().release(lease)
-        leases.drop(lease)
+        registry.drop(lease)
     LocalTestbed().sweep()
 
 
@@ -210,7 +211,7 @@ def _hypervisor(client: EC2Client, front: Front, lease: Lease | None, cores: flo
     from moto.backends import get_backend
     from moto.core.models import DEFAULT_ACCOUNT_ID
 
-    from inventory import rootfs
+    from inventory.local import rootfs
     from tests.cloud.hypervisor import Hypervisor
     from tests.cloud.machine import Host, Size
 

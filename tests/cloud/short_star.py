@@ -9,16 +9,16 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import barograph
-from dags.events import RateChange
-from dags.experiment import FOLDER, Durations, Experiment, MachineCount, load
-from dags.terminal import run as command
+from barograph import cli
+from barograph.cli import run as command
+from barograph.plan.events import RateChange
+from barograph.plan.experiment import EXPERIMENTS, Durations, Experiment, MachineCount, load
 
 # What AWS takes back is asked for each 15 s: a run lasts longer than that after its first tuple.
 WARM_UP_S = 25.0
 
 
-def shortened(name: str, folder: Path = FOLDER) -> Experiment:
+def shortened(name: str, folder: Path = EXPERIMENTS) -> Experiment:
     whole = load(name, folder)
     return replace(
         whole,
@@ -32,4 +32,4 @@ def shortened(name: str, folder: Path = FOLDER) -> Experiment:
 
 if __name__ == "__main__":
     command.load = shortened  # type: ignore[attr-defined]  # its own import of it
-    sys.exit(barograph.main(sys.argv[1:]))
+    sys.exit(cli.main(sys.argv[1:]))

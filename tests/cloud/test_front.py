@@ -16,6 +16,7 @@ from tests.cloud.trouble import Refusal, Trouble
 if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client
 
+
 LONG_S = 600.0  # longer than any test
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from dags import testbeds
-from dags.steps import benches
+from barograph.plan import checks
+from barograph.run import context
 from inventory import TESTBEDS
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.machines import Machine
@@ -32,8 +32,8 @@ class UnmannedTestbed(Ec2Testbed):
 def arrange() -> None:
     """As if `ec2` needed no software and no ssh, like `fake`."""
     TESTBEDS["ec2"] = UnmannedTestbed
-    testbeds.IN_MEMORY = (*testbeds.IN_MEMORY, "ec2")  # type: ignore[assignment]  # declared with one name
-    benches.BENCHES = {**benches.BENCHES, "ec2": benches.BENCHES["fake"]}
+    checks.IN_MEMORY_TESTBEDS = (*checks.IN_MEMORY_TESTBEDS, "ec2")  # type: ignore[assignment]  # declared with one name
+    context.CONTEXTS = {**context.CONTEXTS, "ec2": context.CONTEXTS["fake"]}
 
 
 def settings(airflow_home: Path) -> None:

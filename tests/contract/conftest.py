@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from inventory import leases
+from inventory.leases import registry
 from inventory.machines import Machine
 from tests.contract.sites import EVERY, WANTED, Site, opened, taken
 
@@ -16,20 +16,20 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="module")
-def held(site: Site) -> Iterator[tuple[leases.Lease, tuple[Machine, ...]]]:
+def held(site: Site) -> Iterator[tuple[registry.Lease, tuple[Machine, ...]]]:
     """For tests that change nothing: those that take a lease themselves (`alone`) come after them in their file."""
     with taken(site, WANTED) as both:
         yield both
 
 
 @pytest.fixture(scope="module")
-def machines(held: tuple[leases.Lease, tuple[Machine, ...]]) -> tuple[Machine, ...]:
+def machines(held: tuple[registry.Lease, tuple[Machine, ...]]) -> tuple[Machine, ...]:
     return held[1]
 
 
 @pytest.fixture
 def alone(site: Site) -> Site:
-    for lease in leases.read_all():
+    for lease in registry.read_all():
         site.testbed.release(lease)
-        leases.drop(lease)
+        registry.drop(lease)
     return site

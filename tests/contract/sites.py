@@ -10,17 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from inventory import TESTBEDS, lan, leases
-from inventory.ec2.pace import Pace
+from inventory import TESTBEDS
+from inventory.ec2.options import Timing
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.errors import InfrastructureError
-from inventory.existing import ExistingTestbed
+from inventory.existing.testbed import ExistingTestbed
 from inventory.fake import FakeTestbed
-from inventory.local import LocalTestbed
+from inventory.leases import registry
+from inventory.leases.reaper import reap
+from inventory.local import lan
+from inventory.local.testbed import LocalTestbed
 from inventory.machines import Machine, MachineRequest, MachineType
-from inventory.reaper import reap
-from inventory.remote import Remote
-from inventory.testbed import Connecting
+from inventory.remote.ssh import Remote
+from inventory.testbed import SupportsConnect
 from inventory.testbed import Testbed as AnyTestbed  # pytest collects what is called Test…
 from tests.cloud.cloud import running
 from tests.emulab.world import world
@@ -55,7 +57,7 @@ class Spoiled(ExistingTestbed):
         super().__init__(there.options)
         self._there = there
 
-    def acquire(self, lease: leases.Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
+    def acquire(self, lease: registry.Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         self._there.sh("m1", "rm -rf /var/lib/barograph-guard; touch /var/lib/barograph-guard")
         try:
             return super().acquire(lease, requests)
@@ -75,28 +77,28 @@ class Site:
     testbed: AnyTestbed
     broken: Callable[[Path], AnyTestbed]
 
-    def take(self, ttl_s: float = 300.0) -> leases.Lease:
+    def take(self, ttl_s: float = 300.0) -> registry.Lease:
         testbed = self.testbed
-        return leases.take("contract test", "series", testbed.name, ttl_s, site=testbed.site(), shared=testbed.shared)
+        return registry.take("contract test", "series", testbed.name, ttl_s, site=testbed.site(), shared=testbed.shared)
 
     def connect(self, machine: Machine) -> Remote:
-        assert isinstance(self.testbed, Connecting)
+        assert isinstance(self.testbed, SupportsConnect)
         return self.testbed.connect(machine)
 
 
 @contextmanager
-def taken(site: Site, requests: Sequence[MachineRequest]) -> Iterator[tuple[leases.Lease, tuple[Machine, ...]]]:
+def taken(site: Site, requests: Sequence[MachineRequest]) -> Iterator[tuple[registry.Lease, tuple[Machine, ...]]]:
     """Machines of a lease of their own."""
     lease = site.take()
     yield lease, site.testbed.acquire(lease, requests)
     site.testbed.release(lease)
-    leases.drop(lease)
+    registry.drop(lease)
 
 
 def gone(site: Site, machine: Machine) -> bool:
     """Whether the machine does not answer; its keys may be gone too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("inventory.remote.REACH_TIMEOUT_S", SILENCE_S)
+        patch.setattr("inventory.remote.ssh.REACH_TIMEOUT_S", SILENCE_S)
         try:
             site.connect(machine).close()
         except (InfrastructureError, FileNotFoundError):
@@ -127,7 +129,7 @@ def _site(name: str, folder: Path) -> Iterator[Site]:
             for variable, value in cloud.environment().items():
                 patch.setenv(variable, value)
             options = cloud.options(instance_types={SMALL.name: "c7a.medium"})
-            yield Site(Ec2Testbed(options), lambda _folder: Ec2Testbed(options, pace=Pace(ready_s=0)))
+            yield Site(Ec2Testbed(options), lambda _folder: Ec2Testbed(options, pace=Timing(ready_s=0)))
         return
     if name == "existing":
         with lab(folder / "lab", (*WANTED, *(MachineRequest(name, SMALL) for name in ("m2", "m3")))) as there:

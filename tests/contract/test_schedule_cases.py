@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from scheduler_plugins.messages import answer_json, observation_from_request
 from scheduler_plugins.model import Decision, Observation, Slot, executor_ranges
 from scheduler_plugins.policies import POLICIES, bind
 from scheduler_plugins.refusal import refusal
 from scheduler_plugins.samples import Samples
-from scheduler_plugins.wire import answer_of, observation_of
 
 NEEDED: dict[str, dict[str, Any]] = {"foreign": {"scheduler": "org.example.Theirs"}}
 CASES = Path(__file__).parent / "schedule_cases"
@@ -23,7 +23,7 @@ TYPED = [path for path in ANSWERS if json.loads(path.read_text())["why"] != "mal
 
 
 def observe(request: dict[str, Any]) -> Observation:
-    return observation_of(request, Samples(topology_id=request["topologies"][0]["id"]), None)
+    return observation_from_request(request, Samples(topology_id=request["topologies"][0]["id"]), None)
 
 
 def test_there_are_cases() -> None:
@@ -43,7 +43,7 @@ def test_executors_are_cut_as_storm_cuts_them(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("path", EVEN, ids=lambda path: path.stem)
 def test_even_places_as_storms_even_scheduler_does(path: Path) -> None:
     case = json.loads(path.read_text())
-    answer = answer_of(bind("even", {})(observe(case["request"]), {}), "d1", "even")
+    answer = answer_json(bind("even", {})(observe(case["request"]), {}), "d1", "even")
     for topology in case["request"]["topologies"]:
         changes = answer["topologies"].get(topology["id"], {}).get("placement", {})
         assert {**topology["placement"], **changes} == case["expected"][topology["id"]]
@@ -82,8 +82,8 @@ def test_a_decision_is_refused_for_the_reason_that_the_bridge_gives(path: Path) 
 
 @pytest.mark.parametrize("path", TYPED, ids=lambda path: path.stem)
 def test_a_decision_survives_the_way_to_the_bridge(path: Path) -> None:
-    answer = answer_of(decision_of(json.loads(path.read_text())["answer"]), "d17", "any")
-    assert answer_of(decision_of(answer), "d17", "any") == answer
+    answer = answer_json(decision_of(json.loads(path.read_text())["answer"]), "d17", "any")
+    assert answer_json(decision_of(answer), "d17", "any") == answer
     said = {key for key, value in json.loads(path.read_text())["answer"].items() if value}
     assert said & {"release", "scheduler", "rebalance"} == answer.keys() & {"release", "scheduler", "rebalance"}
 

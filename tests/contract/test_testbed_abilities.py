@@ -6,14 +6,20 @@ from typing import Any
 
 import pytest
 
-from inventory import leases
 from inventory.errors import ConfigurationError, InfrastructureError
-from inventory.machine_types import named
-from inventory.machines import Machine, MachineRequest
-from inventory.testbed import Faulting, GivingBack, Growing, Pricing, Prolonging, Recalling
+from inventory.leases import registry
+from inventory.machines import Machine, MachineRequest, machine_type
+from inventory.testbed import (
+    SupportsFaults,
+    SupportsGiveBack,
+    SupportsGrow,
+    SupportsPricing,
+    SupportsProlong,
+    SupportsRecall,
+)
 from tests.contract.sites import M2, M3, WANTED, Site, gone, taken
 
-Held = tuple[leases.Lease, tuple[Machine, ...]]
+Held = tuple[registry.Lease, tuple[Machine, ...]]
 
 
 def _able(site: Site, ability: type) -> Any:
@@ -26,18 +32,18 @@ def _able(site: Site, ability: type) -> Any:
 
 
 @pytest.fixture
-def faulting(site: Site) -> Faulting:
-    return _able(site, Faulting)
+def faulting(site: Site) -> SupportsFaults:
+    return _able(site, SupportsFaults)
 
 
 @pytest.fixture
-def giving_back(site: Site) -> GivingBack:
-    return _able(site, GivingBack)
+def giving_back(site: Site) -> SupportsGiveBack:
+    return _able(site, SupportsGiveBack)
 
 
 @pytest.fixture
-def growing(site: Site) -> Growing:
-    return _able(site, Growing)
+def growing(site: Site) -> SupportsGrow:
+    return _able(site, SupportsGrow)
 
 
 @pytest.fixture
@@ -53,8 +59,8 @@ def three(alone: Site) -> Iterator[Held]:
 
 
 def test_twice_the_hours_cost_twice_as_much(site: Site) -> None:
-    pricing: Pricing = _able(site, Pricing)
-    requests = [MachineRequest("master", named("master")), MachineRequest("m1", named("type_1"))]
+    pricing: SupportsPricing = _able(site, SupportsPricing)
+    requests = [MachineRequest("master", machine_type("master")), MachineRequest("m1", machine_type("type_1"))]
     one, two = pricing.estimate(requests, 1.0), pricing.estimate(requests, 2.0)
     assert one.total_usd > 0 and two.total_usd == pytest.approx(2 * one.total_usd)
     assert pricing.estimate(requests[:1], 1.0).total_usd < one.total_usd
@@ -62,15 +68,15 @@ def test_twice_the_hours_cost_twice_as_much(site: Site) -> None:
 
 
 def test_nothing_is_recalled_that_nobody_takes_away(site: Site, request: pytest.FixtureRequest) -> None:
-    recalling: Recalling = _able(site, Recalling)
+    recalling: SupportsRecall = _able(site, SupportsRecall)
     lease, _ = request.getfixturevalue("held")
     assert recalling.recalled(lease) == ()
 
 
 def test_a_longer_lease_may_be_told_again(site: Site, request: pytest.FixtureRequest) -> None:
-    prolonging: Prolonging = _able(site, Prolonging)
+    prolonging: SupportsProlong = _able(site, SupportsProlong)
     lease, machines = request.getfixturevalue("held")
-    longer = leases.renew(lease, 5000)
+    longer = registry.renew(lease, 5000)
     prolonging.prolong(longer, machines)
     prolonging.prolong(longer, machines)
     assert [gone(site, machine) for machine in machines] == [False] * len(machines)
@@ -80,7 +86,7 @@ def test_a_longer_lease_may_be_told_again(site: Site, request: pytest.FixtureReq
 
 
 def test_a_crashed_machine_is_silent_and_comes_back_with_its_disk(
-    faulting: Faulting, alone: Site, three: Held, tmp_path: Path
+    faulting: SupportsFaults, alone: Site, three: Held, tmp_path: Path
 ) -> None:
     _, (master, m1, _) = three
     (tmp_path / "mark").write_text("kept")
@@ -105,48 +111,50 @@ def test_a_crashed_machine_is_silent_and_comes_back_with_its_disk(
 
 
 def test_a_machine_that_crashed_can_be_given_back_and_released(
-    faulting: Faulting, giving_back: GivingBack, alone: Site, three: Held
+    faulting: SupportsFaults, giving_back: SupportsGiveBack, alone: Site, three: Held
 ) -> None:
     lease, (_, m1, m2) = three
     faulting.crash(m1)
     faulting.crash(m2)
     giving_back.give_back(lease, [m1])
-    assert leases.held(lease) == ("master", "m2")
+    assert registry.lease_machines(lease) == ("master", "m2")
     alone.testbed.release(lease)
     giving_back.give_back(lease, [m2])
     assert alone.testbed.leftovers() == ()
 
 
-def test_machines_given_back_are_gone_and_the_rest_stays(giving_back: GivingBack, alone: Site, three: Held) -> None:
+def test_machines_given_back_are_gone_and_the_rest_stays(
+    giving_back: SupportsGiveBack, alone: Site, three: Held
+) -> None:
     lease, (master, m1, m2) = three
-    assert leases.held(lease) == ("master", "m1", "m2")
+    assert registry.lease_machines(lease) == ("master", "m1", "m2")
     giving_back.give_back(lease, [m1])
     giving_back.give_back(lease, [m1])
-    assert leases.held(lease) == ("master", "m2")
+    assert registry.lease_machines(lease) == ("master", "m2")
     assert [gone(alone, machine) for machine in (master, m1, m2)] == [False, True, False]
     assert alone.testbed.leftovers() == ()
-    for broken in (giving_back.crash, giving_back.restart) if isinstance(giving_back, Faulting) else ():
+    for broken in (giving_back.crash, giving_back.restart) if isinstance(giving_back, SupportsFaults) else ():
         with pytest.raises(InfrastructureError, match=r"no .*machine m1 \(given back or released\)"):
             broken(m1)
     alone.testbed.release(lease)
     assert [gone(alone, machine) for machine in (master, m2)] == [True, True]
-    assert leases.held(lease) == ()
+    assert registry.lease_machines(lease) == ()
 
 
-def test_added_machines_are_given_back_or_go_with_the_lease(growing: Growing, alone: Site, two: Held) -> None:
+def test_added_machines_are_given_back_or_go_with_the_lease(growing: SupportsGrow, alone: Site, two: Held) -> None:
     lease, (_, m1) = two
-    assert isinstance(growing, GivingBack)
+    assert isinstance(growing, SupportsGiveBack)
     (m2,) = growing.grow(lease, [M2])
     assert m2.name == "m2" and (m2.boot_s is None or m2.boot_s >= 0)
-    assert leases.held(lease) == ("master", "m1", "m2")
+    assert registry.lease_machines(lease) == ("master", "m1", "m2")
     with alone.connect(m2) as remote:
         assert remote.run(["hostname"]).stdout.strip() == "m2"
     with pytest.raises(ConfigurationError, match="has m2 already"):
         growing.grow(lease, [M2])
     growing.give_back(lease, [m2])
-    assert leases.held(lease) == ("master", "m1")
+    assert registry.lease_machines(lease) == ("master", "m1")
     assert [gone(alone, machine) for machine in (m2, m1)] == [True, False]
     (m3,) = growing.grow(lease, [M3])
-    assert leases.held(lease) == ("master", "m1", "m3")
+    assert registry.lease_machines(lease) == ("master", "m1", "m3")
     alone.testbed.release(lease)
-    assert gone(alone, m3) and leases.held(lease) == () and alone.testbed.leftovers() == ()
+    assert gone(alone, m3) and registry.lease_machines(lease) == () and alone.testbed.leftovers() == ()

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from inventory import leases
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, InventoryError, RemoteTimeoutError
+from inventory.leases import registry
+from inventory.leases.reaper import reap
 from inventory.machines import Machine, MachineRequest
-from inventory.reaper import reap
-from inventory.remote import Remote
-from inventory.testbed import Sweeping
+from inventory.remote.ssh import Remote
+from inventory.testbed import SupportsSweep
 from tests.contract.sites import SMALL, WANTED, Site, gone
 
 
@@ -56,7 +56,7 @@ def test_a_second_run_is_told_who_holds_the_testbed(site: Site, machines: Sequen
 
 
 def test_a_lease_acquires_once(site: Site, machines: Sequence[Machine]) -> None:
-    (lease,) = leases.read_all()
+    (lease,) = registry.read_all()
     with pytest.raises(ConfigurationError, match="holds machines already"):
         site.testbed.acquire(lease, WANTED)
 
@@ -114,8 +114,8 @@ def test_release_ends_everything_and_may_be_repeated(alone: Site) -> None:
     machines = alone.testbed.acquire(lease, WANTED)
     alone.testbed.release(lease)
     alone.testbed.release(lease)
-    leases.drop(lease)
-    leases.drop(lease)
+    registry.drop(lease)
+    registry.drop(lease)
     assert alone.testbed.leftovers() == ()
     assert gone(alone, machines[0])
 
@@ -123,13 +123,13 @@ def test_release_ends_everything_and_may_be_repeated(alone: Site) -> None:
 def test_release_of_a_lease_that_holds_nothing(alone: Site) -> None:
     lease = alone.take()
     alone.testbed.release(lease)
-    leases.drop(lease)
+    registry.drop(lease)
     assert alone.testbed.leftovers() == ()
 
 
 def test_acquire_without_a_lease_on_record(alone: Site) -> None:
     lease = alone.take()
-    leases.drop(lease)
+    registry.drop(lease)
     with pytest.raises(InfrastructureError, match="not on record"):
         alone.testbed.acquire(lease, WANTED)
     assert alone.testbed.leftovers() == ()
@@ -140,7 +140,7 @@ def test_acquire_is_all_or_nothing(alone: Site, tmp_path: Path) -> None:
     broken = alone.broken(tmp_path)
     with pytest.raises(InventoryError) as failure:
         broken.acquire(lease, WANTED)
-    leases.drop(lease)
+    registry.drop(lease)
     assert failure.value.blame == "infrastructure"
     assert broken.leftovers() == ()
 
@@ -148,8 +148,8 @@ def test_acquire_is_all_or_nothing(alone: Site, tmp_path: Path) -> None:
 def test_what_lost_its_lease_is_a_leftover_and_swept(alone: Site) -> None:
     lease = alone.take()
     alone.testbed.acquire(lease, WANTED)
-    leases.drop(lease)
-    assert isinstance(alone.testbed, Sweeping)
+    registry.drop(lease)
+    assert isinstance(alone.testbed, SupportsSweep)
     assert alone.testbed.leftovers() == (f"machines of {lease.lease_id}",)
     assert alone.testbed.sweep() == (f"machines of {lease.lease_id}",)
     assert alone.testbed.leftovers() == ()
@@ -161,9 +161,9 @@ def test_the_reaper_ends_an_expired_lease(alone: Site) -> None:
     known = {alone.testbed.name: lambda: alone.testbed}
     later = time.time() + 101
     assert [one.why for one in reap(later, dry_run=True, testbeds=known)] == ["expired"]
-    assert leases.read(lease.lease_id) == lease
+    assert registry.read(lease.lease_id) == lease
     assert [one.error for one in reap(later, testbeds=known)] == [None]
-    assert leases.read(lease.lease_id) is None
+    assert registry.read(lease.lease_id) is None
     assert alone.testbed.leftovers() == ()
 
 
@@ -184,8 +184,8 @@ def test_check_says_what_is_too_much(site: Site) -> None:
         site.testbed.check([hog])
     with pytest.raises(CapacityError):
         site.testbed.acquire(alone_lease := _unrecorded(site), [giant])
-    assert leases.read(alone_lease.lease_id) is None and site.testbed.leftovers() == ()
+    assert registry.read(alone_lease.lease_id) is None and site.testbed.leftovers() == ()
 
 
-def _unrecorded(site: Site) -> leases.Lease:
-    return leases.Lease("00000000", "nobody", "series", site.testbed.name, 0.0, 1.0, 1, "")
+def _unrecorded(site: Site) -> registry.Lease:
+    return registry.Lease("00000000", "nobody", "series", site.testbed.name, 0.0, 1.0, 1, "")

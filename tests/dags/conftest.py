@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dags.terminal.airflow_home import prepare
+from barograph.airflow_environment import prepare
 from tests.dags import fake_runs
 from tests.dags.fake_runs import Resumed
 

@@ -3,17 +3,17 @@
 import sys
 from typing import Any
 
-from dags.errors import RunBroken
-from dags.plan import PlannedRun
-from dags.series import Series
-from dags.steps import series_steps
-from dags.steps.under_way import Bench
-from dags.terminal import child
+from barograph import series_steps
+from barograph.cli import child
+from barograph.errors import RunBroken
+from barograph.plan.blocks import PlannedRun
+from barograph.run.context import SeriesContext
+from barograph.series.series import Series
 
-whole = series_steps.bench_for
+whole = series_steps.context_of
 
 
-def bench_for(series: Series) -> Bench:
+def failing_context(series: Series) -> SeriesContext:
     bench = whole(series)
     submit = bench.cluster.submit
 
@@ -26,5 +26,5 @@ def bench_for(series: Series) -> Bench:
     return bench
 
 
-series_steps.bench_for = bench_for
+series_steps.context_of = failing_context
 sys.exit(child.main(sys.argv[1:]))

@@ -13,13 +13,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dags.places import ROOT
-
 World = Mapping[str, str]
 
 
 def command(*options: str) -> list[str]:
-    return [sys.executable, str(ROOT / "barograph.py"), "run", "stela/star", "--testbed", "fake", "--demo", *options]
+    return [
+        sys.executable,
+        "-m",
+        "barograph",
+        "run",
+        "stela/star",
+        "--testbed",
+        "fake",
+        "--demo",
+        *options,
+    ]
 
 
 def run(world: World, *options: str) -> subprocess.CompletedProcess[str]:

@@ -10,18 +10,18 @@ from typing import Any
 
 from rich.console import Console
 
-from dags.plan import PlannedRun
-from dags.series import Series
-from dags.steps import fake_cluster, series_steps
-from dags.steps.under_way import Bench
-from dags.terminal import bisect as command
-from dags.terminal import child
+from barograph import cli, series_steps
+from barograph.cli import bisect, child
+from barograph.plan.blocks import PlannedRun
+from barograph.run import fake_cluster
+from barograph.run.context import SeriesContext
+from barograph.series.series import Series
 
 SLOW = os.environ["SLOW_COMMITS"].split()
-whole = series_steps.bench_for
+whole = series_steps.context_of
 
 
-def bench_for(series: Series) -> Bench:
+def context_of(series: Series) -> SeriesContext:
     bench = whole(series)
     submit = bench.cluster.submit
 
@@ -40,7 +40,7 @@ def carry_out(series: Series, _console: Console, _ending: object) -> int:
 
 
 if sys.argv[1] == "child":
-    series_steps.bench_for = bench_for
+    series_steps.context_of = context_of
     sys.exit(child.main(sys.argv[2:]))
-command.carry_out = carry_out
-sys.exit(__import__("barograph").main(["bisect", *sys.argv[1:]]))
+bisect.carry_out = carry_out
+sys.exit(cli.main(["bisect", *sys.argv[1:]]))

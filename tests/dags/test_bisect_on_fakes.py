@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dags.places import ROOT
-from dags.terminal.airflow_home import environment
+from barograph.airflow_environment import environment
+from barograph.settings import ROOT
 
 COMMITS = 4  # GOOD, and three after it that change what decides
 # Three comparisons with an analysis each. The search is tests/unit/dags/nights/test_search.py's and test_bisect.py's,

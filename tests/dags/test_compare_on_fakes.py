@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from dags.comparison import record, timing
-from dags.comparison.derive import Question, derive
-from dags.comparison.sides import Side
-from dags.experiment import Code, load
-from dags.places import ROOT
-from dags.request import requested
-from dags.series import open_series
-from dags.terminal.airflow_home import environment
+from barograph.airflow_environment import environment
+from barograph.compare import record, stopping
+from barograph.compare.comparison import Question, derive
+from barograph.compare.sides import Side
+from barograph.plan.experiment import Code, load, with_changes
+from barograph.series.series import open_series
+from barograph.settings import ROOT
 
 pytestmark = [
     pytest.mark.timeout(1200),
@@ -53,14 +52,14 @@ def from_the_form(world: dict[str, str], *answers: dict[str, object]) -> subproc
 @pytest.mark.spark
 def test_the_same_commit_until_certain_from_the_command_line(world: dict[str, str]) -> None:
     asked = ["compare", "HEAD", "HEAD", "--experiment", "stela/star", "--policies", "stela", "--testbed", "fake"]
-    done = python(world, "barograph.py", *asked, "--until-certain", "--budget", "9 blocks")
+    done = python(world, "-m", "barograph", *asked, "--until-certain", "--budget", "9 blocks")
     said = done.stdout + done.stderr
     assert done.returncode == 0 and "Traceback" not in said, said
     (series,) = compared(world)
     enough = record.enough(series)
     assert enough is not None and enough["why"] == "certain" and 3 <= enough["blocks"] <= 5
     assert set(statuses(series).values()) == {"complete"} and len(statuses(series)) == 2 * enough["blocks"]
-    looked = [line["blocks"] for line in timing.checks(series)]
+    looked = [line["blocks"] for line in stopping.read_checks(series)]
     assert looked == list(range(3, enough["blocks"] + 1))
     result = json.loads((series / "comparison_result.json").read_text())
     assert result["certain"] and not [row for row in result["rows"] if row["verdict"] in ("better", "worse")]
@@ -78,7 +77,7 @@ def test_a_side_that_fails_does_not_stop_the_other_and_is_the_answer(
 ) -> None:
     for name in ("BAROGRAPH_RESULTS", "BAROGRAPH_STATE"):
         monkeypatch.setenv(name, world[name])
-    source = requested(load("stela/star"), {"testbed": "fake", "policies": ["stela"]})
+    source = with_changes(load("stela/star"), {"testbed": "fake", "policies": ["stela"]})
     sides = (Side(Code("main", "a" * 40)), Side(Code("my-branch", "b" * 40)))
     comparison = derive(source, *sides, 3, Question())
     series = open_series(comparison.experiment).folder
@@ -132,7 +131,7 @@ def test_a_scheduler_that_is_not_ours_from_the_form(world: dict[str, str], their
 def test_a_side_that_does_not_build_is_refused_with_its_log(world: dict[str, str], theirs: Path) -> None:
     theirs.write_text(theirs.read_text() + "build: [sh, -c, 'echo no such symbol Topologies; exit 3']\n")
     asked = ["compare", "HEAD", str(theirs), "--experiment", "stela/star", "--testbed", "fake"]
-    done = python(world, "barograph.py", *asked)
+    done = python(world, "-m", "barograph", *asked)
     assert done.returncode == 2, done.stdout + done.stderr
     assert done.stderr.startswith("configuration: ") and "no such symbol Topologies" in done.stderr
     assert done.stderr.count("\n") == 1 and ".log" in done.stderr and compared(world) == []

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from dags.experiment import load, names
-from dags.places import ROOT
-from dags.terminal.airflow_home import settings
+from barograph.airflow_environment import settings
+from barograph.plan.experiment import load, names
+from barograph.settings import ROOT
 
 HEAVY = ("pyspark", "ansible_runner", "paramiko", "boto3", "matplotlib", "scipy")
 PROBE = """
@@ -36,7 +36,8 @@ print(json.dumps({
     "globals": sorted(k for k, v in vars(experiments).items() if isinstance(v, experiments.DAG)),
     "compare": dag(compare_branches.compare_branches),
     "one_at_a_time": compare_branches.compare_branches.get_task("run_next").max_active_tis_per_dagrun,
-    "plugin": [plugin.name, "dags.plugin.site" in sys.modules, sorted(v["destination"] for v in plugin.external_views)],
+    "plugin": [plugin.name, "barograph.web.site" in sys.modules,
+     sorted(v["destination"] for v in plugin.external_views)],
     "reaper": [t.task_id for t in reaper.reaper().tasks],
 }))
 """
@@ -145,18 +146,6 @@ def test_the_plugin_is_found_and_costs_other_processes_nothing(wired: dict[str, 
 
 def test_the_reaper_is_a_dag(wired: dict[str, Any]) -> None:
     assert wired["reaper"] == ["reap"]
-
-
-def test_steps_do_not_know_airflow() -> None:
-    steps = [*(ROOT / "dags" / "steps").glob("*.py"), *(ROOT / "dags").glob("[!ae]*.py")]
-    wiring = {"reaper.py", "series_chain.py", "compare_branches.py", "nightly.py"}
-    guilty = [path.name for path in steps if "import airflow" in path.read_text() or "from airflow" in path.read_text()]
-    assert set(guilty) <= wiring
-
-
-def test_airflow_ignores_what_is_no_dag() -> None:
-    ignored = (ROOT / "dags" / ".airflowignore").read_text().split()
-    assert {"steps/", "experiments/"} <= set(ignored)
 
 
 def test_the_settings_are_the_measured_ones(tmp_path: Path) -> None:

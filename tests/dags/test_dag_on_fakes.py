@@ -13,12 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from dags.events import Crash, PlannedEvent, RateChange, ScaleIn, ScaleOut, at_end
-from dags.experiment import Durations, MachineCount, load
-from dags.places import ROOT
-from dags.request import requested
-from dags.series import open_series
-from dags.terminal.airflow_home import COMMAND_LINE, SCHEDULED, environment
+from barograph.airflow_environment import COMMAND_LINE_DATABASE, SCHEDULER_DATABASE, environment
+from barograph.plan.events import Crash, PlannedEvent, RateChange, ScaleIn, ScaleOut, machines_at_end
+from barograph.plan.experiment import Durations, MachineCount, load, with_changes
+from barograph.series.series import open_series
+from barograph.settings import ROOT
 from tests.dags.fake_runs import Resumed, await_phase, leases, slow, statuses
 
 pytestmark = pytest.mark.timeout(1200)  # the only limit on what ends by itself: a busy box is slow
@@ -39,7 +38,7 @@ def await_no_lease(world: dict[str, str]) -> None:
 # In the warm-up: test_a_second_run_is_refused_and_the_first_is_resumed_later_to_its_report.
 @pytest.mark.parametrize("phase", ["start", "after"])
 def test_ctrl_c_keeps_what_was_measured_and_releases(phase: str, world: dict[str, str]) -> None:
-    scheduled = dag_runs(world, SCHEDULED)
+    scheduled = dag_runs(world, SCHEDULER_DATABASE)
     with slow(world, pace=0.2) as process:  # 8 s or more for the signal to come in the phase that it is meant for
         series = await_phase(world, phase, process)
         process.send_signal(signal.SIGINT)
@@ -49,8 +48,8 @@ def test_ctrl_c_keeps_what_was_measured_and_releases(phase: str, world: dict[str
     assert set(statuses(series).values()) <= {"incomplete"}
     assert (phase == "start") == (statuses(series) == {})
     assert "to resume: barograph run stela/star" in said and "Traceback" not in said
-    assert dag_runs(world, SCHEDULED) == scheduled, "a scheduler would go on with it"
-    assert phase == "start" or dag_runs(world, COMMAND_LINE) > 0
+    assert dag_runs(world, SCHEDULER_DATABASE) == scheduled, "a scheduler would go on with it"
+    assert phase == "start" or dag_runs(world, COMMAND_LINE_DATABASE) > 0
 
 
 def test_a_killed_parent_takes_its_child_and_machines_with_it(world: dict[str, str]) -> None:
@@ -87,14 +86,14 @@ MIXED = (ScaleOut("steady", 1), ScaleIn("steady", 1), RateChange(60.0, 1.5), Cra
 def series_with(world: dict[str, str], monkeypatch: pytest.MonkeyPatch, *events: PlannedEvent) -> Path:
     """An opened series of star with these events, one run; `barograph run` knows only plans that ship."""
     monkeypatch.setenv("BAROGRAPH_RESULTS", world["BAROGRAPH_RESULTS"])
-    star = requested(load("stela/star"), {"testbed": "fake", "repetitions": 1, "policies": ["stela"]})
+    star = with_changes(load("stela/star"), {"testbed": "fake", "repetitions": 1, "policies": ["stela"]})
     return open_series(
-        replace(star, events=events, machines=MachineCount(4, at_end(4, events)), durations=SHORT)
+        replace(star, events=events, machines=MachineCount(4, machines_at_end(4, events)), durations=SHORT)
     ).folder
 
 
 def child_of(series: Path, world: dict[str, str], pace: float) -> subprocess.Popen[str]:
-    argv = [sys.executable, "-m", "dags.terminal.child", str(series), str(os.getpid())]
+    argv = [sys.executable, "-m", "barograph.cli.child", str(series), str(os.getpid())]
     home = Path(world["BAROGRAPH_HOME"]) / "airflow"
     return subprocess.Popen(
         argv, cwd=ROOT, env={**environment(home, world), "BAROGRAPH_FAKE_PACE": str(pace)},

@@ -22,8 +22,8 @@ from typing import Any
 
 import pytest
 
-from dags.places import ROOT
-from dags.terminal.ui import end_group
+from barograph.cli.ui import end_group
+from barograph.settings import ROOT
 from tests.cloud import unmanned
 from tests.cloud.cloud import Cloud
 from tests.cloud.leaks import NO_WAY
@@ -36,7 +36,7 @@ RUN = {
 }  # fmt: skip
 REAP = """
 import sys, time
-from dags.steps.reap import look
+from barograph.machines.reaper import look
 rows = look(dry_run=False, by="dag", now_s=time.time() + float(sys.argv[1]))
 assert not any(row.error for row in rows), rows
 """
@@ -196,7 +196,7 @@ def airflow(home: Path, site: Site, tmp_path_factory: pytest.TempPathFactory) ->
     }
     (tmp_path / "results").mkdir()
     with (tmp_path / "ui.log").open("wb") as log:
-        argv = [sys.executable, str(ROOT / "barograph.py"), "ui", "--port", str(port)]
+        argv = [sys.executable, "-m", "barograph", "ui", "--port", str(port)]
         process = subprocess.Popen(argv, env=env, stdout=log, stderr=log, start_new_session=True)
     found = Airflow(process, port, env, home, site)
     try:

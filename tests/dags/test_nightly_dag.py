@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from dags.nights import suite as suites
-from dags.places import ROOT
-from dags.terminal.airflow_home import environment, settings
+from barograph.airflow_environment import environment, settings
+from barograph.nights import suite as suites
+from barograph.settings import ROOT
 
 HEAVY = ("pyspark", "ansible_runner", "paramiko", "boto3", "matplotlib", "scipy")
 PROBE = """
@@ -33,7 +33,7 @@ print(json.dumps({"took_s": took, "modules": sorted(sys.modules),
 NIGHT = """
 import sys
 from pathlib import Path
-from dags.nights import steps, suite
+from barograph.nights import steps, suite
 folder = Path(sys.argv[1])
 suite.load.__defaults__ = suite.names.__defaults__ = (folder,)
 from dags.nightly import build
@@ -61,35 +61,35 @@ def wired(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_every_suite_has_a_dag_that_is_light(wired: dict[str, Any]) -> None:
-    assert sorted(wired["dags"]) == [f"nightly.{name}" for name in suites.names()]
+    assert sorted(wired["dags"]) == [f"nightly.{name}" for name in suites.suite_names()]
     assert [module for module in HEAVY if module in wired["modules"]] == []
     assert wired["took_s"] < 3.0
 
 
-@pytest.mark.parametrize("name", suites.names())
+@pytest.mark.parametrize("name", suites.suite_names())
 def test_one_night_at_a_time_by_the_suites_own_cron(name: str, wired: dict[str, Any]) -> None:
-    dag, suite = wired["dags"][f"nightly.{name}"], suites.load(name)
+    dag, suite = wired["dags"][f"nightly.{name}"], suites.load_suite(name)
     assert (dag["max_active_runs"], dag["catchup"], dag["schedule"]) == (1, False, suite.schedule)
     assert dag["params"]["experiments"]["items"]["enum"] == [choice.experiment for choice in suite.experiments]
     assert dag["params"]["deadline_hours"]["maximum"] == 24 < dag["timeout_h"] - 1, "its end by Airflow keeps machines"
 
 
-@pytest.mark.parametrize("name", suites.names())
+@pytest.mark.parametrize("name", suites.suite_names())
 def test_machines_are_a_setup_with_its_teardown_and_runs_take_the_testbeds_pool(
     name: str, wired: dict[str, Any]
 ) -> None:
-    tasks, suite = wired["dags"][f"nightly.{name}"]["tasks"], suites.load(name)
+    tasks, suite = wired["dags"][f"nightly.{name}"]["tasks"], suites.load_suite(name)
     for choice in suite.experiments:
         group = choice.experiment.replace("/", "_")
         assert tasks[f"{group}.provision"]["setup"] and tasks[f"{group}.release"]["teardown"]
         assert tasks[f"{group}.run_next"]["pool"] == f"testbed_{suite.testbed}"
 
 
-@pytest.mark.parametrize("name", suites.names())
+@pytest.mark.parametrize("name", suites.suite_names())
 def test_one_after_the_other_whatever_became_of_the_one_before(name: str, wired: dict[str, Any]) -> None:
     tasks = wired["dags"][f"nightly.{name}"]["tasks"]
     before = "open_night"
-    for choice in suites.load(name).experiments:
+    for choice in suites.load_suite(name).experiments:
         group = choice.experiment.replace("/", "_")
         assert tasks[f"{group}.begin"]["rule"] == "all_done" and before in tasks[f"{group}.begin"]["up"]
         assert tasks[f"{group}.conclude"]["rule"] == "all_done"
@@ -98,7 +98,7 @@ def test_one_after_the_other_whatever_became_of_the_one_before(name: str, wired:
     assert tasks["close_night"]["rule"] == "all_done" and before in tasks["close_night"]["up"]
 
 
-@pytest.mark.parametrize("name", suites.names())
+@pytest.mark.parametrize("name", suites.suite_names())
 def test_what_is_found_is_seen_after_it_was_told(name: str, wired: dict[str, Any]) -> None:
     tasks = wired["dags"][f"nightly.{name}"]["tasks"]
     assert tasks["judge"]["up"] == ["tell"] and tasks["tell"]["up"] == ["close_night"]

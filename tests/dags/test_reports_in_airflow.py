@@ -20,9 +20,9 @@ from urllib.parse import quote
 
 import pytest
 
-from dags.places import ROOT
-from dags.terminal.airflow_home import CONNECTION, for_command_line
-from dags.terminal.ui import end_group, ui_environment
+from barograph.airflow_environment import CONNECTION, command_line_environment
+from barograph.cli.ui import end_group, ui_environment
+from barograph.settings import ROOT
 from tests import programs
 from tests.dags.fake_runs import Resumed
 
@@ -118,7 +118,7 @@ def site(finished: Resumed) -> Iterator[Site]:
     found = Site(port, results, passwords, results.parent / "api.log", {})
     users = ",".join(f"{user}:{role}" for user, role in USERS.items())
     # Of the run above Airflow's pages know only from the command line's own database.
-    own = {CONNECTION: for_command_line(home)[CONNECTION]}
+    own = {CONNECTION: command_line_environment(home)[CONNECTION]}
     server = _start(found, {**world, **ui_environment(home, port), **own, **_only(world), USERS_SETTING: users})
     try:
         _await(found, server)

@@ -11,16 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from dags.events import Crash, PlannedEvent, RateChange, ScaleIn, ScaleOut, at_end
-from dags.experiment import Durations, MachineCount, load
-from dags.places import ROOT
-from dags.request import requested
-from dags.series import open_series
+from barograph.plan.events import Crash, PlannedEvent, RateChange, ScaleIn, ScaleOut, machines_at_end
+from barograph.plan.experiment import Durations, MachineCount, load, with_changes
+from barograph.series.series import open_series
+from barograph.settings import ROOT
 
 CHILD = """
 import sys
-from dags.steps import provision, series_steps
-from dags.terminal import child
+from barograph import provision, series_steps
+from barograph.cli import child
 
 def steps(series_dir):
     provision.provision(series_dir)
@@ -47,8 +46,8 @@ def test_what_was_measured_is_kept_and_everything_is_released(
     for name in ("STATE", "RESULTS", "HOME"):
         monkeypatch.setenv(f"BAROGRAPH_{name}", str(tmp_path / name.lower()))
     monkeypatch.setenv("BAROGRAPH_FAKE_PACE", "0.05")
-    star = requested(load("stela/star"), {"testbed": "fake", "repetitions": 1, "policies": ["stela"]})
-    machines = MachineCount(4, at_end(4, [event]))
+    star = with_changes(load("stela/star"), {"testbed": "fake", "repetitions": 1, "policies": ["stela"]})
+    machines = MachineCount(4, machines_at_end(4, [event]))
     series = open_series(replace(star, events=(event,), machines=machines, durations=SHORT)).folder
     process = subprocess.Popen([sys.executable, "-c", CHILD, str(series), str(os.getpid())], cwd=ROOT)
     try:

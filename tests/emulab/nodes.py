@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from inventory.errors import RemoteTimeoutError
 from inventory.fake import FakeMachine, FakeRemote
-from inventory.remote import Result
+from inventory.remote.ssh import Result
 from tests.emulab.ssh_server import Run, SshServer
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 
-from inventory.remote import Result
+from inventory.remote.ssh import Result
 from tests.emulab import ns
 from tests.emulab.nodes import Nodes
 from tests.emulab.ssh_server import SshServer

@@ -13,7 +13,7 @@ from typing import Self
 import paramiko
 from paramiko.common import AUTH_FAILED, AUTH_SUCCESSFUL, OPEN_SUCCEEDED
 
-from inventory.remote import NO_FILE, RECEIVE, SEND, Result
+from inventory.remote.ssh import NO_FILE, RECEIVE, SEND, Result
 
 Files = MutableMapping[str, tuple[bytes, int]]  # path → content and mode
 Run = Callable[[Sequence[str], float], Result]  # a command and its limit in seconds
@@ -94,7 +94,7 @@ class _Session(paramiko.ServerInterface):
         return True
 
     def _execute(self, channel: paramiko.Channel, command: str) -> None:
-        # `[sudo -n --] timeout -k 2 LIMIT command …; exit $?`, as inventory.remote writes it.
+        # `[sudo -n --] timeout -k 2 LIMIT command …; exit $?`, as inventory.remote.ssh writes it.
         words = shlex.split(command.removesuffix("; exit $?"))
         sudo = words[:3] == ["sudo", "-n", "--"]
         words = words[3:] if sudo else words
@@ -114,7 +114,7 @@ class _Session(paramiko.ServerInterface):
 
 
 def _filed(argv: Sequence[str], channel: paramiko.Channel, files: Files) -> Result | None:
-    """The two scripts by which inventory.remote moves files as root."""
+    """The two scripts by which inventory.remote.ssh moves files as root."""
     if argv[:3] == ["sh", "-c", RECEIVE]:
         files[argv[4]] = (channel.makefile("rb").read(), int(argv[5], 8))
         return Result("", "", 0)

@@ -8,17 +8,16 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from inventory.emulab.access import Patience
-from inventory.emulab.growing import emulab_testbed
-from inventory.emulab.portal_client import TOKEN as VARIABLE
-from inventory.emulab.testbed import EmulabTestbed
+from inventory.emulab.access import Timing
+from inventory.emulab.portal import TOKEN_VARIABLE as VARIABLE
+from inventory.emulab.testbed import EmulabTestbed, emulab_testbed
 from tests.emulab.nodes import Nodes
 from tests.emulab.ops import FakeOps
 from tests.emulab.portal import TOKEN, FakePortal
 
 USER = "ann"
 # Limits that a starved box does not reach; tests of a limit set their own.
-IMPATIENT = Patience(poll_s=0.01, end_s=120.0, busy_s=60.0, connect_s=30.0, refused_s=0.1, ssh_s=60.0)
+IMPATIENT = Timing(poll_s=0.01, end_s=120.0, busy_s=60.0, connect_s=30.0, refused_s=0.1, ssh_s=60.0)
 
 
 @dataclass
@@ -30,10 +29,10 @@ class World:
     portal: FakePortal
     options: dict[str, object]
 
-    def testbed(self, patience: Patience = IMPATIENT, **changed: object) -> EmulabTestbed:
+    def testbed(self, patience: Timing = IMPATIENT, **changed: object) -> EmulabTestbed:
         return emulab_testbed({**self.options, **changed}, patience)
 
-    def reaper(self, patience: Patience = IMPATIENT) -> EmulabTestbed:
+    def reaper(self, patience: Timing = IMPATIENT) -> EmulabTestbed:
         """What another process has: no options."""
         return emulab_testbed(None, patience)
 

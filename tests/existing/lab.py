@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from inventory import leases, processes
-from inventory.existing import ExistingTestbed
-from inventory.leases import Lease
-from inventory.local import LocalTestbed
+from inventory.existing.testbed import ExistingTestbed
+from inventory.leases import processes, registry
+from inventory.leases.registry import Lease
+from inventory.local.testbed import LocalTestbed
 from inventory.machines import Machine, MachineRequest
-from inventory.remote import connect
+from inventory.remote.ssh import connect
 
 USER = "owner"
 # What an administrator of such machines has done.
@@ -63,7 +63,7 @@ def lab(folder: Path, wanted: Sequence[MachineRequest]) -> Iterator[Lab]:
         # What is measured beside the tests comes first.
         patch.setattr(processes, "put_first", lambda _lease_id: None)
         testbed = LocalTestbed()
-        lease = leases.take("owner of the lab", "none", "local", 3600)
+        lease = registry.take("owner of the lab", "none", "local", 3600)
         try:
             machines = tuple(_opened(machine) for machine in testbed.acquire(lease, wanted))
         except BaseException:
@@ -79,7 +79,7 @@ def lab(folder: Path, wanted: Sequence[MachineRequest]) -> Iterator[Lab]:
 
 def _end(testbed: LocalTestbed, lease: Lease) -> None:
     testbed.release(lease)
-    leases.drop(lease)
+    registry.drop(lease)
 
 
 def _opened(machine: Machine) -> Machine:

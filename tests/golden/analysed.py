@@ -18,8 +18,8 @@ class Analysed:
     expected: Mapping[str, records.Expected]
 
     def rows(self, table: str, where: str = "true") -> list[dict[str, Any]]:
-        from analysis import tables
-        from analysis.record import SeriesPaths
+        from analysis.ingest import tables
+        from analysis.record.files import SeriesPaths
 
         found = tables.read(self.spark, SeriesPaths(self.root), table).where(where).collect()
         return [row.asDict() for row in found]
@@ -31,11 +31,13 @@ class Analysed:
 
 def analyse(root: Path, spark: "SparkSession") -> Analysed:
     """Two variants x three repetitions, two damaged lines, and two runs that must not count."""
-    from analysis import metrics, report, tables
+    from analysis.ingest import tables
+    from analysis.metrics import build
+    from analysis.report import series_page
 
     expected = records.write_series(root)
     records.add_broken_runs(root)
-    tables.build(spark, root)
-    metrics.build(spark, root)
-    report.build(root)
+    tables.build_tables(spark, root)
+    build.build_metrics(spark, root)
+    series_page.build_report(root)
     return Analysed(root, spark, expected)

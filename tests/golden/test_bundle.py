@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-import barograph
-from analysis import analysed as provenance
-from analysis import report
-from analysis.record import SeriesPaths
+from analysis import provenance
+from analysis.record.files import SeriesPaths
+from analysis.report import series_page
+from barograph import cli
 from tests.golden.analysed import Analysed
 from tests.unit.analysis.bundle import packed
 
@@ -27,8 +27,8 @@ def results(analysed: Analysed, tmp_path_factory: pytest.TempPathFactory) -> Pat
     runs = sorted(run.name for run in (folder / "runs").iterdir())
     document = {"v": 1, "series_id": SERIES, "experiment": "stela/star", "spec": {"title": "Golden"}, "runs": runs}
     (folder / "series.json").write_text(json.dumps(document))
-    report.build(folder)  # it tells the title
-    provenance.keep(SeriesPaths(folder), analysed.spark, provenance.digest())
+    series_page.build_report(folder)  # it tells the title
+    provenance.write_provenance(SeriesPaths(folder), analysed.spark, provenance.code_digest())
     return root
 
 
@@ -36,7 +36,7 @@ def bundled(results: Path, target: Path, of: str) -> Path:
     """Unpacked in a folder of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BAROGRAPH_RESULTS", str(results))
-        assert barograph.main(["bundle", of, "--to", str(target / "a.tar.gz")]) == 0
+        assert cli.main(["bundle", of, "--to", str(target / "a.tar.gz")]) == 0
     return packed.unpacked(target / "a.tar.gz", target / "moved")
 
 

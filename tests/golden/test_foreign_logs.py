@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from analysis import metrics, readers, report, tables
 from analysis.errors import ForeignLogError
-from analysis.record import SeriesPaths
+from analysis.ingest import readers, tables
+from analysis.metrics import build
+from analysis.record.files import SeriesPaths
+from analysis.report import series_page
 from tests.golden import foreign_logs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 pytestmark = pytest.mark.spark
 GENUINE = Path(__file__).parent / "foreign" / "worker.log.metrics"  # Storm 2.8.3's own, 200 tuples/s, every 5 s
@@ -25,9 +28,9 @@ def rows(spark: "SparkSession", root: Path, table: str, where: str = "true") -> 
 
 
 def analysed(spark: "SparkSession", root: Path) -> Path:
-    tables.build(spark, root)
-    metrics.build(spark, root)
-    report.build(root)
+    tables.build_tables(spark, root)
+    build.build_metrics(spark, root)
+    series_page.build_report(root)
     return root
 
 

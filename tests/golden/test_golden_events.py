@@ -10,18 +10,20 @@ from tests.golden.analysed import Analysed
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
 pytestmark = pytest.mark.spark
 RUN = scale_in.RUN.run_id
 
 
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory, spark: "SparkSession") -> Analysed:
-    from analysis import metrics, tables
+    from analysis.ingest import tables
+    from analysis.metrics import build
 
     root = tmp_path_factory.mktemp("series") / "20261121-000000-abcdef02"
     scale_in.write_series(root)
-    tables.build(spark, root)
-    metrics.build(spark, root)
+    tables.build_tables(spark, root)
+    build.build_metrics(spark, root)
     return Analysed(root, spark, {})
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis import claims
-from analysis.record import SeriesPaths
-from analysis.schemas import TABLES
+from analysis.claims import ledger
+from analysis.record.files import SeriesPaths
+from analysis.record.schemas import TABLES
 from tests.golden import records
 from tests.golden.analysed import Analysed
 
@@ -75,7 +75,7 @@ def test_runs_that_do_not_count_are_kept_with_the_reason(analysed: Analysed) -> 
 
 
 def test_claims_get_their_verdicts(analysed: Analysed) -> None:
-    rows = {row.claim.name: row for row in claims.evaluate([analysed.root])}
+    rows = {row.claim.name: row for row in ledger.evaluate([analysed.root])}
     verdicts = {name: row.verdict for name, row in rows.items() if row.claim.experiment == "stela/star"}
     assert verdicts == {
         "S02/star restarts": "reproduced",
@@ -91,7 +91,7 @@ def test_claims_get_their_verdicts(analysed: Analysed) -> None:
 
 
 def test_tables_have_their_declared_columns(analysed: Analysed) -> None:
-    from analysis import tables
+    from analysis.ingest import tables
 
     for name in TABLES:
         stored = analysed.spark.read.parquet(str(SeriesPaths(analysed.root).table(name)))
@@ -137,8 +137,8 @@ def test_settled_placement_is_that_of_before_and_after(analysed: Analysed) -> No
 
 
 def test_building_twice_gives_the_same_measurements(analysed: Analysed) -> None:
-    from analysis import metrics
+    from analysis.metrics import build
 
     before = sorted(map(repr, analysed.rows("measurements")))
-    metrics.build(analysed.spark, analysed.root)
+    build.build_metrics(analysed.spark, analysed.root)
     assert sorted(map(repr, analysed.rows("measurements"))) == before

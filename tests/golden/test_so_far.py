@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from analysis import small_tables, so_far
-from analysis.record import SeriesPaths
+from analysis import pipeline
+from analysis.record import small_tables
+from analysis.record.files import SeriesPaths
 from tests.golden.analysed import Analysed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 pytestmark = pytest.mark.spark
 
@@ -38,20 +40,20 @@ def test_block_by_block_is_the_same_as_all_at_once(analysed: Analysed, spark: "S
     first, second = ({run for run in complete if run.endswith(f"-r{number}")} for number in (1, 2))
     assert first and second
     _copy(analysed.root, first, series)
-    folder = so_far.update(series, start)
+    folder = pipeline.analyse_new_runs(series, start)
     assert numbers(folder, first) == pytest.approx(numbers(analysed.root, first), rel=1e-9)
     again = min(first)
     _copy(analysed.root, second, series)
     _change(series / "runs" / again / "run.json", attempt=2)
-    assert so_far.update(series, start) == folder
+    assert pipeline.analyse_new_runs(series, start) == folder
     wanted = [first, {*second, again}]
     assert parsed == [_raw_bytes(series, runs) for runs in wanted], "new blocks, and a run that was measured again"
     runs = first | second
     assert numbers(folder, runs) == pytest.approx(numbers(analysed.root, runs), rel=1e-9)
     assert {row["run_id"] for row in small_tables.rows(SeriesPaths(folder), "scale_events")} == runs
-    assert so_far.update(series, _never) == folder, "nothing is new: no Spark"
+    assert pipeline.analyse_new_runs(series, _never) == folder, "nothing is new: no Spark"
     _change(series / "runs" / again / "run.json", status="failed")
-    paths = SeriesPaths(so_far.update(series, _never))
+    paths = SeriesPaths(pipeline.analyse_new_runs(series, _never))
     assert {row["run_id"]: row["status"] for row in small_tables.rows(paths, "runs")}[again] == "failed"
     assert {row["run_id"] for row in small_tables.rows(paths, "measurements")} == runs - {again}
 

@@ -11,12 +11,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from analysis import sql
-from analysis.dictionary import declared
 from analysis.errors import QueryError
-from analysis.schemas import TABLES
-from analysis.sql import Stored
-from dags.places import ROOT
+from analysis.query import sql
+from analysis.query.dictionary import column_types
+from analysis.query.sql import SeriesTables
+from analysis.record.schemas import TABLES
 from tests.golden.analysed import Analysed
 
 pytestmark = pytest.mark.spark
@@ -42,8 +41,8 @@ def results(analysed: Analysed, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 @pytest.fixture(scope="module")
-def stored(results: Path) -> Sequence[Stored]:
-    found = [sql.on_disk(path.parent) for path in sorted(results.glob("*/*/*/series.json"))]
+def stored(results: Path) -> Sequence[SeriesTables]:
+    found = [sql.tables_on_disk(path.parent) for path in sorted(results.glob("*/*/*/series.json"))]
     return [one for one in found if one is not None]
 
 
@@ -53,26 +52,26 @@ def notes() -> list[str]:
 
 
 @pytest.fixture
-def ask(analysed: Analysed, stored: Sequence[Stored], notes: list[str]) -> Iterator["Ask"]:
+def ask(analysed: Analysed, stored: Sequence[SeriesTables], notes: list[str]) -> Iterator["Ask"]:
     yield Ask(analysed, stored, notes)
     for name in TABLES:
         analysed.spark.catalog.dropTempView(name)
 
 
 class Ask:
-    def __init__(self, analysed: Analysed, stored: Sequence[Stored], notes: list[str]) -> None:
+    def __init__(self, analysed: Analysed, stored: Sequence[SeriesTables], notes: list[str]) -> None:
         self._spark, self._stored, self._notes = analysed.spark, stored, notes
 
     def __call__(self, query: str) -> list[tuple[object, ...]]:
         sql.open_views(self._spark, query, self._stored, self._notes.append)
-        return [tuple(row) for row in sql.streamed(sql.ask(self._spark, query), None)]
+        return [tuple(row) for row in sql.stream_rows(sql.run_query(self._spark, query), None)]
 
 
-def test_every_table_is_a_view_of_all_series(analysed: Analysed, stored: Sequence[Stored]) -> None:
+def test_every_table_is_a_view_of_all_series(analysed: Analysed, stored: Sequence[SeriesTables]) -> None:
     for name in TABLES:
         having = [one for one in stored if name in one.names]
         frame = sql.view(analysed.spark, name, having, lambda _note: None)
-        own = [column for column, _ in declared(name) if column not in sql.SERIES]
+        own = [column for column, _ in column_types(name) if column not in sql.SERIES]
         assert frame.columns == ["experiment", "series_id", *own], name
         types = dict(frame.dtypes)
         expected = dict(analysed.spark.createDataFrame([], TABLES[name]).dtypes)
@@ -140,7 +139,7 @@ def command(
 ) -> subprocess.CompletedProcess[str]:
     own = {"BAROGRAPH_RESULTS": str(results), "BAROGRAPH_STATE": str(folder / "state")}
     environment = {**os.environ, **own, **(variables or {})}
-    argv = [sys.executable, str(ROOT / "barograph.py"), "sql", *arguments]
+    argv = [sys.executable, "-m", "barograph", "sql", *arguments]
     return subprocess.run(argv, env=environment, capture_output=True, text=True, cwd=folder)
 
 

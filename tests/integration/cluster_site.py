@@ -10,20 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from dags.service_client import HttpService
-from dags.service_state import ServiceState
-from dags.software import mounts, storm_home
-from inventory import lan, leases
-from inventory.ansible_inventory import write
-from inventory.local import LocalTestbed
-from inventory.machine_types import TYPES
-from inventory.machines import Machine, MachineRequest
-from inventory.reaper import reap
-from inventory.remote import Remote
+from barograph.policy_service import HttpService, ServiceState
+from barograph.software import mounts, storm_home
+from inventory.leases import registry
+from inventory.leases.reaper import reap
+from inventory.local import lan
+from inventory.local.testbed import LocalTestbed
+from inventory.machines import MACHINE_TYPES, Machine, MachineRequest
+from inventory.remote.ansible_inventory import write_ansible_inventory
+from inventory.remote.ssh import Remote
 from playbooks import cluster
 
 LEASE_S = 1800.0
-MASTER = MachineRequest("master", TYPES["master"])
+MASTER = MachineRequest("master", MACHINE_TYPES["master"])
 
 
 @dataclass(frozen=True)
@@ -71,11 +70,11 @@ def deployed(workers: Sequence[MachineRequest], joining: Sequence[str], lans: tu
         patch.setenv(lan.CONTROL[0], lans[0])
         patch.setenv(lan.EXPERIMENT[0], lans[1])
         testbed = LocalTestbed(mounts(print))
-        lease = leases.take("cluster test", "series", "local", LEASE_S)
+        lease = registry.take("cluster test", "series", "local", LEASE_S)
         try:
             machines = testbed.acquire(lease, [MASTER, *workers])
             groups = {"master": ["master"], "workers": [one.name for one in workers], "joining": list(joining)}
-            inventory = write(machines, groups, folder / "cluster" / "inventory.yaml")
+            inventory = write_ansible_inventory(machines, groups, folder / "cluster" / "inventory.yaml")
             named = {machine.name: machine for machine in machines}
             site = Site(named, inventory, folder / "cluster", storm_home(print), testbed)
             site.deploy()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from inventory.ec2.testbed import Ec2Testbed
-from inventory.reaper import reap
+from inventory.leases.reaper import reap
 from tests.cloud.cloud import Cloud, running
 from tests.cloud.trouble import Trouble
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from dags.service_client import HttpService
-from dags.software import storm_home
-from dags.sources.homes import home_of
-from dags.sources.refs import resolve
-from dags.steps import run_code
-from inventory import lan, leases
-from inventory.ansible_inventory import write
-from inventory.existing import ExistingTestbed
-from inventory.machine_types import TYPES
-from inventory.machines import Machine, MachineRequest
+from barograph.code.build import storm_home_of
+from barograph.code.refs import resolve_ref
+from barograph.policy_service import HttpService
+from barograph.run import storm_cluster
+from barograph.software import storm_home
+from inventory.existing.testbed import ExistingTestbed
+from inventory.leases import registry
+from inventory.local import lan
+from inventory.machines import MACHINE_TYPES, Machine, MachineRequest
+from inventory.remote.ansible_inventory import write_ansible_inventory
 from playbooks import cluster
 from playbooks.storm_home import assemble
 from tests.existing.lab import USER, Lab, lab
@@ -28,8 +28,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 
 # Delivering, unpacking and starting wait for the quota: as much as three of them can have on two cores.
 CORES = 0.6
-MASTER = replace(TYPES["master"], cores=CORES)
-WORKER = replace(TYPES["type_1"], cores=CORES, memory_mb=768, slots=2)
+MASTER = replace(MACHINE_TYPES["master"], cores=CORES)
+WORKER = replace(MACHINE_TYPES["type_1"], cores=CORES, memory_mb=768, slots=2)
 WANTED = [MachineRequest("master", MASTER), MachineRequest("m1", WORKER)]
 OURS = (
     "/etc/barograph", "/var/lib/barograph", "/var/log/barograph", "/var/lib/barograph-guard",
@@ -48,7 +48,7 @@ class Borrowed:
 
     there: Lab
     testbed: ExistingTestbed
-    lease: leases.Lease
+    lease: registry.Lease
     machines: tuple[Machine, ...]
     home: Path
     directory: Path
@@ -57,7 +57,7 @@ class Borrowed:
     def inventory(self) -> Path:
         """Of the machines that are there now."""
         groups = {"master": ["master"], "workers": ["m1", "m2"], "joining": ["m2"]}
-        return write(self.machines, groups, self.directory / "inventory.yaml")
+        return write_ansible_inventory(self.machines, groups, self.directory / "inventory.yaml")
 
     def deploy(self) -> int:
         return cluster.deploy(self.inventory, self.directory, self.home, {}).changed
@@ -96,13 +96,13 @@ def borrowed() -> Iterator[Borrowed]:
         patch.setenv("BAROGRAPH_STATE", str(folder / "state"))
         with lab(folder / "lab", [*WANTED, *LATER]) as there:
             testbed = there.testbed()
-            lease = leases.take("borrower", "series", "existing", 3600, site=testbed.site())
+            lease = registry.take("borrower", "series", "existing", 3600, site=testbed.site())
             try:
                 machines = testbed.acquire(lease, WANTED)
                 yield Borrowed(there, testbed, lease, machines, home, folder / "cluster")
             finally:
                 testbed.release(lease)
-                leases.drop(lease)
+                registry.drop(lease)
     shutil.rmtree(folder)
 
 
@@ -133,30 +133,30 @@ def test_a_worker_starts_from_the_delivered_home(borrowed: Borrowed, tmp_path: P
 def test_a_runs_own_code_is_delivered_to_nimbus_and_the_next_run_has_the_old(
     borrowed: Borrowed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dags.sources.mirror.barograph_home", lambda: tmp_path)
+    monkeypatch.setattr("barograph.code.git.barograph_home", lambda: tmp_path)
     theirs = Repository.at(tmp_path / "theirs")
     build = (
         f"mkdir classes && javac -cp '{borrowed.home}/lib/*' -d classes Theirs.java && jar cf theirs.jar -C classes ."
     )
     theirs.commit({"Theirs.java": THEIRS, "build.sh": build})
-    code = resolve("main", str(theirs.folder))
+    code = resolve_ref("main", str(theirs.folder))
     code = replace(code, build=("sh", "build.sh"), jar="theirs.jar", scheduler="theirs.Theirs")
     master = next(machine for machine in borrowed.machines if machine.name == "master")
     service = HttpService(master.control_address, borrowed.directory / "token")
-    run_code.deployed(borrowed.directory, borrowed.home)
+    storm_cluster.note_deployment(borrowed.directory, borrowed.home)
     first, inode = borrowed.pids(), f"stat -c %i {HOMES}/{borrowed.home.name}"
     unpacked = borrowed.there.sh("master", inode)
 
-    run_code.use(borrowed.inventory, borrowed.directory, code)
+    storm_cluster.switch_code(borrowed.inventory, borrowed.directory, code)
     other = borrowed.pids()
     assert {name for name in first if first[name] != other[name]} == {"nimbus"}
-    own = home_of(code, borrowed.home, print).name
+    own = storm_home_of(code, borrowed.home, print).name
     assert borrowed.homes() == {"master": own, "m1": borrowed.home.name} and own != borrowed.home.name
     assert borrowed.there.sh("master", f"ls {STORM}/foreign").split() == ["theirs.jar"]
     service.configure("r2", "foreign", {"scheduler": code.scheduler}, 1, 60.0)
     borrowed.measure("r2", tmp_path)
 
-    run_code.use(borrowed.inventory, borrowed.directory, None)
+    storm_cluster.switch_code(borrowed.inventory, borrowed.directory, None)
     back = borrowed.pids()
     assert {name for name in first if other[name] != back[name]} == {"nimbus"}
     assert set(borrowed.homes().values()) == {borrowed.home.name}
@@ -184,7 +184,7 @@ def test_a_home_without_class_data_replaces_it_and_the_daemons_restart(borrowed:
     shutil.copytree(borrowed.home, plain)
     shutil.rmtree(plain / "cds")
     (plain / "cds").mkdir()
-    borrowed.home = assemble.complete(plain, None, [jar], borrowed.home.parent)
+    borrowed.home = assemble.complete_home(plain, None, [jar], borrowed.home.parent)
     assert borrowed.deploy() > 0
     assert borrowed.pid("m1", "supervisor") != before
     assert borrowed.there.sh("m1", "ls /opt/barograph/storm/cds") == ""

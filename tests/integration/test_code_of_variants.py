@@ -9,14 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from dags.errors import RunBroken
-from dags.experiment import Code, Variant
-from dags.sources.build import built
-from dags.sources.homes import home_of
-from dags.sources.refs import resolve
-from dags.steps import run_code
-from inventory.machine_types import TYPES
-from inventory.machines import MachineRequest
+from barograph.code.build import build_code, storm_home_of
+from barograph.code.refs import resolve_ref
+from barograph.errors import RunBroken
+from barograph.plan.experiment import Code, Variant
+from barograph.run import storm_cluster
+from inventory.machines import MACHINE_TYPES, MachineRequest
 from playbooks import cluster
 from tests.integration.cluster_site import Site, deployed, seen, service
 from tests.repositories import Repository, with_plugins
@@ -37,10 +35,10 @@ public class Theirs extends EvenScheduler {
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
-    workers = [MachineRequest("m1", TYPES["type_1"])]
+    workers = [MachineRequest("m1", MACHINE_TYPES["type_1"])]
     with deployed(workers, [], ("10.221.0.0/24", "10.222.0.0/24")) as one, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dags.sources.mirror.barograph_home", lambda: one.directory.parent)
-        run_code.deployed(one.directory, one.home)
+        patch.setattr("barograph.code.git.barograph_home", lambda: one.directory.parent)
+        storm_cluster.note_deployment(one.directory, one.home)
         yield one
 
 
@@ -52,7 +50,7 @@ def pids(site: Site) -> dict[str, int]:
 def use(site: Site, code: Code | None) -> float:
     """Seconds that the switch took."""
     begin_s = time.monotonic()
-    run_code.use(site.inventory, site.directory, code)
+    storm_cluster.switch_code(site.inventory, site.directory, code)
     return time.monotonic() - begin_s
 
 
@@ -60,7 +58,7 @@ def use(site: Site, code: Code | None) -> float:
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repository]:
     made = with_plugins(tmp_path_factory.mktemp("code") / "here")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dags.sources.refs.ROOT", made.folder)
+        patch.setattr("barograph.code.refs.ROOT", made.folder)
         yield made
 
 
@@ -69,8 +67,8 @@ def changed(here: Repository, name: str, old: str, new: str) -> Code:
     here.git("checkout", "-q", "--detach", "main")
     text = (here.folder / name).read_text()
     assert old in text
-    code = resolve(here.commit({name: text.replace(old, new, 1)}))
-    built(code, print)
+    code = resolve_ref(here.commit({name: text.replace(old, new, 1)}))
+    build_code(code, print)
     return code
 
 
@@ -82,9 +80,9 @@ def foreign(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Callable[[s
 
     def commit(body: str) -> Code:
         theirs.commit({"Theirs.java": THEIRS.replace("BODY", body), "build.sh": build})
-        code = resolve("main", str(theirs.folder))
+        code = resolve_ref("main", str(theirs.folder))
         code = replace(code, build=("sh", "build.sh"), jar="theirs.jar", scheduler="theirs.Theirs")
-        built(code, print)
+        build_code(code, print)
         return code
 
     return commit
@@ -101,7 +99,7 @@ def run(site: Site, folder: Path, variant: Variant) -> None:
 
 def test_a_commit_that_changes_policies_restarts_the_service_alone(site: Site, here: Repository) -> None:
     code = changed(here, "scheduler_plugins/service.py", '"""The policy service', '"""Another policy service')
-    assert home_of(code, site.home, print) == site.home
+    assert storm_home_of(code, site.home, print) == site.home
     before = pids(site)
     took_s = use(site, code)
     after = pids(site)
@@ -113,7 +111,7 @@ def test_a_commit_that_changes_policies_restarts_the_service_alone(site: Site, h
 
 def test_a_commit_with_another_bridge_restarts_nimbus_too(site: Site, here: Repository, tmp_path: Path) -> None:
     code = changed(here, f"{BRIDGE}/PolicyScheduler.java", "return Map.of();", 'return Map.of("other", Map.of());')
-    home = home_of(code, site.home, print)
+    home = storm_home_of(code, site.home, print)
     assert home != site.home
     before = pids(site)
     took_s = use(site, code)
@@ -159,9 +157,9 @@ def test_a_scheduler_of_others_places_throws_and_hangs(
 
 
 def test_what_is_no_scheduler_is_told_before_machines_are_touched(site: Site, foreign: Callable[[str], Code]) -> None:
-    from dags.sources.errors import Unfit
+    from barograph.code.errors import Unfit
 
     assert shutil.which("java") is not None
     private = foreign("} private Theirs() {} void unused(Topologies topologies, Cluster cluster) {")
     with pytest.raises(Unfit, match="has no public constructor without parameters"):
-        home_of(private, site.home, print)
+        storm_home_of(private, site.home, print)

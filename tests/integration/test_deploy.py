@@ -12,9 +12,8 @@ from statistics import median
 import pytest
 import yaml
 
-from dags.service_state import ServiceState, back_at_work, event_outcome
-from inventory.machine_types import TYPES, scaled
-from inventory.machines import MachineRequest
+from barograph.policy_service import ServiceState, recovery_obstacle, scale_outcome
+from inventory.machines import MACHINE_TYPES, MachineRequest, scale_type
 from playbooks import cluster
 from playbooks.errors import MachineUnreachable, StormRefused
 from playbooks.storm_home import assemble
@@ -30,7 +29,7 @@ CORES = 0.5  # of each worker: three of them and the master have what two cores 
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
-    workers = [MachineRequest(name, scaled(TYPES["type_1"], CORES)) for name in WORKERS]
+    workers = [MachineRequest(name, scale_type(MACHINE_TYPES["type_1"], CORES)) for name in WORKERS]
     with deployed(workers, JOINING, ("10.217.0.0/24", "10.218.0.0/24")) as one:
         yield one
 
@@ -136,7 +135,7 @@ def test_the_machine_that_a_policy_lets_go_leaves_and_the_next_reset_has_it_agai
     submit(site, tmp_path, star())
     seen(site, works, 120)
     service(site).scale("e1", "scale_in", (), 1)
-    applied = event_outcome(seen(site, lambda state: event_outcome(state, "e1") is not None, 90), "e1")
+    applied = scale_outcome(seen(site, lambda state: scale_outcome(state, "e1") is not None, 90), "e1")
     assert applied is not None
     (left,) = applied.release
     cluster.leave(site.inventory, site.directory, [left])
@@ -145,7 +144,7 @@ def test_the_machine_that_a_policy_lets_go_leaves_and_the_next_reset_has_it_agai
     assert workers_of(site, left) == []
     with pytest.raises(StormRefused, match=f"Nimbus has {left}"):
         awaited(site, "present", left, seconds=4)
-    seen(site, lambda state: back_at_work(state, left_s) is None, 120)  # the others have what was on it
+    seen(site, lambda state: recovery_obstacle(state, left_s) is None, 120)  # the others have what was on it
     cluster.reset(site.inventory, site.directory, "r3")
     awaited(site, "exactly", "m1,m2")
 
@@ -180,7 +179,7 @@ def test_a_changed_bridge_reaches_machines_that_are_up(site: Site, tmp_path: Pat
     with zipfile.ZipFile(changed, "a") as opened:
         opened.writestr("changed", "yes")
     nimbus = site.pid("master", "nimbus")
-    home = assemble.varied(site.home, bridge=changed)
+    home = assemble.derive_home(site.home, bridge=changed)
     try:
         assert cluster.deploy(site.inventory, site.directory, home, {}).changed > 0
         assert site.pid("master", "nimbus") != nimbus

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from inventory import lan
+from inventory.local import lan
 from tests.cloud.cloud import ROOT, Cloud, running, until
 from tests.cloud.serve import NEWEST_IMAGE, STATE, ZONES
 

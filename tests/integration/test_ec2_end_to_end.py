@@ -19,10 +19,9 @@ from typing import Any
 
 import pytest
 
-from analysis.storage.bringing import bring_whole, series_in
-from analysis.storage.bucket import Bucket
-from analysis.storage.location import Location
-from tests.cloud.cloud import ROOT, Cloud
+from analysis.storage.bucket import Bucket, Location
+from analysis.storage.transfer import fetch_series, visible_series
+from tests.cloud.cloud import Cloud
 
 pytestmark = [pytest.mark.e2e, pytest.mark.cloud, pytest.mark.timeout(900)]
 
@@ -56,7 +55,7 @@ class Ended:
 def ended(cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ended]:
     state = Path(tempfile.mkdtemp(prefix="be", dir="/tmp"))
     options = [f"--option={name}={json.dumps(value)}" for name, value in cloud.options().items()]
-    command = [sys.executable, str(ROOT / "barograph.py"), "run", "rented/star", "--new", *options]
+    command = [sys.executable, "-m", "barograph", "run", "rented/star", "--new", *options]
     with pytest.MonkeyPatch.context() as patch:
         ours = {"BAROGRAPH_STATE": str(state), "BAROGRAPH_RESULTS": str(RESULTS)}
         for name, value in {**cloud.environment(), **ours}.items():
@@ -65,8 +64,8 @@ def ended(cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[En
         bucket.client.create_bucket(Bucket=RESULTS.bucket)
         done = subprocess.run(command, env=dict(os.environ), capture_output=True, text=True, timeout=850)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-        ((series, inside),) = series_in(bucket.objects()).items()
-        folder = bring_whole(bucket, series, tmp_path_factory.mktemp("brought") / series)
+        ((series, inside),) = visible_series(bucket.objects()).items()
+        folder = fetch_series(bucket, series, tmp_path_factory.mktemp("brought") / series)
     spool = state / "spool" / RESULTS.bucket / RESULTS.prefix / series
     yield Ended(folder, frozenset(inside), spool, done.stdout)
     shutil.rmtree(state)

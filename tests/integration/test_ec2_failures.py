@@ -12,42 +12,40 @@ from pathlib import Path
 
 import pytest
 
-from inventory import leases
-from inventory.ec2.pace import Pace
+from inventory.ec2.options import Timing
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.errors import CapacityError, InfrastructureError
-from inventory.leases import Lease
-from inventory.machine_types import named
-from inventory.machines import Machine, MachineRequest
+from inventory.leases import registry
+from inventory.leases.registry import Lease
+from inventory.machines import Machine, MachineRequest, machine_type
 from tests.cloud.cloud import ROOT, Cloud, until
 from tests.cloud.trouble import Refusal, Trouble
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
-MASTER, M1 = MachineRequest("master", named("master")), MachineRequest("m1", named("type_1"))
-PACE = Pace(poll_s=0.5, relist_s=2.0, lag_s=30.0, ready_s=300.0, recalled_s=0.0)
-IMPATIENT = Pace(poll_s=0.5, relist_s=2.0, lag_s=30.0, ready_s=25.0)
+MASTER, M1 = MachineRequest("master", machine_type("master")), MachineRequest("m1", machine_type("type_1"))
+PACE = Timing(poll_s=0.5, relist_s=2.0, lag_s=30.0, ready_s=300.0, recalled_s=0.0)
+IMPATIENT = Timing(poll_s=0.5, relist_s=2.0, lag_s=30.0, ready_s=25.0)
 ENDS_S = 180.0
 FULL = "InsufficientInstanceCapacity"
 
 # Acquires a machine, says when its guard knows of an end that is near, and waits for kill -9.
 HARNESS = """
 import json, sys, time
-from inventory import leases
+from inventory.leases import registry
 from inventory.ec2.testbed import Ec2Testbed
-from inventory.machine_types import named
-from inventory.testbed import MachineRequest
+from inventory.machines import MachineRequest, machine_type
 testbed = Ec2Testbed(json.loads(sys.argv[1]))
-lease = leases.take("to be killed", "series", "ec2", 3600, site=testbed.site(), shared=True)
-machines = testbed.acquire(lease, [MachineRequest("m1", named("type_1"))])
-testbed.prolong(leases.renew(lease, 10), machines)
+lease = registry.take("to be killed", "series", "ec2", 3600, site=testbed.site(), shared=True)
+machines = testbed.acquire(lease, [MachineRequest("m1", machine_type("type_1"))])
+testbed.prolong(registry.renew(lease, 10), machines)
 print("told", flush=True)
 time.sleep(3600)
 """
 
 
 def take(testbed: Ec2Testbed) -> Lease:
-    return leases.take("failure test", "series", "ec2", 3600, site=testbed.site(), shared=True)
+    return registry.take("failure test", "series", "ec2", 3600, site=testbed.site(), shared=True)
 
 
 def answers(testbed: Ec2Testbed, machine: Machine) -> bool:
@@ -122,7 +120,7 @@ def test_an_instance_that_cannot_be_used_is_infrastructure_and_named(cloud: Clou
 
     def refused(name: str) -> str:
         with pytest.raises(InfrastructureError) as refusal:
-            testbeds[name].acquire(taken[name], [MachineRequest(name, named("type_1"))])
+            testbeds[name].acquire(taken[name], [MachineRequest(name, machine_type("type_1"))])
         return str(refusal.value)
 
     with ThreadPoolExecutor(len(FLAWS)) as pool:
@@ -163,12 +161,12 @@ def test_machines_join_and_leave_while_the_others_stay(cloud: Cloud, harness: Pa
     lease = take(testbed)
     (master,) = testbed.acquire(lease, [MASTER])
     (m1,) = testbed.grow(lease, [M1])
-    assert leases.held(lease) == ("master", "m1") and answers(testbed, m1)
+    assert registry.lease_machines(lease) == ("master", "m1") and answers(testbed, m1)
     with testbed.connect(m1) as remote:
         assert remote.run(["ping", "-c1", "-W5", master.inside_address]).code == 0
     testbed.give_back(lease, [m1])
     until(lambda: len(cloud.machines()) == 1, ENDS_S, "the machine is gone")
-    assert leases.held(lease) == ("master",) and answers(testbed, master)
+    assert registry.lease_machines(lease) == ("master",) and answers(testbed, master)
     testbed.release(lease)
     assert not cloud.left()
 

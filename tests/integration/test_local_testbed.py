@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from inventory import lan, leases, processes
 from inventory.errors import InfrastructureError
-from inventory.leases import Lease
-from inventory.local import LocalTestbed
+from inventory.leases import processes, registry
+from inventory.leases.reaper import reap
+from inventory.leases.registry import Lease
+from inventory.local import lan
+from inventory.local.testbed import LocalTestbed
 from inventory.machines import Machine, MachineRequest, MachineType
-from inventory.reaper import reap
-from inventory.remote import Remote
+from inventory.remote.ssh import Remote
 
 pytestmark = pytest.mark.integration
 
@@ -30,16 +31,16 @@ SEED = 20261121
 
 # One whole life of a lease, to be killed somewhere.
 LIFE = """
-from inventory import leases
-from inventory.local import LocalTestbed
-from inventory.testbed import MachineRequest, MachineType
+from inventory.leases import registry
+from inventory.local.testbed import LocalTestbed
+from inventory.machines import MachineRequest, MachineType
 worker = MachineType("worker", cores=0.25, memory_mb=256, bandwidth_mbit=100, slots=4)
-testbed, lease = LocalTestbed(), leases.take("to be killed", "series", "local", 600)
+testbed, lease = LocalTestbed(), registry.take("to be killed", "series", "local", 600)
 print("begun", flush=True)
 testbed.acquire(lease, [MachineRequest(f"m{n}", worker) for n in range(3)])
 print("acquired", flush=True)
 testbed.release(lease)
-leases.drop(lease)
+registry.drop(lease)
 """
 
 
@@ -57,7 +58,7 @@ def state(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def lease(state: Path) -> Lease:
-    return leases.take("integration test", "series", "local", 600)
+    return registry.take("integration test", "series", "local", 600)
 
 
 def _remote(machine: Machine) -> Remote:
@@ -142,7 +143,7 @@ def test_a_restarted_machine_has_its_limits_and_shaping_and_one_given_back_leave
     assert 85 < _rate_mbit(lease, "m1", "m2", second.experiment_address) < 101
     assert "sshd" in _output(first, "supervisorctl", "status")
     testbed.give_back(lease, [first])
-    seat = lan.seat(lease.lease_id, "m1", 1, 100)
+    seat = lan.lan_endpoint(lease.lease_id, "m1", 1, 100)
     assert not [name for name in _named(lease.lease_id) if seat.netns in name]
     assert sorted(path.name for path in lan.LINKS.glob(f"b{lease.lease_id}?*")) == sorted(
         f"b{lease.lease_id}{end}" for end in ("ctl", "exp", "c0", "e0", "c2", "e2")
@@ -155,7 +156,7 @@ def test_a_late_packet_stays_on_the_box_until_reaped(lease: Lease) -> None:
     testbed = LocalTestbed()
     testbed.acquire(lease, WANTED[:1])
     testbed.release(lease)
-    leases.drop(lease)
+    registry.drop(lease)
     for which in (lan.CONTROL, lan.EXPERIMENT):
         route = subprocess.run(
             ["ip", "route", "get", str(lan.network(which)[10])], capture_output=True, text=True, check=False
@@ -171,7 +172,7 @@ def test_a_machine_that_ends_at_once_is_told_with_its_last_words(lease: Lease, t
         InfrastructureError, match=r"master .* ended as soon as it was started; its last words: .*failed to exec"
     ):
         LocalTestbed(root=tmp_path / "empty").acquire(lease, WANTED[:1])
-    leases.drop(lease)
+    registry.drop(lease)
     reap()
     assert _remains(lease.lease_id) == []
 

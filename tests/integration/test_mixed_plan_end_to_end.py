@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RUN = """
 import sys
 from rich.console import Console
-from dags.terminal.run import run
+from barograph.cli.run import run
 changes = {"demo": True, "warm_up_ceiling_s": 45, "horizon_s": 50}
 sys.exit(run("plans/mixed", changes, new=True, console=Console()))
 """

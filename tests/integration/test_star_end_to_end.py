@@ -24,7 +24,15 @@ LAUNCH = re.compile(r"^(\S+) .*SLOT_(\d+) \[INFO\] Launching worker with command
 @pytest.fixture(scope="module")
 def series(tmp_path_factory: pytest.TempPathFactory, repository_root: Path) -> Path:
     results = tmp_path_factory.mktemp("results")
-    command = [sys.executable, str(repository_root / "barograph.py"), "run", "stela/star", "--demo", "--new"]
+    command = [
+        sys.executable,
+        "-m",
+        "barograph",
+        "run",
+        "stela/star",
+        "--demo",
+        "--new",
+    ]
     done = subprocess.run(
         command, env={**os.environ, "BAROGRAPH_RESULTS": str(results)}, capture_output=True, text=True, timeout=1100
     )

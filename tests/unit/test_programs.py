@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from inventory import preflight
+from inventory.local import preflight
 from tests import programs
 
 

@@ -2,11 +2,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from analysis import answers
-from analysis.record import RunPaths
+from analysis.metrics import scale_decisions
+from analysis.record.files import RunPaths
+from scheduler_plugins.messages import decision_json, observation_json
 from scheduler_plugins.model import Component, Edge, Executor, Machine, Observation, ScaleEvent, Slot, Topology
 from scheduler_plugins.policies import bind
-from scheduler_plugins.wire import decision_json, observation_json
 
 
 def executors(*tasks: int, rate: float) -> tuple[Executor, ...]:
@@ -36,24 +36,24 @@ def log(root: Path, policy: str, seen: Observation, **parameters: Any) -> RunPat
 
 
 def test_what_stela_answered_is_told_with_what_it_saw(tmp_path: Path) -> None:
-    (answer,) = answers.of_run(log(tmp_path, "stela", observation()), "stela")
+    (answer,) = scale_decisions.scale_decisions(log(tmp_path, "stela", observation()), "stela")
     cells = [answer.cell(name) for name in ("spout", "work", "sink")]
     assert (answer.event_id, cells) == ("e1", ["–", "2 → 3", "1 → 2"])
     assert answer.pressure == {"work": 3.0}
 
 
 def test_dealing_out_again_moves_executors_and_adds_none(tmp_path: Path) -> None:
-    (answer,) = answers.of_run(log(tmp_path, "even", observation(), rebalance=True), "even_rebalance")
+    (answer,) = scale_decisions.scale_decisions(log(tmp_path, "even", observation(), rebalance=True), "even_rebalance")
     assert answer.before == answer.after and sum(answer.moved.values()) > 0
     moved = answer.moved["work"]
     assert answer.cell("work") == f"{moved} of 2 moved"
 
 
 def test_a_repeated_event_is_one_answer(tmp_path: Path) -> None:
-    (answer,) = answers.of_run(log(tmp_path, "stela", observation("e1.2")), "stela")
+    (answer,) = scale_decisions.scale_decisions(log(tmp_path, "stela", observation("e1.2")), "stela")
     assert answer.event_id == "e1"
 
 
 def test_a_log_that_holds_no_observation_has_no_answers(tmp_path: Path) -> None:
     (tmp_path / "decisions.jsonl").write_text('{"t": 1, "observation": {}, "decision": {"settled": true}}\n')
-    assert answers.of_run(RunPaths(tmp_path), "stela") == []
+    assert scale_decisions.scale_decisions(RunPaths(tmp_path), "stela") == []

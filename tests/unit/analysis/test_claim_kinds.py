@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.claims import Claim, Conditions, Kind, LedgerRow, Value, judge, judge_all
+from analysis.claims.ledger import judge, judge_all
+from analysis.claims.ledger_rows import Conditions, LedgerRow, Value
+from analysis.claims.statements import Claim, Kind
 
 EXPERIMENT = "stela/page_load"
 GAIN = Claim("S06", "own gain", "SP fig 6a", "gain", EXPERIMENT, Kind.OWN, "gain_percent", "stela", 80.0, "%")

@@ -2,9 +2,10 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.claims import Claim, Conditions, Kind, LedgerRow, Value, judge, judge_all, load_claims
-from analysis.claims.exact import COMPUTATIONS
-from analysis.claims.statements import parse_claims
+from analysis.claims.ledger import judge, judge_all
+from analysis.claims.ledger_rows import Conditions, LedgerRow, Value
+from analysis.claims.rules import COMPUTATIONS
+from analysis.claims.statements import Claim, Kind, load_claims, parse_claims
 from analysis.errors import ClaimFileError
 
 S03 = Claim("S03", "", "SP fig 4a", "post-scale throughput", "stela/star", Kind.RATIO, "throughput_after",

@@ -5,20 +5,23 @@ from pathlib import Path
 
 import pytest
 
-from analysis import cluster, s3a, session
+from analysis import session
 from analysis.errors import StorageConfigurationError
-from dags.places import ROOT
+from analysis.storage import spark_s3
+from barograph.settings import ROOT
 
 ON_EXECUTORS = {
     "udf", "pandas_udf", "udtf", "rdd", "mapInPandas", "mapInArrow", "applyInPandas", "foreach", "foreachPartition",
     "foreachBatch", "addPyFile", "parallelize", "createDataFrame",
 }  # fmt: skip
-BY_ARROW = "analysis/frames.py: createDataFrame"  # of a list it would be Python on an executor that unpickles it
+BY_ARROW = (
+    "analysis/record/small_tables.py: createDataFrame"  # of a list it would be Python on an executor that unpickles it
+)
 
 
 @pytest.fixture(autouse=True)
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION", cluster.DRIVER_HOST):
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION", session.DRIVER_HOST):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -30,22 +33,22 @@ def test_a_folder_with_a_space_is_one_word_to_the_jvm() -> None:
 
 def test_workers_are_told_the_address_that_the_way_to_the_master_leaves_by(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    assert cluster.settings("spark://127.0.0.1:7077") == expected
-    assert cluster.settings("yarn") == cluster.settings("k8s://https://10.0.0.1:6443") == {}
-    monkeypatch.setenv(cluster.DRIVER_HOST, "127.0.0.9")
-    assert cluster.settings("k8s://https://10.0.0.1:6443")["spark.driver.host"] == "127.0.0.9"
-    assert cluster.settings("spark://127.0.0.1:7077")["spark.driver.bindAddress"] == "127.0.0.9"
+    assert session.cluster_settings("spark://127.0.0.1:7077") == expected
+    assert session.cluster_settings("yarn") == session.cluster_settings("k8s://https://10.0.0.1:6443") == {}
+    monkeypatch.setenv(session.DRIVER_HOST, "127.0.0.9")
+    assert session.cluster_settings("k8s://https://10.0.0.1:6443")["spark.driver.host"] == "127.0.0.9"
+    assert session.cluster_settings("spark://127.0.0.1:7077")["spark.driver.bindAddress"] == "127.0.0.9"
 
 
 @pytest.mark.parametrize("master", ["spark://", "spark://host", "10.0.0.5:7077", "mesos://h:1", "Local"])
 def test_a_master_of_no_known_form(master: str) -> None:
     with pytest.raises(StorageConfigurationError, match=r"give local\[\*\], spark://host:port, yarn or k8s://"):
-        cluster.settings(master)
+        session.cluster_settings(master)
 
 
 def test_local_masters_are_local() -> None:
-    assert all(cluster.is_local(master) for master in ("local", "local[*]", "local[2]"))
-    assert not cluster.is_local("spark://localhost:7077")
+    assert all(session.is_local(master) for master in ("local", "local[*]", "local[2]"))
+    assert not session.is_local("spark://localhost:7077")
 
 
 def test_nothing_of_ours_runs_on_executors() -> None:
@@ -62,28 +65,28 @@ def test_nothing_of_ours_runs_on_executors() -> None:
 
 def test_another_service_is_told_as_boto3_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     jars = (Path("/cache/a.jar"), Path("/cache/b.jar"))
-    assert s3a.settings(jars)["spark.jars"] == "/cache/a.jar,/cache/b.jar"
-    assert not any("endpoint" in key for key in s3a.settings(jars))
+    assert spark_s3.s3a_settings(jars)["spark.jars"] == "/cache/a.jar,/cache/b.jar"
+    assert not any("endpoint" in key for key in spark_s3.s3a_settings(jars))
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:5000")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-north-1")
-    told = {key.removeprefix("spark.hadoop.fs.s3a."): value for key, value in s3a.settings(jars).items()}
+    told = {key.removeprefix("spark.hadoop.fs.s3a."): value for key, value in spark_s3.s3a_settings(jars).items()}
     assert told["endpoint"] == "http://127.0.0.1:5000" and told["endpoint.region"] == "eu-north-1"
     assert (told["path.style.access"], told["connection.ssl.enabled"]) == ("true", "false")
 
 
 def test_the_jars_are_of_pysparks_hadoop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    s3a.require_same_hadoop()
+    spark_s3.require_same_hadoop()
     other = tmp_path / "pom.xml"
-    other.write_text(s3a.POM.read_text().replace("<hadoop.version>", "<hadoop.version>9."))
-    monkeypatch.setattr(s3a, "POM", other)
+    other.write_text(spark_s3.POM.read_text().replace("<hadoop.version>", "<hadoop.version>9."))
+    monkeypatch.setattr(spark_s3, "POM", other)
     with pytest.raises(StorageConfigurationError, match=r"ships Hadoop \d.*set its hadoop\.version"):
-        s3a.jars(tmp_path, pytest.fail)
+        spark_s3.jars(tmp_path, pytest.fail)
 
 
 def test_jars_that_are_there_are_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(StorageConfigurationError, match="apt-get install maven"):
-        s3a.jars(tmp_path, lambda _: None)
-    (folder := tmp_path / f"s3a-{s3a.fingerprint()}").mkdir()
+        spark_s3.jars(tmp_path, lambda _: None)
+    (folder := tmp_path / f"s3a-{spark_s3.jars_digest()}").mkdir()
     (folder / "hadoop-aws.jar").touch()
-    assert s3a.jars(tmp_path, pytest.fail) == (folder / "hadoop-aws.jar",)
+    assert spark_s3.jars(tmp_path, pytest.fail) == (folder / "hadoop-aws.jar",)

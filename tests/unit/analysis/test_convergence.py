@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as strategies
 
-from analysis.convergence import DEFINITIONS, Convergence, PostScale, Windows, post_scale, script, sp, st
+from analysis.metrics.convergence import DEFINITIONS, Convergence, PostScale, Windows, post_scale, script, sp, st
 
 
 def windows(*rates: float) -> Windows:

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis import readers
 from analysis.errors import ForeignLogError
+from analysis.ingest import readers
 from tests.golden import foreign_logs
 
 

@@ -8,8 +8,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from analysis import index_page, summary
-from analysis.record import SeriesPaths
+from analysis.record.files import SeriesPaths
+from analysis.report import index_page
 
 NOW = 1_763_700_000.0
 SUMMARY = {
@@ -71,8 +71,8 @@ def test_damaged_summaries_hide_nothing(tmp_path: Path) -> None:
 
 
 def test_of_many_series_only_the_newest_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_page, "SHOWN", 2)
-    monkeypatch.setattr(index_page, "NAMED", 1)
+    monkeypatch.setattr(index_page, "MOST_SUMMARIES", 2)
+    monkeypatch.setattr(index_page, "MOST_LINKS", 1)
     for day in range(1, 6):
         folder = write(tmp_path, f"stela/star/2026010{day}-000000-aa")
         if day < 4:
@@ -112,7 +112,7 @@ def test_measured_without_a_conclusion_is_not_the_same_as_not_measured(tmp_path:
     ledger = [
         {"verdict": "not run", "runs": 0}, {"verdict": "not run", "runs": 3}, {"verdict": "differs", "runs": 3},
     ]  # fmt: skip
-    found = summary.of(SeriesPaths(tmp_path), ledger)["verdicts"]
+    found = index_page.summary_of(SeriesPaths(tmp_path), ledger)["verdicts"]
     assert found == {"differs": 1, "not run": 1, "undecided": 1}
     write(tmp_path, "stela/star/20260101-000000-aa", SUMMARY | {"verdicts": found})
     assert "1 differs , 1 undecided , 1 not run" in text(tmp_path)

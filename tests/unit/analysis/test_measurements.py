@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from analysis import measurements
-from analysis.measurements import Reader
+from analysis.metrics import measurements
+from analysis.metrics.measurements import Reader
 
 KEY: Mapping[str, Any] = {"run_id": "r", "event_id": "e1"}
 

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from analysis import measurements
-from analysis.metric_directions import METRICS, Better, Compared, metric
+from analysis.metrics import measurements
+from analysis.metrics.metric_directions import METRICS, Better, DifferenceKind, metric
 
 PREFIXES = ("throughput", "spouts", "due", "latency_p50_ms", "latency_p95_ms", "cpu_percent", "cpu_spread_percent",
             "cpu_cores", "memory_mb")  # fmt: skip
@@ -25,7 +25,9 @@ def test_every_metric_that_is_measured_is_in_the_table() -> None:
 
 
 def test_what_is_compared_as_a_difference_says_how_much_matters_and_in_what() -> None:
-    vague = [found.name for found in METRICS.values() if found.compared is Compared.DIFFERENCE and found.smallest <= 0]
+    vague = [
+        found.name for found in METRICS.values() if found.compared is DifferenceKind.DIFFERENCE and found.smallest <= 0
+    ]
     assert vague == []
     assert all(found.unit and found.words for found in METRICS.values())
 

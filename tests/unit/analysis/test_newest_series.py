@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from analysis.claims import evaluate, evaluate_newest, newest_complete
-from analysis.claims.ledger import conditions
-from analysis.record import SeriesPaths
+from analysis.claims.ledger import conditions, evaluate, evaluate_newest, newest_complete
+from analysis.record.files import SeriesPaths
 
 STAR = "stela/star"
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from analysis.figures import FIGURES, decided, graph_drawing, points, style
-from analysis.figures.build import on_page
-from analysis.figures.points import Column, Drawing, Spot
+from analysis.report.figures import decision_graph, points, style, topology_graph
+from analysis.report.figures.catalogue import FIGURES, page_figure
+from analysis.report.figures.points import Column, Drawing, Spot
 from topologies import catalogue
 
 COLUMNS = (Column("time_s", "time", "s"), Column("word", "word", kind="word"))
@@ -17,7 +17,7 @@ COLUMNS = (Column("time_s", "time", "s"), Column("word", "word", kind="word"))
 def drawn(*spots: Spot, name: str = "Stela") -> Drawing:
     with style.canvas(2.0) as (figure, (axes,)):
         axes.plot([spot.x for spot in spots], [spot.y for spot in spots], color="#D55E00")
-        points.tell(axes, name, "run", "#D55E00", spots)
+        points.add_points(axes, name, "run", "#D55E00", spots)
         return style.drawing(figure, "a title", COLUMNS)
 
 
@@ -65,15 +65,15 @@ def test_no_value_ends_the_element_that_carries_it() -> None:
 
 
 def test_a_figure_is_the_same_bytes_again() -> None:
-    first, second = (on_page("x", "X", "", drawn(spot(0, 1), spot(2, 3))) for _ in range(2))
+    first, second = (page_figure("x", "X", "", drawn(spot(0, 1), spot(2, 3))) for _ in range(2))
     assert first == second
     assert {file.kind for file in first.files} == {"csv", "parquet", "svg", "pdf"}
 
 
 @pytest.mark.parametrize("name", catalogue.names())
 def test_every_box_and_edge_of_a_graph_answers_within_the_drawing(name: str) -> None:
-    graph = decided.graph_from_catalogue(name)
-    drawing = graph_drawing.drawing(graph, name)
+    graph = decision_graph.graph_from_catalogue(name)
+    drawing = topology_graph.graph_drawing(graph, name)
     size = re.search(r'viewBox="0 0 (\d+) (\d+)"', drawing.svg)
     assert size is not None
     spots = [one for trace in drawing.traces for one in trace.spots]
@@ -83,9 +83,9 @@ def test_every_box_and_edge_of_a_graph_answers_within_the_drawing(name: str) -> 
 
 
 def test_edges_are_the_same_curves_in_the_pdf() -> None:
-    from analysis.figures import graph_pdf
+    from analysis.report.figures import topology_graph
 
-    vertices, codes = graph_pdf._vertices("M1.0 2.0H5.0C6.0 2.0 7.0 3.5 8.0 3.5")
+    vertices, codes = topology_graph._path_vertices("M1.0 2.0H5.0C6.0 2.0 7.0 3.5 8.0 3.5")
     assert vertices == [(1, 2), (5, 2), (6, 2), (7, 3.5), (8, 3.5)]
     assert codes == [1, 2, 4, 4, 4]
 

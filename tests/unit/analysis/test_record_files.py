@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from analysis.errors import RecordError, SeriesError
-from analysis.record import RunPaths, SeriesPaths, append_event, is_complete, read_json, write_json_atomic
+from analysis.record.files import RunPaths, SeriesPaths, append_event, is_complete, read_json, write_json_atomic
 
 
 def test_events_are_appended_a_line_each(tmp_path: Path) -> None:

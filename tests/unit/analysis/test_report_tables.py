@@ -1,5 +1,5 @@
-from analysis import report_tables
-from analysis.small_tables import Row
+from analysis.record.small_tables import Row
+from analysis.report import series_tables
 
 RUN = {"run_id": "stela-r1", "variant": "stela", "status": "complete", "failure_blame": None, "failure_message": None}
 
@@ -9,36 +9,38 @@ def measured(event: str | None, metric: str, value: float = 1.0, censored: bool 
 
 
 def test_a_run_has_a_row_an_event_in_the_plans_order() -> None:
-    found = report_tables.measured_by_event([measured(f"e{n}", "downtime_s") for n in (10, 2, 1)])
-    assert [row["event_id"] for row in report_tables.run_rows([RUN], found)] == ["e1", "e2", "e10"]
+    found = series_tables.measurements_by_event([measured(f"e{n}", "downtime_s") for n in (10, 2, 1)])
+    assert [row["event_id"] for row in series_tables.run_rows([RUN], found)] == ["e1", "e2", "e10"]
 
 
 def test_what_concerns_the_whole_run_stands_with_its_first_event() -> None:
     for whole in (None, "e0"):
-        found = report_tables.measured_by_event([measured("e1", "downtime_s"), measured(whole, "submit_to_loaded_s")])
+        found = series_tables.measurements_by_event(
+            [measured("e1", "downtime_s"), measured(whole, "submit_to_loaded_s")]
+        )
         assert {key: set(values) for key, values in found.items()} == {
             ("stela-r1", "e1"): {"downtime_s", "submit_to_loaded_s"}
         }
 
 
 def test_a_table_leaves_out_columns_that_nobody_measured_and_marks_bounds() -> None:
-    found = report_tables.measured_by_event([measured("e1", "a", 1234.5), measured("e1", "b", 90.0, censored=True)])
-    title, headings, cells = report_tables.run_table(
-        "t", {"a": ("A", 1), "b": ("B", 0), "c": ("C", 0)}, report_tables.run_rows([RUN], found), found
+    found = series_tables.measurements_by_event([measured("e1", "a", 1234.5), measured("e1", "b", 90.0, censored=True)])
+    title, headings, cells = series_tables.run_table(
+        "t", {"a": ("A", 1), "b": ("B", 0), "c": ("C", 0)}, series_tables.run_rows([RUN], found), found
     )
     assert (title, headings, cells) == ("t", ["A", "B"], [["1\u2009234.5", "> 90"]])
 
 
 def test_a_run_that_measured_nothing_is_still_shown_with_its_reason() -> None:
     failed = RUN | {"status": "failed", "failure_blame": "infrastructure", "failure_message": "m3 is silent"}
-    (row,) = report_tables.run_rows([failed], {})
+    (row,) = series_tables.run_rows([failed], {})
     assert (row["counts"], row["why"]) == (False, "infrastructure: m3 is silent")
 
 
 def test_a_run_that_does_not_count_is_told_with_its_reason() -> None:
     failed = RUN | {"status": "failed", "failure_blame": "system_under_test", "failure_message": "it threw"}
     cut = RUN | {"run_id": "stela-r2", "status": "incomplete"}
-    assert report_tables.not_counted([RUN, failed, cut]) == [
+    assert series_tables.exclusions([RUN, failed, cut]) == [
         "stela-r1 (failed) is not counted: system under test: it threw.",
         "stela-r2 (incomplete) is not counted.",
     ]
@@ -49,6 +51,6 @@ def test_machines_are_described_once_with_their_largest_offset() -> None:
                "slots": 4, "joins_at_scale": False}  # fmt: skip
     rows = [machine | {"machine": name, "clock_offset_ms": offset}
             for name, offset in (("m10", None), ("m2", 0.1), ("m2", -0.3))]  # fmt: skip
-    assert [(row["machine"], row["clock_offset_ms"]) for row in report_tables.machine_facts(rows)] == [
+    assert [(row["machine"], row["clock_offset_ms"]) for row in series_tables.machine_facts(rows)] == [
         ("m2", 0.3), ("m10", None),
     ]  # fmt: skip

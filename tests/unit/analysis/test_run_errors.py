@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from analysis import run_errors
-from analysis.record import RunPaths
+from analysis.record import run_errors
+from analysis.record.files import RunPaths
 
 LOG = """\
 2026-11-21T15:26:14.000Z o.a.s.u.Utils main [INFO] java -XX:+HeapDumpOnOutOfMemoryError no ERRORS here
@@ -22,7 +22,7 @@ def write(run: Path, name: str, text: str) -> None:
 def test_errors_that_differ_in_numbers_are_one_with_the_first_of_them(tmp_path: Path) -> None:
     write(tmp_path, "m1/worker.log", LOG)
     write(tmp_path, "m2/worker.log", LOG.replace("15:26:14", "15:26:10").replace("m8", "m7"))
-    found = run_errors.of_run(RunPaths(tmp_path))
+    found = run_errors.errors_of_run(RunPaths(tmp_path))
     assert found.here and found.cut == 0
     first, heap = found.found
     assert (first.t_s, first.file, first.times, first.files) == (1795274770.554, "m2/worker.log", 4, 2)
@@ -33,12 +33,12 @@ def test_errors_that_differ_in_numbers_are_one_with_the_first_of_them(tmp_path: 
 def test_a_large_log_is_read_from_its_beginning(tmp_path: Path) -> None:
     line = "2026-11-21 15:26:14,554 [ERROR] early\n"
     write(tmp_path, "m1/worker.log", line + "x" * run_errors.READ_BYTES + "\n[ERROR] late\n")
-    found = run_errors.of_run(RunPaths(tmp_path))
+    found = run_errors.errors_of_run(RunPaths(tmp_path))
     assert [logged.text for logged in found.found] == ["[ERROR] early"] and found.cut == 1
     assert found.found[0].t_s == 1795274774.554
 
 
 def test_logs_that_are_not_here_are_not_logs_without_errors(tmp_path: Path) -> None:
-    assert not run_errors.of_run(RunPaths(tmp_path)).here
+    assert not run_errors.errors_of_run(RunPaths(tmp_path)).here
     write(tmp_path, "m1/supervisor.log", "all well\n")
-    assert run_errors.of_run(RunPaths(tmp_path)) == run_errors.Errors(True)
+    assert run_errors.errors_of_run(RunPaths(tmp_path)) == run_errors.RunErrors(True)

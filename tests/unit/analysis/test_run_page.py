@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from analysis import happened, run_page
-from analysis.record import SeriesPaths
+from analysis.record import event_timeline
+from analysis.record.files import SeriesPaths
+from analysis.report import run_page
 from tests.unit.analysis.series_by_hand import ZERO, write_series, write_table
 
 RUN = "stela-r2"
@@ -47,7 +48,7 @@ def _placed(phase: str, task: int, machine: str) -> dict[str, Any]:
 
 
 def page(paths: SeriesPaths, run_id: str = RUN) -> str:
-    every = [(run.run_id, one) for run in paths.all_runs() for one in happened.happenings(run)]
+    every = [(run.run_id, one) for run in paths.all_runs() for one in event_timeline.event_outcomes(run)]
     run_page.write_all(paths, every)
     return (paths.run(run_id).root / "report.html").read_text()
 
@@ -136,11 +137,11 @@ def test_pages_lead_to_each_other_and_to_the_report(tmp_path: Path) -> None:
 
 
 def test_a_long_run_is_drawn_in_wider_windows() -> None:
-    from analysis.figures.run_timeline import MOST_WINDOWS, thinned, width_s
+    from analysis.report.figures.run_timeline import MOST_WINDOWS, mean_by_window, window_width_s
 
     day = [(10.0 * i, float(i % 2)) for i in range(8640)]
-    width = width_s([day])
-    line = thinned(day, width)
+    width = window_width_s([day])
+    line = mean_by_window(day, width)
     assert width % 10 == 0 and len(line) <= MOST_WINDOWS
     assert sum(rate for _, rate in line) / len(line) == 0.5
     assert line[0][0] == width / 2

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from analysis import tables
-from analysis.record import SeriesPaths
-from analysis.small_tables import rows
+from analysis.ingest import tables
+from analysis.record.files import SeriesPaths
+from analysis.record.small_tables import rows
 from tests.unit.analysis.series_by_hand import TOPOLOGY
 
 

@@ -4,8 +4,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis import measurements
-from analysis.scale_events import of_run, rows
+from analysis.metrics import measurements
+from analysis.metrics.scale_events import events_of_run, scale_event_rows
 
 AXIS = {"run_id": "r", "zero_s": 100.0, "first_s": 10.0, "last_s": 500.0}
 FIELDS = ("event_id", "event", "joined", "machines", "decision_id", "ok", "given_back")
@@ -36,7 +36,7 @@ def mixed_plan() -> list[dict[str, Any]]:
 
 
 def test_every_event_is_bounded_by_its_neighbours_and_the_ends_of_the_run_are_open() -> None:
-    found = of_run(mixed_plan(), AXIS, machines=4)
+    found = events_of_run(mixed_plan(), AXIS, machines=4)
     assert [(row["event_id"], row["kind"]) for row in found] == [
         ("e1", "scale_out"), ("e2", "scale_in"), ("e3", "rate"), ("e4", "crash"),
     ]  # fmt: skip
@@ -47,32 +47,32 @@ def test_every_event_is_bounded_by_its_neighbours_and_the_ends_of_the_run_are_op
 
 
 def test_a_repeated_operation_counts_from_its_first_request_and_has_the_decision_that_was_carried_out() -> None:
-    row = of_run(mixed_plan(), AXIS, machines=4)[1]
+    row = events_of_run(mixed_plan(), AXIS, machines=4)[1]
     assert (row["attempts"], row["decided_s"], row["applied_s"]) == (2, 205, 206)
     assert (row["released"], row["given_back"]) == (["m2"], 1)
 
 
 def test_machines_before_an_event_follow_from_the_events_before_it() -> None:
-    assert [row["machines_before"] for row in of_run(mixed_plan(), AXIS, machines=4)] == [4, 5, 4, 4]
+    assert [row["machines_before"] for row in events_of_run(mixed_plan(), AXIS, machines=4)] == [4, 5, 4, 4]
 
 
 def test_what_a_log_of_others_does_not_say_of_machines_is_null_and_not_none_of_them() -> None:
-    (row,) = rows([event(100, "scale_requested", event_id="e1", event="scale_out")], [AXIS], [])
+    (row,) = scale_event_rows([event(100, "scale_requested", event_id="e1", event="scale_out")], [AXIS], [])
     unknown = ("machines_before", "joined", "released", "given_back", "attempts", "decided_s", "applied_s")
     assert {name: row[name] for name in unknown} == dict.fromkeys(unknown)
-    assert [found["value"] for found in measurements.released(lambda _: [row])] == [None] * 4
+    assert [found["value"] for found in measurements.machine_changes(lambda _: [row])] == [None] * 4
 
 
 def test_a_run_without_events_has_one_row_for_itself() -> None:
     machines = [{"run_id": "r", "joins_at_scale": joins} for joins in (False, False, True)]
-    only = rows([event(20, "run_started")], [AXIS], machines)
+    only = scale_event_rows([event(20, "run_started")], [AXIS], machines)
     assert [(row["event_id"], row["machines_before"], row["zero_s"]) for row in only] == [("e0", 2, 100.0)]
 
 
 @given(st.lists(st.floats(11, 499), min_size=1, max_size=6, unique=True))
 def test_spans_cover_the_run_without_a_gap(times: list[float]) -> None:
     events = [event(t, "rate_changed", event_id=f"e{n}") for n, t in enumerate(sorted(times), 1)]
-    found = of_run(events, AXIS, machines=1)
+    found = events_of_run(events, AXIS, machines=1)
     assert [row["zero_s"] for row in found] == sorted(times)
     for earlier, later in pairwise(found):
         assert (earlier["until_s"], later["from_s"]) == (later["zero_s"], earlier["zero_s"])

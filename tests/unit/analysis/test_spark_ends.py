@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from analysis.session import undisturbed
-from dags.places import ROOT
+from analysis.session import defer_signals
+from barograph.settings import ROOT
 from tests.golden import records
 
 ANALYSIS = """
 import sys
 from analysis import analyse
-from dags.steps.interruption import interruptible
+from barograph.series.interruption import interruptible
 with interruptible():
     analyse(sys.argv[1], "local[1]")
 """
@@ -73,7 +73,7 @@ def test_a_signal_waits_for_the_end_of_the_block_and_is_not_lost() -> None:
     came: list[str] = []
     before = signal.signal(signal.SIGTERM, lambda *_: came.append("signal"))
     try:
-        with undisturbed():
+        with defer_signals():
             signal.raise_signal(signal.SIGTERM)
             came.append("block")
         assert came == ["block", "signal"]

@@ -1,11 +1,17 @@
 from typing import Any
 
-from analysis.stability import Part, convergence_rows, interval_rows, live_verdicts, parts
+from analysis.metrics.convergence import (
+    PhaseWindows,
+    convergence_rows,
+    interval_rows,
+    live_verdicts,
+    phase_windows,
+)
 
 
-def after(*rates: float, waiting: tuple[float, ...] = ()) -> Part:
+def after(*rates: float, waiting: tuple[float, ...] = ()) -> PhaseWindows:
     queues = {"filter": waiting} if waiting else {}
-    return Part("r", "e1", "after", tuple(10.0 * i for i in range(len(rates))), rates, queues)
+    return PhaseWindows("r", "e1", "after", tuple(10.0 * i for i in range(len(rates))), rates, queues)
 
 
 def test_the_steady_tail_is_the_part_that_counts() -> None:
@@ -49,7 +55,7 @@ def test_what_the_run_step_said_goes_to_the_events_on_both_sides() -> None:
 
 
 def test_a_run_without_events_has_levels_but_no_convergence() -> None:
-    whole = Part("r", "e0", "after", (0.0, 10.0), (5.0, 5.0))
+    whole = PhaseWindows("r", "e0", "after", (0.0, 10.0), (5.0, 5.0))
     assert convergence_rows([whole], interval_rows([whole], {})) == []
 
 
@@ -94,7 +100,7 @@ def test_parts_pair_windows_with_what_waited_in_them() -> None:
         )
     ]  # fmt: skip
     queues = [key | {"component": "filter", "window_s": 10.0, "queue": 4.0}]
-    assert parts(windows, queues) == [
-        Part("r", "e1", "after", (0.0, 10.0), (6.0, 7.0), {"filter": (0.0, 4.0)}),
-        Part("r", "e1", "before", (-10.0,), (5.0,), {"filter": (0.0,)}),
+    assert phase_windows(windows, queues) == [
+        PhaseWindows("r", "e1", "after", (0.0, 10.0), (6.0, 7.0), {"filter": (0.0, 4.0)}),
+        PhaseWindows("r", "e1", "before", (-10.0,), (5.0,), {"filter": (0.0,)}),
     ]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.steady import is_steady
+from analysis.metrics.steadiness import is_steady
 
 
 def noisy(level: float, seconds: int, share: float, seed: int) -> list[float]:

@@ -2,42 +2,45 @@ from itertools import pairwise
 
 import pytest
 
-from analysis.figures import FIGURES, style, timeline
-from analysis.figures.series import Downtime, Level, Line, SeriesData, Time, ordered
-from analysis.happened import Mark
+from analysis.record.event_timeline import EventMark
+from analysis.report.figures import style, throughput_timeline
+from analysis.report.figures.catalogue import FIGURES
+from analysis.report.figures.series_data import Downtime, Level, Line, SeriesData, Time, order_variants
 
 
 def line(run_id: str, *rates: float | None) -> Line:
     return Line(run_id, run_id.partition("-")[0], tuple(-10.0 + 10 * i for i in range(len(rates))), rates)
 
 
-def data(variants: list[str], marks: tuple[Mark, ...]) -> SeriesData:
+def data(variants: list[str], marks: tuple[EventMark, ...]) -> SeriesData:
     lines = tuple(line(f"{variant}-r{n}", 100.0, 0.0, 150.0 + n) for variant in variants for n in (1, 2))
     return SeriesData(
-        ordered(set(variants)), lines, lines[:1],
+        order_variants(set(variants)), lines, lines[:1],
         tuple(Time(one.run_id, one.variant, d, 40.0, d == "st") for one in lines for d in ("sp", "st", "script")), (),
         tuple(Level(one.run_id, one.variant, 100.0, 150.0) for one in lines),
         tuple(Downtime(one.run_id, one.variant, 4.0) for one in lines), marks,
     )  # fmt: skip
 
 
-SCALE_IN = (Mark(0.0, "e1", "scale_in", "scale in, −4 machines"),)
+SCALE_IN = (EventMark(0.0, "e1", "scale_in", "scale in, −4 machines"),)
 
 
 def test_median_needs_more_than_half_of_the_runs() -> None:
     lines = [line("a-r1", 1.0, 2.0, None), line("a-r2", 3.0, None, None), line("a-r3", 5.0, 4.0, 9.0)]
-    assert timeline.median_line(lines) == [(-10.0, 3.0), (0.0, 3.0)]
+    assert throughput_timeline.median_line(lines) == [(-10.0, 3.0), (0.0, 3.0)]
 
 
 def test_an_event_is_shown_at_its_median_with_its_range() -> None:
-    marks = [Mark(t, "e2", "crash", "m3 crashes") for t in (98.0, 100.0, 120.0)] + [Mark(0, "e1", "rate", "rate × 2")]
-    first, second = timeline.moments(marks)
+    marks = [EventMark(t, "e2", "crash", "m3 crashes") for t in (98.0, 100.0, 120.0)] + [
+        EventMark(0, "e1", "rate", "rate × 2")
+    ]
+    first, second = throughput_timeline.moments(marks)
     assert (first.label, second.low_s, second.middle_s, second.high_s) == ("rate × 2", 98.0, 100.0, 120.0)
 
 
 def test_labels_in_one_tier_never_overlap() -> None:
-    moments = [timeline.Moment("scale out, +1 machine", t, t, t) for t in (0.0, 3.0, 5.0, 200.0, 210.0)]
-    tiers = timeline._tiers(moments, -60.0, 480.0)
+    moments = [throughput_timeline.Moment("scale out, +1 machine", t, t, t) for t in (0.0, 3.0, 5.0, 200.0, 210.0)]
+    tiers = throughput_timeline._label_tiers(moments, -60.0, 480.0)
     width = 21 * 540 / 62
     for tier in set(tiers):
         starts = [m.middle_s for m, of in zip(moments, tiers, strict=True) if of == tier]
@@ -60,8 +63,11 @@ def test_every_figure_names_every_variant(variants: list[str]) -> None:
             continue
         assert drawn is not None
         for variant in variants:
-            assert style.named(variant).split(" ")[0] in drawn.svg, (name, variant)
-            assert any(trace.name == style.named(variant) and trace.spots for trace in drawn.traces), (name, variant)
+            assert style.display_name(variant).split(" ")[0] in drawn.svg, (name, variant)
+            assert any(trace.name == style.display_name(variant) and trace.spots for trace in drawn.traces), (
+                name,
+                variant,
+            )
         declared = [column.name for column in drawn.data_columns()]
         assert all(list(row) == declared for row in drawn.rows()), name
         told = {key for trace in drawn.traces for spot in trace.spots for key in spot.values}
@@ -69,14 +75,14 @@ def test_every_figure_names_every_variant(variants: list[str]) -> None:
 
 
 def test_downtime_is_drawn_where_machines_leave_or_die_only() -> None:
-    out = (Mark(0.0, "e1", "scale_out", "scale out, +1 machine"),)
+    out = (EventMark(0.0, "e1", "scale_out", "scale out, +1 machine"),)
     assert FIGURES["downtime"].draw(data(["stela"], out)) is None
     drawn = FIGURES["downtime"].draw(data(["stela"], SCALE_IN))
     assert drawn is not None and "scale in, −4 machines" in drawn.svg
 
 
 def test_each_event_has_its_own_convergence_panels() -> None:
-    base = data(["stela"], (*SCALE_IN, Mark(90.0, "e2", "crash", "m3 crashes")))
+    base = data(["stela"], (*SCALE_IN, EventMark(90.0, "e2", "crash", "m3 crashes")))
     times = (*base.times, Time("stela-r1", "stela", "sp", 20.0, False, "e2"))
     drawn = FIGURES["convergence"].draw(SeriesData(base.variants, base.totals, base.due, times, (), base.levels,
                                                    base.downtimes, base.marks))  # fmt: skip

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from analysis.running import loading
-from analysis.throughput import downtime, grid, rows, zeros
+from analysis.metrics.placement import time_to_load
+from analysis.metrics.throughput import downtime, grid, throughput_rows, zeros
 
 AXIS = {"run_id": "r", "event_id": "e1", "zero_s": 100.0, "first_s": 75.0, "last_s": 130.0}
 COMPONENTS = [
@@ -18,7 +18,7 @@ def counted(window_s: float, component: str | None, **counts: int) -> dict[str, 
 
 
 def rates(scope: str, *activity: dict[str, Any]) -> dict[tuple[str, float], float | None]:
-    found = rows([AXIS], activity, COMPONENTS)
+    found = throughput_rows([AXIS], activity, COMPONENTS)
     return {(row["component"], row["window_s"]): row["rate"] for row in found if row["scope"] == scope}
 
 
@@ -70,8 +70,8 @@ def test_downtime_is_the_sum_of_silences_and_counts_whole_windows_apart() -> Non
 def test_a_topology_is_loaded_when_its_last_task_has_reported() -> None:
     events = [{"run_id": "r", "kind": "topology_submitted", "t_s": 50.0}]
     first = [{"run_id": "r", "task": task, "first_s": 60.0 + task} for task in range(3)]
-    assert loading(events, first, COMPONENTS) == [
+    assert time_to_load(events, first, COMPONENTS) == [
         {"run_id": "r", "submit_to_loaded_s": 12.0, "tasks": 3, "tasks_reporting": 3}
     ]
-    assert loading(events, first[1:], COMPONENTS)[0]["submit_to_loaded_s"] is None
-    assert loading([], first, COMPONENTS) == []
+    assert time_to_load(events, first[1:], COMPONENTS)[0]["submit_to_loaded_s"] is None
+    assert time_to_load([], first, COMPONENTS) == []

@@ -5,20 +5,22 @@ from pathlib import Path
 
 import pytest
 
-import barograph
-from analysis.ablated import Line
-from dags.terminal import ablation
-from dags.terminal.ablation import as_json, told
+from analysis.metrics.scale_decisions import AblationRow
+from barograph import cli
+from barograph.cli import ablate
+from barograph.cli.ablate import as_json, table_lines
 
 LINES = [
-    Line("e1", "paper", "slots: per_machine, score: etp", 3, 0, ("centre 2 → 3",)),
-    Line("e1", "paper, slots: with_new", "slots: with_new", 3, 2, ("centre 2 → 4 (2 of 3)", "centre 2 → 3 (1 of 3)")),
-    Line("e2", "paper", "slots: per_machine, score: etp", 3, 0, ("releases m4",)),
+    AblationRow("e1", "paper", "slots: per_machine, score: etp", 3, 0, ("centre 2 → 3",)),
+    AblationRow(
+        "e1", "paper, slots: with_new", "slots: with_new", 3, 2, ("centre 2 → 4 (2 of 3)", "centre 2 → 3 (1 of 3)")
+    ),
+    AblationRow("e2", "paper", "slots: per_machine, score: etp", 3, 0, ("releases m4",)),
 ]
 
 
 def test_each_event_has_its_variants_and_their_answers() -> None:
-    text = list(told(LINES, 100))
+    text = list(table_lines(LINES, 100))
     assert text == [
         "event e1",
         "  paper                   the rule itself",
@@ -35,8 +37,8 @@ def test_each_event_has_its_variants_and_their_answers() -> None:
 
 
 def test_a_long_answer_is_folded() -> None:
-    long = Line("e1", "paper", "", 1, 0, ("nothing (" + "held because " * 20 + ")",))
-    assert all(len(line) <= 60 for line in told([long], 60))
+    long = AblationRow("e1", "paper", "", 1, 0, ("nothing (" + "held because " * 20 + ")",))
+    assert all(len(line) <= 60 for line in table_lines([long], 60))
 
 
 def test_the_same_for_other_programs() -> None:
@@ -55,7 +57,7 @@ def series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_series_that_was_not_analysed_is_told_how(series: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert barograph.main(["ablate", "stela/star"]) == 2
+    assert cli.main(["ablate", "stela/star"]) == 2
     said = capsys.readouterr().err
     assert "has no tables yet" in said and f"barograph report {series}" in said
 
@@ -64,14 +66,14 @@ def test_a_series_without_scale_events_is_said(
     series: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (series / "tables" / "runs.parquet").mkdir(parents=True)
-    monkeypatch.setattr("analysis.ablated.of_series", lambda _paths: [])
-    assert barograph.main(["ablate", str(series)]) == 2
+    monkeypatch.setattr("analysis.metrics.scale_decisions.ablation_rows", lambda _paths: [])
+    assert cli.main(["ablate", str(series)]) == 2
     assert "has a scale event in its decision log" in capsys.readouterr().err
 
 
 def test_the_table_of_a_series(
     series: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ablation, "lines_of_series", lambda _folder: LINES)
-    assert barograph.main(["ablate", series.name]) == 0
+    monkeypatch.setattr(ablate, "lines_of_series", lambda _folder: LINES)
+    assert cli.main(["ablate", series.name]) == 0
     assert "paper, slots: with_new  differs in 2 of 3 runs" in capsys.readouterr().out

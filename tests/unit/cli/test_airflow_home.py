@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from dags.terminal import airflow_home, supervise
-from dags.terminal.airflow_home import COMMAND_LINE, CONNECTION, SCHEDULED, prepare, ready
-from dags.terminal.ui import ui_environment
+from barograph import airflow_environment
+from barograph.airflow_environment import COMMAND_LINE_DATABASE, CONNECTION, SCHEDULER_DATABASE, prepare, ready
+from barograph.cli import dag_process
+from barograph.cli.ui import ui_environment
 
 
 @pytest.fixture
@@ -19,17 +20,17 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def airflow(home: Path, *arguments: str) -> None:
         asked.append(" ".join(arguments[:2]))
         if arguments == ("db", "migrate"):
-            with closing(sqlite3.connect(home / SCHEDULED)) as database:
+            with closing(sqlite3.connect(home / SCHEDULER_DATABASE)) as database:
                 database.execute("create table if not exists dag_run (id)")
 
-    monkeypatch.setattr(airflow_home, "_airflow", airflow)
+    monkeypatch.setattr(airflow_environment, "_airflow", airflow)
     return asked
 
 
 def test_both_databases_are_made_once(made: list[str], tmp_path: Path) -> None:
     assert prepare(tmp_path) and ready(tmp_path)
     assert made == ["db migrate", "pools import"]
-    with closing(sqlite3.connect(tmp_path / COMMAND_LINE)) as database:
+    with closing(sqlite3.connect(tmp_path / COMMAND_LINE_DATABASE)) as database:
         assert database.execute("select count(*) from dag_run").fetchone() == (0,)
     assert not prepare(tmp_path) and len(made) == 2
     assert [path.name for path in tmp_path.glob(".*")] == []
@@ -37,19 +38,19 @@ def test_both_databases_are_made_once(made: list[str], tmp_path: Path) -> None:
 
 def test_a_home_from_before_gets_its_second_database(made: list[str], tmp_path: Path) -> None:
     prepare(tmp_path)
-    (tmp_path / COMMAND_LINE).unlink()
+    (tmp_path / COMMAND_LINE_DATABASE).unlink()
     assert not ready(tmp_path) and prepare(tmp_path)
-    assert (tmp_path / COMMAND_LINE).is_file()
+    assert (tmp_path / COMMAND_LINE_DATABASE).is_file()
 
 
 def test_a_scheduler_does_not_see_what_the_command_line_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would take a DAG run that is under way for its own, and do the tasks of a DAG that is switched on again."""
     given: list[dict[str, str]] = []
-    monkeypatch.setattr(supervise, "airflow_home", lambda: tmp_path)
-    monkeypatch.setattr("dags.terminal.supervise.subprocess.Popen", lambda *_, env, **__: given.append(env))
-    supervise.Supervised(tmp_path)
+    monkeypatch.setattr(dag_process, "airflow_home", lambda: tmp_path)
+    monkeypatch.setattr("barograph.cli.dag_process.subprocess.Popen", lambda *_, env, **__: given.append(env))
+    dag_process.DagProcess(tmp_path)
     (child,) = given
     scheduler = ui_environment(tmp_path, 8123)
-    assert child[CONNECTION] == f"sqlite:///{tmp_path}/{COMMAND_LINE}"
-    assert scheduler[CONNECTION] == f"sqlite:///{tmp_path}/{SCHEDULED}"
+    assert child[CONNECTION] == f"sqlite:///{tmp_path}/{COMMAND_LINE_DATABASE}"
+    assert scheduler[CONNECTION] == f"sqlite:///{tmp_path}/{SCHEDULER_DATABASE}"
     assert child["AIRFLOW_HOME"] == scheduler["AIRFLOW_HOME"]

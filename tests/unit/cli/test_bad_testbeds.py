@@ -15,10 +15,10 @@ from pathlib import Path
 import paramiko
 import pytest
 
-import barograph
-from dags import testbeds
-from inventory import leases
+from barograph import cli
+from barograph.plan import checks
 from inventory.fake import FakeTestbed
+from inventory.leases import registry
 from tests.cloud.cloud import Cloud
 from tests.cloud.trouble import Refusal, Trouble
 from tests.emulab.world import World, world
@@ -38,10 +38,10 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
         monkeypatch.setenv(name, str(tmp_path / "none"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("dags.steps.reap.TESTBEDS", {"fake": FakeTestbed})
-    for module in ("dags.terminal.run", "dags.terminal.box", "dags.terminal.checking"):
+    monkeypatch.setattr("barograph.machines.reaper.TESTBEDS", {"fake": FakeTestbed})
+    for module in ("barograph.cli.run", "barograph.cli.run", "barograph.cli.check"):
         monkeypatch.setattr(f"{module}.require_fit_box", lambda _say: None, raising=False)
-    testbeds._made.cache_clear()
+    checks._cached_testbed.cache_clear()
 
 
 @pytest.fixture(params=["run", "check"])
@@ -52,11 +52,11 @@ def command(request: pytest.FixtureRequest) -> str:
 def refused(command: str, testbed: str, options: Mapping[str, object], capsys: pytest.CaptureFixture[str]) -> str:
     """What the one line says."""
     pairs = [f"--option={name}={json.dumps(value)}" for name, value in options.items()]
-    code = barograph.main([command, "stela/star", "--testbed", testbed, *pairs])
+    code = cli.main([command, "stela/star", "--testbed", testbed, *pairs])
     screen = capsys.readouterr()
     assert code == 2, screen.out + screen.err
     assert screen.err.startswith("configuration: ") and screen.err.count("\n") == 1, screen.err
-    assert leases.read_all() == ()
+    assert registry.read_all() == ()
     return screen.err
 
 
@@ -161,7 +161,7 @@ def test_a_token_that_the_portal_refuses(
     )
     assert "last-year" not in said
     monkeypatch.delenv("BAROGRAPH_EMULAB_TOKEN")
-    testbeds._made.cache_clear()
+    checks._cached_testbed.cache_clear()
     assert "BAROGRAPH_EMULAB_TOKEN is not set; set it to your token" in refused(
         command, "emulab", emulab.options, capsys
     )

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import barograph
-from dags.terminal.claim_lines import claim_lines
-from dags.terminal.ledger import newest_findings
+from barograph import cli
+from barograph.cli.claims import claim_lines, newest_findings
 
 ROW = {
     "id": "S09/star",
@@ -69,7 +68,7 @@ def test_a_newer_series_that_measured_nothing_hides_nothing(results: Path) -> No
 
 def test_the_ledger_as_json(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     keep(results, "20261121-000000-a", id="S03")
-    assert barograph.main(["claims", "--json"]) == 0
+    assert cli.main(["claims", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     rows = {row["id"]: row for row in document["claims"]}
     assert document["v"] == 1 and rows["S03"]["run_ids"] == ROW["run_ids"]

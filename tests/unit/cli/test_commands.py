@@ -7,9 +7,18 @@ from pathlib import Path
 
 import pytest
 
-import barograph
-from dags.errors import EXIT_CODES, DagError, DiskFull, MachineLost, RunBroken, RunsFailed, blame_of, message_of
-from dags.terminal import commands
+from barograph import cli
+from barograph.cli import commands
+from barograph.errors import (
+    EXIT_CODES,
+    BarographError,
+    DiskFull,
+    MachineLost,
+    RunBroken,
+    RunsFailed,
+    blame_of,
+    message_of,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +42,7 @@ ERRORS: list[tuple[BaseException, int, str]] = [
     (RunBroken("no tuple"), 5, "system under test: no tuple"),
     (RunsFailed("two runs", "system_under_test"), 5, "system under test: two runs"),
     (RunsFailed("nonsense", "nobody"), 1, "harness: nonsense"),
-    (DagError("ours"), 1, "harness: ours (traceback: "),
+    (BarographError("ours"), 1, "harness: ours (traceback: "),
     (ZeroDivisionError("division by zero"), 1, "harness: ZeroDivisionError: division by zero (traceback: "),
     (RuntimeError("two\nlines"), 1, "harness: RuntimeError: two lines (traceback: "),
     (ValueError(), 1, "harness: ValueError (traceback: "),
@@ -50,7 +59,7 @@ def test_an_error_is_one_line_and_an_exit_code(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(commands, "list_experiments", raising(error))
-    assert barograph.main(["list"]) == code
+    assert cli.main(["list"]) == code
     screen = capsys.readouterr()
     assert screen.err.startswith(said) and screen.err.count("\n") == 1
     assert "Traceback" not in screen.out + screen.err
@@ -60,7 +69,7 @@ def test_the_traceback_of_a_bug_is_in_a_file(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(commands, "list_experiments", raising(ZeroDivisionError("x")))
-    barograph.main(["list"])
+    cli.main(["list"])
     path = capsys.readouterr().err.partition("(traceback: ")[2].rstrip(")\n")
     assert "ZeroDivisionError: x" in Path(path).read_text()
 
@@ -87,7 +96,7 @@ BAD: list[tuple[list[str], int, str]] = [
 def test_bad_input_starts_nothing(
     arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert barograph.main(arguments) == code
+    assert cli.main(arguments) == code
     screen = capsys.readouterr()
     assert screen.err.startswith("configuration: ") and said in screen.err and screen.err.count("\n") == 1
     assert not (tmp_path / "results").exists()
@@ -98,7 +107,7 @@ def test_results_that_cannot_be_written_are_no_bug(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("BAROGRAPH_RESULTS", str(tmp_path / "file" / "below"))
-    assert barograph.main(["report", "--index"]) == 2
+    assert cli.main(["report", "--index"]) == 2
     said = capsys.readouterr().err
     assert f"results go to {tmp_path}/file/below, but {tmp_path}/file is no folder; set BAROGRAPH_RESULTS to" in said
 
@@ -106,20 +115,20 @@ def test_results_that_cannot_be_written_are_no_bug(
 @pytest.mark.parametrize("arguments", [[], ["fly"], ["run"], ["replay", "x", "--policy", "even", "--parameter", "x"]])
 def test_a_mistyped_command_is_a_usage_error(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        barograph.main(arguments)
+        cli.main(arguments)
     assert caught.value.code == 2 and "usage: barograph" in capsys.readouterr().err
 
 
 def test_list_names_experiments_and_variants(capsys: pytest.CaptureFixture[str]) -> None:
-    assert barograph.main(["list"]) == 0
+    assert cli.main(["list"]) == 0
     assert "stela/star: Scale-out of star from 4 to 5 machines (even_rebalance, stela" in capsys.readouterr().out
 
 
 def test_reap_says_when_there_is_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     from inventory.fake import FakeTestbed
 
-    monkeypatch.setattr("dags.steps.reap.TESTBEDS", {"fake": FakeTestbed})
-    assert barograph.main(["reap", "--dry-run"]) == 0
+    monkeypatch.setattr("barograph.machines.reaper.TESTBEDS", {"fake": FakeTestbed})
+    assert cli.main(["reap", "--dry-run"]) == 0
     assert capsys.readouterr().out == "nothing to release\n"
 
 
@@ -129,7 +138,7 @@ def test_claims_shows_the_newest_finding_of_each(capsys: pytest.CaptureFixture[s
         folder = tmp_path / "results" / "stela" / "star" / series
         folder.mkdir(parents=True)
         (folder / "claims.json").write_text(json.dumps({"v": 1, "claims": [{**row, "measured_text": measured}]}))
-    assert barograph.main(["claims"]) == 0
+    assert cli.main(["claims"]) == 0
     shown = capsys.readouterr().out
     assert "+66" in shown and "+13" not in shown and "not run" in shown
 
@@ -147,4 +156,4 @@ def test_every_blame_has_an_exit_code() -> None:
         "system_under_test": 5,
         "harness": 1,
     }
-    assert blame_of(RuntimeError()) == "harness" and message_of(DagError("x\ny")) == "x y"
+    assert blame_of(RuntimeError()) == "harness" and message_of(BarographError("x\ny")) == "x y"

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-import barograph
-from dags.comparison.asked import Asked, asked_of
-from dags.comparison.opening import planned
-from dags.places import ROOT
-from dags.plan import digest
-from dags.terminal import commands
-from dags.terminal.compare import again, show
+from barograph import cli
+from barograph.cli import commands
+from barograph.cli.compare import resume_command, show_comparison
+from barograph.compare.request import ComparisonRequest, comparison_request, plan_comparison
+from barograph.plan.blocks import digest
+from barograph.settings import ROOT
 
 HEAD = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
@@ -45,7 +44,7 @@ BAD: list[tuple[list[str], str]] = [
 def test_bad_input_is_one_line_and_starts_nothing(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert barograph.main(["compare", *arguments]) == 2
+    assert cli.main(["compare", *arguments]) == 2
     screen = capsys.readouterr()
     assert screen.err.startswith("configuration: ") and said in screen.err and screen.err.count("\n") == 1
     assert not (tmp_path / "results").exists()
@@ -56,7 +55,7 @@ def test_a_question_that_is_not_whole_is_a_usage_error(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as caught:
-        barograph.main(["compare", *arguments])
+        cli.main(["compare", *arguments])
     assert caught.value.code == 2 and "usage: barograph compare" in capsys.readouterr().err
 
 
@@ -71,7 +70,7 @@ NUMBERS = "throughput after (tuples/s) 200 224 +12.0 % [9.5, 14.5] ±3.0 < 0.001
 
 def shown(folder: Path, width: int = 160) -> str:
     console = Console(width=width, file=io.StringIO())
-    show(folder, console)
+    show_comparison(folder, console)
     return console.file.getvalue()
 
 
@@ -113,16 +112,16 @@ def test_it_is_resumed_by_a_command_that_asks_the_very_same() -> None:
     """By commits: a branch may have moved when somebody comes back."""
     options = ["--policies", "stela", "--option", "core_hour_usd=0.5", "--until-certain", "--goal", "2.5"]
     asked = asked_by(["compare", HEAD[:12], HEAD, *STAR, *options, "--budget", "90min"])
-    words = again(asked, planned(asked))
+    words = resume_command(asked, plan_comparison(asked))
     assert words[:4] == ["barograph", "compare", HEAD, HEAD]
     resumed = asked_by(words[1:])
-    assert digest(planned(resumed).experiment) == digest(planned(asked).experiment)
+    assert digest(plan_comparison(resumed).experiment) == digest(plan_comparison(asked).experiment)
     assert (resumed.question, resumed.policies, resumed.options) == (asked.question, asked.policies, asked.options)
 
 
-def asked_by(arguments: list[str]) -> Asked:
-    given = barograph.parser().parse_args(arguments)
-    return asked_of({**vars(given), "options": commands.testbed_options(given.option)})
+def asked_by(arguments: list[str]) -> ComparisonRequest:
+    given = cli.parser().parse_args(arguments)
+    return comparison_request({**vars(given), "options": commands.testbed_options(given.option)})
 
 
 def test_without_an_answer_it_says_why(tmp_path: Path) -> None:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-import barograph
-from dags import testbeds
-from dags.terminal.checking import for_this_box
-from inventory import leases
+from barograph import cli
+from barograph.cli.check import experiments_of_this_box
+from barograph.plan import checks
 from inventory.fake import FakeTestbed
+from inventory.leases import registry
 
 FAKE = ["stela/star", "--testbed", "fake"]
 
@@ -24,8 +24,8 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("dags.steps.reap.TESTBEDS", {"fake": FakeTestbed})
-    testbeds._made.cache_clear()
+    monkeypatch.setattr("barograph.machines.reaper.TESTBEDS", {"fake": FakeTestbed})
+    checks._cached_testbed.cache_clear()
 
 
 BAD = [
@@ -64,33 +64,33 @@ def test_bad_options_are_said_before_anything_is_rented(
     command: str, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("dags.terminal.run.require_fit_box", lambda _say: None, raising=False)
-    monkeypatch.setattr("dags.terminal.box.require_fit_box", lambda _say: None)
-    monkeypatch.setattr("dags.terminal.checking.require_fit_box", lambda _say: None)
-    assert barograph.main([command, *arguments]) == 2
+    monkeypatch.setattr("barograph.cli.run.require_fit_box", lambda _say: None, raising=False)
+    monkeypatch.setattr("barograph.cli.run.require_fit_box", lambda _say: None)
+    monkeypatch.setattr("barograph.cli.check.require_fit_box", lambda _say: None)
+    assert cli.main([command, *arguments]) == 2
     screen = capsys.readouterr()
     assert screen.err.startswith("configuration: ") and said in screen.err and screen.err.count("\n") == 1
-    assert leases.read_all() == () and not (tmp_path / "results").exists()
+    assert registry.read_all() == () and not (tmp_path / "results").exists()
 
 
 def test_check_says_what_it_may_cost_and_that_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
-    assert barograph.main(["check", *FAKE, "--repetitions", "2", "--option", "core_hour_usd=1"]) == 0
+    assert cli.main(["check", *FAKE, "--repetitions", "2", "--option", "core_hour_usd=1"]) == 0
     out = capsys.readouterr().out
     assert "stela/star: can run on fake" in out
     assert "money: about $" in out and "budget $100.00 (4 runs" in out and "prices of 2026-11-21" in out
-    assert "warning: the reaper DAG has never succeeded here" in out and leases.read_all() == ()
+    assert "warning: the reaper DAG has never succeeded here" in out and registry.read_all() == ()
 
 
 def test_status_of_the_reaper(capsys: pytest.CaptureFixture[str]) -> None:
-    assert barograph.main(["reap"]) == 0
-    assert barograph.main(["reap", "--status"]) == 0
+    assert cli.main(["reap"]) == 0
+    assert cli.main(["reap", "--status"]) == 0
     out = capsys.readouterr().out
     assert "reaper DAG: no pass yet" in out and "barograph reap: last pass 0 s ago" in out
 
 
 def test_check_without_a_name_asks_no_provider() -> None:
     said: list[str] = []
-    shown = for_this_box({"testbed": None}, said.append)
+    shown = experiments_of_this_box({"testbed": None}, said.append)
     assert "stela/star" in shown and "rented/star" not in shown
     assert said == ["rented/star: is for ec2; barograph check rented/star asks there"]
-    assert "rented/star" in for_this_box({"testbed": "fake"}, said.append)
+    assert "rented/star" in experiments_of_this_box({"testbed": "fake"}, said.append)

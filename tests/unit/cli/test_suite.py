@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from dags.errors import ExperimentError, MachineLost, RunBroken, worst_exit
-from dags.experiment import load
-from dags.request import requested
-from dags.series import Series, open_series
-from dags.steps.benches import bench_for
-from dags.steps.run_next import run_next
-from dags.terminal import suite
-from dags.terminal.story import hours, run_s
+from barograph import settings
+from barograph.cli import run
+from barograph.errors import ExperimentError, MachineLost, RunBroken, worst_exit
+from barograph.plan.durations import run_s
+from barograph.plan.experiment import load, with_changes
+from barograph.run.context import context_of
+from barograph.series.series import Series, open_series
+from barograph.series.status import hours
+from barograph.series_steps import attempt_next_run
 
 KNOWN = ("henge/diurnal", "stela/diamond", "stela/linear", "stela/star")
 FAKE: dict[str, Any] = {"testbed": "fake", "repetitions": 1}
@@ -27,20 +28,20 @@ def done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     carried: list[str] = []
 
     def prepare(name: str, changes: Mapping[str, Any], *, new: bool, console: Console) -> Series:
-        return open_series(requested(load(name), changes), new=new)
+        return open_series(with_changes(load(name), changes), new=new)
 
     def carry_out(series: Series, console: Console) -> int:
         carried.append(series.experiment.name)
-        bench = bench_for(series)
-        while run_next(series, bench):
+        bench = context_of(series)
+        while attempt_next_run(series, bench):
             pass
         (series.folder / "report.html").write_text(series.series_id)
         return 0
 
     monkeypatch.setenv("BAROGRAPH_RESULTS", str(tmp_path / "results"))
-    monkeypatch.setattr(suite, "prepare", prepare)
-    monkeypatch.setattr(suite, "carry_out", carry_out)
-    monkeypatch.setattr(suite, "_family_report", lambda family, _rows: tmp_path / f"{family}.html")
+    monkeypatch.setattr(run, "prepare", prepare)
+    monkeypatch.setattr(run, "carry_out", carry_out)
+    monkeypatch.setattr(run, "_family_report", lambda family, _rows: tmp_path / f"{family}.html")
     return carried
 
 
@@ -58,62 +59,66 @@ NAMES = ["stela/linear", "stela/diamond"]
 
 
 def test_globs_and_names_mean_each_experiment_once_in_order() -> None:
-    assert suite.chosen(["stela/*"], KNOWN) == KNOWN[1:]
-    assert suite.chosen(["stela/star", "*/d*", "stela/s*"], KNOWN) == ("henge/diurnal", "stela/diamond", "stela/star")
+    assert run.select_experiments(["stela/*"], KNOWN) == KNOWN[1:]
+    assert run.select_experiments(["stela/star", "*/d*", "stela/s*"], KNOWN) == (
+        "henge/diurnal",
+        "stela/diamond",
+        "stela/star",
+    )
     with pytest.raises(ExperimentError, match=r"no experiment is called stela/x\*, sun; there are: henge/diurnal, "):
-        suite.chosen(["stela/x*", "sun", "stela/star"], KNOWN)
-    assert [suite.is_suite(names) for names in (["stela/star"], ["stela/*"], ["a", "b"])] == [False, True, True]
+        run.select_experiments(["stela/x*", "sun", "stela/star"], KNOWN)
+    assert [run.is_suite(names) for names in (["stela/star"], ["stela/*"], ["a", "b"])] == [False, True, True]
 
 
 def test_every_experiment_is_done_in_order_of_name(done: list[str], console: Console) -> None:
-    assert suite.run_suite(NAMES, FAKE, new=False, console=console) == 0
+    assert run.run_suite(NAMES, FAKE, new=False, console=console) == 0
     assert done == sorted(NAMES)
     text = said(console)
-    each_s = sum(105 + 2 * run_s(requested(load(name), FAKE)) for name in NAMES)
+    each_s = sum(105 + 2 * run_s(with_changes(load(name), FAKE)) for name in NAMES)
     assert f"2 experiments, 4 runs to do, about {hours(each_s)}" in text
     assert text.count("2 of 2  complete") == 2 and text.count("report.html") == 2 and "stela.html" in text
 
 
 def test_what_is_complete_is_skipped_unless_new(done: list[str], console: Console) -> None:
-    suite.run_suite(NAMES, FAKE, new=False, console=console)
-    assert suite.run_suite(NAMES, FAKE, new=False, console=console) == 0
+    run.run_suite(NAMES, FAKE, new=False, console=console)
+    assert run.run_suite(NAMES, FAKE, new=False, console=console) == 0
     assert len(done) == 2 and said(console).count("skipped (--new does it again)") == 2
     assert "2 experiments, 0 runs to do, about 0 min" in said(console)
-    suite.run_suite(NAMES, FAKE, new=True, console=console)
+    run.run_suite(NAMES, FAKE, new=True, console=console)
     assert len(done) == 4
 
 
 def test_another_request_is_not_complete(done: list[str], console: Console) -> None:
-    suite.run_suite(NAMES[:1], FAKE, new=False, console=console)
-    suite.run_suite(NAMES[:1], FAKE | {"repetitions": 2}, new=False, console=console)
+    run.run_suite(NAMES[:1], FAKE, new=False, console=console)
+    run.run_suite(NAMES[:1], FAKE | {"repetitions": 2}, new=False, console=console)
     assert done == ["stela/linear"] * 2
 
 
 def test_an_unfinished_series_counts_with_what_is_left(done: list[str], console: Console) -> None:
-    series = open_series(requested(load("stela/linear"), FAKE))
-    run_next(series, bench_for(series))
-    assert suite.estimate(["stela/linear"], FAKE, new=False).startswith("1 experiment, 1 runs to do")
-    suite.run_suite(["stela/linear"], FAKE, new=False, console=console)
+    series = open_series(with_changes(load("stela/linear"), FAKE))
+    attempt_next_run(series, context_of(series))
+    assert run.estimate_suite(["stela/linear"], FAKE, new=False).startswith("1 experiment, 1 runs to do")
+    run.run_suite(["stela/linear"], FAKE, new=False, console=console)
     assert "2 of 2" in said(console) and len(list(series.folder.parent.iterdir())) == 1
 
 
 def test_one_failure_does_not_stop_the_rest(done: list[str], console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    well = suite.carry_out
+    well = run.carry_out
 
     def sometimes(series: Series, console: Console) -> int:
         if series.experiment.name == "stela/diamond":
             raise RunBroken("no tuple reached a sink")
         return well(series, console)
 
-    monkeypatch.setattr(suite, "carry_out", sometimes)
-    assert suite.run_suite(NAMES, FAKE, new=False, console=console) == 5
+    monkeypatch.setattr(run, "carry_out", sometimes)
+    assert run.run_suite(NAMES, FAKE, new=False, console=console) == 5
     assert done == ["stela/linear"]
     assert "0 of 2  system under test: no tuple reached a sink" in said(console)
 
 
 def test_an_interruption_ends_the_suite(done: list[str], console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suite, "carry_out", lambda _series, _console: 130)
-    assert suite.run_suite(NAMES, FAKE, new=False, console=console) == 130
+    monkeypatch.setattr(run, "carry_out", lambda _series, _console: 130)
+    assert run.run_suite(NAMES, FAKE, new=False, console=console) == 130
     assert "stela/diamond" in said(console) and "stela/linear" not in said(console)
     assert "stela.html" not in said(console)
 
@@ -122,19 +127,21 @@ def test_a_family_report_that_fails_is_said(done: list[str], console: Console, m
     def broken(_family: str, _rows: object) -> Path:
         raise MachineLost("no space")
 
-    monkeypatch.setattr(suite, "_family_report", broken)
-    assert suite.run_suite(NAMES, FAKE, new=False, console=console) == 4
+    monkeypatch.setattr(run, "_family_report", broken)
+    assert run.run_suite(NAMES, FAKE, new=False, console=console) == 4
     assert "stela: no report of the family: infrastructure: no space" in said(console)
 
 
 def test_a_familys_report_takes_this_suites_series_and_the_others_newest(done: list[str], console: Console) -> None:
-    suite.run_suite(["stela/linear", "stela/star"], FAKE, new=False, console=console)
-    suite.run_suite(["stela/linear"], FAKE | {"repetitions": 2}, new=False, console=console)
-    first, second = sorted(Path(suite.results_root() / "stela" / "linear").iterdir(), key=lambda one: one.stat().st_ino)
-    (star,) = (suite.results_root() / "stela" / "star").iterdir()
-    assert suite.family_series("stela", {"stela/linear": first}) == [first, star]
+    run.run_suite(["stela/linear", "stela/star"], FAKE, new=False, console=console)
+    run.run_suite(["stela/linear"], FAKE | {"repetitions": 2}, new=False, console=console)
+    first, second = sorted(
+        Path(settings.results_root() / "stela" / "linear").iterdir(), key=lambda one: one.stat().st_ino
+    )
+    (star,) = (settings.results_root() / "stela" / "star").iterdir()
+    assert run.family_series("stela", {"stela/linear": first}) == [first, star]
     (second / "report.html").unlink()
-    assert suite.family_series("stela", {}) == [first, star]
+    assert run.family_series("stela", {}) == [first, star]
 
 
 def test_the_worst_exit_code() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dags.terminal.ui import PortTaken, end_group, serve, ui_environment, write_password
+from barograph.cli.ui import PortUnavailable, end_group, serve, ui_environment, write_password
 
 
 def test_it_listens_on_loopback_only(tmp_path: Path) -> None:
@@ -30,13 +30,13 @@ def test_a_port_in_use_is_said_before_anything_starts() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(PortTaken, match="give another with --port"):
+        with pytest.raises(PortUnavailable, match="give another with --port"):
             serve(taken.getsockname()[1], print)
 
 
 @pytest.mark.parametrize("port", [-1, 0, 65_536])
 def test_a_port_that_is_none_is_said_too(port: int) -> None:
-    with pytest.raises(PortTaken, match=f"--port is {port}; allowed: 1 to 65535"):
+    with pytest.raises(PortUnavailable, match=f"--port is {port}; allowed: 1 to 65535"):
         serve(port, print)
 
 

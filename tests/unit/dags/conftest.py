@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from dags import testbeds
-from dags.experiment import Durations, Experiment, load
-from dags.series import Series, open_series
-from dags.steadiness import steady_test
-from dags.steps.fake_cluster import FakeClock, FakeStorm
-from dags.steps.under_way import Bench
+from barograph.plan import checks
+from barograph.plan.experiment import Durations, Experiment, load
+from barograph.run.context import SeriesContext
+from barograph.run.fake_cluster import FakeClock, FakeStorm
+from barograph.run.monitor import steady_test
+from barograph.series.series import Series, open_series
 
 
 class Heard:
@@ -29,7 +29,7 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """State, results and Airflow's home of the test's own."""
     for name in ("STATE", "RESULTS", "HOME"):
         monkeypatch.setenv(f"BAROGRAPH_{name}", str(tmp_path / name.lower()))
-    testbeds._made.cache_clear()
+    checks._cached_testbed.cache_clear()
 
 
 @pytest.fixture
@@ -56,5 +56,5 @@ def heard() -> Heard:
 
 
 @pytest.fixture
-def bench(experiment: Experiment, storm: FakeStorm, heard: Heard) -> Bench:
-    return Bench(experiment, storm, storm, storm.clock, heard, steady_test(experiment.durations))
+def bench(experiment: Experiment, storm: FakeStorm, heard: Heard) -> SeriesContext:
+    return SeriesContext(experiment, storm, storm, storm.clock, heard, steady_test(experiment.durations))

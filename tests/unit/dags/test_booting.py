@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from dags.errors import MachineRecalled
-from dags.experiment import Experiment
-from dags.plan import digest
-from dags.run_record import read_run
-from dags.series import Series, open_series
-from dags.steadiness import steady_test
-from dags.steps.fake_cluster import BOOT_S, FakeClock, FakeStorm
-from dags.steps.run_next import run_next
-from dags.steps.under_way import Bench
+from barograph.errors import MachineRecalled
+from barograph.plan.blocks import digest
+from barograph.plan.experiment import Experiment
+from barograph.run.context import SeriesContext
+from barograph.run.fake_cluster import BOOT_S, FakeClock, FakeStorm
+from barograph.run.monitor import steady_test
+from barograph.series.run_record import read_run
+from barograph.series.series import Series, open_series
+from barograph.series_steps import attempt_next_run
 from inventory.errors import CapacityError, InfrastructureError
 from tests.unit.dags.conftest import Heard
 from tests.unit.dags.test_run_flow import document, events, first
@@ -33,8 +33,8 @@ def storm(experiment: Experiment) -> FakeStorm:
 
 
 @pytest.fixture
-def bench(booted: Series, storm: FakeStorm, heard: Heard) -> Bench:
-    return Bench(booted.experiment, storm, storm, storm.clock, heard, steady_test(booted.experiment.durations))
+def bench(booted: Series, storm: FakeStorm, heard: Heard) -> SeriesContext:
+    return SeriesContext(booted.experiment, storm, storm, storm.clock, heard, steady_test(booted.experiment.durations))
 
 
 def kinds(series: Series, run_id: str) -> list[str]:
@@ -42,9 +42,9 @@ def kinds(series: Series, run_id: str) -> list[str]:
 
 
 def test_joining_machines_boot_at_the_event_and_go_after_the_run(
-    booted: Series, bench: Bench, storm: FakeStorm
+    booted: Series, bench: SeriesContext, storm: FakeStorm
 ) -> None:
-    run_id = run_next(booted, bench) or ""
+    run_id = attempt_next_run(booted, bench) or ""
     run = document(booted, run_id)
     assert run["status"] == "complete" and run["missing"] == []
     assert [phase["name"] for phase in run["phases"]][4:8] == ["warm_up", "boot", "join", "scale"]
@@ -59,35 +59,35 @@ def test_joining_machines_boot_at_the_event_and_go_after_the_run(
     assert run["machines"]["m5"]["joins_at_scale"] is True
 
 
-def test_every_run_boots_its_own(booted: Series, bench: Bench, storm: FakeStorm) -> None:
-    done = [run_next(booted, bench) for _ in booted.plan()]
+def test_every_run_boots_its_own(booted: Series, bench: SeriesContext, storm: FakeStorm) -> None:
+    done = [attempt_next_run(booted, bench) for _ in booted.plan()]
     assert done == [run.run_id for run in booted.plan()]
     assert storm.calls.count("grow") == len(booted.plan()) == storm.calls.count("give_back")
 
 
 @pytest.mark.parametrize("error", [CapacityError("no zone has one"), InfrastructureError("m5 is silent")])
 def test_a_boot_that_fails_is_tried_again(
-    error: Exception, booted: Series, bench: Bench, storm: FakeStorm, heard: Heard
+    error: Exception, booted: Series, bench: SeriesContext, storm: FakeStorm, heard: Heard
 ) -> None:
     storm.faults["grow"] = [error]
-    assert run_next(booted, bench) == first(booted)
+    assert attempt_next_run(booted, bench) == first(booted)
     kept = read_run(booted.attempts / f"{first(booted)}.attempt-1")
     assert kept is not None and (kept["failure"]["where"], kept["failure"]["message"]) == ("boot", str(error))
     assert [line["again"] for line in heard.lines if line["kind"] == "run_failed"] == [True]
 
 
-def test_no_capacity_twice_is_said_as_that(booted: Series, bench: Bench, storm: FakeStorm) -> None:
+def test_no_capacity_twice_is_said_as_that(booted: Series, bench: SeriesContext, storm: FakeStorm) -> None:
     storm.faults["grow"] = [CapacityError("none"), CapacityError("none still")]
     with pytest.raises(CapacityError, match="none still"):
-        run_next(booted, bench)
+        attempt_next_run(booted, bench)
     assert document(booted, first(booted))["failure"]["blame"] == "capacity"
 
 
 def test_what_cannot_be_given_back_does_not_spoil_the_run(
-    booted: Series, bench: Bench, storm: FakeStorm, heard: Heard
+    booted: Series, bench: SeriesContext, storm: FakeStorm, heard: Heard
 ) -> None:
     storm.faults["give_back"] = [InfrastructureError("throttled")]
-    run_id = run_next(booted, bench) or ""
+    run_id = attempt_next_run(booted, bench) or ""
     assert document(booted, run_id)["status"] == "complete"
     assert "machines_returned" not in kinds(booted, run_id)
     assert any("m5 could not be given back yet: throttled" in str(line.get("text")) for line in heard.lines)
@@ -95,11 +95,11 @@ def test_what_cannot_be_given_back_does_not_spoil_the_run(
 
 @pytest.mark.parametrize("name", ["m2", "master"])
 def test_a_recalled_machine_ends_the_run_at_once_as_infrastructure(
-    name: str, booted: Series, bench: Bench, storm: FakeStorm
+    name: str, booted: Series, bench: SeriesContext, storm: FakeStorm
 ) -> None:
     storm.faults |= {"recalled": name, "recalled_after_s": 20}
     with pytest.raises(MachineRecalled):
-        run_next(booted, bench)
+        attempt_next_run(booted, bench)
     run = document(booted, first(booted))
     assert (run["failure"]["blame"], run["failure"]["where"]) == ("infrastructure", "warm_up")
     assert run["ended_s"] - run["started_s"] < 30
@@ -108,9 +108,11 @@ def test_a_recalled_machine_ends_the_run_at_once_as_infrastructure(
     assert storm.calls.count("submit") == 1, "it can not be replaced, so the run is not repeated"
 
 
-def test_a_recalled_machine_is_replaced_where_that_is_possible(booted: Series, bench: Bench, storm: FakeStorm) -> None:
+def test_a_recalled_machine_is_replaced_where_that_is_possible(
+    booted: Series, bench: SeriesContext, storm: FakeStorm
+) -> None:
     storm.faults |= {"recalled": "m2", "recalled_after_s": 20, "replaces": True}
-    assert run_next(booted, bench) == first(booted)
+    assert attempt_next_run(booted, bench) == first(booted)
     assert document(booted, first(booted))["attempt"] == 2
 
 

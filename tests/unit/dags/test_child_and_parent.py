@@ -12,17 +12,16 @@ from typing import Any
 
 import pytest
 
-from dags.errors import INTERRUPTED_EXIT
-from dags.experiment import load
-from dags.places import ROOT
-from dags.request import requested
-from dags.series import open_series
-from dags.steps import series_steps
-from dags.terminal.run import Ending, _interrupted
+from barograph import series_steps
+from barograph.cli.run import Ending, _end_interrupted
+from barograph.errors import INTERRUPTED_EXIT
+from barograph.plan.experiment import load, with_changes
+from barograph.series.series import open_series
+from barograph.settings import ROOT
 
 CHILD = """
 import pathlib, signal, sys, time
-from dags.terminal import child
+from barograph.cli import child
 
 def as_in_a_task(series_dir):
     signal.signal(signal.SIGTERM, lambda *_: None)
@@ -60,12 +59,12 @@ def test_a_parent_that_is_killed_takes_its_child_along(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("runs", "said"), [(1, "to resume: the same command"), (2, "to analyse it: barograph report")])
 def test_what_is_measured_whole_is_not_measured_again(own_folders: None, runs: int, said: str) -> None:
-    series = open_series(requested(load("stela/star"), {"testbed": "fake", "policies": ["stela"], "repetitions": 2}))
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "policies": ["stela"], "repetitions": 2}))
     for _ in range(runs):
         series_steps.do_next_run(series.folder)
     heard: list[str] = []
     view: Any = SimpleNamespace(say=heard.append)
-    assert _interrupted(series, None, view, Ending(lambda *_: None, "the same command")) == INTERRUPTED_EXIT
+    assert _end_interrupted(series, None, view, Ending(lambda *_: None, "the same command")) == INTERRUPTED_EXIT
     assert heard[0].startswith(f"{runs} of 2 runs are complete") and heard[-1].startswith(said)
 
 

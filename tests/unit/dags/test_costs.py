@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from dags import costs, duration
-from dags.duration import Overhead
-from dags.errors import BudgetSpent, ExperimentError
-from dags.experiment import Experiment, load
+from barograph.errors import BudgetSpent, ExperimentError
+from barograph.plan import costs, durations
+from barograph.plan.durations import Overhead
+from barograph.plan.experiment import Experiment, load
 from inventory.machines import MachineRequest
 from inventory.testbed import Estimate
 
@@ -38,14 +38,14 @@ def test_an_estimate_is_machines_times_hours() -> None:
     cost = found()
     expected_h = (60 + 6 * (45 + 90 + 55) + 45) / 3600
     assert cost.expected.total_usd == pytest.approx(6 * expected_h)
-    assert cost.longest.total_usd == pytest.approx(6 * duration.longest_series_s(STAR, 6) / 3600)
+    assert cost.longest.total_usd == pytest.approx(6 * durations.longest_series_s(STAR, 6) / 3600)
     assert cost.longest_s > 2 * cost.expected_s
 
 
 def test_the_longest_run_has_room_for_every_limit() -> None:
     limits = 100 + 150 + 150 + 60 + 15 + 90  # ceilings, first tuple, register, samples, apply
-    assert duration.longest_run_s(STAR) >= limits
-    assert duration.longest_run_s(BOOTED) == duration.longest_run_s(STAR) + duration.LONGEST_BOOT_S
+    assert durations.longest_run_s(STAR) >= limits
+    assert durations.longest_run_s(BOOTED) == durations.longest_run_s(STAR) + durations.LONGEST_BOOT_S
 
 
 def test_machines_that_boot_at_their_event_cost_only_their_part_of_each_run() -> None:

@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from dags.checks import check, machine_requests, remarks
-from dags.errors import ExperimentError
-from dags.experiment import FOLDER, demo, from_data, load, names, only
-from dags.experiment_yaml import parse
-from dags.request import requested
-from dags.steps.storm_cluster import groups, render
-from dags.yaml_files import read_yaml
-from inventory.capacity import check_cores
+from barograph.errors import ExperimentError
+from barograph.plan.checks import check, machine_requests, remarks
+from barograph.plan.experiment import EXPERIMENTS, demo, from_data, load, names, only, parse, with_changes
+from barograph.run.storm_cluster import ansible_groups, render_topology
+from barograph.yaml_files import read_yaml
+from inventory.local.preflight import check_cores
 
 SHIPPED = ["stela/diamond", "stela/linear", "stela/star"]
 
@@ -28,26 +26,26 @@ def test_the_three_micro_benchmarks_ship() -> None:
 def test_every_shipped_experiment_is_whole(name: str) -> None:
     """A dry run: it parses, its topology renders, its policies bind, its claims exist, local machines fit two cores."""
     experiment = load(name)
-    check(requested(experiment, {"testbed": "fake"}))
+    check(with_changes(experiment, {"testbed": "fake"}))
     assert from_data(experiment.as_data()) == experiment
     if experiment.testbed.name == "local":
         check_cores(machine_requests(experiment), 2.0)
     assert remarks(experiment)
-    assert "seed" in render(experiment, seed=7)
+    assert "seed" in render_topology(experiment, seed=7)
 
 
 @pytest.mark.parametrize(("name", "before", "workers"), [("star", 4, 12), ("linear", 6, 24), ("diamond", 6, 24)])
 def test_the_sizes_are_those_of_table_1(name: str, before: int, workers: int) -> None:
     experiment = load(f"stela/{name}")
     assert (experiment.machines.before, experiment.machines.after) == (before, before + 1)
-    assert yaml.safe_load(render(experiment, 1))["config"]["topology.workers"] == workers
-    assert groups(experiment)["joining"] == [f"m{before + 1}"]
+    assert yaml.safe_load(render_topology(experiment, 1))["config"]["topology.workers"] == workers
+    assert ansible_groups(experiment)["joining"] == [f"m{before + 1}"]
     assert {variant.name for variant in experiment.variants} == {"even_rebalance", "stela"}
 
 
 def test_the_blocks_seed_reaches_the_sources() -> None:
     star = load("stela/star")
-    assert render(star, 5) != render(star, 6)
+    assert render_topology(star, 5) != render_topology(star, 6)
 
 
 def test_an_unknown_experiment_lists_the_known_ones() -> None:
@@ -61,7 +59,7 @@ def test_a_path_is_no_experiment() -> None:
 
 
 def star() -> dict[str, Any]:
-    data: dict[str, Any] = read_yaml(FOLDER / "stela" / "star.yaml")
+    data: dict[str, Any] = read_yaml(EXPERIMENTS / "stela" / "star.yaml")
     return data
 
 
@@ -181,9 +179,9 @@ def test_isolation_needs_an_executor_for_each_worker() -> None:
     data = star()
     data["variants"] = [{"name": "isolation", "policy": "storm", "parameters": isolation}]
     with pytest.raises(ExperimentError, match=r"isolation: .*star has 12 workers and 10 executors; .* 10 or fewer"):
-        check(requested(parse("storm/star", data, source="star.yaml"), {"testbed": "fake"}))
+        check(with_changes(parse("storm/star", data, source="star.yaml"), {"testbed": "fake"}))
     data["topology"]["overrides"] = {"workers": 10}
-    check(requested(parse("storm/star", data, source="star.yaml"), {"testbed": "fake"}))
+    check(with_changes(parse("storm/star", data, source="star.yaml"), {"testbed": "fake"}))
 
 
 def test_a_policy_that_does_not_answer_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,24 +194,24 @@ def test_a_policy_that_does_not_answer_a_kind(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(
         ExperimentError, match=r"even_rebalance: policy even does not answer scale_in; it answers scale"
     ):
-        check(requested(parse("stela/star", data, source="star.yaml"), {"testbed": "fake"}))
+        check(with_changes(parse("stela/star", data, source="star.yaml"), {"testbed": "fake"}))
 
 
 def test_nobody_has_to_answer_a_crash_or_a_rate() -> None:
     data = star()
     plan({"kind": "crash", "at": "steady", "machine": "m2"}, LATER)(data)
-    check(requested(parse("stela/star", data, source="star.yaml"), {"testbed": "fake"}))
+    check(with_changes(parse("stela/star", data, source="star.yaml"), {"testbed": "fake"}))
 
 
 def test_a_crash_needs_a_testbed_with_faults(monkeypatch: pytest.MonkeyPatch) -> None:
     class Solid:
         name = "fake"
 
-    monkeypatch.setattr("dags.checks.testbed_of", lambda _choice: Solid())
+    monkeypatch.setattr("barograph.plan.checks.testbed_of", lambda _choice: Solid())
     data = star()
     plan({"kind": "crash", "at": "steady", "machine": "m2"})(data)
     with pytest.raises(ExperimentError, match="machines of testbed fake cannot be crashed and restarted"):
-        check(requested(parse("stela/star", data, source="star.yaml"), {"testbed": "fake"}))
+        check(with_changes(parse("stela/star", data, source="star.yaml"), {"testbed": "fake"}))
 
 
 def test_machines_are_asked_for_once_whatever_joins_and_leaves() -> None:
@@ -225,7 +223,7 @@ def test_machines_are_asked_for_once_whatever_joins_and_leaves() -> None:
     asked = [request.name for request in machine_requests(experiment)]
     assert asked == ["master", *(f"m{number}" for number in range(1, 9))]
     assert experiment.joining(0) == ("m5", "m6") and experiment.joining(2) == ("m7", "m8")
-    assert groups(experiment)["joining"] == ["m5", "m6", "m7", "m8"]
+    assert ansible_groups(experiment)["joining"] == ["m5", "m6", "m7", "m8"]
     assert from_data(experiment.as_data()) == experiment
 
 
@@ -242,7 +240,7 @@ def test_what_does_not_exist_is_said_before_anything_starts(
 
 def test_an_unknown_testbed_lists_the_known_ones() -> None:
     with pytest.raises(ExperimentError, match=r"testbed.name is 'cloud'; known: local"):
-        check(requested(load("stela/star"), {"testbed": "cloud"}))
+        check(with_changes(load("stela/star"), {"testbed": "cloud"}))
 
 
 def test_an_unknown_machine_type_is_configuration() -> None:
@@ -304,9 +302,9 @@ def test_the_demo_is_one_short_repetition() -> None:
 
 def test_what_a_form_sends_is_validated_as_the_file_is() -> None:
     with pytest.raises(ExperimentError, match=r"durations\.horizon_s"):
-        requested(load("stela/star"), {"horizon_s": 1})
+        with_changes(load("stela/star"), {"horizon_s": 1})
     with pytest.raises(ExperimentError, match="repetitions is 0"):
-        requested(load("stela/star"), {"repetitions": 0})
+        with_changes(load("stela/star"), {"repetitions": 0})
     with pytest.raises(ExperimentError, match="cannot change seed"):
-        requested(load("stela/star"), {"seed": 3})
-    assert requested(load("stela/star"), {"horizon_s": 200, "policies": None}).durations.horizon_s == 200
+        with_changes(load("stela/star"), {"seed": 3})
+    assert with_changes(load("stela/star"), {"horizon_s": 200, "policies": None}).durations.horizon_s == 200

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dags import changes
-from dags.terminal import code_of_runs
+from barograph.cli import bundle
+from barograph.series import provenance
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -28,15 +28,15 @@ def tree(tmp_path: Path) -> Path:
 
 
 def test_a_patch_gives_the_changed_code_again(tree: Path, tmp_path: Path) -> None:
-    assert changes.keep(tmp_path, tree) is None
+    assert provenance.save_patch(tmp_path, tree) is None
     (tree / "dags" / "one.py").write_text("one\nchanged")
     (tree / "dags" / "new.py").write_text("new\n\nwithout an end")
     (tree / "dags" / "run me").write_bytes(b"#!/bin/sh\r\n")
     (tree / "dags" / "run me").chmod(0o755)
     (tree / "dags" / "ignored.log").write_text("x")
     (tree / "notes-of-mine.txt").write_text("not of the house")
-    name = changes.keep(tmp_path, tree)
-    assert name is not None and name.startswith("changes-") and changes.keep(tmp_path, tree) == name
+    name = provenance.save_patch(tmp_path, tree)
+    assert name is not None and name.startswith("changes-") and provenance.save_patch(tmp_path, tree) == name
     clone = tmp_path / "clone"
     git(tmp_path, "clone", "-q", str(tree), str(clone))
     git(clone, "apply", str(tmp_path / name))
@@ -47,7 +47,7 @@ def test_a_patch_gives_the_changed_code_again(tree: Path, tmp_path: Path) -> Non
 
 
 def test_outside_git_nothing_is_kept(tmp_path: Path) -> None:
-    assert changes.keep(tmp_path, tmp_path) is None
+    assert provenance.save_patch(tmp_path, tmp_path) is None
     assert list(tmp_path.iterdir()) == []
 
 
@@ -55,14 +55,14 @@ def test_the_code_of_runs_is_that_of_their_commits(tree: Path, tmp_path: Path, m
     first = git(tree, "rev-parse", "HEAD")
     (tree / "dags" / "one.py").write_text("two\n")
     git(tree, "commit", "-q", "-a", "-m", "second")
-    monkeypatch.setattr(code_of_runs, "ROOT", tree)
+    monkeypatch.setattr(bundle, "ROOT", tree)
     code = {"label": "main", "commit": first, "repository": ""}
     runs = {
         "a": {"git_commit": git(tree, "rev-parse", "HEAD"), "variant": {"name": "stela_a", "code": code}},
         "b": {"git_commit": first, "git_dirty": True, "git_changes": "changes-x.patch", "variant": {"name": "b"}},
         "c": {"git_commit": "f" * 40, "git_dirty": False},
     }
-    found = code_of_runs.sources_of(runs, tmp_path)
+    found = bundle.sources_of(runs, tmp_path)
     content = {entry.name: entry.source for entry in found.entries}
     assert content[f"source/{first[:12]}/dags/one.py"] == b"one\n"
     assert content[f"source/{git(tree, 'rev-parse', 'HEAD')[:12]}/dags/one.py"] == b"two\n"
@@ -78,7 +78,7 @@ def test_code_of_another_repository_that_is_not_mirrored_here_is_named(
 ) -> None:
     monkeypatch.setenv("BAROGRAPH_HOME", str(tmp_path))
     code = {"label": "v2", "commit": "a" * 40, "repository": "https://example.org/s.git", "build": ["mvn", "package"]}
-    found = code_of_runs.sources_of({"a": {"variant": {"name": "theirs", "code": code}}}, tmp_path)
+    found = bundle.sources_of({"a": {"variant": {"name": "theirs", "code": code}}}, tmp_path)
     assert found.entries == []
     assert found.lines == [
         f"commit {'a' * 40} of https://example.org/s.git cannot be had (it is not mirrored here): the code of the"

@@ -8,19 +8,18 @@ from typing import Any
 
 import pytest
 
-from dags import money, testbeds
-from dags.errors import TestbedTaken
-from dags.experiment import from_data, load
-from dags.request import requested
-from dags.series import Series, open_series, series_document
-from dags.steps import holdings, machines, tenure
-from dags.steps.holdings import held
-from dags.steps.interruption import request_stop
-from dags.steps.keeper import kept
-from dags.steps.provision import equipped, provision, refuse_if_taken, release
-from inventory import leases
+from barograph.errors import TestbedTaken
+from barograph.machines import holdings, series_lease
+from barograph.machines.holdings import read_holdings
+from barograph.machines.provision import provision, ready_testbed, release, require_free_testbed
+from barograph.machines.series_lease import keep_alive
+from barograph.plan import checks
+from barograph.plan.experiment import from_data, load, with_changes
+from barograph.series.interruption import request_stop
+from barograph.series.series import Series, open_series, series_document
 from inventory.errors import InfrastructureError
 from inventory.fake import FakeTestbed
+from inventory.leases import registry
 
 HOUR = 3600.0
 
@@ -29,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("own_folders")
 
 
 def opened(**changes: Any) -> Series:
-    asked = requested(load("stela/star"), {"testbed": "fake", "repetitions": 1, **changes})
+    asked = with_changes(load("stela/star"), {"testbed": "fake", "repetitions": 1, **changes})
     data = asked.as_data()
     data["testbed"]["joining"] = "booted"
     return open_series(from_data(data))
@@ -41,31 +40,31 @@ def series() -> Series:
 
 
 def fake(series: Series) -> FakeTestbed:
-    testbed = testbeds.testbed_of(series.experiment.testbed)
+    testbed = checks.testbed_of(series.experiment.testbed)
     assert isinstance(testbed, FakeTestbed)
     return testbed
 
 
 def names(series: Series) -> list[str]:
-    return [machine.name for machine in tenure.machines_held(series.folder)]
+    return [machine.name for machine in series_lease.current_machines(series.folder)]
 
 
 def test_only_the_machines_of_the_start_are_acquired_and_others_come_and_go(series: Series) -> None:
     provision(series.folder)
     assert names(series) == ["master", "m1", "m2", "m3", "m4"]
-    (new,) = machines.grow(series, ["m5"])
+    (new,) = series_lease.grow(series, ["m5"])
     assert new.name == "m5" and new.boot_s is not None and names(series)[-1] == "m5"
-    assert machines.give_back(series, ["m5"]) and names(series)[-1] == "m4"
+    assert series_lease.give_back(series, ["m5"]) and names(series)[-1] == "m4"
     release(series.folder)
-    found = held(series.folder, time.time() + HOUR)
+    found = read_holdings(series.folder, time.time() + HOUR)
     assert [each.request.name for each in found] == ["master", "m1", "m2", "m3", "m4", "m5"]
     assert all(each.hours < 0.1 for each in found), "nothing counts any more"
 
 
 def test_what_a_run_cut_short_has_left_of_that_name_goes_first(series: Series) -> None:
     provision(series.folder)
-    first = machines.grow(series, ["m5"])
-    assert machines.grow(series, ["m5"]) != first and names(series).count("m5") == 1
+    first = series_lease.grow(series, ["m5"])
+    assert series_lease.grow(series, ["m5"]) != first and names(series).count("m5") == 1
     release(series.folder)
 
 
@@ -73,27 +72,29 @@ def test_a_boot_that_fails_leaves_what_was_there(series: Series) -> None:
     provision(series.folder)
     fake(series)._fails_at = "m5"
     with pytest.raises(InfrastructureError):
-        machines.grow(series, ["m5"])
+        series_lease.grow(series, ["m5"])
     assert names(series) == ["master", "m1", "m2", "m3", "m4"]
-    lease = tenure.saved_lease(series.folder)
-    assert lease and leases.held(lease) == ("master", "m1", "m2", "m3", "m4")
-    assert [each.request.name for each in held(series.folder, time.time() + HOUR) if each.hours > 0.5] == names(series)
+    lease = series_lease.saved_lease(series.folder)
+    assert lease and registry.lease_machines(lease) == ("master", "m1", "m2", "m3", "m4")
+    assert [
+        each.request.name for each in read_holdings(series.folder, time.time() + HOUR) if each.hours > 0.5
+    ] == names(series)
     release(series.folder)
 
 
 def test_lost_machines_are_replaced_and_the_master_is_not(series: Series) -> None:
     provision(series.folder)
-    assert machines.replace(series, {"m2"}) and set(names(series)) == {"master", "m1", "m2", "m3", "m4"}
-    assert not machines.replace(series, {"m2", "master"})
+    assert series_lease.replace(series, {"m2"}) and set(names(series)) == {"master", "m1", "m2", "m3", "m4"}
+    assert not series_lease.replace(series, {"m2", "master"})
     release(series.folder)
 
 
 def test_prolonging_reaches_the_machines(series: Series) -> None:
     provision(series.folder)
-    lease = tenure.saved_lease(series.folder)
+    lease = series_lease.saved_lease(series.folder)
     assert lease is not None
-    machines.prolong(series, 1000)
-    longer = leases.read(lease.lease_id)
+    series_lease.prolong(series, 1000)
+    longer = registry.read(lease.lease_id)
     assert longer is not None and longer.expires_s > lease.expires_s + HOUR
     assert set(fake(series).ends_s(lease).values()) == {longer.expires_s}
     release(series.folder)
@@ -102,13 +103,13 @@ def test_prolonging_reaches_the_machines(series: Series) -> None:
 def test_a_lease_is_prolonged_also_during_one_long_run_but_not_for_ever(series: Series) -> None:
     provision(series.folder)
     short = Series(series.folder, _with_lease(series, minutes=0.02), 0.0)  # 1.2 s
-    lease = tenure.saved_lease(series.folder)
+    lease = series_lease.saved_lease(series.folder)
     assert lease is not None
-    with kept(short, limit_s=1.0):
+    with keep_alive(short, limit_s=1.0):
         ends = set()
         begin_s = time.monotonic()
         while time.monotonic() - begin_s < 4:
-            now = leases.read(lease.lease_id)
+            now = registry.read(lease.lease_id)
             ends.add(now.expires_s if now else None)
             time.sleep(0.05)
     assert len(ends) >= 2, "prolonged while the block went on"
@@ -122,43 +123,43 @@ def _with_lease(series: Series, minutes: float) -> Any:
 
 def test_machines_of_a_killed_harness_count_to_the_end_of_their_lease(series: Series) -> None:
     provision(series.folder)
-    lease = tenure.saved_lease(series.folder)
+    lease = series_lease.saved_lease(series.folder)
     assert lease is not None
-    (one, *_) = held(series.folder, lease.expires_s + 10 * HOUR)
+    (one, *_) = read_holdings(series.folder, lease.expires_s + 10 * HOUR)
     assert one.to_s == lease.expires_s
-    (one, *_) = held(series.folder, lease.acquired_s + HOUR)
+    (one, *_) = read_holdings(series.folder, lease.acquired_s + HOUR)
     assert one.hours == pytest.approx(1, abs=0.01)
     release(series.folder)
 
 
 def test_a_half_line_hides_nothing_after_it(series: Series) -> None:
     provision(series.folder)
-    with (series.folder / holdings.FILE).open("a") as file:
+    with (series.folder / holdings.HOLDINGS_FILE).open("a") as file:
         file.write('{"t": 1, "kind": "go')
     release(series.folder)
-    assert all(each.hours < 0.1 for each in held(series.folder, time.time() + HOUR))
+    assert all(each.hours < 0.1 for each in read_holdings(series.folder, time.time() + HOUR))
 
 
 def test_a_folder_that_is_gone_does_not_keep_machines(series: Series) -> None:
     provision(series.folder)
-    lease = tenure.saved_lease(series.folder)
+    lease = series_lease.saved_lease(series.folder)
     assert lease is not None
     shutil.rmtree(series.folder)
-    machines.release(series.folder, lease, fake(series))
-    assert leases.read_all() == () and fake(series).leftovers() == () and fake(series).ends_s(lease) == {}
+    series_lease.release(series.folder, lease, fake(series))
+    assert registry.read_all() == () and fake(series).leftovers() == () and fake(series).ends_s(lease) == {}
 
 
 def test_money_is_counted_from_what_was_held(series: Series) -> None:
     priced = opened(options={"core_hour_usd": 3600.0, "budget_usd": 1e9})
-    cost = money.foreseen(priced.experiment, new=False)
+    cost = holdings.estimate_cost(priced.experiment, new=False)
     assert cost is not None
     folder = open_series(priced.experiment, estimate=cost.as_data()).folder
     provision(folder)
     time.sleep(0.2)
     release(folder)
-    money.write(priced)
-    document = json.loads((folder / money.FILE).read_text())
-    cores = sum(each.request.type.cores for each in held(folder, 0))
+    holdings.write_money(priced)
+    document = json.loads((folder / holdings.MONEY_FILE).read_text())
+    cores = sum(each.request.type.cores for each in read_holdings(folder, 0))
     seconds = document["machine_hours"] * HOUR / 5
     assert document["used_usd"] == pytest.approx(cores * seconds, rel=0.01) and seconds >= 0.2
     (execution,) = document["executions"]
@@ -171,23 +172,23 @@ def test_money_is_counted_from_what_was_held(series: Series) -> None:
 def test_an_interface_that_cannot_be_asked_is_no_lost_machine(series: Series, monkeypatch: pytest.MonkeyPatch) -> None:
     provision(series.folder)
     fake(series).recall("m2")
-    assert machines.recalled(series) == ("m2",)
+    assert series_lease.recalled(series) == ("m2",)
 
-    def throttled(_lease: leases.Lease) -> tuple[str, ...]:
+    def throttled(_lease: registry.Lease) -> tuple[str, ...]:
         raise InfrastructureError("RequestLimitExceeded")
 
     monkeypatch.setattr(fake(series), "recalled", throttled)
-    assert machines.recalled(series) == ()
+    assert series_lease.recalled(series) == ()
     release(series.folder)
-    with pytest.raises(tenure.NoMachines):
-        machines.recalled(series)
+    with pytest.raises(series_lease.NoMachines):
+        series_lease.recalled(series)
 
 
 def test_a_cleared_setup_ends_what_it_took_before(series: Series) -> None:
     first = provision(series.folder)
     request_stop(series.folder)  # by the run that clearing has interrupted
     second = provision(series.folder)
-    assert [lease.lease_id for lease in leases.read_all()] == [second] and first != second
+    assert [lease.lease_id for lease in registry.read_all()] == [second] and first != second
     assert fake(series).leftovers() == ()
     release(series.folder)
 
@@ -197,7 +198,7 @@ def test_a_series_that_another_process_holds_is_left_alone(series: Series, monke
     monkeypatch.setenv("BAROGRAPH_HOLDER_PID", "1")
     with pytest.raises(TestbedTaken, match="process"):
         provision(series.folder)
-    assert [lease.lease_id for lease in leases.read_all()] == [first]
+    assert [lease.lease_id for lease in registry.read_all()] == [first]
     monkeypatch.delenv("BAROGRAPH_HOLDER_PID")
     release(series.folder)
 
@@ -206,18 +207,18 @@ def test_a_shared_testbed_is_refused_only_to_the_same_series(series: Series, mon
     monkeypatch.setattr(FakeTestbed, "shared", True)
     provision(series.folder)
     other = replace(series.experiment, repetitions=2)
-    refuse_if_taken(other)
+    require_free_testbed(other)
     with pytest.raises(TestbedTaken, match=f"series {series.series_id}"):
-        refuse_if_taken(series.experiment)
+        require_free_testbed(series.experiment)
     release(series.folder)
-    refuse_if_taken(series.experiment)
+    require_free_testbed(series.experiment)
 
 
 def test_what_machines_get_is_built_before_they_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[str] = []
-    monkeypatch.setattr("dags.software.for_machines", lambda _tell: built.append("software"))
+    monkeypatch.setattr("barograph.software.build_for_machines", lambda _tell: built.append("software"))
     star = load("stela/star").testbed
-    equipped(replace(star, name="fake"))
+    ready_testbed(replace(star, name="fake"))
     assert built == []
-    equipped(replace(star, name="ec2"))
+    ready_testbed(replace(star, name="ec2"))
     assert built == ["software"]

@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dags.experiment import Code, Experiment, Variant, load
-from dags.plan import digest, next_run, plan_runs, series_id
+from barograph.plan.blocks import digest, next_run, plan_runs, series_id
+from barograph.plan.experiment import Code, Experiment, Variant, load
 
 STAR = load("stela/star")
 words = st.from_regex(r"[a-z][a-z0-9_]{0,6}", fullmatch=True)

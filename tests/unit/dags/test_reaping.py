@@ -8,19 +8,17 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from dags import reaper_health
-from dags.experiment import load
-from dags.request import requested
-from dags.series import Series, open_series
-from dags.steps import tenure
-from dags.steps.holdings import held
-from dags.steps.provision import provision
-from dags.steps.reap import NotReaped, look, reap
-from dags.terminal import reaping
-from inventory import leases
+from barograph.cli import reap as cli_reap
+from barograph.machines import reaper, series_lease
+from barograph.machines.holdings import read_holdings
+from barograph.machines.provision import provision
+from barograph.machines.reaper import NotReaped, reap, sweep
+from barograph.plan.experiment import load, with_changes
+from barograph.series.series import Series, open_series
 from inventory.errors import InfrastructureError
 from inventory.fake import FakeTestbed
-from inventory.leases import Lease
+from inventory.leases import registry
+from inventory.leases.registry import Lease
 
 HOUR = 3600.0
 
@@ -32,16 +30,16 @@ class Stubborn(FakeTestbed):
 
 @pytest.fixture(autouse=True)
 def only_the_fake(own_folders: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dags.steps.reap.TESTBEDS", {"fake": FakeTestbed})
+    monkeypatch.setattr("barograph.machines.reaper.TESTBEDS", {"fake": FakeTestbed})
 
 
 @pytest.fixture
 def forgotten() -> tuple[Series, Lease]:
     """A series whose harness does not come back."""
-    asked = requested(load("stela/star"), {"testbed": "fake", "options": {"core_hour_usd": 10}})
+    asked = with_changes(load("stela/star"), {"testbed": "fake", "options": {"core_hour_usd": 10}})
     series = open_series(asked)
     provision(series.folder)
-    lease = tenure.saved_lease(series.folder)
+    lease = series_lease.saved_lease(series.folder)
     assert lease is not None
     return series, lease
 
@@ -49,30 +47,30 @@ def forgotten() -> tuple[Series, Lease]:
 def test_a_row_says_why_how_long_and_how_much(forgotten: tuple[Series, Lease]) -> None:
     series, lease = forgotten
     later = lease.expires_s + HOUR
-    (row,) = look(dry_run=True, now_s=later)
+    (row,) = sweep(dry_run=True, now_s=later)
     assert row.why == "expired" and row.held_s == pytest.approx(later - lease.acquired_s)
-    cores = sum(each.request.type.cores for each in held(series.folder, later))
+    cores = sum(each.request.type.cores for each in read_holdings(series.folder, later))
     assert row.cost_usd == pytest.approx(cores * 10 * 1.5, rel=0.01), "until the lease's end, when machines end"
-    assert leases.read_all() == (lease,) and not reaper_health.path().exists()
+    assert registry.read_all() == (lease,) and not reaper.health_path().exists()
 
 
 def test_what_was_reaped_does_not_count_any_more(forgotten: tuple[Series, Lease]) -> None:
     series, lease = forgotten
-    look(dry_run=False, now_s=lease.expires_s)
-    assert leases.read_all() == ()
-    assert {each.to_s for each in held(series.folder, lease.expires_s + HOUR)} == {lease.expires_s}
+    sweep(dry_run=False, now_s=lease.expires_s)
+    assert registry.read_all() == ()
+    assert {each.to_s for each in read_holdings(series.folder, lease.expires_s + HOUR)} == {lease.expires_s}
 
 
 def test_a_series_that_is_lost_costs_nobody_knows_what(forgotten: tuple[Series, Lease]) -> None:
     series, lease = forgotten
     (series.folder / "series.json").unlink()
-    (row,) = look(dry_run=False, now_s=lease.expires_s)
-    assert row.cost_usd is None and row.error is None and leases.read_all() == ()
+    (row,) = sweep(dry_run=False, now_s=lease.expires_s)
+    assert row.cost_usd is None and row.error is None and registry.read_all() == ()
 
 
 def test_the_table_names_everything(forgotten: tuple[Series, Lease], monkeypatch: pytest.MonkeyPatch) -> None:
     _, lease = forgotten
-    shown = reaping.table(look(dry_run=True, now_s=lease.expires_s), dry_run=True)
+    shown = cli_reap.table(sweep(dry_run=True, now_s=lease.expires_s), dry_run=True)
     console = Console(file=(out := io.StringIO()), width=200)
     console.print(shown)
     said = " ".join(out.getvalue().split())
@@ -86,16 +84,16 @@ def test_each_pass_is_noted_and_a_failure_keeps_the_last_success(
 ) -> None:
     _, lease = forgotten
     assert reap(dry_run=False, by="dag") == ()
-    first = reaper_health.read()["dag"]
-    monkeypatch.setattr("dags.steps.reap.TESTBEDS", {"fake": Stubborn})
-    monkeypatch.setattr("inventory.leases.is_live", lambda _lease, _now: False)
+    first = reaper.read_health()["dag"]
+    monkeypatch.setattr("barograph.machines.reaper.TESTBEDS", {"fake": Stubborn})
+    monkeypatch.setattr("inventory.leases.registry.is_live", lambda _lease, _now: False)
     with pytest.raises(NotReaped, match=r"could not release lease .* on fake: throttled; mend that, then reap again"):
         reap(dry_run=False, by="dag")
-    second = reaper_health.read()["dag"]
+    second = reaper.read_health()["dag"]
     assert second["last_success_s"] == first["last_success_s"] and "throttled" in second["errors"][0]
-    assert not reaper_health.healthy(time.time())
-    assert any("FAILED lease" in line for line in reaper_health.status_lines(time.time()))
-    assert lease in leases.read_all()
+    assert not reaper.is_healthy(time.time())
+    assert any("FAILED lease" in line for line in reaper.health_lines(time.time()))
+    assert lease in registry.read_all()
 
 
 def test_a_pass_that_breaks_altogether_is_noted_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -103,23 +101,23 @@ def test_a_pass_that_breaks_altogether_is_noted_too(monkeypatch: pytest.MonkeyPa
     (tmp_path / "state" / "leases" / "bad.json").write_text("{")
     with pytest.raises(InfrastructureError, match=r"bad.json: not a lease"):
         reap(dry_run=False, by="dag")
-    assert "not a lease" in reaper_health.read()["dag"]["errors"][0]
+    assert "not a lease" in reaper.read_health()["dag"]["errors"][0]
 
 
 def test_who_rents_is_warned_when_nobody_watches() -> None:
     now = time.time()
-    assert "has never succeeded here" in str(reaper_health.warning(now))
-    reaper_health.note("command", now - 1, now, [], [])
-    assert reaper_health.warning(now) is not None, "a pass by hand does not come again by itself"
-    reaper_health.note("dag", now - 1, now, ["a lease"], [])
-    assert reaper_health.warning(now + 60) is None and reaper_health.healthy(now + 60)
-    asleep = str(reaper_health.warning(now + 2 * HOUR))
+    assert "has never succeeded here" in str(reaper.health_warning(now))
+    reaper.note_pass("command", now - 1, now, [], [])
+    assert reaper.health_warning(now) is not None, "a pass by hand does not come again by itself"
+    reaper.note_pass("dag", now - 1, now, ["a lease"], [])
+    assert reaper.health_warning(now + 60) is None and reaper.is_healthy(now + 60)
+    asleep = str(reaper.health_warning(now + 2 * HOUR))
     assert "has not succeeded for 2.0 h" in asleep and "barograph ui" in asleep
 
 
 def test_a_damaged_note_counts_as_none(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
-    reaper_health.path().write_text('{"dag": {')
-    assert "never" in str(reaper_health.warning(time.time()))
-    reaper_health.note("dag", 0.0, 1.0, [], [])
-    assert json.loads(reaper_health.path().read_text())["dag"]["last_success_s"] == 1.0
+    reaper.health_path().write_text('{"dag": {')
+    assert "never" in str(reaper.health_warning(time.time()))
+    reaper.note_pass("dag", 0.0, 1.0, [], [])
+    assert json.loads(reaper.health_path().read_text())["dag"]["last_success_s"] == 1.0

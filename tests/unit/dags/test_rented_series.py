@@ -8,18 +8,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dags import money, testbeds
-from dags.errors import BudgetSpent, MachineLost
-from dags.experiment import from_data, load
-from dags.request import requested
-from dags.series import Series, open_series
-from dags.steps import tenure
-from dags.steps.holdings import held
-from dags.steps.provision import provision, release
-from dags.steps.series_steps import deploy, do_next_run
-from dags.steps.storm_cluster import StormCluster
-from inventory import leases
+from barograph.errors import BudgetSpent, MachineLost
+from barograph.machines import holdings, series_lease
+from barograph.machines.holdings import read_holdings
+from barograph.machines.provision import provision, release
+from barograph.plan import checks
+from barograph.plan.experiment import from_data, load, with_changes
+from barograph.run.storm_cluster import StormCluster
+from barograph.series.series import Series, open_series
+from barograph.series_steps import deploy, do_next_run
 from inventory.fake import FakeTestbed
+from inventory.leases import registry
 
 HOUR = 3600.0
 
@@ -29,16 +28,16 @@ pytestmark = pytest.mark.usefixtures("own_folders")
 
 @pytest.fixture
 def series() -> Series:
-    asked = requested(load("stela/star"), {"testbed": "fake", "repetitions": 1}).as_data()
+    asked = with_changes(load("stela/star"), {"testbed": "fake", "repetitions": 1}).as_data()
     asked["testbed"]["joining"] = "booted"
     experiment = from_data(asked)
-    cost = money.foreseen(experiment, new=True)
+    cost = holdings.estimate_cost(experiment, new=True)
     assert cost is not None
     return open_series(experiment, estimate=cost.as_data())
 
 
 def fake(series: Series) -> FakeTestbed:
-    testbed = testbeds.testbed_of(series.experiment.testbed)
+    testbed = checks.testbed_of(series.experiment.testbed)
     assert isinstance(testbed, FakeTestbed)
     return testbed
 
@@ -48,14 +47,14 @@ def test_every_run_rents_its_own_and_nothing_is_left(series: Series) -> None:
     deploy(series.folder)
     done = [do_next_run(series.folder) for _ in series.plan()]
     assert done == [run.run_id for run in series.plan()] and do_next_run(series.folder) is None
-    assert "m5" not in {machine.name for machine in tenure.machines_held(series.folder)}
+    assert "m5" not in {machine.name for machine in series_lease.current_machines(series.folder)}
     release(series.folder)
-    counted = Counter(each.request.name for each in held(series.folder, time.time() + HOUR))
+    counted = Counter(each.request.name for each in read_holdings(series.folder, time.time() + HOUR))
     assert counted == {"master": 1, "m1": 1, "m2": 1, "m3": 1, "m4": 1, "m5": 2}
-    money.write(series)
-    document = json.loads((series.folder / money.FILE).read_text())
+    holdings.write_money(series)
+    document = json.loads((series.folder / holdings.MONEY_FILE).read_text())
     assert 0 < document["used_usd"] < document["executions"][0]["expected_usd"]
-    assert leases.read_all() == () and fake(series).leftovers() == ()
+    assert registry.read_all() == () and fake(series).leftovers() == ()
     told = [json.loads(line) for line in (series.folder / "progress.jsonl").read_text().splitlines()]
     assert [line["budget_usd"] for line in told if line["kind"] == "money"] == [100.0] * len(done)
 
@@ -65,7 +64,7 @@ def test_a_series_stops_before_the_run_that_its_budget_does_not_cover(
 ) -> None:
     provision(series.folder)
     first = do_next_run(series.folder)
-    monkeypatch.setattr(money, "spent_usd", lambda _series, _now_s: 99.9999)
+    monkeypatch.setattr(holdings, "spent_usd", lambda _series, _now_s: 99.9999)
     for _ in range(2):
         with pytest.raises(BudgetSpent, match=r"not begun; to go on, run it again"):
             do_next_run(series.folder)
@@ -90,7 +89,7 @@ def real(series: Series, monkeypatch: pytest.MonkeyPatch) -> StormCluster:
     monkeypatch.setattr(StormCluster, "silent_machines", lambda _self: ())
     monkeypatch.setattr("playbooks.cluster.extend", lambda *_args: extended.append(_args[2]))
     monkeypatch.setattr(StormCluster, "deploy", lambda _self: extended.append("all"))
-    monkeypatch.setattr("dags.steps.storm_cluster.storm_home", lambda _tell: Path("/nowhere"))
+    monkeypatch.setattr("barograph.run.storm_cluster.storm_home", lambda _tell: Path("/nowhere"))
     extended.clear()
     return StormCluster.of(series)
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from dags.errors import DagError, Interrupted, MachineLost, NoFreshSamples, RunBroken
-from dags.run_record import read_run
-from dags.series import Series, read_series
-from dags.service_client import ServiceRefused, ServiceUnreachable
-from dags.steps.fake_cluster import FakeStorm
-from dags.steps.run_next import run_next
-from dags.steps.under_way import Bench
+from barograph.errors import BarographError, Interrupted, MachineLost, NoFreshSamples, RunBroken
+from barograph.policy_service import ServiceRefused, ServiceUnreachable
+from barograph.run.context import SeriesContext
+from barograph.run.fake_cluster import FakeStorm
+from barograph.series.run_record import read_run
+from barograph.series.series import Series, read_series
+from barograph.series_steps import attempt_next_run
 
 PHASES = ["reset", "configure", "submit", "first_tuple", "warm_up", "join", "scale", "after", "collect"]
 
@@ -31,8 +31,8 @@ def first(series: Series) -> str:
     return series.plan()[0].run_id
 
 
-def test_a_run_leaves_a_complete_record(series: Series, bench: Bench) -> None:
-    run_id = run_next(series, bench)
+def test_a_run_leaves_a_complete_record(series: Series, bench: SeriesContext) -> None:
+    run_id = attempt_next_run(series, bench)
     assert run_id == first(series)
     run = document(series, run_id)
     assert run["status"] == "complete" and run["failure"] is None
@@ -44,8 +44,8 @@ def test_a_run_leaves_a_complete_record(series: Series, bench: Bench) -> None:
     assert (series.run_folder(run_id) / "workers" / "m1-6700.jsonl").stat().st_size > 0
 
 
-def test_events_tell_the_run_in_order(series: Series, bench: Bench) -> None:
-    told = events(series, run_next(series, bench) or "")
+def test_events_tell_the_run_in_order(series: Series, bench: SeriesContext) -> None:
+    told = events(series, attempt_next_run(series, bench) or "")
     assert [event["kind"] for event in told] == [
         "run_started",
         "topology_submitted",
@@ -64,32 +64,32 @@ def test_events_tell_the_run_in_order(series: Series, bench: Bench) -> None:
     assert all(event["steady"] for event in told if event["kind"] == "steady")
 
 
-def test_only_watched_time_is_planned(series: Series, bench: Bench) -> None:
-    run = document(series, run_next(series, bench) or "")
+def test_only_watched_time_is_planned(series: Series, bench: SeriesContext) -> None:
+    run = document(series, attempt_next_run(series, bench) or "")
     planned = {phase["name"]: phase["planned_s"] for phase in run["phases"]}
     assert planned["warm_up"] >= 45 and planned["after"] > 40
     assert sum(planned.values()) == planned["warm_up"] + planned["after"]
     assert sum(planned.values()) <= run["ended_s"] - run["started_s"]
 
 
-def test_every_run_is_done_once(series: Series, bench: Bench) -> None:
-    done = [run_next(series, bench) for _ in series.plan()]
+def test_every_run_is_done_once(series: Series, bench: SeriesContext) -> None:
+    done = [attempt_next_run(series, bench) for _ in series.plan()]
     assert done == [run.run_id for run in series.plan()]
-    assert run_next(series, bench) is None and series.left() == 0
+    assert attempt_next_run(series, bench) is None and series.left() == 0
 
 
-def test_an_unsteady_run_ends_at_ceiling_and_horizon(series: Series, bench: Bench, storm: FakeStorm) -> None:
+def test_an_unsteady_run_ends_at_ceiling_and_horizon(series: Series, bench: SeriesContext, storm: FakeStorm) -> None:
     storm.faults["unsteady"] = True
-    run_id = run_next(series, bench) or ""
+    run_id = attempt_next_run(series, bench) or ""
     steady = [event for event in events(series, run_id) if event["kind"] == "steady"]
     assert [event["steady"] for event in steady] == [False, False]
     assert "100 s" in steady[0]["reason"] and "90 s" in steady[1]["reason"]
     assert document(series, run_id)["status"] == "complete"
 
 
-def test_a_fallback_of_the_bridge_makes_the_run_invalid(series: Series, bench: Bench, storm: FakeStorm) -> None:
+def test_a_fallback_of_the_bridge_makes_the_run_invalid(series: Series, bench: SeriesContext, storm: FakeStorm) -> None:
     storm.faults["fallback"] = ("no answer within 2 s",)
-    run_id = run_next(series, bench) or ""
+    run_id = attempt_next_run(series, bench) or ""
     assert document(series, run_id)["status"] == "invalid"
     assert [e["reason"] for e in events(series, run_id) if e["kind"] == "fallback"] == ["no answer within 2 s"]
     assert series.complete() == frozenset()
@@ -121,12 +121,12 @@ def test_each_failure_is_blamed_and_kept(
     where: str,
     message: str,
     series: Series,
-    bench: Bench,
+    bench: SeriesContext,
     storm: FakeStorm,
 ) -> None:
     storm.faults.update(faults)
     with pytest.raises(kind):
-        run_next(series, bench)
+        attempt_next_run(series, bench)
     run = document(series, first(series))
     assert run["status"] == "failed"
     assert (run["failure"]["blame"], run["failure"]["where"]) == (blame, where)
@@ -136,19 +136,21 @@ def test_each_failure_is_blamed_and_kept(
 
 
 @pytest.mark.parametrize("call", ["reset", "submit", "join"])
-def test_an_infrastructure_failure_is_repeated_once(call: str, series: Series, bench: Bench, storm: FakeStorm) -> None:
+def test_an_infrastructure_failure_is_repeated_once(
+    call: str, series: Series, bench: SeriesContext, storm: FakeStorm
+) -> None:
     storm.faults[call] = [MachineLost("ssh to m3 failed")]
-    assert run_next(series, bench) == first(series)
+    assert attempt_next_run(series, bench) == first(series)
     assert document(series, first(series))["attempt"] == 2
     kept = read_run(series.attempts / f"{first(series)}.attempt-1")
     assert kept is not None and kept["failure"]["blame"] == "infrastructure"
 
 
 def test_a_run_whose_topology_was_placed_without_a_machine_is_repeated(
-    series: Series, bench: Bench, storm: FakeStorm
+    series: Series, bench: SeriesContext, storm: FakeStorm
 ) -> None:
     storm.faults["unknown_at_submission"] = ("m2", "m4")
-    assert run_next(series, bench) == first(series)
+    assert attempt_next_run(series, bench) == first(series)
     assert document(series, first(series))["attempt"] == 2
     kept = read_run(series.attempts / f"{first(series)}.attempt-1")
     assert kept is not None and kept["failure"]["where"] == "first_tuple"
@@ -158,63 +160,67 @@ def test_a_run_whose_topology_was_placed_without_a_machine_is_repeated(
     )
 
 
-def test_a_second_infrastructure_failure_ends_the_run(series: Series, bench: Bench, storm: FakeStorm) -> None:
+def test_a_second_infrastructure_failure_ends_the_run(series: Series, bench: SeriesContext, storm: FakeStorm) -> None:
     storm.faults["reset"] = [MachineLost("first"), MachineLost("second"), MachineLost("third")]
     with pytest.raises(MachineLost, match="second"):
-        run_next(series, bench)
+        attempt_next_run(series, bench)
 
 
-def test_a_broken_system_is_a_result_and_not_repeated(series: Series, bench: Bench, storm: FakeStorm) -> None:
+def test_a_broken_system_is_a_result_and_not_repeated(series: Series, bench: SeriesContext, storm: FakeStorm) -> None:
     storm.faults["no_tuples"] = True
     with pytest.raises(RunBroken):
-        run_next(series, bench)
+        attempt_next_run(series, bench)
     assert storm.calls.count("submit") == 1
 
 
-def test_after_a_failure_the_execution_goes_on_with_the_next(series: Series, bench: Bench, storm: FakeStorm) -> None:
-    storm.faults["submit"] = [RunBroken("topology refused")]
-    with pytest.raises(RunBroken):
-        run_next(series, bench)
-    assert run_next(series, bench) == series.plan()[1].run_id
-
-
-def test_a_resumed_series_begins_with_the_failed_run_and_keeps_its_record(
-    series: Series, bench: Bench, storm: FakeStorm
+def test_after_a_failure_the_execution_goes_on_with_the_next(
+    series: Series, bench: SeriesContext, storm: FakeStorm
 ) -> None:
     storm.faults["submit"] = [RunBroken("topology refused")]
     with pytest.raises(RunBroken):
-        run_next(series, bench)
+        attempt_next_run(series, bench)
+    assert attempt_next_run(series, bench) == series.plan()[1].run_id
+
+
+def test_a_resumed_series_begins_with_the_failed_run_and_keeps_its_record(
+    series: Series, bench: SeriesContext, storm: FakeStorm
+) -> None:
+    storm.faults["submit"] = [RunBroken("topology refused")]
+    with pytest.raises(RunBroken):
+        attempt_next_run(series, bench)
     later = Series(series.folder, series.experiment, storm.clock.now() + 1)
     storm.clock.sleep(5)
-    assert run_next(later, bench) == first(series)
+    assert attempt_next_run(later, bench) == first(series)
     kept = read_run(series.attempts / f"{first(series)}.attempt-1")
     assert kept is not None and "topology refused" in kept["failure"]["message"]
 
 
 @pytest.mark.parametrize("call", ["reset", "configure", "submit", "state", "join", "scale", "stop", "collect"])
 def test_ctrl_c_in_each_phase_keeps_what_was_measured(
-    call: str, series: Series, bench: Bench, storm: FakeStorm
+    call: str, series: Series, bench: SeriesContext, storm: FakeStorm
 ) -> None:
     storm.faults[call] = [Interrupted()]
     with pytest.raises(Interrupted):
-        run_next(series, bench)
+        attempt_next_run(series, bench)
     run = document(series, first(series))
     assert run["status"] == "incomplete" and run["failure"] is None
     assert storm.calls[-2:] == ["stop", "collect"]
     assert first(series) not in series.complete()
 
 
-def test_trouble_in_collecting_does_not_hide_the_failure(series: Series, bench: Bench, storm: FakeStorm) -> None:
+def test_trouble_in_collecting_does_not_hide_the_failure(
+    series: Series, bench: SeriesContext, storm: FakeStorm
+) -> None:
     storm.faults |= {"no_tuples": True, "collect": [OSError("connection reset")]}
     with pytest.raises(RunBroken):
-        run_next(series, bench)
+        attempt_next_run(series, bench)
     assert "no tuple" in document(series, first(series))["failure"]["message"]
 
 
-def test_a_full_disk_is_said_and_what_is_there_stays(series: Series, bench: Bench, storm: FakeStorm) -> None:
+def test_a_full_disk_is_said_and_what_is_there_stays(series: Series, bench: SeriesContext, storm: FakeStorm) -> None:
     storm.faults["collect"] = [OSError(28, "No space left on device"), OSError(28, "No space left on device")]
-    with pytest.raises(DagError, match="disk is full") as caught:
-        run_next(series, bench)
+    with pytest.raises(BarographError, match="disk is full") as caught:
+        attempt_next_run(series, bench)
     assert getattr(caught.value, "blame", None) == "capacity"
     assert document(series, first(series))["status"] == "failed"
 

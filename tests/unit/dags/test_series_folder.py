@@ -7,25 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from dags.errors import DagError, ExperimentError, Interrupted, TestbedTaken
-from dags.experiment import Experiment, load
-from dags.places import holder_pid
-from dags.request import requested
-from dags.series import Series, find_series, open_series, read_series, series_document
-from dags.steps import machines, tenure
-from dags.steps.interruption import request_stop
-from dags.steps.provision import open_requested, provision, refuse_if_taken, release
-from dags.steps.run_next import run_next
-from dags.steps.series_steps import NothingMeasured, analyse, deploy, runs_left
-from dags.steps.under_way import Bench
-from inventory import leases
+from barograph.errors import BarographError, ExperimentError, Interrupted, TestbedTaken
+from barograph.machines import series_lease
+from barograph.machines.provision import open_requested, provision, release, require_free_testbed
+from barograph.plan.experiment import Experiment, load, with_changes
+from barograph.run.context import SeriesContext
+from barograph.series.interruption import request_stop
+from barograph.series.series import Series, find_series, open_series, read_series, series_document
+from barograph.series_steps import NothingMeasured, analyse, attempt_next_run, deploy, remaining_runs
+from barograph.settings import holder_pid
+from inventory.leases import registry
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 
 
 @pytest.fixture
 def faked() -> Experiment:
-    return requested(load("stela/star"), {"testbed": "fake", "repetitions": 1})
+    return with_changes(load("stela/star"), {"testbed": "fake", "repetitions": 1})
 
 
 def test_a_series_says_what_it_is(faked: Experiment) -> None:
@@ -48,11 +46,11 @@ def test_another_request_is_another_series(faked: Experiment) -> None:
     assert open_series(replace(faked, repetitions=2), now_s=2000.0).folder != first.folder
 
 
-def test_a_finished_series_is_not_opened_again(faked: Experiment, bench: Bench) -> None:
+def test_a_finished_series_is_not_opened_again(faked: Experiment, bench: SeriesContext) -> None:
     series = open_series(faked, now_s=1000.0)
-    while run_next(series, replace(bench, experiment=faked)):
+    while attempt_next_run(series, replace(bench, experiment=faked)):
         pass
-    assert series.left() == 0 and runs_left(series.folder) == []
+    assert series.left() == 0 and remaining_runs(series.folder) == []
     assert open_series(faked, now_s=2000.0).folder != series.folder
 
 
@@ -78,51 +76,51 @@ def test_a_folder_that_is_no_series(tmp_path: Path) -> None:
         read_series(tmp_path)
 
 
-def test_a_damaged_record_is_done_again(series: Series, bench: Bench) -> None:
-    run_id = run_next(series, bench) or ""
+def test_a_damaged_record_is_done_again(series: Series, bench: SeriesContext) -> None:
+    run_id = attempt_next_run(series, bench) or ""
     (series.run_folder(run_id) / "run.json").write_text('{"status": "comp')
     assert run_id not in series.complete()
-    assert run_next(series, bench) == run_id
+    assert attempt_next_run(series, bench) == run_id
     assert (series.attempts / f"{run_id}.attempt-1" / "run.json").read_text() == '{"status": "comp'
 
 
 def test_machines_come_and_go_with_the_lease(faked: Experiment) -> None:
     series = open_series(faked)
     lease_id = provision(series.folder)
-    assert [machine.name for machine in tenure.machines_held(series.folder)][:2] == ["master", "m1"]
-    assert leases.read(lease_id) is not None
+    assert [machine.name for machine in series_lease.current_machines(series.folder)][:2] == ["master", "m1"]
+    assert registry.read(lease_id) is not None
     release(series.folder)
     release(series.folder)
-    assert leases.read_all() == ()
-    with pytest.raises(tenure.NoMachines, match="run it again to resume"):
-        tenure.machines_held(series.folder)
+    assert registry.read_all() == ()
+    with pytest.raises(series_lease.NoMachines, match="run it again to resume"):
+        series_lease.current_machines(series.folder)
 
 
 def test_a_failed_provision_leaves_no_lease(faked: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     from inventory.fake import FakeTestbed
 
     broken = FakeTestbed(fails_at="m3")
-    monkeypatch.setattr("dags.steps.provision.equipped", lambda _name: broken)
+    monkeypatch.setattr("barograph.machines.provision.ready_testbed", lambda _name: broken)
     series = open_series(faked)
     with pytest.raises(Exception, match="m3 does not answer ssh"):
         provision(series.folder)
-    assert leases.read_all() == () and broken.leftovers() == ()
+    assert registry.read_all() == () and broken.leftovers() == ()
 
 
 def test_a_testbed_in_use_is_refused_before_a_series_is_opened(faked: Experiment, tmp_path: Path) -> None:
-    leases.take("somebody@elsewhere", "other", "fake", 600)
+    registry.take("somebody@elsewhere", "other", "fake", 600)
     with pytest.raises(TestbedTaken, match=rf"testbed fake is in use: series other .*process {os.getpid()}"):
         open_requested("stela/star", {"testbed": "fake"}, new=False)
     assert not (tmp_path / "results").exists()
-    refuse_if_taken(load("stela/star"))
+    require_free_testbed(load("stela/star"))
 
 
 def test_a_long_series_prolongs_its_lease(faked: Experiment) -> None:
     series = open_series(faked)
-    lease = leases.read(provision(series.folder))
+    lease = registry.read(provision(series.folder))
     assert lease is not None
-    machines.prolong(series, 1000)
-    longer = leases.read(lease.lease_id)
+    series_lease.prolong(series, 1000)
+    longer = registry.read(lease.lease_id)
     assert longer is not None and longer.expires_s > lease.expires_s
 
 
@@ -152,10 +150,10 @@ def test_nothing_measured_is_said(faked: Experiment) -> None:
 def test_the_record_of_machines_is_whole_json(faked: Experiment) -> None:
     series = open_series(faked)
     provision(series.folder)
-    document = json.loads((series.folder / tenure.FILE).read_text())
+    document = json.loads((series.folder / series_lease.MACHINES_FILE).read_text())
     assert {machine["name"] for machine in document["machines"]} == {"master", "m1", "m2", "m3", "m4", "m5"}
     release(series.folder)
 
 
 def test_errors_keep_their_blame() -> None:
-    assert DagError.blame == "harness" and issubclass(Interrupted, KeyboardInterrupt)
+    assert BarographError.blame == "harness" and issubclass(Interrupted, KeyboardInterrupt)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dags import software
+from barograph import software
 from playbooks.storm_home import assemble
 
 MAVEN = """#!/bin/sh
@@ -63,7 +63,7 @@ def test_a_changed_jar_is_another_home_beside_the_first(tmp_path: Path) -> None:
     versions = []
     for source in ("one", "two"):
         jar.write_text(source)
-        made = assemble.complete(home, None, [jar], homes)
+        made = assemble.complete_home(home, None, [jar], homes)
         versions.append(json.loads((made / "VERSION").read_text())["contents"])
     assert len(set(versions)) == 2
     assert sorted(path.name for path in homes.iterdir()) == sorted(f"storm-{name}" for name in versions)

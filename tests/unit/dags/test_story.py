@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from dags.duration import run_s, series_s
-from dags.events import RateChange, ScaleIn
-from dags.experiment import Durations, load
-from dags.progress import ProgressFile, ProgressReader, failures_since
-from dags.terminal.story import Story, begin, minutes, sparkline, tell
-from dags.terminal.view import Lines, Panel, draw, view_for
+from barograph.cli.view import Lines, Panel, draw, view_for
+from barograph.plan.durations import run_s, series_s
+from barograph.plan.events import RateChange, ScaleIn
+from barograph.plan.experiment import Durations, load
+from barograph.series.progress import ProgressFile, ProgressReader, failures_since
+from barograph.series.status import SeriesStatus, initial_status, minutes, sparkline, update_status
 
 STAR = replace(load("stela/star"), durations=Durations(45, 100, 75, 130))
 RUN = [
@@ -29,10 +29,10 @@ RUN = [
 ENDED = {"t": 240.0, "kind": "run_ended", "run_id": "stela-r1", "status": "complete"}
 
 
-def told(*lines: dict[str, Any], runs: int = 2) -> Story:
-    story = begin(runs, STAR)
+def told(*lines: dict[str, Any], runs: int = 2) -> SeriesStatus:
+    story = initial_status(runs, STAR)
     for line in lines:
-        story = tell(story, line)
+        story = update_status(story, line)
     return story
 
 
@@ -71,7 +71,7 @@ def test_failures_are_noted_and_repeats_do_not_count() -> None:
 
 
 def test_an_unknown_line_changes_nothing() -> None:
-    assert told({"t": 0.0, "kind": "news"}) == begin(2, STAR)
+    assert told({"t": 0.0, "kind": "news"}) == initial_status(2, STAR)
 
 
 def test_sparkline_scales_from_zero_and_shows_gaps() -> None:
@@ -85,13 +85,13 @@ def console(terminal: bool) -> Console:
 
 
 def test_a_terminal_gets_a_panel_and_a_pipe_gets_lines() -> None:
-    assert isinstance(view_for(console(True), begin(2, STAR)), Panel)
-    assert isinstance(view_for(console(False), begin(2, STAR)), Lines)
+    assert isinstance(view_for(console(True), initial_status(2, STAR)), Panel)
+    assert isinstance(view_for(console(False), initial_status(2, STAR)), Lines)
 
 
 def test_plain_lines() -> None:
     out = console(False)
-    view = Lines(out, begin(2, STAR), clock=lambda: 100.0)
+    view = Lines(out, initial_status(2, STAR), clock=lambda: 100.0)
     for line in [*RUN, ENDED]:
         view.hear(line)
         view.tick()
@@ -103,7 +103,7 @@ def test_plain_lines() -> None:
 
 def test_no_throughput_is_said_of_a_run_that_is_over() -> None:
     out, now_s = console(False), [100.0]
-    view = Lines(out, begin(2, STAR), clock=lambda: now_s[0])
+    view = Lines(out, initial_status(2, STAR), clock=lambda: now_s[0])
     for line in [*RUN, ENDED]:
         view.hear(line)
     now_s[0] = 250.0

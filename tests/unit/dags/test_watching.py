@@ -8,19 +8,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dags.experiment import Durations
-from dags.service_state import (
-    Applied,
-    Series,
+from barograph.plan.experiment import Durations
+from barograph.policy_service import (
+    ScaleOutcome,
     ServiceState,
-    event_outcome,
+    TupleCounts,
+    counts_since,
     first_tuple_s,
     read_state,
-    since,
+    scale_outcome,
     throughput_now,
 )
-from dags.steadiness import steady_test
-from dags.watch import RESTARTING, Outcome, Patience, Watch, planned_s, too_old, trouble
+from barograph.run.monitor import (
+    RESTART_PATIENCE,
+    Patience,
+    PhaseEnd,
+    PhaseOutcome,
+    find_trouble,
+    planned_s,
+    stale_samples,
+    steady_test,
+)
 
 STATE: dict[str, Any] = {
     "run_id": "stela-r1",
@@ -50,7 +58,7 @@ def decision(**changes: Any) -> dict[str, Any]:
 
 
 def test_what_the_service_itself_says_can_be_read(tmp_path: Any) -> None:
-    from scheduler_plugins.desk import Desk
+    from scheduler_plugins.service_state import ServiceState as Desk
 
     said = read_state(Desk(tmp_path).state())
     assert said.pending_event is None and said.decisions == () and said.series.t == ()
@@ -61,30 +69,30 @@ def always(steady: bool) -> Any:
 
 
 def test_nothing_ends_before_the_floor() -> None:
-    watch = Watch(zero_s=0, begin_s=0, floor_s=45, ceiling_s=100)
-    assert watch.outcome(Series(), 44.9, always(True)) is None
-    assert watch.outcome(Series(), 45.0, always(True)) == Outcome(True, "0 seen")
+    watch = PhaseEnd(zero_s=0, begin_s=0, floor_s=45, ceiling_s=100)
+    assert watch.outcome(TupleCounts(), 44.9, always(True)) is None
+    assert watch.outcome(TupleCounts(), 45.0, always(True)) == PhaseOutcome(True, "0 seen")
 
 
 def test_the_ceiling_ends_it_and_says_so() -> None:
-    watch = Watch(zero_s=0, begin_s=0, floor_s=45, ceiling_s=100)
-    assert watch.outcome(Series(), 99.9, always(False)) is None
-    assert watch.outcome(Series(), 100.0, always(False)) == Outcome(False, "not steady within 100 s: 0 seen")
+    watch = PhaseEnd(zero_s=0, begin_s=0, floor_s=45, ceiling_s=100)
+    assert watch.outcome(TupleCounts(), 99.9, always(False)) is None
+    assert watch.outcome(TupleCounts(), 100.0, always(False)) == PhaseOutcome(False, "not steady within 100 s: 0 seen")
 
 
-def _level(waiting: Callable[[int], float]) -> Series:
+def _level(waiting: Callable[[int], float]) -> TupleCounts:
     seconds = range(60)
-    return Series(tuple(seconds), (100.0,) * 60, queues={"aggregate": tuple(waiting(t) for t in seconds)})
+    return TupleCounts(tuple(seconds), (100.0,) * 60, queues={"aggregate": tuple(waiting(t) for t in seconds)})
 
 
 @pytest.mark.parametrize("waiting", [lambda _: 0.0, lambda t: 200.0 * t, lambda t: 900.0 - 4.0 * t])
 def test_a_level_series_is_steady_where_queues_grow_or_hardly_shrink(waiting: Callable[[int], float]) -> None:
-    watch = Watch(zero_s=0, begin_s=0, floor_s=45, ceiling_s=100)
-    assert watch.outcome(_level(waiting), 60.0, always(True)) == Outcome(True, "60 seen")
+    watch = PhaseEnd(zero_s=0, begin_s=0, floor_s=45, ceiling_s=100)
+    assert watch.outcome(_level(waiting), 60.0, always(True)) == PhaseOutcome(True, "60 seen")
 
 
 def test_throughput_that_a_draining_queue_feeds_is_not_steady() -> None:
-    watch = Watch(zero_s=0, begin_s=0, floor_s=45, ceiling_s=100)
+    watch = PhaseEnd(zero_s=0, begin_s=0, floor_s=45, ceiling_s=100)
     series = _level(lambda t: 900.0 - 10.0 * t)
     assert watch.outcome(series, 60.0, always(True)) is None
     ended = watch.outcome(series, 100.0, always(True))
@@ -93,14 +101,14 @@ def test_throughput_that_a_draining_queue_feeds_is_not_steady() -> None:
 
 
 def test_only_seconds_since_the_beginning_count() -> None:
-    series = Series((10, 11, 12), (1.0, 2.0, 3.0), (0, 0, 0), (0, 0, 0))
+    series = TupleCounts((10, 11, 12), (1.0, 2.0, 3.0), (0, 0, 0), (0, 0, 0))
     seen: list[Sequence[int]] = []
 
     def test(seconds: Sequence[int], counts: Sequence[float | None]) -> tuple[bool, str]:
         seen.append(seconds)
         return True, ""
 
-    Watch(0, 10.5, 0, 100).outcome(series, 50, test)
+    PhaseEnd(0, 10.5, 0, 100).outcome(series, 50, test)
     assert seen == [(11, 12)]
 
 
@@ -110,14 +118,14 @@ def test_planned_time_is_within_the_rule(actual: float, floor: float, more: floa
 
 
 def test_the_first_tuple_is_the_first_at_a_sink() -> None:
-    assert first_tuple_s(Series((1, 2, 3), (None, 0, 7), (1, 1, 1), (1, 1, 1))) == 3
-    assert first_tuple_s(Series()) is None
+    assert first_tuple_s(TupleCounts((1, 2, 3), (None, 0, 7), (1, 1, 1), (1, 1, 1))) == 3
+    assert first_tuple_s(TupleCounts()) is None
 
 
 def test_throughput_now_leaves_gaps_out() -> None:
-    assert throughput_now(Series((1, 2, 3), (10, None, 20), (0, 0, 0), (0, 0, 0))) == 15
-    assert throughput_now(Series()) is None
-    assert since(Series(), 0) == ((), ())
+    assert throughput_now(TupleCounts((1, 2, 3), (10, None, 20), (0, 0, 0), (0, 0, 0))) == 15
+    assert throughput_now(TupleCounts()) is None
+    assert counts_since(TupleCounts(), 0) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -133,17 +141,17 @@ def test_throughput_now_leaves_gaps_out() -> None:
     ],
 )
 def test_trouble_is_named(changes: dict[str, Any], absent_for_s: float, symptom: str | None) -> None:
-    found = trouble(state(**changes), ("m1", "m2"), absent_for_s, Patience())
+    found = find_trouble(state(**changes), ("m1", "m2"), absent_for_s, Patience())
     assert (found.symptom if found else None) == symptom
 
 
 def test_restarting_workers_get_more_time() -> None:
-    assert trouble(state(samples_age_s=60.0), ("m1", "m2"), 0.0, RESTARTING) is None
+    assert find_trouble(state(samples_age_s=60.0), ("m1", "m2"), 0.0, RESTART_PATIENCE) is None
 
 
 @pytest.mark.parametrize(("age", "old"), [(None, True), (10.1, True), (10.0, False), (0.5, False)])
 def test_a_scale_request_needs_fresh_samples(age: float | None, old: bool) -> None:
-    assert (too_old(state(samples_age_s=age)) is not None) == old
+    assert (stale_samples(state(samples_age_s=age)) is not None) == old
 
 
 @pytest.mark.parametrize(
@@ -152,15 +160,18 @@ def test_a_scale_request_needs_fresh_samples(age: float | None, old: bool) -> No
         ({"pending_event": "e1"}, None),
         ({"pending_event": {"event_id": "e1"}}, None),
         ({"decisions": [decision(applied=False, applied_t=None)]}, None),
-        ({"decisions": [decision()]}, Applied(("d1",), 2.0, reason="r")),
-        ({"decisions": []}, Applied((), None)),
-        ({"decisions": [decision(event_id="e0", applied_t=None)]}, Applied((), None)),
-        ({"decisions": [decision(applied=False, message="no")]}, Applied(("d1",), 2.0, "decision d1: no", reason="r")),
+        ({"decisions": [decision()]}, ScaleOutcome(("d1",), 2.0, reason="r")),
+        ({"decisions": []}, ScaleOutcome((), None)),
+        ({"decisions": [decision(event_id="e0", applied_t=None)]}, ScaleOutcome((), None)),
+        (
+            {"decisions": [decision(applied=False, message="no")]},
+            ScaleOutcome(("d1",), 2.0, "decision d1: no", reason="r"),
+        ),
         ({"decisions": [decision()], "pending_event": "e1"}, None),
     ],
 )
-def test_how_a_scale_event_ends(changes: dict[str, Any], outcome: Applied | None) -> None:
-    assert event_outcome(state(**changes), "e1") == outcome
+def test_how_a_scale_event_ends(changes: dict[str, Any], outcome: ScaleOutcome | None) -> None:
+    assert scale_outcome(state(**changes), "e1") == outcome
 
 
 def test_steadiness_comes_from_the_analysis() -> None:
@@ -179,4 +190,4 @@ def test_a_second_that_nobody_reported_is_not_a_second_at_zero() -> None:
 
 
 def test_an_expected_machine_may_come_late() -> None:
-    assert trouble(replace(state(), machines=("m1",)), ("m1",), 99.0, Patience()) is None
+    assert find_trouble(replace(state(), machines=("m1",)), ("m1",), 99.0, Patience()) is None

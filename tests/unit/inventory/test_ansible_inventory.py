@@ -4,16 +4,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from inventory.ansible_inventory import write
 from inventory.errors import ConfigurationError
-from inventory.machine_types import TYPES
-from inventory.machines import Machine
+from inventory.machines import MACHINE_TYPES, Machine
+from inventory.remote.ansible_inventory import write_ansible_inventory
 
 KEYS = Path("/var/lib/barograph/keys/ab12cd34")
 
 
 def _machine(name: str, number: int) -> Machine:
-    type_1, key = TYPES["type_1"], KEYS / "id_ed25519"
+    type_1, key = MACHINE_TYPES["type_1"], KEYS / "id_ed25519"
     control, experiment = f"10.213.0.{number}", f"10.214.0.{number}"
     return Machine(name, type_1, control, experiment, control, "root", 22, key, KEYS / "known_hosts")
 
@@ -22,7 +21,7 @@ MACHINES = [_machine("master", 10), _machine("m1", 11), _machine("m2", 12)]
 
 
 def test_groups_and_host_variables(tmp_path: Path) -> None:
-    path = write(
+    path = write_ansible_inventory(
         MACHINES, {"master": ["master"], "workers": ["m1"], "joining": ["m2"]}, tmp_path / "sub" / "hosts.yaml"
     )
     assert path == tmp_path / "sub" / "hosts.yaml" and list(path.parent.iterdir()) == [path]
@@ -41,27 +40,31 @@ def test_groups_and_host_variables(tmp_path: Path) -> None:
 
 
 def test_ssh_checks_the_host_key_and_keeps_the_connection(tmp_path: Path) -> None:
-    path = write(MACHINES, {}, tmp_path / "hosts.yaml")
+    path = write_ansible_inventory(MACHINES, {}, tmp_path / "hosts.yaml")
     arguments = yaml.safe_load(path.read_text())["all"]["hosts"]["m1"]["ansible_ssh_common_args"].split()
     for option in ("StrictHostKeyChecking=yes", f"UserKnownHostsFile={KEYS}/known_hosts", "ControlPersist=60s"):
         assert option in arguments
 
 
 def test_a_group_is_empty_if_not_given(tmp_path: Path) -> None:
-    children = yaml.safe_load(write(MACHINES, {}, tmp_path / "hosts.yaml").read_text())["all"]["children"]
+    children = yaml.safe_load(write_ansible_inventory(MACHINES, {}, tmp_path / "hosts.yaml").read_text())["all"][
+        "children"
+    ]
     assert children == {name: {"hosts": {}} for name in ("master", "workers", "joining")}
 
 
 def test_strangers_and_unknown_groups_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"\['m9'\] that were not acquired"):
-        write(MACHINES, {"workers": ["m9"]}, tmp_path / "hosts.yaml")
+        write_ansible_inventory(MACHINES, {"workers": ["m9"]}, tmp_path / "hosts.yaml")
     with pytest.raises(ConfigurationError, match=r"\['slaves'\] are not known; known are master, workers, joining"):
-        write(MACHINES, {"slaves": ["m1"]}, tmp_path / "hosts.yaml")
+        write_ansible_inventory(MACHINES, {"slaves": ["m1"]}, tmp_path / "hosts.yaml")
 
 
 def test_joining_machines_that_do_not_exist_yet_are_left_out(tmp_path: Path) -> None:
     groups = {"master": ["master"], "workers": ["m1", "m2", "m3"], "joining": ["m2", "m3"]}
-    children = yaml.safe_load(write(MACHINES, groups, tmp_path / "hosts.yaml").read_text())["all"]["children"]
+    children = yaml.safe_load(write_ansible_inventory(MACHINES, groups, tmp_path / "hosts.yaml").read_text())["all"][
+        "children"
+    ]
     assert {group: list(body["hosts"]) for group, body in children.items()} == {
         "master": ["master"], "workers": ["m1", "m2"], "joining": ["m2"],
     }  # fmt: skip
@@ -69,6 +72,8 @@ def test_joining_machines_that_do_not_exist_yet_are_left_out(tmp_path: Path) -> 
 
 def test_a_user_who_is_not_root_becomes_root(tmp_path: Path) -> None:
     ubuntu = replace(MACHINES[0], ssh_user="ubuntu")
-    hosts = yaml.safe_load(write([ubuntu, *MACHINES[1:]], {}, tmp_path / "hosts.yaml").read_text())["all"]["hosts"]
+    hosts = yaml.safe_load(write_ansible_inventory([ubuntu, *MACHINES[1:]], {}, tmp_path / "hosts.yaml").read_text())[
+        "all"
+    ]["hosts"]
     assert hosts["master"]["ansible_become"] is True and hosts["master"]["ansible_user"] == "ubuntu"
     assert "ansible_become" not in hosts["m1"]

@@ -8,18 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from inventory import leases
-from inventory.emulab import expinfo, ns_file, record
-from inventory.emulab.classic import GUARD
-from inventory.emulab.growing import ClassicEmulab
+from inventory.emulab import classic, experiments
+from inventory.emulab.classic import GUARD_SCRIPT
+from inventory.emulab.testbed import ClassicEmulabTestbed
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
-from inventory.machine_types import TYPES
-from inventory.machines import MachineRequest
+from inventory.leases import registry
+from inventory.machines import MACHINE_TYPES, MachineRequest
 from tests.emulab import ns
 from tests.emulab.world import IMPATIENT, World, world
 
-WANTED = [MachineRequest(name, TYPES["type_1"]) for name in ("master", "m1", "m2")]
-MORE = [MachineRequest("m3", TYPES["type_1"])]
+WANTED = [MachineRequest(name, MACHINE_TYPES["type_1"]) for name in ("master", "m1", "m2")]
+MORE = [MachineRequest("m3", MACHINE_TYPES["type_1"])]
 
 
 @pytest.fixture
@@ -29,36 +28,36 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
         yield made
 
 
-def take(there: World, ttl_s: float = 3600) -> leases.Lease:
-    return leases.take("ann", "series", "emulab", ttl_s, site=there.testbed().site(), shared=True)
+def take(there: World, ttl_s: float = 3600) -> registry.Lease:
+    return registry.take("ann", "series", "emulab", ttl_s, site=there.testbed().site(), shared=True)
 
 
-def grown(there: World) -> ClassicEmulab:
+def grown(there: World) -> ClassicEmulabTestbed:
     testbed = there.testbed()
-    assert isinstance(testbed, ClassicEmulab)
+    assert isinstance(testbed, ClassicEmulabTestbed)
     return testbed
 
 
 def test_the_ns_file_is_what_the_parser_reads() -> None:
-    slow = replace(TYPES["type_2"], bandwidth_mbit=10)
-    seats = ns_file.seats([*WANTED, MachineRequest("m3", slow)], {})
-    parsed = ns.parse(ns_file.text(seats, "UBUNTU22-64-STD"))
+    slow = replace(MACHINE_TYPES["type_2"], bandwidth_mbit=10)
+    seats = experiments.assign_ns_nodes([*WANTED, MachineRequest("m3", slow)], {})
+    parsed = ns.parse(experiments.ns_file_text(seats, "UBUNTU22-64-STD"))
     assert parsed.hardware == {"master": "pc3000", "m1": "pc3000", "m2": "pc3000", "m3": "d710"}
     assert (parsed.members, parsed.lan_mbit, parsed.slower) == (("master", "m1", "m2", "m3"), 100, {"m3": 10})
     assert list(parsed.address.values()) == ["10.1.1.2", "10.1.1.3", "10.1.1.4", "10.1.1.5"]
 
 
 def test_addresses_are_kept_and_reused() -> None:
-    seats = ns_file.seats(WANTED, {})
+    seats = experiments.assign_ns_nodes(WANTED, {})
     stay = [seats[0], seats[2]]
-    assert [seat.address for seat in ns_file.seats(MORE, {}, stay)] == ["10.1.1.3"]
+    assert [seat.address for seat in experiments.assign_ns_nodes(MORE, {}, stay)] == ["10.1.1.3"]
     with pytest.raises(ConfigurationError, match="at most 253"):
-        ns_file.seats([MachineRequest(f"m{n}", TYPES["type_1"]) for n in range(254)], {})
+        experiments.assign_ns_nodes([MachineRequest(f"m{n}", MACHINE_TYPES["type_1"]) for n in range(254)], {})
 
 
 def test_a_type_without_hardware_is_named() -> None:
     with pytest.raises(ConfigurationError, match=r"'huge' has no hardware type; known are .*emulab\.hardware\.huge"):
-        ns_file.hardware_of(replace(TYPES["type_1"], name="huge"), {})
+        experiments.hardware_of(replace(MACHINE_TYPES["type_1"], name="huge"), {})
 
 
 OLD_REPORT = """Experiment: tbres/kk
@@ -87,26 +86,29 @@ lan0            nodeB:1         10.1.2.4        0.00      100000    0.000
 
 
 def test_a_report_as_emulab_prints_it() -> None:
-    assert expinfo.state(OLD_REPORT) == "active" and expinfo.state("No information available.\n") == ""
+    assert (
+        classic.experiment_state(OLD_REPORT) == "active"
+        and classic.experiment_state("No information available.\n") == ""
+    )
     names = {"nodeA": "nodeA.kk.tbres.emulab.net", "nodeB": "nodeB.kk.tbres.emulab.net"}
-    assert expinfo.qualified_names(OLD_REPORT) == names
-    assert expinfo.mapping(OLD_REPORT) == {"nodeA": "pc61", "nodeB": "pcvm31-1"}
-    assert expinfo.addresses(OLD_REPORT) == {"nodeA": "10.1.2.3", "nodeB": "10.1.2.4"}
+    assert classic.qualified_names(OLD_REPORT) == names
+    assert classic.physical_nodes(OLD_REPORT) == {"nodeA": "pc61", "nodeB": "pcvm31-1"}
+    assert classic.lan_addresses(OLD_REPORT) == {"nodeA": "10.1.2.3", "nodeB": "10.1.2.4"}
 
 
 def test_machines_come_and_go_while_it_runs(there: World) -> None:
     testbed, lease = grown(there), take(there)
     master, m1, m2 = testbed.acquire(lease, WANTED)
     (m3,) = testbed.grow(lease, MORE)
-    assert leases.held(lease) == ("master", "m1", "m2", "m3") and m3.experiment_address == "10.1.1.5"
+    assert registry.lease_machines(lease) == ("master", "m1", "m2", "m3") and m3.experiment_address == "10.1.1.5"
     assert m3.boot_s is not None
     for machine in (master, m3):
         with testbed.connect(machine) as remote:
             assert remote.run(["hostname"]).stdout == f"{machine.name}\n"
     for _ in range(2):
         testbed.give_back(lease, [m1])
-    assert leases.held(lease) == ("master", "m2", "m3") and there.nodes.used() == 3
-    (again,) = testbed.grow(lease, [MachineRequest("m4", TYPES["type_1"])])
+    assert registry.lease_machines(lease) == ("master", "m2", "m3") and there.nodes.used() == 3
+    (again,) = testbed.grow(lease, [MachineRequest("m4", MACHINE_TYPES["type_1"])])
     assert again.experiment_address == m1.experiment_address
     testbed.release(lease)
     testbed.give_back(lease, [m2])
@@ -117,8 +119,8 @@ def test_growing_beyond_what_is_free_leaves_all_as_it_was(there: World) -> None:
     testbed, lease = grown(there), take(there)
     testbed.acquire(lease, WANTED)
     with pytest.raises(CapacityError, match=r"4 nodes of type pc3000 requested, but only 3 available"):
-        testbed.grow(lease, [MachineRequest(f"n{n}", TYPES["type_1"]) for n in range(4)])
-    assert leases.held(lease) == ("master", "m1", "m2") and there.nodes.used() == 3
+        testbed.grow(lease, [MachineRequest(f"n{n}", MACHINE_TYPES["type_1"]) for n in range(4)])
+    assert registry.lease_machines(lease) == ("master", "m1", "m2") and there.nodes.used() == 3
     assert len(testbed.grow(lease, MORE)) == 1
 
 
@@ -127,10 +129,10 @@ def test_a_new_machine_that_stays_silent_is_taken_back(there: World) -> None:
     testbed.acquire(lease, WANTED)
     there.ops.silent_keys = 10**6
     hurried = there.testbed(replace(IMPATIENT, ssh_s=0.1))
-    assert isinstance(hurried, ClassicEmulab)
+    assert isinstance(hurried, ClassicEmulabTestbed)
     with pytest.raises(InfrastructureError, match=r"m3 .*no host key"):
         hurried.grow(lease, MORE)
-    assert leases.held(lease) == ("master", "m1", "m2") and there.nodes.used() == 3
+    assert registry.lease_machines(lease) == ("master", "m1", "m2") and there.nodes.used() == 3
 
 
 def test_check_asks_the_ops_host(there: World) -> None:
@@ -189,7 +191,7 @@ def test_it_ends_itself_whatever_became_of_the_harness(there: World) -> None:
     (name,) = there.ops.experiments
     there.ops.tick(lease.expires_s - 1)
     assert there.experiments == [name]
-    later = leases.renew(lease, 7200)
+    later = registry.renew(lease, 7200)
     there.reaper().prolong(later, machines)
     assert len(there.ops.guards) == 1 and 0 <= there.ops.ends_at(name) - later.expires_s < 1
     there.ops.tick(lease.expires_s + 1)
@@ -204,7 +206,7 @@ def test_a_guard_that_died_with_the_ops_host_is_started_again(there: World) -> N
     testbed, lease = there.testbed(), take(there)
     machines = testbed.acquire(lease, WANTED)
     there.ops.guards.clear()
-    testbed.prolong(leases.renew(lease, 7200), machines)
+    testbed.prolong(registry.renew(lease, 7200), machines)
     assert len(there.ops.guards) == 1
 
 
@@ -213,7 +215,7 @@ def test_emulab_swaps_it_out_at_the_longest(there: World) -> None:
     machines = testbed.acquire(lease, WANTED)
     assert next(iter(there.ops.experiments.values())).swap_minutes == 180
     with pytest.raises(ConfigurationError, match=r"longest_hours is 3, the lease lasts 4\.0 h"):
-        testbed.prolong(leases.renew(lease, 4 * 3600), machines)
+        testbed.prolong(registry.renew(lease, 4 * 3600), machines)
     with pytest.raises(ConfigurationError, match=r"longest_hours is 3, the lease lasts 9\.0 h"):
         testbed.acquire(take(there, 9 * 3600), WANTED)
     assert there.nodes.used() == 3
@@ -221,14 +223,14 @@ def test_emulab_swaps_it_out_at_the_longest(there: World) -> None:
 
 def test_a_lost_record_is_told(there: World) -> None:
     with pytest.raises(InfrastructureError, match=r"bg00.json: what bg00 has is not known .*release it"):
-        record.read("bg00")
+        experiments.read_record("bg00")
 
 
 def _guarded(folder: Path, endexp: str) -> str:
     """Run the script that runs on the ops host until it ends by itself; returns what `endexp` was told."""
     (folder / "endexp").write_text(f'#!/bin/sh\necho "$@" >> {folder}/said\n{endexp}\n')
     (folder / "endexp").chmod(0o755)
-    argv = ["sh", str(GUARD), str(folder / "x.end"), "storm", "bg01", str(folder), "0.1"]
+    argv = ["sh", str(GUARD_SCRIPT), str(folder / "x.end"), "storm", "bg01", str(folder), "0.1"]
     assert subprocess.run(argv, timeout=120, check=False).returncode == 0
     return (folder / "said").read_text() if (folder / "said").exists() else ""
 

@@ -10,17 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from inventory import leases
-from inventory.emulab import manifest
-from inventory.emulab.portal_client import TOKEN as VARIABLE
+from inventory.emulab import portal
+from inventory.emulab.portal import TOKEN_VARIABLE as VARIABLE
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, InventoryError
-from inventory.machine_types import TYPES
-from inventory.machines import MachineRequest
+from inventory.leases import registry
+from inventory.machines import MACHINE_TYPES, MachineRequest
 from tests.emulab.portal import TOKEN, Dropped
 from tests.emulab.portal import manifest as written
 from tests.emulab.world import IMPATIENT, World, world
 
-WANTED = [MachineRequest(name, TYPES["type_1"]) for name in ("master", "m1")]
+WANTED = [MachineRequest(name, MACHINE_TYPES["type_1"]) for name in ("master", "m1")]
 HURRIED = replace(IMPATIENT, busy_s=0.2)
 
 
@@ -31,8 +30,8 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
         yield made
 
 
-def take(there: World, ttl_s: float = 3600) -> leases.Lease:
-    return leases.take("ann", "series", "emulab", ttl_s, site=there.testbed().site(), shared=True)
+def take(there: World, ttl_s: float = 3600) -> registry.Lease:
+    return registry.take("ann", "series", "emulab", ttl_s, site=there.testbed().site(), shared=True)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +59,7 @@ def test_the_token_is_never_told(there: World, caplog: pytest.LogCaptureFixture)
     there.close()
     with pytest.raises(InventoryError) as failure:
         there.testbed(HURRIED).check(WANTED)
-    state = "".join(path.read_text() for path in leases.state_dir().rglob("*") if path.is_file())
+    state = "".join(path.read_text() for path in registry.state_dir().rglob("*") if path.is_file())
     assert TOKEN not in caplog.text + str(failure.value) + repr(failure.value.__cause__) + state
 
 
@@ -173,9 +172,9 @@ def test_it_ends_itself_and_lasts_longer_when_told(there: World) -> None:
     (made,) = there.portal.experiments.values()
     assert made.body["duration"] == math.ceil(1.5)
     ends = made.expires_at
-    testbed.prolong(leases.renew(lease, 5400), machines)
+    testbed.prolong(registry.renew(lease, 5400), machines)
     assert made.expires_at == ends  # an hour was begun that covers it
-    later = leases.renew(lease, 5 * 3600)
+    later = registry.renew(lease, 5 * 3600)
     there.reaper().prolong(later, machines)
     assert abs(made.expires_at.timestamp() - later.expires_s) < 2
 
@@ -185,7 +184,7 @@ def test_an_extension_that_wants_approval(there: World) -> None:
     machines = testbed.acquire(lease, WANTED)
     there.portal.most_hours = 10
     with pytest.raises(CapacityError, match=r"lasts until .*an administrator may have to approve"):
-        testbed.prolong(leases.renew(lease, 20 * 3600), machines)
+        testbed.prolong(registry.renew(lease, 20 * 3600), machines)
     (made,) = there.portal.experiments.values()
     assert made.expires_at < datetime.now(UTC) + timedelta(hours=2)
 
@@ -201,14 +200,14 @@ def test_an_extension_that_wants_approval(there: World) -> None:
 )
 def test_a_manifest_that_says_too_little(text: str, message: str) -> None:
     with pytest.raises(InventoryError, match=message):
-        manifest.listed([text], "ann")
+        portal.manifest_nodes([text], "ann")
 
 
 def test_nodes_are_taken_in_natural_order_or_by_our_names() -> None:
     many = [f"127.0.0.{number}" for number in range(10, 22)]
-    found = manifest.listed([written(many, 2222)], "ann")
+    found = portal.manifest_nodes([written(many, 2222)], "ann")
     assert [node.client_id for node in found] == [f"node{number}" for number in range(12)]
     assert (found[11].ipv4, found[11].port, found[11].experiment_address) == ("127.0.0.21", 2222, "10.10.1.12")
     ours = written(many[:2], 22).replace('"node0"', '"m1"').replace('"node1"', '"master"')
-    seated = manifest.seated(manifest.listed([ours], "ann"), ["master", "m1"])
+    seated = portal.assign_nodes(portal.manifest_nodes([ours], "ann"), ["master", "m1"])
     assert [(node.name, node.inside_address) for node in seated] == [("master", "127.0.0.11"), ("m1", "127.0.0.10")]

@@ -7,20 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from inventory import leases
-from inventory.emulab import names, record
+from inventory.emulab import experiments
 from inventory.emulab.testbed import EmulabTestbed
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
-from inventory.machine_types import TYPES
-from inventory.machines import MachineRequest
-from inventory.reaper import reap
-from inventory.remote import Result
-from inventory.testbed import GivingBack, Growing, Prolonging
+from inventory.leases import registry
+from inventory.leases.reaper import reap
+from inventory.machines import MACHINE_TYPES, MachineRequest
+from inventory.remote.ssh import Result
+from inventory.testbed import SupportsGiveBack, SupportsGrow, SupportsProlong
 from tests.emulab.portal import Dropped as PortalDropped
 from tests.emulab.ssh_server import Dropped as OpsDropped
 from tests.emulab.world import IMPATIENT, World, world
 
-TYPE = replace(TYPES["type_1"], name="small")
+TYPE = replace(MACHINE_TYPES["type_1"], name="small")
 WANTED = [MachineRequest(name, TYPE) for name in ("master", "m1", "m2")]
 
 
@@ -31,8 +30,8 @@ def there(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         yield made
 
 
-def take(testbed: EmulabTestbed, ttl_s: float = 3600) -> leases.Lease:
-    return leases.take("ann", "series", testbed.name, ttl_s, site=testbed.site(), shared=testbed.shared)
+def take(testbed: EmulabTestbed, ttl_s: float = 3600) -> registry.Lease:
+    return registry.take("ann", "series", testbed.name, ttl_s, site=testbed.site(), shared=testbed.shared)
 
 
 def test_machines_are_where_emulab_says_and_let_us_in(there: World) -> None:
@@ -48,14 +47,14 @@ def test_machines_are_where_emulab_says_and_let_us_in(there: World) -> None:
     for machine in machines:
         with testbed.connect(machine) as remote:
             assert remote.run(["hostname"]).stdout == f"{machine.name}\n"
-    assert names.lease_of(there.experiments[0]) == lease.lease_id and len(there.experiments[0]) == 16
+    assert experiments.lease_of_experiment(there.experiments[0]) == lease.lease_id and len(there.experiments[0]) == 16
 
 
 def test_another_process_releases_from_the_lease_alone(there: World) -> None:
     testbed = there.testbed()
     lease = take(testbed)
     machines = testbed.acquire(lease, WANTED)
-    recorded = leases.read(lease.lease_id)
+    recorded = registry.read(lease.lease_id)
     assert recorded is not None
     for _ in range(2):
         there.reaper().release(recorded)
@@ -69,7 +68,7 @@ def test_several_leases_live_side_by_side(there: World) -> None:
     testbed.acquire(first, WANTED)
     testbed.acquire(second, WANTED)
     testbed.release(first)
-    assert [names.lease_of(name) for name in there.experiments] == [second.lease_id]
+    assert [experiments.lease_of_experiment(name) for name in there.experiments] == [second.lease_id]
     assert testbed.leftovers() == ()
 
 
@@ -78,22 +77,22 @@ def test_a_reaper_without_options_finds_what_lost_its_lease(there: World) -> Non
     lost, kept = take(testbed), take(testbed)
     testbed.acquire(lost, WANTED)
     testbed.acquire(kept, WANTED)
-    leases.drop(lost)
+    registry.drop(lost)
     assert there.reaper().leftovers() == (f"machines of {lost.lease_id}",)
     assert there.reaper().sweep() == (f"machines of {lost.lease_id}",)
-    assert [names.lease_of(name) for name in there.experiments] == [kept.lease_id]
-    assert record.sites() == [dict(testbed.site())]
+    assert [experiments.lease_of_experiment(name) for name in there.experiments] == [kept.lease_id]
+    assert experiments.recorded_sites() == [dict(testbed.site())]
     testbed.release(kept)
-    leases.drop(kept)
-    assert there.reaper().sweep() == () and record.sites() == []
+    registry.drop(kept)
+    assert there.reaper().sweep() == () and experiments.recorded_sites() == []
 
 
 def test_a_place_that_refuses_does_not_keep_the_others(there: World) -> None:
     testbed = there.testbed()
-    record.add_site({"access": "portal", "endpoint": "http://127.0.0.1:1", "project": "storm"})
+    experiments.add_site({"access": "portal", "endpoint": "http://127.0.0.1:1", "project": "storm"})
     lost = take(testbed)
     testbed.acquire(lost, WANTED)
-    leases.drop(lost)
+    registry.drop(lost)
     with pytest.raises(InfrastructureError, match=r"portal at http://127.0.0.1:1 does not answer"):
         there.reaper(replace(IMPATIENT, busy_s=0.1)).sweep()
     assert there.empty
@@ -102,9 +101,9 @@ def test_a_place_that_refuses_does_not_keep_the_others(there: World) -> None:
 def test_another_harness_is_left_alone(there: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     testbed = there.testbed()
     testbed.acquire(take(testbed), WANTED)
-    sites = record.sites()
+    sites = experiments.recorded_sites()
     monkeypatch.setenv("BAROGRAPH_STATE", str(tmp_path / "another"))
-    record.add_site(sites[0])
+    experiments.add_site(sites[0])
     assert there.reaper().sweep() == ()
     assert len(there.experiments) == 1
 
@@ -184,7 +183,7 @@ def test_a_lease_that_is_gone_or_held_is_refused(there: World) -> None:
     with pytest.raises(ConfigurationError, match="holds machines already"):
         testbed.acquire(lease, WANTED)
     assert len(there.experiments) == 1
-    leases.drop(lease)
+    registry.drop(lease)
     with pytest.raises(InfrastructureError, match="not on record"):
         testbed.acquire(lease, WANTED)
 
@@ -192,8 +191,8 @@ def test_a_lease_that_is_gone_or_held_is_refused(there: World) -> None:
 def test_what_cannot_be_done_is_no_ability(there: World) -> None:
     testbed = there.testbed()
     classic = testbed.site()["access"] == "classic"
-    assert isinstance(testbed, Prolonging)
-    assert (isinstance(testbed, Growing), isinstance(testbed, GivingBack)) == (classic, classic)
+    assert isinstance(testbed, SupportsProlong)
+    assert (isinstance(testbed, SupportsGrow), isinstance(testbed, SupportsGiveBack)) == (classic, classic)
 
 
 def test_without_options_nothing_can_be_acquired(there: World) -> None:
@@ -219,7 +218,7 @@ def test_a_line_that_dies_at_the_nth_request_leaves_nothing(there: World, when: 
         _die_at(there, -1, when)
         testbed.release(lease)
         assert there.empty, f"request {n}"
-        leases.drop(lease)
+        registry.drop(lease)
         assert there.reaper().leftovers() == ()
         if whole:
             break

@@ -2,14 +2,13 @@ from pathlib import Path
 
 import pytest
 
-from inventory import leases
 from inventory.errors import InfrastructureError
-from inventory.fake import FakeTestbed, Ran
-from inventory.machine_types import TYPES
-from inventory.machines import MachineRequest
-from inventory.remote import Result
+from inventory.fake import FakeTestbed, ProgramResult
+from inventory.leases import registry
+from inventory.machines import MACHINE_TYPES, MachineRequest
+from inventory.remote.ssh import Result
 
-WANTED = [MachineRequest("m1", TYPES["type_1"])]
+WANTED = [MachineRequest("m1", MACHINE_TYPES["type_1"])]
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +18,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_dead_testbed_is_infrastructure() -> None:
     testbed = FakeTestbed()
-    lease = leases.take("me", "s", "fake", 60)
+    lease = registry.take("me", "s", "fake", 60)
     (machine,) = testbed.acquire(lease, WANTED)
     remote = testbed.connect(machine)
     testbed.die()
@@ -32,8 +31,10 @@ def test_a_dead_testbed_is_infrastructure() -> None:
 
 def test_a_program_can_be_given_and_commands_are_kept() -> None:
     testbed = FakeTestbed()
-    (machine,) = testbed.acquire(leases.take("me", "s", "fake", 60), WANTED)
-    testbed.machine("m1").programs["supervisorctl"] = lambda it, argv: Ran(Result(f"{it.name}: {argv[0]}", "", 3))
+    (machine,) = testbed.acquire(registry.take("me", "s", "fake", 60), WANTED)
+    testbed.machine("m1").programs["supervisorctl"] = lambda it, argv: ProgramResult(
+        Result(f"{it.name}: {argv[0]}", "", 3)
+    )
     with testbed.connect(machine) as remote:
         assert remote.run(["supervisorctl", "status"]) == Result("m1: status", "", 3)
     assert testbed.machine("m1").commands == [["supervisorctl", "status"]]

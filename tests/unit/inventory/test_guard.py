@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import pytest
 
-from inventory import guard
 from inventory.errors import InfrastructureError
-from inventory.remote import Remote, Result
+from inventory.leases import guard
+from inventory.remote.ssh import Remote, Result
 
 LIMIT_S = 30.0
 

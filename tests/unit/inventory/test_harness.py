@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from inventory.harness import harness_id
+from inventory.leases.registry import harness_id
 
 
 def test_it_is_made_once_and_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from inventory import leases
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
+from inventory.leases import registry
 
 
 @pytest.fixture(autouse=True)
@@ -20,100 +20,100 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def _dead_process() -> tuple[int, str]:
     """A process's id and start, after its end."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        return process.pid, leases.process_start(process.pid)
+        return process.pid, registry.process_start(process.pid)
 
 
 def test_a_lease_is_on_record_until_it_is_dropped(state: Path) -> None:
-    lease = leases.take("me", "s1", "local", 60, clock=lambda: 1000.0)
+    lease = registry.take("me", "s1", "local", 60, clock=lambda: 1000.0)
     assert lease.expires_s == 1060.0 and lease.holder_pid == os.getpid()
-    assert leases.read_all() == (lease,) == (leases.read(lease.lease_id),)
-    leases.key_dir(lease.lease_id).mkdir(parents=True)
-    leases.drop(lease)
-    leases.drop(lease)
-    assert leases.read_all() == () and not leases.key_dir(lease.lease_id).exists()
+    assert registry.read_all() == (lease,) == (registry.read(lease.lease_id),)
+    registry.key_dir(lease.lease_id).mkdir(parents=True)
+    registry.drop(lease)
+    registry.drop(lease)
+    assert registry.read_all() == () and not registry.key_dir(lease.lease_id).exists()
 
 
 def test_the_second_run_on_a_testbed_is_told_the_holder() -> None:
-    first = leases.take("ann", "s1", "local", 1800)
+    first = registry.take("ann", "s1", "local", 1800)
     with pytest.raises(CapacityError) as refused:
-        leases.take("bob", "s2", "local", 60)
+        registry.take("bob", "s2", "local", 60)
     assert str(refused.value) == (
         f"testbed local is in use: lease {first.lease_id} of ann (series s1, process {os.getpid()}), "
         "for at most 30 min more; wait, or stop that run"
     )
-    assert leases.take("bob", "s2", "fake", 60).testbed == "fake"
+    assert registry.take("bob", "s2", "fake", 60).testbed == "fake"
 
 
 def test_a_dead_runs_lease_is_told_apart_from_a_busy_one() -> None:
-    lease = leases.take("ann", "s1", "local", 1800)
+    lease = registry.take("ann", "s1", "local", 1800)
     pid, start = _dead_process()
-    path = leases.state_dir() / "leases" / f"{lease.lease_id}.json"
+    path = registry.state_dir() / "leases" / f"{lease.lease_id}.json"
     path.write_text(json.dumps(vars(replace(lease, holder_pid=pid, holder_start=start))))
     with pytest.raises(CapacityError, match="left by a run that died; free it with `barograph reap`"):
-        leases.take("bob", "s2", "local", 60)
+        registry.take("bob", "s2", "local", 60)
 
 
 def test_a_lease_is_live_while_its_very_holder_lives_and_time_is_left() -> None:
-    lease = leases.take("ann", "s1", "local", 60, clock=lambda: 1000.0)
+    lease = registry.take("ann", "s1", "local", 60, clock=lambda: 1000.0)
     pid, start = _dead_process()
-    assert leases.is_live(lease, 1059.0)
-    assert not leases.is_live(lease, 1060.0)
-    assert not leases.is_live(replace(lease, holder_pid=pid, holder_start=start), 1001.0)
+    assert registry.is_live(lease, 1059.0)
+    assert not registry.is_live(lease, 1060.0)
+    assert not registry.is_live(replace(lease, holder_pid=pid, holder_start=start), 1001.0)
 
 
 def test_a_reused_pid_is_no_holder() -> None:
-    lease = leases.take("ann", "s1", "local", 60)
+    lease = registry.take("ann", "s1", "local", 60)
     boot, ticks = lease.holder_start.split("/")
-    assert not leases.holder_alive(replace(lease, holder_start=f"{boot}/{int(ticks) - 1}"))
-    assert not leases.holder_alive(replace(lease, holder_start=f"another-boot/{ticks}"))
+    assert not registry.holder_alive(replace(lease, holder_start=f"{boot}/{int(ticks) - 1}"))
+    assert not registry.holder_alive(replace(lease, holder_start=f"another-boot/{ticks}"))
 
 
 def test_a_zombie_holds_nothing() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        assert leases.process_start(process.pid) == ""
+        assert registry.process_start(process.pid) == ""
 
 
 def test_a_lease_can_be_held_by_another_process() -> None:
-    assert leases.take("dag", "s1", "local", 60, holder_pid=os.getppid()).holder_pid == os.getppid()
+    assert registry.take("dag", "s1", "local", 60, holder_pid=os.getppid()).holder_pid == os.getppid()
     pid, _ = _dead_process()
     with pytest.raises(ConfigurationError, match=f"holder_pid {pid} is no running process"):
-        leases.take("dag", "s1", "fake", 60, holder_pid=pid)
+        registry.take("dag", "s1", "fake", 60, holder_pid=pid)
 
 
 def test_renew_moves_the_end_unless_the_lease_is_gone() -> None:
-    lease = leases.take("ann", "s1", "local", 60, clock=lambda: 1000.0)
-    later = leases.renew(lease, 60, clock=lambda: 1030.0)
-    assert later.expires_s == 1090.0 and leases.read(lease.lease_id) == later
-    leases.drop(lease)
+    lease = registry.take("ann", "s1", "local", 60, clock=lambda: 1000.0)
+    later = registry.renew(lease, 60, clock=lambda: 1030.0)
+    assert later.expires_s == 1090.0 and registry.read(lease.lease_id) == later
+    registry.drop(lease)
     with pytest.raises(InfrastructureError, match="is gone"):
-        leases.renew(lease, 60)
-    assert leases.read_all() == ()
+        registry.renew(lease, 60)
+    assert registry.read_all() == ()
 
 
 def test_a_lease_needs_time() -> None:
     with pytest.raises(ConfigurationError, match="ttl_s is 0"):
-        leases.take("ann", "s1", "local", 0)
+        registry.take("ann", "s1", "local", 0)
 
 
 def test_a_damaged_record_is_named(state: Path) -> None:
     (state / "leases").mkdir()
     (state / "leases" / "0badf00d.json").write_text('{"lease_id": "0bad')
     with pytest.raises(InfrastructureError, match=r"0badf00d\.json: not a lease .* remove the file"):
-        leases.read_all()
+        registry.read_all()
 
 
 def test_a_state_folder_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BAROGRAPH_STATE", "/proc/nowhere")
     with pytest.raises(ConfigurationError, match="set BAROGRAPH_STATE to a writable folder"):
-        leases.take("ann", "s1", "local", 60)
+        registry.take("ann", "s1", "local", 60)
 
 
 def test_of_many_at_once_one_gets_the_testbed(state: Path) -> None:
     program = (
-        "import sys; from inventory import leases; sys.stdin.read()\n"
-        "try: leases.take('racer', 's', 'local', 60); print('taken')\n"
-        "except leases.CapacityError: print('refused')"
+        "import sys; from inventory.leases import registry; sys.stdin.read()\n"
+        "try: registry.take('racer', 's', 'local', 60); print('taken')\n"
+        "except registry.CapacityError: print('refused')"
     )
     racers = [
         subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -124,19 +124,19 @@ def test_of_many_at_once_one_gets_the_testbed(state: Path) -> None:
 
 
 def test_what_a_lease_holds_goes_with_it() -> None:
-    lease = leases.take("me", "s", "fake", 60)
-    assert leases.held(lease) == ()
-    leases.hold(lease, ["master", "m1"])
-    assert leases.held(lease) == ("master", "m1")
-    assert leases.read_all() == (lease,)
-    leases.drop(lease)
-    assert leases.held(lease) == ()
+    lease = registry.take("me", "s", "fake", 60)
+    assert registry.lease_machines(lease) == ()
+    registry.hold(lease, ["master", "m1"])
+    assert registry.lease_machines(lease) == ("master", "m1")
+    assert registry.read_all() == (lease,)
+    registry.drop(lease)
+    assert registry.lease_machines(lease) == ()
     with pytest.raises(InfrastructureError, match="is gone, its machines too"):
-        leases.hold(lease, ["m1"])
-    leases.hold_nothing(lease)
+        registry.hold(lease, ["m1"])
+    registry.hold_nothing(lease)
 
 
 def test_renewing_keeps_what_is_held() -> None:
-    lease = leases.take("me", "s", "fake", 60)
-    leases.hold(lease, ["m1"])
-    assert leases.held(leases.renew(lease, 600)) == ("m1",)
+    lease = registry.take("me", "s", "fake", 60)
+    registry.hold(lease, ["m1"])
+    assert registry.lease_machines(registry.renew(lease, 600)) == ("m1",)

@@ -4,14 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from inventory import lan, podman, processes, rootfs
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
+from inventory.leases import processes
+from inventory.local import lan, podman, rootfs
 
 LEASE = "ab12cd34"
 
 
 def test_seats_have_an_address_on_each_lan() -> None:
-    seat = lan.seat(LEASE, "m3", 4, 100)
+    seat = lan.lan_endpoint(LEASE, "m3", 4, 100)
     assert (seat.netns, seat.control_address, seat.experiment_address) == (
         "baro-ab12cd34-m3",
         "10.213.0.14",

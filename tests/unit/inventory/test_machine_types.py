@@ -6,48 +6,61 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inventory.errors import ConfigurationError
-from inventory.machine_types import MEMORY_FLOOR_MB, SOURCE, TYPES, load, named, note, scaled
+from inventory.machines import (
+    MACHINE_TYPES,
+    MEMORY_FLOOR_MB,
+    TYPES_FILE,
+    describe_scaling,
+    load_types,
+    machine_type,
+    scale_type,
+)
 
 
 def test_table_one_of_the_paper() -> None:
-    assert [(TYPES[name].cores, TYPES[name].memory_mb) for name in ("type_1", "type_2")] == [(1, 2048), (4, 12288)]
-    assert {TYPES[name].bandwidth_mbit for name in TYPES} == {100}
-    assert (TYPES["type_1"].slots, TYPES["master"].slots) == (4, 0)
+    assert [(MACHINE_TYPES[name].cores, MACHINE_TYPES[name].memory_mb) for name in ("type_1", "type_2")] == [
+        (1, 2048),
+        (4, 12288),
+    ]
+    assert {MACHINE_TYPES[name].bandwidth_mbit for name in MACHINE_TYPES} == {100}
+    assert (MACHINE_TYPES["type_1"].slots, MACHINE_TYPES["master"].slots) == (4, 0)
 
 
 @given(st.floats(min_value=0.001, max_value=1.0), st.sampled_from(["type_1", "type_2"]))
 def test_scaling_keeps_everything_but_cores_and_memory(factor: float, name: str) -> None:
-    result = scaled(TYPES[name], factor)
-    assert result.cores == TYPES[name].cores * factor
-    assert MEMORY_FLOOR_MB <= result.memory_mb <= max(TYPES[name].memory_mb, MEMORY_FLOOR_MB)
-    assert replace(result, cores=TYPES[name].cores, memory_mb=TYPES[name].memory_mb) == TYPES[name]
+    result = scale_type(MACHINE_TYPES[name], factor)
+    assert result.cores == MACHINE_TYPES[name].cores * factor
+    assert MEMORY_FLOOR_MB <= result.memory_mb <= max(MACHINE_TYPES[name].memory_mb, MEMORY_FLOOR_MB)
+    assert (
+        replace(result, cores=MACHINE_TYPES[name].cores, memory_mb=MACHINE_TYPES[name].memory_mb) == MACHINE_TYPES[name]
+    )
 
 
 def test_the_memory_floor_is_said() -> None:
-    assert note(TYPES["type_1"], 0.25) == (
+    assert describe_scaling(MACHINE_TYPES["type_1"], 0.25) == (
         "type_1 x 0.25: 0.25 cores, 768 MB, 100 Mbit/s (floor; the factor alone gives 512 MB)"
     )
-    assert "floor" not in note(TYPES["type_2"], 0.25)
-    assert [note(TYPES["type_1"], 0.18), note(TYPES["type_2"], 0.045)] == [
+    assert "floor" not in describe_scaling(MACHINE_TYPES["type_2"], 0.25)
+    assert [describe_scaling(MACHINE_TYPES["type_1"], 0.18), describe_scaling(MACHINE_TYPES["type_2"], 0.045)] == [
         "type_1 x 0.18: 0.18 cores, 768 MB, 100 Mbit/s (floor; the factor alone gives 369 MB)",
         "type_2 x 0.045: 0.18 cores, 768 MB, 100 Mbit/s (floor; the factor alone gives 553 MB)",
     ]
 
 
 def test_the_master_is_not_scaled() -> None:
-    assert scaled(TYPES["master"], 0.1) == TYPES["master"]
-    assert note(TYPES["master"], 0.1).endswith("(not scaled)")
+    assert scale_type(MACHINE_TYPES["master"], 0.1) == MACHINE_TYPES["master"]
+    assert describe_scaling(MACHINE_TYPES["master"], 0.1).endswith("(not scaled)")
 
 
 @pytest.mark.parametrize("factor", [0.0, -1.0, 1.01, float("nan")])
 def test_a_factor_out_of_range(factor: float) -> None:
     with pytest.raises(ConfigurationError, match="above 0 and at most 1"):
-        scaled(TYPES["type_1"], factor)
+        scale_type(MACHINE_TYPES["type_1"], factor)
 
 
 def test_an_unknown_type_lists_the_known() -> None:
     with pytest.raises(ConfigurationError, match="'type_3' is not known; known are type_1, type_2, master"):
-        named("type_3")
+        machine_type("type_3")
 
 
 @pytest.mark.parametrize(
@@ -61,8 +74,8 @@ def test_an_unknown_type_lists_the_known() -> None:
     ],
 )
 def test_a_bad_file_is_named_with_field_and_value(tmp_path: Path, old: str, new: str, message: str) -> None:
-    text = SOURCE.read_text().replace("cores: 1\n", "cores: 1 \n" if old.endswith(" ") else "cores: 1\n")
+    text = TYPES_FILE.read_text().replace("cores: 1\n", "cores: 1 \n" if old.endswith(" ") else "cores: 1\n")
     assert old in text
     (tmp_path / "types.yaml").write_text(text.replace(old, new, 1))
     with pytest.raises(ConfigurationError, match=rf"types\.yaml: .*{message}"):
-        load(tmp_path / "types.yaml")
+        load_types(tmp_path / "types.yaml")

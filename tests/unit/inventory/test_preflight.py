@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from inventory.preflight import Box, Problem, check, problems
+from inventory.local.preflight import Box, Problem, box_problems, check_box
 
 GOOD = Box(
     system="Linux", user_id=0, missing_programs=(), cgroup_version=2, controllers=frozenset({"cpu", "memory", "pids"}),
@@ -15,7 +15,7 @@ GOOD = Box(
 
 
 def test_a_good_box_has_no_problem() -> None:
-    assert problems(GOOD) == []
+    assert box_problems(GOOD) == []
 
 
 @pytest.mark.parametrize(
@@ -36,21 +36,21 @@ def test_a_good_box_has_no_problem() -> None:
     ],
 )
 def test_each_problem_is_said_with_what_to_do(change: dict[str, Any], text: str) -> None:
-    (found,) = problems(replace(GOOD, **change))
+    (found,) = box_problems(replace(GOOD, **change))
     assert str(found).startswith(text) and found.fatal
 
 
 def test_netem_is_wished_for_only() -> None:
-    (found,) = problems(replace(GOOD, works=GOOD.works - {"netem"}))
+    (found,) = box_problems(replace(GOOD, works=GOOD.works - {"netem"}))
     assert "no netem" in found.what and not found.fatal
 
 
 def test_a_cached_root_filesystem_needs_no_room() -> None:
-    assert problems(replace(GOOD, cache_free_mb=10, rootfs_cached=True)) == []
+    assert box_problems(replace(GOOD, cache_free_mb=10, rootfs_cached=True)) == []
 
 
 def test_looking_at_this_box_leaves_nothing(tmp_path: Path) -> None:
-    found = check(tmp_path / "state", tmp_path / "cache")
+    found = check_box(tmp_path / "state", tmp_path / "cache")
     assert all(isinstance(one, Problem) for one in found)
     assert [one.fatal for one in found] == sorted((one.fatal for one in found), reverse=True)
     assert list(tmp_path.iterdir()) == []

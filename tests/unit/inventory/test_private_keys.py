@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from inventory.errors import ConfigurationError, InfrastructureError
-from inventory.machine_types import TYPES
-from inventory.machines import Machine
-from inventory.remote import Result, connect
+from inventory.machines import MACHINE_TYPES, Machine
+from inventory.remote.ssh import Result, connect
 from tests.emulab.ssh_server import SshServer
 
 
@@ -23,7 +22,15 @@ def machine(server: SshServer, folder: Path) -> Machine:
     (folder / "known_hosts").write_text(server.known_hosts)
     address = server.host
     return Machine(
-        "m1", TYPES["type_1"], address, address, address, "root", server.port, folder / "id", folder / "known_hosts"
+        "m1",
+        MACHINE_TYPES["type_1"],
+        address,
+        address,
+        address,
+        "root",
+        server.port,
+        folder / "id",
+        folder / "known_hosts",
     )
 
 

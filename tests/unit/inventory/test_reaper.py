@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from inventory import leases
 from inventory.errors import InfrastructureError
 from inventory.fake import FakeTestbed
-from inventory.leases import Lease
-from inventory.machine_types import TYPES
-from inventory.machines import MachineRequest
-from inventory.reaper import Reaped, reap
+from inventory.leases import registry
+from inventory.leases.reaper import ReapResult, reap
+from inventory.leases.registry import Lease
+from inventory.machines import MACHINE_TYPES, MachineRequest
 
-WANTED = [MachineRequest("m1", TYPES["type_1"])]
+WANTED = [MachineRequest("m1", MACHINE_TYPES["type_1"])]
 
 
 class Stubborn(FakeTestbed):
@@ -30,13 +29,13 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _reap(testbed: FakeTestbed, now: float | None = None, dry_run: bool = False) -> Sequence[Reaped]:
+def _reap(testbed: FakeTestbed, now: float | None = None, dry_run: bool = False) -> Sequence[ReapResult]:
     return reap(now, dry_run, {"fake": lambda: testbed})
 
 
 def _held_by_the_dead(testbed: FakeTestbed) -> Lease:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as holder:
-        lease = leases.take("ann", "s1", "fake", 60, holder_pid=holder.pid)
+        lease = registry.take("ann", "s1", "fake", 60, holder_pid=holder.pid)
         testbed.acquire(lease, WANTED)
     return lease
 
@@ -47,7 +46,7 @@ def test_a_lease_whose_holder_died_is_released() -> None:
     machine = testbed.machine("m1")
     (one,) = _reap(testbed)
     assert one.why == f"its holder, process {lease.holder_pid}, is dead" and one.error is None
-    assert not machine.alive and leases.read_all() == ()
+    assert not machine.alive and registry.read_all() == ()
     assert _reap(testbed) == ()
 
 
@@ -55,7 +54,7 @@ def test_a_dry_run_only_looks() -> None:
     testbed = FakeTestbed()
     lease = _held_by_the_dead(testbed)
     assert len(_reap(testbed, dry_run=True)) == 1
-    assert testbed.machine("m1").alive and leases.read_all() == (lease,)
+    assert testbed.machine("m1").alive and registry.read_all() == (lease,)
 
 
 def test_a_lease_that_was_half_written_goes(state: Path) -> None:
@@ -68,18 +67,18 @@ def test_a_lease_that_was_half_written_goes(state: Path) -> None:
 
 def test_what_is_live_stays() -> None:
     testbed = FakeTestbed()
-    lease = leases.take("ann", "s1", "fake", 60)
+    lease = registry.take("ann", "s1", "fake", 60)
     testbed.acquire(lease, WANTED)
     assert _reap(testbed) == () and testbed.machine("m1").alive
 
 
 def test_leftovers_go_beside_a_live_lease() -> None:
     testbed = FakeTestbed()
-    lost = leases.take("ann", "s1", "fake", 60)
+    lost = registry.take("ann", "s1", "fake", 60)
     testbed.acquire(lost, WANTED)
-    leases.drop(lost)
-    live = leases.take("bob", "s2", "fake", 60)
-    testbed.acquire(live, [MachineRequest("m2", TYPES["type_1"])])
+    registry.drop(lost)
+    live = registry.take("bob", "s2", "fake", 60)
+    testbed.acquire(live, [MachineRequest("m2", MACHINE_TYPES["type_1"])])
     assert [one.what for one in _reap(testbed)] == [f"machines of {lost.lease_id}"]
     assert testbed.machine("m2").alive
 
@@ -88,13 +87,13 @@ def test_what_cannot_be_released_stays_on_record_with_its_error() -> None:
     testbed = Stubborn()
     lease = _held_by_the_dead(testbed)
     assert [one.error for one in _reap(testbed)] == [f"processes of {lease.lease_id} do not die"]
-    assert leases.read_all() == (lease,)
+    assert registry.read_all() == (lease,)
 
 
 def test_a_lease_on_a_testbed_nobody_knows_is_reported(state: Path) -> None:
-    lease = leases.take("ann", "s1", "moon", 60)
+    lease = registry.take("ann", "s1", "moon", 60)
     (one,) = _reap(FakeTestbed(), now=lease.expires_s)
-    assert one.error == "no testbed 'moon'; known are fake" and leases.read_all() == (lease,)
+    assert one.error == "no testbed 'moon'; known are fake" and registry.read_all() == (lease,)
 
 
 class Hanging(FakeTestbed):
@@ -113,7 +112,7 @@ def test_a_hanging_testbed_does_not_keep_the_others() -> None:
         ("hanging", "it did not answer in time; see whether it is reachable, then reap again"),
         ("fake", None),
     ]
-    assert good.ends_s(lease) == {} and leases.read_all() == ()
+    assert good.ends_s(lease) == {} and registry.read_all() == ()
 
 
 def test_a_testbed_with_a_bug_does_not_keep_the_others() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from inventory.remote import refusal
+from inventory.remote.ssh import sudo_refusal
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from inventory.remote import refusal
     ],
 )
 def test_a_refusal(code: int, stderr: str) -> None:
-    assert refusal(code, stderr) in stderr.splitlines()
+    assert sudo_refusal(code, stderr) in stderr.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -30,4 +30,4 @@ def test_a_refusal(code: int, stderr: str) -> None:
     ],
 )
 def test_a_result(code: int, stderr: str) -> None:
-    assert refusal(code, stderr) is None
+    assert sudo_refusal(code, stderr) is None

@@ -3,7 +3,7 @@
 import socket
 from pathlib import Path
 
-from inventory.remote import Result, connect
+from inventory.remote.ssh import Result, connect
 from tests.emulab.ssh_server import SshServer
 from tests.unit.inventory.test_private_keys import machine, make_key
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from playbooks import clock, cluster, delivery
+from playbooks import clock, cluster
 from playbooks.errors import DiskFull, MachineUnknown, PlayFailed, SettingUnknown
-from playbooks.run import PlayResult, TaskResult
+from playbooks.runner import PlayResult, TaskResult
 
 HOST = {"ansible_host": "127.0.0.1", "ansible_port": 22, "ansible_user": "root"}
 
@@ -43,17 +43,17 @@ def test_an_unknown_setting_is_named_with_the_known_ones(tmp_path: Path) -> None
 def test_the_delivery_is_the_same_bytes_for_the_same_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jar = tmp_path / "barograph-topologies.jar"
     jar.write_text("jar")
-    monkeypatch.setattr(delivery, "TOPOLOGIES", jar)
-    first = delivery.pack(tmp_path).read_bytes()
+    monkeypatch.setattr(cluster, "TOPOLOGIES", jar)
+    first = cluster.pack_delivery(tmp_path).read_bytes()
     jar.touch()
-    assert delivery.pack(tmp_path).read_bytes() == first
+    assert cluster.pack_delivery(tmp_path).read_bytes() == first
     with tarfile.open(tmp_path / "delivery.tar.gz") as packed:
         names = packed.getnames()
     assert {"scheduler_plugins/service.py", "jars/barograph-topologies.jar"} <= set(names)
     assert not [name for name in names if "nimbus_bridge" in name or "__pycache__" in name]
     jar.unlink()
-    with pytest.raises(delivery.DeliveryIncomplete, match="mvn"):
-        delivery.pack(tmp_path)
+    with pytest.raises(cluster.DeliveryIncomplete, match="mvn"):
+        cluster.pack_delivery(tmp_path)
 
 
 def test_a_runs_policy_service_comes_with_our_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,9 +61,9 @@ def test_a_runs_policy_service_comes_with_our_jars(tmp_path: Path, monkeypatch: 
     (theirs / "scheduler_plugins" / "nimbus_bridge").mkdir(parents=True)
     (theirs / "scheduler_plugins" / "service.py").write_text("theirs")
     (theirs / "scheduler_plugins" / "nimbus_bridge" / "x.py").touch()
-    monkeypatch.setattr(delivery, "TOPOLOGIES", tmp_path / "barograph-topologies.jar")
-    delivery.TOPOLOGIES.write_text("jar")
-    with tarfile.open(delivery.pack(tmp_path, theirs, "switched.tar.gz")) as packed:
+    monkeypatch.setattr(cluster, "TOPOLOGIES", tmp_path / "barograph-topologies.jar")
+    cluster.TOPOLOGIES.write_text("jar")
+    with tarfile.open(cluster.pack_delivery(tmp_path, theirs, "switched.tar.gz")) as packed:
         assert packed.getnames() == ["scheduler_plugins/service.py", "jars/barograph-topologies.jar"]
         assert packed.extractfile("scheduler_plugins/service.py").read() == b"theirs"  # type: ignore[union-attr]
     assert not (tmp_path / "delivery.tar.gz").exists()
@@ -79,8 +79,8 @@ def deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, 
         return PlayResult(playbook, 1, 0, 0, 0.0)
 
     monkeypatch.setattr(cluster, "play", hear)
-    monkeypatch.setattr(delivery, "TOPOLOGIES", tmp_path / "barograph-topologies.jar")
-    delivery.TOPOLOGIES.write_text("jar")
+    monkeypatch.setattr(cluster, "TOPOLOGIES", tmp_path / "barograph-topologies.jar")
+    cluster.TOPOLOGIES.write_text("jar")
     hosts = {"master": {**HOST, "machine_memory_mb": 1024, "machine_slots": 0}}
     hosts["m1"] = {**HOST, "machine_memory_mb": 768, "machine_slots": 4, "machine_cores": 1.0}
     (tmp_path / "inventory").write_text(yaml.safe_dump({"all": {"hosts": hosts, "children": {}}}))
@@ -111,7 +111,7 @@ def test_a_switch_back_brings_what_was_deployed_whatever_is_here_now(
     tmp_path: Path, deployed: list[dict[str, Any]]
 ) -> None:
     cluster.deploy(tmp_path / "inventory", tmp_path, tmp_path / "one", {})
-    delivery.TOPOLOGIES.write_text("built anew since")
+    cluster.TOPOLOGIES.write_text("built anew since")
     cluster.switch(tmp_path / "inventory", tmp_path, tmp_path / "one", {})
     cluster.extend(tmp_path / "inventory", tmp_path, ["m1"], tmp_path / "one")
     assert len({each["delivery_digest"] for each in deployed}) == 1

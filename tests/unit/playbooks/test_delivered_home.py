@@ -58,7 +58,7 @@ def plan(home: Path, made: tuple[parcels.Parcel, ...], machine: Path, url: str =
 
 
 def test_the_home_is_the_same_on_the_machine(home: Path, tmp_path: Path) -> None:
-    made = parcels.parcels(home, tmp_path / "store")
+    made = parcels.make_parcels(home, tmp_path / "store")
     assert [one.java for one in made] == ["", JAVA, ""]
     unpack.deliver(plan(home, made, tmp_path / "machine"))
     assert tree(tmp_path / "machine" / "homes" / "storm-1") == tree(home)
@@ -66,7 +66,7 @@ def test_the_home_is_the_same_on_the_machine(home: Path, tmp_path: Path) -> None
 
 
 def test_a_jar_in_two_folders_is_packed_once(home: Path, tmp_path: Path) -> None:
-    libraries = parcels.parcels(home, tmp_path / "store")[0]
+    libraries = parcels.make_parcels(home, tmp_path / "store")[0]
     with tarfile.open(libraries.path) as packed:
         assert {m.name: (m.islnk(), m.mtime) for m in packed} == {
             "lib/a.jar": (False, 1_700_000_000), "lib-worker/a.jar": (True, 1_700_000_007),
@@ -74,17 +74,17 @@ def test_a_jar_in_two_folders_is_packed_once(home: Path, tmp_path: Path) -> None
 
 
 def test_what_did_not_change_is_not_packed_again(home: Path, tmp_path: Path) -> None:
-    first = parcels.parcels(home, tmp_path / "store")
+    first = parcels.make_parcels(home, tmp_path / "store")
     stamps = {one.name: Path(one.path).stat().st_mtime_ns for one in first}
     file(home / "extlib-daemon" / "bridge.jar", b"changed", 1_700_000_100)
-    second = parcels.parcels(home, tmp_path / "store")
+    second = parcels.make_parcels(home, tmp_path / "store")
     assert [a.name == b.name for a, b in zip(first, second, strict=True)] == [True, True, False]
     assert all(Path(one.path).stat().st_mtime_ns == stamps[one.name] for one in second[:2])
 
 
 def test_without_class_data_there_is_no_parcel_of_it(home: Path, tmp_path: Path) -> None:
     (home / "cds" / "worker.jsa").unlink()
-    made = parcels.parcels(home, tmp_path / "store")
+    made = parcels.make_parcels(home, tmp_path / "store")
     assert [one.java for one in made] == ["", ""]
     unpack.deliver(plan(home, made, tmp_path / "machine"))
     assert list((tmp_path / "machine" / "storm" / "cds").iterdir()) == []
@@ -94,7 +94,7 @@ def test_the_newest_are_kept_and_older_ones_are_not(home: Path, tmp_path: Path) 
     machine = tmp_path / "machine"
     for number in range(1, unpack.OTHERS + 3):
         home = home.rename(home.with_name(f"storm-{number}"))
-        unpack.deliver(plan(home, parcels.parcels(home, tmp_path / "store"), machine))
+        unpack.deliver(plan(home, parcels.make_parcels(home, tmp_path / "store"), machine))
         assert (machine / "storm").resolve() == machine / "homes" / f"storm-{number}"
         for older in (machine / "homes").iterdir():
             os.utime(older, (1000 + int(older.name[-1]), 1000 + int(older.name[-1])))
@@ -106,11 +106,11 @@ def test_the_one_in_use_is_kept_however_old_it_is(home: Path, tmp_path: Path) ->
     machine = tmp_path / "machine"
     for number in range(1, unpack.OTHERS + 2):
         home = home.rename(home.with_name(f"storm-{number}"))
-        unpack.deliver(plan(home, parcels.parcels(home, tmp_path / "store"), machine))
+        unpack.deliver(plan(home, parcels.make_parcels(home, tmp_path / "store"), machine))
     unpack.point(machine / "storm", machine / "homes" / "storm-1")
     os.utime(machine / "homes" / "storm-1", (1000, 1000))
     home = home.rename(home.with_name("storm-9"))
-    unpack.deliver(plan(home, parcels.parcels(home, tmp_path / "store"), machine))
+    unpack.deliver(plan(home, parcels.make_parcels(home, tmp_path / "store"), machine))
     assert "storm-1" in {path.name for path in (machine / "homes").iterdir()}
 
 
@@ -133,7 +133,7 @@ def served(tmp_path: Path) -> Iterator[tuple[str, Path]]:
 
 def test_machines_fetch_from_the_master(home: Path, tmp_path: Path, served: tuple[str, Path]) -> None:
     url, store = served
-    made = parcels.parcels(home, store)
+    made = parcels.make_parcels(home, store)
     wanted = {**plan(home, made, tmp_path / "machine", url), "kept": "/nowhere"}
     unpack.deliver(wanted)
     assert tree(tmp_path / "machine" / "homes" / "storm-1") == tree(home)
@@ -149,7 +149,7 @@ def test_what_was_changed_on_the_way_is_refused_and_the_old_home_stays(
 ) -> None:
     url, store = served
     machine = tmp_path / "machine"
-    made = parcels.parcels(home, store)
+    made = parcels.make_parcels(home, store)
     unpack.deliver(plan(home, made, machine))
     before = tree(machine)
     Path(made[0].path).write_bytes(Path(made[0].path).read_bytes() + b"x")

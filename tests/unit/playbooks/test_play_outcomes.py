@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 import yaml
 
-from playbooks import errors, run
+from playbooks import errors, runner
 
-PLAYBOOKS = Path(run.__file__).parent
+PLAYBOOKS = Path(runner.__file__).parent
 
 
 def event(kind: str, task: str = "Apply", host: str = "m1", **answer: Any) -> dict[str, Any]:
     return {"event": kind, "event_data": {"host": host, "task": task, "duration": 0.5, "res": answer}}
 
 
-def results(*events: dict[str, Any]) -> list[run.TaskResult]:
-    return [result for result in map(run.task_result, events) if result]
+def results(*events: dict[str, Any]) -> list[runner.TaskResult]:
+    return [result for result in map(runner.task_result, events) if result]
 
 
 def test_an_unreachable_machine_is_infrastructure_even_after_another_failure() -> None:
@@ -25,7 +25,7 @@ def test_an_unreachable_machine_is_infrastructure_even_after_another_failure() -
         event("runner_on_failed", "Submit the topology with Flux", "master", msg="no", stderr="x"),
         event("runner_on_unreachable", host="m2", msg="Failed to connect to the host via ssh: timed out"),
     )
-    failure = run.failure("submit", told, "")
+    failure = runner.failure("submit", told, "")
     assert type(failure) is errors.MachineUnreachable
     assert failure.blame == "infrastructure"
     assert "m2" in str(failure)
@@ -38,7 +38,7 @@ def test_a_refused_submission_is_the_system_under_test_and_shows_the_last_lines(
     told = results(
         event("runner_on_failed", "Submit the topology with Flux", "master", msg="ended with 1", stderr=stderr)
     )
-    failure = run.failure("submit", told, "")
+    failure = runner.failure("submit", told, "")
     assert failure.blame == "system_under_test"
     assert "line 39" in str(failure)
     assert "line 20" not in str(failure)
@@ -48,7 +48,7 @@ def test_a_missing_variable_is_the_harness_even_in_a_storm_task() -> None:
     told = results(
         event("runner_on_failed", "Submit the topology with Flux", "master", msg="'submit_flux' is undefined")
     )
-    failure = run.failure("submit", told, "")
+    failure = runner.failure("submit", told, "")
     assert type(failure) is errors.PlayFailed
     assert failure.blame == "harness"
     assert "submit_flux" in str(failure)
@@ -56,13 +56,13 @@ def test_a_missing_variable_is_the_harness_even_in_a_storm_task() -> None:
 
 def test_a_full_local_disk_is_named() -> None:
     told = results(event("runner_on_failed", "Fetch what the run left", msg="[Errno 28] No space left on device: '/r'"))
-    failure = run.failure("collect", told, "")
+    failure = runner.failure("collect", told, "")
     assert failure.blame == "capacity"
     assert "disk is full" in str(failure)
 
 
 def test_a_play_that_dies_before_any_task_shows_what_ansible_printed() -> None:
-    failure = run.failure("deploy", [], "ERROR! the role 'nowhere' was not found")
+    failure = runner.failure("deploy", [], "ERROR! the role 'nowhere' was not found")
     assert failure.blame == "harness"
     assert "nowhere" in str(failure)
 
@@ -70,22 +70,22 @@ def test_a_play_that_dies_before_any_task_shows_what_ansible_printed() -> None:
 def test_every_task_with_a_blame_of_its_own_exists() -> None:
     files = [*PLAYBOOKS.glob("*.yml"), *PLAYBOOKS.glob("roles/*/tasks/*.yml")]
     text = "\n".join(file.read_text() for file in files)
-    assert all(f"name: {task}\n" in text for task in run.STORM_TASKS)
+    assert all(f"name: {task}\n" in text for task in runner.STORM_TASKS)
     assert "name: Fetch what the run left\n" in text
 
 
 def test_ignored_and_started_events_are_no_results() -> None:
     ignored = event("runner_on_failed", msg="no")
     ignored["event_data"]["ignore_errors"] = True
-    assert run.task_result(ignored) is None
-    assert run.task_result(event("runner_on_start")) is None
-    assert run.task_result({"event": "verbose", "stdout": "x"}) is None
+    assert runner.task_result(ignored) is None
+    assert runner.task_result(event("runner_on_start")) is None
+    assert runner.task_result({"event": "verbose", "stdout": "x"}) is None
 
 
 def test_changed_is_counted_from_the_statistics_because_a_censored_task_hides_its_own() -> None:
     stats = {"event": "playbook_on_stats", "event_data": {"changed": {"m1": 2, "master": 1}}}
-    assert sum(run.changed_by_host(stats).values()) == 3
-    summary = run.summarise("deploy", results(event("runner_on_ok", changed=False)), 3, 1.0)
+    assert sum(runner.changed_by_host(stats).values()) == 3
+    summary = runner.summarise("deploy", results(event("runner_on_ok", changed=False)), 3, 1.0)
     assert (summary.ok, summary.changed, summary.failed) == (1, 3, 0)
 
 
@@ -99,7 +99,7 @@ def test_a_real_play_on_a_closed_port_tells_names_and_keeps_no_environment(
     inventory.write_text(yaml.safe_dump({"all": {"hosts": {"master": host}, "children": groups}}))
     lines: list[str] = []
     with pytest.raises(errors.MachineUnreachable, match="master"):
-        run.play("kill", inventory, {"run_id": "stela-r1"}, tmp_path / "cluster", lines.append)
+        runner.play("kill", inventory, {"run_id": "stela-r1"}, tmp_path / "cluster", lines.append)
     assert lines
     assert all(line.startswith("stela-r1 kill: master Kill every topology: unreachable") for line in lines)
     kept = [file for file in (tmp_path / "cluster").rglob("*") if file.is_file()]

@@ -14,11 +14,10 @@ import pytest
 import yaml
 
 import playbooks
-from inventory.ansible_inventory import write
-from inventory.machine_types import TYPES, scaled
-from inventory.machines import Machine, MachineType
+from inventory.machines import MACHINE_TYPES, Machine, MachineType, scale_type
+from inventory.remote.ansible_inventory import write_ansible_inventory
 from playbooks import cluster
-from playbooks.resources import EXECUTORS_PER_SLOT, declared
+from playbooks.storm_home.commands import EXECUTORS_PER_SLOT, resource_defaults
 
 ROLES = Path(playbooks.__file__).parent / "roles"
 RENDER = """\
@@ -34,7 +33,7 @@ RENDER = """\
         dest: "{to}/{{{{ inventory_hostname }}}}.json"
         mode: "0600"
 """
-WORKER_TYPES = [kind for kind in TYPES.values() if kind.slots] + [scaled(TYPES["type_1"], 0.25)]
+WORKER_TYPES = [kind for kind in MACHINE_TYPES.values() if kind.slots] + [scale_type(MACHINE_TYPES["type_1"], 0.25)]
 
 
 def machine(name: str, kind: MachineType, number: int) -> Machine:
@@ -47,11 +46,11 @@ def machine(name: str, kind: MachineType, number: int) -> Machine:
 def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """Machine name → plan for apply.py; the last worker is joining."""
     folder = tmp_path_factory.mktemp("render")
-    machines = [machine("master", TYPES["master"], 10)]
+    machines = [machine("master", MACHINE_TYPES["master"], 10)]
     machines += [machine(f"m{number}", kind, 10 + number) for number, kind in enumerate(WORKER_TYPES, start=1)]
     workers = [one.name for one in machines[1:]]
     groups = {"master": ["master"], "workers": workers, "joining": workers[-1:]}
-    inventory = write(machines, groups, folder / "inventory.yaml")
+    inventory = write_ansible_inventory(machines, groups, folder / "inventory.yaml")
     files = sorted(str(file) for kind in ("defaults", "vars") for file in ROLES.glob(f"*/{kind}/main.yml"))
     (folder / "render.yml").write_text(RENDER.format(files=json.dumps(files), to=folder))
     (folder / "roles").symlink_to(ROLES)
@@ -193,9 +192,9 @@ def test_no_plan_holds_a_secret(plans: dict[str, dict[str, Any]]) -> None:
 @pytest.mark.parametrize(("factor", "machines"), [(0.18, 8), (0.18, 4), (1.0, 4)])
 def test_page_load_fits_after_its_scale_in(factor: float, machines: int) -> None:
     """SP table I: 7 components of 15 executors, 8 machines before, 4 after."""
-    kind = scaled(TYPES["type_1"], factor)
+    kind = scale_type(MACHINE_TYPES["type_1"], factor)
     host = {"machine_cores": kind.cores, "machine_memory_mb": kind.memory_mb, "machine_slots": kind.slots}
-    said = declared([host] * machines)
+    said = resource_defaults([host] * machines)
     a_worker = int(said.worker_heap_mb / said.executor_heap_mb)
     a_machine = min(a_worker * kind.slots, int(100 * kind.cores / said.executor_cpu_percent))
     assert a_machine * machines >= 7 * 15
@@ -204,8 +203,8 @@ def test_page_load_fits_after_its_scale_in(factor: float, machines: int) -> None
 def test_the_smallest_machine_sets_what_an_executor_declares() -> None:
     large = {"machine_cores": 4, "machine_memory_mb": 12288, "machine_slots": 4}
     small = {"machine_cores": 0.18, "machine_memory_mb": 768, "machine_slots": 4}
-    assert asdict(declared([large, small])) == {
+    assert asdict(resource_defaults([large, small])) == {
         "executor_cpu_percent": 0.56, "executor_heap_mb": 6.0, "worker_heap_mb": 48
     }  # fmt: skip
-    assert declared([large]).executor_cpu_percent == 12.5
-    assert declared([small], executors_per_slot=2).executor_heap_mb == 24.0
+    assert resource_defaults([large]).executor_cpu_percent == 12.5
+    assert resource_defaults([small], executors_per_slot=2).executor_heap_mb == 24.0

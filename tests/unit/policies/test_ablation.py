@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_plugins.ablation import Row, ablate
+from scheduler_plugins.messages import decision_json, observation_json
 from scheduler_plugins.model import Decision, Observation, ScaleEvent
-from scheduler_plugins.policies import PolicyError, bind, dealing
-from scheduler_plugins.policies.variants_of_stela import AUTHORS, PAPER, VARIANTS
-from scheduler_plugins.replay import ReplayError
-from scheduler_plugins.wire import decision_json, observation_json
+from scheduler_plugins.policies import PolicyError, bind, initial_placement
+from scheduler_plugins.policies.stela import AUTHORS_PARAMETERS, PAPER_PARAMETERS, VARIANTS
+from scheduler_plugins.replay import AblationRow, ReplayError, ablate
 from tests.unit.policies.topologies_by_hand import machines, topology
 
 # a → b → d and a → c → e: b and c get 400 each, and execute 100 and 120.
@@ -23,7 +22,9 @@ PROCESSING = {"b": 100.0, "c": 120.0, "d": 100.0, "e": 120.0}
 
 def observe(kind: str = "scale_out", event_id: str = "e1", executors: int = 4) -> Observation:
     shape = topology(EDGES, tasks=8, executors=executors, workers=8, inflow=INFLOW, processing=PROCESSING)
-    placement = dealing.deal(shape, dealing.sort_slots(dealing.free_slots(machines(3), ())))
+    placement = initial_placement.place_topology(
+        shape, initial_placement.sort_slots(initial_placement.free_slots(machines(3), ()))
+    )
     out = kind == "scale_out"
     event = ScaleEvent(event_id, kind, ("m4",) if out else (), 0 if out else 2)  # type: ignore[arg-type]
     return Observation(5.0, machines(4 if out else 3), (replace(shape, placement=placement),), 1.0, event)
@@ -39,7 +40,7 @@ def log(tmp_path: Path, rounds: Sequence[tuple[Observation, Decision]]) -> Path:
     return path
 
 
-def by_variant(rows: Sequence[Row]) -> dict[str, Row]:
+def by_variant(rows: Sequence[AblationRow]) -> dict[str, AblationRow]:
     return {row["variant"]: row for row in rows}
 
 
@@ -55,7 +56,7 @@ def test_a_row_for_every_event_and_variant_as_json(tmp_path: Path) -> None:
 def test_the_rows_are_what_stela_answers(tmp_path: Path) -> None:
     observation = observe()
     row = by_variant(ablate(log(tmp_path, [(observation, Decision(settled=True))])))["paper"]
-    decision = bind("stela", PAPER)(observation, {})
+    decision = bind("stela", PAPER_PARAMETERS)(observation, {})
     assert {name: after for name, (_, after) in row["executors"]["t-1"].items()} == decision.executors["t-1"]
     assert {before for before, _ in row["executors"]["t-1"].values()} == {4}
     assert row["reason"] == decision.reason and row["settled"] and row["t"] == 100.0
@@ -111,7 +112,9 @@ def test_a_log_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_the_papers_rules_are_the_defaults_and_the_codes_differ_in_each() -> None:
-    assert bind("stela", PAPER).keywords == bind("stela", {}).keywords  # type: ignore[attr-defined]
-    assert PAPER.keys() == AUTHORS.keys() and all(PAPER[name] != AUTHORS[name] for name in PAPER)
+    assert bind("stela", PAPER_PARAMETERS).keywords == bind("stela", {}).keywords  # type: ignore[attr-defined]
+    assert PAPER_PARAMETERS.keys() == AUTHORS_PARAMETERS.keys() and all(
+        PAPER_PARAMETERS[name] != AUTHORS_PARAMETERS[name] for name in PAPER_PARAMETERS
+    )
     for parameters in VARIANTS.values():
         bind("stela", parameters)

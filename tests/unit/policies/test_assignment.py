@@ -7,8 +7,7 @@ from random import Random
 import pytest
 
 from scheduler_plugins.model import Component, Edge, Executor, Topology, executor_ranges
-from scheduler_plugins.policies.assignment import assign
-from scheduler_plugins.policies.stela import Parameters
+from scheduler_plugins.policies.stela import Parameters, assign_executors
 from tests.unit.policies import stela_reference as reference
 from tests.unit.policies.topologies_by_hand import DIAMOND, topology
 
@@ -58,7 +57,7 @@ def test_the_answer_is_the_papers_on_random_graphs(rules: Parameters) -> None:
     given_out = 0
     for _ in range(250):
         shape, slots = random_topology(random), random.randint(0, 25)
-        answer = assign(shape, slots, rules)
+        answer = assign_executors(shape, slots, rules)
         assert answer == reference.assign(shape, slots, rules)
         given_out += sum(answer.values())
     assert given_out > 500  # most graphs had something to give
@@ -69,14 +68,14 @@ def test_the_answer_is_the_papers_on_graphs_with_cycles(rules: Parameters) -> No
     random = Random(11)
     for _ in range(150):
         shape, slots = random_topology(random, cycles=True), random.randint(0, 25)
-        assert assign(shape, slots, rules) == reference.assign(shape, slots, rules)
+        assert assign_executors(shape, slots, rules) == reference.assign(shape, slots, rules)
 
 
 def test_per_path_on_a_cycle_ends_too() -> None:
     random = Random(13)
     for _ in range(100):
         shape = random_topology(random, cycles=True)
-        grown = assign(shape, 10, Parameters(shared_sink="per_path"))
+        grown = assign_executors(shape, 10, Parameters(shared_sink="per_path"))
         assert all(count <= len(shape.component(name).tasks) for name, count in grown.items())
 
 
@@ -91,18 +90,18 @@ def test_projection_scales_processing_and_emission_by_k_plus_one_over_k() -> Non
         processing={**{f"bolt_{i}": 100.0 for i in range(1, 5)}, "sink": 400.0},
     )
     rules = Parameters()
-    assert assign(shape, 1, rules) == {"spout": 2}
+    assert assign_executors(shape, 1, rules) == {"spout": 2}
     # bolts reach the sink and so have an ETP of 1, until the first one that grows sends it 500 of 400: 25 % too many.
-    assert assign(shape, 2, rules) == {"spout": 2, "bolt_1": 2}
-    assert assign(shape, 3, rules) == {"spout": 2, "bolt_1": 2, "sink": 2}
+    assert assign_executors(shape, 2, rules) == {"spout": 2, "bolt_1": 2}
+    assert assign_executors(shape, 3, rules) == {"spout": 2, "bolt_1": 2, "sink": 2}
 
 
 def test_nothing_congested_grows_the_source_with_fewest_executors_and_stops_at_its_tasks() -> None:
     shape = topology([("a", "c"), ("b", "c")], tasks=3, executors=1, workers=1, inflow={"a": 1.0, "b": 1.0})
     calm = replace(shape, components=tuple(replace(c, executed_per_s=1000.0) for c in shape.components))
-    assert assign(calm, 1, Parameters()) == {"a": 2}
-    assert assign(calm, 2, Parameters()) == {"a": 2, "b": 2}
-    assert assign(calm, 100, Parameters()) == {"a": 3, "b": 3}
+    assert assign_executors(calm, 1, Parameters()) == {"a": 2}
+    assert assign_executors(calm, 2, Parameters()) == {"a": 2, "b": 2}
+    assert assign_executors(calm, 100, Parameters()) == {"a": 3, "b": 3}
 
 
 @pytest.mark.parametrize(("score", "target"), [("etp", "a"), ("etp_per_executor", "b")])
@@ -118,4 +117,4 @@ def test_etp_per_executor_divides_by_the_parallelism(score: str, target: str) ->
         for c in shape.components
     )
     rules = Parameters(score=score)  # type: ignore[arg-type]
-    assert set(assign(replace(shape, components=grown), 1, rules)) == {target}
+    assert set(assign_executors(replace(shape, components=grown), 1, rules)) == {target}

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_plugins.policies import etp
-from scheduler_plugins.policies.assignment import Assignment
-from scheduler_plugins.policies.stela import Parameters
+from scheduler_plugins.policies.stela import ExecutorAssignment, Parameters
 
 # SP figure 2, ST figure 2: sinks 4, 7, 8, 9, 10 execute 2000, 1000, 1000, 200, 300 tuples/s; 1, 3, 4, 6 are congested.
 EDGES = {"1": "23", "2": "4", "3": "56", "4": "", "5": "78", "6": "90", "7": "", "8": "", "9": "", "0": ""}
@@ -34,7 +33,7 @@ def names(flow: etp.Flow, found: set[int]) -> set[str]:
 
 def test_the_papers_example_of_ten_operators() -> None:
     flow = ten_operators()
-    shares = etp.etps(flow, numbers(flow, CONGESTED))
+    shares = etp.component_etps(flow, numbers(flow, CONGESTED))
     assert {name: round(100 * shares[name]) for name in CONGESTED} == {"3": 44, "4": 44, "6": 11, "1": 0}
 
 
@@ -44,8 +43,8 @@ def test_the_order_of_the_example_is_3_4_6_1() -> None:
     inputs = {"3": 5000.0, "4": 4000.0, "6": 1000.0, "1": 6000.0}
     flow = ten_operators()
     flow = replace(flow, inflow={(s, t): inputs.get(t, 1.0) for s, t in flow.inflow} | {("feed", "1"): 6000.0})
-    giving = Assignment(flow, {n: int(n in CONGESTED) for n in EDGES}, [], Parameters(congestion_rate=0.3))
-    assert names(flow, etp.congested(flow, Parameters(congestion_rate=1.0))) == CONGESTED
+    giving = ExecutorAssignment(flow, {n: int(n in CONGESTED) for n in EDGES}, [], Parameters(congestion_rate=0.3))
+    assert names(flow, etp.congested_components(flow, Parameters(congestion_rate=1.0))) == CONGESTED
     order = []
     while (target := giving.choose()) is not None:
         order.append(target)
@@ -62,22 +61,22 @@ def diamond_to_one_sink() -> etp.Flow:
 
 
 def test_a_sink_on_two_free_paths_counts_once_by_definition_and_twice_by_the_printed_algorithm() -> None:
-    assert etp.etps(diamond_to_one_sink(), {0})["a"] == 1.0
-    assert etp.etps(diamond_to_one_sink(), {0}, "per_path")["a"] == 2.0
+    assert etp.component_etps(diamond_to_one_sink(), {0})["a"] == 1.0
+    assert etp.component_etps(diamond_to_one_sink(), {0}, "per_path")["a"] == 2.0
 
 
 def test_an_idle_topology_has_no_etp_and_nothing_congested() -> None:
     flow = replace(diamond_to_one_sink(), processing=dict.fromkeys("abcd", 0.0), inflow={("a", "b"): 0.0})
-    assert etp.etps(flow, set()) == dict.fromkeys("abcd", 0.0)
-    assert etp.congested(flow, Parameters()) == set()
+    assert etp.component_etps(flow, set()) == dict.fromkeys("abcd", 0.0)
+    assert etp.congested_components(flow, Parameters()) == set()
 
 
 @given(st.data())
 def test_etp_is_a_share_and_blocking_never_raises_it(data: st.DataObject) -> None:
     flow = random_flow(data)
     blocked = data.draw(st.sets(st.sampled_from(sorted(flow.numbers.values()))))
-    shares, free = etp.etps(flow, blocked), etp.etps(flow, set())
-    paths = etp.etps(flow, blocked, "per_path")
+    shares, free = etp.component_etps(flow, blocked), etp.component_etps(flow, set())
+    paths = etp.component_etps(flow, blocked, "per_path")
     for name, value in shares.items():
         assert 0.0 <= value <= 1.0 + 1e-9
         assert value <= free[name] + 1e-9
@@ -101,5 +100,10 @@ def test_a_cycle_ends(shared_sink: str) -> None:
     # s → a ⇄ b → t: everything reaches t, a through b alone.
     edges = [("s", "a"), ("a", "b"), ("b", "a"), ("b", "t")]
     flow = etp.Flow(dict.fromkeys("sabt", 10.0), dict.fromkeys(edges, 10.0), dict.fromkeys("sabt", 1))
-    assert etp.etps(flow, set(), shared_sink) == dict.fromkeys("sabt", 1.0)
-    assert etp.etps(flow, numbers(flow, frozenset("b")), shared_sink) == {"s": 0.0, "a": 0.0, "b": 1.0, "t": 1.0}
+    assert etp.component_etps(flow, set(), shared_sink) == dict.fromkeys("sabt", 1.0)
+    assert etp.component_etps(flow, numbers(flow, frozenset("b")), shared_sink) == {
+        "s": 0.0,
+        "a": 0.0,
+        "b": 1.0,
+        "t": 1.0,
+    }

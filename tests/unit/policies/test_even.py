@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 from scheduler_plugins.model import Observation, ScaleEvent, Slot
-from scheduler_plugins.policies import dealing, even
+from scheduler_plugins.policies import even, initial_placement
 from tests.unit.policies.topologies_by_hand import STAR, machines, topology
 
 
@@ -17,7 +17,12 @@ def test_a_fresh_topology_is_dealt_over_interleaved_slots() -> None:
 
 def test_storm_left_alone_moves_nothing_at_a_scale_out() -> None:
     shape = topology(STAR, tasks=4, executors=2, workers=12)
-    placed = replace(shape, placement=dealing.deal(shape, dealing.sort_slots(dealing.free_slots(machines(4), ()))))
+    placed = replace(
+        shape,
+        placement=initial_placement.place_topology(
+            shape, initial_placement.sort_slots(initial_placement.free_slots(machines(4), ()))
+        ),
+    )
     event = ScaleEvent("e1", "scale_out", ("m5",))
     decision = even.decide(Observation(0.0, machines(5), (placed,), event=event), {})
     assert not decision.changes() and decision.settled
@@ -25,7 +30,12 @@ def test_storm_left_alone_moves_nothing_at_a_scale_out() -> None:
 
 def test_a_rebalance_deals_everything_again_over_the_new_machine_too() -> None:
     shape = topology(STAR, tasks=4, executors=2, workers=12)
-    placed = replace(shape, placement=dealing.deal(shape, dealing.sort_slots(dealing.free_slots(machines(4), ()))))
+    placed = replace(
+        shape,
+        placement=initial_placement.place_topology(
+            shape, initial_placement.sort_slots(initial_placement.free_slots(machines(4), ()))
+        ),
+    )
     event = ScaleEvent("e1", "scale_out", ("m5",))
     decision = even.decide(Observation(0.0, machines(5), (placed,), event=event), {}, even.Parameters(rebalance=True))
     after = {**placed.placement, **decision.placement["t-1"]}
@@ -35,7 +45,9 @@ def test_a_rebalance_deals_everything_again_over_the_new_machine_too() -> None:
 
 def test_a_crash_places_only_what_lost_its_slot() -> None:
     shape = topology(STAR, tasks=4, executors=2, workers=12)
-    full = dealing.deal(shape, dealing.sort_slots(dealing.free_slots(machines(4), ())))
+    full = initial_placement.place_topology(
+        shape, initial_placement.sort_slots(initial_placement.free_slots(machines(4), ()))
+    )
     kept = {task: slot for task, slot in full.items() if slot.machine != "m4"}
     alive = tuple(replace(m, alive=m.name != "m4") for m in machines(4))
     decision = even.decide(Observation(0.0, alive, (replace(shape, placement=kept),)), {})
@@ -52,7 +64,9 @@ def test_two_topologies_never_share_a_slot() -> None:
 
 def test_without_a_free_slot_the_unplaced_join_the_topologys_own_workers() -> None:
     shape = topology(STAR, tasks=4, executors=2, workers=2)
-    full = dealing.deal(shape, dealing.sort_slots(dealing.free_slots(machines(1, ports=2), ())))
+    full = initial_placement.place_topology(
+        shape, initial_placement.sort_slots(initial_placement.free_slots(machines(1, ports=2), ()))
+    )
     lost = shape.component("centre").tasks
     kept = {task: slot for task, slot in full.items() if task not in lost}
     decision = even.decide(Observation(0.0, machines(1, ports=2), (replace(shape, placement=kept),)), {})

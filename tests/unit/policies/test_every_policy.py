@@ -21,7 +21,7 @@ from scheduler_plugins.model import (
     executor_ranges,
     unplaced_tasks,
 )
-from scheduler_plugins.policies import POLICIES, bind, dealing
+from scheduler_plugins.policies import POLICIES, bind, initial_placement
 from scheduler_plugins.refusal import refusal
 
 # `storm` and `foreign` name a scheduler that places; themselves they place nothing.
@@ -83,8 +83,10 @@ def observations(draw: st.DrawFn, kind: str) -> Observation:
     placed: list[Topology] = []
     for number in range(draw(st.integers(1, 3))):
         shape = draw(topologies(f"t-{number}"))
-        slots = dealing.sort_slots(dealing.free_slots(before, dealing.taken_slots(placed)))
-        placement = dealing.deal(shape, slots)
+        slots = initial_placement.sort_slots(
+            initial_placement.free_slots(before, initial_placement.taken_slots(placed))
+        )
+        placement = initial_placement.place_topology(shape, slots)
         lost = draw(st.sets(st.sampled_from(sorted({s.machine for s in placement.values()} | {"none"})), max_size=1))
         fresh = draw(st.integers(0, 5)) == 0
         kept = {} if fresh else {t: s for t, s in placement.items() if s.machine not in lost}
@@ -125,7 +127,7 @@ def could_place(topology: Topology, observation: Observation) -> bool:
     alive = [m for m in observation.machines if m.alive]
     offered = {Slot(m.name, port) for m in alive for port in m.ports}
     wanted = sum(t.workers for t in observation.topologies if unplaced_tasks(t) and t is not topology)
-    free = offered - dealing.taken_slots(observation.topologies)
+    free = offered - initial_placement.taken_slots(observation.topologies)
     return bool(set(topology.placement.values()) & offered) or len(free) > wanted
 
 

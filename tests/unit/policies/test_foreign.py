@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
+from scheduler_plugins.messages import answer_json, observation_from_request
 from scheduler_plugins.model import FOREIGN, Decision, Observation, ScaleEvent
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
 from scheduler_plugins.refusal import refusal
 from scheduler_plugins.samples import Samples
-from scheduler_plugins.wire import answer_of, observation_of
 from tests.unit.service.rounds import PLACED, TOPOLOGY, request
 
 THEIRS = "org.example.Theirs$Inner"
 
 
 def observe(event: ScaleEvent | None = None) -> Observation:
-    return observation_of(request(1000.0, PLACED, machines=3), Samples(), event)
+    return observation_from_request(request(1000.0, PLACED, machines=3), Samples(), event)
 
 
 def decide(event: ScaleEvent | None = None, **parameters: Any) -> Decision:
@@ -25,7 +25,7 @@ def decide(event: ScaleEvent | None = None, **parameters: Any) -> Decision:
 def test_every_round_names_the_class_and_places_nothing_itself() -> None:
     decision = decide(conf={"a": 1})
     assert (decision.scheduler, decision.scheduler_class, decision.changes()) == (FOREIGN, THEIRS, False)
-    answer = answer_of(decision, None, "foreign")
+    answer = answer_json(decision, None, "foreign")
     assert answer["scheduler"] == {"name": "foreign", "class": THEIRS, "conf": {"a": 1}}
     assert answer["topologies"] == {} and decision.memory == {"kept": 1}
     assert refusal(observe(), decision) is None

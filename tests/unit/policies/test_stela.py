@@ -7,13 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_plugins.model import Observation, ScaleEvent, Slot, executor_ranges
-from scheduler_plugins.policies import PolicyError, bind, dealing, scale_out, stela
+from scheduler_plugins.policies import PolicyError, bind, initial_placement, scaling, stela
 from tests.unit.policies.topologies_by_hand import DIAMOND, LINEAR, STAR, machines, topology
 
 
 def observe(edges, *, before, tasks, executors, workers, inflow, processing, joined=1, age=1.0) -> Observation:  # type: ignore[no-untyped-def]
     shape = topology(edges, tasks=tasks, executors=executors, workers=workers, inflow=inflow, processing=processing)
-    placement = dealing.deal(shape, dealing.sort_slots(dealing.free_slots(machines(before), ())))
+    placement = initial_placement.place_topology(
+        shape, initial_placement.sort_slots(initial_placement.free_slots(machines(before), ()))
+    )
     event = ScaleEvent("e1", "scale_out", tuple(f"m{before + i}" for i in range(1, joined + 1)))
     return Observation(0.0, machines(before + joined), (replace(shape, placement=placement),), age, event)
 
@@ -51,10 +53,10 @@ def test_only_tasks_of_new_executors_change_their_slot() -> None:
 
 def test_slots_are_executors_per_machine_for_every_new_machine() -> None:
     shape = star().topologies[0]
-    assert scale_out.executors_due(shape, 4, 1, "per_machine") == 2  # 10 / 4
-    assert scale_out.executors_due(shape, 4, 2, "per_machine") == 4
-    assert scale_out.executors_due(shape, 4, 1, "with_new") == 2  # 10 / 5
-    assert scale_out.executors_due(shape, 5, 1, "with_new") == 1  # 10 / 6
+    assert scaling.executors_for_new_machines(shape, 4, 1, "per_machine") == 2  # 10 / 4
+    assert scaling.executors_for_new_machines(shape, 4, 2, "per_machine") == 4
+    assert scaling.executors_for_new_machines(shape, 4, 1, "with_new") == 2  # 10 / 5
+    assert scaling.executors_for_new_machines(shape, 5, 1, "with_new") == 1  # 10 / 6
 
 
 def test_linear_grows_the_congested_bolt_and_once_what_it_feeds() -> None:
@@ -155,7 +157,7 @@ def test_growing_moves_exactly_the_new_executors(tasks: int, old: int, more: int
     }
     shape = replace(shape, placement={**here, **dict.fromkeys(shape.components[0].tasks, Slot("m1", 1))})
     fresh = iter(Slot("m2", port) for port in range(1000))
-    placement = {**here, **stela.place_grown(shape, {"b": new}, fresh)}
+    placement = {**here, **stela.place_new_executors(shape, {"b": new}, fresh)}
     ranges = executor_ranges(shape.components[1].tasks, new)
     on_new = [first for first, _ in ranges if placement[first].machine == "m2"]
     assert len(on_new) == new - old

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler_plugins.model import Decision, Observation, ScaleEvent, Slot, Topology
-from scheduler_plugins.policies import bind, dealing
+from scheduler_plugins.policies import bind, initial_placement
 from scheduler_plugins.refusal import refusal
 from tests.unit.policies.topologies_by_hand import LINEAR, machines, topology
 
@@ -161,7 +161,9 @@ def test_round_robin_deals_everything_again_over_what_is_left() -> None:
     decision = bind("round_robin", {"machines": ["m4", "m2", "m1"]})(observation, {})
     assert decision.release == ("m4", "m2")
     staying = [machine for machine in observation.machines if machine.name in ("m1", "m3")]
-    expected = dealing.deal(observation.topologies[0], dealing.sort_slots(dealing.free_slots(staying, ())))
+    expected = initial_placement.place_topology(
+        observation.topologies[0], initial_placement.sort_slots(initial_placement.free_slots(staying, ()))
+    )
     assert after(observation, decision) == expected
     assert Counter(slot.machine for slot in expected.values()) == {"m1": 4, "m3": 4}
 

@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
+from scheduler_plugins.messages import answer_json, observation_from_request
 from scheduler_plugins.model import STORM_SCHEDULERS, Decision, Observation, ScaleEvent
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
-from scheduler_plugins.policies.storm import ISOLATED
+from scheduler_plugins.policies.storm import ISOLATION_MACHINES
 from scheduler_plugins.samples import Samples
-from scheduler_plugins.wire import answer_of, observation_of
 from tests.unit.service.rounds import PLACED, TOPOLOGY, request
 
 SCALE_OUT = ScaleEvent("e1", "scale_out", ("m3",))
 
 
 def observe(event: ScaleEvent | None = None, **changes: Any) -> Observation:
-    return observation_of(request(1000.0, PLACED, machines=3, **changes), Samples(), event)
+    return observation_from_request(request(1000.0, PLACED, machines=3, **changes), Samples(), event)
 
 
 def decide(parameters: dict[str, Any], event: ScaleEvent | None = None, **changes: Any) -> Decision:
@@ -24,10 +24,10 @@ def decide(parameters: dict[str, Any], event: ScaleEvent | None = None, **change
 
 @pytest.mark.parametrize("scheduler", STORM_SCHEDULERS)
 def test_every_round_names_the_scheduler_and_places_nothing_itself(scheduler: str) -> None:
-    conf = {ISOLATED: {"star": 2}} if scheduler == "isolation" else {}
+    conf = {ISOLATION_MACHINES: {"star": 2}} if scheduler == "isolation" else {}
     decision = decide({"scheduler": scheduler, "conf": conf})
     assert (decision.scheduler, decision.changes(), decision.memory) == (scheduler, False, {"kept": 1})
-    answer = answer_of(decision, None, "storm")
+    answer = answer_json(decision, None, "storm")
     assert answer["scheduler"]["name"] == scheduler
     assert answer["topologies"] == {} and "rebalance" not in answer
     assert conf.items() <= answer["scheduler"]["conf"].items()
@@ -41,7 +41,7 @@ def test_storm_left_alone_settles_a_scale_out_without_a_rebalance() -> None:
 def test_a_scale_out_with_rebalance_has_every_topology_placed_anew() -> None:
     decision = decide({"scheduler": "default", "rebalance": True}, SCALE_OUT)
     assert decision.settled and decision.rebalance == (TOPOLOGY,) and decision.scheduler == "default"
-    assert answer_of(decision, "d1", "storm")["rebalance"] == [TOPOLOGY]
+    assert answer_json(decision, "d1", "storm")["rebalance"] == [TOPOLOGY]
 
 
 def test_what_storm_said_is_the_reason() -> None:
@@ -60,7 +60,7 @@ def test_storm_cannot_choose_machines_to_leave() -> None:
         ({"rebalance": 1}, "rebalance is 1; allowed are true and false"),
         ({"conf": ["x"]}, "allowed are Storm's settings by name"),
         ({"scheduler": "isolation"}, "isolation needs a number of machines"),
-        ({"scheduler": "isolation", "conf": {ISOLATED: {"star": 0}}}, "1 or more, by topology name"),
+        ({"scheduler": "isolation", "conf": {ISOLATION_MACHINES: {"star": 0}}}, "1 or more, by topology name"),
         ({"machines": 1}, "no parameter 'machines'"),
     ],
 )

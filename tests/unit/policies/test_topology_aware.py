@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler_plugins.model import Decision, Observation, ScaleEvent, Topology
-from scheduler_plugins.policies import bind, dealing
+from scheduler_plugins.policies import bind, initial_placement
 from scheduler_plugins.policies.topology_aware import STRATEGIES, Parameters
 from scheduler_plugins.refusal import refusal
 from tests.unit.policies.topologies_by_hand import LINEAR, STAR, machines, topology
@@ -23,7 +23,9 @@ def observe(
     shape = topology(
         edges, tasks=2 * executors, executors=executors, workers=12, inflow=inflow, processing=dict.fromkeys(names, 1.0)
     )
-    placement = dealing.deal(shape, dealing.sort_slots(dealing.free_slots(machines(before), ())))
+    placement = initial_placement.place_topology(
+        shape, initial_placement.sort_slots(initial_placement.free_slots(machines(before), ()))
+    )
     event = ScaleEvent("e1", "scale_out", tuple(f"m{before + i}" for i in range(1, new + 1)))
     return Observation(0.0, machines(before + new), (replace(shape, placement=placement),), 1.0, event)
 
@@ -130,8 +132,8 @@ def test_two_topologies_share_a_new_machine_without_sharing_a_slot() -> None:
 
 
 def placed(shape: Topology, taken: set[object]) -> Topology:
-    slots = dealing.sort_slots(dealing.free_slots(machines(4), taken))  # type: ignore[arg-type]
-    return replace(shape, placement=dealing.deal(shape, slots))
+    slots = initial_placement.sort_slots(initial_placement.free_slots(machines(4), taken))  # type: ignore[arg-type]
+    return replace(shape, placement=initial_placement.place_topology(shape, slots))
 
 
 @pytest.mark.parametrize(("age", "said"), [(None, "held: no samples yet"), (11.0, "held: samples are 11.0 s old")])

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from scheduler_plugins.desk import Desk
 from scheduler_plugins.model import Decision, Memory, Observation, Slot
 from scheduler_plugins.policies import POLICIES, Entry, bind
 from scheduler_plugins.replay import replay
-from scheduler_plugins.scale_events import Refused
+from scheduler_plugins.service_state import CallRefusal, ServiceState
 from tests.unit.service.rounds import PLACED, TOPOLOGY, line, request
 from tests.unit.service.test_desk import Clock, feed
 
@@ -45,28 +44,28 @@ def release(observation: Observation, memory: Memory, parameters: Release = Rele
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServiceState:
     both = frozenset({"scale_in", "scale_out"})
     monkeypatch.setitem(POLICIES, "release", Entry(release, Release, both))
-    desk = Desk(tmp_path, Clock())
+    desk = ServiceState(tmp_path, Clock())
     begin(desk, "release")
     return desk
 
 
-def begin(desk: Desk, policy: str, **parameters: Any) -> None:
+def begin(desk: ServiceState, policy: str, **parameters: Any) -> None:
     desk.configure({"run_id": "r1", "policy": policy, "parameters": parameters, "window_s": 30})
 
 
-def tell(desk: Desk, ok: bool, message: str = "", topology: str = TOPOLOGY, decision: str = "d1") -> None:
+def tell(desk: ServiceState, ok: bool, message: str = "", topology: str = TOPOLOGY, decision: str = "d1") -> None:
     desk.applied({"decision_id": decision, "topology": topology, "t": 1010.0, "ok": ok, "message": message})
 
 
-def last_logged(desk: Desk) -> dict[str, Any]:
+def last_logged(desk: ServiceState) -> dict[str, Any]:
     logged: dict[str, Any] = json.loads(desk.log_path.read_text().splitlines()[-1])
     return logged
 
 
-def test_a_scale_in_is_decided_and_says_what_may_leave(desk: Desk) -> None:
+def test_a_scale_in_is_decided_and_says_what_may_leave(desk: ServiceState) -> None:
     desk.schedule(request(1000.0, PLACED))
     desk.scale(IN)
     answer = desk.schedule(request(1001.0, PLACED))
@@ -93,24 +92,24 @@ def test_a_scale_in_is_decided_and_says_what_may_leave(desk: Desk) -> None:
         ({**IN, "joined": ["m2"]}, 400, "joined is m2 with a scale_in; allowed is none"),
     ],
 )
-def test_a_scale_in_that_cannot_be_is_refused(desk: Desk, body: dict[str, Any], status: int, said: str) -> None:
+def test_a_scale_in_that_cannot_be_is_refused(desk: ServiceState, body: dict[str, Any], status: int, said: str) -> None:
     desk.schedule(request(1000.0, PLACED))
-    with pytest.raises(Refused, match=said) as refused:
+    with pytest.raises(CallRefusal, match=said) as refused:
         desk.scale(body)
     assert refused.value.status == status
     assert desk.state()["pending_event"] is None
 
 
-def test_the_last_machine_stays(desk: Desk) -> None:
-    with pytest.raises(Refused, match="has not said yet") as refused:
+def test_the_last_machine_stays(desk: ServiceState) -> None:
+    with pytest.raises(CallRefusal, match="has not said yet") as refused:
         desk.scale(IN)
     assert refused.value.status == 409
     desk.schedule(request(1000.0, ON_M1, machines=1))
-    with pytest.raises(Refused, match="nothing is allowed: at least one machine must stay, and m1 is alive"):
+    with pytest.raises(CallRefusal, match="nothing is allowed: at least one machine must stay, and m1 is alive"):
         desk.scale(IN)
 
 
-def test_an_empty_machine_may_leave_at_once(desk: Desk) -> None:
+def test_an_empty_machine_may_leave_at_once(desk: ServiceState) -> None:
     desk.schedule(request(1000.0, ON_M1))
     desk.scale(IN)
     answer = desk.schedule(request(1001.0, ON_M1))
@@ -119,7 +118,7 @@ def test_an_empty_machine_may_leave_at_once(desk: Desk) -> None:
     assert decision["applied"] and decision["applied_t"] == desk.clock()
 
 
-def test_a_machine_that_still_runs_something_is_not_released(desk: Desk) -> None:
+def test_a_machine_that_still_runs_something_is_not_released(desk: ServiceState) -> None:
     begin(desk, "release", to="m2:6701")
     desk.schedule(request(1000.0, PLACED))
     desk.scale(IN)
@@ -130,21 +129,21 @@ def test_a_machine_that_still_runs_something_is_not_released(desk: Desk) -> None
     assert "machine m2 is to be released" in state["held"]
 
 
-def test_nothing_is_placed_on_a_machine_that_was_released_until_it_joins_again(desk: Desk) -> None:
+def test_nothing_is_placed_on_a_machine_that_was_released_until_it_joins_again(desk: ServiceState) -> None:
     desk.schedule(request(1000.0, ON_M1))
     desk.scale(IN)
     desk.schedule(request(1001.0, ON_M1))
     lost = {task: slot for task, slot in ON_M1.items() if task in ("1", "2")}
     placed = desk.schedule(request(1002.0, lost))["topologies"][TOPOLOGY]["placement"]
     assert {slot.split(":")[0] for slot in placed.values()} == {"m1"}
-    with pytest.raises(Refused, match="at least one machine must stay"):
+    with pytest.raises(CallRefusal, match="at least one machine must stay"):
         desk.scale({**IN, "event_id": "e2"})
     desk.scale({"event_id": "e3", "kind": "scale_out", "joined": ["m2"]})
     desk.schedule(request(1003.0, ON_M1))
     assert [m["alive"] for m in last_logged(desk)["observation"]["machines"]] == [True, True]
 
 
-def test_a_machine_that_left_and_came_back_counts_again(desk: Desk) -> None:
+def test_a_machine_that_left_and_came_back_counts_again(desk: ServiceState) -> None:
     desk.schedule(request(1000.0, ON_M1))
     desk.scale(IN)
     desk.schedule(request(1001.0, ON_M1))
@@ -153,7 +152,7 @@ def test_a_machine_that_left_and_came_back_counts_again(desk: Desk) -> None:
     assert [m["alive"] for m in last_logged(desk)["observation"]["machines"]] == [True, True]
 
 
-def test_a_decision_that_failed_never_was_and_the_operation_may_be_sent_again(desk: Desk) -> None:
+def test_a_decision_that_failed_never_was_and_the_operation_may_be_sent_again(desk: ServiceState) -> None:
     desk.schedule(request(1000.0, PLACED))
     desk.scale(IN)
     desk.schedule(request(1001.0, PLACED))
@@ -162,7 +161,7 @@ def test_a_decision_that_failed_never_was_and_the_operation_may_be_sent_again(de
     assert state["pending_event"] is None and state["held"] is None
     assert not state["decisions"][0]["applied"] and "m1:6700 was lost" in state["decisions"][0]["message"]
     assert desk.memory == {}
-    with pytest.raises(Refused, match="e1 was decided already; send it again under another id"):
+    with pytest.raises(CallRefusal, match="e1 was decided already; send it again under another id"):
         desk.scale(IN)
     desk.scale({**IN, "event_id": "e1.2"})
     assert desk.schedule(request(1012.0, PLACED))["release"] == ["m2"]
@@ -172,7 +171,7 @@ def test_a_decision_that_failed_never_was_and_the_operation_may_be_sent_again(de
     assert desk.memory == {"events": 1}
 
 
-def test_a_policy_with_more_to_do_loses_its_event_when_a_step_fails(desk: Desk) -> None:
+def test_a_policy_with_more_to_do_loses_its_event_when_a_step_fails(desk: ServiceState) -> None:
     def by_steps(observation: Observation, memory: Memory) -> Decision:
         return replace(release(observation, memory), settled=False)
 
@@ -186,7 +185,9 @@ def test_a_policy_with_more_to_do_loses_its_event_when_a_step_fails(desk: Desk) 
     desk.scale({**IN, "event_id": "e1.2"})
 
 
-def test_a_decision_is_applied_when_it_is_for_every_topology_and_never_by_one_of_a_run_before(desk: Desk) -> None:
+def test_a_decision_is_applied_when_it_is_for_every_topology_and_never_by_one_of_a_run_before(
+    desk: ServiceState,
+) -> None:
     both = request(1000.0, PLACED)
     other = {slot: slot.replace("6700", "6701") for slot in PLACED.values()}
     second = {**both["topologies"][0], "id": "sun-1", "placement": {t: other[s] for t, s in PLACED.items()}}
@@ -203,7 +204,7 @@ def test_a_decision_is_applied_when_it_is_for_every_topology_and_never_by_one_of
     assert not decision["applied"] and decision["message"] == "m2 died" and decision["applied_t"] == 1010.0
 
 
-def test_without_samples_nothing_is_decided_and_with_them_again_it_is(desk: Desk) -> None:
+def test_without_samples_nothing_is_decided_and_with_them_again_it_is(desk: ServiceState) -> None:
     begin(desk, "stela")
     desk.schedule(request(1000.0, PLACED, machines=3))
     now = feed(desk, 20)
@@ -218,7 +219,7 @@ def test_without_samples_nothing_is_decided_and_with_them_again_it_is(desk: Desk
     assert desk.state()["held"] is None and desk.state()["pending_event"] is None
 
 
-def test_one_worker_that_is_silent_is_enough_to_hold(desk: Desk) -> None:
+def test_one_worker_that_is_silent_is_enough_to_hold(desk: ServiceState) -> None:
     begin(desk, "stela")
     desk.schedule(request(1000.0, PLACED, machines=3))
     now = feed(desk, 20)
@@ -228,7 +229,7 @@ def test_one_worker_that_is_silent_is_enough_to_hold(desk: Desk) -> None:
     assert desk.state()["held"] == "held: samples are 12.5 s old, allowed are 10 s"
 
 
-def test_what_a_crash_unplaced_is_placed_while_the_event_waits(desk: Desk) -> None:
+def test_what_a_crash_unplaced_is_placed_while_the_event_waits(desk: ServiceState) -> None:
     begin(desk, "stela")
     desk.schedule(request(1000.0, PLACED, machines=3))
     desk.scale(OUT)
@@ -244,7 +245,7 @@ def test_what_a_crash_unplaced_is_placed_while_the_event_waits(desk: Desk) -> No
     assert all(r.same and r.refused is None for r in replay(desk.log_path, "stela"))
 
 
-def test_what_storm_says_of_tasks_without_a_slot_is_in_the_state(desk: Desk) -> None:
+def test_what_storm_says_of_tasks_without_a_slot_is_in_the_state(desk: ServiceState) -> None:
     begin(desk, "storm", scheduler="resource_aware")
     why = "resource_aware left 3 of 3 executors of star without a slot: Not enough resources"
     desk.schedule(request(1000.0, {}, machines=3, unplaced_why=why))
@@ -256,7 +257,7 @@ def test_what_storm_says_of_tasks_without_a_slot_is_in_the_state(desk: Desk) -> 
     assert desk.state()["unplaced_why"] is None and desk.state()["pending_event"] is None
 
 
-def test_storms_rebalance_is_applied_when_the_bridge_says_so(desk: Desk) -> None:
+def test_storms_rebalance_is_applied_when_the_bridge_says_so(desk: ServiceState) -> None:
     begin(desk, "storm", rebalance=True)
     assert desk.schedule(request(1000.0, PLACED, machines=3))["scheduler"] == {"name": "default", "conf": {}}
     desk.scale(OUT)
@@ -270,13 +271,13 @@ def test_storms_rebalance_is_applied_when_the_bridge_says_so(desk: Desk) -> None
 
 
 @pytest.mark.parametrize("factor", [0, -1, True, None, "2", float("nan"), float("inf")])
-def test_an_input_rate_that_cannot_be_is_refused(desk: Desk, factor: object) -> None:
-    with pytest.raises(Refused, match="allowed is a number above 0") as refused:
+def test_an_input_rate_that_cannot_be_is_refused(desk: ServiceState, factor: object) -> None:
+    with pytest.raises(CallRefusal, match="allowed is a number above 0") as refused:
         desk.change_input_rate({"factor": factor})
     assert refused.value.status == 400 and desk.state()["input_rate_factor"] == 1.0
 
 
-def test_spouts_hear_of_the_input_rate_until_the_next_run(desk: Desk) -> None:
+def test_spouts_hear_of_the_input_rate_until_the_next_run(desk: ServiceState) -> None:
     assert desk.take_samples([]) == {"input_rate_factor": 1.0}
     assert desk.change_input_rate({"factor": 1.5}) == {"factor": 1.5, "t": desk.clock()}
     assert desk.take_samples(["damaged"]) == {"input_rate_factor": 1.5}

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from scheduler_plugins.desk import Desk
 from scheduler_plugins.service import PolicyServer
+from scheduler_plugins.service_state import ServiceState
 from tests.unit.service.rounds import request as round_request
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[PolicyServer]:
-    server = PolicyServer(("127.0.0.1", 0), "secret", Desk(tmp_path))
+    server = PolicyServer(("127.0.0.1", 0), "secret", ServiceState(tmp_path))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield server

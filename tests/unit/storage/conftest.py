@@ -5,8 +5,7 @@ from itertools import count
 
 import pytest
 
-from analysis.storage.bucket import Bucket
-from analysis.storage.location import Location
+from analysis.storage.bucket import Bucket, Location
 
 NUMBERS = count(1)
 

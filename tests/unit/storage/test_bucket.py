@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from analysis.errors import StorageConfigurationError, StorageError
-from analysis.storage.bucket import Bucket, ChangedMeanwhile, NotThere, sha256
-from analysis.storage.location import Location, parse
+from analysis.storage.bucket import Bucket, Location, NoSuchObject, WriteConflict, parse_location, sha256
 
 
 @pytest.mark.parametrize(
@@ -19,13 +18,13 @@ from analysis.storage.location import Location, parse
     ],
 )
 def test_one_setting_is_a_folder_or_a_bucket(text: str, expected: Location | None) -> None:
-    assert parse(text) == expected
+    assert parse_location(text) == expected
 
 
 @pytest.mark.parametrize("text", ["s3://", "s3://Lab/x", "s3a://lab/x", "https://lab/x", "s3://lab//x", "s3://lab/a b"])
 def test_what_is_neither_says_what_is_allowed(text: str) -> None:
     with pytest.raises(StorageConfigurationError, match="give a folder, or s3://bucket/prefix"):
-        parse(text)
+        parse_location(text)
 
 
 def test_names_are_below_the_prefix(bucket: Bucket, tmp_path: Path) -> None:
@@ -38,7 +37,7 @@ def test_names_are_below_the_prefix(bucket: Bucket, tmp_path: Path) -> None:
     assert (tmp_path / "deep" / "b").read_text() == "one"
     bucket.remove(["x/a"])
     assert bucket.objects() == {} and bucket.digest("x/a") is None
-    with pytest.raises(NotThere):
+    with pytest.raises(NoSuchObject):
         bucket.fetch("x/a", tmp_path / "c")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "deep"]
 
@@ -55,10 +54,10 @@ def test_a_large_file_goes_in_parts_and_unfinished_ones_are_ended(bucket: Bucket
 
 def test_a_condition_holds(bucket: Bucket) -> None:
     first = bucket.write_if("hold", b"1", None)
-    with pytest.raises(ChangedMeanwhile):
+    with pytest.raises(WriteConflict):
         bucket.write_if("hold", b"2", None)
     second = bucket.write_if("hold", b"2", first)
-    with pytest.raises(ChangedMeanwhile):
+    with pytest.raises(WriteConflict):
         bucket.write_if("hold", b"3", first)
     assert bucket.read("hold") == (b"2", second)
 

@@ -1,6 +1,6 @@
 """In a bucket: another machine knows what was asked and that it is enough, reports come with the digest."""
 
-from analysis.storage.layout import key_of, paths_of
+from analysis.storage.layout import bucket_key, spool_paths
 
 ASKED = ["series.json", "comparison.json", "enough.json"]
 INDEXED = ["comparison_result.json", "report.json"]  # what the index of all results is made of
@@ -9,16 +9,16 @@ TOLD = ["comparison.html", "comparison_time.json", "checks.jsonl", "report.html"
 
 def test_what_was_asked_and_what_is_listed_is_always_brought_and_what_was_told_with_the_digest() -> None:
     keys = [*ASKED, *INDEXED, *TOLD, "harness.log"]
-    assert sorted(paths_of(keys, None, digest=False)) == sorted([*ASKED, *INDEXED])
-    assert sorted(paths_of(keys, None, digest=True)) == sorted([*ASKED, *INDEXED, *TOLD])
+    assert sorted(spool_paths(keys, None, digest=False)) == sorted([*ASKED, *INDEXED])
+    assert sorted(spool_paths(keys, None, digest=True)) == sorted([*ASKED, *INDEXED, *TOLD])
 
 
 def test_a_runs_page_comes_with_the_digest_and_its_logs_never() -> None:
     run = ["runs/a-r1/run.json", "runs/a-r1/report.html", "runs/a-r1/logs/m1/worker.log"]
-    assert sorted(paths_of(run, None, digest=False)) == ["runs/a-r1/run.json"]
-    assert sorted(paths_of(run, None, digest=True)) == ["runs/a-r1/report.html", "runs/a-r1/run.json"]
+    assert sorted(spool_paths(run, None, digest=False)) == ["runs/a-r1/run.json"]
+    assert sorted(spool_paths(run, None, digest=True)) == ["runs/a-r1/report.html", "runs/a-r1/run.json"]
 
 
 def test_all_of_it_is_sent_but_what_can_be_made_again() -> None:
-    assert [key_of(name, {}) for name in [*ASKED, *INDEXED, *TOLD]] == [*ASKED, *INDEXED, *TOLD]
-    assert key_of(".so_far/tables/measurements.parquet/part-0.parquet", {}) is None
+    assert [bucket_key(name, {}) for name in [*ASKED, *INDEXED, *TOLD]] == [*ASKED, *INDEXED, *TOLD]
+    assert bucket_key(".so_far/tables/measurements.parquet/part-0.parquet", {}) is None

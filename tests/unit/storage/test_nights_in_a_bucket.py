@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from analysis import history
+from analysis.nights import night_records
 from analysis.storage.bucket import Bucket
-from dags.nights import told
-from dags.nights.suite import Choice, Suite
-from dags.nights.tonight import folder_of
-from dags.results import results
+from barograph.nights import findings
+from barograph.nights.night_state import nights_folder
+from barograph.nights.suite import Choice, Suite
+from barograph.series.results import results
 
 SUITE = Suite("try", "One experiment", None, "fake", 1.0, (Choice("stela/star"),))
 Be = Callable[[str], None]
@@ -39,9 +39,9 @@ def record(number: int) -> dict[str, Any]:
 
 def a_night(number: int, said: list[str]) -> None:
     results().fetch("nightly/try/nights", ".json")
-    history.append(folder_of("try"), record(number))
-    told.reviewed(SUITE)
-    told.stored("try", 0.0, said.append)
+    night_records.append_night(nights_folder("try"), record(number))
+    findings.write_pages(SUITE)
+    findings.store_pages("try", 0.0, said.append)
 
 
 def test_another_machine_goes_on_with_the_history(be: Be, bucket: Bucket) -> None:
@@ -50,24 +50,27 @@ def test_another_machine_goes_on_with_the_history(be: Be, bucket: Bucket) -> Non
     names = set(bucket.objects("nightly/try/"))
     assert {"nightly/try/nights/20261101-010000.json", "nightly/try/index.html", "nightly/try/findings.json"} <= names
     be("b")
-    assert not folder_of("try").exists()
+    assert not nights_folder("try").exists()
     a_night(2, said)
-    assert [night.sequence for night in history.nights(folder_of("try")).nights] == [1, 2] and said == []
+    assert [night.sequence for night in night_records.read_history(nights_folder("try")).nights] == [
+        1,
+        2,
+    ] and said == []
     assert not [name for name in bucket.objects("nightly/") if "/." in name or name.endswith("under_way.json")]
 
 
 def test_what_is_here_is_not_fetched_again(be: Be, bucket: Bucket) -> None:
     a_night(1, [])
-    own = folder_of("try") / "nights" / "20261101-010000.json"
+    own = nights_folder("try") / "nights" / "20261101-010000.json"
     own.write_text("mine")
     results().fetch("nightly/try/nights", ".json")
     assert own.read_text() == "mine"
 
 
 def test_a_bucket_that_is_away_is_told_and_fails_nothing(be: Be, monkeypatch: pytest.MonkeyPatch) -> None:
-    history.append(folder_of("try"), record(1))
+    night_records.append_night(nights_folder("try"), record(1))
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     said: list[str] = []
-    told.stored("try", 0.0, said.append)
+    findings.store_pages("try", 0.0, said.append)
     (line,) = said
-    assert line.startswith(f"the nights of try are not sent, kept in {folder_of('try')}: ")
+    assert line.startswith(f"the nights of try are not sent, kept in {nights_folder('try')}: ")

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from analysis.storage.bucket import Bucket
-from dags.plugin import shelf
-from dags.plugin.freshness import Freshness
-from dags.results import Results, results
+from barograph.series.results import Results, results
+from barograph.web import result_files
+from barograph.web.result_files import Freshness
 
 SERIES = "stela/star/20261121-084501-a1b2c3d4"
 DOCUMENT = {
@@ -42,13 +42,13 @@ def place(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Re
     [f"{SERIES}/report.html", f"{SERIES}/figures/cpu.svg", "nightly/quick/nights/20261121-010000.html"],
 )
 def test_what_one_opens_is_brought(place: Results, name: str) -> None:
-    assert shelf.find(place.root, name) is None
+    assert result_files.find_file(place.root, name) is None
     Freshness().bring(place, name)
-    assert shelf.find(place.root, name) is not None
+    assert result_files.find_file(place.root, name) is not None
 
 
 def test_the_index_names_what_is_elsewhere_and_brings_no_reports(place: Results) -> None:
     Freshness().bring(place, "index.html")
     index = place.root / "index.html"
     assert "20261121-084501-a1b2c3d4" in index.read_text()
-    assert shelf.find(place.root, f"{SERIES}/report.html") is None
+    assert result_files.find_file(place.root, f"{SERIES}/report.html") is None

@@ -5,18 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from analysis.errors import SeriesTaken, StorageConfigurationError
+from analysis.errors import SeriesInUse, StorageConfigurationError
 from analysis.storage.bucket import Bucket
-from dags import testbeds
-from dags.errors import message_of
-from dags.experiment import Experiment, load
-from dags.places import results_root
-from dags.request import requested
-from dags.results import Folder, Spool, analysed, finish, results, send_waiting
-from dags.series import find_series, finished, open_series, resumable
-from dags.steps.provision import provision, release
-from dags.steps.series_steps import do_next_run
-from dags.terminal.ledger import newest_findings
+from barograph.cli.claims import newest_findings
+from barograph.errors import message_of
+from barograph.machines.provision import provision, release
+from barograph.plan import checks
+from barograph.plan.experiment import Experiment, load, with_changes
+from barograph.series.results import Folder, Spool, analyse_results, finish, results, send_waiting
+from barograph.series.series import complete_series, find_series, open_series, unfinished_series
+from barograph.series_steps import do_next_run
+from barograph.settings import results_root
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ class Machine:
         values = {"STATE": self._folder / name, "HOME": self._folder / name / "home", "RESULTS": self.bucket.location}
         for key, value in values.items():
             self._patch.setenv(f"BAROGRAPH_{key}", str(value))
-        testbeds._made.cache_clear()
+        checks._cached_testbed.cache_clear()
 
     def lose_bucket(self) -> None:
         self._patch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
@@ -46,7 +45,7 @@ class Machine:
 
 @pytest.fixture
 def faked() -> Experiment:
-    return requested(load("stela/star"), {"testbed": "fake", "repetitions": 1, "demo": True})
+    return with_changes(load("stela/star"), {"testbed": "fake", "repetitions": 1, "demo": True})
 
 
 def one_run(folder: Path) -> str | None:
@@ -81,7 +80,7 @@ def test_a_run_is_in_the_bucket_when_it_is_over_and_another_machine_goes_on(
     assert f"runs/{first}/workers/m1-6700.jsonl" in names(machine.bucket)
     assert not (series.run_folder(str(first)) / "workers").exists(), "raw lines that arrived take no room"
     machine.be("b")
-    with pytest.raises(SeriesTaken, match=rf"stela/star/{series.series_id} is being written by process"):
+    with pytest.raises(SeriesInUse, match=rf"stela/star/{series.series_id} is being written by process"):
         open_series(faked, now_s=2000.0)
     machine.be("a")
     finish(series.folder, pytest.fail)
@@ -92,11 +91,11 @@ def test_a_run_is_in_the_bucket_when_it_is_over_and_another_machine_goes_on(
     second = one_run(there.folder)
     assert second not in (None, first)
     monkeypatch.setattr(Spool, "analyse", lambda _self, folder, _master, _tell: folder / "report.html")
-    analysed(there.folder, pytest.fail)
+    analyse_results(there.folder, pytest.fail)
     assert (there.folder / "runs" / str(first) / "decisions.jsonl").is_file(), "the report tells of that run too"
     finish(there.folder, pytest.fail)
     machine.be("a")
-    assert resumable(faked) is None and finished(faked) is not None
+    assert unfinished_series(faked) is None and complete_series(faked) is not None
     assert find_series(series.series_id) == series.folder
     assert (series.folder / "runs" / str(second) / "decisions.jsonl").is_file()
     assert "hold.json" not in names(machine.bucket)
@@ -136,7 +135,7 @@ def test_records_are_sent_before_they_are_analysed_there(machine: Machine, faked
     one_run(series.folder)
     machine.lose_bucket()
     with pytest.raises(Exception, match="cannot") as caught:
-        analysed(series.folder, pytest.fail)
+        analyse_results(series.folder, pytest.fail)
     assert "is http://127.0.0.1:9 reachable from here?" in message_of(caught.value)
 
 

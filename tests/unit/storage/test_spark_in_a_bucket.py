@@ -21,12 +21,11 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
-from analysis.schemas import TABLES
+from analysis.record.schemas import TABLES
 from analysis.session import SHORT_OPTIONS
-from analysis.storage import layout, sending
+from analysis.storage import layout, transfer
 from analysis.storage.bucket import Bucket
-from analysis.storage.shared import open_shared
-from dags.places import ROOT
+from analysis.storage.spark_s3 import open_shared
 from tests.golden import records
 from tests.golden.analysed import Analysed
 
@@ -41,7 +40,7 @@ def report(series: str, results: str, state: Path, master: str) -> subprocess.Co
     environment = {
         **os.environ, "BAROGRAPH_RESULTS": results, "BAROGRAPH_STATE": str(state), "BAROGRAPH_SPARK_MASTER": master,
     }  # fmt: skip
-    argv = [sys.executable, str(ROOT / "barograph.py"), "report", series]
+    argv = [sys.executable, "-m", "barograph", "report", series]
     return subprocess.run(argv, env=environment, capture_output=True, text=True)
 
 
@@ -161,7 +160,7 @@ def test_a_cluster_makes_the_same_tables_as_in_a_folder(
 
 
 def makes_the_same_tables(folder: Path, bucket: Bucket, tmp_path: Path, master: str) -> None:
-    sending.send_series(bucket, SERIES, folder)
+    transfer.send_series(bucket, SERIES, folder)
     done = report(SERIES, str(bucket.location), tmp_path / "state", master)
     assert done.returncode == 0, done.stderr
     expected, found = in_folder(folder), in_bucket(bucket, tmp_path / "fetched")
@@ -178,7 +177,7 @@ def test_a_folder_that_workers_do_not_see_is_refused(
     hidden = tmp_path / "hidden"
     hidden.mkdir()
     script = f'mount -t tmpfs none {hidden} && cp -r {folder.parents[2]} {hidden}/results && exec "$@"'
-    argv = [sys.executable, str(ROOT / "barograph.py"), "report", SERIES]
+    argv = [sys.executable, "-m", "barograph", "report", SERIES]
     environment = {**os.environ, "BAROGRAPH_RESULTS": f"{hidden}/results", "BAROGRAPH_SPARK_MASTER": cluster.master}
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-c", script, "sh", *argv], env=environment, capture_output=True, text=True
@@ -188,7 +187,7 @@ def test_a_folder_that_workers_do_not_see_is_refused(
 
 
 def test_an_analysis_that_fails_leaves_the_old_tables(folder: Path, bucket: Bucket) -> None:
-    sending.send_series(bucket, SERIES, folder)
+    transfer.send_series(bucket, SERIES, folder)
     first = open_shared(bucket, SERIES, 1.0)
     with first.publishing():
         first.send_table("runs", folder / "tables" / "runs.parquet")

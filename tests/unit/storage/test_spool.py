@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from analysis.errors import SeriesTaken
-from analysis.storage import bringing, hold, layout, sending
-from analysis.storage.bringing import UNSENT, bring
+from analysis.errors import SeriesInUse
+from analysis.storage import hold, layout, transfer
 from analysis.storage.bucket import Bucket
 from analysis.storage.hold import Holder
-from dags.places import ROOT
+from analysis.storage.transfer import UNSENT, mirror
+from barograph.settings import ROOT
 from tests.golden import records
 
 SERIES = "stela/star/20261121-000000-abcdef01"
@@ -45,29 +45,28 @@ def names(bucket: Bucket) -> set[str]:
 
 
 def test_everything_arrives_and_nothing_is_sent_twice(bucket: Bucket, here: Path) -> None:
-    first = sending.send_series(bucket, SERIES, here)
+    first = transfer.send_series(bucket, SERIES, here)
     there = names(bucket)
     assert first.files == len(there) and first.there == 0
     assert {"series.json", "runs/stela-r1/run.json", "runs/stela-r1/workers/m1-6700.jsonl"} <= there
     assert {"attempts/stela-r2.attempt-1/run.json", "attempts/stela-r2.attempt-2/workers/m1-6700.jsonl"} <= there
     assert not any(name.startswith(("runs/stela-r2", "tables", "machines.json")) for name in there)
-    again = sending.send_series(bucket, SERIES, here)
+    again = transfer.send_series(bucket, SERIES, here)
     assert (again.files, again.there) == (0, first.files)
     (here / "series.json").write_text((here / "series.json").read_text() + " ")
-    assert sending.send_series(bucket, SERIES, here).files == 1
+    assert transfer.send_series(bucket, SERIES, here).files == 1
 
 
 def test_the_run_that_is_being_written_stays_here(bucket: Bucket, here: Path) -> None:
-    sending.send_series(bucket, SERIES, here, under_way="stela-r2")
+    transfer.send_series(bucket, SERIES, here, under_way="stela-r2")
     assert not any("stela-r2.attempt-2" in name for name in names(bucket))
 
 
 KILLED = """
 import os, sys
 from pathlib import Path
-from analysis.storage import sending
-from analysis.storage.bucket import Bucket
-from analysis.storage.location import parse
+from analysis.storage import transfer
+from analysis.storage.bucket import Bucket, parse_location
 left = [int(sys.argv[3])]
 real = Bucket.send
 def send(self, path, name):
@@ -76,84 +75,84 @@ def send(self, path, name):
     left[0] -= 1
     real(self, path, name)
 Bucket.send = send
-sending.AT_ONCE = 1
-sending.send_series(Bucket(parse(sys.argv[1])), "/".join(Path(sys.argv[2]).parts[-3:]), Path(sys.argv[2]))
+transfer.CONNECTIONS = 1
+transfer.send_series(Bucket(parse_location(sys.argv[1])), "/".join(Path(sys.argv[2]).parts[-3:]), Path(sys.argv[2]))
 """
 
 
 def test_killed_after_any_number_of_objects_it_goes_on_and_nothing_half_is_seen(bucket: Bucket, here: Path) -> None:
-    total = len(sending.files_of(here))
+    total = len(transfer.bucket_files(here))
     for number in (0, 3, total - 3, total - 1):
         bucket.remove(list(bucket.objects()))
         argv = [sys.executable, "-c", KILLED, str(bucket.location), str(here), str(number)]
         assert subprocess.run(argv, cwd=ROOT, env=dict(os.environ)).returncode == -9
         sent = names(bucket)
         assert len(sent) == number
-        for run in layout.whole_runs(sent).values():
-            whole = {name for name in sending.files_of(here) if name.startswith(f"{run}/")}
+        for run in layout.run_folders(sent).values():
+            whole = {name for name in transfer.bucket_files(here) if name.startswith(f"{run}/")}
             assert whole <= sent, run
-        rest = sending.send_series(bucket, SERIES, here)
+        rest = transfer.send_series(bucket, SERIES, here)
         assert (rest.files, rest.there) == (total - number, number)
 
 
 def test_another_machine_sees_what_is_small(bucket: Bucket, here: Path, tmp_path: Path) -> None:
-    sending.send_series(bucket, SERIES, here)
+    transfer.send_series(bucket, SERIES, here)
     there = tmp_path / "there"
-    assert bring(bucket, there, "stela/star") == [SERIES]
+    assert mirror(bucket, there, "stela/star") == [SERIES]
     folder = there / SERIES
     assert json.loads((folder / "runs/stela-r2/run.json").read_text())["attempt"] == 2
     assert (folder / "attempts/stela-r2.attempt-1/run.json").is_file()
     assert not (folder / "runs/stela-r1/events.jsonl").exists()
-    bring(bucket, there, digest=True)
+    mirror(bucket, there, digest=True)
     original = (here / "runs/stela-r1/decisions.jsonl").read_text()
     assert (folder / "runs/stela-r1/decisions.jsonl").read_text() == original
     assert not (folder / "runs/stela-r1/workers").exists()
-    assert bring(bucket, there, "stela/st") == []
+    assert mirror(bucket, there, "stela/st") == []
 
 
 def test_what_did_not_change_is_not_fetched_again(
     bucket: Bucket, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sending.send_series(bucket, SERIES, here)
-    bring(bucket, tmp_path / "there", digest=True)
+    transfer.send_series(bucket, SERIES, here)
+    mirror(bucket, tmp_path / "there", digest=True)
     fetched: list[str] = []
     fetch = Bucket.fetch
     monkeypatch.setattr(Bucket, "fetch", lambda self, name, path: (fetched.append(name), fetch(self, name, path))[1])
-    bring(bucket, tmp_path / "there", digest=True)
+    mirror(bucket, tmp_path / "there", digest=True)
     assert fetched == []
     (here / "series.json").write_text('{"changed": true}')
-    sending.send_series(bucket, SERIES, here)
-    bring(bucket, tmp_path / "there", digest=True)
+    transfer.send_series(bucket, SERIES, here)
+    mirror(bucket, tmp_path / "there", digest=True)
     assert fetched == [f"{SERIES}/series.json"]
     assert json.loads((tmp_path / "there" / SERIES / "series.json").read_text()) == {"changed": True}
 
 
 def test_what_is_not_sent_yet_is_never_overwritten(bucket: Bucket, here: Path) -> None:
-    sending.send_series(bucket, SERIES, here)
+    transfer.send_series(bucket, SERIES, here)
     (here / "series.json").write_text('{"newer": true}')
     (here / UNSENT).touch()
-    bring(bucket, here.parents[2], digest=True)
+    mirror(bucket, here.parents[2], digest=True)
     assert json.loads((here / "series.json").read_text()) == {"newer": True}
 
 
 def test_a_run_that_another_machine_completed_takes_the_place_of_the_attempt(
     bucket: Bucket, here: Path, tmp_path: Path
 ) -> None:
-    sending.send_series(bucket, SERIES, here)
-    bring(bucket, tmp_path / "there")
+    transfer.send_series(bucket, SERIES, here)
+    mirror(bucket, tmp_path / "there")
     (here / "runs/stela-r2").rename(here / "attempts/stela-r2.attempt-2")
     add_attempt(here / "runs/stela-r2", 3, "complete")
-    sending.send_series(bucket, SERIES, here)
-    bring(bucket, tmp_path / "there")
+    transfer.send_series(bucket, SERIES, here)
+    mirror(bucket, tmp_path / "there")
     folder = tmp_path / "there" / SERIES
     assert json.loads((folder / "runs/stela-r2/run.json").read_text())["attempt"] == 3
     assert (folder / "attempts/stela-r2.attempt-2/run.json").is_file()
 
 
 def test_only_the_published_tables_are_brought_and_older_ones_go(bucket: Bucket, here: Path, tmp_path: Path) -> None:
-    from analysis.storage.shared import open_shared
+    from analysis.storage.spark_s3 import open_shared
 
-    sending.send_series(bucket, SERIES, here)
+    transfer.send_series(bucket, SERIES, here)
     made = [open_shared(bucket, SERIES, now_s) for now_s in (1.0, 2.0, 3.0)]
     tables = tmp_path / "there" / SERIES / "tables"
     for number, shared in enumerate(made):
@@ -162,11 +161,11 @@ def test_only_the_published_tables_are_brought_and_older_ones_go(bucket: Bucket,
         (folder / f"part-{number}.parquet").write_text(str(number))
         for name in ("runs", "task_samples"):
             shared.send_table(name, folder)
-        bring(bucket, tmp_path / "there", digest=True)
+        mirror(bucket, tmp_path / "there", digest=True)
         seen = sorted(path.name for path in tables.glob("*/*")) if tables.exists() else []
         assert seen == ([f"part-{number - 1}.parquet"] if number else []), "not published yet"
         shared.publish()
-        bring(bucket, tmp_path / "there", digest=True)
+        mirror(bucket, tmp_path / "there", digest=True)
         assert [path.relative_to(tables).as_posix() for path in tables.glob("*/*")] == [
             f"runs.parquet/part-{number}.parquet"
         ]
@@ -175,9 +174,9 @@ def test_only_the_published_tables_are_brought_and_older_ones_go(bucket: Bucket,
 
 
 def test_spark_reads_complete_runs_and_last_attempts(bucket: Bucket, here: Path) -> None:
-    from analysis.storage.shared import open_shared
+    from analysis.storage.spark_s3 import open_shared
 
-    sending.send_series(bucket, SERIES, here)
+    transfer.send_series(bucket, SERIES, here)
     shared = open_shared(bucket, SERIES, 1.0)
     uris = shared.raw_files("workers")
     assert f"{bucket.location.uri(SERIES)}/attempts/stela-r2.attempt-2/workers/m1-6700.jsonl" in uris
@@ -192,48 +191,48 @@ ME = Holder("this harness", "box", 10, "boot 1")
 def test_two_harnesses_do_not_write_one_series(bucket: Bucket, tmp_path: Path) -> None:
     other = replace(ME, harness="another")
     hold.take(bucket, SERIES, tmp_path / "a", ME, now_s=100.0, until_s=200.0, alive=True)
-    with pytest.raises(SeriesTaken, match=r"process 10 on box, until 1970-01-01 00:03 UTC") as caught:
+    with pytest.raises(SeriesInUse, match=r"process 10 on box, until 1970-01-01 00:03 UTC") as caught:
         hold.take(bucket, SERIES, tmp_path / "b", other, now_s=150.0, until_s=300.0, alive=False)
     assert caught.value.blame == "capacity"
     hold.prolong(bucket, SERIES, tmp_path / "a", 400.0)
-    with pytest.raises(SeriesTaken):
+    with pytest.raises(SeriesInUse):
         hold.take(bucket, SERIES, tmp_path / "b", other, now_s=350.0, until_s=500.0, alive=False)
     hold.take(bucket, SERIES, tmp_path / "b", other, now_s=401.0, until_s=500.0, alive=False)
-    with pytest.raises(SeriesTaken, match="nothing more is written"):
+    with pytest.raises(SeriesInUse, match="nothing more is written"):
         hold.prolong(bucket, SERIES, tmp_path / "a", 600.0)
     hold.drop(bucket, SERIES, tmp_path / "a")
-    assert hold.on_record(bucket, SERIES) is not None, "not its own any more"
+    assert hold.read_hold(bucket, SERIES) is not None, "not its own any more"
     hold.drop(bucket, SERIES, tmp_path / "b")
-    assert hold.on_record(bucket, SERIES) is None
+    assert hold.read_hold(bucket, SERIES) is None
 
 
 def test_a_dead_process_of_the_same_harness_holds_nothing(bucket: Bucket, tmp_path: Path) -> None:
     hold.take(bucket, SERIES, tmp_path, ME, now_s=100.0, until_s=200.0, alive=True)
     next_one = replace(ME, pid=11)
-    with pytest.raises(SeriesTaken):
+    with pytest.raises(SeriesInUse):
         hold.take(bucket, SERIES, tmp_path, next_one, now_s=110.0, until_s=200.0, alive=True)
     hold.take(bucket, SERIES, tmp_path, next_one, now_s=110.0, until_s=200.0, alive=False)
     hold.prolong(bucket, SERIES, tmp_path, 300.0)
-    found = hold.on_record(bucket, SERIES)
+    found = hold.read_hold(bucket, SERIES)
     assert found is not None and (found[0]["pid"], found[0]["until_s"]) == (11, 300.0)
 
 
 def test_raw_lines_that_arrived_take_no_room(bucket: Bucket, here: Path) -> None:
-    sending.send_series(bucket, SERIES, here)
-    sending.drop_raw(here, sending.run_states(here))
+    transfer.send_series(bucket, SERIES, here)
+    transfer.drop_raw(here, transfer.run_states(here))
     assert not list(here.glob("runs/*/workers")) and (here / "runs/stela-r1/events.jsonl").is_file()
     before = names(bucket)
-    sending.send_series(bucket, SERIES, here)
+    transfer.send_series(bucket, SERIES, here)
     assert names(bucket) == before
 
 
 def test_a_name_that_leads_out_of_the_spool_is_no_series(bucket: Bucket, tmp_path: Path) -> None:
     for name in ("series.json", "claims.json"):
         bucket.write(f"../../out/{name}", b"{}")
-    assert bringing.series_in(bucket.objects()) == {}
+    assert transfer.visible_series(bucket.objects()) == {}
 
 
 def test_bringing_is_by_whole_names(bucket: Bucket, here: Path, tmp_path: Path) -> None:
     (here / "series.json").unlink()
-    sending.send_series(bucket, SERIES, here)
-    assert bringing.bring(bucket, tmp_path / "there") == [], "without series.json there is no series yet"
+    transfer.send_series(bucket, SERIES, here)
+    assert transfer.mirror(bucket, tmp_path / "there") == [], "without series.json there is no series yet"

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.storage import sending
+from analysis.storage import transfer
 from analysis.storage.bucket import Bucket
-from analysis.storage.shared import open_shared
-from dags.places import ROOT
+from analysis.storage.spark_s3 import open_shared
 from tests.unit.analysis.bundle import packed
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
@@ -27,7 +26,7 @@ def test_series_in_a_bucket_are_asked_where_they_are(bucket: Bucket, tmp_path: P
     ids = ("20260101-000000-aa", "20260102-000000-bb")
     for number, series in enumerate(ids):
         name = f"stela/star/{series}"
-        sending.send_series(bucket, name, root)
+        transfer.send_series(bucket, name, root)
         shared = open_shared(bucket, name, float(number))
         for table in (root / "tables").iterdir():
             shared.send_table(table.stem, table)
@@ -35,7 +34,7 @@ def test_series_in_a_bucket_are_asked_where_they_are(bucket: Bucket, tmp_path: P
     environment = {
         **os.environ, "BAROGRAPH_RESULTS": str(bucket.location), "BAROGRAPH_STATE": str(tmp_path / "here"),
     }  # fmt: skip
-    argv = [sys.executable, str(ROOT / "barograph.py"), "sql", QUERY, "--format", "csv"]
+    argv = [sys.executable, "-m", "barograph", "sql", QUERY, "--format", "csv"]
     done = subprocess.run(argv, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert list(csv.reader(io.StringIO(done.stdout))) == [

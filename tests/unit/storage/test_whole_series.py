@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-import barograph
 from analysis.errors import BundleError, StorageError
-from analysis.storage import layout, sending
+from analysis.storage import layout, transfer
 from analysis.storage.bucket import Bucket
-from analysis.storage.shared import open_shared
-from dags.results import results
+from analysis.storage.spark_s3 import open_shared
+from barograph import cli
+from barograph.series.results import results
 from tests.unit.analysis.bundle import packed
 
 NAME = f"stela/star/{packed.SERIES_ID}"
@@ -28,7 +28,7 @@ def root(analysed: Path, tmp_path: Path, bucket: Bucket, monkeypatch: pytest.Mon
     """A series that was analysed, on the disk of who ran it; its copy is in the bucket, and nothing is here."""
     root = tmp_path / "there" / NAME
     shutil.copytree(analysed, root)
-    sending.send_series(bucket, NAME, root)
+    transfer.send_series(bucket, NAME, root)
     shared = open_shared(bucket, NAME, 1.0)
     for table in (root / "tables").iterdir():
         shared.send_table(table.stem, table)
@@ -59,7 +59,7 @@ def test_a_failed_run_stands_in_its_place_again() -> None:
         "attempts/b-r1.attempt-2/run.json", "attempts/b-r1.attempt-2/logs/m1/x.log", "tables.json", "hold.json",
         "tables/new/runs.parquet/part-0.parquet", "tables/old/runs.parquet/part-0.parquet", "figures/a.svg",
     ]  # fmt: skip
-    assert layout.everything(keys, "new") == {
+    assert layout.disk_paths(keys, "new") == {
         "series.json": "series.json", "figures/a.svg": "figures/a.svg",
         "runs/a-r1/run.json": "runs/a-r1/run.json", "runs/a-r1/workers/m1.jsonl": "runs/a-r1/workers/m1.jsonl",
         "attempts/b-r1.attempt-1/run.json": "attempts/b-r1.attempt-1/run.json",
@@ -75,11 +75,11 @@ def test_it_is_bundled_from_the_bucket_as_from_a_folder(
     of_bucket, of_folder = tmp_path / "a" / "x.tar.gz", tmp_path / "b" / "x.tar.gz"
     for target in (of_bucket, of_folder):
         target.parent.mkdir()
-    assert barograph.main(["bundle", "stela/star", "--to", str(of_bucket)]) == 0
+    assert cli.main(["bundle", "stela/star", "--to", str(of_bucket)]) == 0
     assert [path.name for path in of_bucket.parent.iterdir()] == ["x.tar.gz"]
     monkeypatch.setenv("BAROGRAPH_RESULTS", str(tmp_path / "there"))
     (root / "machines.json").unlink()  # it is never sent, so nothing is said of it
-    assert barograph.main(["bundle", "stela/star", "--to", str(of_folder)]) == 0
+    assert cli.main(["bundle", "stela/star", "--to", str(of_folder)]) == 0
     assert of_bucket.read_bytes() == of_folder.read_bytes()
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from playbooks.errors import DownloadFailed, ToolMissing
 from playbooks.storm_home import assemble, commands
-from playbooks.storm_home.archives import class_path, java_build
-from playbooks.storm_home.errors import DownloadFailed, ToolMissing
+from playbooks.storm_home.class_data import class_path, java_build
 
 ECHO = '#!/bin/sh\nfor a do printf "%s\\n" "$a"; done\n'
 HEAP = "-Xmx{}m"
@@ -137,12 +137,12 @@ def test_a_whole_home_is_made_once_and_links_what_it_can(home: Path, tmp_path: P
     archives.mkdir()
     (archives / "nimbus.jsa").write_text("classes")
     jar.write_text("bridge")
-    whole = assemble.complete(home, archives, [jar], tmp_path / "cache")
+    whole = assemble.complete_home(home, archives, [jar], tmp_path / "cache")
     assert (whole / "cds/nimbus.jsa").samefile(archives / "nimbus.jsa")
     assert (whole / "lib/a.jar").samefile(home / "lib/a.jar")
     assert (whole / "extlib-daemon/bridge.jar").read_text() == "bridge"
     assert (home / "VERSION").read_text() == "{}"
-    assert assemble.complete(home, archives, [jar], tmp_path / "cache") == whole
+    assert assemble.complete_home(home, archives, [jar], tmp_path / "cache") == whole
     assert list((tmp_path / "cache").iterdir()) == [whole]
 
 
@@ -151,8 +151,8 @@ def test_a_home_of_a_home_leaves_the_first_as_it_was(home: Path, tmp_path: Path)
     for jar in (one, other):
         jar.parent.mkdir()
         jar.write_text(jar.parent.name)
-    first = assemble.complete(home, None, [one], tmp_path / "homes")
-    second = assemble.complete(first, None, [other], tmp_path / "homes")
+    first = assemble.complete_home(home, None, [one], tmp_path / "homes")
+    second = assemble.complete_home(first, None, [other], tmp_path / "homes")
     assert (first / "extlib-daemon/bridge.jar").read_text() == "one"
     assert (second / "extlib-daemon/bridge.jar").read_text() == "other"
 
@@ -160,25 +160,25 @@ def test_a_home_of_a_home_leaves_the_first_as_it_was(home: Path, tmp_path: Path)
 def test_a_home_that_was_written_into_is_put_right(home: Path, tmp_path: Path) -> None:
     jar = tmp_path / "bridge.jar"
     jar.write_text("bridge")
-    whole = assemble.complete(home, None, [jar], tmp_path / "homes")
+    whole = assemble.complete_home(home, None, [jar], tmp_path / "homes")
     (whole / "extlib-daemon/bridge.jar").write_text("damaged")
-    assert assemble.complete(home, None, [jar], tmp_path / "homes") == whole
+    assert assemble.complete_home(home, None, [jar], tmp_path / "homes") == whole
     assert (whole / "extlib-daemon/bridge.jar").read_text() == "bridge"
 
 
 def test_version_differs_where_homes_differ(home: Path, tmp_path: Path) -> None:
     jar = tmp_path / "bridge.jar"
     jar.write_text("one")
-    one = assemble.complete(home, None, [jar], tmp_path)
+    one = assemble.complete_home(home, None, [jar], tmp_path)
     jar.write_text("two")
-    two = assemble.complete(home, None, [jar], tmp_path)
+    two = assemble.complete_home(home, None, [jar], tmp_path)
     assert (one / "VERSION").read_text() != (two / "VERSION").read_text()
     assert json.loads((two / "VERSION").read_text())["storm"] == "2.8.3"
 
 
 def test_a_jar_that_is_not_built_is_named(home: Path, tmp_path: Path) -> None:
     with pytest.raises(ToolMissing, match=r"bridge\.jar is not there"):
-        assemble.complete(home, None, [tmp_path / "bridge.jar"], tmp_path)
+        assemble.complete_home(home, None, [tmp_path / "bridge.jar"], tmp_path)
 
 
 def fake_maven(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +193,7 @@ def test_a_failed_download_leaves_nothing_and_says_what_maven_said(
 ) -> None:
     fake_maven(tmp_path / "bin", 'echo "[ERROR] Could not transfer artifact"; exit 1', monkeypatch)
     with pytest.raises(DownloadFailed, match="Could not transfer artifact") as failed:
-        assemble.assemble(tmp_path / "cache", print)
+        assemble.assemble_home(tmp_path / "cache", print)
     assert failed.value.blame == "infrastructure"
     assert not list((tmp_path / "cache").iterdir())
 
@@ -201,11 +201,11 @@ def test_a_failed_download_leaves_nothing_and_says_what_maven_said(
 def test_a_home_appears_whole_and_is_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_maven(tmp_path / "bin", f"echo called >> {tmp_path}/calls", monkeypatch)
     told: list[str] = []
-    home = assemble.assemble(tmp_path / "cache", told.append)
+    home = assemble.assemble_home(tmp_path / "cache", told.append)
     assert os.access(home / "bin/run", os.X_OK)
     assert (home.stat().st_mode & 0o777) == 0o755
     calls = (tmp_path / "calls").read_text()
-    assert assemble.assemble(tmp_path / "cache", told.append) == home
+    assert assemble.assemble_home(tmp_path / "cache", told.append) == home
     assert (tmp_path / "calls").read_text() == calls
     assert len(told) == 2
 
@@ -213,7 +213,7 @@ def test_a_home_appears_whole_and_is_not_made_again(tmp_path: Path, monkeypatch:
 def test_without_maven_the_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ToolMissing, match="apt-get install maven"):
-        assemble.assemble(tmp_path / "cache", print)
+        assemble.assemble_home(tmp_path / "cache", print)
 
 
 def test_a_root_filesystem_without_java_is_named(tmp_path: Path) -> None:
@@ -236,21 +236,21 @@ def base(home: Path, tmp_path: Path) -> Path:
     """A home with a bridge, as `complete` makes it."""
     bridge = tmp_path / "bridge.jar"
     bridge.write_text("ours")
-    return assemble.complete(home, None, [bridge], tmp_path / "homes")
+    return assemble.complete_home(home, None, [bridge], tmp_path / "homes")
 
 
 def test_a_home_with_the_same_bridge_is_the_same(base: Path, tmp_path: Path) -> None:
     bridge = tmp_path / "elsewhere" / "bridge.jar"
     bridge.parent.mkdir()
     bridge.write_text("ours")
-    assert assemble.varied(base, bridge=bridge) == assemble.varied(base) == base
+    assert assemble.derive_home(base, bridge=bridge) == assemble.derive_home(base) == base
 
 
 def test_another_bridge_is_another_home_of_the_same_libraries(base: Path, tmp_path: Path) -> None:
     bridge = tmp_path / "other.jar"
     bridge.write_text("theirs")
-    other = assemble.varied(base, bridge=bridge)
-    assert other == assemble.varied(base, bridge=bridge) != base and other.parent == base.parent
+    other = assemble.derive_home(base, bridge=bridge)
+    assert other == assemble.derive_home(base, bridge=bridge) != base and other.parent == base.parent
     assert [path.name for path in (other / "extlib-daemon").iterdir()] == ["other.jar"]
     assert (base / "extlib-daemon" / "bridge.jar").read_text() == "ours", "the base is untouched"
     assert (other / "lib" / "a.jar").stat().st_ino == (base / "lib" / "a.jar").stat().st_ino
@@ -262,9 +262,9 @@ def test_a_scheduler_of_others_is_apart_from_the_bridge(
 ) -> None:
     theirs = tmp_path / "theirs.jar"
     theirs.write_text("1")
-    hosting = assemble.varied(base, foreign=theirs)
+    hosting = assemble.derive_home(base, foreign=theirs)
     assert [path.name for path in (hosting / "extlib-daemon").iterdir()] == ["bridge.jar"]
     assert [path.name for path in (hosting / "foreign").iterdir()] == ["theirs.jar"]
     assert "theirs.jar" not in " ".join(java([f"{hosting}/bin/run", "nimbus", "/conf", "Main"]))
     theirs.write_text("2")
-    assert assemble.varied(base, foreign=theirs) != hosting
+    assert assemble.derive_home(base, foreign=theirs) != hosting

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from topologies import catalogue, shape
+from topologies import catalogue
 from topologies.errors import BadOverride, BadParameter, BrokenTemplate, JarMissing, UnknownParameter, UnknownTopology
 
 # Table I of SP: tasks, initial executors and workers
@@ -264,7 +264,7 @@ def test_a_bad_override_is_refused(overrides: dict[str, Any], message: str) -> N
 )
 def test_a_broken_template_is_our_fault(damage: dict[str, Any], message: str) -> None:
     with pytest.raises(BrokenTemplate, match=message) as caught:
-        shape.topology("star", {**flux("star"), **damage})
+        catalogue.topology_of_flux("star", {**flux("star"), **damage})
     assert caught.value.blame == "harness"
 
 

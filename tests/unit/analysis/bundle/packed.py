@@ -10,9 +10,11 @@ import sys
 import tarfile
 from pathlib import Path
 
-from analysis import analysed, report, small_tables
-from analysis import comparison as answering
-from analysis.record import SeriesPaths
+from analysis import compare as answering
+from analysis import provenance
+from analysis.record import small_tables
+from analysis.record.files import SeriesPaths
+from analysis.report import series_page
 from tests.unit.analysis.comparison import series as compared
 from tests.unit.analysis.comparison.series import FACTS, SideOf
 from tests.unit.analysis.series_by_hand import write_series, write_table
@@ -33,8 +35,10 @@ def series(results: Path) -> Path:
     paths = SeriesPaths(root)
     for name in ("runs", "intervals", "convergence", "downtime"):  # with all of their columns
         small_tables.write(paths, name, small_tables.rows(paths, name))
-    report.build(root)
-    (root / "analysed.json").write_text(json.dumps({"v": 1, "code": analysed.digest(), "versions": {"python": "3"}}))
+    series_page.build_report(root)
+    (root / "analysed.json").write_text(
+        json.dumps({"v": 1, "code": provenance.code_digest(), "versions": {"python": "3"}})
+    )
     (root / "harness.log").write_text("DagBag from /home/somebody/barograph/dags\n")
     (root / "machines.json").write_text("{}")
     (root / ".unsent").touch()
@@ -66,9 +70,11 @@ def comparison(results: Path) -> Path:
     (root / "comparison.json").write_text(json.dumps(compared.question(["stela"])))
     for run in levels:
         _finish(root / "runs" / run, run)
-    report.build(root)
+    series_page.build_report(root)
     answering.write(root)
-    (root / "analysed.json").write_text(json.dumps({"v": 1, "code": analysed.digest(), "versions": {"python": "3"}}))
+    (root / "analysed.json").write_text(
+        json.dumps({"v": 1, "code": provenance.code_digest(), "versions": {"python": "3"}})
+    )
     return root
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import barograph
+from barograph import cli
 from tests.unit.analysis.bundle import packed
 
 EXPERIMENT = "stela/star"
@@ -32,7 +32,7 @@ def own_folders(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def bundled(target: Path, *options: str, of: str = EXPERIMENT) -> Path:
-    assert barograph.main(["bundle", of, "--to", str(target), *options]) == 0
+    assert cli.main(["bundle", of, "--to", str(target), *options]) == 0
     return target
 
 
@@ -62,8 +62,8 @@ def test_what_an_evaluation_asks_for_is_in_it(tmp_path: Path, capsys: pytest.Cap
         "specs/experiment.json", "specs/topologies/stela-r1.yaml", "tables.md", "series/report.html",
         "series/claims.json", "series/figures/throughput.svg", "series/tables/runs.parquet/part-0.parquet",
         "series/runs/stela-r1/workers/m1-6700.jsonl", "series/runs/stela-r1/logs/master/nimbus.log",
-        "series/analysed.json", "code/analysis/bundle/remaking.py", "code/topologies/catalogue.py",
-        "source/work_tree/barograph.py",
+        "series/analysed.json", "code/analysis/bundle/reproduction.py", "code/topologies/catalogue.py",
+        "source/work_tree/barograph/cli/__init__.py",
     }  # fmt: skip
     assert wanted <= set(inside)
     of_us = ("series/machines.json", "_SUCCESS", ".unsent", ".pyc")
@@ -83,9 +83,9 @@ def test_the_readme_says_what_it_is_and_what_is_not_in_it(folder: Path) -> None:
 
 
 def test_the_java_of_the_machines_is_told_by_their_logs(results: Path) -> None:
-    from analysis.bundle import facts
+    from analysis.bundle import environment
 
-    assert facts.of_series(next(results.glob("stela/star/*"))).java["stela-r1"] == "17.0.21"
+    assert environment.facts_of_series(next(results.glob("stela/star/*"))).java["stela-r1"] == "17.0.21"
 
 
 def test_the_same_series_gives_the_same_bytes(without_raw: Path, tmp_path: Path) -> None:
@@ -122,8 +122,8 @@ def test_what_differs_is_named(folder: Path, tmp_path: Path) -> None:
 
 
 def test_an_analysis_that_breaks_is_no_difference(folder: Path, tmp_path: Path) -> None:
-    (folder / "code" / "analysis" / "report.py").write_text("raise RuntimeError('broken')\n")
-    packed.sign_again(folder, "code/analysis/report.py")
+    (folder / "code" / "analysis" / "report" / "series_page.py").write_text("raise RuntimeError('broken')\n")
+    packed.sign_again(folder, "code/analysis/report/series_page.py")
     done = packed.remake(folder, tmp_path, "--python", sys.executable)
     assert done.returncode == 2, done.stdout + done.stderr
     assert "RuntimeError: broken" in done.stderr and "cannot be made again: the analysis ended with 1" in done.stderr
@@ -186,7 +186,7 @@ BAD: list[tuple[list[str], str]] = [
 def test_what_cannot_be_bundled_is_said_in_one_line(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert barograph.main(["bundle", *arguments]) == 2
+    assert cli.main(["bundle", *arguments]) == 2
     screen = capsys.readouterr()
     assert screen.err.startswith("configuration: ") and said in screen.err and screen.err.count("\n") == 1
     assert not list(tmp_path.glob("*.tar.gz")) + list(tmp_path.glob(".*"))
@@ -194,7 +194,7 @@ def test_what_cannot_be_bundled_is_said_in_one_line(
 
 def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.tar.gz").write_text("mine")
-    assert barograph.main(["bundle", EXPERIMENT, "--to", "a.tar.gz"]) == 2
+    assert cli.main(["bundle", EXPERIMENT, "--to", "a.tar.gz"]) == 2
     assert "exists; nothing is overwritten" in capsys.readouterr().err
     assert (tmp_path / "a.tar.gz").read_text() == "mine"
 
@@ -211,14 +211,14 @@ def test_a_series_that_other_code_analysed_is_refused(
 ) -> None:
     root = changed(results, tmp_path, monkeypatch)
     (root / "analysed.json").write_text('{"v": 1, "code": "of yesterday"}')
-    assert barograph.main(["bundle", EXPERIMENT]) == 2
+    assert cli.main(["bundle", EXPERIMENT]) == 2
     said = capsys.readouterr().err
     assert "was analysed by another version of this code, so what is re-made need not be what is bundled" in said
     assert f"run barograph report {root}, then bundle" in said
     (root / "analysed.json").unlink()
-    assert barograph.main(["bundle", EXPERIMENT]) == 2
+    assert cli.main(["bundle", EXPERIMENT]) == 2
     assert "was not analysed" in capsys.readouterr().err
-    assert barograph.main(["bundle", f"{EXPERIMENT}/nothing"]) == 2
+    assert cli.main(["bundle", f"{EXPERIMENT}/nothing"]) == 2
     assert "has no run 'nothing'" in capsys.readouterr().err, "a wrong name is not told to wait for an analysis"
 
 
@@ -237,6 +237,6 @@ def test_a_log_with_a_secret_stays_behind_and_a_record_with_one_is_refused(
     assert "left out: runs/stela-r1/logs/m1/worker.log: holds an AWS access key in line 1" in said
     assert not {"series/harness.log", "series/runs/stela-r1/logs/m1/worker.log"} & set(names(archive))
     (root / "runs" / "stela-r1" / "workers" / "m1-6700.jsonl").write_text("{}\n-----BEGIN OPENSSH PRIVATE KEY-----\n")
-    assert barograph.main(["bundle", EXPERIMENT, "--to", "b.tar.gz"]) == 2
+    assert cli.main(["bundle", EXPERIMENT, "--to", "b.tar.gz"]) == 2
     assert "m1-6700.jsonl, line 2, holds a private key; numbers are computed of this file" in capsys.readouterr().err
     assert not (tmp_path / "b.tar.gz").exists()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import barograph
-from analysis.bundle import remaking
-from analysis.record import SeriesPaths
+from analysis.bundle import reproduction
+from analysis.record.files import SeriesPaths
+from barograph import cli
 from tests.unit.analysis.bundle import packed
 from tests.unit.analysis.comparison import series as compared
 
@@ -33,7 +33,7 @@ def root(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def bundle(root: Path, target: Path) -> int:
-    return barograph.main(["bundle", str(root), "--without", "raw", "--to", str(target)])
+    return cli.main(["bundle", str(root), "--without", "raw", "--to", str(target)])
 
 
 def test_it_is_made_again_elsewhere_with_the_floor_on_record(root: Path, tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_it_is_made_again_elsewhere_with_the_floor_on_record(root: Path, tmp_pat
     page = folder / "series" / "comparison.html"
     page.write_text(page.read_text().replace("my-branch", "their-branch", 1))
     ours, theirs = SeriesPaths(folder / "series"), SeriesPaths(folder / "remade" / packed.SERIES_ID)
-    differences, _ = remaking.compare(ours, theirs, "*")
+    differences, _ = reproduction.series_differences(ours, theirs, "*")
     assert [line.split(":")[0] for line in differences] == ["comparison.html"]
 
 

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis import analysed
-from analysis.bundle import archive, comparing, remake, requirements, secrets
+from analysis import provenance
+from analysis.bundle import archive, content, environment, remake, reproduction
 from analysis.bundle.archive import Entry
 from analysis.errors import BundleError
-from dags.places import ROOT
+from barograph.settings import ROOT
 
 
 def test_archives_of_the_same_are_the_same_bytes(tmp_path: Path) -> None:
@@ -69,21 +69,21 @@ NO_SECRET = [
 def test_secrets_are_found_by_line_and_never_told(text: str, what: str, tmp_path: Path) -> None:
     file = tmp_path / "log"
     file.write_text("fine\n" * 400_000 + f"INFO {text}\nfine\n")
-    found = secrets.search({"OUR_TOKEN": "sesame-open-1", "HOME": "/root", "SHORT_TOKEN": "short"}).first(file)
-    assert found == secrets.Found(400_001, what)
+    found = content.secret_search({"OUR_TOKEN": "sesame-open-1", "HOME": "/root", "SHORT_TOKEN": "short"}).first(file)
+    assert found == content.Secret(400_001, what)
 
 
 @pytest.mark.parametrize("text", NO_SECRET)
 def test_what_logs_are_full_of_is_none(text: str, tmp_path: Path) -> None:
     (tmp_path / "log").write_text(f"{text}\n")
-    assert secrets.search({"SHORT_TOKEN": "short"}).first(tmp_path / "log") is None
+    assert content.secret_search({"SHORT_TOKEN": "short"}).first(tmp_path / "log") is None
 
 
 @pytest.mark.parametrize("offset", [-30, -5, 0, 5])
 def test_a_secret_across_two_pieces_is_found(offset: int, tmp_path: Path) -> None:
     key = b"AKIA" + b"IOSFODNN7EXAMPLE"
-    (tmp_path / "log").write_bytes(b" " * (secrets.PIECE + offset) + key + b" \n")
-    found = secrets.search({}).first(tmp_path / "log")
+    (tmp_path / "log").write_bytes(b" " * (content.PIECE_BYTES + offset) + key + b" \n")
+    found = content.secret_search({}).first(tmp_path / "log")
     assert found is not None and found.line == 1
 
 
@@ -113,7 +113,7 @@ python_dateutil==2.9 \\
 
 
 def test_only_needed_packages_are_kept_whole() -> None:
-    found = requirements.needed(PINNED, ["matplotlib", "numpy"])
+    found = environment.requirements_of(PINNED, ["matplotlib", "numpy"])
     assert [line.split("==")[0] for line in found.splitlines() if "==" in line] == [
         "Matplotlib[extra]", "numpy", "numpy", "python_dateutil", "six.moves",
     ]  # fmt: skip
@@ -121,9 +121,9 @@ def test_only_needed_packages_are_kept_whole() -> None:
 
 
 def test_what_the_analysis_needs_of_ours() -> None:
-    found = requirements.needed((ROOT / "requirements.txt").read_text(), analysed.DISTRIBUTIONS)
+    found = environment.requirements_of((ROOT / "requirements.txt").read_text(), provenance.DISTRIBUTIONS)
     names = {line.split("==")[0] for line in found.splitlines() if "==" in line and not line.startswith(" ")}
-    assert set(analysed.DISTRIBUTIONS) | {"py4j", "markupsafe", "pydantic-core", "pillow", "python-dateutil"} <= names
+    assert set(provenance.DISTRIBUTIONS) | {"py4j", "markupsafe", "pydantic-core", "pillow", "python-dateutil"} <= names
     assert not names & {"apache-airflow", "boto3", "ansible-core", "pytest", "paramiko"}, names
     assert len(names) < 40
 
@@ -142,10 +142,10 @@ def test_the_java_that_spark_will_take_is_asked_its_age(tmp_path: Path, monkeypa
     monkeypatch.delenv("JAVA_HOME", raising=False)
     remake.require_java()
     monkeypatch.setenv("JAVA_HOME", str(old))
-    with pytest.raises(remake.Cannot, match=r"old/bin/java is Java 11; Spark needs 17 or later: apt-get install"):
+    with pytest.raises(remake.CannotRemake, match=r"old/bin/java is Java 11; Spark needs 17 or later: apt-get install"):
         remake.require_java()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(remake.Cannot, match=f"there is no java in {tmp_path}, which Spark needs"):
+    with pytest.raises(remake.CannotRemake, match=f"there is no java in {tmp_path}, which Spark needs"):
         remake.require_java()
 
 
@@ -155,7 +155,7 @@ def test_half_an_environment_does_not_stay(tmp_path: Path, monkeypatch: pytest.M
         raise subprocess.CalledProcessError(1, ["python3", "-m", "ensurepip"])
 
     monkeypatch.setattr("venv.create", without_pip)
-    with pytest.raises(remake.Cannot, match="apt-get install python3-venv, or give --python"):
+    with pytest.raises(remake.CannotRemake, match="apt-get install python3-venv, or give --python"):
         remake.make_environment(tmp_path / "remade-python")
     assert not list(tmp_path.iterdir()), "what is left would be told as added to the bundle"
 
@@ -171,20 +171,22 @@ def test_tables_are_compared_by_their_key_and_value_by_value(tmp_path: Path) -> 
     ours = table(tmp_path / "1", **keys, downtime_s=[1.0, 2.0])
     turned: dict[str, list[object]] = {"run_id": ["b", "a"], "event_id": ["e1", "e1"]}
     last_digits = table(tmp_path / "2", **turned, downtime_s=[2.0 * (1 + 1e-12), 1.0])
-    assert comparing.table("downtime", ours, last_digits) == []
+    assert reproduction.table_differences("downtime", ours, last_digits) == []
     other = table(tmp_path / "3", **turned, downtime_s=[2.00001, 1.0])
-    assert comparing.table("downtime", ours, other) == [
+    assert reproduction.table_differences("downtime", ours, other) == [
         "table downtime: 1 of 2 values of downtime_s differ, first at run_id b, event_id e1: 2.0 in the bundle, 2.00001"
         " made again"
     ]
     null = table(tmp_path / "4", **turned, downtime_s=[2.0, None])
-    assert "None made again" in comparing.table("downtime", ours, null)[0]
+    assert "None made again" in reproduction.table_differences("downtime", ours, null)[0]
     short = table(tmp_path / "5", run_id=["a"], event_id=["e1"], downtime_s=[1.0])
-    assert comparing.table("downtime", ours, short) == ["table downtime: 2 rows in the bundle, 1 made again"]
-    assert comparing.table("downtime", ours, tmp_path / "6") == ["table downtime: only in the bundle"]
-    assert comparing.table("downtime", tmp_path / "6", tmp_path / "7") == []
+    assert reproduction.table_differences("downtime", ours, short) == [
+        "table downtime: 2 rows in the bundle, 1 made again"
+    ]
+    assert reproduction.table_differences("downtime", ours, tmp_path / "6") == ["table downtime: only in the bundle"]
+    assert reproduction.table_differences("downtime", tmp_path / "6", tmp_path / "7") == []
     wide = table(tmp_path / "8", **keys, downtime_s=[1.0, 2.0], more=[1, 2])
-    assert "columns are" in comparing.table("downtime", ours, wide)[0]
+    assert "columns are" in reproduction.table_differences("downtime", ours, wide)[0]
 
 
 @pytest.mark.parametrize(
@@ -196,7 +198,7 @@ def test_tables_are_compared_by_their_key_and_value_by_value(tmp_path: Path) -> 
     ],
 )  # fmt: skip
 def test_sameness(a: object, b: object, equal: bool) -> None:
-    assert comparing.same(a, b) is equal
+    assert reproduction.equal_values(a, b) is equal
 
 
 def file(path: Path, text: str) -> Path:
@@ -219,7 +221,10 @@ def file(path: Path, text: str) -> Path:
     ],
 )
 def test_files_that_say_the_same_are_the_same(kind: str, ours: str, theirs: str, differs: bool, tmp_path: Path) -> None:
-    found = comparing.file("x", file(tmp_path / f"1{kind}", ours), file(tmp_path / f"2{kind}", theirs))
+    found = reproduction.file_differences("x", file(tmp_path / f"1{kind}", ours), file(tmp_path / f"2{kind}", theirs))
     assert [len(lines) for lines in found] == ([1, 0] if differs else [0, 1])
-    assert comparing.file("x", tmp_path / f"1{kind}", tmp_path / f"1{kind}") == ([], [])
-    assert comparing.file("x", tmp_path / f"1{kind}", tmp_path / "none") == (["x: only in the bundle"], [])
+    assert reproduction.file_differences("x", tmp_path / f"1{kind}", tmp_path / f"1{kind}") == ([], [])
+    assert reproduction.file_differences("x", tmp_path / f"1{kind}", tmp_path / "none") == (
+        ["x: only in the bundle"],
+        [],
+    )

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.comparison import Comparison, Row, Verdict, compare
-from analysis.comparison.answer import FAILED, as_data
+from analysis.compare.evaluation import compare
+from analysis.compare.result import RUNS_FAILED, Comparison, MetricRow, Verdict, result_data
 from analysis.errors import RecordError, SeriesError
 from tests.unit.analysis.comparison.series import Failed, SideOf, question, same_code, write
 
@@ -16,7 +16,7 @@ NOISY = (80.0, 125.0, 95.0, 120.0, 70.0, 110.0)
 LATENCY = (50.0, 52.0, 49.0, 51.0, 50.0, 50.5)
 
 
-def row(found: Comparison, metric: str, pair: str = "stela") -> Row:
+def row(found: Comparison, metric: str, pair: str = "stela") -> MetricRow:
     return next(row for row in found.rows if (row.metric, row.pair) == (metric, pair))
 
 
@@ -145,13 +145,13 @@ def test_a_ratio_over_zero_is_told_in_the_metrics_own_unit(tmp_path: Path) -> No
 def test_a_side_that_fails_is_a_result_and_never_dropped(tmp_path: Path) -> None:
     failed = [Failed(2), Failed(4), Failed(5, message="IllegalStateException: no slot for task 9")]
     found = one(tmp_path, SideOf({"throughput_after": SIX_A}), SideOf({"throughput_after": SIX_B}, failed))
-    runs = row(found, FAILED)
+    runs = row(found, RUNS_FAILED)
     assert (runs.a, runs.b, runs.verdict) == (0.0, 3.0, Verdict.UNDECIDED) and runs.primary
     assert len(row(found, "throughput_after").blocks) == 3
     assert ("my-branch failed in 3 of 6 runs (main in none of 6): IllegalStateException: no slot for task 7; "
             "IllegalStateException: no slot for task 9") in found.sentence  # fmt: skip
     assert sum("is left out: my-branch" in note for note in found.notes) == 3
-    assert as_data(found)["runs"][0]["b"]["failed"] == 3
+    assert result_data(found)["runs"][0]["b"]["failed"] == 3
     alike = one(tmp_path / "alike", SideOf({"throughput_after": SIX_A}), SideOf({"throughput_after": SIX_A}, failed))
     assert alike.sentence.startswith("No difference in complete runs between my-branch and main: my-branch failed in 3")
 
@@ -171,7 +171,7 @@ def test_a_side_that_never_ran_says_whose_failure_it_was(tmp_path: Path) -> None
     assert found.sentence == (
         "my-branch cannot be compared with main: my-branch has no complete run, by failure of infrastructure: m3 died."
     )
-    assert not found.certain and all(row.metric != FAILED for row in found.rows)
+    assert not found.certain and all(row.metric != RUNS_FAILED for row in found.rows)
 
 
 def test_an_invalid_run_leaves_its_block_out_and_says_why(tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_several_events_are_told_apart(tmp_path: Path) -> None:
 def test_before_anything_was_measured_there_is_an_answer_all_the_same(tmp_path: Path) -> None:
     found = one(tmp_path, SideOf({}), SideOf({}))
     assert found.sentence == "my-branch cannot be compared with main." and not found.certain and found.rows == ()
-    json.dumps(as_data(found), allow_nan=False)
+    json.dumps(result_data(found), allow_nan=False)
 
 
 @pytest.mark.parametrize(

@@ -6,25 +6,28 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.comparison import floor, intervals, needed
+from analysis.stats import paired_differences
 
 A, B = [100.0, 104.0, 98.0, 101.0], [112.0, 113.0, 111.0, 115.0]
 VALUES = st.lists(st.tuples(st.floats(1, 1e6), st.floats(1, 1e6)), min_size=3, max_size=12)
 
 
 def test_a_ratio_is_students_paired_interval_of_logarithms() -> None:
-    found = intervals.estimate(A, B, logarithmic=True)
+    found = paired_differences.estimate(A, B, logarithmic=True)
     expected = stats.ttest_rel(np.log(B), np.log(A))
-    half = float(intervals.half_width(found.error, found.blocks))
-    assert float(intervals.p_value(found.mean, found.error, found.blocks)) == pytest.approx(expected.pvalue)
+    half = float(paired_differences.half_width(found.error, found.blocks))
+    assert float(paired_differences.p_value(found.mean, found.error, found.blocks)) == pytest.approx(expected.pvalue)
     assert (found.mean - half, found.mean + half) == pytest.approx(tuple(expected.confidence_interval()))
-    assert intervals.in_units(found, found.mean) == pytest.approx(100 * (np.prod(np.divide(B, A)) ** 0.25 - 1))
+    assert paired_differences.in_units(found, found.mean) == pytest.approx(100 * (np.prod(np.divide(B, A)) ** 0.25 - 1))
 
 
 @given(VALUES)
 def test_swapping_the_sides_turns_a_ratio_round(pairs: list[tuple[float, float]]) -> None:
     a, b = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    there, back = intervals.estimate(a, b, logarithmic=True), intervals.estimate(b, a, logarithmic=True)
+    there, back = (
+        paired_differences.estimate(a, b, logarithmic=True),
+        paired_differences.estimate(b, a, logarithmic=True),
+    )
     assert there.mean == pytest.approx(-back.mean, abs=1e-12) and there.error == pytest.approx(back.error, abs=1e-12)
 
 
@@ -33,8 +36,8 @@ def test_a_drift_that_both_sides_of_a_block_share_changes_nothing(
     pairs: list[tuple[float, float]], slower: float
 ) -> None:
     a, b = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    plain = intervals.estimate(a, b, logarithmic=True)
-    drifted = intervals.estimate(
+    plain = paired_differences.estimate(a, b, logarithmic=True)
+    drifted = paired_differences.estimate(
         [value * slower**i for i, value in enumerate(a)], [value * slower**i for i, value in enumerate(b)],
         logarithmic=True,
     )  # fmt: skip
@@ -43,24 +46,24 @@ def test_a_drift_that_both_sides_of_a_block_share_changes_nothing(
 
 def test_equal_values_of_whole_windows_still_have_an_interval() -> None:
     """Three times 40 s against three times 50 s, in windows of 10 s, is no proof of 10 s."""
-    found = intervals.estimate([40.0] * 3, [50.0] * 3, logarithmic=False, quantum=10.0)
-    assert float(intervals.p_value(found.mean, found.error, 3)) > 0.05
-    exact = intervals.estimate([40.0] * 3, [50.0] * 3, logarithmic=False)
-    assert float(intervals.p_value(exact.mean, exact.error, 3)) == 0.0
-    assert float(intervals.p_value(0.0, 0.0, 3)) == 1.0
+    found = paired_differences.estimate([40.0] * 3, [50.0] * 3, logarithmic=False, quantum=10.0)
+    assert float(paired_differences.p_value(found.mean, found.error, 3)) > 0.05
+    exact = paired_differences.estimate([40.0] * 3, [50.0] * 3, logarithmic=False)
+    assert float(paired_differences.p_value(exact.mean, exact.error, 3)) == 0.0
+    assert float(paired_differences.p_value(0.0, 0.0, 3)) == 1.0
 
 
 @pytest.mark.parametrize(
     ("signs", "p"), [([1] * 3, 0.25), ([1] * 6, 2 / 64), ([1] * 5 + [0, 0], 2 / 32), ([1, -1], 1.0), ([0, 0], 1.0)]
 )
 def test_sign_test_against_counted_cases(signs: list[int], p: float) -> None:
-    assert intervals.sign_test(signs) == pytest.approx(p)
+    assert paired_differences.sign_test(signs) == pytest.approx(p)
 
 
 @given(st.integers(0, 12), st.integers(0, 12))
 def test_sign_test_is_the_binomial_one(longer: int, shorter: int) -> None:
     assume(longer + shorter > 0)
-    found = intervals.sign_test([1] * longer + [-1] * shorter)
+    found = paired_differences.sign_test([1] * longer + [-1] * shorter)
     assert found == pytest.approx(stats.binomtest(longer, longer + shorter).pvalue)
 
 
@@ -68,35 +71,35 @@ def test_the_floor_is_blind_to_slow_drift_and_sees_noise() -> None:
     quiet = np.array([1.00, 1.01, 1.00, 1.01, 1.00, 1.01])
     drifting = quiet + 0.05 * np.arange(6)
     noisy = np.array([1.0, 1.3, 0.9, 1.2, 0.8, 1.25])
-    of = [float(floor.of_neighbours(side, side, 0.05)) for side in (quiet, drifting, noisy)]
+    of = [float(paired_differences.neighbour_floor(side, side, 0.05)) for side in (quiet, drifting, noisy)]
     assert of[0] < of[1] < of[2] / 3
 
 
 def test_the_floor_holds_back_what_neighbours_of_the_same_code_differ_by() -> None:
     rng = np.random.default_rng(1)
     a, b = rng.normal(0, 1, (2, 4000, 8))
-    beyond = np.abs((b - a).mean(axis=1)) >= floor.of_neighbours(a, b, 0.05)
+    beyond = np.abs((b - a).mean(axis=1)) >= paired_differences.neighbour_floor(a, b, 0.05)
     assert 0.03 < beyond.mean() < 0.08  # the level that it is made for, by an approximate number of freedoms
 
 
 def test_the_floor_on_record_is_around_zero_and_needs_six_blocks() -> None:
-    assert floor.on_record([0.01] * 5, 4, 0.05) is None
-    assert floor.on_record([0.01] * 6, 4, 0.05) == pytest.approx(stats.t.ppf(0.975, 6) * 0.01 / 2)
+    assert paired_differences.record_floor([0.01] * 5, 4, 0.05) is None
+    assert paired_differences.record_floor([0.01] * 6, 4, 0.05) == pytest.approx(stats.t.ppf(0.975, 6) * 0.01 / 2)
 
 
 def test_needed_blocks_find_the_goal_in_four_of_five_cases() -> None:
-    number = needed.blocks(0.05, 0.05, 0.05)
+    number = paired_differences.blocks_needed(0.05, 0.05, 0.05)
     assert number is not None
     rng = np.random.default_rng(2)
     differences = rng.normal(0.05, 0.05, (4000, number))
-    mean, error = intervals.mean_and_error(differences)
-    assert 0.77 < (intervals.p_value(mean, error, number) < 0.05).mean() < 0.86
-    assert float(intervals.half_width(0.05 / math.sqrt(number), number)) <= 0.05
+    mean, error = paired_differences.mean_and_error(differences)
+    assert 0.77 < (paired_differences.p_value(mean, error, number) < 0.05).mean() < 0.86
+    assert float(paired_differences.half_width(0.05 / math.sqrt(number), number)) <= 0.05
 
 
 def test_needed_blocks_at_their_ends() -> None:
-    assert needed.blocks(0.0, 0.05, 0.05) == needed.FEWEST
-    assert needed.blocks(10.0, 0.05, 0.05) is None
-    assert needed.blocks(0.05, 0.0, 0.05) is None
-    many = [needed.blocks(spread, 0.05, 0.05) or 0 for spread in (0.01, 0.02, 0.05, 0.1, 0.2)]
-    assert many == sorted(many) and many[0] == needed.FEWEST and many[-1] > 100
+    assert paired_differences.blocks_needed(0.0, 0.05, 0.05) == paired_differences.FEWEST_BLOCKS
+    assert paired_differences.blocks_needed(10.0, 0.05, 0.05) is None
+    assert paired_differences.blocks_needed(0.05, 0.0, 0.05) is None
+    many = [paired_differences.blocks_needed(spread, 0.05, 0.05) or 0 for spread in (0.01, 0.02, 0.05, 0.1, 0.2)]
+    assert many == sorted(many) and many[0] == paired_differences.FEWEST_BLOCKS and many[-1] > 100

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis import comparison, wall_time
-from analysis.comparison import drawings, page
-from analysis.figures.style import PALETTE
+from analysis import compare
+from analysis.compare import drawings, evaluation, result
+from analysis.record import wall_time
+from analysis.report.figures.style import PALETTE
 from tests.unit.analysis.comparison.series import METRICS, SideOf, one_pair, write
 from tests.unit.analysis.series_by_hand import write_series
 
@@ -18,8 +19,8 @@ LINK = re.compile(r'href="([^"#]+)"')
 
 def test_the_sentence_comes_first_and_every_row_run_and_failure_is_there(tmp_path: Path) -> None:
     root = one_pair(tmp_path / "20260101-000000-aa", log=["abc1234 Faster <moves>"])
-    text = comparison.write(root).read_text()
-    found = json.loads((root / page.RESULT).read_text())
+    text = compare.write(root).read_text()
+    found = json.loads((root / result.RESULT).read_text())
     body = text[text.index("<h1>") :]
     assert body.index('class="answer"') < body.index("<table>")
     for words in ("my-branch against main", "failed in 1 of 4 runs", "&lt;no slot&gt;", "block 2 is left out", "a" * 40,
@@ -38,7 +39,7 @@ def test_the_page_is_self_contained_its_ids_are_unique_and_its_links_lead_somewh
     root = one_pair(tmp_path / "20260101-000000-aa")
     (root / "report.html").write_text("")
     (root / "runs" / "stela_a-r1" / "report.html").write_text("")
-    text = comparison.write(root).read_text()
+    text = compare.write(root).read_text()
     assert not re.findall(r'src="[^"]*"|@import|url\((?!#)|href="https?:', text)
     identifiers = re.findall(r'\bid="([^"]+)"', text)
     assert len(identifiers) == len(set(identifiers)) > 20
@@ -50,19 +51,19 @@ def test_the_page_is_self_contained_its_ids_are_unique_and_its_links_lead_somewh
 
 def test_the_page_says_what_the_comparison_took_over_its_runs(tmp_path: Path) -> None:
     root = write(tmp_path / "20260101-000000-aa", {"stela": (SideOf({}), SideOf({}))})
-    assert "Wall time" not in comparison.write(root).read_text()
-    took = wall_time.Wall(3600.0, watched_s=2400.0, switching_s=600.0, checks_s=120.0, analysis_s=60.0, runs=8)
+    assert "Wall time" not in compare.write(root).read_text()
+    took = wall_time.WallTime(3600.0, watched_s=2400.0, switching_s=600.0, checks_s=120.0, analysis_s=60.0, runs=8)
     (root / "comparison_time.json").write_text(json.dumps({"v": 1, **asdict(took), "rest_s": 420.0}))
-    text = comparison.write(root).read_text()
+    text = compare.write(root).read_text()
     assert "60.0 min = 40.0 min watched + 10.0 min switching in 8 runs" in text
     assert "+ 7.0 min machines (20.0 % over the runs themselves)" in text
     (root / "comparison_time.json").write_text('{"v": 1}')
-    assert "Wall time" not in comparison.write(root).read_text()
+    assert "Wall time" not in compare.write(root).read_text()
 
 
 def test_figures_say_what_the_rows_say(tmp_path: Path) -> None:
     root = one_pair(tmp_path / "20260101-000000-aa")
-    found = comparison.compare(root)
+    found = evaluation.compare(root)
     forest = drawings.forest(found)
     assert forest is not None
     drawn = {row["metric"]: row for row in forest.rows()}
@@ -71,7 +72,7 @@ def test_figures_say_what_the_rows_say(tmp_path: Path) -> None:
     throughput = next(row for row in found.rows if row.metric == "throughput_after")
     assert drawn["throughput after"]["difference_percent"] == pytest.approx(throughput.difference)
     assert drawn["throughput after"]["floor_percent"] == pytest.approx(throughput.floor)
-    dots = drawings.blocks(found)
+    dots = drawings.block_panels(found)
     assert dots is not None
     rows = [row for row in dots.rows() if row["metric"] == "convergence_sp_s"]
     assert [(row["side"], row["never"], row["value"]) for row in rows] == [("main", True, 120.0)] * 3 + [
@@ -81,12 +82,12 @@ def test_figures_say_what_the_rows_say(tmp_path: Path) -> None:
 
 
 def test_sides_are_drawn_by_their_names_in_the_same_colours(tmp_path: Path) -> None:
-    from analysis.figures import series
-    from analysis.record import SeriesPaths
+    from analysis.record.files import SeriesPaths
+    from analysis.report.figures import series_data
 
     root = write_series(tmp_path / "20260101-000000-aa", "compare/stela_star", {"stela_a": 90.0, "stela_b": 150.0})
     (root / "comparison.json").write_text(json.dumps(comparison_of("stela")))
-    drawn = drawings.throughput(_unread(root), series.collect(SeriesPaths(root)))
+    drawn = drawings.throughput_panels(_unread(root), series_data.collect(SeriesPaths(root)))
     assert drawn is not None
     colours = {trace.name: trace.colour for trace in drawn.traces if trace.mark == "median" and trace.name != "offered"}
     assert colours["main"] == PALETTE[0] and colours["my-branch"] == PALETTE[1]
@@ -99,14 +100,14 @@ def comparison_of(pair: str) -> dict[str, object]:
     return question([pair])
 
 
-def _unread(root: Path) -> comparison.Comparison:
-    from analysis.comparison import asked
-    from analysis.comparison.compare import answered
+def _unread(root: Path) -> result.Comparison:
+    from analysis.compare import question
+    from analysis.compare.evaluation import evaluate
 
-    return answered(asked.read(root), [], [], {}, {})
+    return evaluate(question.read_question(root), [], [], {}, {})
 
 
 def test_a_comparison_of_which_nothing_ran_has_a_page_all_the_same(tmp_path: Path) -> None:
     root = write(tmp_path / "20260101-000000-aa", {"stela": (SideOf({}), SideOf({}))})
-    text = comparison.write(root).read_text()
+    text = compare.write(root).read_text()
     assert "my-branch cannot be compared with main." in text and "No block is whole" in text and "<svg" not in text

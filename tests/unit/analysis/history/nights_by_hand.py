@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from analysis.history import Findings, Settings, evaluate
-from analysis.history.invented import experiment, night, noise
-from analysis.history.night import Night, parse
-from analysis.history.regressions import Finding
-from analysis.history.store import History
+from analysis.nights.findings import Findings, evaluate
+from analysis.nights.night_records import History, Night, parse_night
+from analysis.nights.regressions import Finding
+from analysis.nights.settings import Settings
+from tests.calibration.synthetic_nights import experiment, night, noise
 
 STAR = "stela/star"
 Differs = dict[str, Any]
@@ -29,7 +29,7 @@ def record(i: int, value: Any, metric: str = "throughput_after", **differs: Any)
 
 
 def parsed(records: Sequence[Differs]) -> tuple[Night, ...]:
-    return tuple(parse(json.dumps(one | {"sequence": i + 1}), "test") for i, one in enumerate(records))
+    return tuple(parse_night(json.dumps(one | {"sequence": i + 1}), "test") for i, one in enumerate(records))
 
 
 def history(values: Sequence[Any], metric: str = "throughput_after",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
-from analysis.history.strip import LONGEST_GAP, cells
+from analysis.nights.night_records import LONGEST_GAP, calendar_cells
 from tests.unit.analysis.history.nights_by_hand import parsed, record
 
 
 def days(*numbers: int) -> list[tuple[str, int | None]]:
     records = [record(number, 1.0) for number in numbers]
-    return [(cell.day[5:], cell.night) for cell in cells(parsed(records))]
+    return [(cell.day[5:], cell.night) for cell in calendar_cells(parsed(records))]
 
 
 def test_a_missing_night_has_a_cell_of_its_own() -> None:
@@ -36,6 +36,6 @@ def test_a_year_without_nights_is_not_drawn_day_by_day() -> None:
 
 def test_other_machines_and_failures_are_marked() -> None:
     records = [record(0, 1.0), record(1, None, status="partial"), record(2, 1.0, machine="type_2")]
-    found = cells(parsed(records))
+    found = calendar_cells(parsed(records))
     assert [cell.other_machines for cell in found] == [False, False, True]
     assert (found[1].status, found[1].words) == ("partial", "stela/star: infrastructure")

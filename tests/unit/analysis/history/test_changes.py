@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.history.changes import Step, change_points, scatter, steps, without_lone_nights
-from analysis.history.settings import Rule
-from analysis.metric_directions import metric
+from analysis.metrics.metric_directions import metric
+from analysis.nights.settings import Rule
+from analysis.stats.change_points import Step, change_points, scatter, steps, without_lone_nights
 from tests.unit.analysis.history.nights_by_hand import quiet, stepped
 
 RULE = Rule()

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from analysis.history.claims_over_time import Verdict, over_time, turns, verdict_of
-from analysis.history.invented import experiment, night
-from analysis.history.night import ClaimRow
+from analysis.nights.claim_history import ClaimVerdict, claim_histories, verdict_changes, verdict_of
+from analysis.nights.night_records import ClaimRow
+from tests.calibration.synthetic_nights import experiment, night
 from tests.unit.analysis.history.nights_by_hand import STAR, parsed
 
 
@@ -23,16 +23,16 @@ def row(
 @pytest.mark.parametrize(
     ("verdict", "direction", "measured", "expected"),
     [
-        ("reproduced", "same", 50.0, Verdict.MET),
-        ("differs", "same", 50.0, Verdict.PARTLY),
-        ("differs", "opposite", 50.0, Verdict.UNMET),
-        ("differs", "none", 50.0, Verdict.UNMET),
-        ("differs", None, 50.0, Verdict.UNMET),
-        ("not run", None, 50.0, Verdict.UNDECIDED),
-        ("not run", None, None, Verdict.NOT_RUN),
+        ("reproduced", "same", 50.0, ClaimVerdict.MET),
+        ("differs", "same", 50.0, ClaimVerdict.PARTLY),
+        ("differs", "opposite", 50.0, ClaimVerdict.UNMET),
+        ("differs", "none", 50.0, ClaimVerdict.UNMET),
+        ("differs", None, 50.0, ClaimVerdict.UNMET),
+        ("not run", None, 50.0, ClaimVerdict.UNDECIDED),
+        ("not run", None, None, ClaimVerdict.NOT_RUN),
     ],
 )
-def test_verdicts(verdict: str, direction: str | None, measured: float | None, expected: Verdict) -> None:
+def test_verdicts(verdict: str, direction: str | None, measured: float | None, expected: ClaimVerdict) -> None:
     assert verdict_of(ClaimRow("S06", verdict, measured=measured, direction=direction)) is expected
 
 
@@ -42,21 +42,22 @@ def nights(*verdicts: list[dict[str, Any]]) -> Any:
 
 def test_a_night_without_a_verdict_is_passed_over_and_the_turn_is_told_where_it_came() -> None:
     met, unmet = [row("reproduced")], [row("differs", direction="opposite")]
-    found = over_time(nights(met, [], [row("not run", measured=None)], unmet, unmet))
+    found = claim_histories(nights(met, [], [row("not run", measured=None)], unmet, unmet))
     assert [cell.verdict for cell in found[0].cells] == ["met", "not run", "not run", "unmet", "unmet"]
-    (turn,) = turns(found)
+    (turn,) = verdict_changes(found)
     assert (turn.claim, turn.before, turn.after, turn.since, turn.last) == ("S06/star", "met", "unmet", 3, 0)
 
 
 def test_of_two_ledgers_of_a_night_the_one_that_tells_most_counts() -> None:
     both = [night(0, "quick", [experiment(STAR, {}, claims=[row("reproduced")]),
                                experiment("stela/linear", {}, claims=[row("not run", measured=None)])])]  # fmt: skip
-    assert over_time(parsed(both))[0].cells[0].verdict is Verdict.MET
+    assert claim_histories(parsed(both))[0].cells[0].verdict is ClaimVerdict.MET
     assert (
-        over_time(parsed([both[0] | {"experiments": both[0]["experiments"][::-1]}]))[0].cells[0].verdict is Verdict.MET
+        claim_histories(parsed([both[0] | {"experiments": both[0]["experiments"][::-1]}]))[0].cells[0].verdict
+        is ClaimVerdict.MET
     )
 
 
 def test_claims_come_in_the_order_of_the_newest_ledger_and_old_ones_stay() -> None:
     a, b, c = (row("reproduced", name=name) for name in ("A", "B", "C"))
-    assert [claim.name for claim in over_time(nights([c, a], [b, a]))] == ["B", "A", "C"]
+    assert [claim.name for claim in claim_histories(nights([c, a], [b, a]))] == ["B", "A", "C"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.history.changes import Step, Stretch
-from analysis.history.edges import Edges, edges
+from analysis.stats.change_points import Edges, Step, Stretch, edges
 
 GOOD = [100.0, 101.0, 99.0, 100.5, 99.5, 101.5, 98.5, 100.0, 101.0, 99.0]
 BAD = [value - 10 for value in GOOD]

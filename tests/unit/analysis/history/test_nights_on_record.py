@@ -8,22 +8,21 @@ from typing import Any
 
 import pytest
 
-from analysis.errors import NightFormError, NightTaken
-from analysis.history import append, nights
-from analysis.history.findings import evaluate
-from analysis.history.settings import Settings
-from analysis.history.store import clocks_that_jumped
+from analysis.errors import NightExists, NightFormError
+from analysis.nights.findings import evaluate
+from analysis.nights.night_records import append_night, clock_jumps, read_history
+from analysis.nights.settings import Settings
 from tests.unit.analysis.history.nights_by_hand import record
 
 
 def written(folder: Path, number: int) -> Path:
     for i in range(number):
-        append(folder, record(i, 100.0 + i))
+        append_night(folder, record(i, 100.0 + i))
     return folder
 
 
 def test_nights_come_back_in_the_order_of_appending(tmp_path: Path) -> None:
-    found = nights(written(tmp_path / "quick", 3))
+    found = read_history(written(tmp_path / "quick", 3))
     assert [night.id for night in found.nights] == ["20260101-030000", "20260102-030000", "20260103-030000"]
     assert [night.sequence for night in found.nights] == [1, 2, 3]
     assert found.nights[2].experiments[0].variants["stela"]["throughput_after"]["e1"].values == (102.0,) * 3
@@ -31,10 +30,10 @@ def test_nights_come_back_in_the_order_of_appending(tmp_path: Path) -> None:
 
 
 def test_a_second_night_of_the_same_id_is_refused_and_the_first_stays(tmp_path: Path) -> None:
-    path = append(tmp_path, record(0, 100.0))
+    path = append_night(tmp_path, record(0, 100.0))
     before = path.read_bytes()
-    with pytest.raises(NightTaken, match="20260101-030000 is on record already") as refused:
-        append(tmp_path, record(0, 200.0))
+    with pytest.raises(NightExists, match="20260101-030000 is on record already") as refused:
+        append_night(tmp_path, record(0, 200.0))
     assert refused.value.blame == "capacity"
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.iterdir()] == [path.name], "nothing is left behind"
@@ -54,16 +53,16 @@ def test_a_second_night_of_the_same_id_is_refused_and_the_first_stays(tmp_path: 
 )
 def test_what_does_not_follow_the_form_is_not_written(tmp_path: Path, wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(NightFormError, match=said) as refused:
-        append(tmp_path, record(0, 100.0) | wrong)
+        append_night(tmp_path, record(0, 100.0) | wrong)
     assert refused.value.blame == "harness"
     assert not list(tmp_path.rglob("*.json"))
 
 
 def test_no_number_is_not_a_number(tmp_path: Path) -> None:
     with pytest.raises(NightFormError, match=r"values.0"):
-        append(tmp_path, record(0, {"values": [float("nan")]}))
+        append_night(tmp_path, record(0, {"values": [float("nan")]}))
     with pytest.raises(NightFormError, match="2 censored of 1 values"):
-        append(tmp_path, record(0, {"values": [1.0], "censored": 2}))
+        append_night(tmp_path, record(0, {"values": [1.0], "censored": 2}))
 
 
 def test_damaged_nights_are_told_and_the_others_count(tmp_path: Path) -> None:
@@ -73,7 +72,7 @@ def test_damaged_nights_are_told_and_the_others_count(tmp_path: Path) -> None:
     (folder / "20260103-030000.json").write_text(json.dumps(json.loads(whole) | {"v": 9}))
     (folder / "copy.json").write_text(whole)
     (folder / ".20260105-030000.json").write_text("half a night that was never linked")
-    found = nights(folder.parent)
+    found = read_history(folder.parent)
     assert [night.id for night in found.nights] == ["20260101-030000", "20260104-030000"]
     assert [one.file for one in found.damaged] == ["20260102-030000.json", "20260103-030000.json", "copy.json"]
     assert all(word in one.why for one, word in zip(found.damaged, ("whole JSON", "newer", "copy"), strict=True))
@@ -84,25 +83,25 @@ def test_damaged_nights_are_told_and_the_others_count(tmp_path: Path) -> None:
 def test_the_next_night_comes_after_a_damaged_one(tmp_path: Path) -> None:
     folder = written(tmp_path / "quick", 2)
     (folder / "nights" / "20260102-030000.json").write_text("{")
-    append(folder, record(2, 100.0))
-    assert [night.sequence for night in nights(folder).nights] == [1, 3]
+    append_night(folder, record(2, 100.0))
+    assert [night.sequence for night in read_history(folder).nights] == [1, 3]
 
 
 def test_a_clock_that_was_set_back_is_told_and_the_order_is_that_of_appending(tmp_path: Path) -> None:
-    append(tmp_path, record(5, 100.0))
-    append(tmp_path, record(1, 101.0))
-    found = nights(tmp_path)
+    append_night(tmp_path, record(5, 100.0))
+    append_night(tmp_path, record(1, 101.0))
+    found = read_history(tmp_path)
     assert [night.night for night in found.nights] == ["2026-01-06", "2026-01-02"]
-    (line,) = clocks_that_jumped(found)
+    (line,) = clock_jumps(found)
     assert "20260102-030000 begins" in line
     assert "before the end of 20260106-030000" in line
 
 
 def test_a_night_that_ends_before_it_begins_is_told(tmp_path: Path) -> None:
-    append(tmp_path, record(0, 100.0, ended_s=1.0))
-    assert any("ends" in line and "before it begins" in line for line in clocks_that_jumped(nights(tmp_path)))
+    append_night(tmp_path, record(0, 100.0, ended_s=1.0))
+    assert any("ends" in line and "before it begins" in line for line in clock_jumps(read_history(tmp_path)))
 
 
 def test_no_folder_is_an_empty_history(tmp_path: Path) -> None:
-    found = evaluate(nights(tmp_path / "never"), Settings())
+    found = evaluate(read_history(tmp_path / "never"), Settings())
     assert (found.last, found.all, found.cells) == (None, (), ())

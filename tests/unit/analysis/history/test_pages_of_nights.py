@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 
-from analysis.history import Accepted, Settings, append, pages, review
-from analysis.history.chart import month_labels, round_values
-from analysis.history.invented import experiment, night
+from analysis.nights import pages
+from analysis.nights.chart import month_labels, round_values
+from analysis.nights.findings import review
+from analysis.nights.night_records import append_night
+from analysis.nights.settings import Accepted, Settings
+from tests.calibration.synthetic_nights import experiment, night
 from tests.unit.analysis.history.nights_by_hand import quiet, stepped
 
 EVIL = "<script>alert(1)</script>"
@@ -71,7 +74,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if i == 10:
             made = experiment("stela/star", {}, status="infrastructure", reason=f"m3 died {EVIL}")
         machine = "old" if i < 3 else "new"
-        append(suite, night(i, "quick", [made], machine=machine, status="partial" if i == 10 else "complete"))
+        append_night(suite, night(i, "quick", [made], machine=machine, status="partial" if i == 10 else "complete"))
     settings = Settings("Quick <suite>", accepted=(Accepted("*/latency*", "2026-01-25", "wanted"),))
     pages.write(suite, review(suite, settings))
     return suite

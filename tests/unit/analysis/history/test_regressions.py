@@ -6,17 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from analysis.history import Accepted, Kind, Rule, Settings, Status, evaluate
-from analysis.history.changes import Candidate
-from analysis.history.series import NEVER
-from tests.unit.analysis.history.nights_by_hand import (
-    Differs,
-    history,
-    judged,
-    only,
-    quiet,
-    stepped,
-)
+from analysis.nights.findings import evaluate
+from analysis.nights.night_series import NEVER_SUFFIX
+from analysis.nights.regressions import Kind, Status
+from analysis.nights.settings import Accepted, Rule, Settings
+from analysis.stats.change_points import Candidate
+from tests.unit.analysis.history.nights_by_hand import Differs, history, judged, only, quiet, stepped
 
 STEP = stepped(30, 20, -10)
 
@@ -152,7 +147,7 @@ def test_runs_that_never_converge_any_more_are_a_regression_though_the_horizon_s
     """The median is the horizon all along; only how often it is one changes."""
     values = [{"values": [90.0, 90.0, 90.0], "censored": 0 if i < 30 else 3} for i in range(40)]
     one = only(judged(values, "convergence_sp_s"))
-    assert one.key.metric == "convergence_sp_s" + NEVER
+    assert one.key.metric == "convergence_sp_s" + NEVER_SUFFIX
     assert (one.before, one.after, one.status) == (0.0, 100.0, Status.CONFIRMED)
 
 

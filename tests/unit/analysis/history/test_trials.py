@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from analysis.history import Rule, Settings, invented, nights, review
-from analysis.history.trials import alarms, by_night, false_alarms, found_steps, spikes_that_alarm
+from analysis.nights.findings import review
+from analysis.nights.night_records import read_history
+from analysis.nights.settings import Rule, Settings
+from tests.calibration import synthetic_nights
+from tests.calibration.nights import alarms, by_night, detect_steps, false_alarms, spikes_that_alarm
 from tests.unit.analysis.history.nights_by_hand import stepped
 
 EAGER = Rule(max_p=0.05, minimum_percent=0.0, confirming_nights=0)
 
 
 def test_a_large_step_is_found_soon_and_its_range_is_right() -> None:
-    found = found_steps(Rule(), 1.0, 20.0, 4, seed=1)
+    found = detect_steps(Rule(), 1.0, 20.0, 4, seed=1)
     assert (found.share, found.median_nights, found.in_range) == (100.0, 3.0, 100.0)
 
 
 def test_a_step_below_the_noise_is_not_found() -> None:
-    assert found_steps(Rule(), 8.0, 3.0, 2, seed=1).share == 0
+    assert detect_steps(Rule(), 8.0, 3.0, 2, seed=1).share == 0
 
 
 def test_spikes_do_not_alarm_and_an_eager_rule_shows_that_the_trial_can_fail() -> None:
@@ -28,7 +31,7 @@ def test_spikes_do_not_alarm_and_an_eager_rule_shows_that_the_trial_can_fail() -
 
 def test_false_alarms_are_counted_once_and_by_rule() -> None:
     rules = [Rule(max_p=0.05, minimum_percent=20.0), Rule(max_p=0.05, minimum_percent=0.0, confirming_nights=0)]
-    careful, eager = false_alarms(rules, invented.noise, 2.0, 3, 60, seed=3)
+    careful, eager = false_alarms(rules, synthetic_nights.noise, 2.0, 3, 60, seed=3)
     assert careful == 0
     assert eager > 0
     values = [100.0] * 20 + [80.0, 80.1, 79.9] * 4
@@ -36,8 +39,8 @@ def test_false_alarms_are_counted_once_and_by_rule() -> None:
 
 
 def test_the_invented_history_is_one_that_can_be_read(tmp_path: Path) -> None:
-    invented.write(tmp_path / "bench", series=20, nights=40, seed=1)
-    history = nights(tmp_path / "bench")
+    synthetic_nights.write_history(tmp_path / "bench", series=20, nights=40, seed=1)
+    history = read_history(tmp_path / "bench")
     assert (len(history.nights), history.damaged) == (39, ())
     found = review(tmp_path / "bench", Settings())
     assert len(found.series) == 20

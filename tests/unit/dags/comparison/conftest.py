@@ -8,19 +8,18 @@ from typing import Any
 
 import pytest
 
-from dags.comparison import record
-from dags.comparison.budget import Budget
-from dags.comparison.derive import Comparison, Question, derive
-from dags.comparison.sides import Side
-from dags.errors import RunBroken
-from dags.experiment import Code, Durations, Experiment, load
-from dags.plan import PlannedRun
-from dags.progress import ProgressFile
-from dags.request import requested
-from dags.series import Series, open_series
-from dags.steadiness import steady_test
-from dags.steps.fake_cluster import FakeClock, FakeStorm
-from dags.steps.under_way import Bench
+from barograph.compare import record
+from barograph.compare.budget import Budget
+from barograph.compare.comparison import Comparison, Question, derive
+from barograph.compare.sides import Side
+from barograph.errors import RunBroken
+from barograph.plan.blocks import PlannedRun
+from barograph.plan.experiment import Code, Durations, Experiment, load, with_changes
+from barograph.run.context import SeriesContext
+from barograph.run.fake_cluster import FakeClock, FakeStorm
+from barograph.run.monitor import steady_test
+from barograph.series.progress import ProgressFile
+from barograph.series.series import Series, open_series
 
 MAIN = Side(Code("main", "a" * 40))
 BRANCH = Side(Code("my-branch", "b" * 40))
@@ -51,7 +50,7 @@ class SidedStorm(FakeStorm):
 
 @pytest.fixture
 def source() -> Experiment:
-    return replace(requested(load("stela/star"), {"testbed": "fake", "policies": ["stela"]}), durations=SHORT)
+    return replace(with_changes(load("stela/star"), {"testbed": "fake", "policies": ["stela"]}), durations=SHORT)
 
 
 @pytest.fixture
@@ -82,13 +81,13 @@ def on_fakes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def install(factors: Mapping[str, float | None], noise: float = 0.0) -> None:
         clocks: dict[Path, FakeClock] = {}
 
-        def bench(series: Series) -> Bench:
+        def bench(series: Series) -> SeriesContext:
             experiment = series.experiment
             clock = clocks.setdefault(series.folder, FakeClock(series.opened_s))
             storm = SidedStorm(clock, experiment.starting(), experiment.workers(), factors=factors, noise=noise)
             listener = ProgressFile(series.folder)
-            return Bench(experiment, storm, storm, clock, listener, steady_test(experiment.durations))
+            return SeriesContext(experiment, storm, storm, clock, listener, steady_test(experiment.durations))
 
-        monkeypatch.setattr("dags.steps.series_steps.bench_for", bench)
+        monkeypatch.setattr("barograph.series_steps.context_of", bench)
 
     return install

@@ -5,16 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from dags.comparison import record
-from dags.comparison.asked import asked_of
-from dags.comparison.budget import Budget
-from dags.comparison.derive import Comparison, Pair, Question, derive, remarks
-from dags.comparison.opening import reopen
-from dags.comparison.sides import Side
-from dags.errors import ExperimentError
-from dags.experiment import Code, Experiment, load
-from dags.plan import plan_runs
-from dags.series import Series, open_series
+from barograph.compare import record
+from barograph.compare.budget import Budget
+from barograph.compare.comparison import Comparison, Pair, Question, derive, remarks
+from barograph.compare.request import comparison_request, reopen_comparison
+from barograph.compare.sides import Side
+from barograph.errors import ExperimentError
+from barograph.plan.blocks import plan_runs
+from barograph.plan.experiment import Code, Experiment, load
+from barograph.series.series import Series, open_series
 
 MAIN, BRANCH = Side(Code("main", "a" * 40)), Side(Code("my-branch", "b" * 40))
 THEIRS = Side(
@@ -91,9 +90,11 @@ GIVEN = {
 
 
 def test_what_was_asked() -> None:
-    asked = asked_of({**GIVEN, "policies": ["stela"], "until_certain": True, "budget": "2h", "goal_percent": 2})
+    asked = comparison_request(
+        {**GIVEN, "policies": ["stela"], "until_certain": True, "budget": "2h", "goal_percent": 2}
+    )
     assert asked.policies == ("stela",) and asked.question == Question(True, 2.0, Budget(seconds=7200.0))
-    assert asked_of({**GIVEN, "policies": []}).policies is None
+    assert comparison_request({**GIVEN, "policies": []}).policies is None
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_what_was_asked() -> None:
 )
 def test_what_contradicts_itself(given: dict[str, object], said: str) -> None:
     with pytest.raises(ExperimentError, match=said):
-        asked_of({**GIVEN, **given})
+        comparison_request({**GIVEN, **given})
 
 
 def test_the_series_says_what_is_compared(compared: Compared, opened: Callable[[Comparison], Series]) -> None:
@@ -144,13 +145,13 @@ def test_a_harder_question_goes_on_with_the_series_that_was_enough(
     easy, hard = compared(until_certain=True, goal_percent=5.0), compared(until_certain=True, goal_percent=1.0)
     series = opened(easy)
     record.mark_enough(series.folder, "certain", 3, "narrow enough")
-    reopen(easy, new=False)
+    reopen_comparison(easy, new=False)
     assert series.left() == 0 and open_series(easy.experiment).folder != series.folder
     series = opened(easy)
     record.mark_enough(series.folder, "certain", 3, "narrow enough")
-    reopen(hard, new=True)
+    reopen_comparison(hard, new=True)
     assert series.left() == 0, "who wants a new series leaves the old one as it is"
-    reopen(hard, new=False)
+    reopen_comparison(hard, new=False)
     assert series.left() == 6 and opened(hard).folder == series.folder
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from dags.comparison.sides import labels, read_side
-from dags.errors import ExperimentError
+from barograph.compare.sides import labels, read_side
+from barograph.errors import ExperimentError
 
 FOREIGN = """
 label: theirs

@@ -10,32 +10,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis import wall_time
-from dags.comparison import record, stopping, timing
-from dags.comparison.budget import Budget
-from dags.comparison.derive import Comparison
-from dags.comparison.stopping import Answer, LookFailed, Stop, decide, whole_blocks
-from dags.errors import Interrupted, RunBroken
-from dags.experiment import load
-from dags.plan import plan_runs
-from dags.progress import failures_since
-from dags.run_record import read_run
-from dags.series import Series, open_series, read_series
-from dags.steps.series_steps import do_next_run, runs_left
+from analysis.record import wall_time
+from barograph.compare import record, stopping
+from barograph.compare.budget import Budget
+from barograph.compare.comparison import Comparison
+from barograph.compare.stopping import InterimAnalysisFailure, InterimAnswer, Stop, decide, whole_blocks
+from barograph.errors import Interrupted, RunBroken
+from barograph.plan.blocks import plan_runs
+from barograph.plan.experiment import load
+from barograph.series.progress import failures_since
+from barograph.series.run_record import read_run
+from barograph.series.series import Series, open_series, read_series
+from barograph.series_steps import do_next_run, remaining_runs
 
 Compared = Callable[..., Comparison]
 Opened = Callable[..., Series]
-UNSURE = Answer(False, "±9 % is wider than ±5 %", "no difference that these runs can show")
-SURE = Answer(True, "all intervals are within ±5 %", "my-branch is better than main")
+UNSURE = InterimAnswer(False, "±9 % is wider than ±5 %", "no difference that these runs can show")
+SURE = InterimAnswer(True, "all intervals are within ±5 %", "my-branch is better than main")
 
 
 class Looks:
     """In the place of the analysis between blocks: `answers` in their order, an exception is raised."""
 
-    def __init__(self, *answers: Answer | Exception) -> None:
+    def __init__(self, *answers: InterimAnswer | Exception) -> None:
         self.answers, self.blocks = list(answers), list[int]()
 
-    def __call__(self, series_dir: Path) -> Answer:
+    def __call__(self, series_dir: Path) -> InterimAnswer:
         series = read_series(series_dir)
         self.blocks.append(whole_blocks(series.plan(), series.complete() | series.tried()))
         found = self.answers.pop(0) if self.answers else UNSURE
@@ -46,9 +46,9 @@ class Looks:
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Looks]:
-    def install(*answers: Answer | Exception) -> Looks:
+    def install(*answers: InterimAnswer | Exception) -> Looks:
         found = Looks(*answers)
-        monkeypatch.setattr(stopping, "look_beside", found)
+        monkeypatch.setattr(stopping, "run_interim_analysis", found)
         return found
 
     return install
@@ -57,7 +57,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Looks]:
 def carried_out(series: Series) -> list[str | None]:
     """As the DAG does it: a task for every run that is left, none of which a failure of another one stops."""
     done: list[str | None] = []
-    for _ in runs_left(series.folder):
+    for _ in remaining_runs(series.folder):
         try:
             done.append(do_next_run(series.folder))
         except RunBroken as error:
@@ -89,11 +89,11 @@ def test_it_stops_at_the_first_whole_block_that_is_certain(
     done = carried_out(series)
     assert found.blocks == [3, 4, 5], "after every whole block from the third on"
     assert len(series.complete()) == 10 and done[10:] == [None] * 30, "the tasks that are left do nothing"
-    assert series.left() == 0 and runs_left(series.folder) == []
+    assert series.left() == 0 and remaining_runs(series.folder) == []
     enough = record.enough(series.folder)
     assert enough is not None and (enough["why"], enough["blocks"], enough["said"]) == ("certain", 5, SURE.why)
     assert "enough after 5 blocks: all intervals are within ±5 %" in messages(series)
-    assert [line["blocks"] for line in timing.checks(series.folder)] == [3, 4, 5]
+    assert [line["blocks"] for line in stopping.read_checks(series.folder)] == [3, 4, 5]
 
 
 def test_blocks_that_are_spent_leave_a_plan_that_is_done(
@@ -116,8 +116,10 @@ def test_a_time_that_is_over_stops_it(
     carried_out(series)
     enough = record.enough(series.folder)
     assert enough is not None and "min of the budget of 20 min are used, and a block takes" in enough["said"]
-    assert 3 < enough["blocks"] < 20 and timing.used_s(series) <= 1200.0
-    assert timing.used_s(series) * (enough["blocks"] + 1) / enough["blocks"] > 1200.0, "no block before it was needed"
+    assert 3 < enough["blocks"] < 20 and stopping.total_time_s(series) <= 1200.0
+    assert stopping.total_time_s(series) * (enough["blocks"] + 1) / enough["blocks"] > 1200.0, (
+        "no block before it was needed"
+    )
 
 
 def test_a_side_that_fails_is_a_result_and_the_other_side_goes_on(
@@ -149,7 +151,7 @@ def test_an_analysis_that_fails_stops_nothing(
     compared: Compared, opened: Opened, on_fakes: Callable[..., None], looks: Callable[..., Looks]
 ) -> None:
     on_fakes({})
-    looks(LookFailed("it ended with 1"), SURE)
+    looks(InterimAnalysisFailure("it ended with 1"), SURE)
     series = opened(compared(20, until_certain=True))
     carried_out(series)
     assert len(series.complete()) == 8
@@ -167,7 +169,7 @@ def test_it_is_resumed_where_it_was_cut_short(
     for _ in range(5):
         do_next_run(first.folder)
     with monkeypatch.context() as during:
-        during.setattr(stopping, "look_beside", _interrupted)
+        during.setattr(stopping, "run_interim_analysis", _interrupted)
         with pytest.raises(Interrupted):
             do_next_run(first.folder)
     assert len(first.complete()) == 6 and not first.enough(), "what was measured is kept"
@@ -180,13 +182,13 @@ def test_it_is_resumed_where_it_was_cut_short(
     assert enough is not None and enough["blocks"] == 4
 
 
-def _interrupted(_series_dir: Path) -> Answer:
+def _interrupted(_series_dir: Path) -> InterimAnswer:
     raise Interrupted("SIGINT received")
 
 
 def test_a_series_that_is_no_comparison_is_none_of_its_business(own_folders: None, looks: Callable[..., Looks]) -> None:
     found = looks(SURE)
-    stopping.consider(open_series(load("stela/star")))
+    stopping.check_after_run(open_series(load("stela/star")))
     assert found.blocks == []
 
 
@@ -209,7 +211,7 @@ SAID = st.one_of(st.none(), st.just("said"))
 
 @given(ANSWERS, SAID, SAID)
 def test_nothing_stops_without_a_reason_and_the_budget_is_the_last(
-    answer: Answer | None, failed: str | None, spent: str | None
+    answer: InterimAnswer | None, failed: str | None, spent: str | None
 ) -> None:
     found = decide(answer, failed, spent)
     certain = answer is not None and answer.certain
@@ -238,10 +240,10 @@ def test_where_the_time_went(
     runs: list[Any] = [read_run(series.run_folder(run_id)) for run_id in series.complete()]
     runs_s = sum(run["ended_s"] - run["started_s"] for run in runs)
     watched_s = sum(phase["planned_s"] for run in runs for phase in run["phases"])
-    checks_s = sum(line["seconds"] for line in timing.checks(series.folder))
-    found = timing.wall(series, series.opened_s + runs_s + checks_s + 100.0, 30.0)
+    checks_s = sum(line["seconds"] for line in stopping.read_checks(series.folder))
+    found = stopping.wall_time(series, series.opened_s + runs_s + checks_s + 100.0, 30.0)
     assert found.watched_s == pytest.approx(watched_s) and found.switching_s == pytest.approx(runs_s - watched_s)
     assert found.rest_s == pytest.approx(70.0) and found.runs == 8
     assert found.over_runs_percent == pytest.approx(100 * (100.0 + checks_s) / runs_s)
-    timing.write(series.folder, found)
-    assert wall_time.read(series.folder) == found and "switching in 8 runs" in wall_time.told(found)
+    stopping.write_wall_time(series.folder, found)
+    assert wall_time.read_wall_time(series.folder) == found and "switching in 8 runs" in wall_time.wall_time_line(found)

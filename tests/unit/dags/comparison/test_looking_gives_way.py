@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from dags.comparison import look
-from dags.comparison.derive import Comparison
-from dags.series import Series
+from barograph.compare import interim
+from barograph.compare.comparison import Comparison
+from barograph.series.series import Series
 
 
 class Looked(Exception):
     """Far enough: the analysis itself is tested elsewhere."""
 
 
-@pytest.mark.parametrize(("testbed", "gives_way_by"), [("local", [look.BACKGROUND]), ("fake", []), ("ec2", [])])
+@pytest.mark.parametrize(("testbed", "gives_way_by"), [("local", [interim.NICENESS]), ("fake", []), ("ec2", [])])
 def test_only_machines_of_this_box_are_given_way_to(
     testbed: str,
     gives_way_by: list[int],
@@ -33,7 +33,7 @@ def test_only_machines_of_this_box_are_given_way_to(
         raise Looked
 
     monkeypatch.setattr(os, "nice", asked.append)
-    monkeypatch.setattr(look, "_analysed", analysed)
+    monkeypatch.setattr(interim, "_analyse", analysed)
     with pytest.raises(Looked):
-        look.main([str(series.folder)])
+        interim.main([str(series.folder)])
     assert asked == gives_way_by

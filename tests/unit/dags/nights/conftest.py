@@ -7,19 +7,20 @@ from pathlib import Path
 import pytest
 from nights_by_hand import SUITE, MakeCommit, World, git
 
-from dags.nights import night
-from dags.terminal import nightly
+from barograph.cli import nightly
+from barograph.plan import durations
+from barograph.series import run_record
 
 
 @pytest.fixture
 def world(own_folders: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     found = World(tmp_path / "results")
     monkeypatch.delenv("BAROGRAPH_WEBHOOK", raising=False)
-    monkeypatch.setattr(nightly, "load", lambda _name: SUITE)
+    monkeypatch.setattr(nightly, "load_suite", lambda _name: SUITE)
     monkeypatch.setattr(nightly, "prepare", found.prepare)
     monkeypatch.setattr(nightly, "carry_out", found.carry_out)
     monkeypatch.setattr(nightly.time, "time", lambda: found.now_s)
-    monkeypatch.setattr(night.overhead, "measured", lambda _choice: night.duration.DEFAULT)
+    monkeypatch.setattr(run_record, "median_overhead", lambda _choice: durations.DEFAULT_OVERHEAD)
     return found
 
 

@@ -12,14 +12,13 @@ from typing import Any
 
 from rich.console import Console
 
-from analysis import small_tables
-from analysis.record import SeriesPaths, read_json
-from dags.experiment import load
-from dags.nights.suite import Choice, Suite
-from dags.request import requested
-from dags.series import Series, open_series
-from dags.steps import series_steps
-from dags.terminal import nightly
+from analysis.record import small_tables
+from analysis.record.files import SeriesPaths, read_json
+from barograph import series_steps
+from barograph.cli import nightly
+from barograph.nights.suite import Choice, Suite
+from barograph.plan.experiment import load, with_changes
+from barograph.series.series import Series, open_series
 
 SUITE = Suite(
     "try", "Two experiments", "0 1 * * *", "fake", 10.0,
@@ -64,7 +63,7 @@ class World:
     def prepare(self, name: str, changes: Mapping[str, Any], *, new: bool, **_: object) -> Series:
         self.opened.append(name)
         self.new.append(new)
-        return open_series(requested(load(name), changes), new=new)
+        return open_series(with_changes(load(name), changes), new=new)
 
     def carry_out(self, series: Series, _console: Console) -> int:
         self.before(series)
@@ -76,7 +75,7 @@ class World:
     def nightly(self, *, suite: str = "try", **asked: Any) -> tuple[int, str]:
         """Exit code and what was said; a day passes."""
         console = Console(file=io.StringIO(), width=200)
-        code = nightly.nightly(nightly.Asked(suite, **asked), console)
+        code = nightly.nightly(nightly.NightRequest(suite, **asked), console)
         self.now_s += 86_400.0
         return code, console.file.getvalue()  # type: ignore[attr-defined] # the StringIO above
 

@@ -12,21 +12,28 @@ import pytest
 from nights_by_hand import MakeCommit
 from rich.console import Console
 
-from dags.errors import INTERRUPTED_EXIT, ExperimentError, MachineLost
-from dags.experiment import load
-from dags.nights import bisection, words
-from dags.nights.bisection import Bisection, NotWorse, Probe, Wanted
-from dags.nights.commits import Commit, commit_of
-from dags.nights.judging import About, Difference, difference_of, is_worse, judged, narrow_enough
-from dags.nights.search import Found
-from dags.request import requested
-from dags.series import open_series
-from dags.steps import interruption, series_steps
-from dags.terminal import bisect as command
-from dags.terminal.bisect import Stopped
-from dags.terminal.compare import RESULT
+from analysis.compare.result import RESULT
+from barograph import series_steps
+from barograph.cli import bisect as command
+from barograph.cli.bisect import SearchInterruption
+from barograph.compare.difference import (
+    Difference,
+    VariantMetric,
+    difference_of,
+    is_narrow_enough,
+    is_worse,
+    verdict_of,
+)
+from barograph.errors import INTERRUPTED_EXIT, ExperimentError, MachineLost
+from barograph.nights import bisection
+from barograph.nights.bisection import Bisection, BisectionRequest, NotWorse, Probe
+from barograph.nights.commits import Commit, commit_of
+from barograph.nights.search import FirstBad
+from barograph.plan.experiment import load, with_changes
+from barograph.series import interruption
+from barograph.series.series import open_series
 
-ABOUT = About("stela", "throughput_after", "e1")
+ABOUT = VariantMetric("stela", "throughput_after", "e1")
 pytestmark = pytest.mark.usefixtures("own_folders")
 
 
@@ -51,14 +58,14 @@ class Ruler:
         return search.with_difference(commit.hash, found, "compare/stela_star/two")
 
 
-def ask(good: str, bad: str = "main", **more: Any) -> Wanted:
-    return Wanted("stela/star", ABOUT, good, bad, **more)
+def ask(good: str, bad: str = "main", **more: Any) -> BisectionRequest:
+    return BisectionRequest("stela/star", ABOUT, good, bad, **more)
 
 
-def run(root: Path, asked: Wanted, ruler: Ruler, *, new: bool = False) -> tuple[int, str, Bisection]:
+def run(root: Path, asked: BisectionRequest, ruler: Ruler, *, new: bool = False) -> tuple[int, str, Bisection]:
     console = Console(file=io.StringIO(), width=200)
     code = command.bisect(asked, console, ruler, new=new, repository=root)
-    found = bisection.newest(command.checked(asked, root))
+    found = bisection.newest_bisection(command.check_request(asked, root))
     assert found is not None
     return code, console.file.getvalue(), found  # type: ignore[attr-defined] # the StringIO above
 
@@ -71,10 +78,10 @@ def test_the_first_bad_commit_is_found_and_shown(commit: MakeCommit, tmp_path: P
     code, said, search = run(tmp_path, ask(good), ruler)
     assert code == 0 and ruler.asked[0] == "f", "BAD is compared first"
     found = search.next()
-    assert isinstance(found, Found) and search.commits[found.first].subject == "slow" and found.first == found.last
+    assert isinstance(found, FirstBad) and search.commits[found.first].subject == "slow" and found.first == found.last
     assert len(ruler.asked) <= 1 + 3 + 1, "seven commits by halves, and one to be sure"
     assert f"first bad commit {search.commits[found.first].short} “slow”" in said and "against GOOD" in said
-    page = bisection.folder_of(search.id) / "index.html"
+    page = bisection.bisection_folder(search.id) / "index.html"
     assert "“slow”" in page.read_text() and f"bisect: {page}" in said
     assert json.loads((page.parent / "bisect.json").read_text())["probes"]
 
@@ -85,10 +92,10 @@ def test_those_that_do_not_build_leave_a_range(commit: MakeCommit, tmp_path: Pat
         commit(subject)
     _, said, search = run(tmp_path, ask(good), Ruler())
     found = search.next()
-    assert isinstance(found, Found) and found.sure
+    assert isinstance(found, FirstBad) and found.sure
     subjects = [each.subject for each in search.commits[found.first : found.last + 1]]
     assert subjects == ["broken 1", "slow"] and "is one of 2" in said and "could not be measured" in said
-    assert "it does not build" in (bisection.folder_of(search.id) / "index.html").read_text()
+    assert "it does not build" in (bisection.bisection_folder(search.id) / "index.html").read_text()
 
 
 def test_noise_does_not_lead_astray(commit: MakeCommit, tmp_path: Path) -> None:
@@ -98,7 +105,7 @@ def test_noise_does_not_lead_astray(commit: MakeCommit, tmp_path: Path) -> None:
         commit("slow" if number == 6 else f"c{number}")
     _, _, search = run(tmp_path, ask(good), Ruler(scatter=2.5))
     found = search.next()
-    assert isinstance(found, Found) and search.commits[found.first].subject == "slow"
+    assert isinstance(found, FirstBad) and search.commits[found.first].subject == "slow"
 
 
 def test_bad_that_is_not_worse_is_said_and_nothing_is_searched(commit: MakeCommit, tmp_path: Path) -> None:
@@ -120,12 +127,12 @@ def test_a_search_goes_on_where_it_was_stopped(commit: MakeCommit, tmp_path: Pat
 
     def interrupted(search: Bisection, commit: Commit, console: Console) -> Bisection:
         if len(ruler.asked) == 2:
-            raise Stopped
+            raise SearchInterruption
         return ruler(search, commit, console)
 
     console = Console(file=io.StringIO(), width=200)
     assert command.bisect(asked, console, interrupted, repository=tmp_path) == INTERRUPTED_EXIT
-    begun = bisection.newest(command.checked(asked, tmp_path))
+    begun = bisection.newest_bisection(command.check_request(asked, tmp_path))
     assert begun is not None and len(begun.probes) == 1
     _, said, search = run(tmp_path, asked, ruler)
     assert search.id == begun.id and "goes on" in said
@@ -153,15 +160,15 @@ def test_a_comparison_that_was_interrupted_in_its_analysis_is_analysed_and_not_m
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The interruption has asked the series to stop, and nothing that only goes on with it may begin."""
-    series = open_series(requested(load("stela/star"), {"testbed": "fake", "policies": ["stela"], "repetitions": 1}))
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "policies": ["stela"], "repetitions": 1}))
     assert series_steps.do_next_run(series.folder) and series.left() == 0
     interruption.request_stop(series.folder)
     analysed: list[Path] = []
-    monkeypatch.setattr(command, "analysed_again", lambda folder, _tell: analysed.append(folder))
-    assert command._carried_out(series, Console(file=io.StringIO())) is None
+    monkeypatch.setattr(command, "analyse_again", lambda folder, _tell: analysed.append(folder))
+    assert command._carry_out_comparison(series, Console(file=io.StringIO())) is None
     assert analysed == [series.folder]
     (series.folder / RESULT).write_text("{}")
-    assert command._carried_out(series, Console(file=io.StringIO())) is None and len(analysed) == 1
+    assert command._carry_out_comparison(series, Console(file=io.StringIO())) is None and len(analysed) == 1
 
 
 @pytest.mark.parametrize(
@@ -169,9 +176,10 @@ def test_a_comparison_that_was_interrupted_in_its_analysis_is_analysed_and_not_m
     [
         ({"blocks": 2}, "--repetitions is 2; a comparison needs at least 3 blocks"),
         ({"goal": 0.0}, "--goal is 0; allowed: above 0"),
-        ({"about": About("stela", "due_after", "e1")}, "neither better high nor low"),
-        ({"about": About("x", "throughput_after", "e1")}, "--variant is 'x'; stela/star has even_rebalance, stela"),
-        ({"about": About("stela", "throughput_after", "e2")}, "--event is 'e2'; stela/star has e1"),
+        ({"about": VariantMetric("stela", "due_after", "e1")}, "neither better high nor low"),
+        ({"about": VariantMetric("x", "throughput_after", "e1")}, "--variant is 'x'; stela/star has even_"
+         "rebalance, stela"),
+        ({"about": VariantMetric("stela", "throughput_after", "e2")}, "--event is 'e2'; stela/star has e1"),
         ({"testbed": "moon"}, "testbed.name is 'moon'; known: local"),
         ({"good": "nope"}, "'nope' is no commit"),
     ],
@@ -202,21 +210,21 @@ def seen(value: float, half: float) -> Difference:
 
 
 def test_nearer_good_or_nearer_bad_once_it_is_narrow_enough() -> None:
-    assert [judged(seen(value, 5.0), REFERENCE) for value in (-12, -6, -4, 0, 3)] == [
+    assert [verdict_of(seen(value, 5.0), REFERENCE) for value in (-12, -6, -4, 0, 3)] == [
         "bad",
         "bad",
         "good",
         "good",
         "good",
     ]
-    assert judged(seen(-10, 5.1), REFERENCE) == "undecided"
+    assert verdict_of(seen(-10, 5.1), REFERENCE) == "undecided"
 
 
 def test_where_they_can_only_be_ordered_the_verdict_counts() -> None:
     found = Difference(None, None, None, "s", 5, "worse")
-    assert judged(found, REFERENCE) == "bad"
-    assert judged(replace(found, verdict="no difference"), REFERENCE) == "good"
-    assert judged(replace(found, verdict="undecided"), REFERENCE) == "undecided"
+    assert verdict_of(found, REFERENCE) == "bad"
+    assert verdict_of(replace(found, verdict="no difference"), REFERENCE) == "good"
+    assert verdict_of(replace(found, verdict="undecided"), REFERENCE) == "undecided"
 
 
 def test_worse_depends_on_the_metric() -> None:
@@ -232,11 +240,11 @@ ROW = {"pair": "stela", "metric": "throughput_after", "event": "e1", "difference
 def test_only_the_metric_that_is_looked_at_says_when_to_stop() -> None:
     other = {**ROW, "metric": "downtime_s", "low": -90.0, "high": 90.0}
     asks = {"variant": "stela", "metric": "throughput_after", "event": "e1"}
-    assert narrow_enough({**asks, "half_width": 2.0}, [other, ROW])[0]
-    enough, why = narrow_enough({**asks, "half_width": 1.9}, [other, ROW])
+    assert is_narrow_enough({**asks, "half_width": 2.0}, [other, ROW])[0]
+    enough, why = is_narrow_enough({**asks, "half_width": 1.9}, [other, ROW])
     assert not enough and "±2 %, wanted ±1.9" in why
-    assert not narrow_enough({**asks, "half_width": 2.0}, [{**ROW, "low": None, "high": None}])[0]
-    assert not narrow_enough({**asks, "half_width": 2.0}, [])[0]
+    assert not is_narrow_enough({**asks, "half_width": 2.0}, [{**ROW, "low": None, "high": None}])[0]
+    assert not is_narrow_enough({**asks, "half_width": 2.0}, [])[0]
 
 
 def test_a_comparison_without_the_metric_lists_what_it_has() -> None:
@@ -252,6 +260,6 @@ def test_a_search_is_the_same_after_it_was_written(commit: MakeCommit, tmp_path:
     commit("broken")
     commit("slow")
     _, _, search = run(tmp_path, ask(good), Ruler())
-    assert bisection.read(bisection.write(search)) == search
+    assert bisection.read_bisection(bisection.write_bisection(search)) == search
     assert commit_of("main", tmp_path).hash == search.commits[-1].hash
-    assert words.as_page(search)["commits"][-1]["guilty"]
+    assert bisection.page_data(search)["commits"][-1]["guilty"]

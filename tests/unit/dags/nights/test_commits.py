@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from nights_by_hand import MakeCommit, git
 
-from dags.errors import ExperimentError
-from dags.nights.commits import between, commit_of, head
+from barograph.errors import ExperimentError
+from barograph.nights.commits import commit_of, commits_between, head
 
 
 def test_only_what_changes_decisions_unless_all(commit: MakeCommit, tmp_path: Path) -> None:
@@ -18,8 +18,8 @@ def test_only_what_changes_decisions_unless_all(commit: MakeCommit, tmp_path: Pa
         commit("more", "README"),
     ]
     ends = commit_of(good, tmp_path), commit_of("main", tmp_path)
-    assert [each.subject for each in between(*ends, everything=False, root=tmp_path)] == ["two", "three"]
-    every = between(*ends, everything=True, root=tmp_path)
+    assert [each.subject for each in commits_between(*ends, everything=False, root=tmp_path)] == ["two", "three"]
+    every = commits_between(*ends, everything=True, root=tmp_path)
     assert [each.hash for each in every] == rest
 
 
@@ -31,7 +31,7 @@ def test_a_merge_counts_as_one(commit: MakeCommit, tmp_path: Path) -> None:
     git(tmp_path, "checkout", "-q", "main")
     commit("two")
     git(tmp_path, "merge", "-q", "--no-ff", "-m", "the side", "side")
-    found = between(commit_of(good, tmp_path), commit_of("main", tmp_path), everything=False, root=tmp_path)
+    found = commits_between(commit_of(good, tmp_path), commit_of("main", tmp_path), everything=False, root=tmp_path)
     assert [each.subject for each in found] == ["two", "the side"]
 
 
@@ -42,11 +42,11 @@ def test_ends_that_are_none(commit: MakeCommit, tmp_path: Path) -> None:
     with pytest.raises(ExperimentError, match="--option' is no commit"):
         commit_of("--option", tmp_path)
     with pytest.raises(ExperimentError, match="the same commit"):
-        between(good, good, everything=False, root=tmp_path)
+        commits_between(good, good, everything=False, root=tmp_path)
     with pytest.raises(
         ExperimentError, match=f"GOOD {bad.short} is not an ancestor of BAD {good.short}, which is the older of the two"
     ):
-        between(bad, good, everything=False, root=tmp_path)
+        commits_between(bad, good, everything=False, root=tmp_path)
 
 
 def test_a_copy_without_git_has_no_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,21 +11,21 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from analysis.record import read_json
-from dags.comparison import record, stopping
-from dags.comparison.stopping import Answer
-from dags.nights import bisection
-from dags.nights.bisection import Bisection, Wanted
-from dags.nights.judging import About
-from dags.nights.search import Found
-from dags.places import results_root
-from dags.series import Series, read_series
-from dags.steps.series_steps import do_next_run
-from dags.terminal import bisect as command
-from dags.terminal.compare import RESULT
+from analysis.compare.result import RESULT
+from analysis.record.files import read_json
+from barograph.cli import bisect as command
+from barograph.compare import record, stopping
+from barograph.compare.difference import VariantMetric
+from barograph.compare.stopping import InterimAnswer
+from barograph.nights import bisection
+from barograph.nights.bisection import Bisection, BisectionRequest
+from barograph.nights.search import FirstBad
+from barograph.series.series import Series, read_series
+from barograph.series_steps import do_next_run
+from barograph.settings import results_root
 from tests.repositories import Repository, with_plugins
 
-ABOUT = About("stela", "throughput_after", "e1")
+ABOUT = VariantMetric("stela", "throughput_after", "e1")
 FILE = "scheduler_plugins/policies/stela.py"
 pytestmark = pytest.mark.usefixtures("own_folders")
 
@@ -33,9 +33,9 @@ pytestmark = pytest.mark.usefixtures("own_folders")
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     made = with_plugins(tmp_path / "here")
-    monkeypatch.setattr("dags.sources.refs.ROOT", made.folder)
-    monkeypatch.setattr("dags.terminal.airflow_home.prepare", lambda _home: False)
-    monkeypatch.setattr(stopping, "look_beside", lambda _folder: Answer(True, "narrow enough", ""))
+    monkeypatch.setattr("barograph.code.refs.ROOT", made.folder)
+    monkeypatch.setattr("barograph.airflow_environment.prepare", lambda _home: False)
+    monkeypatch.setattr(stopping, "run_interim_analysis", lambda _folder: InterimAnswer(True, "narrow enough", ""))
     return made
 
 
@@ -70,15 +70,18 @@ def test_each_commit_is_compared_with_good_and_what_cannot_be_is_passed_over(
     mended = (here.folder / FILE).read_text().replace("raise RuntimeError('half merged')\n", "")
     slow = here.commit({FILE: mended}, "slow")
     monkeypatch.setattr(command, "carry_out", carried_out(slow))
-    asked, console = Wanted("stela/star", ABOUT, good, "main", blocks=4, testbed="fake"), Console(file=io.StringIO())
+    asked, console = (
+        BisectionRequest("stela/star", ABOUT, good, "main", blocks=4, testbed="fake"),
+        Console(file=io.StringIO()),
+    )
     assert command.bisect(asked, console, repository=here.folder) == 0
-    search = bisection.newest(command.checked(asked, here.folder))
+    search = bisection.newest_bisection(command.check_request(asked, here.folder))
     assert search is not None and search.reference is not None and search.reference.value == -20.0
     probes = {probe.commit: probe for probe in search.probes}
     assert {name: probe.verdict for name, probe in probes.items()} == {well: "good", broken: "skip"}
     assert "half merged" in probes[broken].reason and probes[broken].series == ""
     found = search.next()
-    assert isinstance(found, Found) and [each.subject for each in search.commits[found.first : found.last + 1]] == [
+    assert isinstance(found, FirstBad) and [each.subject for each in search.commits[found.first : found.last + 1]] == [
         "broken", "slow",
     ]  # fmt: skip
     _require_own_series(search, probes[well].series)

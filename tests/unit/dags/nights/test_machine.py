@@ -4,21 +4,20 @@ from dataclasses import replace
 
 import pytest
 
-from dags.experiment import Experiment, load
-from dags.nights.machine import facts_of, facts_of_box, fingerprint, told
-from dags.request import requested
+from barograph.nights.procedure import fact_lines, facts_of_box, facts_of_experiment, fingerprint
+from barograph.plan.experiment import Experiment, load, with_changes
 
 BOX = {"testbed": "fake", "storm": "2.8.3", "java": "17", "host": {}}
 pytestmark = pytest.mark.usefixtures("own_folders")
 
 
 def of(experiment: Experiment, **box: object) -> str:
-    return fingerprint(facts_of(experiment, {**BOX, **box}))
+    return fingerprint(facts_of_experiment(experiment, {**BOX, **box}))
 
 
 @pytest.fixture
 def star() -> Experiment:
-    return requested(load("stela/star"), {"testbed": "fake"})
+    return with_changes(load("stela/star"), {"testbed": "fake"})
 
 
 def test_variants_repetitions_seed_claims_and_budget_do_not_count(star: Experiment) -> None:
@@ -50,9 +49,9 @@ def test_the_box_counts_only_where_it_emulates() -> None:
 
 def test_people_are_told_the_machines_and_not_the_whole_plan(star: Experiment) -> None:
     box = {**BOX, "host": {"cpu_model": "Some CPU", "cpus": 2}}
-    facts = facts_of(star, box)
-    lines = told(box, {"stela/star": facts})
+    facts = facts_of_experiment(star, box)
+    lines = fact_lines(box, {"stela/star": facts})
     assert lines["emulated on"] == "2 cores of Some CPU" and lines["storm"] == "2.8.3"
     assert lines["stela/star"].endswith(f"; with topology and plan {fingerprint(facts)}")
     assert "type_1 (" in lines["stela/star"] and "100 Mbit/s" in lines["stela/star"]
-    assert "emulated on" not in told(BOX, {})
+    assert "emulated on" not in fact_lines(BOX, {})

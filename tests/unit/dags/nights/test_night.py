@@ -10,13 +10,13 @@ import pytest
 from nights_by_hand import SUITE, World
 from rich.console import Console
 
-from dags.errors import EXIT_CODES, ExperimentError, MachineLost, RunBroken, RunsFailed
-from dags.nights import hold, night, outcome, told, tonight
-from dags.nights.hold import NightUnderWay
-from dags.progress import ProgressFile
-from dags.series import Series
-from dags.steps.interruption import request_stop
-from dags.terminal import nightly
+from barograph.cli import nightly
+from barograph.errors import EXIT_CODES, ExperimentError, MachineLost, RunBroken, RunsFailed
+from barograph.nights import findings, night_state, outcome, procedure
+from barograph.nights.night_state import NightUnderWay
+from barograph.series.interruption import request_stop
+from barograph.series.progress import ProgressFile
+from barograph.series.series import Series
 
 LINEAR, STAR = "stela/linear", "stela/star"
 
@@ -46,8 +46,8 @@ def test_a_whole_night(world: World) -> None:
     assert star["variants"]["stela"]["convergence_sp_s"]["e1"] == {"values": [90.0, 90.0], "censored": 1}
     assert [claim["id"] for claim in star["claims"]] == ["S02"]
     assert (world.results / star["series"] / "series.json").is_file() and world.new == [True, True]
-    assert not (world.results / "nightly" / "try" / tonight.FILE).exists()
-    assert hold.on_record("try", "fake", world.now_s) is None
+    assert not (world.results / "nightly" / "try" / night_state.NIGHT_FILE).exists()
+    assert night_state.current_hold("try", "fake", world.now_s) is None
 
 
 def test_the_numbers_come_in_the_order_of_the_blocks(world: World) -> None:
@@ -111,7 +111,7 @@ def test_the_series_says_more_than_the_process_that_ended(world: World) -> None:
 
 
 def test_an_experiment_that_would_pass_the_deadline_is_not_begun(world: World) -> None:
-    linear, star = (each.seconds for each in night.foreseen(SUITE))
+    linear, star = (each.seconds for each in procedure.forecasts(SUITE))
     world.run_s = linear / 4
     code, said = world.nightly(deadline=f"{(linear + star - 60) / 60:.2f}min")
     assert code == 0 and world.opened == [LINEAR]
@@ -122,7 +122,7 @@ def test_an_experiment_that_would_pass_the_deadline_is_not_begun(world: World) -
 
 def test_one_that_passes_it_stops_at_its_next_run(world: World) -> None:
     """Every run takes twice what was expected."""
-    needed = night.foreseen(SUITE)[0].seconds
+    needed = procedure.forecasts(SUITE)[0].seconds
     world.run_s = needed / 2
     assert world.nightly(experiments=(LINEAR,), deadline=f"{needed / 60 + 0.1:.2f}min")[0] == 0
     (linear,) = world.nights()[0]["experiments"]
@@ -135,19 +135,19 @@ def test_one_that_passes_it_stops_at_its_next_run(world: World) -> None:
 def test_a_second_night_is_refused_and_leaves_no_record(world: World) -> None:
     os.environ["BAROGRAPH_HOLDER_PID"] = str(os.getppid())
     try:
-        night.open_night(SUITE, world.now_s + 1e5, world.now_s)
+        procedure.open_night(SUITE, world.now_s + 1e5, world.now_s)
     finally:
         del os.environ["BAROGRAPH_HOLDER_PID"]
     with pytest.raises(NightUnderWay) as refused:
         world.nightly()
     assert refused.value.blame == "capacity" and world.nights() == []
-    assert tonight.read("try") is not None, "the first goes on"
+    assert night_state.read_night("try") is not None, "the first goes on"
 
 
 def test_what_a_night_that_died_has_measured_goes_on_record_with_the_next(world: World) -> None:
-    dead = night.open_night(SUITE, world.now_s + 40_000, world.now_s)
+    dead = procedure.open_night(SUITE, world.now_s + 40_000, world.now_s)
     series = world.prepare(LINEAR, SUITE.changes(SUITE.experiments[0]), new=True, console=None)  # type: ignore[arg-type] # not used
-    dead = night.begun(dead, series)
+    dead = procedure.begin_entry(dead, series)
     world.carry_out(series, None)  # type: ignore[arg-type] # not used
     world.now_s += 86_400
     world.nightly()
@@ -170,7 +170,7 @@ def test_an_interruption_puts_on_record_what_was_measured(world: World) -> None:
     assert code == 130 and "interrupted" in said
     (found,) = world.nights()
     assert [each["status"] for each in found["experiments"]] == ["complete", "interrupted"]
-    assert found["status"] == "partial" and hold.on_record("try", "fake", world.now_s) is None
+    assert found["status"] == "partial" and night_state.current_hold("try", "fake", world.now_s) is None
 
 
 def test_an_interruption_of_the_last_analysis_ends_the_night_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,12 +196,12 @@ def test_a_regression_is_an_exit_code_once_it_is_confirmed_and_only_then(world: 
     confirmed = codes.index(6)
     assert confirmed >= 12, "one bad night, or two, are no regression"
     assert set(codes[confirmed + 1 :]) <= {0}, "it is new once"
-    message = told.message("try")
+    message = findings.read_message("try")
     assert "regression, confirmed: stela/star/stela/throughput_after/e1 −1" in message["text"].replace("-", "−")
 
 
 def test_the_pages_again_without_measuring(world: World) -> None:
-    with pytest.raises(nightly.NothingOnRecord, match="barograph nightly try"):
+    with pytest.raises(nightly.NoNightOnRecord, match="barograph nightly try"):
         world.nightly(report_only=True)
     world.nightly()
     (world.results / "nightly" / "try" / "index.html").unlink()
@@ -218,7 +218,7 @@ def test_a_dry_run_starts_nothing(world: World, monkeypatch: pytest.MonkeyPatch)
     assert code == 0 and world.opened == [] and world.nights() == []
     assert "stela/linear: 4 runs, about " in said and "stela/star: 2 runs, about " in said
     assert "not begun: past the deadline" in said
-    assert hold.on_record("try", "fake", world.now_s) is None
+    assert night_state.current_hold("try", "fake", world.now_s) is None
 
 
 def test_what_is_posted_has_no_path_of_this_box(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,11 +246,11 @@ def test_exit_codes(statuses: list[str], news: int, code: int) -> None:
 
 
 def test_a_damaged_night_under_way_is_told(world: World) -> None:
-    path = tonight.folder_of("try") / tonight.FILE
+    path = night_state.nights_folder("try") / night_state.NIGHT_FILE
     path.parent.mkdir(parents=True)
     path.write_text("{}")
     from analysis.errors import RecordError
 
     with pytest.raises(RecordError, match=r"under_way.json: not a night under way .*; remove the file"):
         world.nightly()
-    assert hold.on_record("try", "fake", world.now_s) is None and Path(path).exists()
+    assert night_state.current_hold("try", "fake", world.now_s) is None and Path(path).exists()

@@ -1,6 +1,6 @@
 """What a night keeps of a series: numbers of complete runs, in the order in which they were measured."""
 
-from dags.nights.numbers import gather
+from barograph.nights.outcome import collect_numbers
 
 
 def run(run_id: str, variant: str, order: int, status: str = "complete") -> dict[str, object]:
@@ -13,13 +13,15 @@ def row(run_id: str, value: float | None, event: str = "e1", *, censored: bool =
 
 def test_only_complete_runs_count_in_the_order_of_the_blocks() -> None:
     runs = [run("a-r2", "a", 3), run("a-r1", "a", 1), run("b-r1", "b", 2), run("a-r3", "a", 5, "failed")]
-    found = gather(runs, [row("a-r2", 20.0), row("a-r1", 10.0), row("b-r1", 1.0), row("a-r3", 99.0), row("gone", 5.0)])
+    found = collect_numbers(
+        runs, [row("a-r2", 20.0), row("a-r1", 10.0), row("b-r1", 1.0), row("a-r3", 99.0), row("gone", 5.0)]
+    )
     assert found["a"]["downtime_s"] == {"e1": {"values": [10.0, 20.0], "censored": 0}}
     assert found["b"]["downtime_s"]["e1"]["values"] == [1.0]
 
 
 def test_events_are_apart_and_censored_values_are_counted() -> None:
-    found = gather([run("a-r1", "a", 1)], [row("a-r1", 90.0, censored=True), row("a-r1", 4.0, "e2")])
+    found = collect_numbers([run("a-r1", "a", 1)], [row("a-r1", 90.0, censored=True), row("a-r1", 4.0, "e2")])
     assert found["a"]["downtime_s"] == {
         "e1": {"values": [90.0], "censored": 1}, "e2": {"values": [4.0], "censored": 0},
     }  # fmt: skip
@@ -27,5 +29,8 @@ def test_events_are_apart_and_censored_values_are_counted() -> None:
 
 def test_what_is_no_number_says_nothing() -> None:
     assert (
-        gather([run("a-r1", "a", 1)], [row("a-r1", None), row("a-r1", float("inf")), row("a-r1", float("nan"))]) == {}
+        collect_numbers(
+            [run("a-r1", "a", 1)], [row("a-r1", None), row("a-r1", float("inf")), row("a-r1", float("nan"))]
+        )
+        == {}
     )

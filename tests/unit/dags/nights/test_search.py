@@ -8,16 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dags.nights.search import Answer, Ask, Certainty, Found, Verdict, next_step, probabilities
+from barograph.compare.difference import Verdict
+from barograph.nights.search import Answer, Certainty, FirstBad, Query, next_step, probabilities
 
 Oracle = Callable[[int], Verdict]
 # Surer than one commit of 200 is unlikely: an exact search must not end because most of a range cannot be built.
 EXACT = Certainty(error_rate=0.0, confidence=0.999)
 
 
-def search(commits: int, oracle: Oracle, certainty: Certainty = EXACT) -> tuple[Found, list[Answer]]:
+def search(commits: int, oracle: Oracle, certainty: Certainty = EXACT) -> tuple[FirstBad, list[Answer]]:
     answers: list[Answer] = []
-    while isinstance(step := next_step(commits, answers, certainty), Ask):
+    while isinstance(step := next_step(commits, answers, certainty), Query):
         answers.append(Answer(step.commit, oracle(step.commit)))
     return step, answers
 
@@ -67,7 +68,7 @@ def test_a_search_goes_on_wherever_it_stopped(history: tuple[int, int, frozenset
     commits, first_bad, unbuildable = history
     found, answers = search(commits, exact(first_bad, unbuildable))
     begun = answers[:stop]
-    while isinstance(step := next_step(commits, begun, EXACT), Ask):
+    while isinstance(step := next_step(commits, begun, EXACT), Query):
         begun.append(Answer(step.commit, exact(first_bad, unbuildable)(step.commit)))
     assert (step, begun) == (found, answers)
 

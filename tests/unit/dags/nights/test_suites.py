@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from dags.errors import ExperimentError
-from dags.nights.suite import Choice, load, names, only
-from dags.nights.suite_yaml import parse, wrong_cron
+from barograph.errors import ExperimentError
+from barograph.nights.suite import Choice, load_suite, parse_suite, subset, suite_names, wrong_cron
 
 GOOD: dict[str, Any] = {
     "title": "Star", "schedule": "0 1 * * *", "testbed": "fake", "deadline_hours": 2,
@@ -16,18 +15,18 @@ GOOD: dict[str, Any] = {
 
 def complaint(**changes: Any) -> str:
     with pytest.raises(ExperimentError) as caught:
-        parse("try", {**GOOD, **changes}, source="suites/try.yaml")
+        parse_suite("try", {**GOOD, **changes}, source="suites/try.yaml")
     return str(caught.value)
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", suite_names())
 def test_what_ships_can_be_run(name: str) -> None:
-    suite = load(name)
+    suite = load_suite(name)
     assert [suite.resolved(choice).testbed.name for choice in suite.experiments] == ["local"] * len(suite.experiments)
 
 
 def test_a_suite_is_laid_over_its_experiments() -> None:
-    suite = parse("try", {**GOOD, "options": {"region": "x"}}, source="suites/try.yaml")
+    suite = parse_suite("try", {**GOOD, "options": {"region": "x"}}, source="suites/try.yaml")
     experiment = suite.resolved(suite.experiments[0])
     assert [variant.name for variant in experiment.variants] == ["stela"] and experiment.repetitions == 2
     assert experiment.testbed.name == "fake" and experiment.testbed.options["fake"] == {"region": "x"}
@@ -36,7 +35,7 @@ def test_a_suite_is_laid_over_its_experiments() -> None:
 
 def test_renames_and_accepted_regressions() -> None:
     accepted = [{"series": "stela/star/*", "night": "2026-11-21", "why": "slower on purpose"}]
-    suite = parse("try", {**GOOD, "renames": {"metrics": {"old": "new"}}, "accepted": accepted}, source="x")
+    suite = parse_suite("try", {**GOOD, "renames": {"metrics": {"old": "new"}}, "accepted": accepted}, source="x")
     assert suite.renames.metrics == {"old": "new"} and suite.renames.variants == {}
     assert suite.accepted[0].why == "slower on purpose"
 
@@ -67,11 +66,11 @@ def test_what_is_wrong_is_named(changes: dict[str, Any], said: str) -> None:
 
 def test_a_missing_key_and_no_mapping() -> None:
     with pytest.raises(ExperimentError, match=r"suites/try.yaml: title is missing"):
-        parse("try", {key: value for key, value in GOOD.items() if key != "title"}, source="suites/try.yaml")
+        parse_suite("try", {key: value for key, value in GOOD.items() if key != "title"}, source="suites/try.yaml")
     with pytest.raises(ExperimentError, match="holds list, not a mapping"):
-        parse("try", [], source="suites/try.yaml")
+        parse_suite("try", [], source="suites/try.yaml")
     with pytest.raises(ExperimentError, match="no suite 'nope' in dags/suites/; there are: quick, stela"):
-        load("nope")
+        load_suite("nope")
 
 
 @pytest.mark.parametrize("cron", ["0 2 * * *", "*/15 0-6 1,15 * 1-5", "59 23 31 12 7"])
@@ -87,9 +86,9 @@ def test_cron_that_is_none(cron: str) -> None:
 
 
 def test_a_part_of_a_suite() -> None:
-    suite = load("stela")
-    assert [choice.experiment for choice in only(suite, ["stela/diamond", "stela/star"]).experiments] == [
+    suite = load_suite("stela")
+    assert [choice.experiment for choice in subset(suite, ["stela/diamond", "stela/star"]).experiments] == [
         "stela/star", "stela/diamond",
     ]  # fmt: skip
     with pytest.raises(ExperimentError, match="suite stela has no stela/sun; it has stela/star, "):
-        only(suite, ["stela/sun"])
+        subset(suite, ["stela/sun"])

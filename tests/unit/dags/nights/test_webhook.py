@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from dags.nights.webhook import PAUSES_S, VARIABLE, post
+from barograph.nights.findings import PAUSES_S, WEBHOOK_VARIABLE, post
 
 SECRET = "hooks/T0/very-secret"
 
@@ -56,7 +56,7 @@ def test_nobody_asked() -> None:
 
 
 def test_it_is_told_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, place.url)
+    monkeypatch.setenv(WEBHOOK_VARIABLE, place.url)
     pauses: list[float] = []
     assert post({"v": 1, "text": "−3 %"}, sleep=pauses.append) == "the webhook was told (200)"
     assert place.heard == [{"v": 1, "text": "−3 %"}] and pauses == [0.0]

@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from dags.documentation import documentation, of_suite
-from dags.events import Crash, RateChange, ScaleIn
-from dags.experiment import load, names
-from dags.nights import suite as suites
+from barograph.nights import suite as suites
+from barograph.plan.events import Crash, RateChange, ScaleIn
+from barograph.plan.experiment import load, names
+from barograph.web.dag_documentation import experiment_documentation, suite_documentation
 
 
 @pytest.mark.parametrize("name", names())
 def test_every_experiment_says_what_it_compares(name: str) -> None:
     experiment = load(name)
-    text = documentation(experiment)
+    text = experiment_documentation(experiment)
     assert experiment.title in text
     assert all(f"- `{variant.name}`: policy `{variant.policy}`" in text for variant in experiment.variants)
     assert all(claim in text for claim in experiment.claims)
@@ -22,16 +22,16 @@ def test_every_experiment_says_what_it_compares(name: str) -> None:
 
 def test_events_in_words() -> None:
     plan = (ScaleIn("steady", 2), RateChange(60.0, 1.5), Crash("steady", "m2", 10.0), Crash("steady", "m3"))
-    text = documentation(replace(load("stela/star"), events=plan))
+    text = experiment_documentation(replace(load("stela/star"), events=plan))
     assert "- `e1`: scale in by 2 machines, once throughput is steady" in text
     assert "- `e2`: the input rate becomes 1.5 times that of the submission, 60 s after the one before it" in text
     assert "m2 crashes and boots 10 s later" in text and "m3 crashes and stays down" in text
-    assert "None." in documentation(replace(load("stela/star"), events=(), claims=()))
+    assert "None." in experiment_documentation(replace(load("stela/star"), events=(), claims=()))
 
 
-@pytest.mark.parametrize("name", suites.names())
+@pytest.mark.parametrize("name", suites.suite_names())
 def test_every_suite_says_what_it_measures_and_when(name: str) -> None:
-    suite = suites.load(name)
-    text = of_suite(suite)
+    suite = suites.load_suite(name)
+    text = suite_documentation(suite)
     assert suite.title in text and (suite.schedule is None or suite.schedule in text)
     assert all(f"- `{choice.experiment}`: " in text for choice in suite.experiments)

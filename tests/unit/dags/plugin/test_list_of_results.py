@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from dags.plugin import pages
-from dags.plugin.freshness import Freshness, scope_of
-from dags.plugin.list_page import SHOWN, groups
+from barograph.web import pages
+from barograph.web.pages import MOST_SERIES, result_groups
+from barograph.web.result_files import Freshness, scope_of
 
 
 def series(root: Path, name: str, report: str | None = None) -> None:
@@ -29,7 +29,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_newest_first_with_their_reports(root: Path) -> None:
-    shown = groups(root, lambda _dag: True)
+    shown = result_groups(root, lambda _dag: True)
     assert [group.title for group in shown] == [
         "Comparison compare/stela_star",
         "Nights of quick",
@@ -38,21 +38,21 @@ def test_newest_first_with_their_reports(root: Path) -> None:
     newest, older = shown[2].rows
     assert (newest.text, newest.report) == ("2026-11-22 08:45:01 UTC", None)
     assert older.report == "stela/star/20261121-084501-a1b2c3d4/report.html"
-    html = pages.results(shown)
+    html = pages.results_html(shown)
     assert 'href="files/compare/stela_star/20261122-091500-a1b2c3d4/comparison.html"' in html
 
 
 def test_what_one_may_not_read_is_not_named(root: Path) -> None:
-    html = pages.results(groups(root, lambda dag: dag == "compare_branches"))
+    html = pages.results_html(result_groups(root, lambda dag: dag == "compare_branches"))
     assert "compare/stela_star" in html and "stela/star" not in html and "quick" not in html
-    assert "none that you may read" in pages.results(groups(root, lambda _dag: False))
+    assert "none that you may read" in pages.results_html(result_groups(root, lambda _dag: False))
 
 
 def test_many_series_are_counted(root: Path) -> None:
-    for number in range(SHOWN):
+    for number in range(MOST_SERIES):
         series(root, f"stela/star/20260101-0000{number:02d}-a1b2c3d4")
-    assert groups(root, lambda dag: dag == "stela.star")[0].older == 2
-    assert "and 2 older" in pages.results(groups(root, lambda _dag: True))
+    assert result_groups(root, lambda dag: dag == "stela.star")[0].older == 2
+    assert "and 2 older" in pages.results_html(result_groups(root, lambda _dag: True))
 
 
 @pytest.mark.parametrize(

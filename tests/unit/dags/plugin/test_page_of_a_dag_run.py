@@ -8,17 +8,15 @@ from typing import Any
 
 import pytest
 
-from dags.experiment import load
-from dags.nights.tonight import Entry, Tonight
-from dags.plan import plan_runs
-from dags.plugin import pages, run_page
-from dags.plugin.run_answer import answer, subject
-from dags.plugin.run_page import Go, Page
-from dags.plugin.seen import Made
-from dags.request import requested
+from barograph.nights.night_state import Night, NightEntry
+from barograph.plan.blocks import plan_runs
+from barograph.plan.experiment import load, with_changes
+from barograph.web import pages, run_page
+from barograph.web.dag_run import DagRunFacts
+from barograph.web.run_page import Page, Redirection, page_of_dag_run, result_folder
 
 BEGUN = 1_795_000_000.0
-RUN = Made("stela.star", "manual__1", "running", BEGUN, None, "open_series", "success", None)
+RUN = DagRunFacts("stela.star", "manual__1", "running", BEGUN, None, "open_series", "success", None)
 NAME = "stela/star/20261118-110640-a1b2c3d4"
 
 
@@ -33,7 +31,7 @@ def series(root: Path) -> Path:
     """Two runs to do; the first is done, the second is under way."""
     folder = root / NAME
     (folder / "runs").mkdir(parents=True)
-    experiment = requested(load("stela/star"), {"testbed": "fake", "repetitions": 1})
+    experiment = with_changes(load("stela/star"), {"testbed": "fake", "repetitions": 1})
     runs = [run.run_id for run in plan_runs(experiment)]
     document = {"v": 1, "series_id": folder.name, "experiment": "stela/star", "spec": experiment.as_data(),
                 "runs": runs, "opened_s": BEGUN}  # fmt: skip
@@ -55,7 +53,7 @@ def told(folder: Path, t: float, **line: Any) -> None:
         file.write(json.dumps({"t": t, **line}) + "\n")
 
 
-def opened(series: Path, **changes: Any) -> Made:
+def opened(series: Path, **changes: Any) -> DagRunFacts:
     return replace(RUN, opened=str(series), **changes)
 
 
@@ -64,32 +62,36 @@ def with_report(series: Path, name: str = "report.html", written_s: float = BEGU
     os.utime(series / name, (written_s, written_s))
 
 
-def page_of(root: Path, made: Made) -> Page:
-    page = answer(root, made)
+def page_of(root: Path, made: DagRunFacts) -> Page:
+    page = page_of_dag_run(root, made)
     assert isinstance(page, Page)
     return page
 
 
 def test_a_run_under_way_shows_how_far_it_is_and_looks_again(root: Path, series: Path) -> None:
     page = page_of(root, opened(series))
-    assert page.again_s == run_page.AGAIN_S
+    assert page.again_s == run_page.RELOAD_S
     facts = dict(page.facts)
     assert facts["runs"].startswith("1 of 2 done") and facts["throughput"] == "210 tuples/s"
     assert facts["phase"].startswith("warming up until steady")
     assert len(page.rows) == 1 and page.rows[0][1] == "complete"
-    html = pages.run(page)
+    html = pages.run_html(page)
     assert 'http-equiv="refresh" content="5"' in html and "<polyline" in html and "of before" not in html
 
 
 def test_the_report_once_there_is_one(root: Path, series: Path) -> None:
     with_report(series)
-    assert answer(root, opened(series, state="success", ended_s=BEGUN + 210)) == Go(f"{NAME}/report.html")
+    assert page_of_dag_run(root, opened(series, state="success", ended_s=BEGUN + 210)) == Redirection(
+        f"{NAME}/report.html"
+    )
 
 
 def test_a_comparison_shows_its_answer(root: Path, series: Path) -> None:
     with_report(series)
     with_report(series, "comparison.html")
-    assert answer(root, opened(series, state="success", ended_s=BEGUN + 210)) == Go(f"{NAME}/comparison.html")
+    assert page_of_dag_run(root, opened(series, state="success", ended_s=BEGUN + 210)) == Redirection(
+        f"{NAME}/comparison.html"
+    )
 
 
 def test_a_report_between_two_blocks_is_offered_and_the_last_one_is_shown(root: Path, series: Path) -> None:
@@ -97,7 +99,7 @@ def test_a_report_between_two_blocks_is_offered_and_the_last_one_is_shown(root: 
     page = page_of(root, opened(series))
     assert [link.name for link in page.links] == [f"{NAME}/report.html"]
     told(series, BEGUN + 201, kind="report", path=str(series / "report.html"))
-    assert answer(root, opened(series)) == Go(f"{NAME}/report.html")
+    assert page_of_dag_run(root, opened(series)) == Redirection(f"{NAME}/report.html")
 
 
 def test_a_report_of_before_is_not_shown_as_this_runs(root: Path, series: Path) -> None:
@@ -126,14 +128,14 @@ def test_the_tasks_that_failed_are_named(root: Path, series: Path) -> None:
 def test_what_a_later_run_of_the_series_did_is_not_this_runs(root: Path, series: Path) -> None:
     told(series, BEGUN + 999, kind="run_failed", run_id="stela-r1", blame="harness", message="of later", again=False)
     page = page_of(root, opened(series, state="failed", ended_s=BEGUN + 110))
-    assert "of later" not in pages.run(page)
+    assert "of later" not in pages.run_html(page)
 
 
 def test_a_report_is_shown_also_where_its_spec_cannot_be_read_any_more(root: Path, series: Path) -> None:
     document = json.loads((series / "series.json").read_text())
     (series / "series.json").write_text(json.dumps({**document, "spec": {"of": "another version"}}))
     with_report(series)
-    assert isinstance(answer(root, opened(series, state="success", ended_s=BEGUN + 210)), Go)
+    assert isinstance(page_of_dag_run(root, opened(series, state="success", ended_s=BEGUN + 210)), Redirection)
 
 
 @pytest.mark.parametrize(
@@ -148,46 +150,46 @@ def test_a_report_is_shown_also_where_its_spec_cannot_be_read_any_more(root: Pat
         (replace(RUN, opened="{root}/stela/star/gone"), "was removed", False),
     ],
 )  # fmt: skip
-def test_why_there_is_none(root: Path, made: Made, said: str, again: bool) -> None:
+def test_why_there_is_none(root: Path, made: DagRunFacts, said: str, again: bool) -> None:
     made = replace(made, opened=made.opened.replace("{root}", str(root)) if made.opened else None)
     page = page_of(root, made)
     assert said in " ".join(page.sentences) and (page.again_s is not None) is again
-    assert said in pages.run(page)
+    assert said in pages.run_html(page)
 
 
 def test_an_answer_of_a_task_leads_nowhere_outside(root: Path) -> None:
     """Whoever may write an XCom chooses it."""
-    assert subject(root, replace(RUN, opened="/etc")) is None
-    assert subject(root, replace(RUN, opened=f"{root}/../..")) is None
-    assert subject(root, replace(RUN, opened=str(root / NAME))) == NAME
+    assert result_folder(root, replace(RUN, opened="/etc")) is None
+    assert result_folder(root, replace(RUN, opened=f"{root}/../..")) is None
+    assert result_folder(root, replace(RUN, opened=str(root / NAME))) == NAME
 
 
-NIGHT = Made("nightly.quick", "scheduled__1", "running", BEGUN, None, "open_night", "success", "20261118-020000")
-TONIGHT = Tonight(
+NIGHT = DagRunFacts("nightly.quick", "scheduled__1", "running", BEGUN, None, "open_night", "success", "20261118-020000")
+TONIGHT = Night(
     "20261118-020000", "quick", "fake", BEGUN, BEGUN + 3600, None, None, None, "f",
-    experiments=(Entry("stela/star", "f", "complete", "", NAME), Entry("stela/linear", "f", "begun")),
+    experiments=(NightEntry("stela/star", "f", "complete", "", NAME), NightEntry("stela/linear", "f", "begun")),
 )  # fmt: skip
 
 
 def test_a_night_under_way_and_its_page(root: Path, series: Path) -> None:
     with_report(series)
     reports = {f"{NAME}/report.html"}
-    page = run_page.of_night(NIGHT, "quick", None, TONIGHT, reports)
+    page = run_page.page_of_night(NIGHT, "quick", None, TONIGHT, reports)
     assert isinstance(page, Page) and page.again_s
     assert [row[1] for row in page.rows] == ["complete", "begun"]
-    assert f'href="files/{NAME}/report.html"' in pages.run(page)
+    assert f'href="files/{NAME}/report.html"' in pages.run_html(page)
     done = root / "nightly" / "quick" / "nights"
     done.mkdir(parents=True)
     (done / "20261118-020000.html").write_text("<p>night")
-    assert answer(root, NIGHT) == Go("nightly/quick/nights/20261118-020000.html")
+    assert page_of_dag_run(root, NIGHT) == Redirection("nightly/quick/nights/20261118-020000.html")
 
 
 def test_a_night_that_left_nothing(root: Path) -> None:
     assert "has no page" in page_of(root, replace(NIGHT, state="failed")).sentences[0]
-    assert subject(root, NIGHT) == "nightly/quick"
+    assert result_folder(root, NIGHT) == "nightly/quick"
 
 
 def test_names_in_pages_are_escaped(root: Path) -> None:
     page = page_of(root, replace(RUN, run_id="<script>x()</script>", opened="/elsewhere/<b>"))
-    assert "<script>" not in pages.run(page) and "<b>" not in pages.run(page)
+    assert "<script>" not in pages.run_html(page) and "<b>" not in pages.run_html(page)
     assert pages.href("a b/ü.html") == "files/a%20b/%C3%BC.html"

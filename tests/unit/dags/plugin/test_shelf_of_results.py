@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from dags.plugin import shelf
-from dags.plugin.ownership import dag_of, dags_of, experiments
+from barograph.web import result_files
+from barograph.web.result_files import dag_of, dags_of, experiment_folders
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["index.html", "stela/star/s1/report.html", "stela/star/s1/figures/cpu.svg"])
 def test_what_readers_want_is_given_out(root: Path, name: str) -> None:
-    found = shelf.find(root, name)
+    found = result_files.find_file(root, name)
     assert found is not None and found.file == root / name
 
 
@@ -40,19 +40,19 @@ def test_what_readers_want_is_given_out(root: Path, name: str) -> None:
     ],
 )  # fmt: skip
 def test_nothing_else_is(root: Path, name: str) -> None:
-    assert shelf.find(root, name) is None
+    assert result_files.find_file(root, name) is None
 
 
 def test_a_results_folder_that_is_a_link_itself_is_served(root: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(root)
-    assert shelf.find(tmp_path / "link", "index.html") is not None
-    assert shelf.below(tmp_path / "link", str(root / "stela" / "star" / "s1")) == "stela/star/s1"
+    assert result_files.find_file(tmp_path / "link", "index.html") is not None
+    assert result_files.name_of_folder(tmp_path / "link", str(root / "stela" / "star" / "s1")) == "stela/star/s1"
 
 
 @pytest.mark.parametrize("folder", ["/etc", "stela/star/s1", "../x", ""])
 def test_a_folder_elsewhere_has_no_name_here(root: Path, folder: str) -> None:
-    assert shelf.below(root, folder) is None
-    assert shelf.below(root, str(root)) is None
+    assert result_files.name_of_folder(root, folder) is None
+    assert result_files.name_of_folder(root, str(root)) is None
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_whose_a_file_is(name: str, dag: str | None) -> None:
 def test_a_page_over_several_asks_for_the_right_to_each(root: Path) -> None:
     (root / "metis" / "opengov").mkdir(parents=True)
     (root / ".cache" / "x").mkdir(parents=True)
-    assert experiments(root) == ("compare/stela_star", "metis/opengov", "stela/star")
+    assert experiment_folders(root) == ("compare/stela_star", "metis/opengov", "stela/star")
     assert dags_of(root, "index.html") == {"stela.star", "metis.opengov", "compare_branches"}
     assert dags_of(root, "stela/report.html") == {"stela.star"}
     assert dags_of(root, "**/report.html") == frozenset(), "a family is a name, not a pattern"

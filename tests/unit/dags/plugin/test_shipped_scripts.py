@@ -1,12 +1,12 @@
 """The scripts of our pages can be recognised by their text: they have no values of the page in them."""
 
-from dags.places import ROOT
-from dags.plugin.protection import shipped
+from barograph.settings import ROOT
+from barograph.web.content_policy import shipped_scripts
 
 
 def test_there_is_one_and_each_is_the_same_in_every_page() -> None:
-    assert shipped(), "figures answer to the mouse by a script"
-    for script in shipped():
+    assert shipped_scripts(), "figures answer to the mouse by a script"
+    for script in shipped_scripts():
         assert not any(mark in script for mark in (b"{{", b"{%", b"{#")), "data belongs in a JSON element beside it"
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from dags.errors import blame_of
-from dags.events import RateChange
-from dags.experiment import Code, Experiment, Variant, load
-from dags.sources import fitness
-from dags.sources.errors import Unfit
-from dags.sources.prepare import prepare
-from dags.sources.refs import resolve
+from barograph.code.errors import Unfit
+from barograph.code.refs import resolve_ref
+from barograph.errors import blame_of
+from barograph.plan.events import RateChange
+from barograph.plan.experiment import Code, Experiment, Variant, load
+from barograph.series import variant_code
+from barograph.series.variant_code import prepare_code
 from tests.repositories import Repository, with_plugins
 
 pytestmark = pytest.mark.usefixtures("own_folders")
@@ -23,7 +23,7 @@ POLICIES = "scheduler_plugins/policies/__init__.py"
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     made = with_plugins(tmp_path / "here")
-    monkeypatch.setattr("dags.sources.refs.ROOT", made.folder)
+    monkeypatch.setattr("barograph.code.refs.ROOT", made.folder)
     return made
 
 
@@ -35,7 +35,7 @@ def change(here: Repository) -> Callable[[str, str, str], Code]:
         text = (here.folder / "scheduler_plugins" / name).read_text()
         assert old in text
         here.commit({f"scheduler_plugins/{name}": text.replace(old, new)})
-        return resolve("main")
+        return resolve_ref("main")
 
     return change
 
@@ -49,8 +49,8 @@ def of(code: Code, policy: str = "stela", parameters: dict[str, Any] | None = No
 def test_what_fits_is_prepared_without_a_word_more_than_its_build(here: Repository) -> None:
     assert here.folder.is_dir()
     said: list[str] = []
-    prepare(of(resolve("main")), said.append)
-    prepare(of(resolve("main")), said.append)
+    prepare_code(of(resolve_ref("main")), said.append)
+    prepare_code(of(resolve_ref("main")), said.append)
     assert len(said) == 1 and said[0].startswith("main (")
 
 
@@ -67,15 +67,15 @@ def test_the_commits_own_policies_are_what_counts(
 ) -> None:
     assert here.folder.is_dir()
     with pytest.raises(Unfit, match=words) as told:
-        prepare(of(resolve("main"), policy, parameters), print)
+        prepare_code(of(resolve_ref("main"), policy, parameters), print)
     assert blame_of(told.value) == "configuration"
 
 
 def test_a_policy_that_only_the_commit_has_is_fine(change: Callable[[str, str, str], Code]) -> None:
     code = change("policies/__init__.py", '"stela": Entry', '"stela_new": Entry')
-    prepare(of(code, "stela_new"), print)
+    prepare_code(of(code, "stela_new"), print)
     with pytest.raises(Unfit, match="'stela' is not known"):
-        prepare(of(code), print)
+        prepare_code(of(code), print)
 
 
 def test_events_that_it_does_not_answer_are_named(change: Callable[[str, str, str], Code]) -> None:
@@ -85,46 +85,46 @@ def test_events_that_it_does_not_answer_are_named(change: Callable[[str, str, st
         "stela.Parameters, frozenset()",
     )
     with pytest.raises(Unfit, match="policy stela does not answer scale_out; it answers none"):
-        prepare(of(code), print)
+        prepare_code(of(code), print)
 
 
 def test_another_contract_is_told_before_anything_else(change: Callable[[str, str, str], Code]) -> None:
-    code = change("wire.py", "VERSION = 1 ", "VERSION = 2 ")
+    code = change("messages.py", "VERSION = 1 ", "VERSION = 2 ")
     with pytest.raises(Unfit, match="speaks version 2 of the contract with its policy service, this harness 1"):
-        prepare(of(code), print)
+        prepare_code(of(code), print)
 
 
 def test_a_commit_from_before_the_version_was_named_speaks_the_first(change: Callable[[str, str, str], Code]) -> None:
-    change("wire.py", "VERSION = 1 ", "OLD = 1 ")
-    prepare(of(change("wire.py", '"v": VERSION', '"v": 1')), print)
+    change("messages.py", "VERSION = 1 ", "OLD = 1 ")
+    prepare_code(of(change("messages.py", '"v": VERSION', '"v": 1')), print)
 
 
 def test_a_state_that_this_harness_cannot_read_is_told(change: Callable[[str, str, str], Code]) -> None:
-    code = change("desk.py", '            "held": self.held,\n', "")
+    code = change("service_state.py", '            "held": self.held,\n', "")
     with pytest.raises(Unfit, match="describes its state without what this harness reads: KeyError\\('held'\\)"):
-        prepare(of(code), print)
+        prepare_code(of(code), print)
 
 
 def test_a_call_is_needed_only_where_the_experiment_makes_it(change: Callable[[str, str, str], Code]) -> None:
-    code = change("service.py", '("POST", "/input_rate"): _json(Desk.change_input_rate),', "")
-    prepare(of(code), print)
+    code = change("service.py", '("POST", "/input_rate"): _json_call(ServiceState.change_input_rate),', "")
+    prepare_code(of(code), print)
     with pytest.raises(Unfit, match="does not know POST /input_rate, which this experiment needs"):
-        prepare(replace(of(code), events=(RateChange("steady", 2.0),)), print)
+        prepare_code(replace(of(code), events=(RateChange("steady", 2.0),)), print)
 
 
 def test_code_that_throws_as_it_loads_is_told_with_what_it_says(change: Callable[[str, str, str], Code]) -> None:
     code = change("policies/stela.py", "from __future__ import annotations\n", "raise RuntimeError('half merged')\n")
     with pytest.raises(Unfit, match="its scheduler_plugins do not load: RuntimeError: half merged"):
-        prepare(of(code), print)
+        prepare_code(of(code), print)
 
 
 def test_code_that_hangs_as_it_loads_is_ended(
     change: Callable[[str, str, str], Code], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fitness, "ASK_LIMIT_S", 5.0)
+    monkeypatch.setattr(variant_code, "DESCRIBE_LIMIT_S", 5.0)
     code = change("policies/stela.py", "from __future__ import annotations\n", "import time\ntime.sleep(600)\n")
     with pytest.raises(Unfit, match="did not load within 5 s"):
-        prepare(of(code), print)
+        prepare_code(of(code), print)
 
 
 def test_code_that_is_asked_sees_nothing_of_the_users(
@@ -133,7 +133,7 @@ def test_code_that_is_asked_sees_nothing_of_the_users(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret")
     spy = f"import os, pathlib\npathlib.Path({str(tmp_path / 'seen')!r}).write_text(str(dict(os.environ)))\n"
     future = "from __future__ import annotations\n"
-    prepare(of(change("policies/stela.py", future, future + spy)), print)
+    prepare_code(of(change("policies/stela.py", future, future + spy)), print)
     seen = (tmp_path / "seen").read_text()
     assert "s3cret" not in seen and "PATH" in seen
 
@@ -141,14 +141,14 @@ def test_code_that_is_asked_sees_nothing_of_the_users(
 def test_two_variants_of_one_commit_are_asked_together(here: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     assert here.folder.is_dir()
     asked: list[int] = []
-    ask = fitness.ask
+    ask = variant_code.describe_tree
 
     def counted(tree: Path, variants: Any, code: Code) -> dict[str, Any]:
         asked.append(len(variants))
         return ask(tree, variants, code)
 
-    monkeypatch.setattr(fitness, "ask", counted)
-    code = resolve("main")
+    monkeypatch.setattr(variant_code, "describe_tree", counted)
+    code = resolve_ref("main")
     both = (Variant("a", "stela", {}, code), Variant("b", "even", {}, code))
-    prepare(replace(of(code), variants=both), print)
+    prepare_code(replace(of(code), variants=both), print)
     assert asked == [2]

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from dags.checks import check, remarks
-from dags.errors import ExperimentError
-from dags.experiment import Code, Experiment, Variant, from_data, load
-from dags.experiment_yaml import parse
-from dags.places import results_root
-from dags.series import read_series
-from dags.sources.errors import NoSuchRef, Unfit
-from dags.steps.provision import open_requested
+from barograph.cli.run import all_remarks
+from barograph.code.errors import NoSuchRef, Unfit
+from barograph.errors import ExperimentError
+from barograph.machines.provision import open_requested
+from barograph.plan.checks import check
+from barograph.plan.experiment import Code, Experiment, Variant, from_data, load, parse
+from barograph.series.series import read_series
+from barograph.settings import results_root
 from tests.repositories import Repository, with_plugins
 
 FOREIGN = {
@@ -86,14 +86,14 @@ def _scaled_in(experiment: Experiment) -> Experiment:
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     made = with_plugins(tmp_path / "here")
-    monkeypatch.setattr("dags.sources.refs.ROOT", made.folder)
+    monkeypatch.setattr("barograph.code.refs.ROOT", made.folder)
     return made
 
 
 def ask_for(monkeypatch: pytest.MonkeyPatch, variant: Variant) -> None:
     star = load("stela/star")
     asked = replace(star, testbed=replace(star.testbed, name="fake"), variants=(variant,), repetitions=1)
-    monkeypatch.setattr("dags.steps.provision.load", lambda _name: asked)
+    monkeypatch.setattr("barograph.machines.provision.load", lambda _name: asked)
 
 
 @pytest.mark.usefixtures("own_folders")
@@ -124,8 +124,8 @@ def test_what_does_not_fit_opens_no_series(
 def test_uncommitted_changes_are_a_remark(here: Repository) -> None:
     star = load("stela/star")
     mine = replace(star, variants=(Variant("mine", "stela", {}, Code("main", "a" * 40)),))
-    before = remarks(mine)
+    before = all_remarks(mine)
     (here.folder / "scheduler_plugins" / "service.py").write_text("changed")
-    assert [said for said in remarks(mine) if said not in before] == [
+    assert [said for said in all_remarks(mine) if said not in before] == [
         "what is changed here and not committed (1 file) is in no ref: mine run without it"
     ]

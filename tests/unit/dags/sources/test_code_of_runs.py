@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from analysis.record import RunPaths, read_json
-from dags.errors import RunBroken, blame_of
-from dags.experiment import Code, Experiment, Variant
-from dags.series import Series, open_series
-from dags.steps import run_code
-from dags.steps.fake_cluster import FakeStorm
-from dags.steps.run_next import run_next
-from dags.steps.under_way import Bench
+from analysis.record.files import RunPaths, read_json
+from barograph.errors import RunBroken, blame_of
+from barograph.plan.experiment import Code, Experiment, Variant
+from barograph.run import storm_cluster
+from barograph.run.context import SeriesContext
+from barograph.run.fake_cluster import FakeStorm
+from barograph.series.series import Series, open_series
+from barograph.series_steps import attempt_next_run
 from playbooks import cluster
 from playbooks.errors import MachineUnreachable, StormRefused
 
@@ -44,28 +44,28 @@ class Master:
 def master(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Master:
     made = Master()
     monkeypatch.setattr(cluster, "switch", made.switch)
-    monkeypatch.setattr(run_code, "home_of", lambda code, base, _tell: base.with_name(f"home-{code.label}"))
-    run_code.deployed(tmp_path, Path("/homes/base"))
+    monkeypatch.setattr(storm_cluster, "storm_home_of", lambda code, base, _tell: base.with_name(f"home-{code.label}"))
+    storm_cluster.note_deployment(tmp_path, Path("/homes/base"))
     return made
 
 
 def test_nothing_is_touched_while_runs_share_their_code(master: Master, tmp_path: Path) -> None:
     for code in (None, A, A, replace(A, label="main"), B, None, None):
-        run_code.use(INVENTORY, tmp_path, code)
+        storm_cluster.switch_code(INVENTORY, tmp_path, code)
     assert master.told == [("home-main", "a"), ("home-better", "b"), ("base", None)]
 
 
 def test_commits_with_the_same_bridge_differ_in_the_service(
     master: Master, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_code, "home_of", lambda _code, base, _tell: base)
+    monkeypatch.setattr(storm_cluster, "storm_home_of", lambda _code, base, _tell: base)
     for code in (A, B, None):
-        run_code.use(INVENTORY, tmp_path, code)
+        storm_cluster.switch_code(INVENTORY, tmp_path, code)
     assert master.told == [("base", "a"), ("base", "b"), ("base", None)]
 
 
 def test_a_scheduler_of_others_runs_with_the_harnesss_own_service(master: Master, tmp_path: Path) -> None:
-    run_code.use(INVENTORY, tmp_path, THEIRS)
+    storm_cluster.switch_code(INVENTORY, tmp_path, THEIRS)
     assert master.told == [("home-theirs", None)]
 
 
@@ -74,27 +74,27 @@ def test_code_that_does_not_start_is_a_result_and_the_next_code_is_put_in_its_pl
 ) -> None:
     master.fails = StormRefused("switch: Nimbus does not start with the code of this run; it said: boom")
     with pytest.raises(RunBroken, match=r"main \(aaaaaaaaaaaa\): switch: Nimbus does not start .*boom"):
-        run_code.use(INVENTORY, tmp_path, A)
+        storm_cluster.switch_code(INVENTORY, tmp_path, A)
     for code in (A, None):
-        run_code.use(INVENTORY, tmp_path, code)
+        storm_cluster.switch_code(INVENTORY, tmp_path, code)
     assert [home for home, _ in master.told] == ["home-main", "home-main", "base"]
 
 
 def test_a_switch_that_was_cut_short_is_done_again(master: Master, tmp_path: Path) -> None:
     master.fails = MachineUnreachable("gone")
     with pytest.raises(MachineUnreachable):
-        run_code.use(INVENTORY, tmp_path, A)
-    run_code.use(INVENTORY, tmp_path, None)
+        storm_cluster.switch_code(INVENTORY, tmp_path, A)
+    storm_cluster.switch_code(INVENTORY, tmp_path, None)
     assert master.told == [("home-main", "a"), ("base", None)]
 
 
 def test_the_base_stays_what_was_deployed(master: Master, tmp_path: Path) -> None:
     assert master.told == []
-    assert run_code.base_home(tmp_path) == Path("/homes/base")
-    run_code.deployed(tmp_path, Path("/homes/newer"))
-    run_code.use(INVENTORY, tmp_path, None)
-    assert master.told == [] and run_code.base_home(tmp_path) == Path("/homes/newer")
-    assert run_code.base_home(tmp_path / "elsewhere") is None
+    assert storm_cluster.base_home(tmp_path) == Path("/homes/base")
+    storm_cluster.note_deployment(tmp_path, Path("/homes/newer"))
+    storm_cluster.switch_code(INVENTORY, tmp_path, None)
+    assert master.told == [] and storm_cluster.base_home(tmp_path) == Path("/homes/newer")
+    assert storm_cluster.base_home(tmp_path / "elsewhere") is None
 
 
 @pytest.fixture
@@ -109,10 +109,10 @@ def series(experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     return open_series(experiment, now_s=1_699_999_000.0)
 
 
-def test_runs_record_their_code(series: Series, bench: Bench, storm: FakeStorm) -> None:
+def test_runs_record_their_code(series: Series, bench: SeriesContext, storm: FakeStorm) -> None:
     used = []
     while run := series.next_run():
-        run_next(series, bench)
+        attempt_next_run(series, bench)
         used.append((run.variant.name, storm.given["reset"]["code"]))
     assert sorted(used) == [("a", A.commit), ("b", B.commit), ("own", None)]
     documents = {name: read_json(RunPaths(series.run_folder(f"{name}-r1")).run_json) for name in ("a", "own")}
@@ -121,12 +121,14 @@ def test_runs_record_their_code(series: Series, bench: Bench, storm: FakeStorm) 
     assert documents["own"]["variant"]["code"] is None and "code" not in documents["own"]["versions"]
 
 
-def test_a_commit_that_does_not_start_fails_its_own_runs_only(series: Series, bench: Bench, storm: FakeStorm) -> None:
+def test_a_commit_that_does_not_start_fails_its_own_runs_only(
+    series: Series, bench: SeriesContext, storm: FakeStorm
+) -> None:
     storm.faults["broken_code"] = (B.commit,)
     failed = []
     while run := series.next_run():
         try:
-            run_next(series, bench)
+            attempt_next_run(series, bench)
         except RunBroken as error:
             failed.append((run.variant.name, blame_of(error)))
     assert failed == [("b", "system_under_test")]
@@ -134,10 +136,10 @@ def test_a_commit_that_does_not_start_fails_its_own_runs_only(series: Series, be
 
 
 def test_a_foreign_scheduler_is_configured_by_its_class(
-    experiment: Experiment, series: Series, bench: Bench, storm: FakeStorm
+    experiment: Experiment, series: Series, bench: SeriesContext, storm: FakeStorm
 ) -> None:
     theirs = Variant("theirs", "foreign", {"rebalance": True}, THEIRS)
     alone = open_series(replace(experiment, variants=(theirs,)), now_s=1_699_999_500.0)
     assert alone.folder != series.folder
-    run_next(alone, bench)
+    attempt_next_run(alone, bench)
     assert storm.given["configure"]["parameters"] == {"rebalance": True, "scheduler": "t.T"}

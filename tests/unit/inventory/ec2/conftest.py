@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from inventory import leases
-from inventory.ec2.pace import Pace
-from inventory.ec2.readiness import Answers
+from inventory.ec2.launch import ReadinessCheck
+from inventory.ec2.options import Timing
 from inventory.ec2.testbed import Ec2Testbed
-from inventory.machine_types import named
-from inventory.machines import MachineRequest
+from inventory.leases import registry
+from inventory.machines import MachineRequest, machine_type
 from tests.cloud.cloud import Cloud
 from tests.cloud.trouble import Trouble
 
 if TYPE_CHECKING:
     from mypy_boto3_ec2.type_defs import InstanceTypeDef
 
-MASTER = MachineRequest("master", named("master"))
-M1, M2, M3 = (MachineRequest(name, named("type_1")) for name in ("m1", "m2", "m3"))
-PACE = Pace(poll_s=0.05, relist_s=0.1, lag_s=10.0, ready_s=30.0, gone_s=30.0, recalled_s=0.0)
+
+MASTER = MachineRequest("master", machine_type("master"))
+M1, M2, M3 = (MachineRequest(name, machine_type("type_1")) for name in ("m1", "m2", "m3"))
+PACE = Timing(poll_s=0.05, relist_s=0.1, lag_s=10.0, ready_s=30.0, gone_s=30.0, recalled_s=0.0)
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Site:
     cloud: Cloud
     state: Path
 
-    def testbed(self, answers: Answers = lambda _: None, pace: Pace = PACE, **options: object) -> Ec2Testbed:
+    def testbed(self, answers: ReadinessCheck = lambda _: None, pace: Timing = PACE, **options: object) -> Ec2Testbed:
         return Ec2Testbed(self.options(**options), answers, pace)
 
     def options(self, **more: object) -> dict[str, object]:
@@ -49,9 +49,9 @@ class Site:
     def zones(self) -> set[str]:
         return {one["Placement"]["AvailabilityZone"] for one in self.listed()}
 
-    def take(self, testbed: Ec2Testbed | None = None, ttl_s: float = 3600.0) -> leases.Lease:
+    def take(self, testbed: Ec2Testbed | None = None, ttl_s: float = 3600.0) -> registry.Lease:
         site = (testbed or self.testbed()).site()
-        return leases.take("somebody@box", "series-1", "ec2", ttl_s, site=site, shared=True)
+        return registry.take("somebody@box", "series-1", "ec2", ttl_s, site=site, shared=True)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def site(cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     site = Site(cloud, tmp_path)
     yield site
     cloud.expect(Trouble())
-    for lease in leases.read_all():
+    for lease in registry.read_all():
         site.releasing().release(lease)
-        leases.drop(lease)
+        registry.drop(lease)
     site.releasing().sweep()

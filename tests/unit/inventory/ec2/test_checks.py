@@ -5,12 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from inventory import leases
-from inventory.ec2.leftovers import MARGIN_S, Remains
+from inventory.ec2.removal import MARGIN_S, LeaseRemains
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.errors import CapacityError, ConfigurationError
-from inventory.machine_types import named
-from inventory.machines import MachineRequest
+from inventory.leases import registry
+from inventory.machines import MachineRequest, machine_type
 from tests.cloud.trouble import Refusal, Trouble
 from tests.unit.inventory.ec2.conftest import M1, M2, MASTER, PACE, Site
 
@@ -46,7 +45,7 @@ def test_a_check_rents_nothing(site: Site) -> None:
 def test_what_ec2_does_not_have_is_said_by_field(
     site: Site, options: dict[str, object], error: type[Exception], complaint: str
 ) -> None:
-    wanted = [MASTER, M1, MachineRequest("m9", named("type_2"))]
+    wanted = [MASTER, M1, MachineRequest("m9", machine_type("type_2"))]
     with pytest.raises(error, match=complaint):
         site.testbed(**options).check(wanted)
     assert not site.cloud.left()
@@ -84,7 +83,7 @@ def test_names_are_checked(site: Site) -> None:
 
 
 def test_a_quota_below_what_is_asked_for_is_capacity(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inventory.ec2.places.quota", lambda *_: 1.0)
+    monkeypatch.setattr("inventory.ec2.regions.quota", lambda *_: 1.0)
     with pytest.raises(
         CapacityError, match=r"2 machines need 2 vCPUs, this account has 1 \(on_demand, quota L-1216C47A"
     ):
@@ -101,7 +100,7 @@ def test_a_lease_of_another_account_is_not_forgotten(site: Site) -> None:
     assert len(site.cloud.left().instances) == 1
 
 
-OURS = Remains("aaaa", "mine", 1000.0)
+OURS = LeaseRemains("aaaa", "mine", 1000.0)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +114,7 @@ OURS = Remains("aaaa", "mine", 1000.0)
         (replace(OURS, harness="theirs", expires_s=None), (), 1e12, False),
     ],
 )
-def test_who_may_end_what(remains: Remains, on_record: tuple[str, ...], now: float, ended: bool) -> None:
+def test_who_may_end_what(remains: LeaseRemains, on_record: tuple[str, ...], now: float, ended: bool) -> None:
     assert remains.is_ours_to_end("mine", frozenset(on_record), now) is ended
 
 
@@ -128,12 +127,12 @@ def test_a_harness_without_its_state_ends_only_what_is_past_its_own_end(
     testbed.acquire(young, [M2])
     monkeypatch.setenv("BAROGRAPH_STATE", str(tmp_path_factory.mktemp("another")))
     assert Ec2Testbed(pace=PACE).leftovers() == ()
-    monkeypatch.setattr("inventory.ec2.leftovers.time.time", lambda now=time.time: now() + 200 + MARGIN_S)
+    monkeypatch.setattr("inventory.ec2.removal.time.time", lambda now=time.time: now() + 200 + MARGIN_S)
     assert Ec2Testbed(pace=PACE).leftovers() == (f"machines of {old.lease_id}",)
     assert Ec2Testbed(pace=PACE).sweep() == (f"machines of {old.lease_id}",)
     assert len(site.cloud.left().instances) == 1
     monkeypatch.setenv("BAROGRAPH_STATE", str(site.state))
-    leases.drop(old)
+    registry.drop(old)
 
 
 def test_a_key_or_a_group_alone_is_a_leftover_too(site: Site) -> None:
@@ -143,7 +142,7 @@ def test_a_key_or_a_group_alone_is_a_leftover_too(site: Site) -> None:
     site.cloud.client.terminate_instances(InstanceIds=list(site.cloud.left().instances))
     (group,) = site.cloud.left().security_groups
     site.cloud.client.delete_security_group(GroupId=group)
-    leases.drop(lease)
+    registry.drop(lease)
     assert testbed.leftovers() == (f"machines of {lease.lease_id}",)
     testbed.sweep()
     assert not site.cloud.left()

@@ -6,17 +6,33 @@ from pathlib import Path
 
 import pytest
 
-from inventory import leases
-from inventory.ec2 import tags
+from inventory.ec2 import instances
 from inventory.errors import ConfigurationError, InfrastructureError
-from inventory.harness import harness_id
-from inventory.testbed import Connecting, GivingBack, Growing, Pricing, Prolonging, Recalling, Sweeping
+from inventory.leases import registry
+from inventory.leases.registry import harness_id
+from inventory.testbed import (
+    SupportsConnect,
+    SupportsGiveBack,
+    SupportsGrow,
+    SupportsPricing,
+    SupportsProlong,
+    SupportsRecall,
+    SupportsSweep,
+)
 from tests.cloud.trouble import Trouble
 from tests.unit.inventory.ec2.conftest import M1, M2, M3, MASTER, Site
 
 
 def test_its_abilities(site: Site) -> None:
-    for ability in (Connecting, Sweeping, GivingBack, Growing, Prolonging, Pricing, Recalling):
+    for ability in (
+        SupportsConnect,
+        SupportsSweep,
+        SupportsGiveBack,
+        SupportsGrow,
+        SupportsProlong,
+        SupportsPricing,
+        SupportsRecall,
+    ):
         assert isinstance(site.testbed(), ability)
 
 
@@ -24,23 +40,28 @@ def test_machines_are_instances_that_carry_their_tags_and_their_end_from_birth(s
     testbed = site.testbed()
     lease = site.take(testbed)
     machines = testbed.acquire(lease, [MASTER, M1])
-    assert [machine.name for machine in machines] == ["master", "m1"] == list(leases.held(lease))
+    assert [machine.name for machine in machines] == ["master", "m1"] == list(registry.lease_machines(lease))
     ec2, master = site.cloud.client, machines[0]
     by_address = {one["PrivateIpAddress"]: one for one in site.listed()}
     assert set(by_address) == {machine.control_address for machine in machines}
     first = by_address[master.control_address]
     expected = {
-        tags.LEASE: lease.lease_id, tags.OWNER: "somebody@box", tags.SERIES: "series-1", tags.HARNESS: harness_id(),
-        tags.MACHINE: "master", tags.EXPIRES: f"{lease.expires_s:.0f}", tags.BUDGET: "10",
+        instances.LEASE_TAG: lease.lease_id,
+        instances.OWNER_TAG: "somebody@box",
+        instances.SERIES_TAG: "series-1",
+        instances.HARNESS_TAG: harness_id(),
+        instances.MACHINE_TAG: "master",
+        instances.EXPIRES_TAG: f"{lease.expires_s:.0f}",
+        instances.BUDGET_TAG: "10",
         "Name": f"barograph {lease.lease_id} master",
-    }  # fmt: skip
-    assert tags.as_dict(first["Tags"]) == expected
+    }
+    assert instances.tag_dict(first["Tags"]) == expected
     assert (first["InstanceType"], first["ImageId"]) == ("m7a.medium", "ami-0a03")
     assert first["MetadataOptions"]["HttpTokens"] == "required"
     assert first["MetadataOptions"]["HttpPutResponseHopLimit"] == 1
     (disk, _) = volumes = ec2.describe_volumes()["Volumes"]
     assert all(one["Encrypted"] and one["VolumeType"] == "gp3" and one["Size"] == 16 for one in volumes)
-    assert tags.as_dict(disk["Tags"])[tags.LEASE] == lease.lease_id
+    assert instances.tag_dict(disk["Tags"])[instances.LEASE_TAG] == lease.lease_id
     behaviour = ec2.describe_instance_attribute(
         InstanceId=first["InstanceId"], Attribute="instanceInitiatedShutdownBehavior"
     )
@@ -100,11 +121,11 @@ def test_another_process_releases_with_the_leases_record_alone(site: Site) -> No
     for _ in range(2):
         site.releasing().release(lease)
     assert not site.cloud.left()
-    assert not leases.key_dir(lease.lease_id).exists() and leases.held(lease) == ()
+    assert not registry.key_dir(lease.lease_id).exists() and registry.lease_machines(lease) == ()
 
 
 def test_a_lease_without_a_site_is_released_wherever_this_harness_ever_was(site: Site) -> None:
-    lease = leases.take("somebody", "series", "ec2", 60)
+    lease = registry.take("somebody", "series", "ec2", 60)
     site.testbed().acquire(lease, [M1])
     site.releasing().release(lease)
     assert not site.cloud.left()
@@ -115,12 +136,12 @@ def test_machines_join_and_leave_a_lease(site: Site) -> None:
     lease = site.take(testbed)
     testbed.acquire(lease, [MASTER, M1])
     (m2,) = testbed.grow(lease, [M2])
-    assert leases.held(lease) == ("master", "m1", "m2") and m2.control_address in m2.known_hosts.read_text()
+    assert registry.lease_machines(lease) == ("master", "m1", "m2") and m2.control_address in m2.known_hosts.read_text()
     with pytest.raises(ConfigurationError, match=rf"lease {lease.lease_id} has m2 already"):
         testbed.grow(lease, [M2])
     for _ in range(2):
         site.releasing().give_back(lease, [m2])
-    assert leases.held(lease) == ("master", "m1")
+    assert registry.lease_machines(lease) == ("master", "m1")
     assert len(site.cloud.left().instances) == 2
     assert m2.control_address not in m2.known_hosts.read_text()
     (again,) = testbed.grow(lease, [M2])
@@ -143,7 +164,7 @@ def test_a_lease_acquires_once_and_only_on_record(site: Site) -> None:
     with pytest.raises(ConfigurationError, match="holds machines already"):
         testbed.acquire(lease, [M1])
     gone = site.take(testbed)
-    leases.drop(gone)
+    registry.drop(gone)
     with pytest.raises(InfrastructureError, match="not on record"):
         testbed.acquire(gone, [M1])
     assert len(site.cloud.left().instances) == 1
@@ -156,7 +177,7 @@ def test_spot_machines_have_a_request_that_ends_with_them(site: Site) -> None:
     (request,) = site.cloud.client.describe_spot_instance_requests(
         SpotInstanceRequestIds=list(site.cloud.left().spot_requests)
     )["SpotInstanceRequests"]
-    assert request["SpotPrice"] == "0.1" and tags.as_dict(request["Tags"])[tags.LEASE] == lease.lease_id
+    assert request["SpotPrice"] == "0.1" and instances.tag_dict(request["Tags"])[instances.LEASE_TAG] == lease.lease_id
     testbed.release(lease)
     assert not site.cloud.left()
 
@@ -167,7 +188,7 @@ def test_prolonging_tells_everything_the_new_end(site: Site, monkeypatch: pytest
     machines = testbed.acquire(lease, [MASTER, M1])
     told: list[tuple[str, float]] = []
     monkeypatch.setattr(testbed, "_tell_guard", lambda machine, end: told.append((machine.name, end)))
-    later = leases.renew(lease, 5000)
+    later = registry.renew(lease, 5000)
     testbed.prolong(later, machines)
     assert sorted(told) == [("m1", later.expires_s), ("master", later.expires_s)]
     ec2 = site.cloud.client
@@ -175,9 +196,9 @@ def test_prolonging_tells_everything_the_new_end(site: Site, monkeypatch: pytest
         *[one["Tags"] for one in site.listed()],
         *[one["Tags"] for one in ec2.describe_volumes()["Volumes"]],
         *[one["Tags"] for one in ec2.describe_key_pairs()["KeyPairs"]],
-        *[one["Tags"] for one in ec2.describe_security_groups(Filters=tags.anybodys())["SecurityGroups"]],
+        *[one["Tags"] for one in ec2.describe_security_groups(Filters=instances.any_lease_filter())["SecurityGroups"]],
     ]  # fmt: skip
-    assert [tags.expires_s(tags.as_dict(each)) for each in marked] == [round(later.expires_s)] * 6
+    assert [instances.expiry_of_tags(instances.tag_dict(each)) for each in marked] == [round(later.expires_s)] * 6
 
 
 def test_ten_machines_take_a_known_number_of_calls(site: Site) -> None:
@@ -202,7 +223,7 @@ def test_the_state_folder_remembers_where_it_was(site: Site, monkeypatch: pytest
     testbed = site.testbed()
     lease = site.take(testbed)
     testbed.acquire(lease, [M3])
-    leases.drop(lease)
+    registry.drop(lease)
     monkeypatch.delenv("AWS_REGION")
     monkeypatch.delenv("AWS_DEFAULT_REGION")
     assert site.releasing().leftovers() == (f"machines of {lease.lease_id}",)

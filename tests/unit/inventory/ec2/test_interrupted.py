@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from inventory import leases
-from inventory.ec2 import places
+from inventory.ec2 import regions
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.errors import InfrastructureError
+from inventory.leases import registry
 from inventory.machines import Machine
 from tests.cloud.cloud import Cloud
 from tests.unit.inventory.ec2.conftest import M1, M2, MASTER, Site
 
 if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client
+
 
 MOST_CALLS = 60
 
@@ -63,20 +64,20 @@ class Death:
 @contextmanager
 def dying(death: Death) -> Iterator[None]:
     """Clients that are made meanwhile are hit by that death."""
-    real = places.client
+    real = regions.client
 
-    def client(place: places.Place) -> "EC2Client":
+    def client(place: regions.Region) -> "EC2Client":
         made = real(place)
         made.meta.events.register("before-call.ec2", death.before)
         made.meta.events.register("after-call.ec2", death.after)
         return made
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(places, "client", client)
+        patch.setattr(regions, "client", client)
         yield
 
 
-Life = Callable[[Ec2Testbed, leases.Lease, tuple[Machine, ...]], object]
+Life = Callable[[Ec2Testbed, registry.Lease, tuple[Machine, ...]], object]
 
 # What each phase does with a lease that has a master and m1, save for the first, which has nothing yet.
 PHASES: dict[str, Life] = {
@@ -98,7 +99,7 @@ def _to_the_end(site: Site, phase: str, death: Death, after: Callable[..., None]
         except (Killed, InfrastructureError):
             died = True
     after(lease, died)
-    leases.drop(lease)
+    registry.drop(lease)
     assert not site.cloud.left(), f"{phase}: {death} left {site.cloud.left()}"
     return died
 
@@ -108,7 +109,7 @@ def _to_the_end(site: Site, phase: str, death: Death, after: Callable[..., None]
 def test_killed_between_any_two_calls_a_release_by_another_process_leaves_nothing(
     site: Site, phase: str, answered: bool
 ) -> None:
-    def release(lease: leases.Lease, died: bool) -> None:
+    def release(lease: registry.Lease, died: bool) -> None:
         site.releasing().release(lease)
 
     calls = 1
@@ -120,9 +121,13 @@ def test_killed_between_any_two_calls_a_release_by_another_process_leaves_nothin
 
 @pytest.mark.parametrize("answered", [False, True], ids=["before", "after"])
 def test_an_acquire_that_fails_at_any_call_has_cleaned_up_itself(site: Site, answered: bool) -> None:
-    def nothing_left(lease: leases.Lease, died: bool) -> None:
+    def nothing_left(lease: registry.Lease, died: bool) -> None:
         if died:
-            assert not site.cloud.left() and leases.held(lease) == () and not leases.key_dir(lease.lease_id).exists()
+            assert (
+                not site.cloud.left()
+                and registry.lease_machines(lease) == ()
+                and not registry.key_dir(lease.lease_id).exists()
+            )
         else:
             site.releasing().release(lease)
 
@@ -135,8 +140,8 @@ def test_an_acquire_that_fails_at_any_call_has_cleaned_up_itself(site: Site, ans
 
 @pytest.mark.parametrize("answered", [False, True], ids=["before", "after"])
 def test_a_grow_that_fails_at_any_call_leaves_the_lease_as_it_was(site: Site, answered: bool) -> None:
-    def as_before(lease: leases.Lease, died: bool) -> None:
-        assert leases.held(lease) == (("master", "m1") if died else ("master", "m1", "m2"))
+    def as_before(lease: registry.Lease, died: bool) -> None:
+        assert registry.lease_machines(lease) == (("master", "m1") if died else ("master", "m1", "m2"))
         assert len(site.cloud.left().instances) == (2 if died else 3)
         site.releasing().release(lease)
 

@@ -7,16 +7,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from inventory import host_keys, machine_types
-from inventory.ec2 import instance_types, prices, user_data
+from inventory import machines
+from inventory.ec2 import instance_types, launch, prices
 from inventory.ec2.options import Ec2Options
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.errors import ConfigurationError
 from inventory.machines import MachineRequest
+from inventory.remote import host_keys
 
 CLUSTER = [
-    MachineRequest("master", machine_types.named("master")),
-    *(MachineRequest(f"m{n}", machine_types.named("type_1")) for n in range(1, 6)),
+    MachineRequest("master", machines.machine_type("master")),
+    *(MachineRequest(f"m{n}", machines.machine_type("type_1")) for n in range(1, 6)),
 ]
 
 
@@ -80,7 +81,7 @@ def test_a_price_that_nobody_read_says_so(state: Path, monkeypatch: pytest.Monke
     there = Ec2Testbed({"budget_usd": 5, "region": "eu-west-1"})
     (disk,) = [line for line in there.estimate(CLUSTER, 2.0).lines if "of disk" in line]
     assert disk == "6 × 16 GB of disk, 2.0 h, price assumed (docs/ec2.md)"
-    (state / "prices.yaml").write_text(prices.SOURCE.read_text().replace("    disk_assumed: true\n", ""))
+    (state / "prices.yaml").write_text(prices.PRICES_FILE.read_text().replace("    disk_assumed: true\n", ""))
     monkeypatch.setenv("BAROGRAPH_PRICES", str(state / "prices.yaml"))
     assert "6 × 16 GB of disk, 2.0 h" in there.estimate(CLUSTER, 2.0).lines, "who has read it leaves the mark out"
 
@@ -102,20 +103,20 @@ def test_another_price_table_replaces_ours(state: Path, monkeypatch: pytest.Monk
 
 
 def test_every_type_of_the_table_has_a_price_in_every_region() -> None:
-    table = yaml.safe_load(instance_types.SOURCE.read_text())["types"]
-    assert set(table) == set(machine_types.TYPES)
-    for region in prices.load().instance_hour:
-        assert all(prices.load().of(region, row["instance_type"]) > 0 for row in table.values())
+    table = yaml.safe_load(instance_types.TYPES_FILE.read_text())["types"]
+    assert set(table) == set(machines.MACHINE_TYPES)
+    for region in prices.load_prices().instance_hour:
+        assert all(prices.load_prices().of(region, row["instance_type"]) > 0 for row in table.values())
 
 
 def test_the_table_of_types_is_not_less_than_what_the_machines_are() -> None:
-    for name, row in yaml.safe_load(instance_types.SOURCE.read_text())["types"].items():
-        asked = machine_types.named(name)
+    for name, row in yaml.safe_load(instance_types.TYPES_FILE.read_text())["types"].items():
+        asked = machines.machine_type(name)
         assert row["cores"] >= asked.cores and row["memory_mb"] >= asked.memory_mb
 
 
 def test_an_unknown_machine_type_says_where_to_name_its_instance_type(state: Path) -> None:
-    strange = MachineRequest("m1", machine_types.MachineType("huge", 64, 1, 1, 4))
+    strange = MachineRequest("m1", machines.MachineType("huge", 64, 1, 1, 4))
     with pytest.raises(
         ConfigurationError, match=r"huge have no EC2 type; known are type_1.*instance_types: \{huge: …\}"
     ):
@@ -124,15 +125,15 @@ def test_an_unknown_machine_type_says_where_to_name_its_instance_type(state: Pat
 
 def test_the_packages_of_the_first_boot_are_those_that_ansible_wants(repository: Path) -> None:
     wanted = yaml.safe_load((repository / "playbooks/roles/storm/defaults/main.yml").read_text())["storm_packages"]
-    assert sorted(wanted) == sorted(user_data.PACKAGES)
+    assert sorted(wanted) == sorted(launch.PACKAGES)
     prepare = (repository / "playbooks/roles/storm/files/prepare.sh").read_text()
-    assert user_data.PACKAGES_FOLDER in prepare  # where it looks whether they are on their way
+    assert launch.PACKAGES_FOLDER in prepare  # where it looks whether they are on their way
 
 
 def test_the_first_boot_is_a_shell_script_that_ec2_takes(state: Path) -> None:
-    host_keys.begin(state / "keys", "lease")
-    host_keys.add(state / "keys", ["m1"], "lease")
-    text = user_data.user_data("m1", state / "keys/machines/m1", 1e9)
+    host_keys.make_key_folder(state / "keys", "lease")
+    host_keys.add_host_keys(state / "keys", ["m1"], "lease")
+    text = launch.user_data_script("m1", state / "keys/machines/m1", 1e9)
     assert text.startswith("#!/bin/sh\n") and len(text.encode()) < 16384
     assert not re.findall(r"@[A-Z_]+@", text)
     (state / "script").write_text(text)

@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from inventory.ec2.network import Zone, harness_network
 from inventory.ec2.options import Ec2Options
+from inventory.ec2.survey import Zone, harness_network
 from inventory.errors import ConfigurationError
 
 

@@ -5,16 +5,16 @@ from collections.abc import Callable
 
 import pytest
 
-from inventory import leases
-from inventory.ec2 import places
-from inventory.ec2.pace import Pace
+from inventory.ec2 import regions
+from inventory.ec2.options import Timing
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, InventoryError
+from inventory.leases import registry
 from inventory.machines import Machine
 from tests.cloud.hypervisor import EVERY_S
 from tests.cloud.trouble import Refusal, Trouble
 from tests.unit.inventory.ec2.conftest import M1, M2, MASTER, Site
 
-HASTY = Pace(poll_s=0.05, relist_s=0.1, lag_s=0.5, ready_s=0.5, gone_s=30.0, recalled_s=0.0)
+HASTY = Timing(poll_s=0.05, relist_s=0.1, lag_s=0.5, ready_s=0.5, gone_s=30.0, recalled_s=0.0)
 
 
 def test_a_zone_without_capacity_is_left_with_nothing_in_it_for_the_next(site: Site) -> None:
@@ -33,7 +33,7 @@ def test_no_capacity_anywhere_is_said_with_every_zone(site: Site) -> None:
     lease = site.take(testbed)
     with pytest.raises(CapacityError, match=r"no zone has 2 machines now: us-east-1a: .*us-east-1b: .*us-east-1c: "):
         testbed.acquire(lease, [MASTER, M1])
-    assert not site.cloud.left() and leases.held(lease) == ()
+    assert not site.cloud.left() and registry.lease_machines(lease) == ()
 
 
 def test_growing_stays_in_its_zone_and_costs_nothing_where_that_is_full(site: Site) -> None:
@@ -43,7 +43,7 @@ def test_growing_stays_in_its_zone_and_costs_nothing_where_that_is_full(site: Si
     site.cloud.expect(Trouble(refusals=(Refusal("RunInstances", "InsufficientInstanceCapacity"),)))
     with pytest.raises(CapacityError, match="starting m2"):
         testbed.grow(lease, [M2])
-    assert leases.held(lease) == ("master", "m1") and len(site.cloud.left().instances) == 2
+    assert registry.lease_machines(lease) == ("master", "m1") and len(site.cloud.left().instances) == 2
     known = machines[0].known_hosts.read_text()
     assert "m1," in known and "m2," not in known
 
@@ -83,7 +83,7 @@ def test_throttling_costs_time_and_nothing_else(site: Site) -> None:
 def test_an_answer_that_was_lost_starts_no_second_instance(site: Site) -> None:
     """The client repeats the call with the same token (the cloud answers it as EC2 does)."""
     testbed = site.testbed()
-    client = testbed._client(places.possible(None)[0])
+    client = testbed._client(regions.possible_regions(None)[0])
     lost: list[int] = []
 
     def lose(response: object = None, **_: object) -> float | None:
@@ -144,7 +144,7 @@ def test_a_machine_that_joins_and_never_answers_leaves_the_others(site: Site) ->
     testbed.acquire(lease, [MASTER, M1])
     with pytest.raises(InfrastructureError, match=r"m2 .*Authentication failed"):
         testbed.grow(lease, [M2])
-    assert leases.held(lease) == ("master", "m1") and len(site.cloud.left().instances) == 2
+    assert registry.lease_machines(lease) == ("master", "m1") and len(site.cloud.left().instances) == 2
 
 
 def test_machines_that_aws_takes_away_are_recalled(site: Site) -> None:
@@ -159,7 +159,7 @@ def test_machines_that_aws_takes_away_are_recalled(site: Site) -> None:
 
 
 def test_whether_machines_are_recalled_is_asked_now_and_then(site: Site) -> None:
-    testbed = site.testbed(pace=Pace(poll_s=0.05, recalled_s=60.0))
+    testbed = site.testbed(pace=Timing(poll_s=0.05, recalled_s=60.0))
     lease = site.take(testbed)
     testbed.acquire(lease, [M1])
     begun = time.time()

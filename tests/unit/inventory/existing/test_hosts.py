@@ -5,15 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from inventory import leases
 from inventory.errors import CapacityError, ConfigurationError
-from inventory.existing import doors
-from inventory.existing.hosts import Host, choose
-from inventory.existing.options import ExistingOptions
-from inventory.existing.survey import assign
+from inventory.existing import logins
+from inventory.existing.hosts import ExistingOptions, Host, choose_hosts
+from inventory.existing.survey import assign_hosts
 from inventory.existing.testbed import ExistingTestbed
-from inventory.machine_types import TYPES
-from inventory.machines import MachineRequest
+from inventory.leases import registry
+from inventory.machines import MACHINE_TYPES, MachineRequest
 
 INI = """\
 [lab]
@@ -26,7 +24,10 @@ gamma
 [lab:vars]
 ansible_ssh_private_key_file=/keys/lab
 """
-WANTED = [MachineRequest("master", TYPES["master"]), *(MachineRequest(f"m{n}", TYPES["type_1"]) for n in (1, 2))]
+WANTED = [
+    MachineRequest("master", MACHINE_TYPES["master"]),
+    *(MachineRequest(f"m{n}", MACHINE_TYPES["type_1"]) for n in (1, 2)),
+]
 
 
 def options(file: Path, text: str, **more: str) -> ExistingOptions:
@@ -35,7 +36,7 @@ def options(file: Path, text: str, **more: str) -> ExistingOptions:
 
 
 def test_ranges_groups_and_variables(tmp_path: Path) -> None:
-    chosen = choose(options(tmp_path / "hosts", INI, group="lab"))
+    chosen = choose_hosts(options(tmp_path / "hosts", INI, group="lab"))
     assert [host.called for host in chosen.hosts] == [
         "beta", "node01.example.org", "node02.example.org", "node03.example.org",
     ]  # fmt: skip
@@ -43,21 +44,21 @@ def test_ranges_groups_and_variables(tmp_path: Path) -> None:
     assert str(chosen.hosts[0]).endswith("@192.0.2.7:2222)")
     node = chosen.hosts[1]
     assert (node.address, node.user, node.port, node.key) == ("node01.example.org", "ubuntu", 22, "/keys/lab")
-    assert [(request.name, host.called) for request, host in assign(WANTED, chosen)] == [
+    assert [(request.name, host.called) for request, host in assign_hosts(WANTED, chosen)] == [
         ("master", "beta"), ("m1", "node01.example.org"), ("m2", "node02.example.org"),
     ]  # fmt: skip
-    more = [MachineRequest("m3", TYPES["type_1"])]
+    more = [MachineRequest("m3", MACHINE_TYPES["type_1"])]
     used = ["beta", "node01.example.org"]
-    assert [host.called for _, host in assign(more, chosen, used)] == ["node02.example.org"]
+    assert [host.called for _, host in assign_hosts(more, chosen, used)] == ["node02.example.org"]
     with pytest.raises(CapacityError, match=r"5 machines are asked for, .*hosts has 4; list more"):
-        assign([*WANTED, *(MachineRequest(f"m{n}", TYPES["type_1"]) for n in (3, 4))], chosen)
+        assign_hosts([*WANTED, *(MachineRequest(f"m{n}", MACHINE_TYPES["type_1"]) for n in (3, 4))], chosen)
 
 
 def test_the_master_that_is_named_is_the_master(tmp_path: Path) -> None:
-    chosen = choose(options(tmp_path / "hosts", INI, master="gamma"))
+    chosen = choose_hosts(options(tmp_path / "hosts", INI, master="gamma"))
     assert chosen.hosts[0].called == "gamma" and len(chosen.hosts) == 5
     with pytest.raises(ConfigurationError, match=r"existing\.master is 'gamma'; group lab of .* has beta|has node01"):
-        choose(options(tmp_path / "hosts", INI, group="lab", master="gamma"))
+        choose_hosts(options(tmp_path / "hosts", INI, group="lab", master="gamma"))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ def test_the_master_that_is_named_is_the_master(tmp_path: Path) -> None:
 )
 def test_what_is_wrong_in_the_file_is_said(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
-        choose(options(tmp_path / "hosts.yml" if text.startswith("all") else tmp_path / "hosts", text))
+        choose_hosts(options(tmp_path / "hosts.yml" if text.startswith("all") else tmp_path / "hosts", text))
 
 
 def test_what_is_wrong_before_the_file_is_read(tmp_path: Path) -> None:
@@ -83,7 +84,7 @@ def test_what_is_wrong_before_the_file_is_read(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="inventroy is not known; known are inventory, group"):
         ExistingTestbed({"inventory": "x", "inventroy": "y"})
     with pytest.raises(ConfigurationError, match=r"group is 'lbs'; .* has the groups .*lab"):
-        choose(options(tmp_path / "hosts", INI, group="lbs"))
+        choose_hosts(options(tmp_path / "hosts", INI, group="lbs"))
 
 
 def test_one_machine_under_two_names_is_refused(tmp_path: Path) -> None:
@@ -101,21 +102,21 @@ def test_a_host_key_is_found_under_its_hashed_name(tmp_path: Path) -> None:
     )
     file.write_text(f"[192.0.2.7]:2222 {key}\n192.0.2.8 {key}\n")
     subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(file)], check=True, capture_output=True)
-    (line,) = doors.known_lines(Host("beta", "192.0.2.7", 2222, "ubuntu"), file)
+    (line,) = logins.host_key_lines(Host("beta", "192.0.2.7", 2222, "ubuntu"), file)
     assert line.startswith("|1|") and line.endswith(key)
     with pytest.raises(ConfigurationError, match=r"beta \(ubuntu@192.0.2.7:22\): .*known_hosts has no host key of 192"):
-        doors.known_lines(Host("beta", "192.0.2.7", 22, "ubuntu"), file)
+        logins.host_key_lines(Host("beta", "192.0.2.7", 22, "ubuntu"), file)
 
 
 def test_doors_survive_the_leases_record() -> None:
-    many = (doors.Door("beta", "192.0.2.7", 2222, "ubuntu", "/keys/lab", ("a b c", "d e f")),)
-    assert doors.from_text(doors.to_text(many)) == many
-    assert doors.known_text(many) == "a b c\nd e f\n"
+    many = (logins.Login("beta", "192.0.2.7", 2222, "ubuntu", "/keys/lab", ("a b c", "d e f")),)
+    assert logins.logins_from_text(logins.logins_to_text(many)) == many
+    assert logins.known_hosts_text(many) == "a b c\nd e f\n"
 
 
 def test_a_lease_has_each_name_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BAROGRAPH_STATE", str(tmp_path))
-    lease = leases.take("o", "s", "existing", 60)
-    leases.hold(lease, ["master", "m1"])
+    lease = registry.take("o", "s", "existing", 60)
+    registry.hold(lease, ["master", "m1"])
     with pytest.raises(ConfigurationError, match="has m1 already"):
         ExistingTestbed({"inventory": "hosts"}).grow(lease, WANTED[1:])

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from inventory.errors import ConfigurationError, InfrastructureError
-from inventory.existing import claims, facts
+from inventory.existing import ownership, survey
 from inventory.existing.hosts import Host
-from inventory.existing.survey import real_type
-from inventory.machine_types import TYPES
-from inventory.machines import MachineRequest
+from inventory.existing.survey import actual_type
+from inventory.machines import MACHINE_TYPES, MachineRequest
 
 SAID = """\
 os ubuntu debian
@@ -31,8 +30,8 @@ HOST = Host("beta", "192.0.2.7", 22, "ubuntu")
 
 
 def test_facts_of_this_box() -> None:
-    done = subprocess.run(["sh", "-c", facts.SCRIPT.read_text()], capture_output=True, text=True)
-    seen = facts.parse(done.stdout)
+    done = subprocess.run(["sh", "-c", survey.FACTS_SCRIPT.read_text()], capture_output=True, text=True)
+    seen = survey.parse_facts(done.stdout)
     assert 0 < seen.cores <= (os.cpu_count() or 1)
     assert 100 < seen.memory_mb <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
     assert seen.python == sys.version_info[:2] or seen.python >= (3, 8)
@@ -40,12 +39,12 @@ def test_facts_of_this_box() -> None:
 
 
 def test_a_machine_is_what_it_really_is() -> None:
-    seen = facts.parse(SAID)
-    assert facts.problems(seen) == []
-    real = real_type(MachineRequest("m1", TYPES["type_1"]), seen, slots=None)
-    assert (real.name, real.cores, real.memory_mb, real.slots) == ("type_1", 1.5, 7936, TYPES["type_1"].slots)
-    assert real_type(MachineRequest("m1", TYPES["type_1"]), seen, slots=2).slots == 2
-    assert real_type(MachineRequest("master", TYPES["master"]), seen, slots=2).slots == 0
+    seen = survey.parse_facts(SAID)
+    assert survey.platform_problems(seen) == []
+    real = actual_type(MachineRequest("m1", MACHINE_TYPES["type_1"]), seen, slots=None)
+    assert (real.name, real.cores, real.memory_mb, real.slots) == ("type_1", 1.5, 7936, MACHINE_TYPES["type_1"].slots)
+    assert actual_type(MachineRequest("m1", MACHINE_TYPES["type_1"]), seen, slots=2).slots == 2
+    assert actual_type(MachineRequest("master", MACHINE_TYPES["master"]), seen, slots=2).slots == 0
 
 
 @pytest.mark.parametrize(
@@ -59,27 +58,27 @@ def test_a_machine_is_what_it_really_is() -> None:
     ],
 )
 def test_what_storm_cannot_run_on_is_said(line: str, instead: str, said: str) -> None:
-    (problem,) = facts.problems(facts.parse(SAID.replace(line, instead)))
+    (problem,) = survey.platform_problems(survey.parse_facts(SAID.replace(line, instead)))
     assert said in problem
 
 
 def test_java_may_come_from_apt_and_silence_is_no_machine() -> None:
-    assert facts.problems(facts.parse(SAID.replace("java 17\n", "java17 yes\n"))) == []
+    assert survey.platform_problems(survey.parse_facts(SAID.replace("java 17\n", "java17 yes\n"))) == []
     with pytest.raises(InfrastructureError, match="does not say what it is"):
-        facts.parse("cores 1\n")
+        survey.parse_facts("cores 1\n")
 
 
 def test_services_are_bound_to_the_machines_own_addresses() -> None:
-    seen = facts.parse(SAID)
+    seen = survey.parse_facts(SAID)
     inside = Host("beta", "10.0.0.7", 22, "u")
-    assert facts.addresses(inside, seen) == ("10.0.0.7", "10.0.0.7")
-    assert facts.addresses(Host("b", "192.0.2.7", 22, "u", None, "10.0.0.7"), seen) == ("10.0.0.7", "10.0.0.7")
+    assert survey.machine_addresses(inside, seen) == ("10.0.0.7", "10.0.0.7")
+    assert survey.machine_addresses(Host("b", "192.0.2.7", 22, "u", None, "10.0.0.7"), seen) == ("10.0.0.7", "10.0.0.7")
     with pytest.raises(ConfigurationError, match=r"192.0.2.7 is not its own address; it has 10.0.0.7, 172.17.0.1; set"):
-        facts.addresses(HOST, seen)
+        survey.machine_addresses(HOST, seen)
     with pytest.raises(ConfigurationError, match=r"experiment_address is 10.9.9.9, its own addresses are 10.0.0.7"):
-        facts.addresses(Host("b", "10.0.0.7", 22, "u", None, "10.9.9.9", "10.0.0.7"), seen)
-    only = facts.parse(SAID.replace(" 172.17.0.1", ""))
-    assert facts.addresses(HOST, only) == ("10.0.0.7", "10.0.0.7")
+        survey.machine_addresses(Host("b", "10.0.0.7", 22, "u", None, "10.9.9.9", "10.0.0.7"), seen)
+    only = survey.parse_facts(SAID.replace(" 172.17.0.1", ""))
+    assert survey.machine_addresses(HOST, only) == ("10.0.0.7", "10.0.0.7")
 
 
 def claim(
@@ -87,7 +86,7 @@ def claim(
 ) -> tuple[int, str]:
     text = json.dumps({"lease_id": lease_id, "owner": "o", "harness": "h", "expires_s": expires_s})
     done = subprocess.run(
-        [sys.executable, "-c", claims.ON_MACHINE.read_text(), what, str(now_s), text, *more],
+        [sys.executable, "-c", ownership.OWNER_SCRIPT.read_text(), what, str(now_s), text, *more],
         capture_output=True, text=True, env={**os.environ, "BAROGRAPH_GUARD": str(folder)},
     )  # fmt: skip
     assert done.stderr == ""
@@ -98,12 +97,12 @@ def test_a_machine_has_one_holder_until_its_lease_ends(tmp_path: Path) -> None:
     assert claim(tmp_path, "take", "aa", 200.0)[0] == 0
     assert claim(tmp_path, "take", "aa", 200.0)[0] == 0
     code, said = claim(tmp_path, "take", "bb", 300.0)
-    assert code == claims.TAKEN
-    holder = claims.Holder.parse(json.loads(said))
+    assert code == ownership.IN_USE_CODE
+    holder = ownership.Holder.parse(json.loads(said))
     assert holder is not None and holder.lease_id == "aa" and holder.is_live(199.0) and not holder.is_live(201.0)
-    assert claim(tmp_path, "prolong", "bb", 900.0)[0] == claims.TAKEN
+    assert claim(tmp_path, "prolong", "bb", 900.0)[0] == ownership.IN_USE_CODE
     assert claim(tmp_path, "prolong", "aa", 400.0)[0] == 0
-    assert claim(tmp_path, "take", "bb", 900.0, now_s=300.0)[0] == claims.TAKEN
+    assert claim(tmp_path, "take", "bb", 900.0, now_s=300.0)[0] == ownership.IN_USE_CODE
     assert claim(tmp_path, "take", "bb", 900.0, "aa", now_s=300.0)[0] == 0
     assert claim(tmp_path, "take", "cc", 1900.0, now_s=901.0)[0] == 0
     assert json.loads((tmp_path / "lease.json").read_text())["lease_id"] == "cc"
@@ -111,23 +110,23 @@ def test_a_machine_has_one_holder_until_its_lease_ends(tmp_path: Path) -> None:
 
 def test_many_claims_at_once_have_one_winner(tmp_path: Path) -> None:
     text = {n: json.dumps({"lease_id": f"{n}", "owner": "", "harness": "", "expires_s": 200.0}) for n in range(6)}
-    argv = [sys.executable, "-c", claims.ON_MACHINE.read_text(), "take", "100"]
+    argv = [sys.executable, "-c", ownership.OWNER_SCRIPT.read_text(), "take", "100"]
     env = {**os.environ, "BAROGRAPH_GUARD": str(tmp_path / "guard")}
     running = [subprocess.Popen([*argv, one], env=env, stdout=subprocess.DEVNULL) for one in text.values()]
     codes = [process.wait() for process in running]
-    assert sorted(codes) == [0] + [claims.TAKEN] * 5
+    assert sorted(codes) == [0] + [ownership.IN_USE_CODE] * 5
     assert json.loads((tmp_path / "guard" / "lease.json").read_text())["lease_id"] == str(codes.index(0))
 
 
 def test_a_damaged_claim_holds_nobody(tmp_path: Path) -> None:
     (tmp_path / "lease.json").write_text("{")
-    assert claims.Holder.parse("x") is None
+    assert ownership.Holder.parse("x") is None
     assert claim(tmp_path, "take", "aa", 200.0, now_s=time.time())[0] == 0
 
 
 def clear(root: Path) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "BAROGRAPH_ROOT": str(root)}
-    return subprocess.run(["sh", "-c", claims.CLEAR.read_text()], capture_output=True, text=True, env=env)
+    return subprocess.run(["sh", "-c", ownership.CLEAR_SCRIPT.read_text()], capture_output=True, text=True, env=env)
 
 
 def test_clearing_takes_what_is_ours_and_may_be_repeated(tmp_path: Path) -> None:

@@ -1,0 +1,148 @@
+"""What the ledger is made of: values by run, the conditions they were measured under, A/A floors, and the rows.
+
+The A/A floor says by how much the testbed differs from itself, from repetitions of the same variant in a series.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from analysis.claims.statements import Claim
+
+REPRODUCED, DIFFERS, NOT_RUN = "reproduced", "differs", "not run"
+UNDECIDED = "undecided"  # the text of NOT_RUN where there is an interval
+SAME, OPPOSITE, NONE = "same", "opposite", "none"
+MINIMUM_RUNS = 3  # of each variant, for an interval
+SEED = 20260101  # of the bootstrap, so that the same runs give the same interval
+Key = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A metric of one run; a censored one is the horizon it reached.
+
+    `same`: what runs have in common that should measure the same (series, policy, parameters); "" is the variant alone.
+    """
+
+    run_id: str
+    value: float
+    censored: bool = False
+    same: str = ""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Complete runs: (experiment, variant, metric, event) -> values; and the runs left out, with why."""
+
+    values: Mapping[Key, Sequence[Value]]
+    left_out: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
+
+    def of(self, claim: Claim, variant: str | None) -> Sequence[Value]:
+        return self.values.get((claim.experiment, variant or "", claim.metric, claim.event), [])
+
+
+@dataclass(frozen=True)
+class LedgerRow:
+    """One claim: stated beside measured. `low`/`high` None: no interval; infinite: open (censored).
+
+    `floor_percent`: the largest difference between two runs of the same variant and series, over the variants compared;
+    `floor_pairs` is the number of such pairs. `testbed_floor_percent`: the same over every series read, for the metric.
+    `unknowable`: both sides of a ratio, or the wrong one, never converged, so that it compares how long was watched.
+    `direction`: whether what was measured goes the way that is stated (`none`: it goes nowhere), None where no way is.
+    """
+
+    claim: Claim
+    measured: float | None
+    low: float | None
+    high: float | None
+    runs: int
+    verdict: str
+    reason: str
+    run_ids: tuple[str, ...]
+    p_holm: float | None = None
+    p_value: float | None = None
+    cliffs_delta: float | None = None
+    floor_percent: float | None = None
+    floor_pairs: int = 0
+    testbed_floor_percent: float | None = None
+    direction: str | None = None
+    unknowable: bool = False
+
+    @property
+    def verdict_text(self) -> str:
+        """The verdict, or why there is none although something was measured."""
+        if self.verdict == NOT_RUN and self.runs:
+            return f"{self.runs} run{'s' if self.runs > 1 else ''}: no interval" if self.low is None else UNDECIDED
+        return self.verdict
+
+
+def ids_of_runs(values: Iterable[Value]) -> tuple[str, ...]:
+    return tuple(value.run_id for value in values)
+
+
+def row_without_runs(claim: Claim, measured: Conditions, variants: Sequence[str]) -> LedgerRow:
+    """Nothing to compare: of which variants, and which of their runs were left out."""
+    left = [run for variant in variants for run in measured.left_out.get((claim.experiment, variant), [])]
+    reason = f"no complete run of {', '.join(variants)} in {claim.experiment} measured {claim.metric}"
+    if left:
+        reason += f"; left out: {', '.join(left)}"
+    return LedgerRow(claim, None, None, None, 0, NOT_RUN, reason, ())
+
+
+@dataclass(frozen=True)
+class Floor:
+    """The largest difference of a pair, in percent of the smaller one (of a metric in percent: in points)."""
+
+    percent: float
+    pairs: int
+
+
+Group = tuple[str, str]
+
+
+def claim_floor(claim: Claim, measured: Conditions, variants: Iterable[str]) -> Floor | None:
+    """Over the variants compared, and over others of the experiment that are the same policy under another name."""
+    groups = _groups(claim, measured)
+    named = {
+        _group(claim.experiment, variant, value) for variant in variants for value in measured.of(claim, variant)
+    }  # fmt: skip
+    return largest_floor(claim.metric, {group: values for group, values in groups.items() if group in named})
+
+
+def testbed_floor(claim: Claim, measured: Conditions) -> Floor | None:
+    """Over every series that was read, whatever its experiment."""
+    return largest_floor(claim.metric, _groups(claim, measured))
+
+
+def largest_floor(metric: str, groups: Mapping[Group, Sequence[float]]) -> Floor | None:
+    found = [
+        pair_difference(metric, *sorted(pair))
+        for values in groups.values()
+        for pair in combinations(values, 2)
+        if is_percent(metric) or min(pair) > 0.0
+    ]
+    return Floor(max(found), len(found)) if found else None
+
+
+def pair_difference(metric: str, smaller: float, larger: float) -> float:
+    return larger - smaller if is_percent(metric) else 100.0 * (larger / smaller - 1.0)
+
+
+def is_percent(metric: str) -> bool:
+    return metric.endswith("_percent")
+
+
+def _groups(claim: Claim, measured: Conditions) -> dict[Group, list[float]]:
+    """The claim's metric of all runs, by what should be the same; a censored value is only a bound and is left out."""
+    groups: dict[Group, list[float]] = defaultdict(list)
+    for (experiment, variant, metric, event), values in measured.values.items():
+        if (metric, event) == (claim.metric, claim.event):
+            for value in values:
+                if not value.censored:
+                    groups[_group(experiment, variant, value)].append(value.value)
+    return groups
+
+
+def _group(experiment: str, variant: str, value: Value) -> Group:
+    return experiment, value.same or variant

@@ -1,0 +1,29 @@
+"""Is B better than A? Paired statistics over the blocks of one series, its one sentence, and its page.
+
+question    what is asked: comparison.json
+blocks      small tables -> both sides' values block by block, and the runs that say nothing
+verdict     blocks -> rows (estimate, test, A/A floor) -> verdicts
+evaluation  all of it for one series, with A/A comparisons on record
+sentence    the result in words
+page        comparison.html, with `drawings`
+`python -m tests.calibration.comparisons` says how often all of it would be wrong, by simulation.
+"""
+
+from pathlib import Path
+
+from analysis.compare.evaluation import compare
+from analysis.compare.question import is_comparison
+from analysis.compare.result import PAGE, Comparison, MetricRow, Verdict
+
+__all__ = ["Comparison", "MetricRow", "Verdict", "compare", "is_comparison", "is_written", "write"]
+
+
+def write(series_dir: Path | str) -> Path:
+    """Write comparison_result.json and comparison.html of an analysed series; returns the page's path."""
+    from analysis.compare import page
+
+    return page.write(series_dir)
+
+
+def is_written(series_dir: Path | str) -> bool:
+    return (Path(series_dir) / PAGE).is_file()

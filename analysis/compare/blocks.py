@@ -1,0 +1,128 @@
+"""A series' small tables -> blocks: what both sides measured, and what became of the runs that say nothing."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from analysis.compare.question import Pair
+from analysis.record.event_timeline import event_id_of, event_order
+from analysis.record.small_tables import Row
+
+SYSTEM_UNDER_TEST = "system_under_test"
+STATUS_REASONS = {"invalid": "invalid: the bridge had no valid answer and placed evenly", "incomplete": "cut short"}
+
+
+@dataclass(frozen=True)
+class Value:
+    number: float
+    censored: bool = False
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block in which both sides measured a metric."""
+
+    number: int
+    a: Value
+    b: Value
+
+
+@dataclass(frozen=True)
+class MetricBlocks:
+    """A metric of a pair after an event, block by block."""
+
+    pair: str
+    metric: str
+    event: str
+    blocks: tuple[Block, ...]
+
+    @property
+    def censored(self) -> bool:
+        return any(block.a.censored or block.b.censored for block in self.blocks)
+
+
+@dataclass(frozen=True)
+class LostRun:
+    """A run that says nothing about speed; `failed`: by the system under test, which is a result.
+
+    `blame` is empty where nothing failed, as of a run that was cut short, or in which the bridge placed instead.
+    """
+
+    run_id: str
+    block: int
+    blame: str
+    message: str
+
+    @property
+    def failed(self) -> bool:
+        return self.blame == SYSTEM_UNDER_TEST
+
+
+@dataclass(frozen=True)
+class SideRuns:
+    """The runs of one side of a pair, by block."""
+
+    complete: Mapping[int, str]
+    lost: tuple[LostRun, ...]
+
+    @property
+    def failed(self) -> tuple[LostRun, ...]:
+        return tuple(run for run in self.lost if run.failed)
+
+    @property
+    def counted(self) -> int:
+        """Runs that are a result."""
+        return len(self.complete) + len(self.failed)
+
+    def outcomes(self) -> dict[int, bool]:
+        """Block -> whether the system under test failed; without runs that somebody else broke."""
+        return dict.fromkeys(self.complete, False) | {run.block: True for run in self.failed}
+
+
+@dataclass(frozen=True)
+class PairRuns:
+    pair: Pair
+    a: SideRuns
+    b: SideRuns
+
+    @property
+    def whole(self) -> list[int]:
+        """Blocks in which both sides are complete."""
+        return sorted(set(self.a.complete) & set(self.b.complete))
+
+
+def runs_of(pair: Pair, runs: Sequence[Row]) -> PairRuns:
+    return PairRuns(pair, _side_runs(pair.a, runs), _side_runs(pair.b, runs))
+
+
+def _side_runs(variant: str, runs: Sequence[Row]) -> SideRuns:
+    mine = [run for run in runs if run["variant"] == variant]
+    complete = {_block_number(run): run["run_id"] for run in mine if run["status"] == "complete"}
+    lost = [
+        LostRun(run["run_id"], _block_number(run), run["failure_blame"] or "",
+             run["failure_message"] or STATUS_REASONS.get(run["status"], f"{run['status']}, no reason recorded"))
+        for run in sorted(mine, key=_block_number) if run["status"] != "complete"
+    ]  # fmt: skip
+    return SideRuns(complete, tuple(lost))
+
+
+def _block_number(run: Row) -> int:
+    number = run["block"] if run["block"] is not None else run["repetition"]
+    return int(number or 0)
+
+
+def metric_blocks(pairs: Iterable[PairRuns], measurements: Iterable[Row]) -> list[MetricBlocks]:
+    """Every metric that both sides have in one block or more; a value that one side lacks takes the other's out."""
+    values: dict[tuple[str, str], dict[str, Value]] = defaultdict(dict)
+    for row in measurements:
+        values[row["metric"], event_id_of(row)][row["run_id"]] = Value(float(row["value"]), bool(row["censored"]))
+    order = sorted(values, key=lambda key: (event_order(key[1]), key[0]))
+    found = [_pair_values(runs, key, values[key]) for runs in pairs for key in order]
+    return [each for each in found if each.blocks]
+
+
+def _pair_values(runs: PairRuns, key: tuple[str, str], values: Mapping[str, Value]) -> MetricBlocks:
+    both = [(number, runs.a.complete[number], runs.b.complete[number]) for number in runs.whole]
+    return MetricBlocks(runs.pair.name, *key, tuple(
+        Block(number, values[a], values[b]) for number, a, b in both if a in values and b in values
+    ))  # fmt: skip

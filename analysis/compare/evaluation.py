@@ -1,0 +1,130 @@
+"""A series that compares two codes -> its result. Pure but for reading small tables.
+
+The A/A floor takes differences from A/A comparisons on record too: what the same code differed by, on such machines,
+in the same experiment.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from analysis.compare import question as asking
+from analysis.compare import sentence, verdict
+from analysis.compare import verdict as making
+from analysis.compare.blocks import MetricBlocks, PairRuns, metric_blocks, runs_of
+from analysis.compare.question import Question
+from analysis.compare.result import RUNS_FAILED, Comparison, Kind, MetricRow
+from analysis.compare.verdict import DifferencesOnRecord, block_differences
+from analysis.errors import AnalysisError
+from analysis.metrics.metric_directions import PRIMARY
+from analysis.record.event_timeline import event_id_of
+from analysis.record.files import SeriesPaths, read_json
+from analysis.record.small_tables import Row, rows
+from analysis.record.small_tables import rows as read
+
+MOST_SERIES_ON_RECORD = 20  # series that are read, the newest
+
+
+def differences_on_record(series_dir: Path) -> DifferencesOnRecord:
+    """(metric, event) -> block differences of earlier series of this experiment that compared a code with itself.
+
+    Only of the same testbed and machines, and never of the series itself: its own noise is in its own floor.
+    """
+    mine = conditions(SeriesPaths(series_dir))
+    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for folder in same_code_series(series_dir):
+        paths = SeriesPaths(folder)
+        if conditions(paths) == mine:
+            question, runs = asking.read_question(folder), rows(paths, "runs")
+            for each in metric_blocks((runs_of(pair, runs) for pair in question.pairs), rows(paths, "measurements")):
+                found[each.metric, each.event] += block_differences(each)
+    return dict(found)
+
+
+def same_code_series(series_dir: Path) -> list[Path]:
+    beside = (path.parent for path in series_dir.parent.glob(f"*/{asking.QUESTION_FILE}"))
+    return [folder for folder in sorted(beside, reverse=True) if folder != series_dir and _is_same_code(folder)][
+        :MOST_SERIES_ON_RECORD
+    ]
+
+
+def _is_same_code(folder: Path) -> bool:
+    """A series that cannot be read is no record of anything."""
+    try:
+        return asking.read_question(folder).same_code
+    except AnalysisError:
+        return False
+
+
+def conditions(paths: SeriesPaths) -> tuple[Any, ...]:
+    """What must be equal for two series to scatter alike: the testbed and its machines, as the runs had them."""
+    machines = {tuple(row[column] for column in ("type", "cores", "memory_mb", "bandwidth_mbit", "slots"))
+                for row in rows(paths, "machines")}  # fmt: skip
+    return _testbed(paths), tuple(sorted(map(str, machines))), _host(rows(paths, "runs"))
+
+
+def _testbed(paths: SeriesPaths) -> str:
+    try:
+        chosen = read_json(paths.series_json).get("spec", {}).get("testbed", {})
+    except AnalysisError:
+        return ""
+    return json.dumps({key: chosen.get(key) for key in ("name", "machine_type", "scale", "bandwidth_mbit")})
+
+
+def _host(runs: list[Row]) -> tuple[str, ...]:
+    facts = (json.loads(run.get("harness_facts") or "{}") for run in runs)
+    return tuple(sorted({f"{known.get('cpu_model')} {known.get('cpus')}" for known in facts}))
+
+
+def compare(series_dir: Path | str, on_record: DifferencesOnRecord | None = None) -> Comparison:
+    """The answer of what is analysed so far, after any number of blocks.
+
+    `on_record`: block differences of A/A comparisons on such machines; None: those beside this series are looked for.
+    """
+    root = Path(series_dir)
+    question, paths = asking.read_question(root), SeriesPaths(root)
+    runs = [runs_of(pair, read(paths, "runs")) for pair in question.pairs]
+    kinds = {event_id_of(row): row["kind"] for row in read(paths, "scale_events") if row["kind"] != "none"}
+    found = metric_blocks(runs, read(paths, "measurements"))
+    known = differences_on_record(root) if on_record is None else on_record
+    return evaluate(question, runs, found, dict(sorted(kinds.items())), known)
+
+
+def evaluate(
+    question: Question,
+    runs: list[PairRuns],
+    found: Iterable[MetricBlocks],
+    kinds: dict[str, str],
+    on_record: DifferencesOnRecord,
+) -> Comparison:
+    rows = in_table_order([
+        *(row for pair in runs if (row := verdict.failure_row(pair))),
+        *(making.metric_row(each, question.level, question.goal_percent, on_record) for each in found),
+    ])  # fmt: skip
+    judged = [_with_note(row, question) for row in verdict.judge_rows(rows, runs, question.level)]
+    certain, waiting, reason = verdict.certainty(question, judged, runs)
+    return Comparison(
+        question, tuple(judged), tuple(runs), sentence.sentence(question, judged, runs, kinds), certain,
+        sentence.certainty_text(question, certain, waiting, reason, kinds), sentence.notes(question, runs), kinds,
+    )  # fmt: skip
+
+
+def _with_note(row: MetricRow, question: Question) -> MetricRow:
+    if row.kind is not Kind.RANK:
+        return row
+    return replace(row, note=sentence.rank_text(row, question.a.label, question.b.label))
+
+
+def in_table_order(rows: list[MetricRow]) -> list[MetricRow]:
+    """Primary ones first, pair by pair, in the order of PRIMARY; the others by event and name."""
+    pairs = list(dict.fromkeys(row.pair for row in rows))
+    names = [RUNS_FAILED, *PRIMARY]
+
+    def place(row: MetricRow) -> tuple[bool, int, str, int, str]:
+        rank = names.index(row.metric) if row.metric in names else len(names)
+        return (not row.primary, pairs.index(row.pair), row.event, rank, row.metric)
+
+    return sorted(rows, key=place)

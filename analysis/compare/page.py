@@ -1,0 +1,233 @@
+"""comparison.html: the sentence first, then every difference with its interval, what was compared, what was lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from analysis.compare import drawings, sentence
+from analysis.compare.blocks import PairRuns, SideRuns
+from analysis.compare.evaluation import compare
+from analysis.compare.question import Side
+from analysis.compare.result import PAGE, RESULT, RUNS_FAILED, Comparison, Kind, MetricRow, result_data
+from analysis.errors import RecordError
+from analysis.metrics import metric_directions
+from analysis.numerals import number
+from analysis.record import wall_time
+from analysis.record.files import SeriesPaths, read_json, write_json_atomic
+from analysis.record.small_tables import rows
+from analysis.report import page, series_tables
+from analysis.report import series_tables as shown
+from analysis.report.figures import series_data
+from analysis.report.figures.catalogue import Figure, page_figure
+from analysis.report.page import Download
+
+TEMPLATE = "comparison.html.j2"
+WORDS_FILE = page.TEMPLATES / "comparison_words.yaml"
+ENOUGH_FILE = "enough.json"  # why no further block was needed, where somebody decided that
+
+CAPTIONS = {
+    "forest": (
+        "Differences",
+        "Of the metrics that carry the sentence: the difference of B against A in percent of A, with its 95 % interval "
+        "over blocks. The grey band is the A/A floor: a difference inside it is one that the same code shows against "
+        "itself here. Coloured where a difference is called.",
+    ),
+    "blocks": (
+        "Every block",
+        "The two runs of each block, joined: they ran one after the other on the same machines. A hollow triangle is a "
+        "run that never got there; it stands at its horizon.",
+    ),
+    "throughput": (
+        "Throughput over time",
+        "Tuples executed at the sinks in 10 s windows, aligned to the first event (upright line). Bold lines are "
+        "medians over runs, bands the smallest to the largest run; the dashed line is what the spouts were scheduled "
+        "to emit.",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """One row of a table, as text."""
+
+    pair: str
+    metric: str
+    a: str
+    b: str
+    difference: str
+    interval: str
+    floor: str
+    effect: str
+    p: str
+    p_holm: str
+    blocks: str
+    needed: str
+    verdict: str
+    note: str
+
+
+@dataclass(frozen=True)
+class SideFacts:
+    """`facts`: what is known of its code."""
+
+    letter: str
+    label: str
+    facts: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class RunLine:
+    pair: str
+    block: int
+    side: str
+    run_id: str
+    status: str
+    why: str
+    link: str | None
+
+
+@dataclass(frozen=True)
+class Content:
+    found: Comparison
+    experiment: str
+    series_id: str
+    ended: str
+    took: str  # wall time, and what of it was no run
+    notes: list[str]
+    primary: list[TableRow]
+    secondary: list[TableRow]
+    figures: list[Figure]
+    sides: list[SideFacts]
+    runs: list[RunLine]
+    several_pairs: bool
+    recorded: bool  # a floor is that of comparisons on record
+    machines: list[dict[str, Any]]
+    environment: list[tuple[str, str]]
+    assumptions: list[tuple[str, str]]
+    glossary: list[tuple[str, str]]
+    report: str | None
+
+
+def write(series_dir: Path | str) -> Path:
+    """Write comparison_result.json and comparison.html of an analysed series; returns the page's path."""
+    paths = SeriesPaths(Path(series_dir))
+    found = compare(paths.root)
+    write_json_atomic(paths.root / RESULT, result_data(found))
+    content = collect(paths, found)
+    offered = page_downloads(content)
+    for mine in offered.values():
+        page.write_downloads(paths.figures, mine)
+    links = page.download_links(offered, paths.figures.name)
+    return page.write(paths.root / PAGE, page.render(TEMPLATE, c=content, links=links))
+
+
+def collect(paths: SeriesPaths, found: Comparison) -> Content:
+    runs = rows(paths, "runs")
+    return Content(
+        found=found,
+        experiment=next((run["experiment"] for run in runs if run["experiment"]), paths.root.parent.name),
+        series_id=paths.root.name,
+        ended=_reason_of_end(paths.root),
+        took=_wall_time_text(paths.root),
+        notes=[*found.notes, *series_tables.cpu_limit_warnings(rows(paths, "cpu"))],
+        primary=[_table_row(found, row) for row in found.rows if row.primary],
+        secondary=[_table_row(found, row) for row in found.rows if not row.primary],
+        figures=_figures(paths, found),
+        sides=[_side_facts("A", found.asked.a), _side_facts("B", found.asked.b)],
+        runs=[run for pair in found.runs for run in _run_lines(paths.root, found, pair)],
+        several_pairs=len(found.asked.pairs) > 1,
+        recorded=any(row.floor_on_record for row in found.rows),
+        machines=shown.machine_facts(rows(paths, "machines")),
+        environment=shown.environment_facts(runs),
+        assumptions=shown.specification_facts(runs),
+        glossary=[(entry["word"], entry["means"]) for entry in yaml.safe_load(WORDS_FILE.read_text(encoding="utf-8"))],
+        report=paths.report.name if paths.report.is_file() else None,
+    )
+
+
+def page_downloads(content: Content) -> dict[str, tuple[Download, ...]]:
+    """By figure or table: what the page offers."""
+    table = page.row_downloads("comparison_rows", result_data(content.found)["rows"])
+    return {figure.name: figure.files for figure in content.figures} | {"rows": table}
+
+
+def _figures(paths: SeriesPaths, found: Comparison) -> list[Figure]:
+    drawn = {
+        "forest": drawings.forest(found),
+        "blocks": drawings.block_panels(found),
+        "throughput": drawings.throughput_panels(found, series_data.collect(paths)),
+    }
+    return [page_figure(f"comparison_{name}", *CAPTIONS[name], drawing) for name, drawing in drawn.items() if drawing]
+
+
+def _table_row(found: Comparison, row: MetricRow) -> TableRow:
+    unit = metric_directions.metric(row.metric).unit
+    counted = row.kind in (Kind.RATIO, Kind.DIFFERENCE)
+    return TableRow(
+        pair=row.pair,
+        metric=sentence.event_text(row, found.kinds) + (f" ({unit})" if counted and unit else ""),
+        a=sentence.level_text(row.a, row),
+        b=sentence.level_text(row.b, row),
+        difference=sentence.difference_text(row),
+        interval=sentence.interval_text(row),
+        floor=sentence.plus_minus(row.floor, row) + (" *" if row.floor_on_record else ""),
+        effect=number(row.effect, 2, signed=True),
+        p=sentence.p_text(row.p),
+        p_holm=sentence.p_text(row.p_holm),
+        blocks=str(len(row.blocks)) if row.metric != RUNS_FAILED else "–",
+        needed="–" if row.p is None or not row.goal else str(row.needed_blocks or "> 999"),
+        verdict=row.verdict.value,
+        note=row.note,
+    )
+
+
+def _side_facts(letter: str, side: Side) -> SideFacts:
+    facts = [("commit", side.commit), ("repository", side.repository), ("date", side.date), ("subject", side.subject)]
+    return SideFacts(letter, side.label, [(name, value) for name, value in facts if value])
+
+
+def _run_lines(root: Path, found: Comparison, pair: PairRuns) -> list[RunLine]:
+    """Both sides' runs block by block, those that count and those that do not."""
+    made = [
+        *_run_lines_of_side(root, pair, found.asked.a.label, pair.a),
+        *_run_lines_of_side(root, pair, found.asked.b.label, pair.b),
+    ]
+    order = (found.asked.a.label, found.asked.b.label)
+    return sorted(made, key=lambda run: (run.block, order.index(run.side), run.run_id))
+
+
+def _run_lines_of_side(root: Path, pair: PairRuns, label: str, side: SideRuns) -> list[RunLine]:
+    complete = [
+        RunLine(pair.pair.name, block, label, run_id, "complete", "", _link(root, run_id))
+        for block, run_id in side.complete.items()
+    ]
+    lost = [
+        RunLine(pair.pair.name, run.block, label, run.run_id,
+                 f"lost by {sentence.blame_text(run)}" if run.blame else "not counted",
+                 sentence.first_line(run.message, 400), _link(root, run.run_id))
+        for run in side.lost
+    ]  # fmt: skip
+    return complete + lost
+
+
+def _link(root: Path, run_id: str) -> str | None:
+    """From the page, where the run has a report."""
+    return f"runs/{run_id}/report.html" if (root / "runs" / run_id / "report.html").is_file() else None
+
+
+def _reason_of_end(root: Path) -> str:
+    """Why no further block was run, where that was decided."""
+    try:
+        known = read_json(root / ENOUGH_FILE) if (root / ENOUGH_FILE).is_file() else {}
+    except RecordError:
+        return ""
+    return str(known.get("said") or "")
+
+
+def _wall_time_text(root: Path) -> str:
+    found = wall_time.read_wall_time(root)
+    return "" if found is None else wall_time.wall_time_line(found)

@@ -1,0 +1,164 @@
+"""What a comparison answers. `docs/contracts.md` has the same as JSON."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from analysis.compare.blocks import Block, PairRuns
+from analysis.compare.question import Question
+from analysis.stats.paired_differences import Estimate, half_width, in_units
+
+
+class Kind(StrEnum):
+    """How two sides are compared: b / a, b - a, who came first in each block, or who failed in it."""
+
+    RATIO = "ratio"
+    DIFFERENCE = "difference"
+    RANK = "rank"
+    RUNS = "runs"
+
+
+class Verdict(StrEnum):
+    """Of b against a. `different`: called, of a metric that is neither better high nor low."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    DIFFERENT = "different"
+    NO_DIFFERENCE = "no difference"
+    UNDECIDED = "undecided"
+
+
+RUNS_FAILED = "runs_failed"
+RESULT, PAGE = "comparison_result.json", "comparison.html"  # its files in the series, for programs and for people
+CALLED = (Verdict.BETTER, Verdict.WORSE, Verdict.DIFFERENT)
+
+
+@dataclass(frozen=True)
+class MetricRow:
+    """One pair, metric and event. `difference`, `low`, `high`, `floor`, `goal` are in `unit`, b against a: percent of a
+    where that is `%`, else the metric's own. None: nothing of the kind, as an interval of fewer than 3 blocks.
+
+    `a`, `b`: the means that the difference is of (geometric ones of a ratio). `p_holm` is corrected over all primary
+    rows or over all others. `needed_blocks` would show `goal` in 80 % of the cases, and `needed_for_seen` a difference
+    as large as the one seen, if blocks go on to scatter as they did.
+    """
+
+    pair: str
+    metric: str
+    event: str
+    words: str
+    primary: bool
+    kind: Kind
+    unit: str
+    a: float | None
+    b: float | None
+    estimate: Estimate | None
+    p: float | None
+    effect: float | None
+    floor: float | None
+    floor_on_record: bool
+    goal: float | None
+    blocks: tuple[Block, ...]
+    sign: int  # of b against a, where it can only be ordered
+    note: str = ""
+    p_holm: float | None = None
+    needed_blocks: int | None = None
+    needed_for_seen: int | None = None
+    verdict: Verdict = Verdict.UNDECIDED
+
+    @property
+    def difference(self) -> float | None:
+        return None if self.estimate is None else in_units(self.estimate, self.estimate.mean)
+
+    @property
+    def low(self) -> float | None:
+        return self._end(-1)
+
+    @property
+    def high(self) -> float | None:
+        return self._end(1)
+
+    def _end(self, side: int, confidence: float = 0.95) -> float | None:
+        found = self.estimate
+        if found is None or self.p is None:
+            return None
+        return in_units(found, found.mean + side * float(half_width(found.error, found.blocks, confidence)))
+
+    def ends(self, confidence: float) -> tuple[float, float] | None:
+        """The interval of another confidence."""
+        low, high = self._end(-1, confidence), self._end(1, confidence)
+        return None if low is None or high is None else (low, high)
+
+    @property
+    def half_width(self) -> float | None:
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+    @property
+    def difference_percent(self) -> float | None:
+        return self.difference if self.unit == "%" else None
+
+    @property
+    def floor_percent(self) -> float | None:
+        return self.floor if self.unit == "%" else None
+
+    @property
+    def called(self) -> bool:
+        return self.verdict in CALLED
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`certain`: no further block is needed; `why` says why, or which metric waits for how many."""
+
+    asked: Question
+    rows: tuple[MetricRow, ...]
+    runs: tuple[PairRuns, ...]
+    sentence: str
+    certain: bool
+    why: str
+    notes: tuple[str, ...]  # what was left out, and whose failure it was
+    kinds: Mapping[str, str]  # event -> its kind
+
+    @property
+    def primary(self) -> tuple[MetricRow, ...]:
+        return tuple(row for row in self.rows if row.primary)
+
+    @property
+    def blocks(self) -> int:
+        """Whole ones, of the pair that has most."""
+        return max((len(runs.whole) for runs in self.runs), default=0)
+
+
+def result_data(found: Comparison) -> dict[str, Any]:
+    """`comparison_result.json`."""
+    return {
+        "v": 1,
+        "sides": {letter: {"label": side.label, "commit": side.commit}
+                  for letter, side in (("a", found.asked.a), ("b", found.asked.b))},
+        "sentence": found.sentence,
+        "certain": found.certain,
+        "why": found.why,
+        "level": found.asked.level,
+        "goal_percent": found.asked.goal_percent,
+        "blocks": found.blocks,
+        "rows": [_row_data(row) for row in found.rows],
+        "runs": [_runs_data(runs) for runs in found.runs],
+        "notes": list(found.notes),
+    }  # fmt: skip
+
+
+def _row_data(row: MetricRow) -> dict[str, Any]:
+    copied = ("pair", "metric", "event", "words", "primary", "unit", "a", "b", "difference", "low", "high",
+              "difference_percent", "p", "p_holm", "effect", "floor", "floor_percent", "floor_on_record", "goal",
+              "needed_blocks", "needed_for_seen", "note")  # fmt: skip
+    values: Mapping[str, Any] = {name: getattr(row, name) for name in copied}
+    return {**values, "compared": row.kind.value, "verdict": row.verdict.value, "blocks": len(row.blocks)}
+
+
+def _runs_data(runs: PairRuns) -> dict[str, Any]:
+    sides = {letter: {"variant": variant, "complete": len(side.complete), "failed": len(side.failed),
+                      "lost": [{"run_id": run.run_id, "block": run.block, "blame": run.blame, "message": run.message}
+                               for run in side.lost]}
+             for letter, variant, side in (("a", runs.pair.a, runs.a), ("b", runs.pair.b, runs.b))}  # fmt: skip
+    return {"pair": runs.pair.name, "blocks": len(runs.whole), **sides}

@@ -1,0 +1,254 @@
+"""The result of a comparison in words: rows, sides and events, the one sentence, why it is certain or not, and what was
+left out.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from analysis.compare.blocks import LostRun, PairRuns, SideRuns, Value
+from analysis.compare.question import Question
+from analysis.compare.result import RUNS_FAILED, Kind, MetricRow, Verdict
+from analysis.compare.verdict import beyond_floor, block_order, holds_zero, one_side_always_failed, same_in_every_block
+from analysis.metrics.metric_directions import CONVERGENCE
+from analysis.numerals import MISSING, change, number, with_unit
+from analysis.record.event_timeline import WHOLE_RUN
+
+EVENT_WORDS = {"scale_out": "scale-out", "scale_in": "scale-in", "rate": "the change of rate", "crash": "the crash",
+          "scale": "scaling"}  # fmt: skip
+
+
+def difference_text(row: MetricRow) -> str:
+    """`+12.3 %`, `−24 s`, or an en dash where sides can only be ordered."""
+    return change(row.difference, row.unit, _digits(row))
+
+
+def interval_text(row: MetricRow) -> str:
+    """`[9.9, 14.8]`; an en dash where there is none."""
+    if row.low is None:
+        return MISSING
+    return f"[{number(row.low, _digits(row))}, {number(row.high, _digits(row))}]"
+
+
+def plus_minus(value: float | None, row: MetricRow) -> str:
+    return MISSING if value is None else f"±{with_unit(number(value, _digits(row)), row.unit)}"
+
+
+def goal_text(row: MetricRow) -> str:
+    return with_unit(number(row.goal), row.unit)
+
+
+def _digits(row: MetricRow) -> int | None:
+    """Two significant digits of what is being told apart, one digit of a percentage."""
+    if row.unit == "%":
+        return 1
+    size = max(abs(row.difference or 0.0), row.half_width or 0.0)
+    return 0 if size >= 10 else 1 if size >= 1 else 2
+
+
+def rank_text(row: MetricRow, a: str, b: str) -> str:
+    """Of what some runs never reached: how many did, and who came first in the blocks."""
+    n = len(row.blocks)
+    got = [sum(not side.censored for side in sides) for sides in
+           ([block.a for block in row.blocks], [block.b for block in row.blocks])]  # fmt: skip
+    signs = [block_order(block) for block in row.blocks]
+    first = f"{b} first in {count_text(signs.count(-1), 'block')}, {a} in {signs.count(1)}, {signs.count(0)} tied"
+    what = "converged" if row.metric.startswith(CONVERGENCE) else "got there"
+    return f"{what} in {got[0]} of {n} runs of {a} and {got[1]} of {n} of {b}; {first}"
+
+
+def level_text(value: float | None, row: MetricRow) -> str:
+    """A side's mean, in the metric's own unit."""
+    return number(value, None if row.kind is not Kind.RUNS else 0)
+
+
+def value_text(value: Value) -> str:
+    return f"{'> ' if value.censored else ''}{number(value.number)}"
+
+
+def p_text(value: float | None) -> str:
+    return MISSING if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def count_text(count: int, one: str, many: str = "") -> str:
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def enumeration(parts: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
+
+
+def event_text(row: MetricRow, kinds: Mapping[str, str]) -> str:
+    """`throughput after scale-out`; with several events also which."""
+    if row.event == WHOLE_RUN or row.event not in kinds:
+        return row.words
+    named = EVENT_WORDS.get(kinds[row.event], kinds[row.event])
+    several = f" ({row.event})" if len(kinds) > 1 else ""
+    joined = "" if row.words.endswith(("after", "before")) else " after"
+    return f"{row.words}{joined} {named}{several}"
+
+
+def first_line(text: str, most: int = 160) -> str:
+    """Of a failure's message."""
+    line = next(iter(text.strip().splitlines()), "")
+    return line if len(line) <= most else line[: most - 1].rstrip() + "…"
+
+
+def distinct(texts: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(texts))
+
+
+Kinds = Mapping[str, str]  # event -> its kind
+
+
+def sentence(asked: Question, rows: Sequence[MetricRow], runs: Sequence[PairRuns], kinds: Kinds) -> str:
+    """Better, worse, or no difference that so many blocks can show; then each pair's primary metrics and failures."""
+    primary = [row for row in rows if row.primary]
+    headline = _headline(asked, primary, runs)
+    if len(runs) == 1:
+        told = _of_pair(asked, runs[0], primary, kinds, short=False)
+        return f"{headline}: {told}." if told else f"{headline}."
+    each = [(pair.pair.name, _of_pair(asked, pair, primary, kinds, short=True)) for pair in runs]
+    return " ".join([f"{headline}.", *(f"{name}: {told}." for name, told in each if told)])
+
+
+def _headline(asked: Question, primary: Sequence[MetricRow], runs: Sequence[PairRuns]) -> str:
+    a, b = asked.a.label, asked.b.label
+    verdicts = {row.verdict for row in primary}
+    measured = any(row.blocks for row in primary)
+    if not measured and not verdicts & {Verdict.BETTER, Verdict.WORSE}:
+        return f"{b} cannot be compared with {a}"
+    if {Verdict.BETTER, Verdict.WORSE} <= verdicts:
+        return f"{b} is better than {a} in some respects and worse in others"
+    for verdict in (Verdict.BETTER, Verdict.WORSE):
+        if verdict in verdicts:
+            return f"{b} is {verdict.value} than {a}"
+    where = "in complete runs " if any(row.metric == RUNS_FAILED for row in primary) else ""
+    if not any(row.verdict is Verdict.UNDECIDED for row in primary if row.metric != RUNS_FAILED):
+        return f"No difference {where}between {b} and {a}"
+    blocks = count_text(max(len(pair.whole) for pair in runs), "block")
+    return f"No difference {where}between {b} and {a} that {blocks} can show"
+
+
+def _of_pair(asked: Question, pair: PairRuns, primary: Sequence[MetricRow], kinds: Kinds, short: bool) -> str:
+    mine = [row for row in primary if row.pair == pair.pair.name and row.metric != RUNS_FAILED]
+    undecided = [row for row in mine if row.verdict is Verdict.UNDECIDED]
+    parts = [failures_text(asked, pair), _called_text(asked, mine, kinds), _no_difference_text(mine, kinds)]
+    if short:
+        parts.append(_list_text("undecided", undecided, kinds))
+    else:
+        parts += [f"{event_text(row, kinds)}: {undecided_text(asked, row)}" for row in undecided]
+    return "; ".join(part for part in parts if part)
+
+
+def _called_text(asked: Question, rows: Sequence[MetricRow], kinds: Kinds) -> str:
+    called = [row for row in rows if row.called]
+    if not called:
+        return ""
+    told = [f"{event_text(row, kinds)} {_size_text(asked, row)}" for row in called]
+    return f"{enumeration(told)} in {count_text(max(len(row.blocks) for row in called), 'block')}"
+
+
+def _size_text(asked: Question, row: MetricRow) -> str:
+    if row.kind is Kind.RANK:
+        longer = "longer" if row.sign > 0 else "shorter"
+        return f"{longer} ({rank_text(row, asked.a.label, asked.b.label)})"
+    return f"{difference_text(row)} {interval_text(row)}"
+
+
+def _no_difference_text(rows: Sequence[MetricRow], kinds: Kinds) -> str:
+    equal = [row for row in rows if row.verdict is Verdict.NO_DIFFERENCE]
+    told = [f"{event_text(row, kinds)} ({_bounds_text(row)})" for row in equal]
+    return f"no difference in {enumeration(told)}" if told else ""
+
+
+def _bounds_text(row: MetricRow) -> str:
+    return "the same in every block" if same_in_every_block(row) else f"{difference_text(row)} {interval_text(row)}"
+
+
+def _list_text(what: str, rows: Sequence[MetricRow], kinds: Kinds) -> str:
+    return f"{what}: {enumeration([event_text(row, kinds) for row in rows])}" if rows else ""
+
+
+def undecided_text(asked: Question, row: MetricRow) -> str:
+    """What is not decided: what was seen, and how many blocks would show more."""
+    if row.kind is Kind.RANK:
+        return f"no difference that ranks can show ({rank_text(row, asked.a.label, asked.b.label)})"
+    blocks = count_text(len(row.blocks), "block")
+    if row.p is None:
+        return f"{difference_text(row)}, {blocks} {'is' if len(row.blocks) == 1 else 'are'} too few to tell"
+    seen = f"{difference_text(row)} {interval_text(row)}"
+    if not holds_zero(row) and not beyond_floor(row):
+        return f"{seen}, which is inside the A/A floor of {plus_minus(row.floor, row)}"
+    if not holds_zero(row):
+        more = _more_blocks_text(row.needed_for_seen, row, "a difference like it")
+        return f"{seen}, which {blocks} cannot tell from chance{more}"
+    return f"no difference that {blocks} can show ({seen}{_more_blocks_text(row.needed_blocks, row, goal_text(row))})"
+
+
+def _more_blocks_text(needed: int | None, row: MetricRow, what: str) -> str:
+    if needed is None or needed <= len(row.blocks):
+        return ""
+    return f"; about {count_text(needed - len(row.blocks), 'more block')} would show {what}"
+
+
+def failures_text(asked: Question, pair: PairRuns) -> str:
+    """What the system under test failed in, or whose failure it was that a side never ran."""
+    a, b = asked.a.label, asked.b.label
+    told = (_side_failures_text(a, pair.a, b, pair.b), _side_failures_text(b, pair.b, a, pair.a))
+    return "; ".join(text for text in told if text)
+
+
+def _side_failures_text(label: str, side: SideRuns, other_label: str, other: SideRuns) -> str:
+    if side.failed:
+        share = "every run" if not side.complete else f"{len(side.failed)} of {side.counted} runs"
+        beside = "" if other.failed or not other.counted else f" ({other_label} in none of {other.counted})"
+        return f"{label} failed in {share}{beside}: {reasons_text(side.failed)}"
+    if side.lost and not side.complete:
+        blamed = enumeration(distinct(blame_text(run) for run in side.lost if run.blame))
+        return f"{label} has no complete run{f', by failure of {blamed}' if blamed else ''}: {reasons_text(side.lost)}"
+    return ""
+
+
+def blame_text(run: LostRun) -> str:
+    return {"system_under_test": "the system under test", "harness": "the harness"}.get(run.blame, run.blame)
+
+
+def reasons_text(lost: Sequence[LostRun]) -> str:
+    """The distinct messages, the first two in full."""
+    said = distinct(first_line(run.message).rstrip(".") for run in lost)
+    more = f", and {count_text(len(said) - 2, 'other reason')}" if len(said) > 2 else ""
+    return "; ".join(said[:2]) + more
+
+
+def certainty_text(asked: Question, certain: bool, waiting: Sequence[MetricRow], reason: str, kinds: Kinds) -> str:
+    """Whether more blocks are needed, and what for."""
+    if reason:
+        return reason
+    if certain:
+        return f"every primary interval is ±{asked.goal_percent:g} % or narrower, or its difference surely larger"
+    told = [f"{row.pair}, {event_text(row, kinds)}: {plus_minus(row.half_width, row)}, wanted "
+            f"{plus_minus(row.goal, row)}" for row in waiting[:3]]  # fmt: skip
+    more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
+    return "; ".join(told) + more
+
+
+def notes(asked: Question, runs: Sequence[PairRuns]) -> tuple[str, ...]:
+    """Every block that does not count for a pair, and whose failure it was; an A/A comparison says that it is one."""
+    said = []
+    if asked.same_code:
+        said.append(
+            f"Both sides are the same code ({asked.a.short}): an A/A comparison. A difference that it calls is chance, "
+            f"which happens in about {100 * asked.level:g} % of such comparisons."
+        )
+    for pair in runs:
+        for label, side in ((asked.a.label, pair.a), (asked.b.label, pair.b)):
+            said += [f"{pair.pair.name}, block {run.block} is left out: {label} ({run.run_id}) {_loss_text(run)}."
+                     for run in side.lost]  # fmt: skip
+        if one_side_always_failed(pair):
+            said.append(f"{pair.pair.name}: one side failed in every run, the other in none; a fact, not a test.")
+    return tuple(said)
+
+
+def _loss_text(run: LostRun) -> str:
+    said = first_line(run.message).rstrip(".")
+    return f"was lost by {blame_text(run)}: {said}" if run.blame else f"was {said}"

@@ -1,0 +1,282 @@
+"""Blocks -> rows -> verdicts (decision 0010).
+
+Each metric gets its estimate, its test and its A/A floor. Sides that can only be ordered (runs that never converged,
+runs that failed) get exact sign tests over blocks. Then come Holm's correction, the verdicts, and whether further
+blocks are needed.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean, geometric_mean
+
+import numpy as np
+
+from analysis.compare.blocks import Block, MetricBlocks, PairRuns, SideRuns
+from analysis.compare.question import Question
+from analysis.compare.result import RUNS_FAILED, Kind, MetricRow, Verdict
+from analysis.metrics import metric_directions
+from analysis.metrics.metric_directions import CONVERGENCE, PRIMARY, Better, DifferenceKind, Metric
+from analysis.metrics.steadiness import WINDOW_S
+from analysis.record.event_timeline import WHOLE_RUN
+from analysis.stats import inference, paired_differences
+from analysis.stats.paired_differences import MINIMUM_BLOCKS, Estimate, on_axis, sign_test
+
+
+def rank_row(found: MetricBlocks, words: str) -> MetricRow:
+    """Some runs never got there: which side was first in each block. A horizon is not a time."""
+    return _order_row(
+        found.pair,
+        found.metric,
+        found.event,
+        words,
+        Kind.RANK,
+        [block_order(block) for block in found.blocks],
+        found.blocks,
+    )
+
+
+def block_order(block: Block) -> int:
+    """1 where b's time is longer. Longer than a horizon that lies below the other's time says nothing: a tie."""
+    a, b = block.a, block.b
+    if a.censored and b.censored:
+        return 0
+    if a.censored:
+        return -1 if a.number >= b.number else 0
+    if b.censored:
+        return 1 if b.number >= a.number else 0
+    return int(np.sign(b.number - a.number))
+
+
+def failure_row(runs: PairRuns) -> MetricRow | None:
+    """Runs that the system under test failed, where there are any."""
+    a, b = runs.a.outcomes(), runs.b.outcomes()
+    if not (any(a.values()) or any(b.values())):
+        return None
+    signs = [int(b[number]) - int(a[number]) for number in sorted(set(a) & set(b))]
+    failed = (float(sum(a.values())), float(sum(b.values())))
+    return _order_row(runs.pair.name, RUNS_FAILED, WHOLE_RUN, "runs that failed", Kind.RUNS, signs, failed=failed)
+
+
+def _order_row(
+    pair: str,
+    metric: str,
+    event: str,
+    words: str,
+    kind: Kind,
+    signs: Sequence[int],
+    blocks: tuple[Block, ...] = (),
+    failed: tuple[float, float] | None = None,
+) -> MetricRow:
+    """`signs`: of b against a, in each block."""
+    a, b = failed or (None, None)
+    return MetricRow(
+        pair=pair,
+        metric=metric,
+        event=event,
+        words=words,
+        primary=metric in (RUNS_FAILED, *PRIMARY),
+        kind=kind,
+        unit="",
+        a=a,
+        b=b,
+        estimate=None,
+        p=sign_test(signs) if len(signs) >= MINIMUM_BLOCKS else None,
+        effect=fmean(signs) if signs else None,
+        floor=None,
+        floor_on_record=False,
+        goal=None,
+        blocks=blocks,
+        sign=int(np.sign(sum(signs))),
+    )
+
+
+DifferencesOnRecord = Mapping[
+    tuple[str, str], Sequence[float]
+]  # (metric, event) -> differences of A/A blocks on the same axis
+
+
+def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record: DifferencesOnRecord) -> MetricRow:
+    """A row with its p-value as it is, hence without a verdict."""
+    metric = metric_directions.metric(found.metric)
+    if found.censored:
+        return rank_row(found, metric.words)
+    a = [block.a.number for block in found.blocks]
+    b = [block.b.number for block in found.blocks]
+    ratio = metric.compared is DifferenceKind.RATIO and min(a + b) > 0
+    seen = _estimate_of(a, b, ratio, _quantum(metric))
+    smallest = 100 * metric.smallest / fmean(a) if ratio else metric.smallest
+    enough = len(a) >= MINIMUM_BLOCKS
+    before = (
+        on_record.get((found.metric, found.event), ()) if ratio is (metric.compared is DifferenceKind.RATIO) else ()
+    )
+    bound, recorded = _row_floor(a, b, seen, _quantum(metric), level, before) if enough else (None, False)
+    return MetricRow(
+        pair=found.pair,
+        metric=found.metric,
+        event=found.event,
+        words=metric.words,
+        primary=found.metric in PRIMARY,
+        kind=Kind.RATIO if ratio else Kind.DIFFERENCE,
+        unit="%" if ratio else metric.unit,
+        a=geometric_mean(a) if ratio else fmean(a),
+        b=geometric_mean(b) if ratio else fmean(b),
+        estimate=seen,
+        p=float(paired_differences.p_value(seen.mean, seen.error, seen.blocks)) if enough else None,
+        effect=inference.cliffs_delta(b, a),
+        floor=None if bound is None else max(bound, smallest),
+        floor_on_record=recorded,
+        goal=max(goal_percent if ratio else goal_percent / 100 * abs(fmean(a)), smallest),
+        blocks=found.blocks,
+        sign=int(np.sign(seen.mean)),
+        note=_why_no_ratio(metric) if metric.compared is DifferenceKind.RATIO and not ratio else "",
+    )
+
+
+def _estimate_of(a: Sequence[float], b: Sequence[float], ratio: bool, quantum: float) -> Estimate:
+    if len(a) > 1:
+        return paired_differences.estimate(a, b, ratio, quantum)
+    return Estimate(float(np.log(b[0] / a[0])) if ratio else b[0] - a[0], 0.0, 1, ratio)
+
+
+def _quantum(metric: Metric) -> float:
+    """The step of its values: whole windows, whole seconds, whole things; 0 for what is measured finely."""
+    if metric.name.startswith(CONVERGENCE) or metric.name == "windows_at_zero_s":
+        return WINDOW_S
+    return 1.0 if metric.compared is DifferenceKind.DIFFERENCE and metric.unit not in ("points", "") else 0.0
+
+
+def _row_floor(
+    a: Sequence[float], b: Sequence[float], seen: Estimate, quantum: float, level: float, before: Sequence[float]
+) -> tuple[float, bool]:
+    """The A/A floor in the row's unit, on the side on which b lies: −33 % is as far as +50 %. And whether it comes from
+    comparisons on record.
+    """
+    first, second = (np.asarray(side, dtype=np.float64) for side in (a, b))
+    step = quantum / float(first.mean()) if seen.logarithmic else quantum
+    if seen.logarithmic:
+        first, second = np.log(first), np.log(second)
+    here = float(paired_differences.neighbour_floor(first, second, level, step))
+    known = paired_differences.record_floor(before, len(a), level)
+    bound = float(np.copysign(max(here, known or 0.0), seen.mean))
+    return abs(paired_differences.in_units(seen, bound)), known is not None and known > here
+
+
+def _why_no_ratio(metric: Metric) -> str:
+    return f"compared in {metric.unit} because a ratio needs values above 0"
+
+
+def direction(name: str) -> Better:
+    """Which way the metric of a row is better."""
+    return Better.LOWER if name == RUNS_FAILED else metric_directions.metric(name).better
+
+
+def block_differences(found: MetricBlocks) -> list[float]:
+    """On the axis on which the metric is compared; none where that cannot be said. For A/A comparisons on record."""
+    ratio = metric_directions.metric(found.metric).compared is DifferenceKind.RATIO
+    numbers = [(block.a.number, block.b.number) for block in found.blocks]
+    if found.censored or (ratio and min(min(pair) for pair in numbers) <= 0):
+        return []
+    return [float(np.log(b / a)) if ratio else b - a for a, b in numbers]
+
+
+def judge_rows(rows: Sequence[MetricRow], runs: Sequence[PairRuns], level: float) -> list[MetricRow]:
+    """Every row with its verdict; primary rows are corrected among themselves, and so are the others."""
+    by_fact = {pair.pair.name for pair in runs if one_side_always_failed(pair)}
+    done: dict[int, MetricRow] = {}
+    for primary in (True, False):
+        family = [i for i, row in enumerate(rows) if row.primary is primary]
+        p_of = {i: p for i in family if (p := rows[i].p) is not None and not same_in_every_block(rows[i])}
+        p_holm = dict(zip(p_of, inference.holm(list(p_of.values())), strict=True))
+        for i in family:
+            row = _with_needed_blocks(replace(rows[i], p_holm=p_holm.get(i)), level / max(1, len(p_of)))
+            fact = row.metric == RUNS_FAILED and row.pair in by_fact
+            done[i] = replace(row, verdict=_better_or_worse(row) if fact else _verdict(row, level))
+    return [done[i] for i in range(len(rows))]
+
+
+def same_in_every_block(row: MetricRow) -> bool:
+    """Equal in every block: no test, and it costs the others nothing."""
+    return bool(row.blocks) and all(block.a == block.b for block in row.blocks)
+
+
+def always_failed(side: SideRuns) -> bool:
+    return not side.complete and len(side.failed) >= MINIMUM_BLOCKS
+
+
+def one_side_always_failed(runs: PairRuns) -> bool:
+    """A fact that needs no test: one side failed in each of three runs or more, and the other in none of as many."""
+    return any(
+        always_failed(one) and not other.failed and other.counted >= MINIMUM_BLOCKS
+        for one, other in ((runs.a, runs.b), (runs.b, runs.a))
+    )
+
+
+def _with_needed_blocks(row: MetricRow, level: float) -> MetricRow:
+    found = row.estimate
+    if found is None or row.goal is None or row.p is None:
+        return row
+    wanted = paired_differences.blocks_needed(found.deviation, on_axis(found, row.goal), level)
+    return replace(
+        row,
+        needed_blocks=wanted,
+        needed_for_seen=paired_differences.blocks_needed(found.deviation, abs(found.mean), level),
+    )
+
+
+def _verdict(row: MetricRow, level: float) -> Verdict:
+    if row.p is None:
+        return Verdict.UNDECIDED
+    if row.p_holm is not None and row.p_holm < level and beyond_floor(row):
+        return _better_or_worse(row)
+    if row.estimate is not None and same_in_every_block(row):
+        return Verdict.NO_DIFFERENCE
+    return Verdict.NO_DIFFERENCE if is_narrow(row) and (holds_zero(row) or not beyond_floor(row)) else Verdict.UNDECIDED
+
+
+def holds_zero(row: MetricRow) -> bool:
+    return row.low is not None and row.high is not None and row.low <= 0.0 <= row.high
+
+
+def beyond_floor(row: MetricRow) -> bool:
+    return row.difference is None or row.floor is None or abs(row.difference) >= row.floor
+
+
+def _better_or_worse(row: MetricRow) -> Verdict:
+    better = direction(row.metric)
+    if better is Better.NONE:
+        return Verdict.DIFFERENT
+    return Verdict.BETTER if (row.sign > 0) == (better is Better.HIGHER) else Verdict.WORSE
+
+
+def is_narrow(row: MetricRow) -> bool:
+    """Whether the interval is no wider than the goal asks."""
+    return row.half_width is not None and row.goal is not None and row.half_width <= row.goal
+
+
+def level_of_one_check(level: float, tests: int, most_blocks: int) -> float:
+    """The level of one look at one metric, so that all looks of all metrics together keep `level`."""
+    return level / (max(1, tests) * max(1, most_blocks - MINIMUM_BLOCKS + 1))
+
+
+def surely_beyond_goal(row: MetricRow, level: float) -> bool:
+    """Whether the difference surely exceeds the goal: its width does not matter any more."""
+    ends = row.ends(1 - level)
+    return ends is not None and row.goal is not None and (ends[0] >= row.goal or ends[1] <= -row.goal)
+
+
+def certainty(
+    asked: Question, rows: Sequence[MetricRow], runs: Sequence[PairRuns]
+) -> tuple[bool, list[MetricRow], str]:
+    """(whether more blocks are not needed, the rows that wait for some, the reason where it is not an interval)."""
+    going = [pair for pair in runs if not (always_failed(pair.a) or always_failed(pair.b))]
+    if runs and not going:
+        return True, [], "a side failed in every run"
+    short = [pair.pair.name for pair in going if len(pair.whole) < MINIMUM_BLOCKS]
+    if short or not runs:
+        return False, [], f"{' and '.join(short) or 'no pair'}: fewer than {MINIMUM_BLOCKS} whole blocks"
+    judged_rows = [row for row in rows if row.primary and row.half_width is not None]
+    level = level_of_one_check(
+        asked.level, sum(row.p_holm is not None for row in rows if row.primary), asked.most_blocks
+    )
+    waiting = [row for row in judged_rows if not (is_narrow(row) or surely_beyond_goal(row, level))]
+    return not waiting, waiting, ""

@@ -1,0 +1,72 @@
+"""Other people's logs -> a series as our own runs leave it, so that tables, metrics, figures and report are the same.
+
+A reader turns lines into *samples* (`analysis.ingest.readers.series_folder`); everything after that is common. What a
+log does not say (queues, CPU, placement, offered rate) stays null. See docs/reading_old_logs.md.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from analysis import session
+from analysis.errors import ForeignLogError
+from analysis.ingest.readers import contract, stela_statistics, storm_metrics
+from analysis.ingest.readers.contract import Reader
+from analysis.ingest.readers.series_folder import write_series
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+READERS: dict[str, Reader] = {
+    "storm_metrics": storm_metrics.READER,
+    "stela_statistics": stela_statistics.READER,
+}
+
+
+def read(
+    format: str,
+    files: Sequence[Path],
+    target: Path,
+    *,
+    name: str,
+    given: Mapping[str, Any] | None = None,
+    spark: "SparkSession | None" = None,
+) -> Path:
+    """Read logs of one format into the series `target/<name>/<date>-<time>-<digest>`; returns its folder.
+
+    `target`: the root of results. `name`: the experiment, `family/name`; claims about it are judged with these runs.
+    `given`: options of all files; what stands in `<file>.yaml` beside a file goes first. `spark`: used and left
+    running; else a session is started and stopped. Raises ForeignLogError before anything is written.
+    """
+    reader = reader_of(format)
+    experiment = check_name(name)
+    sources = [contract.source_with_options(reader, Path(file), given or {}) for file in files]
+    contract.check_formats(format, sources, READERS)
+    total = sum(source.file.stat().st_size for source in sources)
+    running = spark or session.spark(raw_bytes=total)
+    try:
+        return write_series(running, format, reader, sources, Path(target) / experiment, _time_stamp(time.time()))
+    finally:
+        if spark is None:
+            running.stop()
+
+
+def reader_of(format: str) -> Reader:
+    if format not in READERS:
+        raise ForeignLogError(f"format is {format!r}; there are {', '.join(READERS)}")
+    return READERS[format]
+
+
+def check_name(name: str) -> str:
+    """An experiment's name has two parts, for results are found by `results/<family>/<name>/<series>`."""
+    parts = name.split("/")
+    if len(parts) != 2 or not all(part.replace("_", "a").replace("-", "a").isalnum() for part in parts):
+        raise ForeignLogError(f"name is {name!r}; give family/name of letters, digits, - and _, such as old/star")
+    return name
+
+
+def _time_stamp(now_s: float) -> str:
+    return f"{datetime.fromtimestamp(now_s, UTC):%Y%m%d-%H%M%S}"

@@ -1,0 +1,191 @@
+"""What a reader is (a pattern, an example of a line for messages, its options, lines -> samples), and what is common
+to all readers before it: options of a file and text -> parsed and damaged lines.
+
+Options are what the caller gives and, over it, what stands in `<file>.yaml` beside the file. The check of a file's
+beginning needs no Spark; the whole of a file never leaves Spark.
+"""
+
+import gzip
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from analysis.errors import ForeignLogError
+
+
+class Options(BaseModel):
+    """What a log does not say about itself; every reader adds its own fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file to read and what is known of it."""
+
+    file: Path
+    options: Options
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What becomes of one run's `run.json` and `events.jsonl`. `sinks` None: found in the samples."""
+
+    run: str
+    variant: str
+    repetition: int
+    topology: str | None
+    scaled_at_s: float | None
+    scale_event: str
+    sinks: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Reader:
+    """`pattern` is valid in Python and in Java; its groups become the string columns `groups`, in order.
+
+    `samples`: parsed lines (the groups as strings, `file`) -> frame of `samples.COLUMNS`.
+    `runs`: parsed lines -> the facts of every run; may raise ForeignLogError. `run_of_file`: file -> its first run.
+    """
+
+    pattern: str
+    groups: tuple[str, ...]
+    example: str
+    options: type[Options]
+    samples: Callable[[DataFrame, Sequence[Source]], DataFrame]
+    runs: Callable[[DataFrame, Sequence[Source]], Mapping[str, RunFacts]]
+    run_of_file: Callable[[DataFrame, Sequence[Source]], Mapping[str, str]]
+
+
+def source_with_options(reader: Reader, file: Path, given: Mapping[str, Any]) -> Source:
+    """A file with its options; ForeignLogError names file, field, value and what is allowed."""
+    if not file.is_file():
+        raise ForeignLogError(f"{file}: no such file")
+    beside = options_file(file)
+    merged = {**given, **_options_document(beside)}
+    try:
+        return Source(file.absolute(), reader.options.model_validate(merged))
+    except ValidationError as error:
+        where = beside if beside.is_file() else "options"
+        raise ForeignLogError(f"{where}: {_option_fault(error, reader)}") from error
+
+
+def options_file(file: Path) -> Path:
+    return file.with_name(file.name + ".yaml")
+
+
+def _options_document(path: Path) -> Mapping[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ForeignLogError(f"{path}: cannot be read as YAML: {error}") from error
+    if document is None:
+        return {}
+    if not isinstance(document, Mapping):
+        raise ForeignLogError(f"{path}: holds a {type(document).__name__}; give options as `name: value` lines")
+    return document
+
+
+def _option_fault(error: ValidationError, reader: Reader) -> str:
+    first = error.errors()[0]
+    field = ".".join(map(str, first["loc"]))
+    known = ", ".join(reader.options.model_fields)
+    if first["type"] == "extra_forbidden":
+        return f"unknown option {field!r}; there are {known}"
+    return f"{field} is {first['input']!r}: {first['msg'].lower()}; options are {known}"
+
+
+CHECK_LINES = 1000
+EXCERPT_CHARACTERS = 80
+# More damaged lines than good ones: a file of another kind that happens to hold some lines of ours.
+DAMAGED_SHARE = 0.5
+
+
+def numbered_lines(file: Path) -> Iterator[tuple[int, str]]:
+    """Lines that are not blank, with their numbers from 1; `.gz` is unpacked on the way."""
+    opened = gzip.open if file.suffix == ".gz" else open
+    with opened(file, "rt", encoding="utf-8", errors="replace") as text:
+        for number, line in enumerate(text, 1):
+            if line.strip():
+                yield number, line.rstrip("\r\n")
+
+
+def check_formats(format: str, sources: Sequence[Source], readers: Mapping[str, Reader]) -> None:
+    """Refuse what is empty, given twice or of another format, by the beginning of each file."""
+    if not sources:
+        raise ForeignLogError(f"no file was given; give one or more {format} logs")
+    names = [source.file for source in sources]
+    for twice in {file for file in names if names.count(file) > 1}:
+        raise ForeignLogError(f"{twice}: given twice; give every file once")
+    for source in sources:
+        _check_format(format, source.file, readers)
+
+
+def _check_format(format: str, file: Path, readers: Mapping[str, Reader]) -> None:
+    try:
+        beginning = list(islice(numbered_lines(file), CHECK_LINES))
+    except (OSError, EOFError) as error:
+        raise ForeignLogError(f"{file}: cannot be read: {error}") from error
+    if not beginning:
+        raise ForeignLogError(f"{file}: is empty; wanted are {format} lines such as {readers[format].example!r}")
+    if not _matches(readers[format], beginning):
+        other = next((name for name, reader in readers.items() if _matches(reader, beginning)), None)
+        advice = f"; it looks like {other}: read it as that, apart from the others" if other else ""
+        raise _format_error(format, readers[format], file, *beginning[0], advice)
+
+
+def _matches(reader: Reader, beginning: Sequence[tuple[int, str]]) -> bool:
+    return any(re.search(reader.pattern, line) for _, line in beginning)
+
+
+def _format_error(format: str, reader: Reader, file: Path, number: int, line: str, advice: str = "") -> ForeignLogError:
+    seen = line[:EXCERPT_CHARACTERS]
+    return ForeignLogError(
+        f"{file}: line {number} is {seen!r}; wanted is a {format} line such as {reader.example!r}{advice}"
+    )
+
+
+def read_text(spark: SparkSession, sources: Sequence[Source]) -> DataFrame:
+    """Every line that is not blank: `file` (its path) and `line`."""
+    path = f.regexp_replace(f.url_decode(f.col("_metadata.file_path")), "^file:/+", "/")
+    frame = spark.read.schema("value string").text([_escape_glob(source.file) for source in sources])
+    return frame.where(f.trim("value") != "").select(path.alias("file"), f.col("value").alias("line"))
+
+
+def _escape_glob(file: Path) -> str:
+    """Spark reads a path as a glob."""
+    return re.sub(r"([\[\]{}*?\\])", r"\\\1", str(file))
+
+
+def parse_lines(text: DataFrame, reader: Reader) -> DataFrame:
+    """`file`, `damaged` (the beginning of a line that does not fit, else null), and a string column a group."""
+    pattern = reader.pattern
+    columns = [f.regexp_extract("line", pattern, number).alias(group) for number, group in enumerate(reader.groups, 1)]
+    fits: Column = f.regexp_like("line", f.lit(pattern))
+    return text.select("file", f.when(~fits, f.col("line")).alias("damaged"), *columns)
+
+
+def count_lines(parsed: DataFrame, format: str, reader: Reader) -> dict[str, tuple[int, int]]:
+    """Lines and damaged lines of every file; a file of mostly damaged lines is refused."""
+    rows = parsed.groupBy("file").agg(f.count("*").alias("lines"), f.count("damaged").alias("damaged")).collect()
+    for row in rows:
+        if row.damaged > DAMAGED_SHARE * row.lines:
+            number, line = first_mismatch(Path(row.file), reader)
+            advice = f"; {row.damaged} of {row.lines} lines are not of this format: take them out or give another file"
+            raise _format_error(format, reader, Path(row.file), number, line, advice)
+    return {row.file: (row.lines, row.damaged) for row in rows}
+
+
+def first_mismatch(file: Path, reader: Reader) -> tuple[int, str]:
+    """Streams through the file: only a message needs it."""
+    return next((number, line) for number, line in numbered_lines(file) if not re.search(reader.pattern, line))

@@ -1,0 +1,362 @@
+"""Samples, the one shape that every reader ends in, and their way into a series' folder (docs/contracts.md).
+
+A sample says: in the `dt_s` seconds up to `t_s` this task emitted, transferred and executed so many tuples. Foreign
+samples are longer than our second and out of step with our windows; each is cut at the windows' edges, and its tuples
+are dealt to the pieces by their length, in whole tuples, so that no tuple is made or lost. Within a sample a log says
+nothing about when: a change is located no more sharply than its interval. Worker lines are written by Spark, the
+small files about each run by this process.
+"""
+
+import hashlib
+import re
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
+from pyspark.sql import functions as f
+
+from analysis.errors import ForeignLogError
+from analysis.ingest.readers import contract
+from analysis.ingest.readers.contract import Reader, RunFacts, Source
+from analysis.metrics.throughput import WINDOW_S
+from analysis.record import small_tables
+from analysis.record.files import RunPaths, SeriesPaths, append_event, write_json_atomic
+
+SAMPLE_COUNTS = ("emitted", "transferred", "executed")
+SAMPLE_COLUMNS = ("run", "machine", "port", "task", "component", "spout", "t_s", "dt_s", *SAMPLE_COUNTS)
+OUT_OF_STEP = 1.5  # intervals by which the last reports of living tasks may lie apart
+SHORTEST_S = 1e-6  # what rounding leaves over at a window's edge is no piece
+
+
+def run_spans(samples: DataFrame) -> DataFrame:
+    """`run`, `started_s`, `ended_s`: while all tasks reported, but for those that fell silent long before the end.
+
+    Tasks report out of step: in the last interval of a log some have not reported yet, which is no silence.
+    """
+    tasks = samples.groupBy("run", "task").agg(
+        f.min(f.col("t_s") - f.col("dt_s")).alias("first_s"), f.max("t_s").alias("last_s")
+    )
+    edges = tasks.groupBy("run").agg(f.min("first_s").alias("earliest_s"), f.max("last_s").alias("latest_s"))
+    usual = samples.groupBy("run").agg(f.mode("dt_s").alias("usual_s"))
+    began_late = f.col("first_s") > f.col("earliest_s") + OUT_OF_STEP * f.col("usual_s")
+    fell_silent = f.col("last_s") < f.col("latest_s") - OUT_OF_STEP * f.col("usual_s")
+    return (
+        tasks.join(edges, "run", how="inner")
+        .join(usual, "run", how="inner")
+        .groupBy("run")
+        .agg(
+            f.max(f.when(~began_late, f.col("first_s"))).alias("started_s"),
+            f.min(f.when(~fell_silent, f.col("last_s"))).alias("ended_s"),
+        )
+    )
+
+
+def cut_at_windows(samples: DataFrame, runs: DataFrame) -> DataFrame:
+    """Samples cut at the edges of the windows and of the run (`runs`: `run`, `started_s`, `ended_s`, `zero_s`)."""
+    others = [column for column in SAMPLE_COLUMNS if column not in ("t_s", "dt_s", *SAMPLE_COUNTS)]
+    begins = f.col("t_s") - f.col("dt_s")
+    seen_from, seen_to = f.greatest(begins, f.col("started_s")), f.least(f.col("t_s"), f.col("ended_s"))
+    first = f.floor((seen_from - f.col("zero_s")) / WINDOW_S + SHORTEST_S)
+    last = f.ceil((seen_to - f.col("zero_s")) / WINDOW_S - SHORTEST_S) - 1
+    opens = f.col("zero_s") + f.col("window") * WINDOW_S
+    pieces = (
+        samples.join(f.broadcast(runs), "run", how="inner")
+        .where(seen_to - seen_from > SHORTEST_S)
+        .select(*SAMPLE_COLUMNS, seen_from.alias("from_s"), seen_to.alias("to_s"), "zero_s",
+                f.explode(f.sequence(first, f.greatest(first, last))).alias("window"))
+    )  # fmt: skip
+    start, end = f.greatest("from_s", opens), f.least("to_s", opens + WINDOW_S)
+    counts = [_tuples_between(name, start - begins, end - begins).alias(name) for name in SAMPLE_COUNTS]
+    return pieces.select(*others, end.alias("t_s"), (end - start).alias("dt_s"), *counts).select(*SAMPLE_COLUMNS)
+
+
+def _tuples_between(name: str, from_s: Column, to_s: Column) -> Column:
+    """Whole tuples between two moments of a sample: differences of rounded-down sums, so they add up."""
+    # Multiplied before it is divided: a third of 3000 tuples is 1000 of them, not 999.
+    until = [f.floor(f.col(name) * moment / f.col("dt_s") + SHORTEST_S) for moment in (from_s, to_s)]
+    return until[1] - until[0]
+
+
+def worker_lines(samples: DataFrame) -> DataFrame:
+    """`run`, `worker`, `value`: one JSON line a worker and moment, oldest first within a worker."""
+    tasks = f.array_sort(f.collect_list(f.struct("task", "component", "spout", *SAMPLE_COUNTS)))
+    worker = f.concat_ws("-", "machine", f.col("port").cast("string"))
+    grouped = (
+        samples.groupBy("run", "machine", "port", "t_s", "dt_s")
+        .agg(tasks.alias("entries"))
+        .withColumn("seq", f.row_number().over(Window.partitionBy("run", "machine", "port").orderBy("t_s")) - 1)
+    )
+    return grouped.select("run", worker.alias("worker"), "t_s", f.to_json(_worker_line(), {"ignoreNullFields": "true"})
+                          .alias("value"))  # fmt: skip
+
+
+def _worker_line() -> Column:
+    spouts = f.filter("entries", lambda entry: entry["spout"])
+    return f.struct(
+        f.lit(1).alias("v"),
+        f.col("t_s").alias("t"),
+        "dt_s",
+        "machine",
+        "port",
+        f.lit(0).alias("pid"),
+        "seq",
+        f.struct(
+            *[_entry_column("entries", name, name) for name in ("task", "component", *SAMPLE_COUNTS)],
+            *[_null_column("entries", name) for name in ("execute_ms", "process_ms", "queue")],
+        ).alias("tasks"),
+        f.when(
+            f.size(spouts) > 0,
+            f.struct(
+                _entry_column(spouts, "task", "task"),
+                _null_column(spouts, "due"),
+                _entry_column(spouts, "emitted", "emitted"),
+                _null_column(spouts, "behind_ms"),
+            ),
+        ).alias("spouts"),
+    )
+
+
+def _entry_column(entries: Column | str, field: str, name: str) -> Column:
+    return f.transform(entries, lambda entry: entry[field]).alias(name)
+
+
+def _null_column(entries: Column | str, name: str) -> Column:
+    """What no foreign log of ours says: a column of nulls, never zeros."""
+    return f.transform(entries, lambda _: f.lit(None).cast("bigint")).alias(name)
+
+
+def run_components(samples: DataFrame) -> DataFrame:
+    """One row a run and component: its tasks and whether it emitted, executed or is a spout."""
+    return (
+        samples.groupBy("run", "component")
+        .agg(
+            f.array_sort(f.collect_set("task")).alias("tasks"),
+            f.bool_or("spout").alias("spout"),
+            (f.coalesce(f.sum("emitted"), f.lit(0)) > 0).alias("emits"),
+            (f.coalesce(f.sum("executed"), f.lit(0)) > 0).alias("executes"),
+        )
+        .select("run", "component", "tasks", "spout", "emits", "executes")
+    )
+
+
+STAGING = ".reading"
+
+
+@dataclass(frozen=True)
+class RunSamples:
+    """What the samples say of one run; bounded by its components and tasks."""
+
+    facts: RunFacts
+    components: tuple[Row, ...]
+    started_s: float
+    ended_s: float
+
+
+def write_series(
+    spark: SparkSession, format: str, reader: Reader, sources: Sequence[Source], experiment_dir: Path, stamp: str
+) -> Path:
+    """Read the files into a new series of `experiment_dir`; nothing stays behind where that fails."""
+    root = _new_folder(experiment_dir, stamp, sources)
+    try:
+        _write_folder(spark, format, reader, sources, SeriesPaths(root))
+    except BaseException:
+        shutil.rmtree(root, ignore_errors=True)
+        raise
+    return root
+
+
+def _new_folder(experiment_dir: Path, stamp: str, sources: Sequence[Source]) -> Path:
+    said = "\n".join(f"{source.file} {source.options.model_dump_json()}" for source in sources)
+    digest = hashlib.sha256(f"{said}\n{time.time_ns()}".encode()).hexdigest()[:8]
+    root = experiment_dir / f"{stamp}-{digest}"
+    (root / STAGING).mkdir(parents=True)
+    return root
+
+
+def _write_folder(
+    spark: SparkSession, format: str, reader: Reader, sources: Sequence[Source], paths: SeriesPaths
+) -> None:
+    staging = paths.root / STAGING
+    parsed = _store(contract.parse_lines(contract.read_text(spark, sources), reader), staging / "lines")
+    counted = contract.count_lines(parsed, format, reader)
+    facts = reader.runs(parsed, sources)
+    read = _store(reader.samples(parsed, sources), staging / "samples")
+    found = _runs_with_samples(read, facts)
+    whole = worker_lines(cut_at_windows(read, _run_bounds(spark, found)))
+    _write_lines(whole.unionByName(_damaged_lines(parsed, reader, sources, found)), staging / "workers")
+    _rename_parts(staging / "workers", paths)
+    for one in found.values():
+        _write_run(
+            paths.run(one.facts.run),
+            one,
+            _source_record(format, sources, counted),
+            paths.root.name,
+            _experiment_name(paths),
+        )
+    _write_series_json(paths, format, sorted(found))
+    shutil.rmtree(staging)
+
+
+def _experiment_name(paths: SeriesPaths) -> str:
+    return f"{paths.root.parent.parent.name}/{paths.root.parent.name}"
+
+
+def _store(frame: DataFrame, path: Path) -> DataFrame:
+    """Parse once; what follows reads only the columns it needs."""
+    frame.write.parquet(str(path))
+    return frame.sparkSession.read.schema(frame.schema).parquet(str(path))
+
+
+# --- runs ------------------------------------------------------------------------------------------------------------
+
+
+def _runs_with_samples(read: DataFrame, facts: Mapping[str, RunFacts]) -> dict[str, RunSamples]:
+    """Runs that have samples; ForeignLogError where there are none, or no sink, or the event lies elsewhere."""
+    spans = {row.run: row for row in run_spans(read).collect()}
+    components: dict[str, list[Row]] = {run: [] for run in facts}
+    for row in run_components(read).orderBy("run", "component").collect():
+        components[row.run].append(row)
+    for run in sorted(set(facts) - set(spans)):
+        raise ForeignLogError(
+            f"run {run!r}: no count of tuples in any of its lines; wanted are two reports or more of a topology's own "
+            "tasks (of Storm from 2.3 on with topology.enable.v2.metrics.tick: true)"
+        )
+    found = {
+        run: RunSamples(one, tuple(components[run]), spans[run].started_s, spans[run].ended_s)
+        for run, one in facts.items()
+    }
+    for one in found.values():
+        _check_run(one)
+    return found
+
+
+def _run_bounds(spark: SparkSession, found: Mapping[str, RunSamples]) -> DataFrame:
+    """`zero_s`: where the analysis will lay the edge of a window (analysis.metrics.throughput.zeros)."""
+    rows = [
+        (run, one.started_s, one.ended_s, one.started_s if one.facts.scaled_at_s is None else one.facts.scaled_at_s)
+        for run, one in found.items()
+    ]
+    return small_tables.frame_of_rows(spark, rows, "run string, started_s double, ended_s double, zero_s double")
+
+
+def _check_run(found: RunSamples) -> None:
+    run, at = found.facts.run, found.facts.scaled_at_s
+    if at is not None and not found.started_s < at < found.ended_s:
+        raise ForeignLogError(
+            f"run {run!r}: the scale event is at {at:.0f}, but the log goes from {found.started_s:.0f} to "
+            f"{found.ended_s:.0f} (epoch seconds); mend scaled_at"
+        )
+    names = [row.component for row in found.components]
+    for unknown in sorted(set(found.facts.sinks or ()) - set(names)):
+        raise ForeignLogError(f"run {run!r}: sinks names {unknown!r}; in the log are {', '.join(names)}")
+    if not sinks_of(found):
+        raise ForeignLogError(
+            f"run {run!r}: no component executes without emitting, so no sink is known; name them in `sinks`, of "
+            f"{', '.join(names)}"
+        )
+
+
+def sinks_of(found: RunSamples) -> set[str]:
+    """As given, else what executes but emits to nobody."""
+    if found.facts.sinks is not None:
+        return set(found.facts.sinks)
+    return {row.component for row in found.components if row.executes and not row.emits}
+
+
+# --- worker lines ----------------------------------------------------------------------------------------------------
+
+
+def _damaged_lines(
+    parsed: DataFrame, reader: Reader, sources: Sequence[Source], found: Mapping[str, RunSamples]
+) -> DataFrame:
+    """Damaged lines go along as they are, so that the tables count and show them as they do with ours.
+
+    A damaged line tells no run: it is counted with the first run of its file.
+    """
+    runs = reader.run_of_file(parsed, sources)
+    rows = [(file, run, f"damaged-{_safe_name(Path(file).name)}") for file, run in runs.items() if run in found]
+    known = small_tables.frame_of_rows(parsed.sparkSession, rows, "file string, run string, worker string")
+    return (
+        parsed.where(f.col("damaged").isNotNull())
+        .join(f.broadcast(known), "file", how="inner")
+        .select("run", "worker", f.lit(0.0).alias("t_s"), f.col("damaged").alias("value"))
+    )
+
+
+def _safe_name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", text)
+
+
+def _write_lines(worker_lines: DataFrame, target: Path) -> None:
+    (
+        worker_lines.repartition("run", "worker")
+        .sortWithinPartitions("run", "worker", "t_s")
+        .select("run", "worker", "value")
+        .write.partitionBy("run", "worker")
+        .text(str(target))
+    )
+
+
+def _rename_parts(written: Path, paths: SeriesPaths) -> None:
+    """`run=R/worker=W/part-*` -> `runs/R/workers/W.jsonl`: renamed, not read."""
+    for part in sorted(written.glob("run=*/worker=*/part-*")):
+        run, worker = (folder.name.partition("=")[2] for folder in (part.parent.parent, part.parent))
+        target = paths.run(run).create().workers / f"{worker}.jsonl"
+        if target.exists():
+            target = target.with_name(f"{worker}.{part.name.split('-')[1]}.jsonl")
+        part.rename(target)
+
+
+# --- the files about a run -------------------------------------------------------------------------------------------
+
+
+def _source_record(format: str, sources: Sequence[Source], counted: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
+    """What was read and how: the same for all runs of the series."""
+    return {
+        "harness_facts": {
+            "read_from": format,
+            "lines_read": sum(total for total, _ in counted.values()),
+            "lines_damaged": sum(damaged for _, damaged in counted.values()),
+        },
+        "spec": {"read": {"format": format, "files": [
+            {"file": source.file.name, "lines": counted[str(source.file)][0],
+             "damaged": counted[str(source.file)][1]} | source.options.model_dump(mode="json", exclude_none=True)
+            for source in sources
+        ]}},
+    }  # fmt: skip
+
+
+def _write_run(run: RunPaths, found: RunSamples, record: Mapping[str, Any], series_id: str, experiment: str) -> None:
+    facts, sinks = found.facts, sinks_of(found)
+    run.create()
+    append_event(run, found.started_s, "run_started")
+    if facts.scaled_at_s is not None:
+        append_event(run, facts.scaled_at_s, "scale_requested", event_id="e1", event=facts.scale_event)
+    write_json_atomic(run.run_json, {
+        "v": 1, "run_id": facts.run, "series_id": series_id, "experiment": experiment, "block": facts.repetition,
+        "repetition": facts.repetition, "order": None, "seed": None,
+        "variant": {"name": facts.variant, "policy": None, "parameters": {}},
+        "status": "complete", "failure": None, "started_s": found.started_s, "ended_s": found.ended_s, "phases": [],
+        "topology": {"name": facts.topology, "workers": None,
+                     "components": [_component_record(row, row.component in sinks) for row in found.components],
+                     # Edges would make the analysis take tuples for lost that only wait: queues are not known.
+                     "edges": []},
+        "git_commit": None, "git_dirty": None, "versions": {}, "machines": {}, "clock_offset_ms": {},
+        **record,
+    })  # fmt: skip
+
+
+def _component_record(row: Row, sink: bool) -> dict[str, Any]:
+    kind = "spout" if row.spout else "bolt"
+    return {"name": row.component, "kind": kind, "tasks": list(row.tasks), "executors": None, "sink": sink}
+
+
+def _write_series_json(paths: SeriesPaths, format: str, runs: Sequence[str]) -> None:
+    write_json_atomic(paths.series_json, {
+        "v": 1, "series_id": paths.root.name, "experiment": _experiment_name(paths), "spec": {"read_from": format},
+        "runs": list(runs), "opened_s": time.time(), "resumed": False, "git_commit": None, "git_dirty": None,
+    })  # fmt: skip

@@ -1,0 +1,165 @@
+"""The statistics lines of Stela's authors: `seconds:scheduler:sinks:topology:value`, a line every 10 s.
+
+    120:stela:sink_output_1,sink_output_2,:star-1-1438812345:55
+
+Their code counts from when it first saw the topology; `value` is what its sinks emitted since the line before,
+divided (in integers) by the number of sinks. Counters that fell, because executors restarted, give values below 0:
+no throughput, as their own scripts take it. An older version wrote a comma after the scheduler.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from pydantic import Field
+from pyspark.sql import Column, DataFrame, Row, Window, WindowSpec
+from pyspark.sql import functions as f
+
+from analysis.errors import ForeignLogError
+from analysis.ingest.readers.contract import Options, Reader, RunFacts, Source
+from analysis.ingest.readers.series_folder import SAMPLE_COLUMNS
+from analysis.record import small_tables
+
+GROUPS = ("seconds", "scheduler", "sinks", "topology", "value")
+PATTERN = r"^\s*(\d+):([^:,\s]+)[:,]([^:\s]*[^:,\s][^:\s]*):([^:\s]+):(-?\d+(?:\.\d+)?)\s*$"
+EXAMPLE = "120:stela:sink_output_1,sink_output_2,:star-1-1438812345:55"
+LOG_TOPOLOGY = r"^(.+)-\d+-(\d{9,11})$"  # Storm's topology id: name-number-epoch seconds
+JITTER = 0.5  # lines so much of an interval early or late are still neighbours
+
+
+class StelaStatisticsOptions(Options):
+    """`scaled_at_s`: in the seconds of the lines, one for all runs or one a scheduler (its name in the log).
+
+    `value`, `sinks`: what a value is; the defaults are what the authors' code wrote. `variants`: scheduler in the
+    log -> the name that it has here, as in the claims.
+    """
+
+    scaled_at_s: float | dict[str, float] | None = None
+    scale_event: Literal["scale_out", "scale_in"] = "scale_out"
+    interval_s: float = Field(default=10.0, gt=0)
+    value: Literal["tuples", "tuples_per_s"] = "tuples"
+    sinks: Literal["mean", "sum"] = "mean"
+    variants: dict[str, str] = Field(default_factory=dict)
+
+
+def _options(source: Source) -> StelaStatisticsOptions:
+    assert isinstance(source.options, StelaStatisticsOptions)
+    return source.options
+
+
+def runs(parsed: DataFrame, sources: Sequence[Source]) -> Mapping[str, RunFacts]:
+    """A run a scheduler and topology; repetitions are numbered in the order of the topologies' ids."""
+    _refuse_repeated_seconds(parsed)
+    rows = _with_run(parsed).groupBy("run", "scheduler", "topology").agg(f.min("file").alias("file")).collect()
+    options = {str(source.file): _options(source) for source in sources}
+    _refuse_unknown_schedulers(options, {row.scheduler for row in rows})
+    names = {name_and_start(row.topology)[0] for row in rows}
+    seen: dict[tuple[str, str], int] = defaultdict(int)
+    found = {}
+    for row in sorted(rows, key=lambda row: (name_and_start(row.topology)[1], row.run)):
+        name, _ = name_and_start(row.topology)
+        seen[row.scheduler, name] += 1
+        found[row.run] = _facts(row, options[row.file], seen[row.scheduler, name], len(names) > 1)
+    return found
+
+
+def run_of_file(parsed: DataFrame, sources: Sequence[Source]) -> Mapping[str, str]:
+    """The first run of every file."""
+    del sources
+    rows = _with_run(parsed).groupBy("file").agg(f.min("run").alias("run")).collect()
+    return {row.file: row.run for row in rows}
+
+
+def _facts(row: Row, options: StelaStatisticsOptions, repetition: int, several: bool) -> RunFacts:
+    scheduler, topology = row.scheduler, row.topology
+    name, start_s = name_and_start(topology)
+    at = options.scaled_at_s
+    seconds = at.get(scheduler) if isinstance(at, dict) else at
+    variant = options.variants.get(scheduler, scheduler)
+    return RunFacts(
+        row.run,
+        # Runs of one variant are pooled: those of different topologies must not be.
+        f"{variant}, {name}" if several else variant,
+        repetition, name, None if seconds is None else start_s + seconds, options.scale_event,
+    )  # fmt: skip
+
+
+def name_and_start(topology: str) -> tuple[str, float]:
+    """Name and submission of a topology id; without an epoch in it, seconds count from 0."""
+    match = re.match(LOG_TOPOLOGY, topology)
+    return (match.group(1), float(match.group(2))) if match else (topology, 0.0)
+
+
+def _refuse_repeated_seconds(parsed: DataFrame) -> None:
+    twice = (
+        _with_run(parsed)
+        .groupBy("scheduler", "topology", "seconds")
+        .agg(f.count("*").alias("lines"), f.array_sort(f.collect_set("file")).alias("files"))
+    )
+    for row in twice.where(f.col("lines") > 1).orderBy("seconds").limit(1).collect():
+        raise ForeignLogError(
+            f"{', '.join(row.files)}: second {row.seconds} of {row.topology} under {row.scheduler} stands there "
+            f"{row.lines} times; a run has each second once: part the executions, or give another topology id to one"
+        )
+
+
+def _refuse_unknown_schedulers(options: Mapping[str, StelaStatisticsOptions], known: set[str]) -> None:
+    for file, chosen in options.items():
+        at = chosen.scaled_at_s if isinstance(chosen.scaled_at_s, dict) else {}
+        for field, named in (("scaled_at_s", at), ("variants", chosen.variants)):
+            for scheduler in sorted(set(named) - known):
+                raise ForeignLogError(
+                    f"{file}: {field} names the scheduler {scheduler!r}; in the logs are {', '.join(sorted(known))}"
+                )
+
+
+def _with_run(parsed: DataFrame) -> DataFrame:
+    run = f.regexp_replace(f.concat_ws("-", "scheduler", "topology"), "[^A-Za-z0-9._-]+", "_")
+    whole = parsed.where(f.col("damaged").isNull())
+    return whole.select(run.alias("run"), *whole.columns)
+
+
+def samples(parsed: DataFrame, sources: Sequence[Source]) -> DataFrame:
+    """One sample a line: tuples of all its sinks together, for the log does not tell them apart."""
+    rows = [
+        (str(source.file), o.interval_s, o.value == "tuples_per_s", o.sinks == "mean")
+        for source in sources
+        for o in [_options(source)]
+    ]
+    known = small_tables.frame_of_rows(
+        parsed.sparkSession, rows, "file string, interval_s double, per_s boolean, mean boolean"
+    )
+    names = f.array_sort(f.filter(f.split("sinks", ","), lambda name: name != ""))
+    lines = _with_run(parsed).join(f.broadcast(known), "file", how="inner").select(
+        "run", f.col("seconds").cast("double").alias("seconds"), names.alias("names"),
+        f.array_join(names, "+").alias("component"), "topology",
+        f.greatest(f.col("value").cast("double"), f.lit(0.0)).alias("value"), "interval_s", "per_s", "mean",
+    )  # fmt: skip
+    timed = lines.select(*lines.columns, _width(Window.partitionBy("run").orderBy("seconds")).alias("dt_s"))
+    sinks = f.when(f.col("mean"), f.size("names")).otherwise(1)
+    tuples = f.col("value") * sinks * f.when(f.col("per_s"), f.col("dt_s")).otherwise(1.0)
+    shaped = timed.where(f.col("dt_s") > 0).select(
+        "run", f.lit("imported").alias("machine"), f.lit(0).alias("port"),
+        f.dense_rank().over(Window.partitionBy("run").orderBy("component")).alias("task"),
+        "component", f.lit(False).alias("spout"),
+        (_start(f.col("topology")) + f.col("seconds")).alias("t_s"), "dt_s",
+        f.lit(None).cast("bigint").alias("emitted"), f.lit(None).cast("bigint").alias("transferred"),
+        f.round(tuples).cast("bigint").alias("executed"),
+    )  # fmt: skip
+    return shaped.select(*SAMPLE_COLUMNS)
+
+
+def _width(run: WindowSpec) -> Column:
+    """Since the line before; where that is missing or far off, one interval; never before second 0."""
+    distance = f.col("seconds") - f.lag("seconds").over(run)
+    near = f.abs(distance - f.col("interval_s")) <= JITTER * f.col("interval_s")
+    return f.least(f.when(near, distance).otherwise(f.col("interval_s")), f.col("seconds"))
+
+
+def _start(topology: Column) -> Column:
+    epoch = f.regexp_extract(topology, LOG_TOPOLOGY, 2)
+    return f.when(epoch != "", epoch.cast("double")).otherwise(0.0)
+
+
+READER = Reader(PATTERN, GROUPS, EXAMPLE, StelaStatisticsOptions, samples, runs, run_of_file)

@@ -1,0 +1,173 @@
+"""Storm's LoggingMetricsConsumer log (`worker.log.metrics`), in both shapes that Storm has given it.
+
+    2026-11-21 12:04:53,887 18949    1795262693<tab>localhost:1024<tab>  4:sink<tab>__execute-count-bolt:de<tab>961
+
+Before 2.3 a count is a map of streams (`__execute-count  {bolt:default=120}`) and is of one interval. Since then
+(with `topology.enable.v2.metrics.tick`; without it the log has no counts at all) it is one number a stream, cumulative
+since the executor's start; a name is cut at 23 characters, so that a count and its one-minute rate may bear the same
+one: the count is the one without a decimal point. What is cut off tells streams apart; a task's sums do not need it.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from pydantic import AwareDatetime, Field
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as f
+
+from analysis.errors import ForeignLogError
+from analysis.ingest.readers.contract import Options, Reader, RunFacts, Source
+from analysis.ingest.readers.series_folder import SAMPLE_COLUMNS
+from analysis.record import small_tables
+
+GROUPS = ("t_s", "machine", "port", "task", "component", "metric", "value")
+PATTERN = r"(?:^|\s)(\d{9,11})\t\s*([^\s:]+):(\d+)\s*\t\s*(-?\d+):([^\t]*?)\s*\t([^\t]+?)\s*\t(.*)$"
+EXAMPLE = "2026-11-21 12:04:53,887 18949 1795262693<tab>m1:6700<tab>4:sink<tab>__execute-count<tab>{bolt:default=120}"
+METRICS = {"__emit-count": "emitted", "__transfer-count": "transferred", "__execute-count": "executed"}
+BUCKET_S = 60.0  # Storm's own default of topology.builtin.metrics.bucket.size.secs
+
+
+class StormMetricsOptions(Options):
+    """`run`, `topology`: from the path (`workers-artifacts/<topology id>/<port>/…`), else the file's name."""
+
+    run: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._-]+$")
+    variant: str = "unknown"
+    repetition: int = Field(default=1, ge=1)
+    topology: str | None = None
+    scaled_at: float | AwareDatetime | None = None
+    scale_event: Literal["scale_out", "scale_in"] = "scale_out"
+    interval_s: float | None = Field(default=None, gt=0)
+    sinks: tuple[str, ...] | None = None
+
+
+def run_of(source: Source) -> str:
+    """All files of one topology are one run: each consumer task logs in its own worker."""
+    chosen = _options(source).run or _topology_id(source.file)
+    return chosen or re.sub(r"[^A-Za-z0-9._-]+", "_", source.file.name.split(".")[0])
+
+
+def _topology_id(file: Path) -> str | None:
+    parts = file.parts
+    at = parts.index("workers-artifacts") + 1 if "workers-artifacts" in parts else len(parts)
+    return parts[at] if at < len(parts) - 1 else None
+
+
+def _options(source: Source) -> StormMetricsOptions:
+    assert isinstance(source.options, StormMetricsOptions)
+    return source.options
+
+
+def runs(parsed: DataFrame, sources: Sequence[Source]) -> Mapping[str, RunFacts]:
+    """The facts of every run; files of one run must agree in what is said of it."""
+    del parsed
+    found: dict[str, RunFacts] = {}
+    for source in sources:
+        facts = _facts(source)
+        if found.setdefault(facts.run, facts) != facts:
+            raise ForeignLogError(
+                f"{source.file}: belongs to run {facts.run!r} as another file does, but {facts} is said of it and "
+                f"{found[facts.run]} of the other; say the same, or give another `run`"
+            )
+    return found
+
+
+def run_of_file(parsed: DataFrame, sources: Sequence[Source]) -> Mapping[str, str]:
+    del parsed
+    return {str(source.file): run_of(source) for source in sources}
+
+
+def _facts(source: Source) -> RunFacts:
+    options, run = _options(source), run_of(source)
+    at = options.scaled_at.timestamp() if isinstance(options.scaled_at, datetime) else options.scaled_at
+    topology = options.topology or re.sub(r"-\d+-\d{9,11}$", "", run)
+    return RunFacts(run, options.variant, options.repetition, topology, at, options.scale_event, options.sinks)
+
+
+def samples(parsed: DataFrame, sources: Sequence[Source]) -> DataFrame:
+    """One sample a task and report."""
+    component = Window.partitionBy("run", "component")
+    reports = _reports(_tuple_counts(parsed), sources)
+    return _differences(reports, _intervals(reports)).select(
+        "run", "machine", "port", "task", "component",
+        # A spout has no execute count; whatever else it does, a bolt that never got a tuple emits nothing.
+        (f.col("emitted").isNotNull() & ~f.bool_or(f.col("executed").isNotNull()).over(component)).alias("spout"),
+        *SAMPLE_COLUMNS[6:],
+    )  # fmt: skip
+
+
+def _tuple_counts(parsed: DataFrame) -> DataFrame:
+    """Lines that count tuples of the topology's own components: `kind`, `n`, and whether `n` is cumulative."""
+    kind = f.coalesce(*[f.when(f.col("metric").startswith(name), kind) for name, kind in METRICS.items()])
+    rest = f.regexp_replace("metric", "^__[a-z]+-count-?", "")
+    is_map = f.col("value").startswith("{")
+    whole = f.col("value").try_cast("bigint")
+    ours = parsed.where(
+        f.col("damaged").isNull() & kind.isNotNull() & ~f.col("component").startswith("__") & ~rest.startswith("__")
+    )
+    return ours.where(is_map | (whole.isNotNull() & (rest != ""))).select(
+        "file", f.col("t_s").cast("double").alias("t_s"), "machine", f.col("port").cast("int").alias("port"),
+        f.col("task").cast("int").alias("task"), "component", kind.alias("kind"),
+        f.when(is_map, _sum_of_map()).otherwise(whole).alias("n"), (~is_map).alias("cumulative"),
+    )  # fmt: skip
+
+
+def _sum_of_map() -> Column:
+    """`{bolt:default=120, bolt:__ack=3}` -> 120: Storm's own streams and components are left out."""
+    numbers = f.regexp_extract_all("value", f.lit(r"[{ ](?!__)(?![^=,]*:__)[^=,{}]+=(\d+)(?=[,}])"), f.lit(1))
+    return f.aggregate(numbers, f.lit(0).cast("bigint"), lambda sum_, text: sum_ + text.cast("bigint"))
+
+
+def _reports(counted: DataFrame, sources: Sequence[Source]) -> DataFrame:
+    """One row a run, task and time, with its file's run and interval."""
+    rows = [(str(source.file), run_of(source), _options(source).interval_s) for source in sources]
+    known = small_tables.frame_of_rows(counted.sparkSession, rows, "file string, run string, given_s double")
+    sums = [f.sum(f.when(f.col("kind") == kind, f.col("n"))).alias(kind) for kind in METRICS.values()]
+    return (
+        counted.join(f.broadcast(known), "file", how="inner")
+        .groupBy("run", "given_s", "machine", "port", "task", "component", "t_s", "cumulative")
+        .agg(*sums)
+    )
+
+
+def _intervals(reports: DataFrame) -> DataFrame:
+    """`run`, `interval_s`: as given, else the commonest distance between a task's reports, else Storm's default."""
+    before = f.lag("t_s").over(Window.partitionBy("run", "task").orderBy("t_s"))
+    return (
+        reports.select("run", "given_s", (f.col("t_s") - before).alias("distance_s"))
+        .groupBy("run")
+        .agg(f.max("given_s").alias("given_s"), f.mode("distance_s").alias("seen_s"))
+        .select("run", f.coalesce("given_s", "seen_s", f.lit(BUCKET_S)).alias("interval_s"))
+    )
+
+
+def _differences(reports: DataFrame, intervals: DataFrame) -> DataFrame:
+    """Counts of each interval. A cumulative count says nothing before the second report, and begins again from 0
+    where its worker did: where it fell, or on another slot."""
+    task = Window.partitionBy("run", "task").orderBy("t_s")
+    before_s = f.lag("t_s").over(task)
+    moved = (f.lag("machine").over(task) != f.col("machine")) | (f.lag("port").over(task) != f.col("port"))
+    fell = f.lit(False)
+    for name in METRICS.values():
+        fell = fell | f.coalesce(f.col(name) < f.lag(name).over(task), f.lit(False))
+    again = f.coalesce(moved, f.lit(False)) | fell
+    distance = f.coalesce(f.col("t_s") - before_s, f.col("interval_s"))
+    steps = [
+        f.when(~f.col("cumulative") | again, f.col(name))
+        .otherwise(f.col(name) - f.coalesce(f.lag(name).over(task), f.lit(0)))
+        .alias(name)
+        for name in METRICS.values()
+    ]
+    wide = f.when(f.col("cumulative") & ~again, distance).otherwise(f.least(distance, f.col("interval_s")))
+    first = f.col("cumulative") & before_s.isNull()
+    return (
+        reports.join(f.broadcast(intervals), "run", how="inner")
+        .select("run", "machine", "port", "task", "component", "t_s", wide.alias("dt_s"), *steps,
+                first.alias("first"))
+        .where(~f.col("first"))
+    )  # fmt: skip
+
+
+READER = Reader(PATTERN, GROUPS, EXAMPLE, StormMetricsOptions, samples, runs, run_of_file)

@@ -1,0 +1,348 @@
+"""Raw JSON lines of a series -> Parquet tables. Parsed once; damaged lines are counted per file, never hidden."""
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from analysis.errors import RecordError
+from analysis.record import small_tables
+from analysis.record.files import STATUSES, RunPaths, SeriesPaths, read_json
+from analysis.record.schemas import DAMAGED_COLUMN, GROUPS, LINES, REQUIRED, TABLES, schema_of
+
+WORKER_COLUMNS = ("run_id", "t_s", "dt_s", "machine", "port")
+EXCERPT_CHARACTERS = 200
+STAGE_COLUMNS = f"run_id string, file string, {DAMAGED_COLUMN} string"
+# In a bucket a run that is not complete lies with the attempts.
+RUN_PATH = r"/(?:runs|attempts)/([^/]+?)(?:\.attempt-\d+)?/(.+)$"
+
+
+def build_tables(spark: SparkSession, series: SeriesPaths | Path | str) -> None:
+    """Write every table of a series to `tables/`, replacing what is there."""
+    paths = series if isinstance(series, SeriesPaths) else SeriesPaths(Path(series))
+    write_run_tables(paths, paths.all_runs())
+    build_worker_tables(spark, paths.raw_files("workers"), paths)
+    machines = _stage_lines(spark, "machine", paths.raw_files("machines"), paths)
+    _write(machine_samples(machines), paths, "machine_samples")
+    _write(network_samples(machines), paths, "network_samples")
+    _write(events(_stage_lines(spark, "event", paths.raw_files("events.jsonl"), paths)), paths, "events")
+    decision_lines = _stage_lines(spark, "decision", paths.raw_files("decisions.jsonl"), paths)
+    _write(decisions(decision_lines), paths, "decisions")
+    _write(placements(decision_lines), paths, "placements")
+    _write(damaged_lines(spark, paths), paths, "damaged")
+    for kind in LINES:
+        _drop_stage(paths, kind)
+
+
+def build_worker_tables(spark: SparkSession, files: Sequence[Path | str], paths: SeriesPaths) -> None:
+    """Worker lines to the seven tables that come from them."""
+    lines = _stage_lines(spark, "worker", files, paths)
+    _write(worker_samples(lines), paths, "worker_samples", narrow=False)
+    for group, (_, table) in GROUPS.items():
+        _write(group_samples(lines, group), paths, table, narrow=False)
+
+
+def read(spark: SparkSession, paths: SeriesPaths, name: str) -> DataFrame:
+    """A table with its declared schema."""
+    return spark.read.schema(TABLES[name]).parquet(paths.spark_table(name))
+
+
+def empty(spark: SparkSession, name: str) -> DataFrame:
+    return small_tables.empty_frame(spark, TABLES[name])
+
+
+def _write(frame: DataFrame, paths: SeriesPaths, name: str, narrow: bool = True) -> None:
+    """`narrow`: one file, for tables that stay small; the sample tables keep a file a partition."""
+    (frame.coalesce(1) if narrow else frame).write.mode("overwrite").parquet(paths.spark_table(name))
+    if paths.shared and narrow:
+        paths.shared.fetch_table(name, paths.table(name))
+
+
+write = _write
+
+
+# --- lines -----------------------------------------------------------------------------------------------------------
+
+
+def _stage_name(kind: str) -> str:
+    return f"_{kind}_lines"
+
+
+def _drop_stage(paths: SeriesPaths, kind: str) -> None:
+    if paths.shared:
+        paths.shared.drop_table(_stage_name(kind))
+    else:
+        shutil.rmtree(paths.table(_stage_name(kind)), ignore_errors=True)
+
+
+def _stage_lines(spark: SparkSession, kind: str, files: Sequence[Path | str], paths: SeriesPaths) -> DataFrame:
+    """Parse the lines of one kind once, into nested Parquet; six tables then read only their own columns of it."""
+    target, lines = paths.spark_table(_stage_name(kind)), read_lines(spark, kind, files)
+    lines.write.mode("overwrite").parquet(target)
+    return spark.read.schema(lines.schema).parquet(target)  # what is declared need not be inferred: that is a job more
+
+
+def read_lines(
+    spark: SparkSession, kind: str, files: Sequence[Path | str], only: Sequence[str] = tuple(GROUPS)
+) -> DataFrame:
+    """Lines of one kind with `run_id`, `file` and, where the line is damaged, its beginning in `damaged_text`.
+
+    `only`: the groups of a worker line to look at; the parser skips the others.
+    """
+    schema = f"{schema_of(kind, only)}, {DAMAGED_COLUMN} string"
+    if not files:
+        none = small_tables.empty_frame(spark, schema)
+        return none.select(f.lit("").alias("run_id"), f.lit("").alias("file"), *none.columns)
+    lines = (
+        spark.read.schema(schema)
+        .option("mode", "PERMISSIVE")
+        .option("columnNameOfCorruptRecord", DAMAGED_COLUMN)
+        .json([str(file) for file in files])
+    )
+    inside = f.regexp_extract(f.col("_metadata.file_path"), RUN_PATH, 1)
+    file = f.regexp_extract(f.col("_metadata.file_path"), RUN_PATH, 2)
+    text = f.when(_is_damaged(kind, only), f.coalesce(f.col(DAMAGED_COLUMN), f.lit("a column is missing or uneven")))
+    columns = [name for name in lines.columns if name != DAMAGED_COLUMN]
+    return lines.select(
+        f.url_decode(inside).alias("run_id"),
+        f.url_decode(file).alias("file"),
+        *columns,
+        f.substring(text, 1, EXCERPT_CHARACTERS).alias(DAMAGED_COLUMN),
+    )
+
+
+def _is_damaged(kind: str, only: Sequence[str]) -> Column:
+    """Not JSON of the declared types, a required field missing, or columns of one group of different length."""
+    fault = f.col(DAMAGED_COLUMN).isNotNull()
+    for name in REQUIRED[kind]:
+        fault = fault | f.col(name).isNull()
+    for group, fields in _array_groups(kind, only).items():
+        lengths = [f.coalesce(f.size(f.col(f"{group}.`{name}`")), f.lit(-1)) for name in fields]
+        for length in lengths[1:]:
+            fault = fault | (f.col(group).isNotNull() & (length != lengths[0]))
+    return fault
+
+
+def _array_groups(kind: str, only: Sequence[str]) -> dict[str, list[str]]:
+    """Groups of parallel columns in a line -> their fields."""
+    if kind == "machine":
+        return {"interfaces": ["name", "rx_bytes", "tx_bytes"]}
+    return {group: _fields(GROUPS[group][0]) for group in only} if kind == "worker" else {}
+
+
+def _fields(declared: str) -> list[str]:
+    return [part.split()[0].strip("`") for part in declared.split(", ")]
+
+
+def _intact(lines: DataFrame) -> DataFrame:
+    return lines.where(f.col(DAMAGED_COLUMN).isNull())
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+def worker_samples(lines: DataFrame) -> DataFrame:
+    """One row a worker line."""
+    return _intact(lines).select("run_id", f.col("t").alias("t_s"), "dt_s", "machine", "port", "pid", "topology", "seq")
+
+
+def group_samples(lines: DataFrame, group: str) -> DataFrame:
+    """One row an entry of a group of parallel columns."""
+    first, *others = _fields(GROUPS[group][0])
+    entries = _intact(lines).select(
+        "run_id",
+        f.col("t").alias("t_s"),
+        "dt_s",
+        "machine",
+        "port",
+        group,
+        f.posexplode(f"{group}.`{first}`").alias("position", first),
+    )
+    values = [f.get(f.col(f"{group}.`{name}`"), f.col("position")).alias(name) for name in others]
+    return entries.select(*WORKER_COLUMNS, f.col(f"`{first}`"), *values)
+
+
+def machine_samples(lines: DataFrame) -> DataFrame:
+    return _intact(lines).select(
+        "run_id", f.col("t").alias("t_s"), "dt_s", "machine", "cpu_cores", "cpu_quota_cores", "throttled_ms",
+        "memory_bytes", "memory_limit_bytes",
+    )  # fmt: skip
+
+
+def network_samples(lines: DataFrame) -> DataFrame:
+    """One row a machine, second and interface."""
+    entries = _intact(lines).select(
+        "run_id", f.col("t").alias("t_s"), "dt_s", "machine", "interfaces",
+        f.posexplode("interfaces.name").alias("position", "interface"),
+    )  # fmt: skip
+    bytes_ = [f.get(f.col(f"interfaces.{name}"), f.col("position")).alias(name) for name in ("rx_bytes", "tx_bytes")]
+    return entries.select("run_id", "t_s", "dt_s", "machine", "interface", *bytes_)
+
+
+def events(lines: DataFrame) -> DataFrame:
+    return _intact(lines).select(
+        "run_id", f.col("t").alias("t_s"), "kind", "phase", "steady", "reason", "machines", "event_id", "event",
+        "joined", "leave", "decision_id", "ok", "factor", "machine", "given_back",
+    )  # fmt: skip
+
+
+def decisions(lines: DataFrame) -> DataFrame:
+    """Rounds that decided something."""
+    return (
+        _intact(lines)
+        .where(f.col("decision.decision_id").isNotNull())
+        .select("run_id", f.col("t").alias("t_s"), "decision.decision_id", "decision.policy", "decision.reason",
+                "duration_ms")
+    )  # fmt: skip
+
+
+def placements(lines: DataFrame) -> DataFrame:
+    """One row a scheduling round and task; `slot` is null where the task was not placed."""
+    topologies = _intact(lines).select(
+        "run_id", f.col("t").alias("t_s"), f.explode("request.topologies").alias("topology")
+    )
+    components = topologies.select("run_id", "t_s", "topology", f.explode("topology.components").alias("component"))
+    executors = components.select(
+        "run_id", "t_s", "topology", "component", f.explode("component.executors").alias("executor")
+    ).where(f.size("executor") == 2)
+    tasks = executors.select(
+        "run_id",
+        "t_s",
+        "topology",
+        "component",
+        f.get("executor", f.lit(0)).alias("first_task"),
+        f.get("executor", f.lit(1)).alias("last_task"),
+        f.explode(f.sequence(f.get("executor", f.lit(0)), f.get("executor", f.lit(1)))).alias("task"),
+    )
+    slot = f.try_element_at("topology.placement", f.col("task").cast("string"))
+    return tasks.select(
+        "run_id",
+        "t_s",
+        f.col("topology.id").alias("topology"),
+        f.col("component.name").alias("component"),
+        f.col("component.kind").alias("kind"),
+        "task",
+        "first_task",
+        "last_task",
+        slot.alias("slot"),
+        f.substring_index(slot, ":", 1).alias("machine"),
+        f.col("topology.rebalancing").alias("rebalancing"),
+    )
+
+
+def damaged_lines(spark: SparkSession, paths: SeriesPaths) -> DataFrame:
+    """Lines and damaged lines of every file that was read."""
+    stages = [(kind, paths.spark_table(_stage_name(kind))) for kind in LINES]
+    parts = [_count_damaged(spark.read.schema(STAGE_COLUMNS).parquet(stage), kind) for kind, stage in stages]
+    total = parts[0]
+    for part in parts[1:]:
+        total = total.unionByName(part)
+    return total
+
+
+def _count_damaged(lines: DataFrame, kind: str) -> DataFrame:
+    return (
+        lines.groupBy("run_id", "file")
+        .agg(
+            f.count("*").alias("lines"),
+            f.count(DAMAGED_COLUMN).alias("damaged"),
+            f.first(DAMAGED_COLUMN, ignorenulls=True).alias("first_damaged"),
+        )
+        .select("run_id", "file", f.lit(kind).alias("kind"), "lines", "damaged", "first_damaged")
+    )
+
+
+# --- run.json --------------------------------------------------------------------------------------------------------
+
+
+def write_run_tables(paths: SeriesPaths, runs: Sequence[RunPaths]) -> None:
+    """The tables that come from run.json. A run without a readable one is kept, as incomplete, with the reason."""
+    records = [(run.run_id, load_run(run)) for run in runs]
+    small_tables.write(paths, "runs", [run_row(run_id, record) for run_id, record in records])
+    small_tables.write(paths, "components", [row for r, record in records for row in component_rows(r, record)])
+    small_tables.write(paths, "edges", [
+        {"run_id": r, **edge} for r, record in records for edge in (record.get("topology") or {}).get("edges", [])
+    ])  # fmt: skip
+    small_tables.write(paths, "phases", [row for r, record in records for row in phase_rows(r, record)])
+    small_tables.write(paths, "machines", [row for r, record in records for row in machine_rows(r, record)])
+
+
+def load_run(run: RunPaths) -> dict[str, Any]:
+    """run.json, or a stand-in that says why there is none."""
+    try:
+        if not run.run_json.exists():
+            raise RecordError("no run.json: the run was cut short before its record was written")
+        record = read_json(run.run_json)
+        if record.get("status") not in STATUSES:
+            raise RecordError(f"{run.run_json}: status is {record.get('status')!r}, allowed are {', '.join(STATUSES)}")
+        return record
+    except RecordError as error:
+        failure = {"blame": "harness", "message": str(error), "where": "run.json"}
+        return {"status": "incomplete", "failure": failure}
+
+
+def run_row(run_id: str, record: Mapping[str, Any]) -> dict[str, Any]:
+    variant, topology = record.get("variant") or {}, record.get("topology") or {}
+    failure = record.get("failure") or {}
+    row = {name: record.get(name) for name in (
+        "series_id", "experiment", "block", "repetition", "order", "seed", "status", "git_commit", "git_dirty",
+    )}  # fmt: skip
+    row |= {name: _number(record.get(name)) for name in ("started_s", "ended_s")}
+    row |= {f"failure_{name}": failure.get(name) for name in ("blame", "message", "where")}
+    row |= {name: json.dumps(record.get(name) or {}, sort_keys=True) for name in ("versions", "harness_facts", "spec")}
+    return row | {
+        "run_id": run_id,
+        "variant": variant.get("name"),
+        "policy": variant.get("policy"),
+        "parameters": json.dumps(variant.get("parameters") or {}, sort_keys=True),
+        "topology": topology.get("name"),
+        "workers": topology.get("workers"),
+    }
+
+
+def component_rows(run_id: str, record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A row a task, so that tasks are joined to components without exploding again."""
+    return [
+        {
+            "run_id": run_id,
+            "component": component["name"],
+            "kind": component["kind"],
+            "sink": bool(component.get("sink", False)),
+            "executors": component["executors"],
+            "task": task,
+        }
+        for component in (record.get("topology") or {}).get("components", [])
+        for task in component["tasks"]
+    ]
+
+
+def phase_rows(run_id: str, record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {"run_id": run_id, "phase": phase.get("name")}
+        | {name: _number(phase.get(name)) for name in ("start_s", "end_s", "planned_s")}
+        for phase in record.get("phases") or []
+    ]
+
+
+def machine_rows(run_id: str, record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    offsets = record.get("clock_offset_ms") or {}
+    return [
+        {
+            "run_id": run_id,
+            "machine": name,
+            "type": facts.get("type"),
+            "slots": facts.get("slots"),
+            "joins_at_scale": bool(facts.get("joins_at_scale", False)),
+            "clock_offset_ms": _number(offsets.get(name)),
+        }
+        | {field: _number(facts.get(field)) for field in ("cores", "memory_mb", "bandwidth_mbit")}
+        for name, facts in (record.get("machines") or {}).items()
+    ]
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)

@@ -1,0 +1,134 @@
+"""Tables -> metrics. Each step is read -> transforms -> write; the transforms are in the other files of this folder.
+
+Spark sums what grows with the samples; what is bounded by runs x windows is read back and goes on in this process.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from analysis.ingest import tables
+from analysis.metrics import convergence, machine_load, measurements, placement, scale_events, throughput
+from analysis.record import small_tables
+from analysis.record.event_timeline import WHOLE_RUN
+from analysis.record.files import SeriesPaths
+from analysis.record.small_tables import Row
+
+AXIS = ("run_id", "event_id", "zero_s", "first_s", "last_s")
+AXIS_SCHEMA = "run_id string, event_id string, zero_s double, first_s double, last_s double"
+
+
+@dataclass(frozen=True)
+class TableAccess:
+    """Reads tables of one series and writes metrics beside them."""
+
+    spark: SparkSession
+    paths: SeriesPaths
+
+    def read(self, name: str) -> DataFrame:
+        return tables.read(self.spark, self.paths, name)
+
+    def write(self, name: str, frame: DataFrame) -> DataFrame:
+        """Store a metric and go on from what was stored, so that nothing is computed twice."""
+        tables.write(frame, self.paths, name)
+        return self.read(name)
+
+    def rows(self, name: str) -> list[Row]:
+        return small_tables.rows(self.paths, name)
+
+    def write_rows(self, name: str, found: Iterable[Row]) -> None:
+        small_tables.write(self.paths, name, found)
+
+
+def build_metrics(spark: SparkSession, series: SeriesPaths | Path | str) -> None:
+    """Write every metric of a series, for all of its runs, whatever their status."""
+    at = TableAccess(spark, series if isinstance(series, SeriesPaths) else SeriesPaths(Path(series)))
+    build_events(at)
+    spans = at.read("scale_events")
+    build_throughput(at)
+    build_convergence(at)
+    components = at.read("components")
+    silent = throughput.silences(at.read("task_samples"), components, spans)
+    at.write_rows("downtime", throughput.downtime(at.rows("scale_events"), collect_rows(silent)))
+    at.write(
+        "losses",
+        throughput.losses(at.read("stream_samples"), at.read("source_samples"), at.read("task_samples"), components,
+                      at.read("edges"), spans),
+    )  # fmt: skip
+    at.write("latency", throughput.latency(at.read("sink_samples"), spans))
+    build_machine_load(at, spans)
+    build_placement(at, spans)
+    firsts = collect_rows(placement.first_sample_of_tasks(at.read("task_samples")))  # a row a task
+    at.write_rows("loading", placement.time_to_load(at.rows("events"), firsts, at.rows("components")))
+    at.write_rows("measurements", measurements.measurements(at.rows))
+
+
+def build_events(at: TableAccess) -> None:
+    """The time axis of every run, and its events on it."""
+    seen = collect_rows(
+        throughput.observation_times(at.read("worker_samples"), at.read("machine_samples"))
+    )  # a row a run
+    events = at.rows("events")
+    zeros = throughput.zeros(events, seen)
+    at.write_rows("zeros", zeros)
+    at.write_rows("scale_events", scale_events.scale_event_rows(events, zeros, at.rows("machines")))
+
+
+def build_throughput(at: TableAccess) -> None:
+    """Windows relative to each event, and relative to the first one for the run as a whole."""
+    spans = at.rows("scale_events")
+    several = {run_id for run_id, number in Counter(row["run_id"] for row in spans).items() if number > 1}
+    axes = [{name: row[name] for name in AXIS} for row in [*spans, *_whole_run_axes(at.rows("zeros"), several)]]
+    frame = small_tables.frame_of_rows(at.spark, [tuple(row.values()) for row in axes], AXIS_SCHEMA)
+    at.write(
+        "activity",
+        throughput.activity(at.read("task_samples"), at.read("spout_samples"), at.read("worker_samples"),
+                            at.read("machine_samples"), at.read("components"), frame),
+    )  # fmt: skip
+    found = throughput.throughput_rows(axes, at.rows("activity"), at.rows("components"))
+    at.write_rows("event_throughput", [row for row in found if not _is_whole_run(row, several)])
+    at.write_rows("throughput", [row for row in found if row["run_id"] not in several or _is_whole_run(row, several)])
+
+
+def _whole_run_axes(zeros: Sequence[Row], several: set[str]) -> list[Row]:
+    """The run's own axis, where it is not that of its only event."""
+    return [row | {"event_id": WHOLE_RUN} for row in zeros if row["run_id"] in several]
+
+
+def _is_whole_run(row: Row, several: set[str]) -> bool:
+    return row["run_id"] in several and row["event_id"] == WHOLE_RUN
+
+
+def build_convergence(at: TableAccess) -> None:
+    """The steady parts and the convergence times; one short series an event."""
+    queues = [row for row in at.rows("activity") if row["queue"] is not None]
+    series = convergence.phase_windows(at.rows("event_throughput"), queues)
+    live = convergence.live_verdicts(at.rows("events"), at.rows("scale_events"))
+    intervals = convergence.interval_rows(series, live)
+    at.write_rows("intervals", intervals)
+    at.write_rows("convergence", convergence.convergence_rows(series, intervals))
+
+
+def build_machine_load(at: TableAccess, spans: DataFrame) -> None:
+    intervals = at.read("intervals")
+    at.write("cpu", machine_load.cpu(at.read("machine_samples"), at.read("machines"), intervals, spans))
+    at.write("cpu_windows", machine_load.cpu_windows(at.read("machine_samples"), at.read("zeros")))
+    at.write("network", machine_load.network(at.read("network_samples"), intervals, spans))
+
+
+def build_placement(at: TableAccess, spans: DataFrame) -> None:
+    settled = at.write("settled", placement.last_placements(at.read("placements"), spans))
+    restarts = placement.restarts(at.read("worker_samples"), spans)
+    slots = at.write("slots", placement.slots(settled, restarts, at.read("machines")))
+    at.write("moves", placement.moves(settled, spans))
+    at.write(
+        "running", placement.time_to_running(settled, slots, at.read("worker_samples"), at.read("task_samples"), spans)
+    )
+
+
+def collect_rows(frame: DataFrame) -> list[Row]:
+    """Only for what does not grow with the samples."""
+    return [row.asDict() for row in frame.collect()]

@@ -1,0 +1,253 @@
+"""Steady parts and convergence time of each run around each of its events, from its throughput windows. Pure functions.
+
+Convergence time after a scale request has three definitions that were published or shipped. Each takes the windows
+from the scale request on (`starts_s` relative to it, `rates` in tuples/s, equally wide) and the post-scale throughput
+to compare with. A series that never satisfies a definition is right-censored at its horizon (the end of its last
+window): `time_s` is then None, and no mean may be taken over such times as if they were measured.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from analysis.metrics.steadiness import DRAIN_SPAN_S, WINDOW_S, Steadiness, drain_reason, drain_windows, is_steady
+from analysis.record.event_timeline import WHOLE_RUN
+
+CROSSINGS = 2
+SP_DEVIATION = 0.05
+SCRIPT_WINDOWS = 6
+SCRIPT_DEVIATION = 0.05
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Equally wide windows of one run, oldest first, from the scale request (0 s) on."""
+
+    starts_s: tuple[float, ...]
+    rates: tuple[float, ...]
+    width_s: float = 10.0
+
+    @property
+    def horizon_s(self) -> float:
+        return self.starts_s[-1] + self.width_s if self.starts_s else 0.0
+
+
+@dataclass(frozen=True)
+class PostScale:
+    """Post-scale throughput: mean and standard deviation over the steady part, tuples/s."""
+
+    mean: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """`time_s` from the scale request, or None where censored at `horizon_s`."""
+
+    time_s: float | None
+    horizon_s: float
+
+    @property
+    def censored(self) -> bool:
+        return self.time_s is None
+
+
+def post_scale(rates: Sequence[float]) -> PostScale:
+    """Mean and standard deviation (n - 1) of the steady part."""
+    values = np.asarray(rates, dtype=np.float64)
+    return PostScale(float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0)
+
+
+def sp(windows: Windows, after: PostScale) -> Convergence:
+    """SP IV-D: the throughput oscillates twice above and twice below the post-scale mean, within a deviation of 5 %.
+
+    Read literally: the end of the first window at which some stretch of windows up to it has two excursions above and
+    two below the mean and a standard deviation of at most 5 % of the mean.
+    """
+    rates = np.asarray(windows.rates, dtype=np.float64)
+    for end in range(2 * CROSSINGS, len(rates) + 1):
+        for start in range(end - 2 * CROSSINGS, -1, -1):
+            if rates[start] <= 0.0:
+                break
+            stretch = rates[start:end]
+            if _oscillates(stretch.tolist(), after.mean) and stretch.std() <= SP_DEVIATION * after.mean:
+                return Convergence(windows.starts_s[end - 1] + windows.width_s, windows.horizon_s)
+    return Convergence(None, windows.horizon_s)
+
+
+def st(windows: Windows, after: PostScale) -> Convergence:
+    """ST 7.2: two points with M < T < M + sigma and two with M - sigma < T < M have been seen since the request."""
+    above = below = 0
+    for start_s, rate in zip(windows.starts_s, windows.rates, strict=True):
+        above += after.mean < rate < after.mean + after.deviation
+        below += after.mean - after.deviation < rate < after.mean
+        if above >= CROSSINGS and below >= CROSSINGS:
+            return Convergence(start_s + windows.width_s, windows.horizon_s)
+    return Convergence(None, windows.horizon_s)
+
+
+def script(windows: Windows, after: PostScale) -> Convergence:
+    """The authors' script: the start of the first 6 windows whose mean is within 5 % of a late window's mean."""
+    rates = np.asarray(windows.rates, dtype=np.float64)
+    for start in range(len(rates) - SCRIPT_WINDOWS + 1):
+        mean = float(rates[start : start + SCRIPT_WINDOWS].mean())
+        if abs(mean - after.mean) <= SCRIPT_DEVIATION * after.mean:
+            return Convergence(windows.starts_s[start], windows.horizon_s)
+    return Convergence(None, windows.horizon_s)
+
+
+def _oscillates(rates: Sequence[float], mean: float) -> bool:
+    """Two excursions above and two below; a run of neighbours on one side is one excursion."""
+    sides = [rate > mean for rate in rates if rate != mean]
+    turns = [side for i, side in enumerate(sides) if i == 0 or side != sides[i - 1]]
+    return turns.count(True) >= CROSSINGS and turns.count(False) >= CROSSINGS
+
+
+DEFINITIONS: dict[str, Callable[[Windows, PostScale], Convergence]] = {"sp": sp, "st": st, "script": script}
+
+
+BEFORE_WINDOWS = 6
+LIVE_SPAN_S = 40.0
+LEAST_WINDOWS = round(DRAIN_SPAN_S / WINDOW_S)
+
+
+@dataclass(frozen=True)
+class PhaseWindows:
+    """The windows of one run on one side of an event, as far as the events beside it."""
+
+    run_id: str
+    event_id: str
+    phase: str
+    starts_s: tuple[float, ...]
+    rates: tuple[float, ...]
+    queues: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # component -> tuples waiting
+
+
+LiveVerdict = tuple[bool | None, str | None]
+
+
+def phase_windows(
+    throughput: Iterable[Mapping[str, Any]], queues: Iterable[Mapping[str, Any]] = ()
+) -> list[PhaseWindows]:
+    """Complete windows of the total throughput, before and after, and what waited at each component meanwhile."""
+    waiting: dict[tuple[str, str], dict[str, dict[float, float]]] = defaultdict(lambda: defaultdict(dict))
+    for row in queues:
+        waiting[row["run_id"], row["event_id"]][row["component"]][row["window_s"]] = row["queue"] or 0.0
+    split: dict[tuple[str, str, str], list[tuple[float, float]]] = defaultdict(list)
+    for row in throughput:
+        if row["scope"] == "total" and row["complete"] and row["rate"] is not None:
+            side = "before" if row["window_s"] < 0 else "after"
+            split[row["run_id"], row["event_id"], side].append((row["window_s"], row["rate"]))
+    return [_phase_windows(key, sorted(split[key]), waiting[key[:2]]) for key in sorted(split)]
+
+
+def _phase_windows(
+    key: tuple[str, str, str], series: Sequence[tuple[float, float]], waiting: Mapping[str, Mapping[float, float]]
+) -> PhaseWindows:
+    starts_s = tuple(start for start, _ in series)
+    queues = {name: tuple(seen.get(start, 0.0) for start in starts_s) for name, seen in sorted(waiting.items())}
+    return PhaseWindows(*key, starts_s, tuple(rate for _, rate in series), queues)
+
+
+def live_verdicts(
+    events: Iterable[Mapping[str, Any]], spans: Iterable[Mapping[str, Any]]
+) -> dict[tuple[str, str, str], LiveVerdict]:
+    """What the run step itself said of steadiness: (run, event, phase) -> (verdict, reason); the last word counts.
+
+    Told by the time at which it was said: before an event is after the one before it.
+    """
+    said = sorted((e for e in events if e["kind"] == "steady"), key=lambda event: float(event["t_s"]))
+    found: dict[tuple[str, str, str], LiveVerdict] = {}
+    for span in spans:
+        for event in (event for event in said if event["run_id"] == span["run_id"]):
+            t_s, word = event["t_s"], (event["steady"], event["reason"])
+            if t_s <= span["zero_s"] and (span["from_s"] is None or t_s > span["from_s"]):
+                found[span["run_id"], span["event_id"], "before"] = word
+            elif t_s > span["zero_s"] and (span["until_s"] is None or t_s <= span["until_s"]):
+                found[span["run_id"], span["event_id"], "after"] = word
+    return found
+
+
+def interval_rows(
+    parts: Iterable[PhaseWindows], live: Mapping[tuple[str, str, str], LiveVerdict]
+) -> list[dict[str, Any]]:
+    """The part of each phase that counts: the steady tail; where there is none, a fallback that is flagged.
+
+    Fallback before: the last 60 s. Fallback after: the last half of what was seen after the event. From either, and
+    from the steady tail, windows are left out in which a component drained (see draining.py) and all before them, as
+    far as the last 30 s: those a steady series has without a drain, by the same rule.
+    """
+    return [_interval_row(part, live.get((part.run_id, part.event_id, part.phase), (None, None))) for part in parts]
+
+
+def _interval_row(part: PhaseWindows, live: LiveVerdict) -> dict[str, Any]:
+    verdict = _steadiness(part, bool(live[0]))
+    first, fed = _after_drain(part, _first_window(part, verdict))
+    level = post_scale(part.rates[first:])
+    return {
+        "run_id": part.run_id,
+        "event_id": part.event_id,
+        "phase": part.phase,
+        "start_s": part.starts_s[first],
+        "end_s": part.starts_s[-1] + WINDOW_S,
+        "mean": level.mean,
+        "deviation": level.deviation,
+        "windows": len(part.rates) - first,
+        "steady": verdict.steady,
+        "reason": verdict.reason if fed is None else f"{verdict.reason}; windows left out: {fed}",
+        "live_steady": live[0],
+        "live_reason": live[1],
+    }
+
+
+def _steadiness(part: PhaseWindows, live_steady: bool) -> Steadiness:
+    verdict = is_steady(part.rates, WINDOW_S)
+    if not verdict.steady and live_steady:
+        # A short run stops watching as soon as the run step found this shorter span level.
+        verdict = is_steady(part.rates, WINDOW_S, span_s=LIVE_SPAN_S)
+    borrowed = drain_reason(part.queues, part.rates, WINDOW_S) if verdict.steady else None
+    return verdict if borrowed is None else Steadiness(False, None, borrowed)
+
+
+def _first_window(part: PhaseWindows, verdict: Steadiness) -> int:
+    """Index of the first window of the steady tail or of its stand-in."""
+    if verdict.since_s is not None:
+        return round(verdict.since_s / WINDOW_S)
+    return max(0, len(part.rates) - BEFORE_WINDOWS) if part.phase == "before" else len(part.rates) // 2
+
+
+def _after_drain(part: PhaseWindows, first: int) -> tuple[int, str | None]:
+    """`first`, or a later window if one from there on was fed by a queue; and by which."""
+    fed = {index: why for index, why in drain_windows(part.queues, part.rates).items() if index >= first}
+    if not fed:
+        return first, None
+    last = max(fed)
+    return max(first, min(last + 1, len(part.rates) - LEAST_WINDOWS)), fed[last]
+
+
+def convergence_rows(parts: Iterable[PhaseWindows], intervals: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Convergence time after every event in all definitions; a run that never got steady again is censored."""
+    after = {(row["run_id"], row["event_id"]): row for row in intervals if row["phase"] == "after"}
+    rows = []
+    for part in parts:
+        if part.phase == "after" and part.event_id != WHOLE_RUN:
+            rows += _rows_of_definitions(part, after[part.run_id, part.event_id])
+    return rows
+
+
+def _rows_of_definitions(part: PhaseWindows, interval: Mapping[str, Any]) -> list[dict[str, Any]]:
+    windows = Windows(part.starts_s, part.rates, WINDOW_S)
+    level = PostScale(interval["mean"], interval["deviation"])
+    rows = []
+    for name, definition in DEFINITIONS.items():
+        found = definition(windows, level)
+        # Without a steady part there is no post-scale throughput to converge to; its stand-in says nothing.
+        time_s = found.time_s if interval["steady"] else None
+        rows.append({
+            "run_id": part.run_id, "event_id": part.event_id, "definition": name, "time_s": time_s,
+            "censored": time_s is None, "horizon_s": found.horizon_s,
+        })  # fmt: skip
+    return rows

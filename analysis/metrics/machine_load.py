@@ -1,0 +1,81 @@
+"""CPU, memory and bytes of each machine in the parts of a run that count (see convergence.interval_rows)."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from analysis.metrics.throughput import window_of
+
+
+def in_intervals(samples: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFrame:
+    """Samples that lie in one of their run's intervals, with its `event_id` and `phase`."""
+    spans = intervals.join(axes.select("run_id", "event_id", "zero_s"), ["run_id", "event_id"], how="inner").select(
+        "run_id",
+        "event_id",
+        "phase",
+        (f.col("zero_s") + f.col("start_s")).alias("from_s"),
+        (f.col("zero_s") + f.col("end_s")).alias("to_s"),
+    )
+    middle = f.col("t_s") - f.col("dt_s") / 2
+    columns = samples.columns
+    return (
+        samples.join(f.broadcast(spans), "run_id", how="inner")
+        .where((middle >= f.col("from_s")) & (middle < f.col("to_s")))
+        .select(*columns, "event_id", "phase")
+    )
+
+
+def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFrame:
+    """Mean cores, the distribution of utilisation over seconds, throttling and memory of each machine and phase."""
+    used = f.try_divide("cpu_cores", "cpu_quota_cores")
+    deciles = [f.percentile("utilisation", f.lit(q / 100)).alias(f"utilisation_p{q}") for q in (10, 50, 90)]
+    known = machines.select("run_id", "machine", "joins_at_scale")
+    phased = in_intervals(samples, intervals, axes).select(
+        "run_id",
+        "event_id",
+        "phase",
+        "machine",
+        "dt_s",
+        "cpu_cores",
+        used.alias("utilisation"),
+        "throttled_ms",
+        "memory_bytes",
+    )
+    return (
+        phased.groupBy("run_id", "event_id", "phase", "machine")
+        .agg(
+            f.avg("cpu_cores").alias("cores_mean"),
+            f.avg("utilisation").alias("utilisation_mean"),
+            *deciles,
+            f.try_divide(f.sum("throttled_ms"), f.sum("dt_s")).alias("throttled_ms_per_s"),
+            f.avg("memory_bytes").alias("memory_bytes_mean"),
+            f.count("*").alias("samples"),
+        )
+        .join(f.broadcast(known), ["run_id", "machine"], how="left")
+        .select("run_id", "event_id", "phase", "machine", "joins_at_scale", "cores_mean", "utilisation_mean",
+                "utilisation_p10", "utilisation_p50", "utilisation_p90", "throttled_ms_per_s", "memory_bytes_mean",
+                "samples")
+    )  # fmt: skip
+
+
+def cpu_windows(samples: DataFrame, zeros: DataFrame) -> DataFrame:
+    """Utilisation and memory of each machine over the whole run, in windows that count from its first event."""
+    start = window_of(f.col("t_s"), f.col("dt_s"), f.col("zero_s")).alias("window_s")
+    return (
+        samples.join(f.broadcast(zeros.select("run_id", "zero_s")), "run_id", how="inner")
+        .select("run_id", start, "machine", f.try_divide("cpu_cores", "cpu_quota_cores").alias("utilisation"),
+                "memory_bytes")
+        .groupBy("run_id", "window_s", "machine")
+        .agg(f.avg("utilisation").alias("utilisation_mean"), f.avg("memory_bytes").alias("memory_bytes_mean"))
+        .select("run_id", "window_s", "machine", "utilisation_mean", "memory_bytes_mean")
+    )  # fmt: skip
+
+
+def network(samples: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFrame:
+    """Bytes per second received and sent by each machine's interfaces."""
+    rates = [f.try_divide(f.sum(name), f.sum("dt_s")).alias(f"{name}_per_s") for name in ("rx_bytes", "tx_bytes")]
+    return (
+        in_intervals(samples, intervals, axes)
+        .groupBy("run_id", "event_id", "phase", "machine", "interface")
+        .agg(*rates)
+        .select("run_id", "event_id", "phase", "machine", "interface", "rx_bytes_per_s", "tx_bytes_per_s")
+    )

@@ -1,0 +1,210 @@
+"""One number a run, event and metric, in long form: what claims, comparisons and the table of runs are made of.
+
+Numbers of a run as a whole have the event `e0`. Plain Python over small tables: a few rows an event or a window.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import floor
+from statistics import fmean, median
+from typing import Any
+
+from analysis.record.event_timeline import WHOLE_RUN
+from analysis.record.small_tables import Row
+
+Reader = Callable[[str], list[Row]]
+Key = tuple[Any, ...]
+Numbers = Mapping[str, float | None]
+
+
+def measurements(read: Reader) -> list[Row]:
+    """Every number. `censored`: the value is the horizon that the run reached without converging."""
+    parts = (
+        throughput_levels,
+        offered_rates,
+        convergence_times,
+        downtimes,
+        tuple_losses,
+        latencies,
+        machine_loads,
+        executor_moves,
+        worker_restarts,
+        machine_changes,
+        running_times,
+        loading_times,
+    )
+    return [row for part in parts for row in part(read) if row["value"] is not None]
+
+
+def _metric_rows(row: Row | Key, numbers: Numbers, censored: Iterable[str] = ()) -> Iterator[Row]:
+    """A row a number; `row` is one with the keys, or they themselves."""
+    run_id, event_id = row[:2] if isinstance(row, tuple) else (row["run_id"], row["event_id"])
+    for metric, value in numbers.items():
+        number = None if value is None else float(value)
+        yield {"run_id": run_id, "event_id": event_id, "metric": metric, "value": number,
+               "censored": metric in censored}  # fmt: skip
+
+
+def _by_event(found: Iterable[Row], *more: str) -> dict[Key, list[Row]]:
+    """Rows by (run, event) and further columns."""
+    groups: dict[Key, list[Row]] = defaultdict(list)
+    for row in found:
+        groups[row["run_id"], row["event_id"], *(row[name] for name in more)].append(row)
+    return groups
+
+
+def _column_values(found: Iterable[Row], column: str) -> list[float]:
+    return [row[column] for row in found if row[column] is not None]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None
+
+
+def _total(values: Sequence[float]) -> float | None:
+    return sum(values) if values else None
+
+
+def _share(part: float | None, whole: float | None) -> float | None:
+    return None if part is None or not whole else part / whole
+
+
+def throughput_levels(read: Reader) -> Iterator[Row]:
+    """Mean throughput of the part that counts before and after, tuples/s, and the gain in percent."""
+    for key, sides in _by_event(read("intervals")).items():
+        mean = {row["phase"]: row["mean"] for row in sides}
+        ratio = _share(mean.get("after"), mean.get("before"))
+        gain = None if ratio is None else 100 * (ratio - 1)
+        yield from _metric_rows(key, {"throughput_before": mean.get("before"), "throughput_after": mean.get("after"),
+                               "gain_percent": gain})  # fmt: skip
+
+
+def _windows_inside(interval: Row, windows: Iterable[Row]) -> list[Row]:
+    return [row for row in windows if interval["start_s"] <= row["window_s"] < interval["end_s"]]
+
+
+def offered_rates(read: Reader) -> Iterator[Row]:
+    """Rates at the spouts, emitted and due, over the same parts."""
+    windows = _by_event(read("event_throughput"), "scope")
+    for span in read("intervals"):
+        for scope in ("spouts", "due"):
+            mine = _windows_inside(span, windows.get((span["run_id"], span["event_id"], scope), ()))
+            yield from _metric_rows(span, {f"{scope}_{span['phase']}": _mean(_column_values(mine, "rate"))})
+
+
+def convergence_times(read: Reader) -> Iterator[Row]:
+    for row in read("convergence"):
+        metric = f"convergence_{row['definition']}_s"
+        value = row["horizon_s"] if row["time_s"] is None else row["time_s"]
+        yield from _metric_rows(row, {metric: value}, [metric] if row["censored"] else ())
+
+
+def downtimes(read: Reader) -> Iterator[Row]:
+    for row in read("downtime"):
+        yield from _metric_rows(row, {name: row[name] for name in ("downtime_s", "longest_s", "windows_at_zero_s")})
+
+
+def tuple_losses(read: Reader) -> Iterator[Row]:
+    """Tuples lost on all edges in each phase, and the share of what was sent after the event."""
+    for (run_id, event_id, phase), edges in _by_event(read("losses"), "phase").items():
+        gone, sent = _total(_column_values(edges, "lost")), _total(_column_values(edges, "sent"))
+        numbers: dict[str, float | None] = {f"lost_{phase}": gone}
+        if phase == "after":
+            share = _share(gone, sent)
+            numbers["lost_after_percent"] = None if share is None else 100 * share
+        yield from _metric_rows((run_id, event_id), numbers)
+
+
+def latencies(read: Reader) -> Iterator[Row]:
+    """Median over the windows of the part that counts of the windows' median and 95th percentile."""
+    windows = _by_event(read("latency"))
+    for span in read("intervals"):
+        mine = _windows_inside(span, windows.get((span["run_id"], span["event_id"]), ()))
+        for name in ("p50_ms", "p95_ms"):
+            values = _column_values(mine, name)
+            yield from _metric_rows(span, {f"latency_{name}_{span['phase']}": median(values) if values else None})
+
+
+def machine_loads(read: Reader) -> Iterator[Row]:
+    """Utilisation in percent of quota, its mean over the workers' machines and its spread; cores and MB of all machines
+    together, the master too.
+
+    Machines that an event released no longer count after it, even where they are kept idle and measured.
+    """
+    gone = _departures(read("scale_events"))
+    for (run_id, event_id, phase), found in _by_event(read("cpu"), "phase").items():
+        machines = [row for row in found if row["machine"] not in gone.get((run_id, event_id, phase), ())]
+        workers = [row for row in machines if row["joins_at_scale"] is not None]  # the master is in no run's machines
+        used = [100 * share for share in _column_values(workers, "utilisation_mean")]
+        memory = _total(_column_values(machines, "memory_bytes_mean"))
+        numbers = {
+            "cpu_percent": _mean(used),
+            "cpu_spread_percent": max(used) - min(used) if used else None,
+            "cpu_cores": _total(_column_values(machines, "cores_mean")),
+            "memory_mb": None if memory is None else memory / 1e6,
+        }
+        yield from _metric_rows((run_id, event_id), {f"{name}_{phase}": value for name, value in numbers.items()})
+
+
+def _departures(events: Iterable[Row]) -> dict[Key, set[str]]:
+    """(run, event, phase) -> the machines that have left by then and not joined again."""
+    left: dict[str, set[str]] = defaultdict(set)
+    found: dict[Key, set[str]] = {}
+    for event in sorted(events, key=lambda event: float(event["zero_s"])):
+        run_id = event["run_id"]
+        found[run_id, event["event_id"], "before"] = left[run_id]
+        left[run_id] = (left[run_id] - set(event["joined"] or ())) | set(event["released"] or ())
+        found[run_id, event["event_id"], "after"] = left[run_id]
+    return found
+
+
+def executor_moves(read: Reader) -> Iterator[Row]:
+    """Moves, and how far the joined machines' instances are from SP II-B's instances / machines."""
+    names = ("executors_before", "executors_after", "executors_moved", "tasks_moved", "tasks_moved_to_old_machines",
+             "instances_on_joined")  # fmt: skip
+    for row in read("moves"):
+        share = _share(row["executors_before"], row["old_machines"])
+        over = None
+        if share is not None and row["joined_machines"]:
+            over = row["instances_on_joined"] - floor(share) * row["joined_machines"]
+        yield from _metric_rows(row, {name: row[name] for name in names} | {"instances_on_joined_over_expected": over})
+
+
+def worker_restarts(read: Reader) -> Iterator[Row]:
+    """Workers that restarted after the event, and those of them whose own executors had not changed."""
+    for key, workers in _by_event(read("slots")).items():
+        alive = [row for row in workers if row["seen_before"]]
+        again = [row for row in workers if row["restarts"] > 0]
+        yield from _metric_rows(key, {
+            "workers_before": len(alive),
+            "workers_unaffected": sum(not row["changed"] for row in alive),
+            "workers_restarted": len(again),
+            "unaffected_workers_restarted": sum(not row["changed"] for row in again),
+        })  # fmt: skip
+
+
+def machine_changes(read: Reader) -> Iterator[Row]:
+    """Machines that left for good or joined in an event, and how often it was asked for until it was carried out."""
+    for row in read("scale_events"):
+        if row["event_id"] != WHOLE_RUN:
+            yield from _metric_rows(row, {
+                "machines_released": _name_count(row["released"]), "machines_given_back": row["given_back"],
+                "machines_joined": _name_count(row["joined"]), "attempts": row["attempts"],
+            })  # fmt: skip
+
+
+def _name_count(names: Sequence[str] | None) -> int | None:
+    return None if names is None else len(names)
+
+
+def running_times(read: Reader) -> Iterator[Row]:
+    """From the request to the last executor running and its parts; censored where one never ran."""
+    bounded = ("request_to_running_s", "rebalance_s")
+    for row in read("running"):
+        names = ("request_to_decision_s", "request_to_applied_s", *bounded)
+        yield from _metric_rows(row, {name: row[name] for name in names}, bounded if row["censored"] else ())
+
+
+def loading_times(read: Reader) -> Iterator[Row]:
+    for row in read("loading"):
+        yield from _metric_rows((row["run_id"], WHOLE_RUN), {"submit_to_loaded_s": row["submit_to_loaded_s"]})

@@ -1,0 +1,108 @@
+"""Which way each metric is better, how two values of it are compared, and what it is called. The one table of it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Better(StrEnum):
+    """Which way is better; `none`: a fact, not a merit."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+    NONE = "none"
+
+
+class DifferenceKind(StrEnum):
+    """`ratio`: in percent of the other value. `difference`: in its own unit, because it may be 0 or is a percentage."""
+
+    RATIO = "ratio"
+    DIFFERENCE = "difference"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """`smallest`: the smallest difference worth naming, in `unit`, whatever it is in percent; 0 where any may be."""
+
+    name: str
+    better: Better
+    compared: DifferenceKind
+    unit: str
+    words: str
+    smallest: float = 0.0
+
+
+def _ratio(name: str, better: Better, unit: str, words: str, smallest: float = 0.0) -> Metric:
+    return Metric(name, better, DifferenceKind.RATIO, unit, words, smallest)
+
+
+def _difference(name: str, better: Better, unit: str, words: str, smallest: float) -> Metric:
+    return Metric(name, better, DifferenceKind.DIFFERENCE, unit, words, smallest)
+
+
+HIGHER, LOWER, NONE = Better.HIGHER, Better.LOWER, Better.NONE
+METRICS = {
+    metric.name: metric
+    for metric in (
+        _ratio("throughput_before", HIGHER, "tuples/s", "throughput before"),
+        _ratio("throughput_after", HIGHER, "tuples/s", "throughput after"),
+        _difference("gain_percent", HIGHER, "points", "gain in throughput", 2.0),
+        _ratio("spouts_before", HIGHER, "tuples/s", "emitted before"),
+        _ratio("spouts_after", HIGHER, "tuples/s", "emitted after"),
+        _ratio("due_before", NONE, "tuples/s", "offered before"),
+        _ratio("due_after", NONE, "tuples/s", "offered after"),
+        # Times of convergence come in whole windows; the script's is where a window begins and may be 0.
+        _ratio("convergence_sp_s", LOWER, "s", "convergence time (SP)", 20.0),
+        _ratio("convergence_st_s", LOWER, "s", "convergence time (ST)", 20.0),
+        _difference("convergence_script_s", LOWER, "s", "convergence time (script)", 20.0),
+        _difference("downtime_s", LOWER, "s", "downtime", 2.0),
+        _difference("longest_s", LOWER, "s", "longest silence", 2.0),
+        _difference("windows_at_zero_s", LOWER, "s", "windows at zero", 10.0),
+        _difference("lost_before", LOWER, "tuples", "tuples lost before", 10.0),
+        _difference("lost_after", LOWER, "tuples", "tuples lost after", 50.0),
+        _difference("lost_after_percent", LOWER, "points", "share of tuples lost after", 0.5),
+        _ratio("latency_p50_ms_before", LOWER, "ms", "median latency before"),
+        _ratio("latency_p50_ms_after", LOWER, "ms", "median latency after"),
+        _ratio("latency_p95_ms_before", LOWER, "ms", "95 % latency before"),
+        _ratio("latency_p95_ms_after", LOWER, "ms", "95 % latency after"),
+        # A machine that works more is neither better nor worse by that alone; what all of them use is a cost.
+        _difference("cpu_percent_before", NONE, "points", "CPU of quota before", 2.0),
+        _difference("cpu_percent_after", NONE, "points", "CPU of quota after", 2.0),
+        _difference("cpu_spread_percent_before", NONE, "points", "spread of CPU before", 5.0),
+        _difference("cpu_spread_percent_after", NONE, "points", "spread of CPU after", 5.0),
+        _ratio("cpu_cores_before", LOWER, "cores", "CPU of all machines before"),
+        _ratio("cpu_cores_after", LOWER, "cores", "CPU of all machines after"),
+        _ratio("memory_mb_before", LOWER, "MB", "memory of all machines before"),
+        _ratio("memory_mb_after", LOWER, "MB", "memory of all machines after"),
+        _difference("executors_before", NONE, "executors", "executors before", 1.0),
+        _difference("executors_after", NONE, "executors", "executors after", 1.0),
+        _difference("executors_moved", LOWER, "executors", "executors moved", 1.0),
+        _difference("tasks_moved", LOWER, "tasks", "tasks moved", 1.0),
+        _difference("tasks_moved_to_old_machines", LOWER, "tasks", "tasks moved to old machines", 1.0),
+        _difference("instances_on_joined", NONE, "instances", "instances on joined machines", 1.0),
+        _difference("instances_on_joined_over_expected", NONE, "instances", "instances on joined beyond SP II-B", 1.0),
+        _difference("workers_before", NONE, "workers", "workers before", 1.0),
+        _difference("workers_unaffected", NONE, "workers", "workers not concerned", 1.0),
+        _difference("workers_restarted", LOWER, "workers", "workers restarted", 1.0),
+        _difference("unaffected_workers_restarted", LOWER, "workers", "unaffected workers restarted", 1.0),
+        _difference("machines_released", NONE, "machines", "machines released", 1.0),
+        _difference("machines_given_back", NONE, "machines", "machines given back", 1.0),
+        _difference("machines_joined", NONE, "machines", "machines joined", 1.0),
+        _difference("attempts", LOWER, "attempts", "attempts at the event", 1.0),
+        _difference("request_to_decision_s", LOWER, "s", "request to decision", 1.0),
+        _difference("request_to_applied_s", LOWER, "s", "request to applied", 2.0),
+        _difference("request_to_running_s", LOWER, "s", "request to last executor running", 3.0),
+        _difference("rebalance_s", LOWER, "s", "Storm's rebalance", 3.0),
+        _ratio("submit_to_loaded_s", LOWER, "s", "submit to all loaded", 5.0),
+    )
+}  # fmt: skip
+
+CONVERGENCE = "convergence_"  # what the names of its three definitions begin with
+
+# The few that a sentence or a first page is about; all others are read when these raise a question. Of the three
+# definitions of convergence the first paper's.
+PRIMARY = ("throughput_after", "convergence_sp_s", "downtime_s", "latency_p95_ms_after")
+
+
+def metric(name: str) -> Metric:
+    """What is known of a metric; one that is not in the table has no direction, so nothing is ever better in it."""
+    return METRICS.get(name) or _difference(name, Better.NONE, "", name.replace("_", " "), 0.0)

@@ -1,0 +1,210 @@
+"""Placement before and after each event: executors moved, workers restarted, the others left alone or not; and how long
+it took from an event's request to the last executor running, and from the submission to all of them.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as f
+
+from analysis.metrics.scale_events import event_spans, with_phase
+
+
+def last_placements(placements: DataFrame, spans: DataFrame) -> DataFrame:
+    """The last rounds before each event and before the next one in which every task of ours was placed."""
+    ours = placements.where(f.coalesce("kind", f.lit("")) != "system")
+    rounds = (
+        ours.groupBy("run_id", "t_s")
+        .agg((f.count("*") == f.count("slot")).alias("placed"), f.max("rebalancing").alias("rebalancing"))
+        .where(f.col("placed") & ~f.coalesce("rebalancing", f.lit(False)))
+        .select("run_id", "t_s")
+    )
+    chosen = (
+        with_phase(rounds, event_spans(spans), f.col("t_s"))
+        .groupBy("run_id", "event_id", "phase")
+        .agg(f.max("t_s").alias("t_s"))
+    )
+    return ours.join(f.broadcast(chosen), ["run_id", "t_s"], how="inner").select(
+        "run_id", "event_id", "phase", "component", "task", "first_task", "last_task", "slot", "machine"
+    )
+
+
+def moves(settled: DataFrame, spans: DataFrame) -> DataFrame:
+    """Per event: executors whose slot or task range changed, tasks whose machine changed, what joined machines got."""
+    sides = (
+        settled.groupBy("run_id", "event_id", "component", "task")
+        .pivot("phase", ["before", "after"])
+        .agg(f.first(f.struct("first_task", "last_task", "slot", "machine")))
+    )
+    shape = f.broadcast(spans.select("run_id", "event_id", "joined", "machines_before"))
+    heads_before = f.col("before.first_task") == f.col("task")
+    heads_after = f.col("after.first_task") == f.col("task")
+    same = (
+        (f.col("before.first_task") == f.col("after.first_task"))
+        & (f.col("before.last_task") == f.col("after.last_task"))
+        & (f.col("before.slot") == f.col("after.slot"))
+    )
+    elsewhere = f.col("before.machine") != f.col("after.machine")
+    on_joined = f.array_contains("joined", f.col("after.machine"))
+    return (
+        sides.where(f.col("before").isNotNull() & f.col("after").isNotNull())
+        .join(shape, ["run_id", "event_id"], how="inner")
+        .groupBy("run_id", "event_id", f.size("joined").cast("bigint").alias("joined_machines"),
+                 f.col("machines_before").cast("bigint").alias("old_machines"))
+        .agg(
+            f.count_if(heads_before).alias("executors_before"),
+            f.count_if(heads_after).alias("executors_after"),
+            f.count_if(heads_after & ~same).alias("executors_moved"),
+            f.count_if(elsewhere).alias("tasks_moved"),
+            f.count_if(elsewhere & ~on_joined).alias("tasks_moved_to_old_machines"),
+            f.count_if(heads_after & on_joined).alias("instances_on_joined"),
+        )
+        .select("run_id", "event_id", "executors_before", "executors_after", "executors_moved", "tasks_moved",
+                "tasks_moved_to_old_machines", "instances_on_joined", "joined_machines", "old_machines")
+    )  # fmt: skip
+
+
+def slots(settled: DataFrame, restarts: DataFrame, machines: DataFrame) -> DataFrame:
+    """Per event and slot: executors before and after, whether that set changed, how often the worker restarted."""
+    label = f.concat_ws("-", "component", "first_task", "last_task")
+    sets = (
+        settled.groupBy("run_id", "event_id", "slot")
+        .pivot("phase", ["before", "after"])
+        .agg(f.array_sort(f.collect_set(label)))
+    )
+    known = machines.select("run_id", "machine", "joins_at_scale")
+    before, after = (f.coalesce(side, f.array().cast("array<string>")) for side in ("before", "after"))
+    return (
+        sets.join(restarts, ["run_id", "event_id", "slot"], how="left")
+        .select("run_id", "event_id", "slot", f.substring_index("slot", ":", 1).alias("machine"), before.alias("b"),
+                after.alias("a"), "seen_before", "seen_after", "restarts")
+        .join(f.broadcast(known), ["run_id", "machine"], how="left")
+        .select("run_id", "event_id", "slot", "machine", "joins_at_scale", f.size("b").alias("executors_before"),
+                f.size("a").alias("executors_after"), (f.col("b") != f.col("a")).alias("changed"),
+                f.coalesce("seen_before", f.lit(False)).alias("seen_before"),
+                f.coalesce("seen_after", f.lit(False)).alias("seen_after"),
+                f.coalesce("restarts", f.lit(0)).cast("int").alias("restarts"))
+    )  # fmt: skip
+
+
+def restarts(workers: DataFrame, spans: DataFrame) -> DataFrame:
+    """Per slot, after each event: how often its worker's pid changed or its count of lines began again."""
+    after = f.col("phase") == "after"
+    return (
+        with_phase(process_starts(workers), event_spans(spans), f.col("t_s"))
+        .groupBy("run_id", "event_id", "slot")
+        .agg(
+            f.bool_or(~after).alias("seen_before"),
+            f.bool_or(after).alias("seen_after"),
+            f.count_if(after & f.col("began_again")).alias("restarts"),
+        )
+        .select("run_id", "event_id", "slot", "seen_before", "seen_after", "restarts")
+    )
+
+
+def process_starts(workers: DataFrame) -> DataFrame:
+    """Every worker line with `began_again`: whether it is the first of another process; null for a slot's first."""
+    lines = Window.partitionBy("run_id", "machine", "port").orderBy("t_s")
+    again = (f.col("pid") != f.lag("pid").over(lines)) | (f.col("seq") < f.lag("seq").over(lines))
+    return workers.select(
+        "run_id", f.concat_ws(":", "machine", "port").alias("slot"), "t_s", again.alias("began_again")
+    )
+
+
+Row = Mapping[str, Any]
+
+
+def time_to_running(
+    settled: DataFrame, slots: DataFrame, workers: DataFrame, tasks: DataFrame, spans: DataFrame
+) -> DataFrame:
+    """Per event that changed a worker's executors: seconds from its zero to the decision, to its application, and to
+    the first samples of all executors of the changed workers; `rebalance_s` is from the decision to those samples.
+
+    `censored`: an executor had left no sample when the next event or the end came; the time is then that horizon.
+    """
+    wanted = executors_of_changed_workers(settled, slots)
+    first = first_samples(wanted, new_processes(workers, spans), tasks)
+    horizon = f.col("last_s") - f.col("zero_s")
+    silent = f.count_if(f.col("first_s").isNull())
+    reached = (
+        wanted.join(first, ["run_id", "event_id", "task"], how="left")
+        .groupBy("run_id", "event_id")
+        .agg(f.max("first_s").alias("running_s"), (silent > 0).alias("censored"))
+    )
+    request_to_running = f.when(f.col("censored"), horizon).otherwise(_since_zero("running_s"))
+    return (
+        reached.join(spans.drop("first_s"), ["run_id", "event_id"], how="inner")
+        .select("run_id", "event_id", _since_zero("decided_s").alias("request_to_decision_s"),
+                _since_zero("applied_s").alias("request_to_applied_s"),
+                request_to_running.alias("request_to_running_s"),
+                (request_to_running - _since_zero("decided_s")).alias("rebalance_s"), "censored")
+    )  # fmt: skip
+
+
+def _since_zero(column: str) -> Column:
+    return f.col(column) - f.col("zero_s")
+
+
+def executors_of_changed_workers(settled: DataFrame, slots: DataFrame) -> DataFrame:
+    """The first tasks of the executors that workers with a changed set of executors have after an event."""
+    changed = slots.where(f.col("changed") & (f.col("executors_after") > 0)).select("run_id", "event_id", "slot")
+    return (
+        settled.where((f.col("phase") == "after") & (f.col("first_task") == f.col("task")))
+        .join(f.broadcast(changed), ["run_id", "event_id", "slot"], how="left_semi")
+        .select("run_id", "event_id", "slot", "task")
+    )
+
+
+def new_processes(workers: DataFrame, spans: DataFrame) -> DataFrame:
+    """Per event and slot: when the worker that has the new executors began. It is the first one after Storm was asked
+    to rebalance; where a slot has only one that began earlier after the request, that one."""
+    starts = process_starts(workers).where(f.coalesce("began_again", f.lit(True))).select("run_id", "slot", "t_s")
+    asked = f.coalesce("applied_s", "zero_s")
+    return (
+        with_phase(starts, event_spans(spans), f.col("t_s"))
+        .where(f.col("phase") == "after")
+        .join(f.broadcast(spans.select("run_id", "event_id", asked.alias("asked_s"))), ["run_id", "event_id"], "inner")
+        .groupBy("run_id", "event_id", "slot")
+        .agg(f.coalesce(f.min(f.when(f.col("t_s") >= f.col("asked_s"), f.col("t_s"))), f.max("t_s")).alias("begun_s"))
+        .select("run_id", "event_id", "slot", "begun_s")
+    )
+
+
+def first_samples(wanted: DataFrame, processes: DataFrame, tasks: DataFrame) -> DataFrame:
+    """When each task first had a sample from its worker's new process."""
+    due = wanted.join(processes, ["run_id", "event_id", "slot"], how="inner")
+    return (
+        tasks.select("run_id", "t_s", f.concat_ws(":", "machine", "port").alias("slot"), "task")
+        .join(f.broadcast(due), ["run_id", "slot", "task"], how="inner")
+        .where(f.col("t_s") >= f.col("begun_s"))
+        .groupBy("run_id", "event_id", "task")
+        .agg(f.min("t_s").alias("first_s"))
+        .select("run_id", "event_id", "task", "first_s")
+    )
+
+
+def first_sample_of_tasks(tasks: DataFrame) -> DataFrame:
+    """When each task first had a sample."""
+    return tasks.groupBy("run_id", "task").agg(f.min("t_s").alias("first_s")).select("run_id", "task", "first_s")
+
+
+def time_to_load(events: Sequence[Row], firsts: Iterable[Row], components: Iterable[Row]) -> list[dict[str, Any]]:
+    """Per run: seconds from the submission until every task had a sample; null where one never had."""
+    submitted: dict[str, float] = {}
+    for event in events:
+        if event["kind"] == "topology_submitted":
+            submitted[event["run_id"]] = min(event["t_s"], submitted.get(event["run_id"], event["t_s"]))
+    first = {(row["run_id"], row["task"]): row["first_s"] for row in firsts}
+    tasks: dict[str, set[int]] = defaultdict(set)
+    for row in components:
+        tasks[row["run_id"]].add(row["task"])
+    return [_load_time(run_id, submitted[run_id], [first.get((run_id, task)) for task in mine])
+            for run_id, mine in tasks.items() if run_id in submitted]  # fmt: skip
+
+
+def _load_time(run_id: str, submitted_s: float, firsts: Sequence[float | None]) -> dict[str, Any]:
+    reporting = [first_s for first_s in firsts if first_s is not None]
+    loaded_s = max(reporting) - submitted_s if len(reporting) == len(firsts) else None
+    return {"run_id": run_id, "submit_to_loaded_s": loaded_s, "tasks": len(firsts), "tasks_reporting": len(reporting)}

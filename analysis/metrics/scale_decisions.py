@@ -1,0 +1,182 @@
+"""Scale decisions of each run, from its decision log (executors before and after, and moves), and ablation: what
+variants of Stela would have decided on the same observations.
+
+Ablation uses the observations of every complete run, whatever policy it ran: what a policy observed when the event
+came does not depend on what it was about to decide.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from analysis.record.event_timeline import Json, event_order, operation_id, timed_lines
+from analysis.record.files import RunPaths, SeriesPaths
+from analysis.record.small_tables import Row, rows
+from scheduler_plugins import replay
+from scheduler_plugins.messages import MessageError, observation_from_log
+from scheduler_plugins.model import Topology
+from scheduler_plugins.policies import etp, stela
+from scheduler_plugins.policies.stela import VARIANTS
+from scheduler_plugins.replay import ReplayError
+
+
+@dataclass(frozen=True)
+class ScaleDecision:
+    """One decision. Component -> executors; `moved`: existing executors that were given another slot.
+
+    `pressure`: input rate over processing rate of the congested ones, by Stela's test with its default parameters,
+    on what the policy saw. `scheduler`: one of Storm's own, which dealt everything out anew by itself.
+    """
+
+    run_id: str
+    variant: str
+    event_id: str
+    before: Mapping[str, int]
+    after: Mapping[str, int]
+    moved: Mapping[str, int]
+    pressure: Mapping[str, float]
+    released: tuple[str, ...] = ()
+    scheduler: str | None = None
+
+    def outcome(self) -> tuple[Any, ...]:
+        """Equal for answers that change the same number of executors in the same way."""
+        parts = (self.before, self.after, self.moved)
+        return (*(tuple(sorted(part.items())) for part in parts), self.released, self.scheduler)
+
+    def cell(self, component: str) -> str:
+        """What changes at one component, for a table."""
+        before, after = self.before.get(component, 0), self.after.get(component, 0)
+        if after != before:
+            return f"{before} → {after}"
+        if self.scheduler:
+            return "anew"
+        moved = self.moved.get(component, 0)
+        return f"{moved} of {before} moved" if moved else "–"
+
+
+def scale_decisions(run: RunPaths, variant: str) -> list[ScaleDecision]:
+    """The last word on each event; one that was repeated counts as one event."""
+    answers: dict[str, ScaleDecision] = {}
+    for line in timed_lines(run.decisions):
+        event = (line.get("observation") or {}).get("event")
+        if event and _decides(line.get("decision") or {}):
+            answer = _scale_decision(run.run_id, variant, operation_id(event), line)
+            if answer is not None:
+                answers[answer.event_id] = answer
+    return list(answers.values())
+
+
+def _decides(decision: Json) -> bool:
+    return bool(decision.get("settled") or any(decision.get(key) for key in ("executors", "placement", "rebalance")))
+
+
+def _scale_decision(run_id: str, variant: str, event_id: str, line: Json) -> ScaleDecision | None:
+    try:
+        topology = observation_from_log(line["observation"]).topologies[0]
+    except (KeyError, IndexError, MessageError):
+        return None  # a log of an older version, or of no topology
+    decision = line["decision"]
+    before = {c.name: len(c.executors) for c in topology.components if c.kind != "system"}
+    placement = (decision.get("placement") or {}).get(topology.topology_id) or {}
+    return ScaleDecision(
+        run_id, variant, event_id, before,
+        before | ((decision.get("executors") or {}).get(topology.topology_id) or {}),
+        _move_counts(topology, placement), pressure(topology), tuple(decision.get("release") or ()),
+        decision.get("scheduler"),
+    )  # fmt: skip
+
+
+def _move_counts(topology: Topology, placement: Mapping[str, str]) -> dict[str, int]:
+    moved = {
+        c.name: sum(_is_move(topology, placement, executor.first_task) for executor in c.executors)
+        for c in topology.components
+    }
+    return {name: number for name, number in moved.items() if number}
+
+
+def _is_move(topology: Topology, placement: Mapping[str, str], task: int) -> bool:
+    slot, now = placement.get(str(task)), topology.placement.get(task)
+    return slot is not None and now is not None and slot != str(now)
+
+
+def pressure(topology: Topology) -> dict[str, float]:
+    """Congested components with their input over processing rate (SP II-C); infinite where nothing is processed."""
+    rules = stela.Parameters()
+    flow = etp.topology_flow(topology, rules)
+    found = {}
+    for name, processed in flow.processing.items():
+        arriving = sum(rate for (_, target), rate in flow.inflow.items() if target == name)
+        if etp.is_congested(arriving, processed, name in flow.saturated, rules):
+            found[name] = arriving / processed if processed > 0 else inf
+    return found
+
+
+PAPER = "paper"
+
+
+@dataclass(frozen=True)
+class AblationRow:
+    """One variant at one event, over the runs. `differing` of `runs` answers are not the paper's rule's."""
+
+    event_id: str
+    variant: str
+    changed: str  # the parameters in which it differs from the paper's rule
+    runs: int
+    differing: int
+    answers: tuple[str, ...]  # the most frequent first
+
+    @property
+    def verdict(self) -> str:
+        if self.variant == PAPER:
+            return "the rule itself"
+        if not self.differing:
+            return "no difference on these observations"
+        return f"differs in {self.differing} of {self.runs} runs"
+
+
+def ablation_rows(paths: SeriesPaths) -> list[AblationRow]:
+    """A line an event and variant, the paper's rule first; none where no log holds a scale event."""
+    complete = [row for row in rows(paths, "runs") if row["status"] == "complete"]
+    common = _common_parameters(complete)
+    found = [row for run in complete for row in _replay_rows(paths, run["run_id"], common)]
+    keys = dict.fromkeys((operation_id(row), row["variant"]) for row in found)
+    order = {name: number for number, name in enumerate(VARIANTS)}
+    return [
+        _ablation_row(event, variant, [row for row in found if (operation_id(row), row["variant"]) == (event, variant)])
+        for event, variant in sorted(keys, key=lambda key: (event_order(key[0]), order[key[1]]))
+    ]
+
+
+def _common_parameters(complete: Sequence[Row]) -> Mapping[str, Any]:
+    """The parameters of the series' own Stela that no variant is about."""
+    about = {name for parameters in VARIANTS.values() for name in parameters}
+    own = next((row["parameters"] for row in complete if row.get("policy") == "stela"), None)
+    return {name: value for name, value in json.loads(own or "{}").items() if name not in about}
+
+
+def _replay_rows(paths: SeriesPaths, run_id: str, common: Mapping[str, Any]) -> list[Row]:
+    """Rows of the last attempt at each event; none for a log of an older version."""
+    try:
+        found = replay.ablate(paths.run(run_id).decisions, common)
+    except ReplayError:
+        return []
+    return list({(operation_id(row), row["variant"]): row for row in found}.values())
+
+
+def _ablation_row(event: str, variant: str, mine: Sequence[Row]) -> AblationRow:
+    paper = {} if variant == PAPER else VARIANTS[PAPER]
+    changed = ", ".join(f"{k}: {v}" for k, v in VARIANTS[variant].items() if paper.get(k) != v)
+    answers = Counter(_decision_text(row) for row in mine).most_common()
+    told = tuple(text if times == len(mine) else f"{text} ({times} of {len(mine)})" for text, times in answers)
+    return AblationRow(event, variant, changed, len(mine), sum(row["same_as_paper"] is False for row in mine), told)
+
+
+def _decision_text(row: Row) -> str:
+    grown = [f"{name} {before} → {after}" for of in row["executors"].values() for name, (before, after) in of.items()]
+    parts = [", ".join(sorted(grown))] if grown else []
+    parts += [f"releases {', '.join(sorted(row['release']))}"] if row["release"] else []
+    text = "; ".join(parts) or f"nothing ({row['reason']})"
+    return f"{text}; refused: {row['refused']}" if row["refused"] else text

@@ -1,0 +1,122 @@
+"""The events of each run's plan on its clock: the zero of each, what lies before and after it, what was done about it.
+
+A run has a few events, so this is plain Python over rows that were collected. Every metric that is taken before and
+after an event has the key (run_id, event_id). `e0` stands for the run as a whole: the only row of a run without events.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from analysis.record.event_timeline import WHOLE_RUN, ZEROS, operation_id
+
+Row = Mapping[str, Any]
+
+
+def scale_event_rows(events: Iterable[Row], zeros: Iterable[Row], machines: Iterable[Row]) -> list[dict[str, Any]]:
+    """Rows of the table `scale_events`; `zeros` gives each run's time axis, `machines` its description."""
+    by_run: dict[str, list[Row]] = defaultdict(list)
+    for event in sorted(events, key=lambda event: float(event["t_s"])):
+        by_run[event["run_id"]].append(event)
+    at_start: dict[str, int] = defaultdict(int)
+    for machine in machines:
+        at_start[machine["run_id"]] += not machine["joins_at_scale"]
+    return [row for axis in zeros for row in events_of_run(by_run[axis["run_id"]], axis, at_start.get(axis["run_id"]))]
+
+
+def events_of_run(events: Sequence[Row], axis: Row, machines: int | None) -> list[dict[str, Any]]:
+    """The events of one run in the order in which they happened; `machines` at its start, None where nothing says."""
+    firsts: dict[str, Row] = {}
+    for event in events:
+        if event["kind"] in ZEROS and event["event_id"]:
+            firsts.setdefault(operation_id(event), event)
+    zeros_s = [float(event["t_s"]) for event in firsts.values()]
+    if not zeros_s:
+        return [_span(axis, WHOLE_RUN, "none", float(axis["zero_s"]), None, None) | {"machines_before": machines}]
+    found = []
+    for (event_id, first), from_s, zero_s, until_s in zip(
+        firsts.items(), [None, *zeros_s], zeros_s, [*zeros_s[1:], None], strict=False
+    ):
+        kind = first["event"] or ZEROS[first["kind"]]
+        done = _event_result(_between(events, zero_s, until_s), event_id)
+        found.append(_span(axis, event_id, kind, zero_s, from_s, until_s) | done | {"machines_before": machines})
+        machines = _machines_after(machines, done)
+    return found
+
+
+def _machines_after(machines: int | None, done: Row) -> int | None:
+    if machines is None or done["joined"] is None:
+        return None
+    return machines + len(done["joined"]) - len(done["released"])
+
+
+def _span(
+    axis: Row, event_id: str, kind: str, zero_s: float, from_s: float | None, until_s: float | None
+) -> dict[str, Any]:
+    """`from_s`, `until_s` are null where the run itself begins or ends; `first_s`, `last_s` are what was observed."""
+    return {
+        "run_id": axis["run_id"], "event_id": event_id, "kind": kind, "zero_s": zero_s, "from_s": from_s,
+        "until_s": until_s, "first_s": axis["first_s"] if from_s is None else from_s,
+        "last_s": axis["last_s"] if until_s is None else until_s, "joined": [], "released": [],
+    }  # fmt: skip
+
+
+def _between(events: Iterable[Row], zero_s: float, until_s: float | None) -> list[Row]:
+    return [event for event in events if event["t_s"] >= zero_s and (until_s is None or event["t_s"] < until_s)]
+
+
+def _event_result(span: Sequence[Row], event_id: str) -> dict[str, Any]:
+    """What became of an event: machines, attempts, and when the decision was taken that Storm then carried out.
+
+    Machines and attempts are null in a log of others that has no more than the time of a scale event.
+    """
+    requests = [e for e in span if e["kind"] in ZEROS and operation_id(e) == event_id]
+    left = [event for event in span if event["kind"] == "machines_left"]
+    applied = [event for event in span if event["kind"] == "applied" and event["ok"]]
+    carried_out = {event["decision_id"] for event in applied}
+    decided = [event for event in span if event["kind"] == "decision" and event["decision_id"] in carried_out]
+    told = {
+        "joined": _names(requests, "joined"),
+        "released": _names(left, "machines"),
+        "given_back": len(_names([event for event in left if event["given_back"]], "machines")),
+        "attempts": len(requests),
+    }
+    untold = any(event["kind"] == "scale_requested" and event["joined"] is None for event in requests)
+    return (dict.fromkeys(told) if untold else told) | {
+        "decided_s": min((event["t_s"] for event in decided), default=None),
+        "applied_s": max((event["t_s"] for event in applied), default=None),
+    }
+
+
+def _names(events: Iterable[Row], column: str) -> list[str]:
+    return sorted({name for event in events for name in event[column] or []})
+
+
+# --- for the transforms ----------------------------------------------------------------------------------------------
+
+
+def event_spans(spans: DataFrame) -> DataFrame:
+    """Without the rows of runs in which nothing happened."""
+    return spans.where(f.col("event_id") != WHOLE_RUN)
+
+
+def with_phase(samples: DataFrame, spans: DataFrame, instant: Column) -> DataFrame:
+    """Samples with `event_id` and `phase`, `before` or `after`, once for every event whose span holds their instant."""
+    columns = [f.col(f"`{name}`") for name in samples.columns]
+    bounds = f.broadcast(spans.select("run_id", "event_id", "zero_s", "from_s", "until_s"))
+    return samples.join(bounds, "run_id", how="inner").where(within_span(instant)).select(
+        *columns, "event_id", phase_of(instant).alias("phase")
+    )  # fmt: skip
+
+
+def phase_of(instant: Column) -> Column:
+    return f.when(instant <= f.col("zero_s"), "before").otherwise("after")
+
+
+def within_span(instant: Column) -> Column:
+    """Between the previous event and the next; both ends of a run are open."""
+    begun = f.col("from_s").isNull() | (instant > f.col("from_s"))
+    return begun & (f.col("until_s").isNull() | (instant <= f.col("until_s")))

@@ -1,0 +1,329 @@
+"""Throughput, downtime, latency and losses: what became of the tuples, in windows aligned to an event.
+
+Throughput (SP II-A) is tuples executed at sinks per second, spouts beside. Latency is from when a tuple should have
+been emitted to the end of its execution at a sink. Lost on an edge is sent - executed - growth of the receiving
+queue, before and after each event. `axes`: rows (run_id, event_id, zero_s, first_s, last_s), either of the runs as a
+whole or of each of their events. Spark sums what grows with the samples; what is made of windows is plain Python.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import floor
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as f
+
+from analysis.metrics.scale_events import event_spans, with_phase
+from analysis.record.event_timeline import WHOLE_RUN, ZEROS
+
+Row = Mapping[str, Any]
+WINDOW_S = 10
+# Workers' lines end up to a second apart: closer to the edges of a run a window may miss some workers' counts.
+EDGE_S = 1.0
+# Machines that go on reporting this long after the last worker line show that the workers really were silent.
+SILENCE_S = 5.0
+OVERLAP_S = 0.25
+
+
+def observation_times(workers: DataFrame, machines: DataFrame) -> DataFrame:
+    """Per run: the first sample of a worker, the last one, and the last one of a machine's probe."""
+    begun, ended, probed = f.col("t_s") - f.col("dt_s"), f.col("t_s"), f.lit(None).cast("double")
+    both = workers.select("run_id", begun.alias("begun_s"), ended.alias("worker_s"), probed.alias("machine_s"))
+    probes = machines.select("run_id", probed.alias("begun_s"), probed.alias("worker_s"), ended.alias("machine_s"))
+    return (
+        both.unionByName(probes)
+        .groupBy("run_id")
+        .agg(f.min("begun_s").alias("first_s"), f.max("worker_s").alias("worker_last_s"),
+             f.max("machine_s").alias("machine_last_s"))
+        .select("run_id", "first_s", "worker_last_s", "machine_last_s")
+    )  # fmt: skip
+
+
+def zeros(events: Sequence[Row], seen: Iterable[Row]) -> list[dict[str, Any]]:
+    """Per run: the zero of its time axis (its first event; else the first sample) and how far it was observed."""
+    return [_zero(run, [e for e in events if e["run_id"] == run["run_id"]]) for run in seen if run["first_s"]]
+
+
+def _zero(run: Row, events: Sequence[Row]) -> dict[str, Any]:
+    requests = [event["t_s"] for event in events if event["kind"] in ZEROS and event["event_id"]]
+    ends = [event["t_s"] for event in events if event["kind"] in ("topology_killed", "run_ended")]
+    worker_s, known = run["worker_last_s"], [t for t in (min(ends, default=None), run["machine_last_s"]) if t]
+    bound = min(known, default=None)
+    silent = bound is not None and worker_s < bound - SILENCE_S
+    return {
+        "run_id": run["run_id"],
+        "zero_s": min(requests, default=run["first_s"]),
+        "scaled": bool(requests),
+        "first_s": run["first_s"],
+        "last_s": bound if silent else min([worker_s, *ends]),
+    }
+
+
+def window_of(t_s: Column, dt_s: Column, zero_s: Column, width_s: float = WINDOW_S) -> Column:
+    """Start of the window, relative to zero, that holds the middle of the sampled interval."""
+    return f.floor((t_s - dt_s / 2 - zero_s) / width_s).cast("double") * width_s
+
+
+def in_windows(samples: DataFrame, axes: DataFrame) -> DataFrame:
+    """Samples with `event_id` and `window_s`, once an axis; runs without one fall out."""
+    columns = [f.col(f"`{name}`") for name in samples.columns]
+    return samples.join(f.broadcast(axes.select("run_id", "event_id", "zero_s")), "run_id", how="inner").select(
+        *columns, "event_id", window_of(f.col("t_s"), f.col("dt_s"), f.col("zero_s")).alias("window_s")
+    )
+
+
+def activity(
+    tasks: DataFrame, spouts: DataFrame, workers: DataFrame, machines: DataFrame, components: DataFrame, axes: DataFrame
+) -> DataFrame:
+    """Per axis, window and component: tuples executed, mean tuples waiting, tuples emitted and due at spouts.
+
+    A row without a component stands for whatever was reported of that window, by workers or probes. A second in which
+    nobody reported a task's queue counts as an empty queue.
+    """
+    columns = {"task": "int", "executed": "bigint", "queue": "double", "emitted": "bigint", "due": "bigint"}
+
+    def only(samples: DataFrame, *known: str) -> DataFrame:
+        values = [(f.col(c) if c in known else f.lit(None)).cast(kind).alias(c) for c, kind in columns.items()]
+        return samples.select("run_id", "t_s", "dt_s", *values)
+
+    everything = (
+        only(tasks, "task", "executed", "queue")
+        .unionByName(only(spouts, "task", "emitted", "due"))
+        .unionByName(only(workers))
+        .unionByName(only(machines))
+    )
+    waiting = f.sum(f.col("queue") * f.col("dt_s")) / WINDOW_S
+    return (
+        in_windows(everything, axes)
+        .join(f.broadcast(components.select("run_id", "task", "component")), ["run_id", "task"], how="left")
+        .groupBy("run_id", "event_id", "window_s", "component")
+        .agg(f.sum("executed").alias("executed"), waiting.alias("queue"), f.sum("emitted").alias("emitted"),
+             f.sum("due").alias("due"))
+        .select("run_id", "event_id", "window_s", "component", "executed", "queue", "emitted", "due")
+    )  # fmt: skip
+
+
+@dataclass
+class _WindowCounts:
+    """What was counted in the windows of one axis."""
+
+    reported: set[float] = field(default_factory=set)
+    counts: dict[tuple[str, str], dict[float, int]] = field(default_factory=lambda: defaultdict(dict))
+
+
+def throughput_rows(axes: Iterable[Row], activity: Iterable[Row], components: Iterable[Row]) -> list[dict[str, Any]]:
+    """Tuples per second of every window of every axis: 0 where workers were silent, null where nobody reported.
+
+    Scopes: `sink` (a component), `total` (all sinks), `spouts` (emitted), `due` (offered); of the last two what was
+    measured, for other people's logs lack some. `complete`: the window lies wholly inside what was observed.
+    """
+    sinks: dict[str, set[str]] = defaultdict(set)
+    for row in components:
+        if row["sink"]:
+            sinks[row["run_id"]].add(row["component"])
+    found: dict[tuple[str, str], _WindowCounts] = defaultdict(_WindowCounts)
+    for row in activity:
+        _add_counts(found[row["run_id"], row["event_id"]], row, sinks[row["run_id"]])
+    return [
+        row for axis in axes
+        for row in _axis_rows(axis, found[axis["run_id"], axis["event_id"]], sinks[axis["run_id"]])
+    ]  # fmt: skip
+
+
+def _add_counts(into: _WindowCounts, row: Row, sinks: set[str]) -> None:
+    into.reported.add(row["window_s"])
+    counted = {("spouts", ""): row["emitted"], ("due", ""): row["due"]}
+    if row["component"] in sinks:
+        counted |= {("sink", row["component"]): row["executed"], ("total", ""): row["executed"]}
+    for scope, tuples in counted.items():
+        if tuples is not None:
+            into.counts[scope][row["window_s"]] = into.counts[scope].get(row["window_s"], 0) + tuples
+
+
+def _axis_rows(axis: Row, seen: _WindowCounts, sinks: set[str]) -> Iterator[dict[str, Any]]:
+    scopes = [("total", ""), *(("sink", name) for name in sorted(sinks))]
+    scopes += [scope for scope in (("spouts", ""), ("due", "")) if seen.counts[scope]]
+    for window_s, complete in grid(axis):
+        reported = window_s in seen.reported
+        for scope, component in scopes:
+            tuples = seen.counts[scope, component].get(window_s, 0)
+            yield {
+                "run_id": axis["run_id"], "event_id": axis["event_id"], "window_s": window_s, "scope": scope,
+                "component": component, "rate": tuples / WINDOW_S if reported else None, "complete": complete,
+            }  # fmt: skip
+
+
+def grid(axis: Row) -> list[tuple[float, bool]]:
+    """Every window of an axis, and whether it lies wholly inside what was observed."""
+    first, last = axis["first_s"] - axis["zero_s"], axis["last_s"] - axis["zero_s"]
+    starts = [float(WINDOW_S * index) for index in range(floor(first / WINDOW_S), floor(last / WINDOW_S) + 1)]
+    inside = (first + EDGE_S, last - EDGE_S - WINDOW_S)
+    return [(start, inside[0] <= start <= inside[1]) for start in starts] if last >= first else []
+
+
+def silences(tasks: DataFrame, components: DataFrame, axes: DataFrame) -> DataFrame:
+    """Stretches of whole seconds after each event, until the next, in which no sink executed anything: from, until.
+
+    A line that executed anything makes every second busy that it overlaps by more than `OVERLAP_S`, so that lines out
+    of step with the seconds leave no false zero.
+    """
+    end = f.floor(f.col("last_s") - f.col("zero_s") - EDGE_S).cast("bigint").alias("seconds")
+    spans = event_spans(axes).select("run_id", "event_id", "zero_s", end)
+    sinks = components.where("sink").select("run_id", "task")
+    first = f.floor(f.col("t_s") - f.col("dt_s") - f.col("zero_s") + OVERLAP_S)
+    last = f.floor(f.col("t_s") - f.col("zero_s") - OVERLAP_S)
+    busy = (
+        tasks.where(f.col("executed") > 0)
+        .select("run_id", "t_s", "dt_s", "task")
+        .join(f.broadcast(sinks), ["run_id", "task"], how="left_semi")
+        .join(f.broadcast(spans), "run_id", how="inner")
+        .select("run_id", "event_id", "seconds", f.explode(f.sequence(first, last)).alias("second"))
+        .where((f.col("second") >= 0) & (f.col("second") < f.col("seconds")))
+        .select("run_id", "event_id", "second")
+    )
+    # What was observed ends like a silence ends: with a second that counts as busy.
+    ends = spans.select("run_id", "event_id", f.col("seconds").alias("second"))
+    previous = f.lag("second", 1, -1).over(Window.partitionBy("run_id", "event_id").orderBy("second"))
+    return (
+        busy.unionByName(ends)
+        .select("run_id", "event_id", "second", (previous + 1).alias("from_second"))
+        .where(f.col("second") > f.col("from_second"))
+        .select("run_id", "event_id", "from_second", f.col("second").alias("until_second"))
+    )
+
+
+def downtime(axes: Iterable[Row], silences: Iterable[Row]) -> list[dict[str, Any]]:
+    """Seconds at zero throughput after each event: in all, the longest stretch, and whole 10 s windows x 10."""
+    found: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+    for row in silences:
+        found[row["run_id"], row["event_id"]].append((row["from_second"], row["until_second"]))
+    return [_downtime(axis, found[axis["run_id"], axis["event_id"]]) for axis in axes if axis["event_id"] != WHOLE_RUN]
+
+
+def _downtime(axis: Row, stretches: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    lengths = [until - start for start, until in stretches]
+    windows = sum(max(0, until // WINDOW_S - -(-start // WINDOW_S)) for start, until in stretches)
+    return {
+        "run_id": axis["run_id"], "event_id": axis["event_id"], "downtime_s": float(sum(lengths)),
+        "longest_s": float(max(lengths, default=0)), "windows_at_zero_s": float(windows * WINDOW_S),
+    }  # fmt: skip
+
+
+def latency(sinks: DataFrame, axes: DataFrame) -> DataFrame:
+    """Mean and maximum are exact. Percentiles: the median over a window's task-seconds, weighted by their tuples, of
+    each task-second's own percentile (the lines carry percentiles, not tuples)."""
+    samples = in_windows(
+        sinks.where(f.col("n") > 0).select(
+            "run_id", "t_s", "dt_s", "n", "sum_ms", "max_ms", "p50_ms", "p95_ms", "p99_ms"
+        ),
+        axes,
+    )
+    medians = [f.percentile(name, f.lit(0.5), f.col("n")).alias(name) for name in ("p50_ms", "p95_ms", "p99_ms")]
+    return (
+        samples.groupBy("run_id", "event_id", "window_s")
+        .agg(f.sum("n").alias("n"), f.try_divide(f.sum("sum_ms"), f.sum("n")).alias("mean_ms"), *medians,
+             f.max("max_ms").alias("max_ms"))
+        .select("run_id", "event_id", "window_s", "n", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms")
+    )  # fmt: skip
+
+
+# A task that has been silent this long at a boundary had no process: what it had queued is gone, not waiting.
+TASK_SILENCE_S = 5.0
+
+
+def losses(
+    streams: DataFrame, sources: DataFrame, tasks: DataFrame, components: DataFrame, edges: DataFrame, spans: DataFrame
+) -> DataFrame:
+    """One row a run, event, phase and edge. Counts of a killed worker's last, unreported second appear as lost."""
+    sent = sent_on_edges(streams, components, edges, spans)
+    executed = executed_on_edges(sources, components, spans)
+    growth = queue_growth(tasks, components, spans)
+    keys = ["run_id", "event_id", "phase", "source", "stream", "target"]
+    into_target = sent.groupBy("run_id", "event_id", "phase", "target").agg(f.sum("sent").alias("sent_to_target"))
+    share = f.try_divide("sent", "sent_to_target")
+    queued = f.coalesce(f.col("growth") * share, f.lit(0.0))
+    done = f.coalesce("executed", f.lit(0.0))
+    return (
+        sent.join(executed, keys, how="left")
+        .join(into_target, ["run_id", "event_id", "phase", "target"], how="left")
+        .join(growth, ["run_id", "event_id", "phase", "target"], how="left")
+        .select(*keys, "grouping", "sent", done.alias("executed"), queued.alias("queued"),
+                (f.col("sent") - done - queued).alias("lost"))
+    )  # fmt: skip
+
+
+def _by_phase(samples: DataFrame, spans: DataFrame) -> DataFrame:
+    return with_phase(samples, spans, f.col("t_s") - f.col("dt_s") / 2)
+
+
+def sent_on_edges(streams: DataFrame, components: DataFrame, edges: DataFrame, spans: DataFrame) -> DataFrame:
+    """Tuples sent on every edge: emitted x fan-out (tasks of the target where all of them get a copy, else 1)."""
+    fan = components.groupBy("run_id", f.col("component").alias("target")).agg(f.count("*").alias("tasks"))
+    fan_out = f.when(f.col("grouping") == "all", f.col("tasks")).otherwise(f.lit(1))
+    wide_edges = edges.join(fan, ["run_id", "target"], how="left").select(
+        "run_id", "source", "stream", "target", "grouping", fan_out.alias("fan_out")
+    )
+    owners = components.select("run_id", "task", f.col("component").alias("source"))
+    emitted = (
+        _by_phase(streams.select("run_id", "t_s", "dt_s", "task", "stream", "emitted"), spans)
+        .join(f.broadcast(owners), ["run_id", "task"], how="inner")
+        .groupBy("run_id", "event_id", "phase", "source", "stream")
+        .agg(f.sum("emitted").alias("emitted"))
+    )
+    return emitted.join(wide_edges, ["run_id", "source", "stream"], how="inner").select(
+        "run_id", "event_id", "phase", "source", "stream", "target", "grouping",
+        (f.col("emitted") * f.col("fan_out")).cast("double").alias("sent"),
+    )  # fmt: skip
+
+
+def executed_on_edges(sources: DataFrame, components: DataFrame, spans: DataFrame) -> DataFrame:
+    """Tuples executed at the target of every edge."""
+    owners = components.select("run_id", "task", f.col("component").alias("target"))
+    samples = sources.select("run_id", "t_s", "dt_s", "task", f.col("component").alias("source"), "stream", "executed")
+    return (
+        _by_phase(samples, spans)
+        .join(f.broadcast(owners), ["run_id", "task"], how="inner")
+        .groupBy("run_id", "event_id", "phase", "source", "stream", "target")
+        .agg(f.sum("executed").cast("double").alias("executed"))
+    )
+
+
+def queue_growth(tasks: DataFrame, components: DataFrame, spans: DataFrame) -> DataFrame:
+    """Queue at the end of a phase less the queue at its start, summed over a component's tasks; a run begins empty."""
+    owners = components.select("run_id", "task", f.col("component").alias("target"))
+    middle = f.col("t_s") - f.col("dt_s") / 2
+    bounds = ["zero_s", "from_s", "until_s", "last_s"]
+    latest = {
+        "begin": f.when(middle < f.col("from_s"), f.col("t_s")),
+        "zero": f.when(middle < f.col("zero_s"), f.col("t_s")),
+        "end": f.when(f.col("until_s").isNull() | (middle < f.col("until_s")), f.col("t_s")),
+    }
+    ends = {"begin": f.col("from_s"), "zero": f.col("zero_s"), "end": f.coalesce("until_s", "last_s")}
+    at = (
+        tasks.where(f.col("queue").isNotNull())
+        .select("run_id", "t_s", "dt_s", "task", "queue")
+        .join(f.broadcast(spans.select("run_id", "event_id", *bounds)), "run_id", how="inner")
+        .groupBy("run_id", "event_id", "task", *bounds)
+        .agg(
+            *[f.max(t).alias(f"{name}_t") for name, t in latest.items()],
+            *[f.max_by("queue", t).alias(f"{name}_queue") for name, t in latest.items()],
+        )
+    )
+    known = {
+        name: f.when(f.col(f"{name}_t") >= end - TASK_SILENCE_S, f.col(f"{name}_queue")).otherwise(0)
+        for name, end in ends.items()
+    }
+    summed = (
+        at.join(f.broadcast(owners), ["run_id", "task"], how="inner")
+        .groupBy("run_id", "event_id", "target")
+        .agg(*[f.sum(queue).alias(name) for name, queue in known.items()])
+    )
+    return summed.select(
+        "run_id",
+        "event_id",
+        "target",
+        (f.col("zero") - f.col("begin")).cast("double").alias("before"),
+        (f.col("end") - f.col("zero")).cast("double").alias("after"),
+    ).unpivot(["run_id", "event_id", "target"], ["before", "after"], "phase", "growth")

@@ -1,0 +1,97 @@
+"""The ledger over time: what each claim's verdict was each night, and where it changed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+
+from analysis.nights.night_records import ClaimRow, Night
+
+
+class ClaimVerdict(StrEnum):
+    """`partly met`: what was measured goes the way that is stated, but not as far. `undecided`: too few runs to say."""
+
+    MET = "met"
+    PARTLY = "partly met"
+    UNMET = "unmet"
+    UNDECIDED = "undecided"
+    NOT_RUN = "not run"
+
+
+CLEAR_VERDICTS = (ClaimVerdict.MET, ClaimVerdict.PARTLY, ClaimVerdict.UNMET)
+
+
+@dataclass(frozen=True)
+class ClaimCell:
+    """A claim in one night."""
+
+    verdict: ClaimVerdict
+    row: ClaimRow | None = None
+
+
+@dataclass(frozen=True)
+class ClaimHistory:
+    """`cells`: one a night, in the order of the history."""
+
+    name: str
+    statement: str
+    stated: str
+    cells: tuple[ClaimCell, ...]
+
+
+@dataclass(frozen=True)
+class VerdictChange:
+    """A verdict that differs from the last one that was given."""
+
+    claim: str
+    before: ClaimVerdict
+    after: ClaimVerdict
+    since: int  # the night, by index
+    last: int  # the night of the verdict before
+
+
+def verdict_of(row: ClaimRow) -> ClaimVerdict:
+    if row.verdict == "reproduced":
+        return ClaimVerdict.MET
+    if row.verdict == "differs":
+        return ClaimVerdict.PARTLY if row.direction == "same" else ClaimVerdict.UNMET
+    return ClaimVerdict.NOT_RUN if row.measured is None else ClaimVerdict.UNDECIDED
+
+
+def claim_histories(nights: Sequence[Night]) -> tuple[ClaimHistory, ...]:
+    """Every claim that any night knows, in the order of the newest ledger."""
+    by_night = [_best_rows(row for found in night.experiments for row in found.claims) for night in nights]
+    names = list(dict.fromkeys(name for rows in reversed(by_night) for name in rows))
+    return tuple(_claim_history(name, [rows.get(name) for rows in by_night]) for name in names)
+
+
+def _best_rows(rows: Iterable[ClaimRow]) -> dict[str, ClaimRow]:
+    """A ledger row a claim: every series of a night has the whole ledger, and one of them tells most."""
+    order = [*CLEAR_VERDICTS, ClaimVerdict.UNDECIDED, ClaimVerdict.NOT_RUN]
+    found: dict[str, ClaimRow] = {}
+    for row in rows:
+        there = found.get(row.name)
+        if there is None or order.index(verdict_of(row)) < order.index(verdict_of(there)) > order.index(
+            ClaimVerdict.UNMET
+        ):
+            found[row.name] = row
+    return found
+
+
+def _claim_history(name: str, rows: Sequence[ClaimRow | None]) -> ClaimHistory:
+    last = next(row for row in reversed(rows) if row is not None)
+    cells = tuple(ClaimCell(ClaimVerdict.NOT_RUN) if row is None else ClaimCell(verdict_of(row), row) for row in rows)
+    return ClaimHistory(name, last.statement, last.stated_text, cells)
+
+
+def verdict_changes(claims: Sequence[ClaimHistory]) -> tuple[VerdictChange, ...]:
+    """Every change of a verdict, oldest first; nights without one are passed over."""
+    found = []
+    for claim in claims:
+        given = [(i, cell.verdict) for i, cell in enumerate(claim.cells) if cell.verdict in CLEAR_VERDICTS]
+        for (last, before), (since, after) in pairwise(given):
+            if before != after:
+                found.append(VerdictChange(claim.name, before, after, since, last))
+    return tuple(sorted(found, key=lambda turn: turn.since))

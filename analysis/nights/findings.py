@@ -1,0 +1,229 @@
+"""What the history of a suite says: regressions, improvements, claims, and notes for the reader.
+
+`evaluate` is pure. `review` reads a suite's folder and keeps change points in a cache beside the nights; they are
+looked up by everything that they depend on, so they are never out of date.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from analysis.errors import RecordError
+from analysis.metrics.metric_directions import Better
+from analysis.nights import claim_history, night_records, night_series
+from analysis.nights.claim_history import ClaimHistory, VerdictChange
+from analysis.nights.night_records import History, Night, clock_jumps, read_history
+from analysis.nights.night_series import Key, Series, SeriesName, build_series
+from analysis.nights.regressions import Finding, Kind, Status, accepts, judge, same_change
+from analysis.nights.settings import Rule, Settings
+from analysis.record.files import read_json, write_json_atomic
+from analysis.stats.change_points import Candidate, change_points
+
+CACHE_FILE = ".change_points.json"
+
+
+@cache
+def _method_version() -> str:
+    """What finds them: another release of Otava, or of our own cleaning, finds others."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    import analysis.stats.change_points as ours
+
+    with suppress(PackageNotFoundError):
+        return version("apache-otava") + hashlib.blake2b(Path(ours.__file__).read_bytes(), digest_size=8).hexdigest()
+    return ""
+
+
+class ChangePointCache:
+    """Asks Otava once for the same values; a damaged file is as good as none."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / CACHE_FILE
+        self._known: dict[str, list[list[float]]] = {}
+        self._used: dict[str, list[list[float]]] = {}
+        self.asked = 0
+        with suppress(RecordError, FileNotFoundError):
+            self._known = read_json(self._path)["found"] if self._path.is_file() else {}
+
+    def change_points(self, values: Sequence[float], rule: Rule) -> tuple[Candidate, ...]:
+        key = _cache_key(values, rule)
+        if key not in self._known:
+            self.asked += 1
+            self._known[key] = [[point.index, point.p] for point in change_points(values, rule)]
+        self._used[key] = self._known[key]
+        return tuple(Candidate(int(index), p) for index, p in self._known[key])
+
+    def keep(self) -> None:
+        """Store what was asked for this time; what was not is of no series any more."""
+        write_json_atomic(self._path, {"v": 1, "found": self._used})
+
+
+def _cache_key(values: Sequence[float], rule: Rule) -> str:
+    content = (
+        np.asarray(values, dtype=np.float64).tobytes()
+        + json.dumps([rule.window_nights, rule.max_p, _method_version()]).encode()
+    )
+    return hashlib.blake2b(content, digest_size=12).hexdigest()
+
+
+FindChangePoints = Callable[[Sequence[float], Rule], tuple[Candidate, ...]]
+
+
+@dataclass(frozen=True)
+class SeriesFindings:
+    """A series with what was found in it. `current`: measured on today's machines."""
+
+    series: Series
+    findings: tuple[Finding, ...]
+    current: bool
+
+    @property
+    def key(self) -> Key:
+        return self.series.key
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Of one evaluation; its last night is tonight."""
+
+    settings: Settings
+    history: History
+    series: tuple[SeriesFindings, ...]
+    cells: tuple[night_records.CalendarCell, ...]
+    claims: tuple[ClaimHistory, ...]
+    turns: tuple[VerdictChange, ...]
+    told: tuple[str, ...]
+
+    @property
+    def all(self) -> tuple[Finding, ...]:
+        """The newest first, of those the largest."""
+        found = [finding for judged in self.series for finding in judged.findings]
+        return tuple(sorted(found, key=lambda one: (-one.since, -abs(one.percent or 0.0), one.key)))
+
+    def of(self, kind: Kind, *statuses: Status) -> tuple[Finding, ...]:
+        return tuple(one for one in self.all if one.kind is kind and (not statuses or one.status in statuses))
+
+    @property
+    def alarms(self) -> tuple[Finding, ...]:
+        """Regressions that tonight confirmed and nobody accepted: the reason for an exit code."""
+        return tuple(one for one in self.all if one.alarms)
+
+    @property
+    def last(self) -> Night | None:
+        return self.history.nights[-1] if self.history.nights else None
+
+    @property
+    def failed_last_night(self) -> Counter[str]:
+        """Statuses of last night's experiments that are not complete, and how many have them."""
+        found = self.last.experiments if self.last else ()
+        return Counter(one.status for one in found if one.status != "complete")
+
+
+def review(folder: Path | str, settings: Settings) -> Findings:
+    """Evaluate a suite's folder; Otava is asked only about what it was not asked about before."""
+    known = ChangePointCache(Path(folder))
+    found = evaluate(read_history(folder), settings, known.change_points)
+    known.keep()
+    return found
+
+
+def evaluate(history: History, settings: Settings, find: FindChangePoints = change_points) -> Findings:
+    """Findings of a history; `find` answers where values change."""
+    made = build_series(history.nights, settings.renames)
+    newest = _latest_machines(made)
+    series = tuple(
+        _series_findings(one, history.nights, settings, find, current=newest[one.key.names] == one.key.machine)
+        for one in made
+    )
+    claims = claim_history.claim_histories(history.nights)
+    found = Findings(
+        settings,
+        history,
+        series,
+        night_records.calendar_cells(history.nights),
+        claims,
+        claim_history.verdict_changes(claims),
+        (),
+    )
+    return replace(found, told=tuple(_notes(found)))
+
+
+def _latest_machines(made: Sequence[Series]) -> dict[SeriesName, str]:
+    """By name of a series: the machines that measured it last."""
+    ordered = sorted(made, key=lambda one: one.nights[-1])
+    return {one.key.names: one.key.machine for one in ordered}
+
+
+def _series_findings(
+    series: Series, nights: Sequence[Night], settings: Settings, find: FindChangePoints, *, current: bool
+) -> SeriesFindings:
+    if series.metric.better is Better.NONE:
+        return SeriesFindings(series, (), current)
+    found = judge(series, nights, find(series.values, settings.rule), settings, current=current)
+    tonight = len(nights) - 1
+    if not found or series.nights[-1] != tonight:
+        return SeriesFindings(series, found, current)
+
+    @cache
+    def said(night: int) -> tuple[Finding, ...]:
+        """What was said of the series that night."""
+        then = Series(series.key, series.points[: night + 1])
+        return judge(then, nights[: night + 1], find(then.values, settings.rule), settings) if then.values else ()
+
+    return SeriesFindings(series, tuple(replace(one, new=_is_new(one, tonight, said)) for one in found), current)
+
+
+def _is_new(finding: Finding, tonight: int, said: Callable[[int], Sequence[Finding]]) -> bool:
+    """Whether the night before did not say so, nor, once it is confirmed, any other since.
+
+    A change that is hardly beyond chance comes and goes with the nights after it: it is told once.
+    """
+    first = tonight - 1 if finding.confirmed is None else min(finding.confirmed, tonight - 1)
+    return not any(
+        same_change(finding, one) and finding.status is one.status
+        for night in range(tonight - 1, first - 1, -1)
+        for one in said(night)
+    )
+
+
+def _notes(found: Findings) -> list[str]:
+    """What a reader must know before believing the rest."""
+    history, settings = found.history, found.settings
+    lines = [f"{one.file} is no night: {one.why}. It is left out." for one in history.damaged]
+    lines += clock_jumps(history)
+    lines += _machine_changes(found.series, history)
+    lines += night_series.name_changes(history.nights, settings.renames)
+    regressions = found.of(Kind.REGRESSION)
+    for entry in settings.accepted:
+        if not any(accepts(entry, one, history.nights) for one in regressions):
+            lines.append(
+                f"accepted: {entry.series!r}, night {entry.night} ({entry.why}) is no regression that was found; "
+                "`night` wants the date or id of the first bad night"
+            )
+    return lines
+
+
+def _machine_changes(series: Sequence[SeriesFindings], history: History) -> list[str]:
+    """One line for all experiments whose machines changed after the same night."""
+    until: dict[tuple[str, str], int] = {}  # by experiment and machines that are not those of today
+    for judged in series:
+        if not judged.current:
+            of = judged.key.experiment, judged.key.machine
+            until[of] = max(until.get(of, 0), judged.series.nights[-1])
+    by_night: dict[int, list[str]] = defaultdict(list)
+    for (experiment, _), night in sorted(until.items()):
+        by_night[night].append(experiment)
+    return [
+        f"{', '.join(names)}: measured on other machines until {history.nights[night].id}; what was before is not "
+        "compared with what came after"
+        for night, names in sorted(by_night.items())
+    ]

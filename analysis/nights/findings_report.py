@@ -1,0 +1,174 @@
+"""Findings of the nights for people and for programs: sentences and numbers, and `findings.json` of a suite
+(docs/contracts.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from analysis import numerals
+from analysis.metrics.metric_directions import DifferenceKind
+from analysis.nights.claim_history import CLEAR_VERDICTS, ClaimHistory
+from analysis.nights.findings import Findings
+from analysis.nights.night_records import Night
+from analysis.nights.night_series import Key, metric_of
+from analysis.nights.regressions import Finding, Kind, Status
+from analysis.numerals import MISSING, number
+
+
+def value_text(value: float | None, unit: str) -> str:
+    return numerals.with_unit(number(value), "%" if unit == "points" else unit)
+
+
+def change_text(finding: Finding) -> str:
+    """How large: in percent where the metric is compared so, else in its unit."""
+    of = metric_of(finding.key.metric)
+    if of.compared is DifferenceKind.RATIO and finding.percent is not None:
+        return numerals.change(finding.percent, "%")
+    return numerals.change(finding.after - finding.before, of.unit)
+
+
+def levels_text(finding: Finding) -> str:
+    unit = metric_of(finding.key.metric).unit
+    return f"{number(finding.before)} → {value_text(finding.after, unit)}"
+
+
+def floor_text(finding: Finding) -> str:
+    """The A/A floor as the change is told."""
+    of = metric_of(finding.key.metric)
+    if finding.floor is None:
+        return MISSING
+    if of.compared is DifferenceKind.RATIO and finding.before > 0:
+        return "±" + numerals.with_unit(number(100 * finding.floor / finding.before, 1), "%")
+    return f"±{value_text(finding.floor, of.unit)}"
+
+
+def series_text(key: Key) -> str:
+    """Without the experiment, which stands above."""
+    event = "" if key.event in ("e0", "e1") else f", {key.event}"
+    return f"{key.variant.replace('_', ' ')}: {metric_of(key.metric).words}{event}"
+
+
+def status_text(finding: Finding, nights: Sequence[Night]) -> str:
+    """The status with what it rests on."""
+    one = f"{finding.nights_after} night{'s' if finding.nights_after != 1 else ''}"
+    if finding.status is Status.SUSPECTED:
+        return f"suspected, {one} so far"
+    if finding.status is Status.RECOVERED and finding.recovered is not None:
+        return f"recovered in night {nights[finding.recovered].id}"
+    if finding.status is Status.ACCEPTED:
+        return f"accepted: {finding.why_accepted}"
+    if finding.status is Status.NOT_MEASURED:
+        return "not measured any more on these machines"
+    return f"confirmed, {one}" + (f"; good again in the last {finding.good_again}" if finding.good_again else "")
+
+
+def finding_sentence(finding: Finding, nights: Sequence[Night]) -> str:
+    """The whole finding on one line, for a log or a webhook."""
+    went = "worse" if finding.kind is Kind.REGRESSION else "better"
+    return (
+        f"{finding.key.experiment}, {series_text(finding.key)}: {change_text(finding)} ({levels_text(finding)}),"
+        f" {went} since night "
+        f"{nights[finding.since].id}; {status_text(finding, nights)}; commits {finding.commits.words}"
+    )
+
+
+def count_text(number: int, singular: str, plural: str = "") -> str:
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"
+
+
+def headline(found: Findings) -> str:
+    """The state of the suite in one line."""
+    if found.last is None:
+        return "No night on record yet."
+    of = found.of
+    parts = [
+        count_text(len(of(Kind.REGRESSION, Status.CONFIRMED)), "confirmed regression"),
+        f"{len(of(Kind.REGRESSION, Status.SUSPECTED))} suspected",
+    ]
+    if better := len(of(Kind.IMPROVEMENT, Status.CONFIRMED, Status.SUSPECTED)):
+        parts.append(count_text(better, "improvement"))
+    failed = found.failed_last_night
+    parts.append(f"{count_text(failed['infrastructure'], 'infrastructure failure')} last night")
+    parts += [f"{many} {status}" for status, many in sorted(failed.items()) if status != "infrastructure"]
+    return ", ".join(parts)
+
+
+def bisect_command(finding: Finding) -> str:
+    """What finds the commit within the range."""
+    of = finding.key
+    return (
+        f"barograph bisect --experiment {of.experiment} --variant {of.variant} --metric {of.metric} "
+        f"--event {of.event} {finding.commits.good[:12]} {finding.commits.bad[:12]}"
+    )
+
+
+def findings_data(found: Findings) -> dict[str, Any]:
+    nights = found.history.nights
+    return {
+        "v": 1,
+        "suite": found.history.suite,
+        "title": found.settings.title,
+        "night": found.last.id if found.last else None,
+        "nights": len(nights),
+        "headline": headline(found),
+        "counts": finding_counts(found),
+        "last_night": dict(found.failed_last_night),
+        "findings": [finding_data(one, found) for one in found.all],
+        "claims": [_claim_data(claim, found) for claim in found.claims],
+        "turned": [
+            {"claim": turn.claim, "before": turn.before, "after": turn.after, "night": nights[turn.since].id,
+             "last": nights[turn.last].id}
+            for turn in found.turns
+        ],
+        "told": list(found.told),
+    }  # fmt: skip
+
+
+def finding_counts(found: Findings) -> dict[str, int]:
+    """Series by what is said of them; `new_confirmed` is what exit code 6 is about."""
+    of = found.of
+    return {
+        "series": len(found.series),
+        "confirmed": len(of(Kind.REGRESSION, Status.CONFIRMED)),
+        "suspected": len(of(Kind.REGRESSION, Status.SUSPECTED)),
+        "recovered": len(of(Kind.REGRESSION, Status.RECOVERED)),
+        "accepted": len(of(Kind.REGRESSION, Status.ACCEPTED)),
+        "not_measured": len(of(Kind.REGRESSION, Status.NOT_MEASURED)),
+        "improvements": len(of(Kind.IMPROVEMENT, Status.CONFIRMED)),
+        "new_confirmed": len(found.alarms),
+    }
+
+
+def finding_data(one: Finding, found: Findings) -> dict[str, Any]:
+    nights, key = found.history.nights, one.key
+    return {
+        "series": key.name, "experiment": key.experiment, "variant": key.variant, "metric": key.metric,
+        "event": key.event, "machine": key.machine, "unit": metric_of(key.metric).unit,
+        "kind": one.kind, "status": one.status, "new": one.new, "alarms": one.alarms,
+        "good_night": nights[one.good].id, "since_night": nights[one.since].id, "bad_night": nights[one.bad].id,
+        "confirmed_night": _night_id(found, one.confirmed), "recovered_night": _night_id(found, one.recovered),
+        "before": one.before, "after": one.after, "now": one.now, "percent": one.percent, "p": one.p,
+        "floor": one.floor, "nights_after": one.nights_after,
+        "commits": {"kind": one.commits.kind, "good": one.commits.good, "bad": one.commits.bad,
+                    "between": one.commits.between},
+        "why_accepted": one.why_accepted, "sentence": finding_sentence(one, nights),
+    }  # fmt: skip
+
+
+def _night_id(found: Findings, index: int | None) -> str | None:
+    return None if index is None else found.history.nights[index].id
+
+
+def _claim_data(claim: ClaimHistory, found: Findings) -> dict[str, Any]:
+    """The last verdict that was given, and in which night."""
+    given = [i for i, cell in enumerate(claim.cells) if cell.verdict in CLEAR_VERDICTS]
+    last = claim.cells[given[-1]] if given else None
+    row = last.row if last else None
+    return {
+        "claim": claim.name, "verdict": last.verdict if last else "not run",
+        "night": _night_id(found, given[-1] if given else None),
+        "measured": row.measured if row else None, "low": row.low if row else None, "high": row.high if row else None,
+        "tonight": claim.cells[-1].verdict if claim.cells else "not run",
+    }  # fmt: skip

@@ -1,0 +1,293 @@
+"""Nights on record: what one night left behind, the history of a suite, and its calendar.
+
+A night is one JSON file below `<folder>/nights`, written once and never changed. It is read strictly: an unknown key
+or a wrong type is an error. A file that cannot be read is named and left out; the rest of the history counts.
+The calendar has one cell a night on record, and one for each night that should have been.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+
+from analysis.errors import NightExists, NightFormError
+
+VERSION = 1
+STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+Name = Annotated[str, StringConstraints(min_length=1, max_length=500)]
+# The id is the name of the night's file and page.
+Id = Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z][0-9A-Za-z._-]{0,99}$")]
+Date = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+
+
+@dataclass(frozen=True)
+class Values:
+    """A metric's value of each repetition; `censored`: how many are only a horizon that was reached."""
+
+    __pydantic_config__ = STRICT
+    values: tuple[float, ...]
+    censored: Annotated[int, Field(ge=0)] = 0
+
+    def __post_init__(self) -> None:
+        if self.censored > len(self.values):
+            raise ValueError(f"{self.censored} censored of {len(self.values)} values")
+
+
+Measurements = Mapping[Name, Mapping[Name, Mapping[Name, Values]]]  # variant -> metric -> event -> values
+
+
+@dataclass(frozen=True)
+class ClaimRow:
+    """Of the ledger that night; further keys of a ledger row may stand beside these."""
+
+    __pydantic_config__ = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
+    id: Name
+    verdict: Name
+    part: str = ""
+    measured: float | None = None
+    low: float | None = None
+    high: float | None = None
+    direction: str | None = None
+    statement: str = ""
+    stated_text: str = ""
+    measured_text: str = ""
+    interval_text: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.id}/{self.part}" if self.part else self.id
+
+
+@dataclass(frozen=True)
+class ExperimentNight:
+    """One experiment of the suite; `reason` says why where its status is not `complete`.
+
+    `machine`: fingerprint of what its own numbers need to be compared, instead of the night's: another experiment of
+    the suite must not begin a new segment of this one.
+    """
+
+    __pydantic_config__ = STRICT
+    experiment: Name
+    status: Name
+    series: str = ""
+    reason: str = ""
+    variants: Measurements = field(default_factory=dict)
+    claims: tuple[ClaimRow, ...] = ()
+    machine: str = ""
+
+
+@dataclass(frozen=True)
+class Night:
+    """One execution of a suite. `machine`: nights are compared only where it is equal. `commit_s`: when it was made."""
+
+    __pydantic_config__ = STRICT
+    v: Literal[1]
+    night: Date
+    id: Id
+    suite: Name
+    testbed: Name
+    commit: str
+    commit_s: float | None
+    dirty: bool
+    started_s: float
+    ended_s: float
+    machine: Name
+    machine_facts: Mapping[str, Any]
+    status: Literal["complete", "partial", "failed"]
+    experiments: tuple[ExperimentNight, ...]
+    sequence: Annotated[int, Field(ge=1)]
+
+    def of(self, experiment: str) -> ExperimentNight | None:
+        return next((found for found in self.experiments if found.experiment == experiment), None)
+
+
+@cache
+def _adapter() -> TypeAdapter[Night]:
+    return TypeAdapter(Night)
+
+
+def parse_night(text: str | bytes, source: str) -> Night:
+    """A night from its JSON; NightFormError names the source, the field, what is there and what is wanted."""
+    try:
+        return _adapter().validate_json(text)
+    except ValidationError as error:
+        _check_version(text, source)
+        raise NightFormError(f"{source}: {_error_text(error)}") from error
+
+
+def _check_version(text: str | bytes, source: str) -> None:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise NightFormError(f"{source}: is not whole JSON ({error})") from error
+    found = value.get("v") if isinstance(value, dict) else None
+    if found != VERSION:
+        newer = isinstance(found, int) and found > VERSION
+        why = "a newer Barograph wrote it" if newer else "it is no night of ours"
+        raise NightFormError(f"{source}: `v` is {found!r}, but {VERSION} is what is read here: {why}")
+
+
+def _error_text(error: ValidationError) -> str:
+    """The first of the errors, and how many more there are."""
+    first, more = error.errors()[0], error.error_count() - 1
+    place = ".".join(str(part) for part in first["loc"])
+    known = ", ".join(Night.__dataclass_fields__)
+    hint = f"; a night has {known}" if first["type"] == "unexpected_keyword_argument" and "." not in place else ""
+    return f"{place}: {first['msg']} (found {first['input']!r:.80}){hint}" + (f"; and {more} more" if more else "")
+
+
+def night_json(night: Night) -> bytes:
+    return _adapter().dump_json(night, indent=1) + b"\n"
+
+
+@dataclass(frozen=True)
+class DamagedFile:
+    """A file among the nights that is none."""
+
+    file: str
+    why: str
+
+
+@dataclass(frozen=True)
+class History:
+    """Nights in the order in which they were appended."""
+
+    suite: str
+    nights: tuple[Night, ...]
+    damaged: tuple[DamagedFile, ...] = ()
+
+
+def append_night(folder: Path | str, night: Mapping[str, Any]) -> Path:
+    """Put a night on record; its file. `night` is the record without `sequence`, which is counted here.
+
+    Raises NightFormError (harness) for one that does not follow its form, NightTaken (capacity) where its id is taken.
+    """
+    there = read_history(folder)
+    taken = len(there.nights) + len(there.damaged)
+    sequence = max([taken, *(one.sequence for one in there.nights)]) + 1
+    found = parse_night(json.dumps({**night, "sequence": sequence}), f"the night for {folder}")
+    path = Path(folder) / "nights" / f"{found.id}.json"
+    _write_once(path, night_json(found))
+    return path
+
+
+def _write_once(path: Path, content: bytes) -> None:
+    """Whole or not at all, and never over another night: a link fails where the name is taken."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=".", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(0o644)
+        path.hardlink_to(name)
+    except FileExistsError as error:
+        raise NightExists(
+            f"{path} is there: night {path.stem} is on record already, and a night is never overwritten. "
+            "Two nights at once, or a clock that was set back? Run it again for another id, or move the file away."
+        ) from error
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def read_history(folder: Path | str) -> History:
+    """Every night that can be read, in order; the others are told in `damaged`."""
+    found: list[Night] = []
+    damaged = []
+    for path in sorted(Path(folder).glob("nights/[!.]*.json")):
+        try:
+            found.append(_read_night(path))
+        except NightFormError as error:
+            damaged.append(DamagedFile(path.name, str(error).removeprefix(f"{path.name}: ")))
+    found.sort(key=lambda night: (night.sequence, night.started_s))
+    return History(Path(folder).absolute().name, tuple(found), tuple(damaged))
+
+
+def _read_night(path: Path) -> Night:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise NightFormError(f"{path.name}: cannot be read: {error.strerror}") from error
+    night = parse_night(content, path.name)
+    if night.id != path.stem:
+        raise NightFormError(f"{path.name}: holds the night {night.id}; a copy does not count twice")
+    return night
+
+
+def clock_jumps(history: History) -> list[str]:
+    """A night that begins before the one appended before it ended, or ends before it began."""
+    told = [
+        f"night {night.id} ends {night.started_s - night.ended_s:.0f} s before it begins: its clock was set back"
+        for night in history.nights
+        if night.ended_s < night.started_s
+    ]
+    for before, after in pairwise(history.nights):
+        if after.started_s < before.ended_s:
+            minutes = (before.ended_s - after.started_s) / 60
+            told.append(
+                f"night {after.id} begins {minutes:.0f} min before the end of {before.id}, which was appended before "
+                "it: a clock jumped, or two nights ran at once. They are kept in the order of appending"
+            )
+    return told
+
+
+MISSING_NIGHT = "missing"
+LONGEST_GAP = 60  # missing nights that are drawn one by one
+
+
+@dataclass(frozen=True)
+class CalendarCell:
+    """`night`: its index in the history, None where there is none. `other_machines`: not those of the night before."""
+
+    day: str
+    status: str
+    words: str
+    night: int | None = None
+    other_machines: bool = False
+
+
+def calendar_cells(nights: Sequence[Night]) -> tuple[CalendarCell, ...]:
+    """Nights in their order; between two that are further apart than usual, the missing ones."""
+    days = [date.fromisoformat(night.night) for night in nights]
+    usual = _usual_gap_days(days)
+    found = []
+    for i, night in enumerate(nights):
+        if i:
+            found += [_missing_cell(day) for day in _missing_days(days[i - 1], days[i], usual)]
+        other = i > 0 and night.machine != nights[i - 1].machine
+        found.append(CalendarCell(night.night, night.status, _failures_text(night), i, other))
+    return tuple(found)
+
+
+def _usual_gap_days(days: Sequence[date]) -> int:
+    """Days from one night to the next, as a rule; at least one."""
+    gaps = [(after - before).days for before, after in pairwise(days) if after > before]
+    return max(1, round(median(gaps))) if gaps else 1
+
+
+def _missing_days(before: date, after: date, usual: int) -> list[date]:
+    """The nights that should have been between two; what lies further back than a gap's longest is left out."""
+    number = round((after - before).days / usual) - 1
+    return [before + timedelta(days=usual * (i + 1)) for i in range(max(0, number))][-LONGEST_GAP:]
+
+
+def _missing_cell(day: date) -> CalendarCell:
+    return CalendarCell(day.isoformat(), MISSING_NIGHT, "no night on record")
+
+
+def _failures_text(night: Night) -> str:
+    """What did not go well, by experiment."""
+    failed = [f"{found.experiment}: {found.status}" for found in night.experiments if found.status != "complete"]
+    return "; ".join(failed) or f"all {len(night.experiments)} experiments"

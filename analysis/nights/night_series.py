@@ -1,0 +1,235 @@
+"""Series of nights: one number a night of each metric, variant and machine type. A missing value says why.
+
+Also names that appear or vanish: an experiment, a variant or a metric that nights no longer have, or suddenly have.
+Nothing is guessed: a renaming is reported as what it looks like, and joined only when `renames` says so. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
+
+from analysis.metrics.metric_directions import Better, DifferenceKind, Metric, metric
+from analysis.nights.night_records import ExperimentNight, Night, Values
+from analysis.nights.settings import Renames
+
+# A time that was never reached is a horizon, and how often that happens is a series of its own.
+NEVER_SUFFIX = "_never_percent"
+ONE_RUN_IN_FOUR = 25.0
+SeriesName = tuple[str, str, str, str]  # experiment, variant, metric, event
+
+
+@dataclass(frozen=True, order=True)
+class Key:
+    """What is compared over nights; never across `machine`."""
+
+    experiment: str
+    variant: str
+    metric: str
+    event: str
+    machine: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.experiment}/{self.variant}/{self.metric}/{self.event}"
+
+    @property
+    def names(self) -> SeriesName:
+        return self.experiment, self.variant, self.metric, self.event
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A night's value: the median of its repetitions, and their spread. None: not measured, and `why`.
+
+    `horizon`: the value is only how long was watched, because most repetitions never got there.
+    """
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    runs: int = 0
+    horizon: bool = False
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Series:
+    """`points`: one for each night of the history, in its order."""
+
+    key: Key
+    points: tuple[Point, ...]
+
+    @cached_property
+    def nights(self) -> tuple[int, ...]:
+        """The nights that measured it."""
+        return tuple(i for i, point in enumerate(self.points) if point.value is not None)
+
+    @cached_property
+    def values(self) -> tuple[float, ...]:
+        return tuple(point.value for point in self.points if point.value is not None)
+
+    @cached_property
+    def metric(self) -> Metric:
+        return metric_of(self.key.metric)
+
+
+def metric_of(name: str) -> Metric:
+    """A metric of the table, or the share of repetitions that never reached one."""
+    if not name.endswith(NEVER_SUFFIX):
+        return metric(name)
+    of = metric(name.removesuffix(NEVER_SUFFIX))
+    return Metric(
+        name, Better.LOWER, DifferenceKind.DIFFERENCE, "points", f"{of.words}: never reached", ONE_RUN_IN_FOUR
+    )
+
+
+def build_series(nights: Sequence[Night], renames: Renames) -> tuple[Series, ...]:
+    """Every series of a history, by key."""
+    renamed = [apply_renames(night, renames) for night in nights]
+    found: dict[Key, dict[int, Values]] = defaultdict(dict)
+    for i, (night, experiments) in enumerate(zip(nights, renamed, strict=True)):
+        for name, values in _measurements(experiments):
+            found[Key(*name, machine_of(night, experiments[name[0]]))][i] = values
+    made = []
+    for key, by_night in sorted(found.items()):
+        whys = {i: _why(nights[i], renamed[i], key) for i in range(len(nights)) if i not in by_night}
+        made.append(_series(key, by_night, whys))
+        if any(values.censored for values in by_night.values()):
+            made.append(_never_series(key, by_night, whys))
+    return tuple(made)
+
+
+def apply_renames(night: Night, renames: Renames) -> dict[str, ExperimentNight]:
+    """Its experiments, variants and metrics under the names of today; where both names are there the new one counts."""
+    there = {found.experiment for found in night.experiments}
+    return {
+        _new_name(found.experiment, renames.experiments, there): ExperimentNight(
+            found.experiment, found.status, found.series, found.reason,
+            {
+                _new_name(variant, renames.variants, found.variants): {
+                    _new_name(name, renames.metrics, metrics): events for name, events in metrics.items()
+                }
+                for variant, metrics in found.variants.items()
+            },
+            found.claims,
+            found.machine,
+        )
+        for found in night.experiments
+    }  # fmt: skip
+
+
+def machine_of(night: Night, found: ExperimentNight | None) -> str:
+    """The fingerprint that an experiment's numbers of that night are compared under."""
+    return (found and found.machine) or night.machine
+
+
+def _new_name(name: str, renames: Mapping[str, str], there: Mapping[str, object] | set[str]) -> str:
+    new = renames.get(name, name)
+    return name if new in there else new
+
+
+def _measurements(experiments: Mapping[str, ExperimentNight]) -> Iterator[tuple[SeriesName, Values]]:
+    for experiment, found in experiments.items():
+        for variant, metrics in found.variants.items():
+            for name, events in metrics.items():
+                for event, values in events.items():
+                    if values.values:
+                        yield (experiment, variant, name, event), values
+
+
+def _why(night: Night, experiments: Mapping[str, ExperimentNight], key: Key) -> str:
+    """Why a night has no value of a series."""
+    found = experiments.get(key.experiment)
+    if found is None:
+        return "not in the suite that night"
+    if machine_of(night, found) != key.machine:
+        return "other machines"
+    if found.status != "complete":
+        return f"{found.status}: {found.reason}" if found.reason else found.status
+    if key.variant not in found.variants:
+        return f"no complete run of {key.variant}"
+    return "not measured"
+
+
+def _series(key: Key, found: Mapping[int, Values], whys: Mapping[int, str]) -> Series:
+    return Series(
+        key, tuple(_point(found[i]) if i in found else Point(None, why=whys[i]) for i in _all_nights(found, whys))
+    )
+
+
+def _all_nights(found: Mapping[int, Values], whys: Mapping[int, str]) -> range:
+    return range(len(found) + len(whys))
+
+
+def _point(values: Values) -> Point:
+    numbers = values.values
+    mostly_never = 2 * values.censored >= len(numbers)
+    return Point(median(numbers), min(numbers), max(numbers), len(numbers), mostly_never)
+
+
+def _never_series(key: Key, found: Mapping[int, Values], whys: Mapping[int, str]) -> Series:
+    own = Key(key.experiment, key.variant, key.metric + NEVER_SUFFIX, key.event, key.machine)
+    points = []
+    for i in _all_nights(found, whys):
+        if i in found:
+            share = 100.0 * found[i].censored / len(found[i].values)
+            points.append(Point(share, share, share, len(found[i].values)))
+        else:
+            points.append(Point(None, why=whys[i]))
+    return Series(own, tuple(points))
+
+
+NIGHTS_WITHOUT_NAME = 2  # nights without a name before it is told
+NIGHTS_OF_NEWS = 30  # nights for which it is told
+NamesByNight = list[tuple[Night, frozenset[str]]]  # nights that could have had names, and those they had
+
+
+def name_changes(nights: Sequence[Night], renames: Renames) -> list[str]:
+    """One line a name that vanished or appeared lately."""
+    by_night = [(night, apply_renames(night, renames)) for night in nights]
+    lines = list(_lines_of_names("experiment", "", [(night, frozenset(found)) for night, found in by_night]))
+    for experiment in sorted({name for _, found in by_night for name in found}):
+        of = [(night, found[experiment]) for night, found in by_night if _has_values(found.get(experiment))]
+        lines += _lines_of_names("variant", experiment, [(night, frozenset(found.variants)) for night, found in of])
+        for variant in sorted({name for _, found in of for name in found.variants}):
+            seen = [(night, frozenset(found.variants[variant])) for night, found in of if variant in found.variants]
+            lines += _lines_of_names("metric", f"{experiment}/{variant}", seen)
+    return lines
+
+
+def _has_values(found: ExperimentNight | None) -> bool:
+    return found is not None and found.status == "complete" and bool(found.variants)
+
+
+def _lines_of_names(what: str, where: str, seen: NamesByNight) -> Iterator[str]:
+    place = f" of {where}" if where else ""
+    gone, come = dict(_last_nights(seen)), dict(_first_nights(seen))
+    for name, last in gone.items():
+        others = [new for new, first in come.items() if first == last + 1]
+        maybe = f" Since then there is {', '.join(others)}." if others else ""
+        yield (
+            f"{what} {name}{place} is in no night since {seen[last][0].id} ({len(seen) - last - 1} nights).{maybe} "
+            f"If it was renamed, say so in `renames.{what}s` of the suite; if it was dropped, this line goes in time."
+        )
+    for name, first in come.items():
+        yield f"{what} {name}{place} is new since {seen[first][0].id}: it has no history before."
+
+
+def _last_nights(seen: NamesByNight) -> Iterator[tuple[str, int]]:
+    """Names, and the last night that had them."""
+    for name in sorted(frozenset().union(*(names for _, names in seen))):
+        last = max(i for i, (_, names) in enumerate(seen) if name in names)
+        if NIGHTS_WITHOUT_NAME <= len(seen) - last - 1 <= NIGHTS_OF_NEWS:
+            yield name, last
+
+
+def _first_nights(seen: NamesByNight) -> Iterator[tuple[str, int]]:
+    """Names that the first nights did not have, and the first night that had them."""
+    for name in sorted(frozenset().union(*(names for _, names in seen))):
+        first = min(i for i, (_, names) in enumerate(seen) if name in names)
+        if first >= NIGHTS_WITHOUT_NAME and len(seen) - first <= NIGHTS_OF_NEWS:
+            yield name, first

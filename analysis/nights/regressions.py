@@ -1,0 +1,208 @@
+"""What the steps of a series of nights mean: regressions and improvements, how sure they are, what became of them, and
+which commits each lies between, as precisely as the nights allow. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from statistics import median
+
+from analysis.metrics.metric_directions import Better, Metric
+from analysis.nights.night_records import Night
+from analysis.nights.night_series import Key, Series
+from analysis.nights.settings import Accepted, Rule, Settings
+from analysis.stats.change_points import Candidate, Step, edges, needed_difference, step_floor, steps
+
+LEAST_PAIRS = 5  # of nights of the same code, before they say how much the same code scatters
+
+
+class RangeKind(StrEnum):
+    """`commits`: the first bad commit is in it. `same`: the code did not change. `unknown`: not all was committed."""
+
+    COMMITS = "commits"
+    SAME = "same"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class CommitRange:
+    """From the last good night's commit (excluded) to the first bad night's (included).
+
+    `between`: nights between these two, that were not measured or may have been the first bad one as well.
+    """
+
+    kind: RangeKind
+    good: str
+    bad: str
+    between: int
+
+    @property
+    def words(self) -> str:
+        nights = f"{self.between} night{'s' if self.between > 1 else ''}"
+        wider = f"; {nights} between missing or not clear" if self.between else ""
+        return {
+            RangeKind.COMMITS: f"{self.good[:8]}..{self.bad[:8]}{wider}",
+            RangeKind.SAME: f"same commit {self.bad[:8]} before and after: look at the testbed, not at the code{wider}",
+            RangeKind.UNKNOWN: f"unknown: not all code was committed in one of the nights{wider}",
+        }[self.kind]
+
+
+def commits_between(nights: Sequence[Night], good: int, bad: int) -> CommitRange:
+    before, after = nights[good], nights[bad]
+    if before.dirty or after.dirty or not before.commit or not after.commit:
+        kind = RangeKind.UNKNOWN
+    else:
+        kind = RangeKind.SAME if before.commit == after.commit else RangeKind.COMMITS
+    return CommitRange(kind, before.commit, after.commit, bad - good - 1)
+
+
+def same_code_noise(nights: Sequence[Night], indices: Sequence[int], values: Sequence[float]) -> float | None:
+    """Standard deviation of a night's value while the code was the same, robust; None where too few nights tell."""
+    apart = [
+        abs(after - before)
+        for (i, before), (j, after) in pairwise(zip(indices, values, strict=True))
+        if nights[i].commit and nights[i].commit == nights[j].commit and not nights[i].dirty and not nights[j].dirty
+    ]
+    return 1.4826 * median(apart) / math.sqrt(2) if len(apart) >= LEAST_PAIRS else None
+
+
+MOST_BORDER_MOVE = 3  # nights by which the border of the same change moves as more nights come
+
+
+class Kind(StrEnum):
+    REGRESSION = "regression"
+    IMPROVEMENT = "improvement"
+
+
+class Status(StrEnum):
+    """`accepted`: somebody wants it. `not measured`: its machines, or the metric, are no longer there to tell."""
+
+    SUSPECTED = "suspected"
+    CONFIRMED = "confirmed"
+    RECOVERED = "recovered"
+    ACCEPTED = "accepted"
+    NOT_MEASURED = "not measured any more"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A lasting change of a series. `good`, `bad`, …: indices of nights; levels are in the metric's unit.
+
+    `since`: the likeliest first bad night; it lies after `good`, the last clearly good one, up to `bad`, clearly bad.
+    `floor`: the A/A floor of this difference, None where nights of the same code do not tell. `now`: the level of the
+    last stretch. `new`: the night before did not say so, nor any since it was confirmed. `nights_after`: bad nights so
+    far, with the first one. `good_again`: the last nights, too few to call it recovered.
+    """
+
+    key: Key
+    kind: Kind
+    status: Status
+    good: int
+    since: int
+    bad: int
+    confirmed: int | None
+    recovered: int | None
+    before: float
+    after: float
+    now: float
+    percent: float | None
+    p: float
+    floor: float | None
+    nights_after: int
+    commits: CommitRange
+    good_again: int = 0
+    why_accepted: str = ""
+    new: bool = False
+
+    @property
+    def alarms(self) -> bool:
+        """Whether somebody has to be told tonight."""
+        return self.new and self.kind is Kind.REGRESSION and self.status is Status.CONFIRMED
+
+
+def judge(series: Series, nights: Sequence[Night], found: Sequence[Candidate], settings: Settings,
+          *, current: bool = True) -> tuple[Finding, ...]:  # fmt: skip
+    """The findings of a series, oldest first. `current`: its machines are those that are measured today."""
+    noise = same_code_noise(nights, series.nights, series.values)
+    made = steps(series.values, found, series.metric, settings.rule, noise)
+    findings, recoveries = [], set[int]()
+    for place, step in enumerate(made):
+        if place in recoveries or series.metric.better is Better.NONE:
+            continue
+        finding = _finding(series, nights, step, made[place + 1 :], noise, settings.rule)
+        if finding is None:
+            continue
+        if finding.kind is Kind.REGRESSION:
+            back = _recovery(finding, made[place + 1 :], series.metric, settings.rule, noise)
+            if back is not None:
+                recoveries.add(place + 1 + back)
+                finding = _with_recovery(finding, series, made[place + 1 + back], settings.rule)
+        findings.append(_with_status(finding, nights, settings.accepted, current=current))
+    return tuple(findings)
+
+
+def _finding(series: Series, nights: Sequence[Night], step: Step, later: Sequence[Step], noise: float | None,
+             rule: Rule) -> Finding | None:  # fmt: skip
+    """One step as a finding; None for one that later nights have not borne out."""
+    at = edges(series.values, step)
+    after = [i for i in range(at.since, step.after.stop) if step.beyond(series.values[i])]
+    confirmed = series.nights[after[rule.confirming_nights]] if len(after) >= rule.nights_to_confirm else None
+    if confirmed is None and later:
+        return None
+    worse = (step.difference < 0) == (series.metric.better is Better.HIGHER)
+    return Finding(
+        key=series.key, kind=Kind.REGRESSION if worse else Kind.IMPROVEMENT,
+        status=Status.SUSPECTED if confirmed is None else Status.CONFIRMED,
+        good=series.nights[at.good], since=series.nights[at.since], bad=series.nights[at.bad],
+        confirmed=confirmed, recovered=None,
+        before=step.before.level, after=step.after.level, now=later[-1].after.level if later else step.after.level,
+        percent=step.percent, p=step.p,
+        floor=None if noise is None else step_floor(noise, len(step.before), len(step.after)),
+        nights_after=len(after), commits=commits_between(nights, series.nights[at.good], series.nights[at.bad]),
+    )  # fmt: skip
+
+
+def _recovery(finding: Finding, later: Sequence[Step], metric: Metric, rule: Rule, noise: float | None) -> int | None:
+    """The first later step whose level is no longer worse than the one before the regression."""
+    sign = 1 if metric.better is Better.HIGHER else -1
+    for place, step in enumerate(later):
+        worse_by = sign * (finding.before - step.after.level)
+        allowed = needed_difference(replace(step.before, level=finding.before), step.after, metric, rule, noise)
+        if worse_by < allowed:
+            return place
+    return None
+
+
+def _with_recovery(finding: Finding, series: Series, step: Step, rule: Rule) -> Finding:
+    """For good, if it lasted for as long as a confirmation takes."""
+    if len(step.after) < rule.nights_to_confirm:
+        return replace(finding, good_again=len(step.after))
+    return replace(finding, recovered=series.nights[step.after.start])
+
+
+def _with_status(finding: Finding, nights: Sequence[Night], accepted: Sequence[Accepted], *, current: bool) -> Finding:
+    if finding.recovered is not None:
+        return replace(finding, status=Status.RECOVERED)
+    if finding.kind is Kind.REGRESSION:
+        entry = next((entry for entry in accepted if accepts(entry, finding, nights)), None)
+        if entry is not None:
+            return replace(finding, status=Status.ACCEPTED, why_accepted=entry.why)
+    return finding if current else replace(finding, status=Status.NOT_MEASURED)
+
+
+def accepts(entry: Accepted, finding: Finding, nights: Sequence[Night]) -> bool:
+    """Whether the entry is about this finding; its night may have been written down before the border settled."""
+    if not fnmatchcase(finding.key.name, entry.series):
+        return False
+    near = nights[finding.good + 1 : finding.bad + MOST_BORDER_MOVE]
+    return any(entry.night in (night.night, night.id) for night in near)
+
+
+def same_change(a: Finding, b: Finding) -> bool:
+    """Whether two nights speak of the same change of one series."""
+    return a.key == b.key and a.kind is b.kind and abs(a.since - b.since) <= MOST_BORDER_MOVE

@@ -1,0 +1,144 @@
+"""Analysis of a series from raw lines to its report; the same between two of its blocks; one page a family.
+
+Light to import: Spark is started by `analyse` and `analyse_new_runs`. Between two blocks only runs that are new are
+parsed: `.so_far/` of the series looks like a series, with the few tables that a comparison is made of and links to
+the documents. A row depends on its run alone, so older rows stay. A full analysis does not use that folder.
+"""
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from analysis.record import small_tables
+from analysis.record.files import RunPaths, SeriesPaths, is_complete, read_json, write_json_atomic
+from analysis.record.small_tables import Row
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from analysis.storage.spark_s3 import SharedSeries
+
+
+def analyse(
+    series_dir: Path | str,
+    master: str = "local[*]",
+    *,
+    shared: "SharedSeries | None" = None,
+    jars: Sequence[Path] = (),
+) -> Path:
+    """Analyse one series from raw lines to its report; one Spark session, stopped at the end. Returns the report.
+
+    A series that is a comparison also gets its page, beside the report.
+
+    `shared`: the series in a bucket, where Spark reads and writes, with `jars`; small tables and the report are in
+    `series_dir` all the same. Its tables are published when all of them are whole.
+    """
+    from analysis import compare, provenance, session
+    from analysis.compare import question
+    from analysis.ingest import tables
+    from analysis.metrics import build
+    from analysis.record.files import SeriesPaths
+    from analysis.report import series_page
+    from analysis.storage import spark_s3
+
+    paths, code = SeriesPaths(Path(series_dir), shared), provenance.code_digest()
+    spark = session.spark(master, paths.raw_bytes(), spark_s3.s3a_settings(jars) if shared else None)
+    try:
+        if not shared and not session.is_local(master):
+            session.require_shared_folder(spark, paths.root)
+        with shared.publishing() if shared else nullcontext():
+            tables.build_tables(spark, paths)
+            build.build_metrics(spark, paths)
+        provenance.write_provenance(paths, spark, code)
+        made = series_page.build_report(paths.root)
+    finally:
+        spark.stop()
+    if question.is_comparison(paths.root):
+        compare.write(paths.root)
+    return made
+
+
+def family_report(series_dirs: Sequence[Path], target: Path) -> Path:
+    """One page over analysed series: the papers' figures side by side and the whole ledger. Returns `target`.
+
+    Of several series of one experiment the newest counts. Raises SeriesError for none, or one not analysed yet.
+    """
+    from analysis.claims import ledger
+    from analysis.report import family_page
+
+    return family_page.write(series_dirs, target, ledger.evaluate)
+
+
+INCREMENTAL_FOLDER = ".so_far"  # hidden: not a part of what is stored elsewhere
+PARSED_FILE = "parsed.json"
+INCREMENTAL_TABLES = ("measurements", "scale_events")
+LINKS = ("series.json", "comparison.json", "runs")
+
+
+def analyse_new_runs(series_dir: Path, start: Callable[[int], "SparkSession"]) -> Path:
+    """The folder, with the rows of every complete run in it. `start` is called with the bytes that there are to parse;
+    where nothing is new it is not.
+    """
+    series, target = SeriesPaths(series_dir), SeriesPaths(series_dir / INCREMENTAL_FOLDER)
+    _link_documents(target)
+    known = _parsed_runs(target)
+    complete = {run.run_id: _run_stamp(run) for run in series.all_runs() if is_complete(run.root)}
+    new = [run for run, stamp in complete.items() if known.get(run) != stamp]
+    found = _rows_of_new_runs(series, target, new, start) if new else {}
+    _write_runs(series, target)
+    for name in INCREMENTAL_TABLES:
+        kept = [
+            row for row in small_tables.rows(target, name) if row["run_id"] in complete and row["run_id"] not in new
+        ]
+        small_tables.write(target, name, [*kept, *found.get(name, ())])
+    write_json_atomic(target.root / PARSED_FILE, {"v": 1, "runs": complete})
+    return target.root
+
+
+def _rows_of_new_runs(
+    series: SeriesPaths, target: SeriesPaths, runs: list[str], start: Callable[[int], "SparkSession"]
+) -> dict[str, list[Row]]:
+    """Rows of these runs by table, from a series of their own that is gone afterwards."""
+    from analysis.ingest import tables
+    from analysis.metrics import build
+
+    part = SeriesPaths(target.root / "new")
+    shutil.rmtree(part.root, ignore_errors=True)
+    part.runs.mkdir(parents=True)
+    for run in runs:
+        (part.runs / run).symlink_to(series.run(run).root.absolute(), target_is_directory=True)
+    spark = start(part.raw_bytes())
+    try:
+        tables.build_tables(spark, part)
+        build.build_metrics(spark, part)
+        return {name: small_tables.rows(part, name) for name in INCREMENTAL_TABLES}
+    finally:
+        shutil.rmtree(part.root, ignore_errors=True)
+
+
+def _write_runs(series: SeriesPaths, target: SeriesPaths) -> None:
+    """Also of runs that failed: which ones there are is a part of the answer."""
+    from analysis.ingest.tables import load_run, run_row
+
+    small_tables.write(target, "runs", [run_row(run.run_id, load_run(run)) for run in series.all_runs()])
+
+
+def _link_documents(target: SeriesPaths) -> None:
+    target.root.mkdir(exist_ok=True)
+    for name in LINKS:
+        link = target.root / name
+        if not link.is_symlink():
+            link.symlink_to(Path("..") / name)
+
+
+def _parsed_runs(target: SeriesPaths) -> Mapping[str, Any]:
+    path = target.root / PARSED_FILE
+    return read_json(path)["runs"] if path.is_file() else {}
+
+
+def _run_stamp(run: RunPaths) -> list[Any]:
+    """Another attempt under the same id is another run."""
+    document = read_json(run.run_json)
+    return [document.get("attempt"), document.get("started_s")]

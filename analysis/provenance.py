@@ -1,0 +1,71 @@
+"""Which code and which package versions made a series' tables and report: analysed.json, kept beside them, so that a
+bundle can carry that very code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analysis.errors import RecordError
+from analysis.record.files import SeriesPaths, read_json, write_json_atomic
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+FILE = "analysed.json"
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("analysis", "scheduler_plugins", "topologies")
+OMISSIONS = ("__pycache__", "target", "src")  # of Maven's modules: what runs on machines, not here
+# The packages that the analysis imports; what these need follows from requirements.txt.
+DISTRIBUTIONS = (
+    "jinja2", "matplotlib", "numpy", "pandas", "pyarrow", "pydantic", "pyspark", "pyyaml", "scipy", "seaborn",
+)  # fmt: skip
+
+
+def code_files() -> dict[str, Path]:
+    """Every file that the analysis is made of, by its name below the root."""
+    return {path.relative_to(ROOT).as_posix(): path for name in PACKAGES for path in _files(ROOT / name)}
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") or path.name in OMISSIONS:
+            continue
+        if path.is_dir():
+            yield from _files(path)
+        else:
+            yield path
+
+
+def code_digest() -> str:
+    """Of names and contents of all that code."""
+    told = hashlib.sha256()
+    for name, path in code_files().items():
+        told.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return told.hexdigest()
+
+
+def write_provenance(paths: SeriesPaths, spark: SparkSession, made_by: str) -> None:
+    """`made_by`: the digest when the analysis began."""
+    java = spark._jvm.System.getProperty("java.version")  # type: ignore[union-attr] # py4j's, without types
+    versions = {"python": platform.python_version(), "java": str(java)}
+    for name in DISTRIBUTIONS:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    write_json_atomic(paths.root / FILE, {"v": 1, "code": made_by, "versions": versions})
+
+
+def digest_of_series(root: Path) -> str | None:
+    """The digest of the code that a series was analysed by; None where nobody noted it."""
+    try:
+        return str(read_json(root / FILE)["code"])
+    except (RecordError, KeyError):
+        return None

@@ -1,0 +1,273 @@
+"""Spark SQL over the tables of analysed series: each table is a view of all of them, with the series that a row is of.
+
+Only the tables that a query names are read. A note says which series lack one, or have it from an older version with
+other columns: they take no part, or their missing columns are null.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analysis.errors import QueryError, RecordError
+from analysis.query.dictionary import column_types
+from analysis.record import small_tables
+from analysis.record.schemas import TABLES
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+SERIES = ("experiment", "series_id")
+OF_FOLDER = tuple(f"{column}_of_folder" for column in SERIES)
+QUERY = re.compile(r"\(*\s*(select|with|values|table)\b", re.IGNORECASE)
+COMMENT = re.compile(r"--[^\n]*(\n|\Z)|/\*.*?\*/", re.DOTALL)
+# Of a file that a row comes from, as Spark tells it: all above the table's own folder.
+ABOVE = r"^(?:file:)?/*(.*)/[^/]+\.parquet/[^/]+$"
+MOST_LISTED = 3  # series named in a note
+CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] ")  # as a message of Spark's begins
+MESSAGE_CHARACTERS = 300  # characters of what Spark says
+UNREADABLE = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER")
+
+
+@dataclass(frozen=True)
+class SeriesTables:
+    """Where the tables of one series are. `folder`: as Spark calls it; `local`: this process reads it too."""
+
+    experiment: str
+    series_id: str
+    folder: str
+    names: frozenset[str]
+    local: bool = True
+
+    def table(self, name: str) -> str:
+        return f"{self.folder}/{name}.parquet"
+
+
+def tables_on_disk(series_dir: Path) -> SeriesTables | None:
+    """None where the series was not analysed."""
+    folder = series_dir.absolute() / "tables"
+    names = frozenset(path.parent.stem for path in folder.glob("*.parquet/*.parquet"))
+    experiment = "/".join(folder.parts[-4:-2])
+    return (
+        SeriesTables(experiment, series_dir.absolute().name, str(folder), names & frozenset(TABLES)) if names else None
+    )
+
+
+def require_query(text: str) -> str:
+    """The query without what ends it. Raises QueryError for what would change anything, before Spark is started."""
+    query = text.strip().rstrip(";").rstrip()
+    begin = COMMENT.sub(" ", query).strip()
+    if not QUERY.match(begin):
+        said = f"begins with {begin.split()[0]!r}" if begin else "is empty"
+        raise QueryError(f"the query {said}; tables are only read: give select …, with … select … or values …")
+    return query
+
+
+def tables_in(query: str) -> list[str]:
+    """Tables whose name is a word of the query; one too many costs a moment, and no answer."""
+    words = set(re.findall(r"\w+", query.lower()))
+    return [name for name in TABLES if name in words]
+
+
+# --- views -----------------------------------------------------------------------------------------------------------
+
+
+def open_views(spark: SparkSession, query: str, stored: Sequence[SeriesTables], tell: Callable[[str], None]) -> None:
+    """A view for every table that the query names; what is not the same in all series is told."""
+    for name in tables_in(query):
+        having = [one for one in stored if name in one.names]
+        if lacking := [one for one in stored if name not in one.names]:
+            tell(f"{name}: no such table in {_series_list(lacking, len(stored))}; left out")
+        view(spark, name, having, tell).createOrReplaceTempView(name)
+
+
+def view(spark: SparkSession, name: str, having: Sequence[SeriesTables], tell: Callable[[str], None]) -> DataFrame:
+    """One table of several series, with its declared columns after `experiment` and `series_id`."""
+    whole = _with_series(_empty(spark, name), name)
+    for types, alike in _by_types(spark, name, having).items():
+        columns = {text.partition(" ")[0] for text in types}
+        if missing := [column for column, _ in column_types(name) if column not in columns]:
+            which = _series_list(alike, len(having))
+            tell(f"{name}: no column {', '.join(missing)} in {which}, of an older version; null there")
+        whole = whole.unionByName(_read(spark, name, alike, columns))
+    return whole
+
+
+def _read(spark: SparkSession, name: str, alike: Sequence[SeriesTables], columns: Collection[str]) -> DataFrame:
+    """Rows of series whose tables have these columns; whose a row is, is told by where its file lies."""
+    from pyspark.sql import functions as f
+
+    where = small_tables.frame_of_rows(
+        spark,
+        [(_above(one.table(name)), one.experiment, one.series_id) for one in alike],
+        f"above string, {', '.join(f'{column} string' for column in OF_FOLDER)}",
+    )
+    # A plus in a path is a plus; decoding would make a space of it.
+    path = f.url_decode(f.replace(f.col("_metadata.file_path"), f.lit("+"), f.lit("%2B")))
+    rows = spark.read.parquet(*[one.table(name) for one in alike]).select(
+        f.regexp_extract(path, ABOVE, 1).alias("above"), *_columns(name, columns)
+    )
+    series = [f.col(of).alias(column) for column, of in zip(SERIES, OF_FOLDER, strict=True)]
+    return rows.join(f.broadcast(where), "above", how="left").select(*series, *_own_columns(name))
+
+
+def _empty(spark: SparkSession, name: str) -> DataFrame:
+    return small_tables.empty_frame(spark, TABLES[name])
+
+
+def _with_series(frame: DataFrame, name: str) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    return frame.select(*[f.lit(None).cast("string").alias(column) for column in SERIES], *_own_columns(name))
+
+
+def _own_columns(name: str) -> list[str]:
+    """The columns that are the table's alone."""
+    return [f"`{column}`" for column, _ in column_types(name) if column not in SERIES]
+
+
+def _columns(name: str, there: Collection[str]) -> list[Column]:
+    """The declared columns, of a stored table that may lack some or have them of another type."""
+    from pyspark.sql import functions as f
+
+    return [
+        (f.col(f"`{column}`").try_cast(kind) if column in there else f.lit(None).cast(kind)).alias(column)
+        for column, kind in column_types(name)
+    ]
+
+
+def _by_types(
+    spark: SparkSession, name: str, having: Sequence[SeriesTables]
+) -> dict[tuple[str, ...], list[SeriesTables]]:
+    """Series whose table has the same columns and types, which Spark reads as one."""
+    found: dict[tuple[str, ...], list[SeriesTables]] = defaultdict(list)
+    for one in having:
+        found[_types(spark, one, name)].append(one)
+    return found
+
+
+def _types(spark: SparkSession, one: SeriesTables, name: str) -> tuple[str, ...]:
+    if not one.local:
+        return tuple(f"{column} {kind}" for column, kind in spark.read.parquet(one.table(name)).dtypes)
+    import pyarrow.parquet as pq
+
+    schema = pq.read_schema(min(Path(one.table(name)).glob("*.parquet")))
+    return tuple(f"{field.name} {field.type}" for field in schema)
+
+
+def _above(table: str) -> str:
+    return table.rpartition("/")[0].lstrip("/")
+
+
+def _series_list(some: Sequence[SeriesTables], of: int) -> str:
+    ids = [one.series_id for one in some[:MOST_LISTED]] + (["…"] if len(some) > MOST_LISTED else [])
+    return f"{len(some)} of {of} series ({', '.join(ids)})"
+
+
+# --- asking ----------------------------------------------------------------------------------------------------------
+
+
+def run_query(spark: SparkSession, query: str) -> DataFrame:
+    """The answer, not yet computed. Raises QueryError in one line."""
+    with query_errors():
+        plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(query)  # Spark's own parser
+        if "Insert" in plan.getClass().getSimpleName() or re.search(r"'Insert\w+", plan.toString()):
+            raise QueryError("the query writes; tables are only read: give select …")
+        return spark.sql(query)
+
+
+@contextmanager
+def query_errors() -> Iterator[None]:
+    """What Spark says of a query, as a QueryError: in one line, with what there is. What is no fault of it stays."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        said = SparkFault(
+            error.getCondition() or "", error.getMessage() or str(error), error.getMessageParameters() or {}
+        )
+        if (ours := _query_error(said)) is None:
+            raise
+        raise ours from error
+    except Py4JJavaError as error:  # of a task: what it met is somewhere among the causes
+        if (ours := _query_error(_java_fault(error.java_exception))) is None:
+            raise
+        raise ours from error
+
+
+@dataclass(frozen=True)
+class SparkFault:
+    """`condition`: Spark's word for what is wrong; empty where it is nobody's query."""
+
+    condition: str
+    message: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+def _java_fault(thrown: JavaObject) -> SparkFault:
+    while thrown is not None:
+        message = str(thrown.getMessage())
+        if match := CONDITION.match(message):
+            return SparkFault(match[1], message)
+        thrown = thrown.getCause()
+    return SparkFault("", "")
+
+
+def _query_error(said: SparkFault) -> Exception | None:
+    """None where Spark does not say that it is of the query."""
+    if said.condition.startswith(UNREADABLE):
+        return RecordError(f"{_message_text(said.message)}; analyse that series again: barograph report SERIES")
+    if not said.condition or said.condition.startswith("INTERNAL_ERROR"):
+        return None
+    return QueryError(_fault_line(said))
+
+
+def silence_spark(spark: SparkSession) -> None:
+    """An error of a query is told by us, in one line; Spark tells it thrice."""
+    from pyspark.logger import PySparkLogger
+
+    spark.sparkContext.setLogLevel("OFF")
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def _fault_line(said: SparkFault) -> str:
+    if said.condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
+        return _no_table(_unquoted(said.parameters.get("relationName", "?")))
+    if said.condition.startswith("UNRESOLVED_COLUMN"):
+        proposal = _unquoted(said.parameters.get("proposal", ""))
+        ending = f"; is it one of {proposal}?" if proposal else ""
+        return f"no column {_unquoted(said.parameters.get('objectName', '?'))!r} in the tables asked{ending}"
+    return _message_text(said.message)
+
+
+def _message_text(message: str) -> str:
+    text = " ".join(message.partition("JVM stacktrace")[0].split())
+    return text if len(text) <= MESSAGE_CHARACTERS else f"{text[:MESSAGE_CHARACTERS]} …"
+
+
+def _no_table(name: str) -> str:
+    near = difflib.get_close_matches(name, TABLES, n=1)
+    guess = f"did you mean {near[0]}? " if near else ""
+    return f"no table {name!r}; {guess}there are {', '.join(TABLES)}"
+
+
+def _unquoted(identifier: str) -> str:
+    return identifier.replace("`", "")
+
+
+def stream_rows(frame: DataFrame, most: int | None) -> Iterator[Sequence[object]]:
+    """Rows in their order, as they come; `most` of them."""
+    with query_errors():
+        yield from (frame if most is None else frame.limit(most)).toLocalIterator()

@@ -1,0 +1,191 @@
+"""The files of a record: where they lie on disk and how they are read and written (docs/contracts.md, "What a run
+leaves"). Standard library only.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from analysis.errors import RecordError, SeriesError
+
+STATUSES = ("complete", "incomplete", "failed", "invalid")
+
+
+@dataclass(frozen=True)
+class RunPaths:
+    """The files of one run's record."""
+
+    root: Path
+
+    @property
+    def run_id(self) -> str:
+        return self.root.name
+
+    @property
+    def run_json(self) -> Path:
+        return self.root / "run.json"
+
+    @property
+    def events(self) -> Path:
+        return self.root / "events.jsonl"
+
+    @property
+    def decisions(self) -> Path:
+        return self.root / "decisions.jsonl"
+
+    @property
+    def workers(self) -> Path:
+        return self.root / "workers"
+
+    @property
+    def machines(self) -> Path:
+        return self.root / "machines"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    def create(self) -> "RunPaths":
+        """Make the folders; harmless when they exist."""
+        for folder in (self.workers, self.machines, self.logs):
+            folder.mkdir(parents=True, exist_ok=True)
+        return self
+
+
+class SharedStorage(Protocol):
+    """A series that lies where a cluster sees it: Spark reads and writes there, this process in the series' folder."""
+
+    @property
+    def raw_bytes(self) -> int: ...
+
+    def raw_files(self, part: str) -> list[str]: ...
+
+    def table(self, name: str) -> str: ...
+
+    def send_table(self, name: str, folder: Path) -> None: ...
+
+    def fetch_table(self, name: str, folder: Path) -> None: ...
+
+    def drop_table(self, name: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class SeriesPaths:
+    """The files of one series; `shared`: while it is analysed in a bucket."""
+
+    root: Path
+    shared: SharedStorage | None = None
+
+    @property
+    def series_json(self) -> Path:
+        return self.root / "series.json"
+
+    @property
+    def runs(self) -> Path:
+        return self.root / "runs"
+
+    @property
+    def tables(self) -> Path:
+        return self.root / "tables"
+
+    @property
+    def figures(self) -> Path:
+        return self.root / "figures"
+
+    @property
+    def report(self) -> Path:
+        return self.root / "report.html"
+
+    def table(self, name: str) -> Path:
+        return self.tables / f"{name}.parquet"
+
+    def spark_table(self, name: str) -> str:
+        """Where Spark reads and writes a table."""
+        return self.shared.table(name) if self.shared else str(self.table(name))
+
+    def raw_files(self, part: str) -> list[str]:
+        """For Spark: the lines of one part of all runs, a folder (`workers`) or a file (`events.jsonl`)."""
+        if self.shared:
+            return self.shared.raw_files(part)
+        pattern = part if part.endswith(".jsonl") else f"{part}/*.jsonl"
+        return [str(file) for run in self.all_runs() for file in sorted(run.root.glob(pattern))]
+
+    def run(self, run_id: str) -> RunPaths:
+        return RunPaths(self.runs / run_id)
+
+    def all_runs(self) -> list[RunPaths]:
+        """Every run that has a folder, by name."""
+        if not self.runs.is_dir():
+            raise SeriesError(f"{self.root} is no series: it has no folder runs/. Give results/<experiment>/<series>.")
+        return [RunPaths(path) for path in sorted(self.runs.iterdir()) if path.is_dir()]
+
+    def raw_bytes(self) -> int:
+        """Size of all raw lines."""
+        if self.shared:
+            return self.shared.raw_bytes
+        return sum(file.stat().st_size for run in self.all_runs() for file in run.root.glob("**/*.jsonl"))
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; RecordError names the file and what is wrong with it."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RecordError(f"{path}: cannot be read as JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise RecordError(f"{path}: holds a {type(value).__name__}, but a JSON object is wanted")
+    return value
+
+
+def write_json_atomic(path: Path, value: Mapping[str, Any]) -> None:
+    """Write so that a reader, or a restart after kill -9, sees the old file or the whole new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(value, file, indent=1, allow_nan=False)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def append_event(run: RunPaths, t: float, kind: str, **fields: Any) -> None:
+    """Add one line to events.jsonl in a single write; `t` is epoch seconds."""
+    line = json.dumps({"t": t, "kind": kind, **fields}, allow_nan=False) + "\n"
+    run.root.mkdir(parents=True, exist_ok=True)
+    with run.events.open("a", encoding="utf-8") as file:
+        file.write(line)
+
+
+def is_complete(run_dir: Path) -> bool:
+    """Whether the run left a record that need not be repeated when its series is resumed."""
+    path = RunPaths(run_dir).run_json
+    if not path.is_file():
+        return False
+    try:
+        return read_json(path).get("status") == "complete"
+    except RecordError:
+        return False
+
+
+def json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The JSON objects of a file of lines, in order; a damaged line, or a file that is not there, says nothing."""
+    if not path.is_file():
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for text in file:
+            try:
+                value = json.loads(text)
+            except ValueError:
+                continue
+            if isinstance(value, dict):
+                yield value

@@ -1,0 +1,90 @@
+"""Small tables, to and from Parquet without Spark, and rows of this process as Spark's DataFrames.
+
+What is bounded by runs x windows costs Spark more than it is worth. Nothing is pickled on the way to Spark, for that
+starts Python workers, on a cluster too; `createDataFrame` of a list does it, however short the list is.
+"""
+
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from analysis.record.files import SeriesPaths
+from analysis.record.schemas import TABLES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+
+Row = dict[str, Any]
+
+
+def rows(paths: SeriesPaths, name: str) -> list[Row]:
+    """All rows of a table; none where it was not built, as in series that an older version analysed."""
+    import pyarrow.dataset as ds
+
+    folder = paths.table(name)
+    if not folder.is_dir() or not any(folder.glob("*.parquet")):
+        return []
+    found: list[Row] = ds.dataset(str(folder), format="parquet").to_table().to_pylist()
+    return found
+
+
+def by_run(found: list[Row]) -> dict[str, list[Row]]:
+    """Rows of each run, in the order given."""
+    split: dict[str, list[Row]] = {}
+    for row in found:
+        split.setdefault(row["run_id"], []).append(row)
+    return split
+
+
+def write(paths: SeriesPaths, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Replace a declared table, also where Spark reads it; a missing key is null."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = arrow_schema(name)
+    columns: dict[str, list[Any]] = {field: [] for field in schema.names}
+    for row in rows:
+        for field, values in columns.items():
+            values.append(row.get(field))
+    folder = paths.table(name)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    pq.write_table(pa.table(columns, schema=schema), folder / "part-0.parquet")
+    if paths.shared:
+        paths.shared.send_table(name, folder)
+
+
+def arrow_schema(name: str) -> "pa.Schema":
+    """The declared columns of a table, as Spark would store them."""
+    return arrow_columns(TABLES[name])
+
+
+def arrow_columns(declared: str) -> "pa.Schema":
+    """Flat columns only."""
+    import pyarrow as pa
+
+    kinds = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "double": pa.float64(),
+             "boolean": pa.bool_(), "array<string>": pa.list_(pa.string())}  # fmt: skip
+    columns = (column.split(" ") for column in declared.split(", "))
+    return pa.schema([(field.strip("`"), kinds[kind]) for field, kind in columns])
+
+
+def frame_of_rows(spark: "SparkSession", rows: Sequence[Sequence[Any]], declared: str) -> "DataFrame":
+    """`declared`: flat columns and their types, in the order of each row's values."""
+    import pyarrow as pa
+
+    if not rows:
+        return empty_frame(spark, declared)
+    schema = arrow_columns(declared)
+    arrays = [pa.array(values, type=field.type) for field, values in zip(schema, zip(*rows, strict=True), strict=True)]
+    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=schema), declared)
+
+
+def empty_frame(spark: "SparkSession", declared: str) -> "DataFrame":
+    """No row of these columns, of whatever types."""
+    from pyspark.sql import functions as f
+
+    nothing = f.from_json(f.lit(None).cast("string"), declared)
+    return spark.range(0).select(nothing.alias("row")).select("row.*")

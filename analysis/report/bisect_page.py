@@ -1,0 +1,39 @@
+"""The page of a search for the first bad commit: every commit, what was measured of it, and what that says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from analysis.report import page
+
+WIDTH = 260.0  # of the drawing of an interval, in its own units
+MARGIN = 6.0
+
+
+def write(path: Path, search: Mapping[str, Any]) -> Path:
+    """`search` as `barograph.nights.bisection.page_data` has it. Returns `path`."""
+    return page.write(path, page.render("bisect.html.j2", search=search, scale=drawing_scale(search), width=WIDTH))
+
+
+class DrawingScale:
+    """From differences to places in the drawing."""
+
+    def __init__(self, low: float, high: float) -> None:
+        self._low, self._span = low, (high - low) or 1.0
+
+    def __call__(self, value: float) -> float:
+        return round(MARGIN + (value - self._low) / self._span * (WIDTH - 2 * MARGIN), 1)
+
+
+def drawing_scale(search: Mapping[str, Any]) -> DrawingScale | None:
+    """Over all intervals, 0 and the reference; None where there is nothing to draw."""
+    found = [0.0, *_interval_ends(search)]
+    return DrawingScale(min(found), max(found)) if len(found) > 1 else None
+
+
+def _interval_ends(search: Mapping[str, Any]) -> Iterator[float]:
+    measured = [search["reference"], *(probe for commit in search["commits"] for probe in commit["probes"])]
+    for each in measured:
+        yield from (each[key] for key in ("value", "low", "high") if each[key] is not None)

@@ -1,0 +1,83 @@
+"""Every figure of a series, drawn: as a page shows it, with the files that it offers."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from analysis.report import page
+from analysis.report.figures import cpu, event_times, throughput_timeline
+from analysis.report.figures.points import Drawing
+from analysis.report.figures.series_data import SeriesData
+from analysis.report.page import Download
+
+
+@dataclass(frozen=True)
+class Figure:
+    """As a page shows it: `points` is what its marks say, `files` what it offers."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+    points: str
+    files: tuple[Download, ...]
+
+
+@dataclass(frozen=True)
+class FigureSpec:
+    title: str
+    caption: str
+    draw: Callable[[SeriesData], Drawing | None]
+
+
+FIGURES = {
+    "throughput": FigureSpec(
+        "Throughput over time",
+        "Tuples executed at the sinks, in 10 s windows aligned to the first event (upright line). Bold lines are the "
+        "median over the runs of a variant, bands the smallest to the largest run. Numbers are the level after the "
+        "last event. The dashed line is what the spouts were scheduled to emit "
+        "(a spout whose worker restarts schedules nothing meanwhile); "
+        "where a tuple reaches several sinks, their sum may lie above it.",
+        throughput_timeline.draw,
+    ),
+    "convergence": FigureSpec(
+        "Convergence time",
+        "From the event until throughput is stable, in the three definitions in use. Dots are runs, bars "
+        "medians. A hollow triangle is a run that had not converged when it ended: its time is longer than shown. A "
+        "dashed bar is a lower bound.",
+        event_times.draw_convergence,
+    ),
+    "downtime": FigureSpec(
+        "Downtime",
+        "Seconds in which no sink executed a tuple, after machines left or died. Dots are runs, bars medians.",
+        event_times.draw_downtime,
+    ),
+    "cpu": FigureSpec(
+        "CPU of each machine",
+        "Utilisation of each machine's CPU share in the steady part before the first event (grey) and after the last "
+        "(coloured). Dots are the medians over the seconds of single runs, pale bars the 10th to 90th percentile, "
+        "strokes the median over runs. A machine that left has no mark after.",
+        cpu.draw,
+    ),
+}
+
+
+def build(data: SeriesData) -> list[Figure]:
+    """Figures that have something to show."""
+    drawings = {name: recipe.draw(data) for name, recipe in FIGURES.items()}
+    return [
+        page_figure(name, FIGURES[name].title, FIGURES[name].caption, drawn)
+        for name, drawn in drawings.items()
+        if drawn is not None
+    ]
+
+
+def page_figure(name: str, title: str, caption: str, drawn: Drawing) -> Figure:
+    """`name`: of its files, and unique on its page."""
+    svg = prefix_ids(drawn.svg, name)
+    return Figure(name, title, caption, svg, drawn.points(), page.drawing_downloads(name, drawn, svg))
+
+
+def prefix_ids(svg: str, name: str) -> str:
+    """Prefix every id, for several figures share one page."""
+    return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)

@@ -1,0 +1,145 @@
+"""Convergence time and downtime after each event: a bar (median) a variant, every run a dot.
+
+Convergence has a column of panels for each definition, and a run that never converged is a hollow triangle. Downtime
+is seconds at zero throughput (SP figure 8b).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import TYPE_CHECKING
+
+from analysis.record.event_timeline import event_order
+from analysis.report.figures import points, style
+from analysis.report.figures.points import Column, Drawing, Spot
+from analysis.report.figures.series_data import Downtime, SeriesData, Time
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+DEFINITION_TITLES = {"sp": "IC2E paper (SP)", "st": "thesis (ST)", "script": "authors' script"}
+CONVERGENCE_COLUMNS = (
+    Column("event", "event", kind="word"),
+    Column("definition", "definition", kind="word"),
+    Column("convergence_s", "convergence time", "s"),
+    Column("censored", "longer than that", kind="yes_no"),
+)
+
+
+def draw_convergence(data: SeriesData) -> Drawing | None:
+    """A row of panels an event, a column a definition."""
+    if not data.times:
+        return None
+    events = sorted({time.event_id for time in data.times}, key=event_order)
+    height = len(events) * (0.36 * len(data.variants) + (0.95 if len(events) > 1 else 0.75)) + 0.2
+    with style.canvas(height, len(DEFINITION_TITLES), len(events), sharex=True, sharey=True) as (figure, panels):
+        for i, axes in enumerate(panels):
+            event, definition = events[i // len(DEFINITION_TITLES)], list(DEFINITION_TITLES)[i % len(DEFINITION_TITLES)]
+            draw_convergence_panel(axes, data, event, definition)
+            first = len(events) > 1 and i % len(DEFINITION_TITLES) == 0
+            axes.set_title(
+                (f"after {data.label(event)}\n" if first else "") + DEFINITION_TITLES[definition], loc="left"
+            )
+        panels[0].set_xlim(0, 1.22 * max(time.seconds for time in data.times))
+        figure.supxlabel("convergence time (s)", fontsize=9)
+        return style.drawing(
+            figure, "Convergence time in seconds, by definition and variant, every run", CONVERGENCE_COLUMNS
+        )
+
+
+def draw_convergence_panel(axes: Axes, data: SeriesData, event: str, definition: str) -> None:
+    """The first variant on top; names at the left."""
+    colours = style.colours(data.variants)
+    for position, variant in enumerate(data.variants):
+        times = [t for t in data.times if (t.variant, t.definition, t.event_id) == (variant, definition, event)]
+        if times:
+            _convergence_bar(axes, position, times, colours[variant], data.label(event))
+    axes.set_yticks(range(len(data.variants)), [style.display_name(variant) for variant in data.variants])
+    axes.set_ylim(len(data.variants) - 0.4, -0.6)
+    axes.grid(axis="y", visible=False)
+
+
+def _convergence_bar(axes: Axes, position: int, times: Sequence[Time], colour: str, event: str) -> None:
+    middle = median(time.seconds for time in times)
+    censored = 2 * sum(time.censored for time in times) >= len(times)
+    # An open bar is a lower bound: half or more of its runs never converged.
+    axes.barh(position, middle, height=0.6, color="none" if censored else colour, alpha=None if censored else 0.3,
+              edgecolor=colour, ls="--" if censored else "-", lw=1.2 if censored else 0)  # fmt: skip
+    step = 0.44 / len(times)
+    heights = [position + (i - (len(times) - 1) / 2) * step for i in range(len(times))]
+    for time, at in zip(times, heights, strict=True):
+        axes.plot(time.seconds, at, marker=">" if time.censored else "o", ms=4.5, ls="", color=colour,
+                  mfc="white" if time.censored else colour, clip_on=False, zorder=3)  # fmt: skip
+    name, told = (
+        style.display_name(times[0].variant),
+        {"event": event, "definition": DEFINITION_TITLES[times[0].definition]},
+    )
+    points.add_points(axes, name, "run", colour, [
+        Spot(time.seconds, at, told | {"convergence_s": time.seconds, "censored": time.censored}, time.run_id)
+        for time, at in zip(times, heights, strict=True)
+    ])  # fmt: skip
+    middles = told | {"convergence_s": middle, "censored": censored}
+    points.add_points(axes, name, "median", colour, [Spot(middle, position - 0.3, middles)])
+    label = f"> {middle:.0f} s" if censored else f"{middle:.0f} s"
+    axes.annotate(label, (max(t.seconds for t in times), position), xytext=(7, 0), textcoords="offset points",
+                  va="center", color=colour, fontsize=8.5)  # fmt: skip
+
+
+DOWNTIME_COLUMNS = (Column("event", "event", kind="word"), Column("downtime_s", "downtime", "s"))
+
+
+def draw_downtime(data: SeriesData) -> Drawing | None:
+    """Only where machines left or died: a scale-out's downtime stands in the table of runs."""
+    kinds = {mark.event_id: mark for mark in data.marks if mark.kind in ("scale_in", "crash")}
+    shown = [
+        event for event in sorted(kinds, key=event_order) if any(down.event_id == event for down in data.downtimes)
+    ]
+    if not shown:
+        return None
+    with style.canvas(2.6, columns=len(shown), sharey=True) as (figure, panels):
+        for axes, event in zip(panels, shown, strict=True):
+            draw_downtime_panel(axes, data, event)
+            axes.set_title(kinds[event].label, loc="left")
+        panels[0].set_ylabel("downtime (s)")
+        panels[0].set_ylim(0, _downtime_top([down for down in data.downtimes if down.event_id in shown]))
+        return style.drawing(
+            figure, "Seconds at zero throughput after the event, by variant, every run", DOWNTIME_COLUMNS
+        )
+
+
+def draw_downtime_panel(axes: Axes, data: SeriesData, event_id: str) -> None:
+    downs = [down for down in data.downtimes if down.event_id == event_id]
+    colours = style.colours(data.variants)
+    event = data.label(event_id)
+    for position, variant in enumerate(data.variants):
+        mine = [down for down in downs if down.variant == variant]
+        if mine:
+            _downtime_bar(axes, position, mine, colours[variant], event)
+    axes.set_ylim(0, _downtime_top(downs))
+    axes.set_xticks(range(len(data.variants)), [style.multiline_name(variant) for variant in data.variants])
+    axes.set_xlim(-0.6, len(data.variants) - 0.4)
+    axes.grid(axis="x", visible=False)
+
+
+def _downtime_top(downs: list[Downtime]) -> float:
+    """Room for the labels; a second where nobody was down."""
+    return max(1.0, 1.2 * max((down.seconds for down in downs), default=0.0))
+
+
+def _downtime_bar(axes: Axes, position: int, mine: list[Downtime], colour: str, event: str) -> None:
+    middle = median(down.seconds for down in mine)
+    axes.bar(position, middle, width=0.55, color=colour, alpha=0.3, lw=0)
+    step = 0.42 / len(mine)
+    places = [position + (i - (len(mine) - 1) / 2) * step for i in range(len(mine))]
+    for down, at in zip(mine, places, strict=True):
+        axes.plot(at, down.seconds, marker="o", ms=5, ls="", color=colour, clip_on=False, zorder=3)
+    name = style.display_name(mine[0].variant)
+    points.add_points(axes, name, "run", colour, [
+        Spot(at, down.seconds, {"event": event, "downtime_s": down.seconds}, down.run_id)
+        for down, at in zip(mine, places, strict=True)
+    ])  # fmt: skip
+    points.add_points(axes, name, "median", colour, [Spot(position, middle, {"event": event, "downtime_s": middle})])
+    axes.annotate(f"{middle:.0f} s", (position, max(down.seconds for down in mine)), xytext=(0, 6),
+                  textcoords="offset points", ha="center", color=colour, fontsize=8.5)  # fmt: skip

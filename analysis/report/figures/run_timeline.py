@@ -1,0 +1,175 @@
+"""One run over time, on one axis: rates, tuples that wait at each component, and each machine's CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from analysis.metrics.steadiness import WINDOW_S
+from analysis.record.event_timeline import EventMark
+from analysis.report.figures import points, style
+from analysis.report.figures.points import Column, Drawing, Spot
+from analysis.report.figures.throughput_timeline import moments
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+
+Windows = Sequence[tuple[float, float]]  # start relative to the first event, value; oldest first
+MOST_WINDOWS = 400  # more than a line can show: longer runs are drawn in wider windows
+MOST_CELLS = 4000  # of the map of CPU
+LINES = 8  # components with the longest queues that have a line
+MARGINS_IN = (0.8, 1.45, 0.5, 0.12)  # left, right, bottom, top: labels stand at the right
+LABELS = {"total": "at sinks", "due": "offered at spouts", "spouts": "emitted at spouts"}
+LINE_STYLES = {
+    "due": (style.GREY, "--", 1.1),
+    "spouts": (style.PALETTE[4], "-", 1.1),
+    "total": (style.PALETTE[0], "-", 2.0),
+}
+COLUMNS = (
+    Column("time_s", "time", "s"),
+    Column("tuples_per_s", "rate", "tuples/s"),
+    Column("tuples_waiting", "waiting", "tuples"),
+    Column("cpu_percent", "CPU", "% of its share"),
+    Column("event", "event", kind="word"),
+)
+
+
+@dataclass(frozen=True)
+class RunData:
+    """One run: rates by scope (total, spouts, due), queues by component, CPU by machine (fractions of its share)."""
+
+    run_id: str
+    rates: Mapping[str, Windows]
+    queues: Mapping[str, Windows]
+    cpu: Mapping[str, Windows]
+    marks: tuple[EventMark, ...]
+    parts: tuple[tuple[float, float], ...] = ()  # the steady parts that count
+
+
+def draw(data: RunData) -> Drawing | None:
+    if not data.rates.get("total"):
+        return None
+    heights = [1.9, 1.5] + ([min(3.6, 0.35 + 0.17 * len(data.cpu))] if data.cpu else [])
+    left, right, bottom, top = MARGINS_IN
+    height = sum(heights) + bottom + top
+    shape = {"height_ratios": heights, "hspace": 0.1}
+    with style.canvas(height, rows=len(heights), room=False, sharex=True, gridspec_kw=shape) as (figure, panels):
+        figure.subplots_adjust(left / style.WIDTH_IN, bottom / height, 1 - right / style.WIDTH_IN, 1 - top / height)
+        _rates(panels[0], data)
+        _queues(panels[1], data)
+        if data.cpu:
+            _cpu(figure, panels[2], data)
+        for axes in panels:
+            _frame(axes, data)
+        panels[-1].set_xlabel("time since the first event (s)" if data.marks else "time since the first sample (s)")
+        return style.drawing(figure, f"{data.run_id} over time: throughput, queues and CPU", COLUMNS)
+
+
+def _rates(axes: Axes, data: RunData) -> None:
+    ends: list[tuple[str, str, float]] = []
+    window_s = window_width_s([data.rates["total"]])
+    for scope, (colour, dashes, width) in LINE_STYLES.items():
+        line = mean_by_window(data.rates.get(scope, ()), window_s)
+        if line:
+            axes.plot([at for at, _ in line], [rate for _, rate in line], color=colour, ls=dashes, lw=width)
+            ends.append((LABELS[scope], colour, line[-1][1]))
+            _add_line_points(axes, LABELS[scope], "rate", colour, "tuples_per_s", line, data.run_id)
+    axes.set_ylim(0, 1.22 * max((rate for line in data.rates.values() for _, rate in line), default=1.0) or 1.0)
+    axes.set_ylabel("rate (tuples/s)")
+    _label_ends(axes, ends)
+    told = moments(data.marks)
+    for i, moment in enumerate(told):
+        axes.annotate(moment.label, (moment.middle_s, 1), xycoords=("data", "axes fraction"), va="top", fontsize=8,
+                      xytext=(3, -2 - 10 * (i % 2)), textcoords="offset points", color="#222222")  # fmt: skip
+    high = 0.93 * axes.get_ylim()[1]
+    spots = [Spot(m.middle_s, high, {"time_s": m.middle_s, "event": m.label}) for m in told]
+    points.add_points(axes, "", "event", "#222222", spots)
+
+
+def _queues(axes: Axes, data: RunData) -> None:
+    longest = sorted(data.queues, key=lambda name: (-max(waiting for _, waiting in data.queues[name]), name))[:LINES]
+    ends: list[tuple[str, str, float]] = []
+    width = window_width_s(data.queues.values())
+    for i, name in enumerate(longest):
+        line = mean_by_window(data.queues[name], width)
+        axes.plot([at for at, _ in line], [waiting for _, waiting in line], color=style.PALETTE[i], lw=1.4)
+        ends.append((name, style.PALETTE[i], line[-1][1]))
+        _add_line_points(axes, name, "queue", style.PALETTE[i], "tuples_waiting", line, data.run_id)
+    axes.set_ylim(0, 1.08 * max((w for name in longest for _, w in data.queues[name]), default=0.0) or 1.0)
+    axes.set_ylabel("waiting (tuples)")
+    _label_ends(axes, ends)
+
+
+def _cpu(figure: Canvas, axes: Axes, data: RunData) -> None:
+    """A row a machine: as readable for eighty as for four."""
+    import numpy as np
+
+    machines = sorted(data.cpu, key=lambda name: (len(name), name))
+    width = window_width_s(data.cpu.values(), max(40, MOST_CELLS // len(machines)))
+    lines = {name: [(at, 100.0 * share) for at, share in mean_by_window(data.cpu[name], width)] for name in machines}
+    starts = [at - width / 2 for line in lines.values() for at, _ in line]
+    first, columns = min(starts), round((max(starts) - min(starts)) / width) + 1
+    cells = np.full((len(machines), columns), np.nan)
+    for row, name in enumerate(machines):
+        for at, percent in lines[name]:
+            cells[row, round((at - width / 2 - first) / width)] = percent
+        _add_line_points(axes, name, "CPU", style.GREY, "cpu_percent", lines[name], data.run_id, row)
+    image = axes.imshow(cells, aspect="auto", interpolation="nearest", cmap="cividis", vmin=0, vmax=100,
+                        extent=(first, first + columns * width, len(machines) - 0.5, -0.5))  # fmt: skip
+    step = ceil(len(machines) / 20)
+    axes.set_yticks(range(0, len(machines), step), machines[::step], fontsize=7.5)
+    axes.grid(visible=False)
+    box = axes.get_position()
+    bar = figure.add_axes((box.x1 + 0.02, box.y0, 0.016, box.height))
+    figure.colorbar(image, cax=bar).set_label("CPU (% of its share)", fontsize=8)
+    bar.tick_params(labelsize=7.5)
+
+
+def _frame(axes: Axes, data: RunData) -> None:
+    """Events through all panels, the parts that count not over the map's colours; as far as the rates reach."""
+    is_map = bool(axes.images)
+    for moment in moments(data.marks):
+        axes.axvline(moment.middle_s, color="white" if is_map else "#222222", lw=0.9)
+    total = data.rates["total"]
+    axes.set_xlim(total[0][0], total[-1][0] + WINDOW_S)
+    if is_map:
+        return
+    for start, end in data.parts:
+        axes.axvspan(start, end, color=style.PALETTE[2], alpha=0.08, lw=0)
+    axes.grid(axis="x", visible=False)
+
+
+def _add_line_points(
+    axes: Axes, name: str, mark: str, colour: str, column: str, line: Windows, run_id: str, row: float | None = None
+) -> None:
+    """`row`: where the marks are, if not at their value."""
+    spots = [Spot(at, value if row is None else row, {"time_s": at, column: value}, run_id) for at, value in line]
+    points.add_points(axes, name, mark, colour, spots)
+
+
+def _label_ends(axes: Axes, ends: Sequence[tuple[str, str, float]]) -> None:
+    gap = 0.105 * axes.get_ylim()[1] * (1.9 / 1.5 if len(ends) > len(LINE_STYLES) else 1.0)
+    heights = style.spread_labels([value for _, _, value in ends], gap)
+    for (text, colour, _), height in zip(ends, heights, strict=True):
+        axes.annotate(text, (1, height), xycoords=("axes fraction", "data"), xytext=(5, 0), textcoords="offset points",
+                      va="center", color=colour, fontsize=8, annotation_clip=False)  # fmt: skip
+
+
+def window_width_s(lines: Iterable[Windows], most: int = MOST_WINDOWS) -> float:
+    """Of the windows that are drawn: as wide as they were measured, or as many together as leave `most`."""
+    starts = [windows[end][0] for windows in lines if windows for end in (0, -1)]
+    measured = round((max(starts) - min(starts)) / WINDOW_S) + 1 if starts else 1
+    return WINDOW_S * ceil(measured / most)
+
+
+def mean_by_window(windows: Windows, width: float) -> list[tuple[float, float]]:
+    """Middle and mean of each window that is drawn."""
+    wide: dict[float, list[float]] = {}
+    for start, value in windows:
+        wide.setdefault(width * (start // width), []).append(value)
+    return [(start + width / 2, fmean(values)) for start, values in sorted(wide.items())]

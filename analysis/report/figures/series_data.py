@@ -1,0 +1,175 @@
+"""What the figures draw: small series, bounded by windows x runs and machines x runs."""
+
+from dataclasses import dataclass
+from statistics import median
+
+from analysis.record import event_timeline
+from analysis.record.event_timeline import FIRST_EVENT, EventMark, event_id_of, event_order
+from analysis.record.files import SeriesPaths
+from analysis.record.small_tables import Row, by_run, rows
+
+
+@dataclass(frozen=True)
+class Line:
+    """One run's rates over its windows; `starts_s` relative to the first event."""
+
+    run_id: str
+    variant: str
+    starts_s: tuple[float, ...]
+    rates: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class Time:
+    """One run's convergence time after an event by one definition, or its horizon where censored."""
+
+    run_id: str
+    variant: str
+    definition: str
+    seconds: float
+    censored: bool
+    event_id: str = FIRST_EVENT
+
+
+@dataclass(frozen=True)
+class Downtime:
+    """Seconds at zero throughput after an event of one run."""
+
+    run_id: str
+    variant: str
+    seconds: float
+    event_id: str = FIRST_EVENT
+
+
+@dataclass(frozen=True)
+class Load:
+    """One machine's utilisation before the first event or after the last one, fractions of its quota.
+
+    `left`: it was released in between; what is measured of it afterwards is no part of the cluster.
+    """
+
+    run_id: str
+    variant: str
+    phase: str
+    machine: str
+    joined: bool
+    p10: float | None
+    p50: float | None
+    p90: float | None
+    left: bool = False
+
+
+@dataclass(frozen=True)
+class Level:
+    """One run's mean throughput in the part that counts, before the first event and after the last one."""
+
+    run_id: str
+    variant: str
+    before: float | None
+    after: float | None
+
+
+@dataclass(frozen=True)
+class SeriesData:
+    """Everything drawn, of complete runs with an event only; variants in the order in which the figures name them."""
+
+    variants: tuple[str, ...]
+    totals: tuple[Line, ...]
+    due: tuple[Line, ...]
+    times: tuple[Time, ...]
+    loads: tuple[Load, ...]
+    levels: tuple[Level, ...]
+    downtimes: tuple[Downtime, ...] = ()
+    marks: tuple[EventMark, ...] = ()  # of all runs
+
+    def level_after(self, variant: str) -> float | None:
+        """The median over the variant's runs."""
+        found = [level.after for level in self.levels if level.variant == variant and level.after is not None]
+        return median(found) if found else None
+
+    def label(self, event_id: str) -> str:
+        """The event in two or three words; its id where no run's events say more."""
+        return next((mark.label for mark in self.marks if mark.event_id == event_id), event_id)
+
+
+def collect(paths: SeriesPaths) -> SeriesData:
+    """Reads tables that metrics.build wrote, and the events of the runs that count."""
+    complete = {row["run_id"]: row["variant"] for row in rows(paths, "runs") if row["status"] == "complete"}
+    scaled = {row["run_id"] for row in rows(paths, "zeros") if row["scaled"]}
+    known = {run_id: variant for run_id, variant in complete.items() if run_id in scaled}
+    windows = [row for row in rows(paths, "throughput") if row["complete"] and row["run_id"] in known]
+    left = _machines_gone(rows(paths, "scale_events"))
+    return SeriesData(
+        order_variants(set(complete.values())), _lines(windows, "total", known), _lines(windows, "due", known),
+        _times(rows(paths, "convergence"), known), _loads(rows(paths, "cpu"), known, left),
+        _levels(rows(paths, "intervals"), known), _downtimes(rows(paths, "downtime"), known),
+        tuple(mark for run_id in sorted(known) for mark in event_timeline.event_marks(paths.run(run_id))),
+    )  # fmt: skip
+
+
+def order_variants(variants: set[str]) -> tuple[str, ...]:
+    """Baselines first and Stela last, so that it is drawn over the others."""
+    return tuple(sorted(variants, key=lambda name: (not name.startswith("even"), name.startswith("stela"), name)))
+
+
+def _lines(windows: list[Row], scope: str, known: dict[str, str]) -> tuple[Line, ...]:
+    mine = by_run(sorted((row for row in windows if row["scope"] == scope), key=lambda row: row["window_s"]))
+    return tuple(
+        Line(run_id, known[run_id], tuple(p["window_s"] for p in points), tuple(p["rate"] for p in points))
+        for run_id, points in sorted(mine.items())
+    )
+
+
+def _times(found: list[Row], known: dict[str, str]) -> tuple[Time, ...]:
+    times = [
+        Time(row["run_id"], known[row["run_id"]], row["definition"],
+             row["horizon_s"] if row["time_s"] is None else row["time_s"], row["censored"], event_id_of(row))
+        for row in found if row["run_id"] in known
+    ]  # fmt: skip
+    return tuple(sorted(times, key=lambda time: (time.run_id, time.event_id, time.definition)))
+
+
+def _downtimes(found: list[Row], known: dict[str, str]) -> tuple[Downtime, ...]:
+    return tuple(
+        Downtime(row["run_id"], known[row["run_id"]], row["downtime_s"], event_id_of(row))
+        for row in sorted(found, key=lambda row: row["run_id"])
+        if row["run_id"] in known and row["downtime_s"] is not None
+    )
+
+
+def _outer_phases(found: list[Row], known: dict[str, str]) -> list[Row]:
+    """Of each run: the rows before its first event and after its last one."""
+    kept = []
+    for run_id, mine in by_run(found).items():
+        ids = sorted({event_id_of(row) for row in mine}, key=event_order)
+        edge = {"before": ids[0], "after": ids[-1]}
+        kept += [row for row in mine if run_id in known and event_id_of(row) == edge.get(row["phase"])]
+    return kept
+
+
+def _machines_gone(found: list[Row]) -> set[tuple[str, str]]:
+    """(run, machine) of every machine that was gone when its run ended."""
+    left: set[tuple[str, str]] = set()
+    for event in sorted(found, key=lambda event: float(event["zero_s"])):
+        left -= {(event["run_id"], machine) for machine in event["joined"] or ()}
+        left |= {(event["run_id"], machine) for machine in event["released"] or ()}
+    return left
+
+
+def _loads(found: list[Row], known: dict[str, str], left: set[tuple[str, str]]) -> tuple[Load, ...]:
+    loads = [
+        Load(row["run_id"], known[row["run_id"]], row["phase"], row["machine"], bool(row["joins_at_scale"]),
+             row["utilisation_p10"], row["utilisation_p50"], row["utilisation_p90"],
+             (row["run_id"], row["machine"]) in left)
+        for row in _outer_phases(found, known)
+    ]  # fmt: skip
+    return tuple(sorted(loads, key=lambda load: (load.run_id, load.phase, load.machine)))
+
+
+def _levels(found: list[Row], known: dict[str, str]) -> tuple[Level, ...]:
+    means: dict[str, dict[str, float | None]] = {}
+    for row in _outer_phases(found, known):
+        means.setdefault(row["run_id"], {})[row["phase"]] = row["mean"]
+    return tuple(
+        Level(run_id, known[run_id], side.get("before"), side.get("after")) for run_id, side in sorted(means.items())
+    )

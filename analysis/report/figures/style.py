@@ -1,0 +1,121 @@
+"""How every figure looks: colours that colour-blind readers can tell apart, direct labels, quiet axes."""
+
+from __future__ import annotations
+
+import io
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from analysis.report.figures import points
+from analysis.report.figures.points import Column, Drawing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+
+# Okabe and Ito's palette (2008), the strongest contrasts first; the last two are Tol's, for the eighth variant.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#332288")
+# The same colour in every experiment of a family, so that figures compare at a glance.
+FAMILY_COLOURS = {"even_rebalance": PALETTE[0], "stela": PALETTE[1], "least_link_load": PALETTE[2]}
+GREY, FAINT = "#555555", "#D0D0D0"
+WIDTH_IN = 7.2
+DISPLAY_NAMES = {"even_rebalance": "even + rebalance", "stela": "Stela"}
+LEGIBLE_VARIANTS = 4  # lines that one panel carries with a label each
+
+
+def colours(variants: Sequence[str]) -> dict[str, str]:
+    """A colour a variant, the same in every figure of a series."""
+    free = [colour for colour in PALETTE if colour not in {FAMILY_COLOURS.get(variant) for variant in variants}]
+    others = [variant for variant in variants if variant not in FAMILY_COLOURS]
+    chosen = {variant: free[i % len(free)] for i, variant in enumerate(others)}
+    return {variant: FAMILY_COLOURS.get(variant) or chosen[variant] for variant in variants}
+
+
+def display_name(variant: str) -> str:
+    return DISPLAY_NAMES.get(variant, variant.replace("_", " "))
+
+
+def multiline_name(variant: str, width: int = 12) -> str:
+    """A name on as many lines as it needs, for ticks and narrow margins."""
+    return "\n".join(textwrap.wrap(display_name(variant), width, break_long_words=False))
+
+
+@contextmanager
+def canvas(
+    height_in: float, columns: int = 1, rows: int = 1, width_in: float = WIDTH_IN, *, room: bool = True, **settings: Any
+) -> Iterator[tuple[Canvas, Sequence[Axes]]]:
+    """A figure with `rows` x `columns` axes, in reading order, in our style; closed at the end.
+
+    `room`: make room for every label, which costs more than drawing; without it the margins are the caller's.
+    """
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+    import seaborn as sns
+
+    style: Any = {
+        "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": GREY, "axes.labelcolor": "#222222",
+        "axes.titlesize": 9.5, "axes.labelsize": 9, "xtick.labelsize": 8.5, "ytick.labelsize": 8.5,
+        "grid.color": "#ECECEC", "grid.linewidth": 0.8, "font.size": 9, "svg.fonttype": "none",
+        "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3
+        "font.family": "sans-serif", "font.sans-serif": ["Source Sans 3", "Helvetica", "Arial", "DejaVu Sans"],
+        # Stable ids, so that the same series gives the same bytes.
+        "svg.hashsalt": "barograph",
+    }  # fmt: skip
+    with mpl.rc_context(style), sns.axes_style("whitegrid", rc=style):
+        figure, axes = plt.subplots(
+            rows,
+            columns,
+            figsize=(width_in, height_in),
+            squeeze=False,
+            layout="constrained" if room else None,
+            **settings,
+        )
+        try:
+            yield figure, list(axes.flat)
+        finally:
+            plt.close(figure)
+
+
+def drawing(
+    figure: Canvas, title: str, columns: Sequence[Column], *, named: str = "variant", panels: bool = False
+) -> Drawing:
+    """The finished figure in all its forms; `columns` are those of the values that were told of it (points.tell).
+
+    `named`: what the names of its traces are; `panels`: the data says by their titles which axes it is of.
+    """
+    text = svg(figure, title)  # lays it out
+    traces = points.traces_on_svg(figure, panels)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="pdf", metadata={"Title": title, "CreationDate": None})
+    return Drawing(text, buffer.getvalue(), tuple(columns), traces, named)
+
+
+def svg(figure: Canvas, title: str) -> str:
+    """The figure as an inline <svg> with an accessible title, without the XML prologue."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    head, tail = text.split(">", 1)
+    head = re.sub(r' (width|height)="[\d.]+pt"', "", head)
+    return f'{head} role="img"><title>{_escape(title)}</title>{tail}'
+
+
+def spread_labels(values: Sequence[float], gap: float) -> list[float]:
+    """Heights for labels at the values given, moved apart to at least `gap`, order kept."""
+    order = sorted(range(len(values)), key=lambda i: values[i])
+    placed: list[float] = list(values)
+    for lower, upper in pairwise(order):
+        placed[upper] = max(placed[upper], placed[lower] + gap)
+    return placed
+
+
+def _escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

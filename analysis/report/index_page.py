@@ -1,0 +1,217 @@
+"""`index.html` of a folder of results: every experiment with its series, comparisons, nights, reports of families.
+
+It reads one small summary a series (report.json, written with the report) and no table or record, and only those of
+the newest series, so that it stays cheap when there are thousands. Links are relative: the folder can be moved, or
+served, as it is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from analysis.claims.ledger_rows import DIFFERS, NOT_RUN, REPRODUCED, UNDECIDED
+from analysis.errors import RecordError
+from analysis.record.files import SeriesPaths, read_json, write_json_atomic
+from analysis.record.small_tables import Row, rows
+from analysis.report import page
+
+SUMMARY_FILE = "report.json"
+VERDICTS = (REPRODUCED, DIFFERS, UNDECIDED, NOT_RUN)
+
+
+def summary_of(paths: SeriesPaths, ledger: Sequence[Row]) -> dict[str, Any]:
+    """What the report says in short; `ledger` has the claims about its experiment."""
+    runs = rows(paths, "runs")
+    return {
+        "v": 1,
+        "experiment": next((run["experiment"] for run in runs if run["experiment"]), paths.root.parent.name),
+        "title": _spec_title(paths),
+        "series_id": paths.root.name,
+        "begun_s": min((run["started_s"] for run in runs if run["started_s"]), default=None),
+        "runs": len(runs),
+        "complete": sum(run["status"] == "complete" for run in runs),
+        "not_complete": dict(
+            sorted(Counter(_failure_text(run) for run in runs if run["status"] != "complete").items())
+        ),
+        "variants": sorted({run["variant"] for run in runs if run["variant"]}),
+        "commits": sorted({run["git_commit"] for run in runs if run["git_commit"]}),
+        "verdicts": dict(sorted(Counter(verdict_of(row) for row in ledger).items())),
+    }
+
+
+def write_summary(paths: SeriesPaths, document: Mapping[str, Any]) -> None:
+    write_json_atomic(paths.root / SUMMARY_FILE, document)
+
+
+def verdict_of(row: Row) -> str:
+    """Measured without a conclusion (an open interval, too few runs) is not the same as not measured."""
+    return UNDECIDED if row["verdict"] == NOT_RUN and row["runs"] else str(row["verdict"])
+
+
+def _failure_text(run: Row) -> str:
+    """Whose failure it was, else only what became of the run."""
+    return str(run["failure_blame"] or run["status"]).replace("_", " ")
+
+
+def _spec_title(paths: SeriesPaths) -> str | None:
+    try:
+        title = (read_json(paths.series_json).get("spec") or {}).get("title")
+    except RecordError:
+        return None
+    return None if title is None else str(title)
+
+
+TEMPLATE = "index.html.j2"
+FILE = "index.html"
+COMPARISONS, NIGHTLY = "compare", "nightly"
+MOST_SUMMARIES = 20  # series of an experiment of which the summary is read; of older ones the name says when they were
+MOST_LINKS = 200  # older ones that are listed at all
+
+
+@dataclass(frozen=True)
+class SeriesEntry:
+    """One series as the index lists it; `runs` and what follows is None where it was never analysed."""
+
+    series_id: str
+    begun: str
+    link: str | None  # of its report
+    runs: str | None
+    not_complete: str
+    verdicts: tuple[tuple[str, int], ...]
+    said: str = ""  # of a comparison: its sentence
+    comparison: str | None = None  # the comparison's own page
+
+
+@dataclass(frozen=True)
+class ExperimentEntry:
+    name: str
+    title: str
+    series: tuple[SeriesEntry, ...]
+    older: tuple[tuple[str, str | None], ...]  # id and link of its report
+    unlisted: int
+
+
+@dataclass(frozen=True)
+class SuiteEntry:
+    """Nights of a suite: how many there are and what became of the newest."""
+
+    name: str
+    nights: int
+    newest: str
+    link: str | None
+
+
+@dataclass(frozen=True)
+class IndexContent:
+    families: tuple[tuple[str, str | None, tuple[ExperimentEntry, ...]], ...]  # name, link of its report, experiments
+    comparisons: tuple[ExperimentEntry, ...]
+    suites: tuple[SuiteEntry, ...]
+    written: str
+
+
+def write(root: Path, now_s: float) -> Path:
+    return page.write(root / FILE, page.render(TEMPLATE, c=collect(root, now_s)))
+
+
+def collect(root: Path, now_s: float) -> IndexContent:
+    found: dict[str, list[ExperimentEntry]] = {}
+    for family, folder in _experiments(root):
+        found.setdefault(family, []).append(experiment_entry(root, folder))
+    return IndexContent(
+        tuple(
+            (family, _link(root, root / family / "report.html"), tuple(mine))
+            for family, mine in found.items() if family != COMPARISONS
+        ),
+        tuple(found.get(COMPARISONS, ())),
+        tuple(suite_entry(root, folder) for folder in _folders(root / NIGHTLY) if (folder / "nights").is_dir()),
+        f"{datetime.fromtimestamp(now_s, UTC):%Y-%m-%d %H:%M} UTC",
+    )  # fmt: skip
+
+
+def _experiments(root: Path) -> Iterator[tuple[str, Path]]:
+    """(family, folder) of everything that has a series."""
+    for family in _folders(root):
+        for folder in _folders(family):
+            if any(_has_series(series) for series in folder.iterdir()):
+                yield family.name, folder
+
+
+def _folders(folder: Path) -> list[Path]:
+    """By name; without what is hidden."""
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+
+
+def _has_series(folder: Path) -> bool:
+    return (folder / "series.json").is_file()
+
+
+def experiment_entry(root: Path, folder: Path) -> ExperimentEntry:
+    """Newest series first: an id begins with its time."""
+    every = sorted((path for path in folder.iterdir() if _has_series(path)), key=lambda path: path.name, reverse=True)
+    shown = [_document(path / SUMMARY_FILE) for path in every[:MOST_SUMMARIES]]
+    title = next((document["title"] for document in shown if document and document.get("title")), None)
+    return ExperimentEntry(
+        f"{folder.parent.name}/{folder.name}",
+        str(title or _title_of_series(every[0])),
+        tuple(series_entry(root, path, document) for path, document in zip(every, shown, strict=False)),
+        tuple(
+            (path.name, _link(root, path / "report.html"))
+            for path in every[MOST_SUMMARIES : MOST_SUMMARIES + MOST_LINKS]
+        ),
+        max(0, len(every) - MOST_SUMMARIES - MOST_LINKS),
+    )
+
+
+def series_entry(root: Path, folder: Path, document: Mapping[str, Any] | None) -> SeriesEntry:
+    compared = _document(folder / "comparison_result.json")
+    known = document or {}
+    verdicts = known.get("verdicts") or {}
+    return SeriesEntry(
+        folder.name, start_text(known.get("begun_s"), folder.name), _link(root, folder / "report.html", document),
+        f"{known['complete']} of {known['runs']}" if "runs" in known else None,
+        ", ".join(f"{number} {why}" for why, number in (known.get("not_complete") or {}).items()),
+        tuple((verdict, verdicts[verdict]) for verdict in VERDICTS if verdicts.get(verdict)),
+        str((compared or {}).get("sentence") or ""), _link(root, folder / "comparison.html", compared),
+    )  # fmt: skip
+
+
+def start_text(begun_s: float | None, series_id: str) -> str:
+    """When the first run began; a series that has none yet says when it was opened, in its id."""
+    if begun_s is not None:
+        return f"{datetime.fromtimestamp(begun_s, UTC):%Y-%m-%d %H:%M}"
+    try:
+        return f"{datetime.strptime(series_id[:15], '%Y%m%d-%H%M%S').replace(tzinfo=UTC):%Y-%m-%d %H:%M}"
+    except ValueError:
+        return "–"
+
+
+def suite_entry(root: Path, folder: Path) -> SuiteEntry:
+    nights = sorted(folder.glob("nights/*.json"), key=lambda path: path.name)
+    newest = _document(nights[-1]) if nights else None
+    told = f"{newest.get('night')}: {newest.get('status')}" if newest else "none yet"
+    return SuiteEntry(folder.name, len(nights), told, _link(root, folder / "index.html"))
+
+
+def _title_of_series(series_dir: Path) -> str:
+    return str(((_document(series_dir / "series.json") or {}).get("spec") or {}).get("title") or "")
+
+
+def _document(path: Path) -> dict[str, Any] | None:
+    """None for what is not there, or cannot be read: the index shows what it can."""
+    try:
+        return read_json(path) if path.is_file() else None
+    except RecordError:
+        return None
+
+
+def _link(root: Path, target: Path, said: Mapping[str, Any] | None = None) -> str | None:
+    """`said`: what was written beside it; of a series in a bucket that is here, and the page where the index goes."""
+    return quote(target.relative_to(root).as_posix()) if said is not None or target.is_file() else None

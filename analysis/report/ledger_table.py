@@ -1,0 +1,82 @@
+"""Ledger rows as readers see them: numbers with units, intervals, one sentence a claim."""
+
+from math import isfinite
+
+from analysis.claims.ledger_rows import LedgerRow
+from analysis.claims.statements import Kind
+from analysis.numerals import MISSING, number, with_unit
+from analysis.record.small_tables import Row
+
+
+def quantity_text(value: float | None, unit: str, signed: bool = False) -> str:
+    """A number of a ledger with its unit; an open end of an interval is an infinity sign."""
+    whole = value is not None and isfinite(value) and value == int(value)
+    return with_unit(number(value, 0 if whole else 1, signed=signed), unit)
+
+
+def interval_text(row: LedgerRow) -> str:
+    if row.low is None or row.high is None:
+        return MISSING
+    signed = row.claim.unit == "%"
+    low, high = (quantity_text(end, "", signed) for end in (row.low, row.high))
+    return low if low == high else f"{low} to {high}"
+
+
+def statement_text(row: LedgerRow) -> str:
+    """What the source states, in the form in which the claim is compared."""
+    claim = row.claim
+    about = "about " if claim.about else ""
+    said = about + quantity_text(claim.stated, claim.unit, claim.unit == "%" and claim.stated != 0)
+    ends = f"{quantity_text(claim.stated, '', True)} to {quantity_text(claim.stated_high, claim.unit, True)}"
+    return {
+        Kind.RATIO_ABOVE: f"more than {said}",
+        Kind.RATIO_BELOW: f"less than {said}",
+        Kind.OWN_AT_MOST: f"at most {said}",
+        Kind.OWN_AT_LEAST: f"at least {said}",
+        Kind.OWN_BELOW: f"below {said}",
+        Kind.ONLY: f"alone above {said}",
+        Kind.SPAN: about + ends,
+    }.get(claim.kind, said)
+
+
+def headline(row: LedgerRow) -> str:
+    """One sentence a claim: what is stated, what was measured, and the verdict."""
+    claim = row.claim
+    if row.measured is None:
+        return f"{claim.name}: not run. {row.reason[0].upper()}{row.reason[1:]}."
+    signed = claim.unit == "%"
+    found = quantity_text(row.measured, claim.unit, signed)
+    within = f" [{interval_text(row)}]" if row.low not in (None, row.high) else ""
+    numbers = f"stated {statement_text(row)}, measured {found}{within}"
+    return f"{claim.name}: {row.verdict_text}. {claim.statement}: {numbers}; {row.reason}."
+
+
+def ledger_row(row: LedgerRow) -> Row:
+    """A row for the table and for claims.json."""
+    signed = row.claim.unit == "%"
+    finite = [end if end is not None and isfinite(end) else None for end in (row.low, row.high)]
+    return {
+        "id": row.claim.name,
+        "experiment": row.claim.experiment,
+        "source": row.claim.source,
+        "statement": row.claim.statement,
+        "stated": row.claim.stated,
+        "stated_text": statement_text(row),
+        "measured": row.measured,
+        "measured_text": quantity_text(row.measured, row.claim.unit, signed),
+        "low": finite[0],
+        "high": finite[1],
+        "interval_text": interval_text(row),
+        "runs": row.runs,
+        "verdict": row.verdict,
+        "verdict_text": row.verdict_text,
+        "reason": row.reason,
+        "p_holm": row.p_holm,
+        "cliffs_delta": row.cliffs_delta,
+        "direction": row.direction,
+        "floor_percent": row.floor_percent,
+        "floor_pairs": row.floor_pairs,
+        "testbed_floor_percent": row.testbed_floor_percent,
+        "floor_text": MISSING if row.floor_percent is None else f"±{quantity_text(row.floor_percent, '%')}",
+        "run_ids": list(row.run_ids),
+    }

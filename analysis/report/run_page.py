@@ -1,0 +1,294 @@
+"""A page a run: timeline, events, decisions, placement, failures and first errors, from the series' small tables."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from analysis.errors import RecordError
+from analysis.record import event_timeline, run_errors
+from analysis.record.event_timeline import WHOLE_RUN, EventOutcome, event_id_of, event_order
+from analysis.record.files import RunPaths, SeriesPaths
+from analysis.record.run_errors import ErrorGroup, RunErrors
+from analysis.record.small_tables import Row, by_run, rows
+from analysis.report import page, series_tables
+from analysis.report import series_tables as shown
+from analysis.report.figures import run_timeline, style
+from analysis.report.figures.catalogue import Figure, page_figure
+from analysis.report.figures.run_timeline import RunData, Windows
+from analysis.report.page import Download
+
+TEMPLATE = "run.html.j2"
+TABLES = ("throughput", "activity", "cpu_windows", "settled", "intervals", "damaged", "zeros", "scale_events")
+MOST_ROWS = 200  # rows of a table that can grow with the run; the files have all
+TIME_AND_KIND = frozenset({"t", "kind"})
+CAPTION = (
+    "Upright lines are events, green bands the steady parts that count. Queues are the mean number of tuples that wait "
+    "at a component; of more than eight components the eight with the longest."
+)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where components' executors were before and after an event: machine, before, after, changed."""
+
+    event_id: str
+    label: str
+    machines: tuple[tuple[str, str, str, bool], ...]
+
+
+@dataclass(frozen=True)
+class RunContent:
+    run: Row
+    variant: str
+    facts: list[tuple[str, str]]
+    figure: Figure | None
+    measured: list[tuple[str, list[tuple[str, str]]]]  # an event's values
+    events: list[Row]
+    happenings: list[Row]
+    placements: list[Placement]
+    failures: list[str]
+    errors: RunErrors
+    during: list[Row]  # errors while the topology ran
+    afterwards: int  # errors of daemons that were being stopped
+    others: list[str]
+    report: str
+    tables: dict[str, list[Row]]  # the data behind what is shown
+
+
+def write_all(paths: SeriesPaths, found: Sequence[tuple[str, EventOutcome]]) -> None:
+    """`runs/<run>/report.html` of every run; `found`: what happened in each, for its decision log is read once."""
+    runs = sorted(rows(paths, "runs"), key=lambda run: (run["order"] is None, run["order"], run["run_id"]))
+    split = {name: by_run(rows(paths, name)) for name in TABLES}
+    measured = shown.measurements_by_event(rows(paths, "measurements"))
+    for run in runs:
+        mine = {name: split[name].get(run["run_id"], []) for name in TABLES}
+        happenings = [happening for run_id, happening in found if run_id == run["run_id"]]
+        content = collect(paths, run, mine, happenings, measured, [other["run_id"] for other in runs])
+        write(paths.run(run["run_id"]), content)
+
+
+def write(run: RunPaths, content: RunContent) -> None:
+    """The page; a file that is too large for it stands in `figures/` beside it."""
+    offered = files(content)
+    links = page.download_links(offered, "figures")
+    for name, mine in offered.items():
+        page.write_downloads(
+            run.root / "figures", [f for f, link in zip(mine, links[name], strict=True) if link.beside]
+        )
+    page.write(run.root / "report.html", page.render(TEMPLATE, c=content, links=links, listed=MOST_ROWS))
+
+
+def files(content: RunContent) -> dict[str, tuple[Download, ...]]:
+    drawn = {content.figure.name: content.figure.files} if content.figure else {}
+    return drawn | {name: page.row_downloads(name, found) for name, found in content.tables.items()}
+
+
+def collect(
+    paths: SeriesPaths, run: Row, tables: Mapping[str, list[Row]], found: Sequence[EventOutcome],
+    measured: shown.Measurements, all_runs: Sequence[str],
+) -> RunContent:  # fmt: skip
+    where = paths.run(run["run_id"])
+    lines = event_timeline.run_events(where)
+    zero_s = (
+        next((row["zero_s"] for row in tables["zeros"]), None)
+        or event_timeline.first_zero(lines)
+        or run["started_s"]
+        or 0.0
+    )
+    data = run_data(where, tables)
+    drawn = run_timeline.draw(data)
+    errors = run_errors.errors_of_run(where)
+    during, afterwards = split_errors(errors.found, lines, zero_s)
+    events = [event_row(event, zero_s) for event in lines]
+    placed = placements(tables["settled"], {one.event_id: one.asked for one in found})
+    return RunContent(
+        run=run,
+        variant=style.display_name(run["variant"] or "?"),
+        facts=facts(run, _run_document(where)),
+        figure=page_figure("timeline", f"{run['run_id']} over time", CAPTION, drawn) if drawn else None,
+        measured=measurement_tables(run["run_id"], measured),
+        events=events,
+        happenings=[shown.outcome_row(run["run_id"], happening) for happening in found],
+        placements=placed,
+        failures=failures(run, lines, tables["damaged"]),
+        errors=errors,
+        during=during,
+        afterwards=afterwards,
+        others=[other for other in all_runs if other != run["run_id"]],
+        report="../../report.html",
+        tables={
+            "measured": measurement_rows(run["run_id"], measured),
+            "decisions": series_tables.outcome_data([(run["run_id"], happening) for happening in found]),
+            "placements": placement_rows(placed),
+            "events": events,
+            "errors": during,
+        },
+    )
+
+
+def _run_document(run: RunPaths) -> Mapping[str, Any]:
+    """Of a damaged run.json the table of runs says why."""
+    try:
+        return event_timeline.run_document(run)
+    except RecordError:
+        return {}
+
+
+def run_data(run: RunPaths, tables: Mapping[str, list[Row]]) -> RunData:
+    """On the run's own axis: that of its only event, or of the run as a whole where it has several."""
+    axis = WHOLE_RUN if any(event_id_of(row) == WHOLE_RUN for row in tables["activity"]) else None
+    whole = [row for row in tables["throughput"] if row["complete"] and row["rate"] is not None]
+    complete = {row["window_s"] for row in whole}
+    activity = [
+        row for row in tables["activity"] if (axis is None or event_id_of(row) == axis) and row["window_s"] in complete
+    ]
+    return RunData(
+        run.run_id,
+        _windows((row["scope"], row["window_s"], row["rate"]) for row in whole if row["scope"] != "sink"),
+        _windows((row["component"], row["window_s"], row["queue"]) for row in activity if row["component"]),
+        _windows((row["machine"], row["window_s"], row["utilisation_mean"]) for row in tables["cpu_windows"]),
+        tuple(event_timeline.event_marks(run)),
+        _steady_parts(tables),
+    )
+
+
+def _windows(found: Iterable[tuple[str, float, float | None]]) -> dict[str, Windows]:
+    lines: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for name, start, value in found:
+        if value is not None:
+            lines[name].append((start, value))
+    return {name: sorted(line) for name, line in sorted(lines.items())}
+
+
+def _steady_parts(tables: Mapping[str, list[Row]]) -> tuple[tuple[float, float], ...]:
+    """The steady parts, from each event's zero to the run's."""
+    zero_s = next((row["zero_s"] for row in tables["zeros"]), 0.0)
+    zeros = {row["event_id"]: row["zero_s"] - zero_s for row in tables["scale_events"]}
+    steady = [(zeros.get(event_id_of(row), 0.0), row) for row in tables["intervals"] if row["steady"]]
+    return tuple(sorted({(begin + row["start_s"], begin + row["end_s"]) for begin, row in steady}))
+
+
+def facts(run: Row, record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the run was, in the order in which a reader asks."""
+    begun, ended = run["started_s"], run["ended_s"]
+    values = {
+        "policy": " ".join(part for part in (run["policy"], _parameters(run["parameters"])) if part),
+        "block, order": ", ".join(str(run[name]) for name in ("block", "order") if run[name] is not None),
+        "seed": run["seed"],
+        "begun": None if begun is None else f"{datetime.fromtimestamp(begun, UTC):%Y-%m-%d %H:%M:%S} UTC",
+        "took": None if begun is None or ended is None else f"{ended - begun:.0f} s",
+        "attempt": record.get("attempt"),
+        "workers": run["workers"],
+        "git commit": run["git_commit"] and run["git_commit"][:12] + (" + changes" if run["git_dirty"] else ""),
+        "not collected": ", ".join(record.get("missing") or ()),
+    }
+    return [(name, str(value)) for name, value in values.items() if value not in (None, "")]
+
+
+def _parameters(text: str | None) -> str:
+    return ", ".join(f"{key} = {value}" for key, value in sorted(json.loads(text or "{}").items()))
+
+
+def measurement_tables(run_id: str, measured: shown.Measurements) -> list[tuple[str, list[tuple[str, str]]]]:
+    """By event: the values of the report's tables, with their headings."""
+    columns = {metric: column for table in shown.RUN_TABLES.values() for metric, column in table.items()}
+    mine = sorted((event for run, event in measured if run == run_id), key=event_order)
+    return [
+        (event, [(heading, shown.cell(measured[run_id, event][metric], digits))
+                 for metric, (heading, digits) in columns.items() if metric in measured[run_id, event]])
+        for event in mine
+    ]  # fmt: skip
+
+
+def measurement_rows(run_id: str, measured: shown.Measurements) -> list[Row]:
+    """All that was measured, also what no table of the report shows."""
+    return [
+        {"event_id": event, "metric": metric, "value": value, "censored": censored}
+        for (run, event), values in sorted(measured.items())
+        if run == run_id
+        for metric, (value, censored) in sorted(values.items())
+    ]
+
+
+def event_row(event: Mapping[str, Any], zero_s: float) -> Row:
+    """When, what, and everything else that the line says."""
+    more = {key: value for key, value in event.items() if key not in TIME_AND_KIND and value not in (None, "", [])}
+    told = "; ".join(f"{key.replace('_', ' ')} {_value_text(value)}" for key, value in more.items())
+    return {"time_s": round(float(event["t"]) - zero_s, 3), "kind": event["kind"], "details": told}
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def placements(settled: Sequence[Row], labels: Mapping[str, str]) -> list[Placement]:
+    """Executors by machine and component, before and after each event."""
+    counted: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
+    for row in settled:
+        if row["task"] == row["first_task"] and row["machine"]:
+            counted[row["event_id"], row["phase"], row["machine"]][row["component"]] += 1
+    events = sorted({event for event, _, _ in counted}, key=event_order)
+    return [Placement(event, labels.get(event, event), _machine_placements(counted, event)) for event in events]
+
+
+def placement_rows(found: Sequence[Placement]) -> list[Row]:
+    return [
+        {"event_id": one.event_id, "machine": machine, "before": before, "after": after, "changed": changed}
+        for one in found
+        for machine, before, after, changed in one.machines
+    ]
+
+
+def _machine_placements(
+    counted: Mapping[tuple[str, str, str], Counter[str]], event: str
+) -> tuple[tuple[str, str, str, bool], ...]:
+    names = sorted({machine for of, _, machine in counted if of == event}, key=lambda name: (len(name), name))
+    sides = [
+        tuple(_executor_text(counted.get((event, phase, name), Counter())) for phase in ("before", "after"))
+        for name in names
+    ]
+    return tuple((name, before, after, before != after) for name, (before, after) in zip(names, sides, strict=True))
+
+
+def _executor_text(on_machine: Counter[str]) -> str:
+    """`centre × 2, sink_1`."""
+    return ", ".join(name if number == 1 else f"{name} × {number}" for name, number in sorted(on_machine.items()))
+
+
+def failures(run: Row, events: Sequence[Mapping[str, Any]], damaged: Sequence[Row]) -> list[str]:
+    """Everything that went wrong, whatever it led to."""
+    said = []
+    if run["failure_message"]:
+        blame = (run["failure_blame"] or "nobody").replace("_", " ")
+        where = f", in {run['failure_where']}" if run["failure_where"] else ""
+        said.append(f"{run['status']}, blamed on {blame}{where}: {run['failure_message']}")
+    elif run["status"] != "complete":
+        said.append(f"The run is {run['status']}; its record gives no reason.")
+    for event in events:
+        if event["kind"] in ("fallback", "scale_aborted") or (event["kind"] == "applied" and event.get("ok") is False):
+            said.append(f"{event['kind'].replace('_', ' ')}: {event.get('reason') or 'no reason recorded'}")
+    said += [
+        f"{row['damaged']} of {row['lines']} lines of {row['file']} could not be read"
+        for row in damaged
+        if row["damaged"]
+    ]
+    return said
+
+
+def split_errors(
+    found: Sequence[ErrorGroup], events: Sequence[Mapping[str, Any]], zero_s: float
+) -> tuple[list[Row], int]:
+    """Errors while the topology ran, as rows; and how many kinds there were only while it was being stopped."""
+    killed_s = next((float(event["t"]) for event in events if event["kind"] == "topology_killed"), None)
+    during = [one for one in found if killed_s is None or one.t_s is None or one.t_s < killed_s]
+    told = [replace(one, t_s=None if one.t_s is None else round(one.t_s - zero_s, 3)) for one in during]
+    return [{"time_s": row.pop("t_s"), **row} for row in map(asdict, told)], len(found) - len(during)

@@ -1,0 +1,246 @@
+"""The report of a series, one self-contained HTML page: claims, figures, runs, losses, the environment of the
+measurement, and in sentences the workload description (offered rate, cost model, buffers, machines; where runs differ
+in it, the sentence says so).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import yaml
+
+from analysis.claims import ledger as claims_ledger
+from analysis.claims.ledger_rows import LedgerRow
+from analysis.metrics import scale_decisions
+from analysis.record import event_timeline
+from analysis.record.event_timeline import FIRST_EVENT, EventOutcome
+from analysis.record.files import SeriesPaths, write_json_atomic
+from analysis.record.small_tables import Row, rows
+from analysis.report import index_page, page, run_page, series_tables
+from analysis.report import series_tables as shown
+from analysis.report.figures import catalogue, decision_graph, series_data, topology_graph
+from analysis.report.figures.catalogue import Figure, page_figure
+from analysis.report.figures.decision_graph import DecisionRow
+from analysis.report.ledger_table import headline, ledger_row
+from analysis.report.series_tables import Measurements
+
+BUFFER_KEY = "topology.executor.receive.buffer.size"
+PARAMETERS_KEY = "barograph.parameters"
+
+
+def workload_sentences(
+    paths: SeriesPaths, runs: Sequence[Row], measured: Measurements, machines: Sequence[Row]
+) -> list[str]:
+    """Nothing is said that the record does not hold."""
+    configs = [config for run in runs if (config := _flux_config(paths, run["run_id"]))]
+    told = [_offered_load(configs, measured), _cost_model(configs), _buffer_sizes(configs), _machine_types(machines)]
+    return [sentence for sentence in told if sentence]
+
+
+def _flux_config(paths: SeriesPaths, run_id: str) -> Mapping[str, Any]:
+    """`config` of the Flux file that the run was submitted with."""
+    path = paths.run(run_id).root / "topology.yaml"
+    if not path.is_file():
+        return {}
+    try:
+        config = yaml.safe_load(path.read_text(encoding="utf-8")).get("config")
+    except (yaml.YAMLError, AttributeError):
+        return {}
+    return config if isinstance(config, dict) else {}
+
+
+def _parameter_values(configs: Sequence[Mapping[str, Any]], parameter: str) -> str:
+    seen = {str(config.get(PARAMETERS_KEY, {}).get(parameter)) for config in configs}
+    return " or ".join(sorted(seen - {"None"}))
+
+
+def _offered_load(configs: Sequence[Mapping[str, Any]], measured: Measurements) -> str:
+    due = [values["due_before"][0] for (_, event), values in measured.items()
+           if event == FIRST_EVENT and "due_before" in values]  # fmt: skip
+    rate = _parameter_values(configs, "rate_per_s")
+    if not due:
+        return ""
+    told = f"Offered load: {median(due):.0f} tuples/s over all spouts before the first event (median over runs)"
+    told += f", {rate} tuples/s asked of each spout component" if rate else ""
+    if _parameter_values(configs, "unthrottled") == "True":
+        return told + "; spouts were not throttled, so the offered rate is what they managed to emit."
+    return (
+        told + ". It is chosen above what the costliest component can do at first, so that there is congestion to cure."
+    )
+
+
+def _cost_model(configs: Sequence[Mapping[str, Any]]) -> str:
+    model, cost = _parameter_values(configs, "cost_model"), _parameter_values(configs, "ms_per_character")
+    if not model:
+        return ""
+    words = {"sleep": "sleep (a tuple waits)", "busy": "busy (a tuple burns CPU)", "none": "none"}
+    per = f" of {cost} ms a character of the tuple's text" if cost else ""
+    return f"Cost model of the costly components: {words.get(model, model)}{per}."
+
+
+def _buffer_sizes(configs: Sequence[Mapping[str, Any]]) -> str:
+    sizes = sorted({config[BUFFER_KEY] for config in configs if BUFFER_KEY in config})
+    if not sizes:
+        return ""
+    told = " or ".join(f"{size:,}".replace(",", "\u2009") for size in sizes)
+    return (
+        f"Receive buffer: {told} tuples an executor, large enough that a queue grows during the whole run instead of "
+        "Storm's back-pressure stopping the spouts, which would hide congestion from the policies."
+    )
+
+
+def _machine_types(machines: Sequence[Row]) -> str:
+    kinds: dict[tuple[Any, ...], int] = {}
+    for row in machines:
+        key = (row["type"], row["cores"], row["memory_mb"], row["slots"], row["bandwidth_mbit"])
+        kinds[key] = kinds.get(key, 0) + 1
+    told = [
+        f"{number} of {kind or 'no named type'} with {cores:g} cores, {memory:.0f} MB, {slots} slots"
+        + (f", {bandwidth:.0f} Mbit/s" if bandwidth else "")
+        for (kind, cores, memory, slots, bandwidth), number in kinds.items()
+        if None not in (cores, memory, slots)
+    ]
+    return f"Machines: {'; '.join(told)} (the master not counted)." if told else ""
+
+
+TEMPLATE = "report.html.j2"
+FIGURES = "figures"  # the folder with the files that the page offers, beside it
+
+
+@dataclass(frozen=True)
+class TopologyContent:
+    """The logical graph, and what was decided at its components."""
+
+    name: str
+    figure: Figure
+    components: tuple[str, ...]
+    answers: list[DecisionRow]
+
+
+@dataclass(frozen=True)
+class SeriesContent:
+    """What the template shows; every list is bounded by runs x events, machines or claims."""
+
+    title: str
+    experiment: str
+    series_id: str
+    complete: int
+    all_runs: int
+    several_events: bool
+    headlines: list[str]
+    notes: list[str]
+    ledger: list[Row]
+    elsewhere: list[str]
+    topology: TopologyContent | None
+    figures: list[Figure]
+    warnings: list[str]
+    happened: list[tuple[str, EventOutcome]]
+    happenings: list[Row]  # the same in words
+    boots: list[series_tables.Boot]
+    money: series_tables.SeriesCost | None
+    ablation: list[scale_decisions.AblationRow]
+    measured: shown.Measurements
+    run_tables: list[tuple[str, list[str], list[list[str]]]]
+    runs: list[Row]
+    steady: list[Row]
+    losses: list[Row]
+    damaged: list[Row]
+    files_read: int
+    lines_read: int
+    load: list[str]
+    machines: list[Row]
+    environment: list[tuple[str, str]]
+    assumptions: list[tuple[str, str]]
+    glossary: list[tuple[str, str]]
+
+
+def build_report(series_dir: Path | str) -> Path:
+    """Write figures, claims.json, report.html and a page a run; returns the report's path."""
+    paths = SeriesPaths(Path(series_dir))
+    ledger = claims_ledger.evaluate([paths.root])
+    content = collect(paths, ledger)
+    write_json_atomic(paths.root / "claims.json", {"v": 1, "claims": [ledger_row(row) for row in ledger]})
+    files = series_tables.downloads_by_name(content)
+    for offered in files.values():
+        page.write_downloads(paths.figures, offered)
+    run_page.write_all(paths, content.happened)
+    page.write(paths.report, page.render(TEMPLATE, c=content, links=page.download_links(files, FIGURES)))
+    index_page.write_summary(paths, index_page.summary_of(paths, content.ledger))
+    return paths.report
+
+
+def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow]) -> SeriesContent:
+    """Everything but the ledger is read here, from small tables and the runs' own lines."""
+    runs = sorted(rows(paths, "runs"), key=lambda run: (run["order"] is None, run["order"], run["run_id"]))
+    measured = shown.measurements_by_event(rows(paths, "measurements"))
+    experiment = next((run["experiment"] for run in runs if run["experiment"]), paths.root.parent.name)
+    tested = [row for row in ledger if row.claim.experiment == experiment]
+    counted = sorted(rows(paths, "damaged"), key=lambda row: (row["run_id"], row["file"]))
+    entries = shown.run_rows(runs, measured)
+    machines = rows(paths, "machines")
+    found = [
+        (run["run_id"], happening)
+        for run in runs
+        for happening in event_timeline.event_outcomes(paths.run(run["run_id"]))
+    ]
+    return SeriesContent(
+        title=experiment,
+        experiment=experiment,
+        series_id=next((run["series_id"] for run in runs if run["series_id"]), paths.root.name),
+        complete=sum(run["status"] == "complete" for run in runs),
+        all_runs=len(runs),
+        several_events=any(entry["event_id"] != FIRST_EVENT for entry in entries),
+        headlines=[headline(row) for row in tested],
+        notes=[*shown.exclusions(runs), *series_tables.cpu_limit_warnings(rows(paths, "cpu"))],
+        ledger=[ledger_row(row) for row in tested],
+        elsewhere=sorted({row.claim.experiment for row in ledger if "/" in row.claim.experiment} - {experiment}),
+        topology=topology_content(paths, runs),
+        figures=catalogue.build(series_data.collect(paths)),
+        warnings=shown.event_warnings(found),
+        happened=found,
+        happenings=[shown.outcome_row(run_id, happening) for run_id, happening in found],
+        boots=series_tables.machine_boots([paths.run(run["run_id"]) for run in runs]),
+        money=series_tables.series_cost(paths),
+        ablation=scale_decisions.ablation_rows(paths),
+        measured=measured,
+        run_tables=[shown.run_table(title, columns, entries, measured) for title, columns in shown.RUN_TABLES.items()],
+        runs=entries,
+        steady=shown.steady_rows(rows(paths, "intervals")),
+        losses=shown.edge_losses(rows(paths, "losses")),
+        damaged=[row for row in counted if row["damaged"]],
+        files_read=len(counted),
+        lines_read=sum(row["lines"] for row in counted),
+        load=workload_sentences(paths, runs, measured, _machines_of_one_run(machines)),
+        machines=shown.machine_facts(machines),
+        environment=shown.environment_facts(runs),
+        assumptions=shown.specification_facts(runs),
+        glossary=glossary(),
+    )
+
+
+def _machines_of_one_run(machines: Sequence[Row]) -> list[Row]:
+    first = min((row["run_id"] for row in machines), default=None)
+    return [row for row in machines if row["run_id"] == first]
+
+
+def topology_content(paths: SeriesPaths, runs: Sequence[Row]) -> TopologyContent | None:
+    """The graph as the runs had it, with the answers."""
+    found = decision_graph.collect(paths)
+    if found is None:
+        return None
+    name = next((run["topology"] for run in runs if run["topology"]), "topology")
+    drawn = topology_graph.graph_drawing(found.graph, f"Logical graph of {name}", decision_graph.notes(found))
+    figure = page_figure("topology", f"Logical graph of {name}", "", drawn)
+    return TopologyContent(
+        name, figure, tuple(node.name for node in found.graph.nodes), decision_graph.decision_table(found)
+    )
+
+
+def glossary() -> list[tuple[str, str]]:
+    """The words of the report's columns."""
+    entries = yaml.safe_load((page.TEMPLATES / "words.yaml").read_text(encoding="utf-8"))
+    return [(entry["word"], entry["means"]) for entry in entries]

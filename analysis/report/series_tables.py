@@ -1,0 +1,442 @@
+"""The tables of a report: as text ready to show, and as data for its downloads (numbers as measured, not as printed).
+
+Runs, events, steady parts, losses, machines, environment; whether the machines were the bottleneck (most of them had
+used up their CPU quota); how long each rented machine booted, and what a series cost beside its estimate.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from analysis.metrics.scale_decisions import AblationRow
+from analysis.numerals import number
+from analysis.record.event_timeline import (
+    FIRST_EVENT,
+    WHOLE_RUN,
+    EventOutcome,
+    event_id_of,
+    event_order,
+    run_events,
+)
+from analysis.record.files import RunPaths, SeriesPaths, read_json
+from analysis.record.small_tables import Row
+from analysis.report import page
+from analysis.report.figures import style
+from analysis.report.figures.decision_graph import DecisionRow
+from analysis.report.page import Download
+
+if TYPE_CHECKING:
+    from analysis.report.series_page import SeriesContent
+
+
+Measurements = Mapping[tuple[str, str], Mapping[str, tuple[float, bool]]]
+
+# The tables of runs: title -> metric -> (heading, digits).
+RUN_TABLES = {
+    "Throughput and convergence": {
+        "throughput_before": ("before (tuples/s)", 1),
+        "throughput_after": ("after (tuples/s)", 1),
+        "gain_percent": ("gain (%)", 1),
+        "due_after": ("offered after (tuples/s)", 1),
+        "spouts_after": ("emitted after (tuples/s)", 1),
+        "convergence_sp_s": ("conv. SP (s)", 0),
+        "convergence_st_s": ("conv. ST (s)", 0),
+        "convergence_script_s": ("conv. script (s)", 0),
+    },
+    "Interruption, placement and load": {
+        "downtime_s": ("downtime (s)", 0),
+        "lost_after": ("tuples lost", 0),
+        "executors_moved": ("executors moved", 0),
+        "workers_restarted": ("workers restarted", 0),
+        "unaffected_workers_restarted": ("of them unaffected", 0),
+        "latency_p50_ms_before": ("p50 latency before (ms)", 1),
+        "latency_p50_ms_after": ("p50 latency after (ms)", 1),
+        "cpu_percent_after": ("CPU after (%)", 1),
+    },
+    "How long it took": {
+        "submit_to_loaded_s": ("submit to all loaded (s)", 1),
+        "request_to_running_s": ("request to last executor running (s)", 1),
+        "rebalance_s": ("of it Storm's rebalance (s)", 1),
+    },
+}
+
+
+def measurements_by_event(measurements: Sequence[Row]) -> dict[tuple[str, str], dict[str, tuple[float, bool]]]:
+    """(run, event) -> metric -> (value, censored); what concerns the whole run stands with its first event."""
+    measured: dict[tuple[str, str], dict[str, tuple[float, bool]]] = {}
+    for row in measurements:
+        event = event_id_of(row)
+        key = (row["run_id"], FIRST_EVENT if event == WHOLE_RUN else event)
+        measured.setdefault(key, {})[row["metric"]] = (row["value"], row["censored"])
+    return measured
+
+
+def exclusions(runs: Sequence[Row]) -> list[str]:
+    """A sentence for each run that is no part of the numbers."""
+    return [
+        f"{run['run_id']} ({run['status']}) is not counted{f': {why}' if (why := _failure_text(run)) else ''}."
+        for run in runs
+        if run["status"] != "complete"
+    ]
+
+
+def _failure_text(run: Row) -> str:
+    blame = (run["failure_blame"] or "").replace("_", " ")
+    return ": ".join(part for part in (blame, run["failure_message"]) if part)
+
+
+def run_rows(runs: Sequence[Row], measured: Measurements) -> list[Row]:
+    """A row a run and event: its name, status and, where it does not count, why."""
+    shown = []
+    for run in runs:
+        mine = [event for run_id, event in measured if run_id == run["run_id"]]
+        for event in sorted(mine, key=event_order) or [FIRST_EVENT]:
+            shown.append({
+                "run_id": run["run_id"], "event_id": event, "variant": style.display_name(run["variant"] or "?"),
+                "status": run["status"], "counts": run["status"] == "complete", "why": _failure_text(run),
+            })  # fmt: skip
+    return shown
+
+
+def run_table(
+    title: str, columns: Mapping[str, tuple[str, int]], shown: Sequence[Row], measured: Measurements
+) -> tuple[str, list[str], list[list[str]]]:
+    """Title, headings and a row of text a row of `shown`, without empty columns; a censored time is a lower bound."""
+    found = [measured.get((row["run_id"], row["event_id"]), {}) for row in shown]
+    present = {metric: column for metric, column in columns.items() if any(metric in values for values in found)}
+    cells = [[cell(values.get(metric), digits) for metric, (_, digits) in present.items()] for values in found]
+    return title, [heading for heading, _ in present.values()], cells
+
+
+def cell(value: tuple[float, bool] | None, digits: int) -> str:
+    if value is None:
+        return "–"
+    return f"{'> ' if value[1] else ''}{number(value[0], digits)}"
+
+
+def outcome_row(run_id: str, happening: EventOutcome) -> Row:
+    """One event of one run in words."""
+    return {
+        "run_id": run_id,
+        "event_id": happening.event_id,
+        "asked": happening.asked,
+        "decision": happening.reason or ("" if happening.kind in ("rate", "crash") else "none"),
+        "decided": _seconds(happening.decided_s),
+        "applied": _seconds(happening.applied_s),
+        "remarks": remarks(happening),
+    }
+
+
+def _seconds(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
+
+
+def remarks(happening: EventOutcome) -> list[str]:
+    """What a reader must not overlook: no data, attempts given up, machines that left."""
+    said = []
+    if happening.held_rounds:
+        rounds = f"{happening.held_rounds} round{'s' if happening.held_rounds > 1 else ''}"
+        outcome = "before it was decided" if happening.decided_s is not None else "and it was never decided"
+        said.append(f"no decision for lack of data in {rounds} {outcome} ({happening.held})")
+    for attempt, reason in enumerate(happening.aborted, start=1):
+        last = attempt == len(happening.aborted) and happening.applied_s is None
+        said.append(f"attempt {attempt} was aborted ({reason}) and {'not applied again' if last else 'repeated'}")
+    if happening.released:
+        where = "given back to the testbed" if happening.given_back else "kept idle, for later runs need them"
+        said.append(f"{', '.join(happening.released)} left; {where}")
+    return said
+
+
+def event_warnings(found: Sequence[tuple[str, EventOutcome]]) -> list[str]:
+    """Sentences for the top of the report: events that did not simply go well."""
+    return [
+        f"{run_id}, {happening.asked}: {remark}."
+        for run_id, happening in found
+        for remark in remarks(happening)
+        if " left; " not in remark
+    ]
+
+
+def steady_rows(intervals: Sequence[Row]) -> list[Row]:
+    """The parts that count, before above after."""
+    return [
+        row
+        | {
+            "event_id": event_id_of(row),
+            "used": f"{row['start_s']:.0f} to {row['end_s']:.0f} s".replace("-", "−"),
+            "live": "–" if row["live_steady"] is None else "steady" if row["live_steady"] else "not steady",
+        }
+        for row in sorted(
+            intervals, key=lambda row: (row["run_id"], row.get("event_id") or "", row["phase"] != "before")
+        )
+    ]
+
+
+def edge_losses(losses: Sequence[Row]) -> list[Row]:
+    """One row a run, event, side and edge, in reading order."""
+
+    def order(row: Row) -> tuple[Any, ...]:
+        edge = (row["source"], row["stream"], row["target"])
+        return (row["run_id"], row.get("event_id") or "", row["phase"] != "before", *edge)
+
+    return sorted(losses, key=order)
+
+
+def machine_facts(machines: Sequence[Row]) -> list[Row]:
+    """Machines as they were described by the runs: one row a machine and description."""
+    columns = ("machine", "type", "cores", "memory_mb", "bandwidth_mbit", "slots", "joins_at_scale")
+    offsets: dict[tuple[Any, ...], list[float]] = {}
+    for row in machines:
+        seen = offsets.setdefault(tuple(row[column] for column in columns), [])
+        seen += [] if row["clock_offset_ms"] is None else [abs(row["clock_offset_ms"])]
+    described = [
+        dict(zip(columns, key, strict=True)) | {"clock_offset_ms": max(seen, default=None)}
+        for key, seen in offsets.items()
+    ]
+    return sorted(described, key=lambda row: (len(row["machine"]), row["machine"]))
+
+
+def environment_facts(runs: Sequence[Row]) -> list[tuple[str, str]]:
+    """Versions, commit, seeds and facts of the box; more than one value means that the runs differ in it."""
+    facts: list[tuple[str, str]] = [
+        ("git commit", _distinct_values(runs, _commit_text)),
+        ("seeds", _distinct_values(runs, lambda run: run["seed"])),
+    ]
+    for column in ("versions", "harness_facts"):
+        dictionaries = [flatten(json.loads(run[column] or "{}")) for run in runs]
+        for key in sorted({key for facts_ in dictionaries for key in facts_}):
+            seen = sorted({facts_[key] for facts_ in dictionaries if key in facts_})
+            facts.append((key.replace("_", " "), " | ".join(seen)))
+    return facts
+
+
+def specification_facts(runs: Sequence[Row]) -> list[tuple[str, str]]:
+    """The resolved specification of the runs (cost models, rates, buffers, durations), flattened."""
+    specs = [flatten(json.loads(run["spec"] or "{}")) for run in runs]
+    keys = sorted({key for spec in specs for key in spec})
+    return [(key, " | ".join(sorted({spec[key] for spec in specs if key in spec}))) for key in keys]
+
+
+def _commit_text(run: Row) -> str | None:
+    return None if run["git_commit"] is None else run["git_commit"][:12] + (" + changes" if run["git_dirty"] else "")
+
+
+def _distinct_values(runs: Sequence[Row], of: Callable[[Row], Any]) -> str:
+    seen = sorted({str(of(run)) for run in runs if of(run) is not None})
+    return " | ".join(seen) if seen else "not recorded"
+
+
+def flatten(value: Any, prefix: str = "") -> dict[str, str]:
+    """Nested JSON as dotted keys; lists of plain values stay together."""
+    if isinstance(value, dict):
+        pairs = [(f"{prefix}.{key}" if prefix else str(key), inner) for key, inner in value.items()]
+    elif isinstance(value, list) and any(isinstance(inner, dict | list) for inner in value):
+        pairs = [(f"{prefix}[{i}]", inner) for i, inner in enumerate(value)]
+    elif isinstance(value, list):
+        return {prefix: ", ".join(map(str, value))}
+    else:
+        return {prefix: "–" if value is None else str(value)}
+    found: dict[str, str] = {}
+    for key, inner in pairs:
+        found |= flatten(inner, key)
+    return found
+
+
+LIMIT_SHARE = 0.95  # of the quota, the mean over a part that counts; a few percent are lost between its periods
+
+
+def cpu_limit_warnings(cpu: Sequence[Row]) -> list[str]:
+    """Rows of table `cpu` -> for the top of a page; nothing where no run had most of its machines at the limit."""
+    before, after = (_machines_at_limit(cpu, phase) for phase in ("before", "after"))
+    runs = len({row["run_id"] for row in cpu})
+    where = [
+        f"{phase} the first event in {len(found)} of {runs} runs"
+        for phase, found in (("before", before), ("after", after))
+        if found
+    ]
+    if not where:
+        return []
+    used = number(100 * median(row["utilisation_mean"] for found in (*before, *after) for row in found), 0)
+    return [
+        f"Most machines were at their CPU limit {' and '.join(where)} ({used} % of their quota): what is measured there"
+        " is also what the machines can do, not only what the components' cost and the policy allow."
+    ]
+
+
+def _machines_at_limit(cpu: Sequence[Row], phase: str) -> list[list[Row]]:
+    """The machines of each run whose middle one has used up its quota in that phase of the first event.
+
+    Left out: the master, which is in no run's machines, and before the event those that have not joined.
+    """
+    by_run: dict[str, list[Row]] = defaultdict(list)
+    for row in cpu:
+        joins, used = row["joins_at_scale"], row["utilisation_mean"]
+        counts = joins is not None and used is not None and not (joins and phase == "before")
+        if counts and row["phase"] == phase and event_id_of(row) == FIRST_EVENT:
+            by_run[row["run_id"]].append(row)
+    return [found for found in by_run.values() if median(row["utilisation_mean"] for row in found) >= LIMIT_SHARE]
+
+
+@dataclass(frozen=True)
+class Boot:
+    """One machine that a run has started; seconds. `ssh_s` is the testbed's own measure. None: not measured."""
+
+    run_id: str
+    machine: str
+    ssh_s: float | None  # from asking for it to its first answer over ssh
+    joined_s: float | None  # from asking for it until it was deployed and registered with Nimbus
+
+
+@dataclass(frozen=True)
+class ExecutionCost:
+    """One execution of a series: what was estimated when it began, and what its machines cost. US dollars, hours."""
+
+    begun: str
+    runs: int
+    expected_usd: float
+    longest_usd: float
+    used_usd: float
+    machine_hours: float
+
+
+@dataclass(frozen=True)
+class SeriesCost:
+    testbed: str
+    budget_usd: float
+    used_usd: float
+    machine_hours: float
+    prices_of: str
+    executions: tuple[ExecutionCost, ...]
+    types: tuple[dict[str, Any], ...]  # type, machines, hours, usd
+
+
+def machine_boots(runs: Sequence[RunPaths]) -> list[Boot]:
+    """Every machine that was started during a run, in the order of the runs."""
+    return [boot for run in runs for boot in _boots_of_run(run)]
+
+
+def _boots_of_run(run: RunPaths) -> list[Boot]:
+    found = run_events(run)
+    asked = {name: float(event["t"]) for event in found if event["kind"] == "machines_requested"
+             for name in event.get("machines") or ()}  # fmt: skip
+    joined = {name: float(event["t"]) for event in found if event["kind"] == "machines_joined"
+              for name in event.get("machines") or ()}  # fmt: skip
+    took = {event.get("machine"): event.get("boot_s") for event in found if event["kind"] == "machine_booted"}
+    return [
+        Boot(run.run_id, name, took.get(name), joined[name] - asked_s if name in joined else None)
+        for name, asked_s in asked.items()
+    ]
+
+
+def series_cost(paths: SeriesPaths) -> SeriesCost | None:
+    """None where machines cost nothing, or nobody wrote down what they did."""
+    file = paths.root / "money.json"
+    if not file.is_file():
+        return None
+    document = read_json(file)
+    executions = tuple(
+        ExecutionCost(
+            f"{datetime.fromtimestamp(float(row['opened_s']), UTC):%Y-%m-%d %H:%M} UTC",
+            row["runs"], row["expected_usd"], row["longest_usd"], row["used_usd"], row["machine_hours"],
+        )
+        for row in document["executions"]
+    )  # fmt: skip
+    dates = sorted({str(row["prices_of"]) for row in document["executions"]})
+    return SeriesCost(
+        document["testbed"], document["budget_usd"], document["used_usd"], document["machine_hours"],
+        ", ".join(dates) or "an unknown day", executions, tuple(document["types"]),
+    )  # fmt: skip
+
+
+def downloads_by_name(content: SeriesContent) -> dict[str, tuple[Download, ...]]:
+    """By figure or table: its files. No name is of both."""
+    drawn = [*content.figures, *([content.topology.figure] if content.topology else [])]
+    return {figure.name: figure.files for figure in drawn} | {
+        name: page.row_downloads(name, found) for name, found in data_by_name(content).items()
+    }
+
+
+def data_by_name(content: SeriesContent) -> dict[str, list[Row]]:
+    executions, types = cost_data(content.money)
+    graph = content.topology
+    return {
+        "claims": content.ledger,
+        "decisions": decision_data(graph.components, graph.answers) if graph else [],
+        "happened": outcome_data(content.happened),
+        "boots": boot_data(content.boots),
+        "money": executions,
+        "money_types": types,
+        "ablation": ablation_data(content.ablation),
+        "runs": run_data(content.runs, content.measured),
+        "steady": steady_data(content.steady),
+        "losses": content.losses,
+        "damaged": content.damaged,
+        "machines": content.machines,
+        "environment": pair_data(content.environment),
+        "specification": pair_data(content.assumptions),
+    }
+
+
+def decision_data(components: Sequence[str], answers: Sequence[DecisionRow]) -> list[Row]:
+    """One row an event, variant and outcome, with what changed at each component."""
+    return [
+        {"event_id": row.event_id, "variant": row.variant, "runs": row.runs}
+        | dict(zip(components, row.cells, strict=True))
+        | {"released": row.released}
+        for row in answers
+    ]
+
+
+def outcome_data(found: Sequence[tuple[str, EventOutcome]]) -> list[Row]:
+    return [{"run_id": run_id, **_joined_cells(asdict(happening))} for run_id, happening in found]
+
+
+def boot_data(found: Sequence[Boot]) -> list[Row]:
+    return [asdict(boot) for boot in found]
+
+
+def cost_data(found: SeriesCost | None) -> tuple[list[Row], list[Row]]:
+    """Executions, and types of machines."""
+    return ([asdict(row) for row in found.executions], [dict(row) for row in found.types]) if found else ([], [])
+
+
+def ablation_data(lines: Sequence[AblationRow]) -> list[Row]:
+    return [_joined_cells(asdict(line)) for line in lines]
+
+
+def run_data(shown: Sequence[Row], measured: Measurements) -> list[Row]:
+    """The tables of runs side by side; a censored time is a lower bound, and `…_censored` says so."""
+    metrics = [metric for columns in RUN_TABLES.values() for metric in columns]
+    present = [metric for metric in metrics if any(metric in values for values in measured.values())]
+    censored = {metric for values in measured.values() for metric, (_, bound) in values.items() if bound}
+    made = []
+    for row in shown:
+        values = measured.get((row["run_id"], row["event_id"]), {})
+        cells: dict[str, Any] = {name: row[name] for name in ("run_id", "event_id", "variant", "status", "why")}
+        for metric in present:
+            value, bound = values.get(metric, (None, None))
+            cells[metric] = value
+            if metric in censored:
+                cells[f"{metric}_censored"] = bound
+        made.append(cells)
+    return made
+
+
+def steady_data(rows: Sequence[Row]) -> list[Row]:
+    """Without the two columns that are words for others."""
+    return [{name: value for name, value in row.items() if name not in ("used", "live")} for row in rows]
+
+
+def pair_data(found: Sequence[tuple[str, str]]) -> list[Row]:
+    return [{"key": key, "value": value} for key, value in found]
+
+
+def _joined_cells(values: Mapping[str, Any]) -> Row:
+    """Several answers or reasons in one cell."""
+    return {name: "; ".join(map(str, value)) if isinstance(value, tuple) else value for name, value in values.items()}

@@ -1,0 +1,186 @@
+"""Change points of a series of nights: Apache Otava's, the steps that matter among them, and where a step may lie.
+Pure.
+
+Otava finds where a distribution changes; three things turn that into steps. A night that stands alone is set to the
+level around it before Otava sees it, and stretches shorter than a confirmation are left out: one or two spikes are
+no step. Levels are medians. A step smaller than what matters is undone, the smallest first, so that its sides
+become one.
+
+Edges: with levels and scatter known, moving the border by one night costs what that night fits worse to its new
+side, in squared standard deviations. Every border that costs little more than the cheapest may be the true one.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from analysis.metrics.metric_directions import Metric
+from analysis.nights.settings import Rule
+
+LONE_NIGHT_SIGMAS = 3.5  # beyond this many standard deviations from both sides a night stands alone
+NIGHTS_AROUND = 3  # nights before it, and as many after it, that say what is around a night
+LEAST_NIGHTS_BEFORE = 3  # nights before a step: of fewer nobody knows how much they scatter
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A change point: the index of the first value of a new stretch, and Otava's p."""
+
+    index: int
+    p: float
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Values from `start` to before `stop`, between two changes."""
+
+    start: int
+    stop: int
+    level: float
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+@dataclass(frozen=True)
+class Step:
+    """From one level to another. `needed`: how large it had to be to matter, in the metric's unit."""
+
+    before: Stretch
+    after: Stretch
+    p: float
+    needed: float
+
+    @property
+    def difference(self) -> float:
+        return self.after.level - self.before.level
+
+    @property
+    def percent(self) -> float | None:
+        return 100.0 * self.difference / self.before.level if self.before.level > 0 else None
+
+    def beyond(self, value: float) -> bool:
+        """Whether a value lies on the side of the new level."""
+        middle = (self.before.level + self.after.level) / 2
+        return value > middle if self.difference > 0 else value < middle
+
+
+def change_points(values: Sequence[float], rule: Rule) -> tuple[Candidate, ...]:
+    """Otava's answer for values without the nights that stand alone."""
+    from otava.analysis import compute_change_points
+
+    if len(values) < LEAST_NIGHTS_BEFORE + 1 or min(values) == max(values):
+        return ()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # stretches without any scatter divide by zero, which is right
+        found, _ = compute_change_points(without_lone_nights(values), rule.window_nights, rule.max_p, 0.0)
+    return tuple(Candidate(int(point.index), float(point.stats.pvalue)) for point in found)
+
+
+def scatter(values: Sequence[float]) -> float:
+    """Standard deviation from night to night, as robust as a median: steps and lone nights hardly count."""
+    return 1.4826 * median(abs(b - a) for a, b in pairwise(values)) / math.sqrt(2)
+
+
+def without_lone_nights(values: Sequence[float]) -> list[float]:
+    """Each night that neither the nights before it nor those after it are like is put to their median.
+
+    The last night never stands alone: what follows is not known yet.
+    """
+    limit = LONE_NIGHT_SIGMAS * scatter(values)
+    tamed = list(values)
+    for i in range(1, len(values) - 1):
+        before, after = tamed[max(0, i - NIGHTS_AROUND) : i], values[i + 1 : i + 1 + NIGHTS_AROUND]
+        level, value = median(before), values[i]
+        away, next_away = value - level, values[i + 1] - level
+        if abs(away) > limit and abs(next_away) < abs(away) / 2:
+            tamed[i] = median([*before, *after])
+    return tamed
+
+
+def steps(values: Sequence[float], found: Sequence[Candidate], metric: Metric, rule: Rule,
+          noise: float | None = None) -> tuple[Step, ...]:  # fmt: skip
+    """The changes that matter, in order. `noise`: standard deviation between nights of the same code, where known."""
+    kept = sorted(found, key=lambda candidate: candidate.index)
+    while kept:
+        made = _steps_between(values, kept, rule, lambda a, b: needed_difference(a, b, metric, rule, noise))
+        small = [step for step in made if abs(step.difference) < step.needed or step.difference == 0]
+        if not small:
+            return tuple(made)
+        least = min(small, key=lambda step: abs(step.difference) / step.needed if step.needed else 0.0)
+        kept = [candidate for candidate in kept if not least.before.stop <= candidate.index <= least.after.start]
+    return ()
+
+
+def _steps_between(values: Sequence[float], found: Sequence[Candidate], rule: Rule,
+             needs: Callable[[Stretch, Stretch], float]) -> list[Step]:  # fmt: skip
+    borders = [0, *(candidate.index for candidate in found), len(values)]
+    p_of = {candidate.index: candidate.p for candidate in found}
+    stretches = [Stretch(a, b, median(values[a:b])) for a, b in pairwise(borders)]
+    lasting = [
+        stretch for stretch in stretches if len(stretch) >= rule.nights_to_confirm or stretch.stop == len(values)
+    ]
+    return [
+        Step(before, after, p_of[after.start], needs(before, after))
+        for before, after in pairwise(lasting)
+        if len(before) >= LEAST_NIGHTS_BEFORE
+    ]
+
+
+def needed_difference(before: Stretch, after: Stretch, metric: Metric, rule: Rule, noise: float | None) -> float:
+    """How large a step must be: worth naming in its unit, and in percent, and beyond what the same code does."""
+    percent = 0.0 if metric.unit == "points" else rule.minimum_percent / 100 * abs(before.level)
+    return max(metric.smallest, percent, step_floor(noise, len(before), len(after)))
+
+
+def step_floor(noise: float | None, before: int, after: int) -> float:
+    """Twice the standard error of a difference between that many nights of the same code: the A/A floor."""
+    return 0.0 if noise is None else 2 * noise * math.sqrt(1 / before + 1 / after)
+
+
+# A border that fits worse by more than this is not the true one; how often that is wrong is in decision 0012.
+MOST_EXTRA_COST = 8.0
+LEAST_SCATTER = 1e-3  # of the step: where nothing scatters a border is where the values say
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Places among the values: the last clearly good one, the likeliest first bad one, the first clearly bad one."""
+
+    good: int
+    since: int
+    bad: int
+
+
+def edges(values: Sequence[float], step: Step) -> Edges:
+    costs = _costs(values, step)
+    least = min(costs.values())
+    since = min(costs, key=lambda border: (costs[border], abs(border - step.after.start)))
+    likely = [border for border, cost in costs.items() if cost <= least + MOST_EXTRA_COST]
+    return Edges(min(likely) - 1, since, max(likely))
+
+
+def _costs(values: Sequence[float], step: Step) -> dict[int, float]:
+    """By border (the first value of the new level): how much worse than the border found it fits."""
+    first, found, last = step.before.start, step.after.start, step.after.stop
+    sigma = max(scatter(values[first:last]), LEAST_SCATTER * abs(step.difference))
+    for_new = [_preference_for_new(value, step) / sigma**2 for value in values]
+    costs, cost = {found: 0.0}, 0.0
+    for border in range(found - 1, first, -1):
+        cost -= for_new[border]
+        costs[border] = cost
+    cost = 0.0
+    for border in range(found + 1, last):
+        cost += for_new[border - 1]
+        costs[border] = cost
+    return costs
+
+
+def _preference_for_new(value: float, step: Step) -> float:
+    """How much nearer to the new level than to the old one, in squares."""
+    return (value - step.before.level) ** 2 - (value - step.after.level) ** 2

@@ -1,0 +1,196 @@
+"""Spark and S3: the jars that PySpark does not ship, fetched when they are first needed, the settings of a session with
+them, and a series in a bucket while it is analysed.
+
+Spark reads the raw lines of such a series there and writes a new generation of tables. Nobody reads a generation
+before `tables.json` names it, so no table is ever half-written or beside one of another analysis; the one before is
+kept until the next, for those who are reading it.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from analysis.errors import StorageConfigurationError, StorageError
+from analysis.query.sql import SeriesTables
+from analysis.record.files import read_json
+from analysis.storage import layout
+from analysis.storage.bucket import Bucket, NoSuchObject, endpoint
+from analysis.storage.transfer import in_parallel, send_files
+
+POM = Path(__file__).with_name("pom.xml")
+MAVEN_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.0:copy-dependencies"
+MAVEN_LIMIT_S = 1800
+CREDENTIAL_PROVIDERS = (
+    # What this process has in its environment; Spark hands it on to the workers.
+    "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
+    "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
+    # Profile, container, service account, machine.
+    "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
+)
+
+
+def jars(cache: Path, tell: Callable[[str], None]) -> tuple[Path, ...]:
+    """The jars, in a folder of `cache` named by what the pom says. Half a minute and 15 MB the first time."""
+    require_same_hadoop()
+    folder = cache / f"s3a-{jars_digest()}"
+    if not folder.is_dir():
+        tell("s3a for Spark: fetching its jars with Maven")
+        _fetch(cache, folder)
+    return tuple(sorted(folder.glob("*.jar")))
+
+
+def jars_digest() -> str:
+    return hashlib.sha256(POM.read_bytes()).hexdigest()[:16]
+
+
+def _fetch(cache: Path, folder: Path) -> None:
+    if shutil.which("mvn") is None:
+        raise StorageConfigurationError(
+            "mvn is not installed; Spark's access to S3 is fetched with it. Install it with: apt-get install maven"
+        )
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".s3a-", dir=cache) as scratch:
+        out = Path(scratch) / "jars"
+        argv = ["mvn", "-B", "-q", "-f", str(POM), MAVEN_GOAL, f"-DoutputDirectory={out}"]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=MAVEN_LIMIT_S, stdin=subprocess.DEVNULL)
+        if done.returncode != 0:
+            last = " ".join((done.stdout + done.stderr).split())[-600:]
+            raise StorageError(f"mvn -f {POM} {MAVEN_GOAL} ended with {done.returncode}: {last}")
+        if not folder.is_dir():  # somebody else was quicker
+            out.rename(folder)
+
+
+def require_same_hadoop() -> None:
+    """A pom that was not changed with PySpark would fail in the middle of an analysis with a missing class."""
+    import pyspark
+
+    shipped = sorted((Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar"))
+    version = shipped[0].stem.removeprefix("hadoop-client-api-") if shipped else "none"
+    if f"<hadoop.version>{version}</hadoop.version>" not in POM.read_text(encoding="utf-8"):
+        raise StorageConfigurationError(
+            f"PySpark {pyspark.__version__} ships Hadoop {version}, {POM} is for another; set its hadoop.version to"
+            " that one, and awssdk.version to the AWS SDK that this hadoop-aws names"
+        )
+
+
+def s3a_settings(found: Sequence[Path]) -> dict[str, str]:
+    """Of a session that reads and writes s3a with these jars."""
+    chosen = {
+        "spark.jars": ",".join(str(jar) for jar in found),
+        "spark.hadoop.fs.s3a.aws.credentials.provider": ",".join(CREDENTIAL_PROVIDERS),
+        # Nobody reads a generation of tables before it is published, so a task's files may appear as it ends: the
+        # other way copies every byte once more, for S3 has no rename.
+        "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
+        "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    }
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if region:
+        chosen["spark.hadoop.fs.s3a.endpoint.region"] = region
+    if other := endpoint():
+        chosen |= {
+            "spark.hadoop.fs.s3a.endpoint": other,
+            "spark.hadoop.fs.s3a.path.style.access": "true",
+            "spark.hadoop.fs.s3a.connection.ssl.enabled": str(other.startswith("https:")).lower(),
+        }
+    return chosen
+
+
+@dataclass(frozen=True)
+class SharedSeries:
+    """`names`: of all raw files, relative to the series; `raw_bytes`: of their lines."""
+
+    bucket: Bucket
+    series: str
+    generation: str
+    names: tuple[str, ...]
+    raw_bytes: int
+
+    def raw_files(self, part: str) -> list[str]:
+        """URIs of the lines of one part of every run: a folder (`workers`) or a file (`events.jsonl`)."""
+        wanted = (name for name in self.names if name.split("/")[2] == part and name.endswith(".jsonl"))
+        return [self.bucket.location.uri(f"{self.series}/{name}") for name in wanted]
+
+    def table(self, name: str) -> str:
+        return self.bucket.location.uri(self._table(name))
+
+    def send_table(self, name: str, folder: Path) -> None:
+        """A small table that was written without Spark, for Spark to read."""
+        files = {f"{self._table(name)}/{file.name}": file for file in folder.iterdir()}
+        send_files(self.bucket, files, {})
+
+    def fetch_table(self, name: str, folder: Path) -> None:
+        """A small table that Spark wrote, for us to read."""
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        keys = [key for key in self.bucket.objects(f"{self._table(name)}/") if key.endswith(".parquet")]
+        in_parallel(lambda key: self.bucket.fetch(key, folder / key.rpartition("/")[2]), keys)
+
+    def drop_table(self, name: str) -> None:
+        self.bucket.remove(list(self.bucket.objects(f"{self._table(name)}/")))
+
+    @contextmanager
+    def publishing(self) -> Iterator[None]:
+        """What the block writes is published when it ends well, and removed when it does not."""
+        try:
+            yield
+        except BaseException:
+            with suppress(StorageError):  # the next analysis removes it
+                self.abandon()
+            raise
+        self.publish()
+
+    def publish(self) -> None:
+        """From now on these are the tables of the series."""
+        before = self._published()
+        body = {"v": 1, "generation": self.generation, "before": before}
+        self.bucket.write(f"{self.series}/{layout.POINTER}", json.dumps(body).encode())
+        self._remove_but(self.generation, before)
+
+    def abandon(self) -> None:
+        """Remove what an analysis that failed has written."""
+        self.bucket.remove(list(self.bucket.objects(f"{self.series}/tables/{self.generation}/")))
+
+    def _published(self) -> str | None:
+        try:
+            return str(json.loads(self.bucket.read(f"{self.series}/{layout.POINTER}")[0])["generation"])
+        except NoSuchObject:
+            return None
+
+    def _remove_but(self, *kept: str | None) -> None:
+        keys = self.bucket.objects(f"{self.series}/tables/")
+        self.bucket.remove([key for key in keys if key.removeprefix(f"{self.series}/").split("/")[1] not in kept])
+
+    def _table(self, name: str) -> str:
+        return f"{self.series}/tables/{self.generation}/{name}.parquet"
+
+
+def open_shared(bucket: Bucket, series: str, now_s: float) -> SharedSeries:
+    """The series as it lies in the bucket now: every complete run, and the last attempt at each other one."""
+    held = {key.removeprefix(f"{series}/"): each for key, each in bucket.objects(f"{series}/").items()}
+    folders = tuple(f"{folder}/" for folder in layout.run_folders(held).values())
+    names = tuple(name for name in sorted(held) if name.startswith(folders))
+    size = sum(held[name].size for name in names if name.endswith(".jsonl"))
+    stamp = f"{datetime.fromtimestamp(now_s, UTC):%Y%m%d-%H%M%S-%f}"
+    return SharedSeries(bucket, series, stamp, names, size)
+
+
+def current_tables(bucket: Bucket, series: str, folder: Path) -> SeriesTables | None:
+    """The tables that count of a series that was brought to `folder`; None where none were published."""
+    if not (folder / layout.POINTER).is_file():
+        return None
+    generation = str(read_json(folder / layout.POINTER)["generation"])
+    name = f"{series}/tables/{generation}"
+    held = bucket.objects(f"{name}/")
+    tables = frozenset(key.split("/")[-2].removesuffix(".parquet") for key in held if key.endswith(".parquet"))
+    if not tables:  # another analysis was published since
+        raise StorageError(f"{bucket.location.uri(name)}: these tables are gone; ask again")
+    experiment, _, series_id = series.rpartition("/")
+    return SeriesTables(experiment, series_id, bucket.location.uri(name), tables, local=False)

@@ -1,0 +1,2 @@
+"""The harness: plans experiments, takes machines, runs them and keeps their records. Only `web` and `cli` know
+Airflow."""

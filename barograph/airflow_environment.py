@@ -1,0 +1,122 @@
+"""Airflow's own folder for this harness: its settings as environment variables, and its databases, made once a version.
+
+There are two databases: one for the scheduler and the pages of `barograph ui`, one for what the command line executes
+itself. A scheduler takes every DAG run under way in its database for its own: where the DAG is switched on it would do
+the tasks of `barograph run` a second time, and an interrupted run would keep the next from its turn for ever.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import closing
+from importlib.metadata import version
+from pathlib import Path
+
+from barograph.errors import BarographError
+from barograph.settings import ROOT
+
+PARALLELISM = 4
+SCHEDULER_DATABASE, COMMAND_LINE_DATABASE = "airflow.db", "command_line.db"
+CONNECTION = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
+
+
+class AirflowFailure(BarographError):
+    """Airflow itself does not start."""
+
+
+def settings(home: Path) -> dict[str, str]:
+    """The environment of every Airflow process of ours."""
+    return {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "barograph" / "web" / "plugin"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+        "AIRFLOW__CORE__PARALLELISM": str(PARALLELISM),
+        "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "60",
+        CONNECTION: f"sqlite:///{home / SCHEDULER_DATABASE}",
+        "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
+        # A failed task held its slot for 5.4 s otherwise.
+        "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
+        # A task that hears nothing from Airflow's own server for 5 s is killed; on a busy box that is no failure.
+        "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",
+        # A task that is told to end collects what it has measured first.
+        "AIRFLOW__CORE__KILLED_TASK_CLEANUP_TIME": "60",
+        "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
+        "PYTHONPATH": str(ROOT),
+    }
+
+
+def environment(home: Path, base: Mapping[str, str] | None = None) -> dict[str, str]:
+    """`base` (default: this process's) with our settings, and the virtual environment's programs first on PATH."""
+    given = dict(os.environ if base is None else base)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{given.get('PATH', os.defpath)}"
+    return {**given, **settings(home), "PATH": path}
+
+
+def command_line_environment(home: Path) -> dict[str, str]:
+    """As `environment`, with the database that no scheduler reads."""
+    return {**environment(home), CONNECTION: f"sqlite:///{home / COMMAND_LINE_DATABASE}"}
+
+
+def ready(home: Path) -> bool:
+    return all(file.is_file() for file in (_mark(home), home / SCHEDULER_DATABASE, home / COMMAND_LINE_DATABASE))
+
+
+def prepare(home: Path) -> bool:
+    """Make the databases and the pools unless that was done for this version; returns whether it was needed."""
+    if ready(home):
+        return False
+    home.mkdir(parents=True, exist_ok=True)
+    _airflow(home, "db", "migrate")
+    _airflow(home, "pools", "import", str(_write_pools(home)))  # one call: Airflow takes seconds for each
+    _copy(home)
+    _mark(home).touch()
+    return True
+
+
+def _copy(home: Path) -> None:
+    """The command line's own, made of the other: Airflow takes seconds for each."""
+    unfinished = home / f".{COMMAND_LINE_DATABASE}-{os.getpid()}"
+    with closing(sqlite3.connect(home / SCHEDULER_DATABASE)) as scheduled, closing(sqlite3.connect(unfinished)) as own:
+        scheduled.backup(own)
+    unfinished.replace(home / COMMAND_LINE_DATABASE)
+
+
+def _write_pools(home: Path) -> Path:
+    wanted = {
+        f"testbed_{testbed}": {"slots": slots, "description": f"runs at a time on {testbed}", "include_deferred": False}
+        for testbed, slots in pools().items()
+    }
+    path = home / "pools.json"
+    path.write_text(json.dumps(wanted, indent=1))
+    return path
+
+
+def pools() -> dict[str, int]:
+    """How many runs may go on at once, by testbed: one, unless several leases may hold machines of it."""
+    from inventory import TESTBEDS
+
+    return {name: PARALLELISM if make().shared else 1 for name, make in TESTBEDS.items()}
+
+
+def _mark(home: Path) -> Path:
+    """A testbed that was added needs its pool too."""
+    wanted = hashlib.sha256(repr(sorted(pools().items())).encode()).hexdigest()[:8]
+    return home / f"prepared-{version('apache-airflow')}-{wanted}"
+
+
+def _airflow(home: Path, *arguments: str) -> None:
+    log = home / "prepare.log"
+    with log.open("a") as file:
+        argv = [sys.executable, "-m", "airflow", *arguments]
+        done = subprocess.run(argv, env=environment(home), stdout=file, stderr=file, stdin=subprocess.DEVNULL)
+    code = done.returncode
+    if code != 0:
+        raise AirflowFailure(f"airflow {' '.join(arguments[:2])} failed with {code}; see {log}")

@@ -1,0 +1,57 @@
+"""`barograph ablate`: what the variants of Stela would have decided on what a series' runs observed."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analysis.record.files import SeriesPaths
+from barograph.errors import ExperimentError
+
+if TYPE_CHECKING:
+    from analysis.metrics.scale_decisions import AblationRow
+
+
+VERSION = 1
+INDENT = "    "
+
+
+def lines_of_series(series_dir: Path) -> list[AblationRow]:
+    """Raises ExperimentError where nothing can be compared: not analysed yet, or no scale event in any run."""
+    from analysis.metrics import scale_decisions
+
+    paths = SeriesPaths(series_dir)
+    if not paths.table("runs").exists():
+        raise ExperimentError(f"{series_dir} has no tables yet; make them with: barograph report {series_dir}")
+    found = scale_decisions.ablation_rows(paths)
+    if not found:
+        raise ExperimentError(
+            f"no complete run of {series_dir} has a scale event in its decision log; give another series"
+        )
+    return found
+
+
+def table_lines(lines: Sequence[AblationRow], width: int) -> Iterator[str]:
+    """For each event a table of variants, each with its answers under it, folded to `width`."""
+    names = max(len(line.variant) for line in lines)
+    for event_id, mine in groupby(lines, key=lambda line: line.event_id):
+        yield f"event {event_id}"
+        for line in mine:
+            yield f"  {line.variant.ljust(names)}  {line.verdict}"
+            # Most variants are named by what they change.
+            changed = [] if line.changed in line.variant else [f"with {line.changed}"]
+            yield from (folded for text in (*changed, *line.answers) for folded in _wrap(text, width))
+
+
+def as_json(lines: Sequence[AblationRow]) -> str:
+    rows = [{**asdict(line), "verdict": line.verdict} for line in lines]
+    return json.dumps({"v": VERSION, "ablation": rows}, indent=1, ensure_ascii=False)
+
+
+def _wrap(answer: str, width: int) -> list[str]:
+    return textwrap.wrap(answer, width, initial_indent=INDENT, subsequent_indent=INDENT + "  ")

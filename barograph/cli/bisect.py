@@ -1,0 +1,219 @@
+"""`barograph bisect GOOD BAD`: find the commit that made a number worse, by comparing commits with GOOD."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from analysis.compare.result import RESULT
+from analysis.errors import RecordError
+from analysis.record.files import read_json
+from barograph.cli.compare import open_comparison_on_terminal
+from barograph.cli.run import Ending, carry_out
+from barograph.code.errors import BuildFailed, Unfit
+from barograph.compare.budget import Budget
+from barograph.compare.comparison import Comparison, Question
+from barograph.compare.difference import Difference, difference_of, require_direction, required_half_width
+from barograph.compare.request import ComparisonRequest, plan_comparison
+from barograph.errors import INTERRUPTED_EXIT, ExperimentError, RunsFailed
+from barograph.nights import bisection
+from barograph.nights import bisection as searches
+from barograph.nights.bisection import Bisection, BisectionRequest, NotWorse, PendingProbe, Probe
+from barograph.nights.commits import POLICY_FOLDER, Commit, commit_of, commits_between
+from barograph.nights.search import FirstBad, Query
+from barograph.plan.checks import testbed_of
+from barograph.plan.experiment import load, with_changes
+from barograph.series.results import analyse_again, results
+from barograph.series.series import Series, read_series
+from barograph.settings import ROOT, results_root
+
+Say = Callable[[str], None]
+Compare = Callable[[Bisection, Commit, Console], Bisection]
+LEAST_BLOCKS = 3
+
+
+class SearchInterruption(Exception):
+    """Somebody interrupted the comparison that was under way; what it has measured is kept."""
+
+
+def bisect(
+    asked: BisectionRequest,
+    console: Console,
+    compare: Compare | None = None,
+    *,
+    new: bool = False,
+    repository: Path = ROOT,
+) -> int:
+    """The exit code: 0 with whatever answer, 130 for an interruption; the same command goes on with the search.
+
+    `asked` is as on the command line, GOOD and BAD any refs. `compare` (default: on real machines) answers with the
+    search that knows more of the commit.
+    """
+
+    def say(text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    search = open_search(check_request(asked, repository), say, new=new, repository=repository)
+    page = save_search(search)
+    while not isinstance(step := search.next(), FirstBad | NotWorse):
+        commit = search.commits[step.commit] if isinstance(step, Query) else commit_of(search.wanted.bad, repository)
+        say(f"bisect {search.id}: {bisection.sentence(search)}; comparing {commit.short} with GOOD")
+        try:
+            search = (compare or compare_commit)(search, commit, console)
+        except SearchInterruption:
+            say("to go on: the same command")
+            return INTERRUPTED_EXIT
+        page = save_search(search)
+    show_search(search, console)
+    say(bisection.sentence(search))
+    say(f"bisect: {page}")
+    return 0
+
+
+def open_search(wanted: BisectionRequest, say: Say, *, new: bool, repository: Path) -> Bisection:
+    """The newest search of exactly this request, or (or if `new`) a fresh one. Raises ExperimentError."""
+    earlier = None if new else searches.newest_bisection(wanted)
+    if earlier is not None:
+        over = isinstance(earlier.next(), FirstBad | NotWorse)
+        say(f"bisect {earlier.id}: {'was over (--new searches again)' if over else 'goes on'}")
+        return earlier
+    good, bad = commit_of(wanted.good, repository), commit_of(wanted.bad, repository)
+    commits = commits_between(good, bad, everything=wanted.everything, root=repository)
+    if not commits:
+        raise ExperimentError(
+            f"no commit between GOOD {good.short} and BAD {bad.short} changes {POLICY_FOLDER}/, which is all that a"
+            f" commit"
+            " brings to a comparison; the difference is elsewhere (--all asks about every commit all the same)"
+        )
+    search = searches.new_bisection(wanted, commits, time.time())
+    say(f"bisect {search.id}: {len(commits)} commits from {commits[0].short} to {commits[-1].short}")
+    return search
+
+
+def check_request(asked: BisectionRequest, repository: Path) -> BisectionRequest:
+    """With commits for refs, so that a branch that moves on is another request. Raises ExperimentError."""
+    require_direction(asked.about.metric)
+    _require_known(asked)
+    if asked.blocks < LEAST_BLOCKS:
+        raise ExperimentError(f"--repetitions is {asked.blocks}; a comparison needs at least {LEAST_BLOCKS} blocks")
+    if not asked.goal > 0:
+        raise ExperimentError(f"--goal is {asked.goal:g}; allowed: above 0, such as 5")
+    good, bad = (commit_of(ref, repository).hash for ref in (asked.good, asked.bad))
+    return replace(asked, good=good, bad=bad)
+
+
+def _require_known(asked: BisectionRequest) -> None:
+    """Testbed, variant and event, before a search is begun that could never find them."""
+    experiment = with_changes(load(asked.experiment), {"testbed": asked.testbed, "options": asked.options})
+    testbed_of(experiment.testbed)
+    variants = [variant.name for variant in experiment.variants]
+    events = [f"e{place}" for place in range(1, len(experiment.events) + 1)]
+    for option, value, known in (("--variant", asked.about.variant, variants), ("--event", asked.about.event, events)):
+        if value not in known:
+            raise ExperimentError(f"{option} is {value!r}; {experiment.name} has {', '.join(known)}")
+
+
+def compare_commit(search: Bisection, commit: Commit, console: Console) -> Bisection:
+    """The search with what a comparison of this commit with GOOD says. Raises what keeps it from being made."""
+    of_bad = search.reference is None
+    try:
+        series = _comparison_series(search, commit, console)
+        search = replace(search, asking=PendingProbe(commit.hash, _series_name(series)))
+        searches.write_bisection(search)
+        found = _measure(search, series, console)
+    except (BuildFailed, Unfit) as error:
+        if of_bad:
+            raise
+        return search.with_probe(Probe(commit.hash, "skip", None, str(error)))
+    except RunsFailed as error:
+        if of_bad or error.blame != "system_under_test":
+            raise
+        return search.with_probe(Probe(commit.hash, "skip", None, str(error), _series_name(series)))
+    if of_bad:
+        return search.with_reference(found, _series_name(series))
+    return search.with_difference(commit.hash, found, _series_name(series))
+
+
+def _comparison_series(search: Bisection, commit: Commit, console: Console) -> Series:
+    """Of the comparison that was begun, or of a new one: asked again, a commit is measured again."""
+    comparison = _comparison(search, commit)
+    asking = search.asking
+    if asking is None or asking.commit != commit.hash:
+        return open_comparison_on_terminal(comparison, console, new=True)
+    begun = read_series(results_root() / asking.series)
+    return open_comparison_on_terminal(comparison, console, new=False) if begun.left() else begun
+
+
+def _comparison(search: Bisection, commit: Commit) -> Comparison:
+    wanted, about = search.wanted, search.wanted.about
+    half = wanted.goal if search.reference is None else required_half_width(search.reference) or wanted.goal
+    return plan_comparison(
+        ComparisonRequest(
+            a=wanted.good[:10], b=commit.short, experiment=wanted.experiment, policies=(about.variant,),
+            testbed=wanted.testbed, options=wanted.options,
+            question=Question(until_certain=True, goal_percent=half, budget=Budget(blocks=wanted.blocks)),
+            bisecting={"search": search.id, "variant": about.variant, "metric": about.metric, "event": about.event,
+                       "half_width": half},
+        )
+    )  # fmt: skip
+
+
+def _measure(search: Bisection, series: Series, console: Console) -> Difference:
+    """Carries the comparison out, unless it was over before. What the commit's failures left may still say enough."""
+    failure = _carry_out_comparison(series, console)
+    try:
+        found = difference_of(read_json(series.folder / RESULT), search.wanted.about)
+    except (RecordError, ExperimentError) as error:
+        raise failure or error from error
+    if failure is not None and found.half_width is None:
+        raise failure
+    return found
+
+
+def _carry_out_comparison(series: Series, console: Console) -> RunsFailed | None:
+    """How the system under test failed, which is a result. Raises every other failure, and Stopped."""
+    if not series.left():
+        if not (series.folder / RESULT).is_file():  # interrupted while it was analysed
+            console.print(
+                f"{_series_name(series)}: measured; its analysis is made up for", markup=False, soft_wrap=True
+            )
+            analyse_again(series.folder, lambda text: console.print(text, markup=False, soft_wrap=True))
+        return None
+    try:
+        code = carry_out(series, console, Ending(lambda _folder, _console: None, "the same command"))
+    except RunsFailed as error:
+        if error.blame != "system_under_test":
+            raise
+        return error
+    if code == INTERRUPTED_EXIT:
+        raise SearchInterruption
+    return None
+
+
+def save_search(search: Bisection) -> Path:
+    """On record, with its page, also in a bucket; the page."""
+    from analysis.report.bisect_page import write as write_page
+
+    state = searches.write_bisection(search)
+    page = write_page(state.parent / "index.html", bisection.page_data(search))
+    for file in (state, page):
+        results().keep(file)
+    return page
+
+
+def show_search(search: Bisection, console: Console) -> None:
+    table = Table(box=None, pad_edge=False)
+    for column in ("commit", "subject", "against GOOD", "verdict", "probability"):
+        table.add_column(column, overflow="fold")
+    for row in bisection.evidence(search):
+        table.add_row(*row)
+    console.print(table)
+
+
+def _series_name(series: Series) -> str:
+    return series.folder.relative_to(results_root()).as_posix()

@@ -1,0 +1,325 @@
+"""`barograph bundle`: write a series or a run as an archive, with the code that ran it and all that re-makes it.
+
+The code of the runs is each commit as an archive, changes of the work tree since, and foreign schedulers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from analysis import provenance
+from analysis.bundle import archive, environment, readme, remake
+from analysis.bundle.archive import Entry
+from analysis.bundle.content import Selection, select_files
+from analysis.bundle.reduction import reduce_to_run
+from analysis.bundle.reproduction import BESIDE
+from analysis.compare import evaluation, question
+from analysis.compare.result import RESULT, result_data
+from analysis.errors import BundleError, RecordError
+from analysis.query import dictionary
+from analysis.record.files import SeriesPaths, read_json
+from barograph.code.git import GitFailed, git
+from barograph.errors import ExperimentError
+from barograph.settings import ROOT
+
+SHORT = 12
+ARCHIVE_LIMIT_S = 300
+
+
+@dataclass
+class RunSources:
+    """`lines`: what the README says of the code; `missing`: what is not there any more."""
+
+    entries: list[Entry] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _SourceCommit:
+    repository: str  # empty: this one
+    commit: str
+    what: str
+
+
+def sources_of(runs: Mapping[str, Mapping[str, Any]], scratch: Path) -> RunSources:
+    """`runs`: the documents of the runs. Files of an archive wait in `scratch`."""
+    found = RunSources()
+    for wanted in dict.fromkeys(_source_commits(runs)):
+        _add_commit(found, wanted, scratch)
+    dirty = sorted({str(run.get("git_commit"))[:SHORT] for run in runs.values() if run.get("git_dirty")})
+    if dirty:
+        found.lines.append(_changes_line(runs, dirty))
+    if not found.lines:
+        found.lines.append("the runs name no commit: they were read from other people's logs, or not run from git")
+    return found
+
+
+def _source_commits(runs: Mapping[str, Mapping[str, Any]]) -> Iterator[_SourceCommit]:
+    for run in runs.values():
+        if run.get("git_commit"):
+            yield _SourceCommit("", run["git_commit"], "the harness and its policies")
+        variant = run.get("variant") or {}
+        if code := variant.get("code"):
+            built = f", built with `{' '.join(code['build'])}`" if code.get("build") else ""
+            what = f"the code of the variant {variant.get('name')} ({code['label']}{built})"
+            yield _SourceCommit(code.get("repository") or "", code["commit"], what)
+
+
+def _changes_line(runs: Mapping[str, Mapping[str, Any]], dirty: list[str]) -> str:
+    """Changes of the work tree are kept when a series is opened (barograph/series/provenance.py), since that is."""
+    names = sorted({str(run["git_changes"]) for run in runs.values() if run.get("git_changes")})
+    where = ", ".join(f"`series/{name}`" for name in names)
+    said = f"the changes are in {where} (`git apply`)" if names else "the changes were not kept"
+    return f"the work tree had been changed since {', '.join(dirty)}; {said}"
+
+
+def _add_commit(found: RunSources, wanted: _SourceCommit, scratch: Path) -> None:
+    folder = _local_repository(wanted.repository)
+    short = wanted.commit[:SHORT]
+    tar = scratch / f"{short}-{len(found.lines)}.tar"
+    try:
+        if folder is None:
+            raise GitFailed("no mirror")
+        git(folder, "archive", "--format=tar", "-o", str(tar), wanted.commit, limit_s=ARCHIVE_LIMIT_S)
+    except GitFailed:
+        _add_substitute(found, wanted, "it is not mirrored here" if wanted.repository else "it is not in it any more")
+        return
+    name = f"source/{short}"
+    if not any(entry.name.startswith(f"{name}/") for entry in found.entries):
+        found.entries += _members(tar, name)
+    of = f" of {wanted.repository}" if wanted.repository else ""
+    found.lines.append(f"`{name}/`: commit {wanted.commit}{of}: {wanted.what}")
+
+
+def _local_repository(repository: str) -> Path | None:
+    """This one, or the mirror of another as it stands; nothing is fetched."""
+    if not repository:
+        return ROOT
+    from barograph.code.git import MIRROR, repository_home
+
+    mirror = repository_home(repository) / MIRROR
+    return mirror if mirror.is_dir() else None
+
+
+def _add_substitute(found: RunSources, wanted: _SourceCommit, why: str) -> None:
+    """The work tree stands in for a commit of this repository that is gone; of another one its name must do."""
+    said = f"commit {wanted.commit} of {wanted.repository or 'this repository'} cannot be had ({why})"
+    name = "source/work_tree"
+    if not wanted.repository and not any(entry.name.startswith(f"{name}/") for entry in found.entries):
+        found.entries += [Entry(f"{name}/{each}", ROOT / each) for each in _work_tree()]
+    instead = "" if wanted.repository else f"; `{name}/` is the code as it stood when this was bundled"
+    found.lines.append(f"{said}: {wanted.what}{instead}")
+    found.missing.append(said + instead)
+
+
+def _work_tree() -> list[str]:
+    """Files of the work tree that git knows or would take; outside git those of the analysis and the house."""
+    try:
+        listed = git(ROOT, "ls-files", "-co", "--exclude-standard").splitlines()
+    except GitFailed:
+        from analysis.provenance import code_files
+
+        listed = [
+            *code_files(),
+            *(path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "barograph").rglob("*.py"))),
+            "pyproject.toml",
+            "README.md",
+        ]
+    return sorted(name for name in set(listed) if (ROOT / name).is_file() and not (ROOT / name).is_symlink())
+
+
+def _members(tar: Path, name: str) -> Iterator[Entry]:
+    with tarfile.open(tar) as packed:
+        for member in packed:
+            file = packed.extractfile(member) if member.isfile() else None
+            if file is not None:
+                yield Entry(f"{name}/{member.name}", file.read(), executable=bool(member.mode & 0o100))
+
+
+Tell = Callable[[str], None]
+SUFFIX = ".tar.gz"
+COMPARISON_TABLES = ("runs", "machines", "measurements")
+
+
+def bundle(name: str, to: Path | None, *, without_raw: bool, tell: Tell) -> int:
+    """The archive of a series, or of one of its runs; what cannot be is said before anything is written."""
+    from barograph.series.results import results_of
+
+    series_dir, run_id = find_series_or_run(name)
+    target = archive_path(series_dir, run_id, to)
+    require_run(series_dir, run_id)
+    require_analysed(series_dir)
+    if run_id is None and question.is_comparison(series_dir):
+        require_current_answer(series_dir)
+    with (
+        results_of(series_dir).whole(series_dir) as root,
+        _scratch(target) as scratch,
+        _reduced(root, run_id, scratch) as one,
+    ):
+        chosen = select_files(one, without_raw=without_raw, environment=os.environ)
+        told = environment.facts_of_series(one)
+        sources = sources_of(told.runs, scratch)
+        own = [
+            *_own_files(one, run_id, told, chosen, sources),
+            *_analysis_code(),
+            *_earlier_comparisons(series_dir, one),
+        ]
+        entries = [*chosen.entries, *own, *sources.entries]
+        archive.write(target, target.name.removesuffix(SUFFIX), entries)
+    for each, why in sorted(chosen.left_out.items()):
+        tell(f"left out: {each}: {why}")
+    for line in sources.missing:
+        tell(f"note: {line}")
+    tell(f"bundle: {target} ({target.stat().st_size / 1e6:.1f} MB, {len(entries)} files); python3 remake.py in it")
+    return 0
+
+
+# --- what, and where to ----------------------------------------------------------------------------------------------
+
+
+def find_series_or_run(name: str) -> tuple[Path, str | None]:
+    """A series, or SERIES/RUN, or a run's folder. Raises ExperimentError for neither."""
+    from barograph.series.series import find_series
+
+    try:
+        return find_series(name), None
+    except ExperimentError:
+        series, _, run_id = name.rstrip("/").rpartition("/")
+        series = series.removesuffix("/runs")
+        if not series:
+            raise
+        try:
+            return find_series(series), run_id
+        except ExperimentError:
+            pass
+        raise
+
+
+def archive_path(series_dir: Path, run_id: str | None, to: Path | None) -> Path:
+    """Never a file that is there."""
+    experiment = "-".join(series_dir.parts[-3:-1])
+    own = f"barograph-{experiment}-{series_dir.name}{f'-{run_id}' if run_id else ''}{SUFFIX}"
+    target = (to or Path(own)).absolute()
+    if not target.name.endswith(SUFFIX) or target.name == SUFFIX:
+        raise BundleError(f"--to {to} does not end in {SUFFIX}; give a file such as {own}")
+    if target.exists():
+        raise BundleError(f"{target} exists; nothing is overwritten: give --to another name, or remove it")
+    if not target.parent.is_dir():
+        raise BundleError(f"--to {to}: there is no folder {target.parent}; make it")
+    return target
+
+
+def require_run(series_dir: Path, run_id: str | None) -> None:
+    """Of those that the series planned: in a bucket their records are not here yet."""
+    from barograph.series.series import series_document
+
+    planned = series_document(series_dir).get("runs", [])
+    if run_id is not None and run_id not in planned:
+        raise BundleError(f"series {series_dir.name} has no run {run_id!r}; it has {', '.join(planned) or 'none'}")
+
+
+def require_analysed(series_dir: Path) -> None:
+    """Its tables must be of the code that would be bundled: else re-making them could not give the same."""
+    made_by = provenance.digest_of_series(series_dir)
+    if made_by == provenance.code_digest():
+        return
+    why = "was not analysed" if made_by is None else "was analysed by another version of this code"
+    raise BundleError(
+        f"series {series_dir.name} {why}, so what is re-made need not be what is bundled; run barograph report"
+        f" {series_dir}, then bundle"
+    )
+
+
+def require_current_answer(series_dir: Path) -> None:
+    """A comparison's answer must be that of the A/A comparisons that go along: its floor is taken from them."""
+    answer = series_dir / RESULT
+    now = json.loads(json.dumps(result_data(evaluation.compare(series_dir))))
+    if not answer.is_file() or read_json(answer) != now:
+        raise BundleError(
+            f"{answer} is not what the comparison says today, as after comparisons of a code with itself that are on"
+            f" record since; run barograph report {series_dir}, then bundle"
+        )
+
+
+@contextmanager
+def _scratch(target: Path) -> Iterator[Path]:
+    """Beside the archive, where there is room for it."""
+    with tempfile.TemporaryDirectory(prefix=".bundle-", dir=target.parent) as folder:
+        yield Path(folder)
+
+
+@contextmanager
+def _reduced(root: Path, run_id: str | None, scratch: Path) -> Iterator[Path]:
+    if run_id is None:
+        yield root
+        return
+    with reduce_to_run(root, run_id, scratch) as one:
+        yield one
+
+
+# --- what is in it beside the series ---------------------------------------------------------------------------------
+
+
+def _own_files(
+    root: Path, run_id: str | None, told: environment.Facts, chosen: Selection, sources: RunSources
+) -> Iterator[Entry]:
+    words = readme.ReadmeContent(
+        _title(told.series, run_id), run_id, told, _claims(root, told.series), sources.lines, chosen.left_out,
+        chosen.homes,
+    )  # fmt: skip
+    pinned = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    yield Entry("README.md", readme.text(words).encode())
+    yield Entry("remake.py", Path(remake.__file__), executable=True)
+    yield Entry("environment.json", _as_json(told.environment(chosen.left_out)))
+    yield Entry("requirements.txt", pinned.encode())
+    yield Entry("requirements-analysis.txt", environment.requirements_of(pinned, provenance.DISTRIBUTIONS).encode())
+    yield Entry("tables.md", dictionary.markdown().encode())
+    yield Entry("specs/experiment.json", _as_json(told.series.get("spec") or {}))
+    for run in SeriesPaths(root).all_runs():
+        if (run.root / "topology.yaml").is_file():
+            yield Entry(f"specs/topologies/{run.run_id}.yaml", run.root / "topology.yaml")
+
+
+def _analysis_code() -> Iterator[Entry]:
+    """What `remake.py` runs: the code whose digest the series was analysed by."""
+    for name, path in provenance.code_files().items():
+        yield Entry(f"code/{name}", path)
+
+
+def _earlier_comparisons(series_dir: Path, one: Path) -> Iterator[Entry]:
+    """Of a comparison what it takes from A/A comparisons on record: their differences are its floor."""
+    if not question.is_comparison(one):
+        return
+    for folder in evaluation.same_code_series(series_dir):
+        wanted = [folder / "series.json", folder / "comparison.json"]
+        wanted += [
+            path for name in COMPARISON_TABLES for path in sorted(SeriesPaths(folder).table(name).glob("*.parquet"))
+        ]
+        yield from (Entry(f"{BESIDE}/{path.relative_to(folder.parent).as_posix()}", path) for path in wanted)
+
+
+def _title(series: Mapping[str, Any], run_id: str | None) -> str:
+    title = (series.get("spec") or {}).get("title") or series.get("experiment") or "A series"
+    return f"{title}: the run {run_id}" if run_id else str(title)
+
+
+def _claims(root: Path, series: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Rows of the ledger that the experiment tests."""
+    try:
+        rows: list[Mapping[str, Any]] = read_json(root / "claims.json")["claims"]
+    except (RecordError, KeyError):
+        return []
+    return [row for row in rows if row.get("experiment") == series.get("experiment")]
+
+
+def _as_json(value: Mapping[str, Any]) -> bytes:
+    return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()

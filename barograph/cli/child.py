@@ -1,0 +1,123 @@
+"""The child process of `barograph run`: execute the DAG with `dag.test()` and give the machines back whatever happens.
+
+`python -m barograph.cli.child SERIES_DIR PARENT_PID`. Its output belongs in the series' log; its exit codes are
+those of the command line.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import traceback
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, Interrupted, RunsFailed, blame_of, message_of
+from barograph.series.interruption import interruptible
+from barograph.series.progress import ProgressFile, failures_since, worst_of
+from barograph.series.series import Series, read_series
+
+PR_SET_PDEATHSIG = 1
+
+
+def main(arguments: list[str]) -> int:
+    series_dir = Path(arguments[0])
+    progress = ProgressFile(series_dir)
+    try:
+        with interruptible():
+            _die_with_parent(int(arguments[1]))
+            _run(series_dir)
+    except KeyboardInterrupt:
+        progress.tell("interrupted")
+        return INTERRUPTED_EXIT
+    except Exception as error:  # noqa: BLE001 - the top of a process: everything is told, nothing is lost
+        traceback.print_exc()
+        progress.tell("failed", blame=blame_of(error), message=message_of(error))
+        return EXIT_CODES[blame_of(error)]
+    finally:
+        _release(series_dir)
+        _store(series_dir, progress)
+    progress.tell("finished")
+    return 0
+
+
+def _run(series_dir: Path) -> None:
+    progress, series = ProgressFile(series_dir), read_series(series_dir)
+    progress.tell("phase", phase="start", expected_s=6)
+    from airflow.utils.state import DagRunState
+
+    dag, answers = _dag_of(series)
+    dag_run = dag.test(run_conf={**answers, "opened": str(series_dir)})
+    if _stop_requested(series):
+        raise Interrupted
+    if dag_run.state != DagRunState.SUCCESS:
+        raise _worst_failure(series)
+
+
+def _dag_of(series: Series) -> tuple[Any, dict[str, Any]]:
+    """Its DAG, with what the form wants to have answered: Airflow runs none that is not of a file in its folder."""
+    from barograph.compare import record
+
+    if record.is_comparison(series.folder):
+        from dags.compare_branches import compare_branches
+
+        return compare_branches, record.form_answers(record.read(series.folder))
+    from dags.experiments import build
+
+    return build(series.experiment), {}
+
+
+def _worst_failure(series: Series) -> RunsFailed:
+    """What to say when the DAG is red: a run's own failure, or that of a step."""
+    failures = failures_since(series.folder, series.opened_s)
+    if not failures:
+        return RunsFailed(f"a step failed; see {series.folder / 'harness.log'}", "harness")
+    blame, message = worst_of(failures)
+    return RunsFailed(message, blame)
+
+
+def _stop_requested(series: Series) -> bool:
+    from barograph.series.interruption import is_stopped
+
+    return is_stopped(series)
+
+
+def _release(series_dir: Path) -> None:
+    """The DAG's teardown has done it; this is for the ways out that skip teardowns. Not to be cut short."""
+    from barograph.machines.provision import release
+
+    before = [signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        release(series_dir)
+    except Exception:  # noqa: BLE001 - the lease stays on record and is reaped
+        traceback.print_exc()
+    for number, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
+        signal.signal(number, handler)
+
+
+def _store(series_dir: Path, progress: ProgressFile) -> None:
+    """Whatever came of it: where results are stored elsewhere, they go there, or wait for the next chance."""
+    from barograph.series.results import finish
+
+    try:
+        finish(series_dir, lambda text: progress.tell("message", text=text))
+    except Exception:  # noqa: BLE001 - it waits in the spool
+        traceback.print_exc()
+
+
+def _die_with_parent(parent_pid: int) -> None:
+    """SIGINT when the parent is gone, however it went; `interruptible` turns that into an orderly end.
+
+    Not SIGTERM: Airflow takes that for itself as each task starts, and answers it with nothing.
+    """
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGINT)
+    if os.getppid() != parent_pid:  # it went before we asked
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

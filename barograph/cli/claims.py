@@ -1,0 +1,138 @@
+"""Claims on a terminal: stated, measured, verdict; of one series after its report, of all series for `barograph
+claims`."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from analysis.errors import RecordError
+from analysis.record.files import SeriesPaths, read_json
+from barograph.settings import results_root
+
+COLUMNS = {
+    "claim": "id",
+    "stated": "stated_text",
+    "measured": "measured_text",
+    "interval": "interval_text",
+    "floor": "floor_text",
+    "runs": "runs",
+    "verdict": "verdict_text",
+}
+INDENT = "    "
+NARROWEST = 40
+MISSING = "–"
+
+
+def claim_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    """Rows of claims.json; what does not fit beside the numbers stands under them, folded to `width`."""
+    cells = [list(COLUMNS), *([_cell(row, key) for key in COLUMNS.values()] for row in rows)]
+    widths = [max(len(line[place]) for line in cells) for place in range(len(COLUMNS))]
+    head, *numbers = [_padded(line, widths) for line in cells]
+    told = [[line, *_notes_below(row, max(width, NARROWEST))] for line, row in zip(numbers, rows, strict=True)]
+    return [head, *(line for one in told for line in one)]
+
+
+def _padded(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def _notes_below(row: Mapping[str, Any], width: int) -> list[str]:
+    source = f" ({row['source']})" if row.get("source") else ""
+    texts = [f"{row.get('statement', '')}{source}", _run_names(row)]
+    folded = (textwrap.wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT) for text in texts if text)
+    return [line for lines in folded for line in lines]
+
+
+def _run_names(row: Mapping[str, Any]) -> str:
+    runs = ", ".join(row.get("run_ids") or ())
+    return ": ".join(part for part in (row.get("series") or "", runs) if part) if runs else ""
+
+
+def _cell(row: Mapping[str, Any], key: str) -> str:
+    value = row.get(key)
+    return MISSING if value is None else str(value)
+
+
+def show_claims(series_dir: Path, console: Console) -> None:
+    """The claims that this series' experiment tests; nothing where there are none."""
+    rows = claims_of_series(series_dir)
+    for line in claim_lines(rows, console.width) if rows else ():
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def claims_of_series(series_dir: Path) -> list[Mapping[str, Any]]:
+    """Rows of claims.json."""
+    try:
+        claims: list[Mapping[str, Any]] = read_json(series_dir / "claims.json")["claims"]
+        tested = read_json(SeriesPaths(series_dir).series_json)["experiment"]
+    except (RecordError, KeyError):
+        return []
+    return [claim for claim in claims if claim["experiment"] == tested]
+
+
+LEDGER_VERSION = 1
+
+
+def show_ledger(console: Console) -> None:
+    """`not run` where no series here has tested a claim."""
+    for line in claim_lines(ledger(), console.width):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def ledger_json() -> str:
+    return json.dumps({"v": LEDGER_VERSION, "claims": ledger()}, indent=1, ensure_ascii=False)
+
+
+def ledger() -> list[dict[str, Any]]:
+    """Rows as in claims.json, with the `series` (None: not run here), in the order of the claims' files."""
+    from analysis.claims.ledger_rows import NOT_RUN, LedgerRow
+    from analysis.claims.statements import FAMILIES, load_claims
+    from analysis.report.ledger_table import ledger_row
+
+    found = {**newest_findings(), **newest_ledger()}
+    rows = []
+    for claim in (claim for family in FAMILIES for claim in load_claims(family)):
+        unknown = LedgerRow(claim, None, None, None, 0, NOT_RUN, "no series here has tested it", ())
+        rows.append({**ledger_row(unknown), "series": None, **found.get(claim.name, {})})
+    return rows
+
+
+def newest_ledger() -> dict[str, Mapping[str, Any]]:
+    """By claim: what follows from the newest complete series of all experiments together, and what is exact."""
+    from analysis.claims.ledger import evaluate_newest, newest_complete
+    from analysis.report.ledger_table import ledger_row
+
+    series = {name: paths.root.name for name, paths in newest_complete(results_root()).items()}
+    rows = [row for row in evaluate_newest(results_root()) if row.runs]
+    return {row.claim.name: {**ledger_row(row), "series": series.get(row.claim.experiment)} for row in rows}
+
+
+def newest_findings() -> dict[str, Mapping[str, Any]]:
+    """By claim: its row in the claims.json of the newest series that tested it, rather one that told more.
+
+    A demo or an unfinished series must not hide a verdict.
+    """
+    found: dict[str, Mapping[str, Any]] = {}
+    for path in sorted(results_root().glob("*/*/*/claims.json"), key=lambda path: path.parent.name):
+        try:
+            rows = read_json(path).get("claims", [])
+        except RecordError:
+            continue
+        tested = "/".join(path.parts[-4:-2])
+        for row in rows:
+            if row.get("experiment") == tested and _information(row) >= _information(found.get(row["id"], {})):
+                found[row["id"]] = {**row, "series": path.parent.name}
+    return found
+
+
+def _information(row: Mapping[str, Any]) -> tuple[bool, bool]:
+    """An interval, also one that decides nothing, is more than a measurement, and that more than nothing."""
+    from analysis.claims.ledger_rows import DIFFERS, REPRODUCED, UNDECIDED
+
+    return row.get("verdict_text") in (REPRODUCED, DIFFERS, UNDECIDED), bool(row.get("runs"))

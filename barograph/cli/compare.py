@@ -1,0 +1,149 @@
+"""`barograph compare A B`: build both sides, run them in blocks on the same machines, and print the answer."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from analysis.compare.result import PAGE, RESULT
+from analysis.compare.sentence import p_text
+from analysis.errors import RecordError
+from analysis.metrics.metric_directions import metric
+from analysis.numerals import MISSING, change, number
+from analysis.record import wall_time
+from analysis.record.files import read_json
+from barograph.cli.run import Ending, carry_out, prepare_series
+from barograph.compare import record
+from barograph.compare.budget import budget_text
+from barograph.compare.comparison import Comparison, remarks
+from barograph.compare.request import ComparisonRequest, plan_comparison, reopen_comparison
+from barograph.series.series import Series
+
+
+def compare(asked: ComparisonRequest, console: Console, *, new: bool, rebuild: bool) -> int:
+    """The exit code: 0 whatever the answer is."""
+    comparison = plan_comparison(asked)
+    series = open_comparison_on_terminal(comparison, console, new=new, rebuild=rebuild)
+    return carry_out(series, console, Ending(show_comparison, shlex.join(resume_command(asked, comparison))))
+
+
+def resume_command(asked: ComparisonRequest, comparison: Comparison) -> list[str]:
+    """The command that resumes it, on the same commits also where branches have moved meanwhile."""
+    question = asked.question
+    sides = [
+        said if side.foreign else side.code.commit
+        for said, side in zip((asked.a, asked.b), comparison.sides.values(), strict=True)
+    ]
+    given = {
+        "--experiment": asked.experiment,
+        "--policies": ",".join(asked.policies) if asked.policies else None,
+        "--repetitions": asked.repetitions,
+        "--goal": f"{question.goal_percent:g}",
+        "--budget": budget_text(question.budget) if question.until_certain else None,
+        "--testbed": asked.testbed,
+    }
+    words = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+    options = [
+        word for key, value in (asked.options or {}).items() for word in ("--option", f"{key}={json.dumps(value)}")
+    ]
+    return ["barograph", "compare", *sides, *words, *options, *(["--until-certain"] if question.until_certain else [])]
+
+
+def open_comparison_on_terminal(
+    comparison: Comparison, console: Console, *, new: bool, rebuild: bool = False
+) -> Series:
+    """Everything up to the first machine; raises errors with `blame` where nothing was started."""
+
+    def say(text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    for remark in remarks(comparison):
+        say(remark)
+    reopen_comparison(comparison, new=new)
+    series = prepare_series(comparison.experiment, new=new, console=console, rebuild=rebuild)
+    record.write(series.folder, comparison)
+    return series
+
+
+def show_comparison(series_dir: Path, console: Console) -> None:
+    """The sentence, the table of what was compared, why no more was measured, where the time went, the page."""
+    try:
+        found = read_json(series_dir / RESULT)
+    except RecordError as error:
+        console.print(f"no comparison: {error}", markup=False, highlight=False, soft_wrap=True)
+        return
+    table = _table(found["rows"], console.width)
+    if table.row_count:
+        console.print(table)
+    for line in _lines(series_dir, found):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _lines(series_dir: Path, found: Mapping[str, Any]) -> list[str]:
+    lines = [str(found["sentence"])]
+    if (stopped := record.enough(series_dir)) is not None:
+        lines.append(f"stopped after {stopped['blocks']} blocks ({stopped['why']}): {stopped['said']}")
+    if (took := wall_time.read_wall_time(series_dir)) is not None:
+        lines.append(f"time: {wall_time.wall_time_line(took)}")
+    return [*lines, f"comparison: {series_dir / PAGE}"]
+
+
+COLUMNS = (
+    "variant",
+    "metric",
+    "event",
+    "A",
+    "B",
+    "B against A [95 %]",
+    "floor",
+    "p",
+    "blocks",
+    "verdict",
+)
+OPTIONAL_IF_EQUAL = ("variant", "event", "blocks")
+OPTIONAL_COLUMNS = ("p", "floor", "blocks", "A", "B")  # in this order, where a line is too short for all
+WRAP_WIDTHS = {"variant": 7, "metric": 11}  # column -> characters at least, where a line is short
+
+
+def _table(rows: Sequence[Mapping[str, Any]], width: int) -> Table:
+    """What carries the sentence; the page has the rest. What all rows share is no column; no word is cut in 80."""
+    primary = [dict(zip(COLUMNS, _cells(row), strict=True)) for row in rows if row["primary"]]
+    shown = [name for name in COLUMNS if name not in OPTIONAL_IF_EQUAL or len({cells[name] for cells in primary}) > 1]
+    for name in OPTIONAL_COLUMNS:
+        if name in shown and sum(_least_width(column, primary) + 1 for column in shown) - 1 > width:
+            shown.remove(name)
+    table = Table(box=None, pad_edge=False, collapse_padding=True)
+    for name in shown:
+        table.add_column(name, overflow="fold", no_wrap=name not in WRAP_WIDTHS, min_width=WRAP_WIDTHS.get(name))
+    for cells in primary:
+        table.add_row(*(cells[name] for name in shown))
+    return table
+
+
+def _least_width(column: str, rows: Sequence[Mapping[str, str]]) -> int:
+    """Characters that it needs."""
+    texts = (column, *(cells[column] for cells in rows))
+    return WRAP_WIDTHS.get(column) or max(len(line) for text in texts for line in text.splitlines())
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    low, high = row["low"], row["high"]
+    interval = "" if low is None or high is None else f" [{number(low, 1)}, {number(high, 1)}]"
+    return [
+        row["pair"], _metric_label(row), row["event"], number(row["a"]), number(row["b"]),
+        change(row["difference"], row["unit"], 1) + interval,
+        MISSING if row["floor"] is None else f"±{number(row['floor'], 1)}",
+        p_text(row["p_holm"]), str(row["blocks"]), str(row["verdict"]).replace(" ", "\n"),
+    ]  # fmt: skip
+
+
+def _metric_label(row: Mapping[str, Any]) -> str:
+    """With the unit of A and B."""
+    unit = metric(row["metric"]).unit if row["a"] is not None else ""
+    return f"{row['words']} ({unit})" if unit else str(row["words"])

@@ -1,0 +1,140 @@
+"""`barograph nightly SUITE`: measure one night of a suite, put it on record, and print its findings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+
+from barograph.cli.dag_process import signals_as_interrupt
+from barograph.cli.run import carry_out, prepare
+from barograph.errors import INTERRUPTED_EXIT, REGRESSION_EXIT, BarographError, Interrupted, blame_of, message_of
+from barograph.nights import findings, night_state, outcome, procedure
+from barograph.nights.findings import post, webhook_warning
+from barograph.nights.night_state import Night
+from barograph.nights.suite import Choice, Suite, deadline_s, load_suite, subset
+from barograph.series.status import hours
+
+Say = Callable[[str], None]
+
+
+class NoNightOnRecord(BarographError):
+    """There is no night to report on."""
+
+    blame = "configuration"
+
+
+@dataclass(frozen=True)
+class NightRequest:
+    """`experiments`: a part of the suite; empty: all of it."""
+
+    suite: str
+    experiments: tuple[str, ...] = ()
+    deadline: str | None = None
+    dry_run: bool = False
+    report_only: bool = False
+
+
+def nightly(asked: NightRequest, console: Console) -> int:
+    """The exit code: 0 nothing new, 6 a newly confirmed regression, 130 an interruption, else the worst failure's."""
+
+    def say(text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    suite = load_suite(asked.suite)
+    if asked.experiments:
+        suite = subset(suite, asked.experiments)
+    if asked.report_only:
+        return report_nights(suite, say)
+    if deaf := webhook_warning():
+        say(deaf)
+    now_s = time.time()
+    end_s = deadline_s(asked.deadline, suite.deadline_hours, now_s)
+    if asked.dry_run:
+        return show_forecast(suite, end_s, now_s, say)
+    return measure_night(suite, end_s, console, say)
+
+
+def measure_night(suite: Suite, end_s: float, console: Console, say: Say) -> int:
+    """A whole night; whatever ends it, what was measured is put on record."""
+    begun_s = time.time()
+    under_way = procedure.open_night(suite, end_s, begun_s)
+    say(f"night {under_way.id} of suite {suite.name} on {suite.testbed}, until {_clock(end_s)}")
+    with signals_as_interrupt():
+        try:
+            for choice in suite.experiments:
+                under_way = measure_experiment(suite, under_way, choice, console, say)
+        except KeyboardInterrupt:
+            say("interrupted: what was measured goes on record")
+        finally:
+            record = procedure.close_night(suite.name, night_state.night_of_id(suite.name, under_way.id), time.time())
+        return finish_night(suite, record, begun_s, say)
+
+
+def measure_experiment(suite: Suite, under_way: Night, choice: Choice, console: Console, say: Say) -> Night:
+    """One experiment, as a new series; its failure is its own, an interruption is the night's."""
+    name = choice.experiment
+    if why := procedure.why_not(suite, under_way, choice, time.time()):
+        say(f"{name}: {why}")
+        return procedure.skip_entry(under_way, name, why)
+    try:
+        series = prepare(name, suite.changes(choice), new=True, console=console)
+        under_way = procedure.begin_entry(under_way, series)
+        code = carry_out(series, console)
+    except Exception as error:  # noqa: BLE001 - the record says whose failure it was, and the next experiment goes on
+        say(f"{name}: {blame_of(error).replace('_', ' ')}: {message_of(error)}")
+        return procedure.end_entry(under_way, name, error)
+    except (KeyboardInterrupt, Interrupted) as error:
+        procedure.end_entry(under_way, name, error)
+        raise
+    under_way = procedure.conclude_entry(under_way, name)
+    if code == INTERRUPTED_EXIT:  # also where all of it had been measured
+        raise KeyboardInterrupt
+    return under_way
+
+
+def finish_night(suite: Suite, record: dict[str, Any], begun_s: float, say: Say) -> int:
+    """Evaluate, write the pages, tell. The record is safe already."""
+    found, index, message = findings.publish(suite, record, begun_s, say)
+    for line in findings.finding_lines(found, record):
+        say(line)
+    if said := post(message):
+        say(said)
+    say(f"night {record['id']}: {record['status']}; pages: {index}")
+    return outcome.exit_code([each["status"] for each in record["experiments"]], len(found.alarms))
+
+
+def show_forecast(suite: Suite, end_s: float, now_s: float, say: Say) -> int:
+    """What a night would do now; nothing is started."""
+    say(f"suite {suite.name} on {suite.testbed}: {suite.title}; until {_clock(end_s)}")
+    at_s = now_s
+    for each in procedure.forecasts(suite):
+        fits = at_s + each.seconds <= end_s
+        when = f"{_clock(at_s)}–{_clock(at_s + each.seconds)}" if fits else "not begun: past the deadline"
+        say(f"{each.choice.experiment}: {each.runs} runs, about {hours(each.seconds)}, {when}")
+        at_s += each.seconds * fits
+    say(f"about {hours(at_s - now_s)} in all; {suite.schedule or 'no'} schedule (UTC) under Airflow")
+    if held := night_state.current_hold(suite.name, suite.testbed, now_s):
+        say(f"now it would be refused: night {held.night} of suite {held.suite} is under way on {held.testbed}")
+    return 0
+
+
+def report_nights(suite: Suite, say: Say) -> int:
+    """The pages again, from the nights on record; 6 where the newest night confirmed a regression."""
+    found, index = findings.write_pages(suite)
+    if found.last is None:
+        raise NoNightOnRecord(
+            f"suite {suite.name} has no night on record in {night_state.nights_folder(suite.name)};"
+            f" measure one with barograph nightly {suite.name}"
+        )
+    for finding in found.all:
+        say(findings.finding_line(finding))
+    say(f"{len(found.history.nights)} nights; pages: {index}")
+    return REGRESSION_EXIT if found.alarms else 0
+
+
+def _clock(at_s: float) -> str:
+    return time.strftime("%H:%M", time.localtime(at_s))

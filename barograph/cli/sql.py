@@ -1,0 +1,268 @@
+"""`barograph sql`: select the series, run the query in Spark SQL, and print or write the rows.
+
+Rows are aligned for people, CSV or JSON for programs. What can be wrong without Spark is said before Spark starts.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from itertools import islice
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analysis.errors import QueryError
+from analysis.query import dictionary
+from barograph.errors import ExperimentError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from analysis.query.sql import SeriesTables
+    from barograph.series.results import Results, Tell
+
+
+Row = Sequence[object]
+WIDEST = 60  # of a cell on a terminal; programs get it whole
+DIGITS = 6
+
+
+def as_table(columns: Sequence[str], rows: Iterator[Row], widest: int = WIDEST) -> Iterator[str]:
+    """Numbers to the right. All rows are held to know the widths, so there are few of them."""
+    held = list(rows)
+    cells = [[_cell(value, widest) for value in row] for row in held]
+    widths = [max(len(text) for text in column) for column in zip(columns, *cells, strict=True)]
+    right = [bool(held) and all(_number(row[i]) or row[i] is None for row in held) for i in range(len(columns))]
+    yield _line(columns, widths, right)
+    yield _line(["-" * width for width in widths], widths, right)
+    for row in cells:
+        yield _line(row, widths, right)
+
+
+def _line(texts: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    columns = zip(texts, widths, right, strict=True)
+    padded = (f"{text:>{width}}" if to_right else f"{text:<{width}}" for text, width, to_right in columns)
+    return "  ".join(padded).rstrip() + "\n"
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def _cell(value: object, widest: int) -> str:
+    text = f"{value:.{DIGITS}g}" if isinstance(value, float) and abs(value) < 10**DIGITS else _text(value)
+    text = " ".join(text.split())
+    return text if len(text) <= widest else f"{text[: widest - 1]}…"
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value if isinstance(value, str) else json.dumps(_plain(value), ensure_ascii=False)
+
+
+def as_csv(columns: Sequence[str], rows: Iterator[Row]) -> Iterator[str]:
+    """Null is an empty cell; lists are JSON."""
+    yield _csv_line(columns)
+    for row in rows:
+        yield _csv_line(["" if value is None else _text(value) for value in row])
+
+
+def _csv_line(texts: Sequence[str]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerow(texts)
+    return buffer.getvalue()
+
+
+def as_json(columns: Sequence[str], rows: Iterator[Row]) -> Iterator[str]:
+    """A list of objects, one a line. JSON has no NaN and no infinity: they are texts."""
+    before = "[\n"
+    for row in rows:
+        named = zip(columns, row, strict=True)
+        yield before + json.dumps({name: _plain(value) for name, value in named}, ensure_ascii=False, allow_nan=False)
+        before = ",\n"
+    yield "[]\n" if before == "[\n" else "\n]\n"
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    if hasattr(value, "asDict"):  # a struct of Spark's
+        return _plain(value.asDict())
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+FORMATS: dict[str, Callable[[Sequence[str], Iterator[Row]], Iterator[str]]] = {
+    "table": as_table, "csv": as_csv, "json": as_json,
+}  # fmt: skip
+
+
+TABLE_ROWS = 50  # of a table on a terminal, unless said
+
+
+@dataclass(frozen=True)
+class SqlRequest:
+    """`limit`: rows to show; None: 50 of a table, all of anything else."""
+
+    query: str
+    series: str | None
+    experiment: str | None
+    format: str
+    to: Path | None
+    limit: int | None
+
+
+def run_query(asked: SqlRequest, tell: Tell) -> int:
+    """What can be wrong without Spark is said before Spark is started. Notes go to `tell`, rows to stdout."""
+    from analysis.query import sql
+
+    query = sql.require_query(asked.query)
+    require_target(asked)
+    place, folders = _select_series(asked)
+    stored = [one for folder in folders if (one := place.tables(folder))]
+    _require_tables(stored, folders, asked)
+    with _session(place, stored, tell) as spark:
+        sql.silence_spark(spark)
+        sql.open_views(spark, query, stored, tell)
+        frame = sql.run_query(spark, query)
+        if asked.to is not None:
+            return _write_parquet(frame, asked.to, tell)
+        _print_rows(frame, asked, tell)
+    return 0
+
+
+def require_target(asked: SqlRequest) -> None:
+    if asked.limit is not None and asked.limit < 1:
+        raise QueryError(f"--limit is {asked.limit}; give 1 or more")
+    if asked.to is None:
+        return
+    if asked.to.suffix != ".parquet":
+        raise QueryError(f"--to {asked.to} does not end in .parquet; of other formats: --format csv > FILE")
+    if asked.to.exists():
+        raise QueryError(f"--to {asked.to} exists; nothing is overwritten: give another name, or remove it")
+    if not asked.to.absolute().parent.is_dir():
+        raise QueryError(f"--to {asked.to}: there is no folder {asked.to.absolute().parent}; make it")
+
+
+def _select_series(asked: SqlRequest) -> tuple[Results, list[Path]]:
+    """The series to ask, and where their results are."""
+    from barograph.series.results import results, results_of
+    from barograph.series.series import find_series
+
+    if asked.series is not None:
+        folder = find_series(asked.series)
+        return results_of(folder), [folder]
+    place = results()
+    place.refresh(asked.experiment or "")
+    folders = sorted(path.parent for path in place.root.glob("*/*/*/series.json"))
+    if asked.experiment is None:
+        return place, folders
+    mine = [folder for folder in folders if "/".join(folder.parts[-3:-1]) == asked.experiment]
+    if not mine:
+        known = sorted({"/".join(folder.parts[-3:-1]) for folder in folders})
+        raise ExperimentError(f"no series of {asked.experiment!r}; there are series of {', '.join(known) or 'nothing'}")
+    return place, mine
+
+
+def _require_tables(stored: Sequence[SeriesTables], folders: Sequence[Path], asked: SqlRequest) -> None:
+    if stored:
+        return
+    if folders:
+        where = asked.series or asked.experiment or "here"
+        raise QueryError(f"none of {len(folders)} series ({where}) is analysed; barograph report SERIES does it")
+    raise QueryError("there are no results yet; barograph run EXPERIMENT makes some, or set BAROGRAPH_RESULTS")
+
+
+@contextmanager
+def _session(place: Results, stored: Sequence[SeriesTables], tell: Tell) -> Iterator[SparkSession]:
+    from analysis import session
+    from barograph.settings import spark_master
+
+    master = spark_master()
+    spark = session.spark(master, settings=place.spark_settings(tell))
+    try:
+        if not session.is_local(master) and all(one.local for one in stored):
+            session.require_shared_folder(spark, place.root)
+        yield spark
+    finally:
+        spark.stop()
+
+
+# --- where the answer goes -------------------------------------------------------------------------------------------
+
+
+def _print_rows(frame: DataFrame, asked: SqlRequest, tell: Tell) -> None:
+    from analysis.query import sql
+
+    if asked.format == "json" and len(set(frame.columns)) < len(frame.columns):
+        raise QueryError(f"two columns of the answer have one name ({', '.join(frame.columns)}); name them with `as`")
+    most = TABLE_ROWS if asked.limit is None and asked.format == "table" else asked.limit
+    rows = sql.stream_rows(frame, None if most is None else most + 1)
+    shown = islice(rows, most)
+    for line in FORMATS[asked.format](frame.columns, shown):
+        sys.stdout.write(line)
+    sys.stdout.flush()
+    if next(rows, None) is not None:
+        tell(f"only the first {most} rows are shown; --limit N shows more, --format csv or --to FILE.parquet has all")
+
+
+def _write_parquet(frame: DataFrame, target: Path, tell: Tell) -> int:
+    """One Parquet file, there whole or not at all."""
+    from analysis import session
+    from analysis.query import sql
+    from barograph.settings import spark_master
+
+    folder = target.absolute().parent
+    with tempfile.TemporaryDirectory(prefix=".sql-", dir=folder) as scratch:
+        if not session.is_local(spark_master()):
+            session.require_shared_folder(frame.sparkSession, Path(scratch))
+        with sql.query_errors():
+            frame.coalesce(1).write.parquet(f"file://{scratch}/answer")
+        (part,) = (Path(scratch) / "answer").glob("*.parquet")
+        part.rename(target.absolute())
+    tell(f"answer: {target}")
+    return 0
+
+
+# --- without Spark ---------------------------------------------------------------------------------------------------
+
+
+def table_list() -> list[str]:
+    """A line a table."""
+    tables = dictionary.tables().values()
+    width = max(len(table.name) for table in tables)
+    return [f"{table.name:{width}}  {table.means}" for table in tables]
+
+
+def table_description(name: str) -> list[str]:
+    """Columns of one table. Raises QueryError for one that there is not."""
+    tables = dictionary.tables()
+    if name not in tables:
+        near = difflib.get_close_matches(name, tables, n=1)
+        guess = f"did you mean {near[0]}? " if near else ""
+        raise QueryError(f"no table {name!r}; {guess}there are {', '.join(tables)}")
+    table = tables[name]
+    rows = ((column.name, column.type, column.unit, column.means, column.null) for column in table.columns)
+    heads = ("column", "type", "unit", "meaning", "null when")
+    lines = "".join(as_table(heads, rows, widest=120)).splitlines()
+    return [f"{table.name}: {table.means}", f"key: {', '.join(table.key)} (with series_id across series)", *lines]

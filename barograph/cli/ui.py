@@ -1,0 +1,140 @@
+"""`barograph ui`: Airflow on loopback with a password of its own; it ends together with everything it started."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+from barograph.airflow_environment import AirflowFailure, environment, prepare
+from barograph.cli.dag_process import signals_as_interrupt
+from barograph.errors import BarographError
+from barograph.settings import HOLDER, ROOT, airflow_home
+
+USER = "admin"
+READY_S = 90.0
+GRACE_S = 15.0
+LAST_PORT = 65_535
+
+
+class PortUnavailable(BarographError):
+    """Somebody listens there, or nobody can."""
+
+    blame = "configuration"
+
+
+def serve(port: int, say: Callable[[str], None]) -> int:
+    """Until Ctrl-C. The password is made anew each time and kept in a 0600 file of Airflow's home."""
+    _require_free(port)
+    home = airflow_home()
+    prepare(home)
+    password = write_password(home)
+    say(f"Airflow: http://127.0.0.1:{port}  user {USER}  password {password}")
+    with signals_as_interrupt():
+        process = _start(home, port)
+        try:
+            _await(process, port)
+            say("ready; Ctrl-C ends it")
+            code = process.wait()
+            raise AirflowFailure(f"Airflow ended by itself with {code}; see {home / 'standalone.log'}")
+        except KeyboardInterrupt:
+            say("stopping Airflow")
+            return 0
+        finally:
+            end_group(process)
+
+
+def _start(home: Path, port: int) -> subprocess.Popen[bytes]:
+    with (home / "standalone.log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "airflow", "standalone"], cwd=ROOT, env=ui_environment(home, port),
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+
+
+def ui_environment(home: Path, port: int) -> dict[str, str]:
+    manager = "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager"
+    return {
+        **environment(home),
+        "AIRFLOW__CORE__AUTH_MANAGER": manager,
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(_password_file(home)),
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
+        "AIRFLOW__API__HOST": "127.0.0.1",
+        "AIRFLOW__API__PORT": str(port),
+        "AIRFLOW__API__BASE_URL": f"http://127.0.0.1:{port}",
+        "AIRFLOW__API__WORKERS": "1",
+        # Its tasks are short-lived: the leases they take end with this process.
+        HOLDER: str(os.getpid()),
+    }
+
+
+def write_password(home: Path) -> str:
+    """A new password in the file that Airflow reads, readable by nobody else."""
+    password = secrets.token_urlsafe(12)
+    file = _password_file(home)
+    file.unlink(missing_ok=True)
+    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w") as new:
+        json.dump({USER: password}, new)
+    return password
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """End the session that `process` leads, which we started: standalone's own children may outlive it."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            break
+        if _has_ended(process, GRACE_S):
+            break
+    process.wait()
+
+
+def _has_ended(process: subprocess.Popen[bytes], limit_s: float) -> bool:
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline:
+        process.poll()
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.2)
+    return False
+
+
+def _await(process: subprocess.Popen[bytes], port: int) -> None:
+    deadline = time.monotonic() + READY_S
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise AirflowFailure(f"Airflow ended with {process.returncode}; see {airflow_home() / 'standalone.log'}")
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v2/monitor/health", timeout=2):
+                return
+        except (OSError, urllib.error.URLError):
+            time.sleep(0.5)
+    raise AirflowFailure(f"Airflow does not answer after {READY_S:g} s; see {airflow_home() / 'standalone.log'}")
+
+
+def _require_free(port: int) -> None:
+    if not 1 <= port <= LAST_PORT:
+        raise PortUnavailable(f"--port is {port}; allowed: 1 to {LAST_PORT}, such as 8080")
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise PortUnavailable(f"port {port} on 127.0.0.1: {error.strerror}; give another with --port") from error
+
+
+def _password_file(home: Path) -> Path:
+    return home / "passwords.json"

@@ -1,0 +1,135 @@
+"""The live view of a series: a panel on a terminal, plain lines anywhere else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from barograph.plan.costs import usd
+from barograph.series.status import PHASE_WORDS, SeriesStatus, minutes, sparkline, update_status
+
+
+class View(Protocol):
+    story: SeriesStatus
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def hear(self, line: Mapping[str, Any]) -> None:
+        """One progress line."""
+        ...
+
+    def tick(self) -> None:
+        """Time has passed."""
+        ...
+
+    def say(self, text: str) -> None: ...
+
+
+def view_for(console: Console, story: SeriesStatus, clock: Callable[[], float] = time.time) -> View:
+    return Panel(console, story, clock) if console.is_terminal else Lines(console, story, clock)
+
+
+class Panel:
+    """Redraws a few lines in place."""
+
+    def __init__(self, console: Console, story: SeriesStatus, clock: Callable[[], float]) -> None:
+        self.story, self._console, self._clock = story, console, clock
+        self._live = Live(console=console, refresh_per_second=4, transient=True, get_renderable=self._draw)
+
+    def __enter__(self) -> Self:
+        self._live.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.__exit__(kind, error, trace)
+
+    def hear(self, line: Mapping[str, Any]) -> None:
+        self.story = update_status(self.story, line)
+        if line["kind"] in ("run_ended", "run_failed", "message"):
+            self.say(_line_of(line))
+
+    def tick(self) -> None:
+        """Live redraws by itself."""
+
+    def say(self, text: str) -> None:
+        self._console.print(Text(text))
+
+    def _draw(self) -> Group:
+        return draw(self.story, self._clock())
+
+
+def draw(story: SeriesStatus, now_s: float) -> Group:
+    """Phase, time left, throughput now, runs done."""
+    table = Table.grid(padding=(0, 2))
+    since = now_s if story.phase_since_s is None else story.phase_since_s
+    table.add_row("phase", f"{PHASE_WORDS.get(story.phase, story.phase)}  {minutes(now_s - since)}")
+    table.add_row("run", story.run_id or "–")
+    newest = story.throughput[-1] if story.throughput else None
+    shown = "–" if newest is None else f"{newest:.0f} tuples/s"
+    table.add_row("throughput", Text.assemble((sparkline(story.throughput), "cyan"), f"  {shown}"))
+    table.add_row("runs", f"{len(story.done)} of {story.runs} done, about {minutes(story.time_left_s(now_s))} left")
+    if story.money is not None:
+        table.add_row("money", f"{usd(story.money[0])} of {usd(story.money[1])}")
+    return Group(table)
+
+
+class Lines:
+    """A line when something changes, and throughput every ten seconds."""
+
+    def __init__(
+        self, console: Console, story: SeriesStatus, clock: Callable[[], float], every_s: float = 10.0
+    ) -> None:
+        self.story, self._console, self._clock = story, console, clock
+        self._every_s, self._said_s = every_s, 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return
+
+    def hear(self, line: Mapping[str, Any]) -> None:
+        self.story = update_status(self.story, line)
+        text = _line_of(line)
+        if text:
+            left = minutes(self.story.time_left_s(self._clock()))
+            self.say(f"{text} (about {left} left)" if line["kind"] == "phase" else text)
+
+    def tick(self) -> None:
+        now, rates = self._clock(), self.story.throughput if self.story.run_id else ()
+        if rates and rates[-1] is not None and now - self._said_s >= self._every_s:
+            self._said_s = now
+            self.say(f"{self.story.run_id}: {rates[-1]:.0f} tuples/s")
+
+    def say(self, text: str) -> None:
+        stamp = time.strftime("%H:%M:%S", time.localtime(self._clock()))
+        self._console.print(Text(f"{stamp} {text}"), soft_wrap=True)
+
+
+def _line_of(line: Mapping[str, Any]) -> str:
+    kind, run = line["kind"], line.get("run_id")
+    if kind == "phase":
+        words = PHASE_WORDS.get(line["phase"], line["phase"])
+        return f"{run}: {words}" if run else words
+    if kind == "run_ended":
+        return f"{run}: {line['status']}"
+    if kind == "run_failed":
+        return f"{run}: {line['blame']}: {line['message']}{'; repeating it' if line['again'] else ''}"
+    if kind == "money" and "used_usd" in line:
+        return f"money so far: {usd(line['used_usd'])} of {usd(line['budget_usd'])}"
+    return str(line["text"]) if kind == "message" else ""

@@ -1,0 +1,262 @@
+"""A variant's code as files, built once per commit: of ours `tree/scheduler_plugins/`, of others the scheduler's jar.
+
+`<home>/sources/<repository>/<commit>/`; where a build command or a jar is part of it, `<commit>-<digest of those>/`.
+Bridges are kept by a digest of their content, because most branches change only policies:
+`<home>/sources/bridges/<hash>/`. Nimbus runs the code in a Storm home of its own; everything else of the cluster stays
+in the cluster's. Build programs get a clean environment, a process group, a time limit, and a log file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from barograph.code import refs
+from barograph.code.errors import BuildFailed, BuildHung, Unfit
+from barograph.code.git import repository_home, sources_home
+from barograph.code.refs import code_label
+from barograph.code.store import LOG, Tell, built_facts, log_end, make_once
+from barograph.plan.experiment import Code, Variant
+from barograph.software import BRIDGE, ToolMissing, build_jar
+from playbooks.storm_home import assemble
+from playbooks.storm_home.assemble import fingerprint
+
+# What a build needs to find its tools and the way out. Everything else may be a secret.
+KEPT_VARIABLES = (
+    "PATH", "HOME", "LANG", "TZ", "JAVA_HOME", "MAVEN_ARGS", "MAVEN_OPTS", "GRADLE_USER_HOME",
+    "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE",
+)  # fmt: skip
+POLL_S = 0.1
+TERM_S = 3.0
+
+
+def clean_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Of this process only what KEPT names."""
+    return {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ} | dict(more or {})
+
+
+def run_program(
+    argv: Sequence[str], folder: Path, log: Path, *, limit_s: float, environment: Mapping[str, str] | None = None
+) -> None:
+    """Run it in `folder`; its output is appended to `log`. Raises BuildFailed or BuildHung with the log's last words.
+
+    Whatever it started and left in its process group ends with it. `environment` None: `clean_environment()`.
+    """
+    with log.open("ab") as output:
+        output.write(f"$ {' '.join(argv)}\n".encode())
+        output.flush()
+        try:
+            started = subprocess.Popen(
+                list(argv),
+                cwd=folder,
+                env=dict(clean_environment() if environment is None else environment),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise BuildFailed(
+                f"{argv[0]!r} cannot be started: {error.strerror}; is it installed, and on PATH?"
+            ) from error
+        try:
+            in_time = _wait(started.pid, limit_s)
+        finally:
+            _end_group(started)
+    if not in_time:
+        raise BuildHung(f"{' '.join(argv)} took more than {limit_s:g} s and was ended; it said last: {log_end(log)}")
+    if started.returncode:
+        raise BuildFailed(f"{' '.join(argv)} ended with {started.returncode}; it said last: {log_end(log)}")
+
+
+def _wait(pid: int, limit_s: float) -> bool:
+    """Whether it ended in time. It is not reaped, so that its group's number stays its own."""
+    deadline = time.monotonic() + limit_s
+    while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+def _end_group(started: subprocess.Popen[bytes]) -> None:
+    """Politely, then not; the group's leader is not reaped before, so the number cannot be another group's."""
+    group = started.pid
+    with suppress(ProcessLookupError):
+        if not _wait(group, 0):
+            os.killpg(group, signal.SIGTERM)
+            _wait(group, TERM_S)
+        os.killpg(group, signal.SIGKILL)
+    started.wait()
+
+
+BUILD_LIMIT_S = 1800.0
+TREE = "tree"
+PLUGINS = "scheduler_plugins"
+MAVEN = ("mvn", "-B", "-q", "-DskipTests", "package")
+
+
+def codes_of(variants: Iterable[Variant]) -> tuple[Code, ...]:
+    """Each code once, in the variants' order."""
+    return tuple(dict.fromkeys(variant.code for variant in variants if variant.code is not None))
+
+
+def build_folder(code: Code) -> Path:
+    """The folder that the code is built in; the same for every label of the same commit."""
+    if not code.scheduler:
+        return repository_home(code.repository) / code.commit
+    recipe = json.dumps([code.build, code.jar, code.scheduler])
+    return repository_home(code.repository) / f"{code.commit}-{hashlib.sha256(recipe.encode()).hexdigest()[:8]}"
+
+
+def build_code(code: Code, tell: Tell, *, rebuild: bool = False, limit_s: float = BUILD_LIMIT_S) -> Path:
+    """The folder of the code, built if it is not there. Raises NoSuchRef, BuildFailed, BuildHung, Unfit."""
+
+    def make(folder: Path) -> Mapping[str, Any]:
+        tell(f"{refs.code_label(code)}: building, at most {limit_s / 60:g} min")
+        return _build_foreign(code, folder, limit_s) if code.scheduler else _build_ours(code, folder)
+
+    return make_once(build_folder(code), make, tell, rebuild=rebuild)
+
+
+def service_of(code: Code) -> Path | None:
+    """The folder that has the commit's `scheduler_plugins`; None: the harness's own policy service hosts it."""
+    return None if code.scheduler else build_folder(code) / TREE
+
+
+def jar_of(code: Code) -> Path:
+    """The jar of a scheduler that is not ours."""
+    return build_folder(code) / str(built_facts(build_folder(code))["jar"])
+
+
+def bridge_of(code: Code, tell: Tell, *, rebuild: bool = False) -> Path:
+    """The jar of the commit's bridge. Raises BuildFailed, BuildHung."""
+    module = build_folder(code) / TREE / PLUGINS / BRIDGE.name
+    made_of = _content_digest(module)
+
+    def make(folder: Path) -> Mapping[str, Any]:
+        if made_of == _content_digest(BRIDGE):
+            shutil.copy2(build_jar(BRIDGE, tell), folder)
+            return {"jar": f"barograph-{BRIDGE.name.replace('_', '-')}.jar"}
+        tell(f"{refs.code_label(code)}: building its bridge")
+        return {"jar": _maven(module, folder).name}
+
+    thing = make_once(sources_home() / "bridges" / made_of, make, tell, rebuild=rebuild)
+    return thing / str(built_facts(thing)["jar"])
+
+
+def _build_ours(code: Code, folder: Path) -> Mapping[str, Any]:
+    (folder / TREE).mkdir()
+    refs.export_folder(code, PLUGINS, folder / TREE)
+    for needed in ("service.py", f"{BRIDGE.name}/pom.xml"):
+        if not (folder / TREE / PLUGINS / needed).is_file():
+            raise Unfit(
+                f"{refs.code_label(code)} has no {PLUGINS}/{needed}: it is from before what this harness speaks to"
+            )
+    return {"commit": code.commit}
+
+
+def _build_foreign(code: Code, folder: Path, limit_s: float) -> Mapping[str, Any]:
+    tree, log = folder / TREE, folder / LOG
+    refs.clone_commit(code, tree)
+    if code.build:
+        (folder / "tmp").mkdir()
+        run_program(
+            code.build, tree, log, limit_s=limit_s, environment=clean_environment({"TMPDIR": str(folder / "tmp")})
+        )
+    jar = _find_jar(code, tree)
+    _require_class(code, jar)
+    shutil.copy2(jar, folder / jar.name)
+    shutil.rmtree(tree)
+    shutil.rmtree(folder / "tmp", ignore_errors=True)
+    return {"commit": code.commit, "jar": jar.name}
+
+
+def _find_jar(code: Code, tree: Path) -> Path:
+    jar = (tree / code.jar).resolve()
+    if jar.is_file() and jar.is_relative_to(tree.resolve()):
+        return jar
+    there = [str(path.relative_to(tree)) for path in sorted(tree.rglob("*.jar"))]
+    done = "the build left no" if code.build else "the commit has no"
+    raise Unfit(f"{refs.code_label(code)}: {done} {code.jar}; jars that are there: {', '.join(there[:10]) or 'none'}")
+
+
+def _require_class(code: Code, jar: Path) -> None:
+    try:
+        with zipfile.ZipFile(jar) as opened:
+            classes = [name.removesuffix(".class").replace("/", ".") for name in opened.namelist() if _is_class(name)]
+    except zipfile.BadZipFile as error:
+        raise Unfit(f"{refs.code_label(code)}: {code.jar} is not a jar: {error}") from error
+    if code.scheduler not in classes:
+        simple = code.scheduler.rpartition(".")[2]
+        close = [c for c in classes if c.rpartition(".")[2] == simple] or difflib.get_close_matches(
+            code.scheduler, classes
+        )
+        hint = f"; did you mean {' or '.join(close[:3])}?" if close else f"; it has {len(classes)} classes"
+        raise Unfit(f"{refs.code_label(code)}: {code.jar} has no class {code.scheduler}{hint}")
+
+
+def _is_class(name: str) -> bool:
+    return name.endswith(".class") and not name.startswith("META-INF/")
+
+
+def _maven(module: Path, folder: Path) -> Path:
+    if shutil.which(MAVEN[0]) is None:
+        raise ToolMissing("mvn is not installed; it builds the Java parts. Install it with: apt-get install maven")
+    shutil.copytree(module, folder / "module")
+    run_program(MAVEN, folder / "module", folder / LOG, limit_s=BUILD_LIMIT_S)
+    jars = sorted((folder / "module" / "target").glob("*.jar"))
+    if len(jars) != 1:
+        raise BuildFailed(f"the bridge's build left {len(jars)} jars in target/; it must leave one")
+    jar = Path(shutil.copy2(jars[0], folder))
+    shutil.rmtree(folder / "module")
+    return jar
+
+
+def _content_digest(module: Path) -> str:
+    files = [module / "pom.xml", *sorted(path for path in (module / "src" / "main").rglob("*") if path.is_file())]
+    return fingerprint(files, *(str(file.relative_to(module)) for file in files))
+
+
+CHECK_CLASS = "barograph.bridge.ForeignCheck"
+CHECK_LIMIT_S = 30.0
+
+
+def storm_home_of(code: Code, base: Path, tell: Tell, *, rebuild: bool = False) -> Path:
+    """Like `base`, with the commit's bridge, or with a scheduler that is not ours; beside it. `base` if it is the same.
+
+    Raises BuildFailed, BuildHung; Unfit where the class is none that the bridge can host.
+    """
+    build_code(code, tell)
+    if not code.scheduler:
+        return assemble.derive_home(base, bridge=bridge_of(code, tell, rebuild=rebuild))
+    jar = jar_of(code)
+    _require_scheduler(code, base, jar)
+    return assemble.derive_home(base, foreign=jar)
+
+
+def _require_scheduler(code: Code, base: Path, jar: Path) -> None:
+    """Looked at as Nimbus will, once for each bridge and Storm."""
+    mark, log = jar.with_name(f"fits-{base.name}"), jar.with_name(f"check-{LOG}")
+    if mark.exists() or shutil.which("java") is None:
+        return
+    path = f"{base}/lib/*:{base}/extlib-daemon/*"
+    log.unlink(missing_ok=True)
+    try:
+        run_program(
+            ["java", "-cp", path, CHECK_CLASS, str(jar), code.scheduler], jar.parent, log, limit_s=CHECK_LIMIT_S
+        )
+    except (BuildFailed, BuildHung) as error:
+        raise Unfit(f"{code_label(code)}: {log.read_text(errors='replace').strip().splitlines()[-1]}") from error
+    mark.touch()

@@ -1,0 +1,37 @@
+"""What can be wrong with the code that a variant names; all of it is said before machines are touched.
+
+SourceError (an ExperimentError: configuration)
+├── NoSuchRef           the repository has no such branch, tag or commit
+├── NoSuchRepository    it cannot be cloned or fetched
+├── BuildFailed         its build command, or Maven on its bridge, failed; kept with its log
+│   └── BuildHung       it took longer than the limit and was ended
+└── Unfit               it was built and cannot be used: no such jar, class or policy, or another contract
+"""
+
+from __future__ import annotations
+
+from barograph.errors import ExperimentError
+
+
+class SourceError(ExperimentError):
+    pass
+
+
+class NoSuchRef(SourceError):
+    pass
+
+
+class NoSuchRepository(SourceError):
+    pass
+
+
+class BuildFailed(SourceError):
+    pass
+
+
+class BuildHung(BuildFailed):
+    pass
+
+
+class Unfit(SourceError):
+    pass

@@ -1,0 +1,169 @@
+"""Branches, tags and short hashes to full commits, and a commit's files in a folder of their own.
+
+A series records the commit, and is resumed on the very same one. The user's work tree is not touched.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+
+from barograph.code.errors import NoSuchRef, NoSuchRepository, Unfit
+from barograph.code.git import FETCH_LIMIT_S, GitFailed, address, git, mirror_of
+from barograph.plan.experiment import Code, Experiment, Variant
+from barograph.settings import ROOT
+
+FULL = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+SECRET = re.compile(r"^https?://[^/]*@|://[^/@]*:[^/@]*@")
+MOST_REFS = 8  # of the repository's refs, in a message
+
+
+def resolve_ref(ref: str, repository: str = "") -> Code:
+    """The code of a branch, a tag or a commit; what is not said is as for a ref of this repository.
+
+    Raises NoSuchRef naming close ones, NoSuchRepository.
+    """
+    return resolve_code(Code(ref, ref, repository))
+
+
+def resolve_code(code: Code) -> Code:
+    """With its full commit. One that has it is not looked for: its repository may be out of reach now."""
+    if FULL.fullmatch(code.commit):
+        return code
+    _refuse_secrets(code.repository)
+    repository = address(code.repository) if code.repository else ""
+    return replace(code, commit=_commit_of(repository_folder(repository, fetch=True), code), repository=repository)
+
+
+def resolve_experiment(experiment: Experiment) -> Experiment:
+    """Each variant's code with its full commit. Raises NoSuchRef, NoSuchRepository naming the variant."""
+    if all(variant.code is None for variant in experiment.variants):
+        return experiment
+    return replace(experiment, variants=tuple(_resolve_variant(variant) for variant in experiment.variants))
+
+
+def repository_folder(repository: str, *, fetch: bool = False) -> Path:
+    """A local git folder with the repository's commits; of another repository its mirror."""
+    return mirror_of(repository, fetch=fetch) if repository else ROOT
+
+
+def uncommitted_remark(experiment: Experiment) -> str | None:
+    """What is worth saying where this repository's refs are compared while its files are changed."""
+    ours = [v for v in experiment.variants if v.code is not None and not v.code.repository]
+    if not ours:
+        return None
+    try:
+        changed = git(ROOT, "status", "--porcelain", "--untracked-files=no").splitlines()
+    except GitFailed:
+        return None
+    if not changed:
+        return None
+    files, names = f"{len(changed)} file{'s'[: len(changed) - 1]}", ", ".join(variant.name for variant in ours)
+    return f"what is changed here and not committed ({files}) is in no ref: {names} run without it"
+
+
+def _refuse_secrets(repository: str) -> None:
+    """What names a repository stands in every record."""
+    if SECRET.search(repository):
+        raise NoSuchRepository(
+            "a repository's address must hold no password or token, because records name it; give it without, and"
+            " let git's credential helper know them"
+        )
+
+
+def _resolve_variant(variant: Variant) -> Variant:
+    if variant.code is None:
+        return variant
+    try:
+        return replace(variant, code=resolve_code(variant.code))
+    except (NoSuchRef, NoSuchRepository) as error:
+        key = "ref" if isinstance(error, NoSuchRef) else "repository"
+        raise type(error)(f"variants.{variant.name}.code.{key}: {error}") from error
+
+
+def _commit_of(folder: Path, code: Code) -> str:
+    ref = code.commit
+    try:
+        return git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+    except GitFailed as error:
+        raise NoSuchRef(f"{_repository_name(code)} has no commit {ref!r}{_suggestion(folder, ref)}") from error
+
+
+def _suggestion(folder: Path, ref: str) -> str:
+    try:
+        names = git(folder, "for-each-ref", "--sort=-committerdate", "--format=%(refname:short)").split()
+        shallow = git(folder, "rev-parse", "--is-shallow-repository") == "true"
+    except GitFailed:
+        return "; it is no git repository: clone it with git instead of copying its files"
+    close = difflib.get_close_matches(ref, names, n=3) or [n for n in names if n.rpartition("/")[2] == ref]
+    said = (
+        f"; did you mean {' or '.join(close)}?"
+        if close
+        else f"; its newest refs: {', '.join(names[:MOST_REFS]) or 'none'}"
+    )
+    return said + ("; it is a shallow clone: git fetch --unshallow gives it the rest" if shallow else "")
+
+
+def _repository_name(code: Code) -> str:
+    return code.repository or "this repository"
+
+
+SHORT = 12  # digits of a commit that people are shown
+
+
+def code_label(code: Code) -> str:
+    """`my-branch (0123456789ab)`, as messages call it."""
+    short = code.commit[:SHORT]
+    return short if code.commit.startswith(code.label) else f"{code.label} ({short})"
+
+
+def folder_with_commit(code: Code) -> Path:
+    """A git folder that has the commit; a mirror that has not is fetched. Raises NoSuchRef."""
+    for fetch in (False, True):
+        folder = repository_folder(code.repository, fetch=fetch)
+        try:
+            git(folder, "cat-file", "-e", f"{code.commit}^{{commit}}")
+        except GitFailed:
+            continue
+        return folder
+    where = code.repository or "this repository"
+    raise NoSuchRef(f"{where} has no commit {code.commit} (any more); give a ref that it has")
+
+
+def export_folder(code: Code, name: str, to: Path) -> None:
+    """The files of one top folder of the commit, without git's. Raises Unfit where the commit has no such folder."""
+    source, packed = folder_with_commit(code), to / "part.tar"
+    try:
+        git(source, "archive", "--format=tar", f"--output={packed}", code.commit, name, limit_s=FETCH_LIMIT_S)
+    except GitFailed as error:
+        raise Unfit(
+            f"{code_label(code)} has no {name}/: it is not a commit of Barograph; for a scheduler that is not ours give"
+            " build, jar and scheduler too"
+        ) from error
+    with tarfile.open(packed) as opened:
+        opened.extractall(to)  # made by git a line above
+    packed.unlink()
+
+
+def clone_commit(code: Code, to: Path) -> None:
+    """The commit as its own clone: builds ask git for versions. Its objects are the source's."""
+    try:
+        git(
+            None,
+            "clone",
+            "--quiet",
+            "--shared",
+            "--no-checkout",
+            "--",
+            str(folder_with_commit(code)),
+            str(to),
+            limit_s=FETCH_LIMIT_S,
+        )
+        git(to, "checkout", "--quiet", "--detach", code.commit, limit_s=FETCH_LIMIT_S)
+    except GitFailed as error:
+        raise NoSuchRef(
+            f"{code_label(code)} of {code.repository or 'this repository'} cannot be checked out: {error}"
+        ) from error

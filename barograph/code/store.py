@@ -1,0 +1,142 @@
+"""Folders that are made once and kept: a lock between processes, success or failure on record, the oldest are removed.
+
+A folder appears as a whole. It holds `built.json` (what its maker said of it) or `failed.json`
+(`{"why", "error", "failed_s"}`), and `build.log`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from barograph.code.errors import BuildFailed, BuildHung, SourceError, Unfit
+from playbooks.storm_home.assemble import atomic_folder
+
+BUILT, FAILED, LOG = "built.json", "failed.json", "build.log"
+KEPT_ERRORS: Mapping[str, type[SourceError]] = {kind.__name__: kind for kind in (BuildFailed, BuildHung, Unfit)}
+LOG_END_CHARACTERS = 600  # of a log's end, in a message
+
+Tell = Callable[[str], None]
+Make = Callable[[Path], Mapping[str, Any]]
+
+
+@contextmanager
+def lock_folder(thing: Path, tell: Tell | None = None) -> Iterator[None]:
+    """One process at a time; says so once where it has to wait. The kernel ends the lock of a process that dies."""
+    thing.parent.mkdir(parents=True, exist_ok=True)
+    with thing.with_name(f".{thing.name}.lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if tell is not None:
+                tell(f"{thing.name[:12]}: another process is building it; waiting")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def make_once(thing: Path, make: Make, tell: Tell, *, rebuild: bool = False) -> Path:
+    """The folder, made by `make` in another place unless it is there. Raises what `make` raised, also when remembered.
+
+    Only errors of REMEMBERED are kept: a full disk or a lost network may be better tomorrow.
+    """
+    with lock_folder(thing, tell):
+        sweep(thing)
+        if rebuild:
+            shutil.rmtree(thing, ignore_errors=True)
+        if not thing.is_dir():
+            _make_folder(thing, make)
+    failed = _read(thing / FAILED)
+    if failed is not None:
+        raise KEPT_ERRORS.get(str(failed.get("error")), BuildFailed)(_failure_message(thing, failed))
+    os.utime(thing)  # the oldest that nobody uses go
+    return thing
+
+
+def sweep(thing: Path) -> None:
+    """What a process that was killed left unfinished; only who holds the thing's lock may."""
+    unfinished = re.compile(rf"\.{re.escape(thing.name)}-[a-z0-9_]{{8}}")  # as tempfile names them
+    for left in thing.parent.iterdir():
+        if unfinished.fullmatch(left.name):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def built_facts(thing: Path) -> Mapping[str, Any]:
+    """What the maker said."""
+    return _read(thing / BUILT) or {}
+
+
+def prune(folder: Path, pattern: str, used: Collection[Path], keep: int) -> tuple[Path, ...]:
+    """Remove all but the `keep` last used of the things that fit, and those in use; returns what went."""
+    things = sorted((p for p in folder.glob(pattern) if _is_kept(p)), key=lambda p: p.stat().st_mtime, reverse=True)
+    return tuple(thing for thing in things[keep:] if thing not in used and _remove_unused(thing))
+
+
+def log_end(log: Path) -> str:
+    """The end of a log in one line."""
+    try:
+        text = log.read_bytes()[-8 * LOG_END_CHARACTERS :].decode(errors="replace")
+    except OSError:
+        return "no log"
+    return " ".join(text.split())[-LOG_END_CHARACTERS:] or "it said nothing"
+
+
+def _make_folder(thing: Path, make: Make) -> None:
+    with atomic_folder(thing) as unfinished:
+        try:
+            said = dict(make(unfinished))
+            _write(unfinished / BUILT, {"v": 1, **said, "built_s": time.time()})
+        except tuple(KEPT_ERRORS.values()) as error:
+            _keep_only_log(unfinished)
+            _write(
+                unfinished / FAILED, {"v": 1, "why": str(error), "error": type(error).__name__, "failed_s": time.time()}
+            )
+
+
+def _failure_message(thing: Path, failed: Mapping[str, Any]) -> str:
+    log = thing / LOG
+    said = f"{failed['why']}; log: {log}" if log.is_file() else str(failed["why"])
+    age_s = time.time() - float(failed.get("failed_s", 0.0))
+    if age_s < 60:
+        return said
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(failed["failed_s"])))
+    return f"{said} (it was tried at {when} and is not tried again for the same commit, unless with --rebuild)"
+
+
+def _keep_only_log(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.name != LOG:
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def _is_kept(path: Path) -> bool:
+    return not path.name.startswith(".") and path.is_dir() and ((path / BUILT).exists() or (path / FAILED).exists())
+
+
+def _remove_unused(thing: Path) -> bool:
+    """Not one that somebody is making or taking this moment."""
+    with thing.with_name(f".{thing.name}.lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        shutil.rmtree(thing, ignore_errors=True)
+        return True
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    with suppress(OSError, ValueError):
+        data: dict[str, Any] = json.loads(path.read_text())
+        return data
+    return None
+
+
+def _write(path: Path, data: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(data, indent=1) + "\n")

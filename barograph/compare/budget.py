@@ -1,0 +1,116 @@
+"""How much a comparison may take: blocks, a time, or money. Pure but for the price table of a testbed."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+from typing import Any
+
+from barograph.errors import ExperimentError
+from barograph.plan import durations
+from barograph.plan.checks import testbed_without_options
+from barograph.plan.costs import cost
+from barograph.plan.experiment import Experiment, TestbedChoice
+from inventory import TESTBEDS
+from inventory.testbed import SupportsPricing
+
+FEWEST_BLOCKS = 3  # fewer have no interval worth the name
+MOST_RUNS = 1000  # Airflow maps no more than 1024 tasks at once
+ALLOWED_BUDGETS = "`20 blocks`, `2h`, `90min`, or `$5` where machines cost money"
+_PATTERN = re.compile(r"(?P<usd>\$)?\s*(?P<number>\d+(\.\d+)?)\s*(?P<unit>blocks?|h|min)?")
+_UNIT_S = {"h": 3600.0, "min": 60.0}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """One of the three is given."""
+
+    blocks: int | None = None
+    seconds: float | None = None
+    usd: float | None = None
+
+    def as_data(self) -> dict[str, Any]:
+        return {"blocks": self.blocks, "seconds": self.seconds, "usd": self.usd}
+
+
+DEFAULT_BUDGET = Budget(blocks=20)
+
+
+def parse_budget(text: str) -> Budget:
+    """Raises ExperimentError with what is allowed."""
+    found = _PATTERN.fullmatch(text.strip())
+    unit = found["unit"] or "" if found else ""
+    if found is None or bool(found["usd"]) == bool(unit) or not float(found["number"]) > 0:
+        raise ExperimentError(f"budget is {text!r}; allowed: {ALLOWED_BUDGETS}")
+    number = float(found["number"])
+    if found["usd"]:
+        return Budget(usd=number)
+    if unit in _UNIT_S:
+        return Budget(seconds=number * _UNIT_S[unit])
+    if number != int(number):
+        raise ExperimentError(f"budget is {text!r}; blocks are whole: give {int(number) or 1} or {int(number) + 1}")
+    return Budget(blocks=int(number))
+
+
+def limit_cost(experiment: Experiment, budget: Budget) -> Experiment:
+    """The experiment with its testbed's own budget, where that is what was given. Raises ExperimentError."""
+    if budget.usd is None:
+        return experiment
+    name = experiment.testbed.name
+    if name in TESTBEDS and not isinstance(testbed_without_options(name), SupportsPricing):
+        raise _free_testbed_error(experiment, budget.usd)
+    return replace(experiment, testbed=_with_usd(experiment.testbed, budget.usd))
+
+
+def most_blocks(experiment: Experiment, block: int, budget: Budget, pricing: SupportsPricing | None) -> int:
+    """How many blocks of `block` runs the budget can hold at the best: of a time, when every run ends at its floors.
+
+    Of nothing that was measured meanwhile: the same request must stay the same series. Raises ExperimentError where
+    not even `FEWEST_BLOCKS` fit.
+    """
+    ceiling = MOST_RUNS // block
+    if budget.usd is not None:
+        found, need = _for_money(experiment, block, budget.usd, pricing)
+    elif budget.seconds is not None:
+        block_s = block * durations.run_s(experiment, replace(durations.DEFAULT_OVERHEAD, run_s=0.0, boot_s=0.0))
+        found, need = int(budget.seconds // block_s), f"at least {FEWEST_BLOCKS * block_s / 60:.0f} min"
+    else:
+        found, need = budget.blocks or 0, f"{FEWEST_BLOCKS} blocks"
+    if found < FEWEST_BLOCKS:
+        raise ExperimentError(
+            f"budget is {budget_text(budget)}, which holds {found} blocks of {block} runs; a comparison needs"
+            f" {FEWEST_BLOCKS}: give {need}"
+        )
+    return min(found, ceiling)
+
+
+def budget_text(budget: Budget) -> str:
+    if budget.usd is not None:
+        return f"${budget.usd:g}"
+    if budget.seconds is not None:
+        whole = budget.seconds % 3600 == 0
+        return f"{budget.seconds / 3600:g} h" if whole else f"{budget.seconds / 60:g} min"
+    return f"{budget.blocks} block{'s' * (budget.blocks != 1)}"
+
+
+def _for_money(experiment: Experiment, block: int, usd: float, pricing: SupportsPricing | None) -> tuple[int, str]:
+    if pricing is None:
+        raise _free_testbed_error(experiment, usd)
+
+    def most_usd(blocks: int) -> float:
+        return cost(experiment, blocks * block, durations.DEFAULT_OVERHEAD, pricing).longest.total_usd
+
+    return bisect_right(range(1, MOST_RUNS // block + 1), usd, key=most_usd), f"${most_usd(FEWEST_BLOCKS) + 0.01:.2f}"
+
+
+def _free_testbed_error(experiment: Experiment, usd: float) -> ExperimentError:
+    return ExperimentError(
+        f"budget is ${usd:g}, but machines of testbed {experiment.testbed.name} cost nothing; give blocks or a time,"
+        " such as `20 blocks` or `2h`"
+    )
+
+
+def _with_usd(choice: TestbedChoice, usd: float) -> TestbedChoice:
+    mine = {**choice.options.get(choice.name, {}), "budget_usd": usd}
+    return replace(choice, options={**choice.options, choice.name: mine})

@@ -1,0 +1,128 @@
+"""The experiment of a comparison: every variant on both sides, in the same blocks on the same machines. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+from barograph.compare.budget import DEFAULT_BUDGET, FEWEST_BLOCKS, Budget, budget_text
+from barograph.compare.sides import LETTERS, Letter, Side
+from barograph.errors import ExperimentError
+from barograph.plan.experiment import FOREIGN, Experiment, Variant, from_data
+
+FAMILY = "compare"
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Question:
+    """How sure the answer must be, and what it may take."""
+
+    until_certain: bool = False
+    goal_percent: float = 5.0  # half of the interval's width
+    budget: Budget = DEFAULT_BUDGET
+    level: float = LEVEL
+
+    def as_data(self) -> dict[str, Any]:
+        return {
+            "level": self.level,
+            "goal_percent": self.goal_percent,
+            "until_certain": self.until_certain,
+        }
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two variants of the derived experiment, told by the name of the variant that both are."""
+
+    name: str
+    a: str
+    b: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`experiment` is what runs; `bisecting`: the search that asks, and what it looks at, if one does."""
+
+    experiment: Experiment
+    source: str  # the experiment it is derived from
+    sides: Mapping[Letter, Side]
+    pairs: tuple[Pair, ...]
+    question: Question
+    bisecting: Mapping[str, Any] | None = None
+
+
+def comparison_name(experiment: str) -> str:
+    """`compare/<family>_<name>`."""
+    return f"{FAMILY}/{experiment.replace('/', '_')}"
+
+
+def derive(
+    source: Experiment,
+    a: Side,
+    b: Side,
+    blocks: int,
+    question: Question,
+    bisecting: Mapping[str, Any] | None = None,
+) -> Comparison:
+    """`source` has the variants, testbed and durations that are asked for; the sides are resolved to commits.
+
+    Raises ExperimentError where the derived experiment would not be one.
+    """
+    sides: dict[Letter, Side] = {"a": a, "b": b}
+    if not 0 < question.goal_percent < inf:
+        raise ExperimentError(f"goal is {question.goal_percent:g}; allowed: percent above 0, such as 5")
+    if blocks < FEWEST_BLOCKS:
+        raise ExperimentError(f"repetitions is {blocks}; a comparison needs at least {FEWEST_BLOCKS} blocks")
+    experiment = replace(
+        source,
+        name=comparison_name(source.name),
+        title=f"{source.title}: two codes side by side",
+        variants=tuple(variant for letter in LETTERS for variant in _variants(source, letter, sides[letter])),
+        repetitions=blocks,
+        claims=(),
+    )
+    return Comparison(
+        from_data(experiment.as_data(), "as asked for"), source.name, sides, _pairs(source, a, b), question, bisecting
+    )
+
+
+def block_size(source: Experiment, a: Side, b: Side) -> int:
+    """Runs in a block."""
+    return sum(1 if side.foreign else len(source.variants) for side in (a, b))
+
+
+def remarks(comparison: Comparison) -> tuple[str, ...]:
+    """What is allowed but worth saying."""
+    a, b = comparison.sides["a"], comparison.sides["b"]
+    said = []
+    if (a.code.repository, a.code.commit, a.parameters) == (b.code.repository, b.code.commit, b.parameters):
+        said.append(
+            f"A and B are the same commit {a.code.commit[:10]}: an A/A comparison; a difference that it calls is chance"
+        )
+    said += [f"{side.code.label} stands for every variant of {comparison.source}" for side in (a, b) if side.foreign]
+    if comparison.question.until_certain:
+        narrow = f"every interval is ±{comparison.question.goal_percent:g} % or narrower"
+        if (asks := comparison.bisecting) is not None:
+            narrow = f"the interval of {asks['metric']} ({asks['event']}) is ±{asks['half_width']:.3g} or narrower"
+        said.append(f"blocks are added until {narrow}, within {budget_text(comparison.question.budget)}")
+    return tuple(said)
+
+
+def _variants(source: Experiment, letter: Letter, side: Side) -> tuple[Variant, ...]:
+    if side.foreign:
+        return (Variant(f"{FOREIGN}_{letter}", FOREIGN, side.parameters, side.code),)
+    return tuple(replace(each, name=f"{each.name}_{letter}", code=side.code) for each in source.variants)
+
+
+def _pairs(source: Experiment, a: Side, b: Side) -> tuple[Pair, ...]:
+    """A scheduler that is not ours has one run a block, which is in every pair."""
+    if a.foreign and b.foreign:
+        return (Pair(FOREIGN, f"{FOREIGN}_a", f"{FOREIGN}_b"),)
+
+    def name(variant: Variant, letter: Letter, side: Side) -> str:
+        return f"{FOREIGN if side.foreign else variant.name}_{letter}"
+
+    return tuple(Pair(each.name, name(each, "a", a), name(each, "b", b)) for each in source.variants)

@@ -1,0 +1,121 @@
+"""What one comparison with GOOD says of a commit, as far as a search needs it. Pure.
+
+BAD is compared with GOOD first, and their difference is the *reference*. A commit is bad if its own difference from
+GOOD is nearer the reference than 0, and a comparison may stop as soon as its interval is no wider to either side than
+half the reference: then a commit that is as GOOD, or as BAD, is taken for the other in at most 2.5 % of the cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from analysis.metrics.metric_directions import METRICS, Better, metric
+from analysis.numerals import number, with_unit
+from barograph.errors import ExperimentError
+
+WORSE, CALLS = "worse", ("better", "worse", "no difference")
+
+
+@dataclass(frozen=True)
+class VariantMetric:
+    """What is looked at: one metric of one variant after one event."""
+
+    variant: str
+    metric: str
+    event: str
+
+    @property
+    def words(self) -> str:
+        return f"{metric(self.metric).words} of {self.variant} ({self.event})"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Of a commit against GOOD, in `unit`; None where they can only be ordered. `verdict`: the comparison's own."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    unit: str
+    blocks: int
+    verdict: str
+
+    @property
+    def half_width(self) -> float | None:
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+    @property
+    def words(self) -> str:
+        if self.value is None or self.low is None or self.high is None:
+            return f"{self.verdict} in {self.blocks} blocks"
+        value, low, high = (number(each, signed=True) for each in (self.value, self.low, self.high))
+        return f"{with_unit(f'{value} [{low}, {high}]', self.unit)} in {self.blocks} blocks"
+
+
+def require_direction(name: str) -> None:
+    """Raises ExperimentError for a metric that is neither better high nor low."""
+    if metric(name).better is Better.NONE:
+        allowed = ", ".join(each.name for each in METRICS.values() if each.better is not Better.NONE)
+        raise ExperimentError(f"--metric is {name!r}, which is neither better high nor low; allowed: {allowed}")
+
+
+def difference_of(result: Mapping[str, Any], about: VariantMetric) -> Difference:
+    """From `comparison_result.json`. Raises ExperimentError where it has no such row."""
+    rows = result["rows"]
+    found = next((row for row in rows if (row["pair"], row["metric"], row["event"]) == _key(about)), None)
+    if found is None:
+        there = sorted({f"{row['metric']} ({row['event']})" for row in rows if row["pair"] == about.variant})
+        missing = f"{about.metric} ({about.event}) of {about.variant}"
+        raise ExperimentError(f"the comparison has no {missing}; it has {', '.join(there) or 'none'}")
+    return Difference(
+        found["difference"], found["low"], found["high"], found["unit"], found["blocks"], found["verdict"]
+    )
+
+
+def is_worse(found: Difference, name: str) -> bool:
+    """Whether BAD is worse than GOOD at all: its interval lies on the worse side, or the comparison says so."""
+    if found.low is None or found.high is None:
+        return found.verdict == WORSE
+    return found.high < 0 if metric(name).better is Better.HIGHER else found.low > 0
+
+
+def verdict_of(found: Difference, reference: Difference) -> Verdict:
+    """Good, bad, or undecided where the interval is too wide to tell."""
+    if found.value is None or reference.value is None or found.half_width is None:
+        return _verdict_of_call(found)
+    if found.half_width > required_half_width(reference):
+        return "undecided"
+    return "bad" if abs(found.value - reference.value) < abs(found.value) else "good"
+
+
+def required_half_width(reference: Difference) -> float:
+    """How narrow is narrow enough."""
+    return abs(reference.value or 0.0) / 2
+
+
+def is_narrow_enough(bisecting: Mapping[str, Any], rows: list[Mapping[str, Any]]) -> tuple[bool, str]:
+    """Whether a search needs no further block of this comparison, and why; only its own metric counts."""
+    about = VariantMetric(bisecting["variant"], bisecting["metric"], bisecting["event"])
+    try:
+        found = difference_of({"rows": rows}, about)
+    except ExperimentError as error:
+        return False, str(error)
+    wanted = bisecting["half_width"]
+    if found.half_width is None:
+        return False, f"{about.words} has no interval yet"
+    return found.half_width <= wanted, f"{about.words}: ±{found.half_width:.3g} {found.unit}, wanted ±{wanted:.3g}"
+
+
+def _verdict_of_call(found: Difference) -> Verdict:
+    if found.verdict not in CALLS:
+        return "undecided"
+    return "bad" if found.verdict == WORSE else "good"
+
+
+def _key(about: VariantMetric) -> tuple[str, str, str]:
+    return about.variant, about.metric, about.event
+
+
+Verdict = Literal["good", "bad", "skip", "undecided"]

@@ -1,0 +1,70 @@
+"""`python -m barograph.compare.interim SERIES`: what the comparison says so far, into `.so_far/answer.json`.
+
+On the local testbed it gives way to the daemons of its machines, which wait on this box for the next block.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analysis import pipeline
+from analysis.record.files import write_json_atomic
+from barograph.compare import record
+from barograph.series.series import read_series
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+NICENESS = 19
+
+
+def main(arguments: list[str]) -> int:
+    from analysis.compare.evaluation import compare
+    from analysis.compare.result import result_data
+    from barograph.compare.difference import is_narrow_enough
+
+    series_dir = Path(arguments[0])
+    _give_way(series_dir)
+    # A/A comparisons on record widen the floor of the last answer; whether more blocks are needed is not theirs to say.
+    found = compare(_analyse(series_dir), on_record={})
+    certain, why = found.certain, found.why
+    if bisecting := record.read(series_dir)["bisecting"]:
+        certain, why = is_narrow_enough(bisecting, result_data(found)["rows"])  # a search looks at one metric
+    answer = {"v": 1, "certain": certain, "why": why, "sentence": found.sentence}
+    write_json_atomic(series_dir / pipeline.INCREMENTAL_FOLDER / "answer.json", answer)
+    return 0
+
+
+def _give_way(series_dir: Path) -> None:
+    """Only to what is measured: on a busy box it would get next to nothing for no reason, and the runs wait for it."""
+    if read_series(series_dir).experiment.testbed.name == "local":
+        os.nice(NICENESS)
+
+
+def _analyse(series_dir: Path) -> Path:
+    """A folder with the tables that a comparison is made of: here only new runs are parsed, in a bucket all of them."""
+    from analysis import session
+    from barograph.series.results import Folder, analyse_results, results_of
+    from barograph.settings import spark_master
+
+    if isinstance(results_of(series_dir), Folder):
+        with ExitStack() as opened:
+
+            def start(raw_bytes: int) -> SparkSession:
+                spark = session.spark(spark_master(), raw_bytes)
+                opened.callback(spark.stop)
+                return spark
+
+            return pipeline.analyse_new_runs(series_dir, start)
+    (series_dir / pipeline.INCREMENTAL_FOLDER).mkdir(exist_ok=True)
+    analyse_results(series_dir, print)
+    return series_dir
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

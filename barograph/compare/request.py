@@ -1,0 +1,114 @@
+"""The request for a comparison, and all that is done before a machine is touched.
+
+Two sides, one experiment, and how sure the answer must be, from the command line or a form; then both sides are
+resolved to commits and built, and the series of their experiment is opened.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from barograph.code.refs import resolve_code
+from barograph.compare import record
+from barograph.compare.budget import DEFAULT_BUDGET, FEWEST_BLOCKS, limit_cost, most_blocks, parse_budget
+from barograph.compare.comparison import Comparison, Question, block_size, derive
+from barograph.compare.sides import Side, read_side
+from barograph.errors import ExperimentError
+from barograph.machines import holdings
+from barograph.machines.provision import require_free_testbed
+from barograph.plan.checks import check, testbed_of
+from barograph.plan.costs import cost_lines
+from barograph.plan.experiment import Experiment, load, with_changes
+from barograph.series.series import complete_series, open_series
+from barograph.series.variant_code import prepare_code
+
+
+@dataclass(frozen=True)
+class ComparisonRequest:
+    """`a` and `b` are git refs or YAML files; `bisecting`: the search that asks, and what it looks at, if one does."""
+
+    a: str
+    b: str
+    experiment: str
+    policies: tuple[str, ...] | None = None  # None: all variants
+    repetitions: int | None = None  # blocks; None: those of the experiment
+    testbed: str | None = None
+    options: Mapping[str, Any] | None = None  # of the testbed
+    question: Question = field(default_factory=Question)
+    bisecting: Mapping[str, Any] | None = None
+
+
+def comparison_request(given: Mapping[str, Any]) -> ComparisonRequest:
+    """The answers of a form, or the options of the command line. Raises ExperimentError for what contradicts itself."""
+    policies: Sequence[str] | None = given["policies"]
+    return ComparisonRequest(
+        a=given["a"],
+        b=given["b"],
+        experiment=given["experiment"],
+        policies=tuple(policies) if policies else None,
+        repetitions=given["repetitions"],
+        testbed=given["testbed"],
+        options=given["options"] or None,
+        question=_question(given),
+    )
+
+
+def _question(given: Mapping[str, Any]) -> Question:
+    until_certain, budget = bool(given["until_certain"]), given["budget"]
+    goal = 5.0 if given["goal_percent"] is None else float(given["goal_percent"])
+    if budget and not until_certain:
+        raise ExperimentError(f"budget is {budget!r}, which is for --until-certain; without it give --repetitions")
+    if until_certain and given["repetitions"] is not None:
+        raise ExperimentError(
+            f"repetitions is {given['repetitions']} with --until-certain, which decides how many blocks are needed;"
+            f" limit them with --budget '{given['repetitions']} blocks'"
+        )
+    return Question(until_certain, goal, parse_budget(budget) if budget else DEFAULT_BUDGET)
+
+
+log = logging.getLogger(__name__)
+
+
+def open_comparison(asked: ComparisonRequest, *, new: bool, rebuild: bool = False) -> Path:
+    """The folder of the comparison's series. Nothing is started. Raises what has `blame`."""
+    comparison = plan_comparison(asked)
+    check(comparison.experiment)
+    require_free_testbed(comparison.experiment)
+    prepare_code(comparison.experiment, log.info, rebuild=rebuild)
+    reopen_comparison(comparison, new=new)
+    cost = holdings.estimate_cost(comparison.experiment, new=new)
+    for line in cost_lines(cost) if cost else ():
+        log.info("%s", line)
+    series = open_series(comparison.experiment, new=new, estimate=cost.as_data() if cost else None)
+    record.write(series.folder, comparison)
+    return series.folder
+
+
+def plan_comparison(asked: ComparisonRequest) -> Comparison:
+    """What will be run: names looked up, refs resolved to commits; nothing is built. Raises ExperimentError."""
+    changes = {"policies": asked.policies, "testbed": asked.testbed, "options": asked.options}
+    source = limit_cost(with_changes(load(asked.experiment), changes), asked.question.budget)
+    testbed_of(source.testbed)  # a name that is not known need not wait for a build
+    a, b = (_resolve_side(read_side(said)) for said in (asked.a, asked.b))
+    return derive(source, a, b, _blocks(asked, source, a, b), asked.question, asked.bisecting)
+
+
+def reopen_comparison(comparison: Comparison, *, new: bool) -> None:
+    """A series that was enough for an easier question has runs to do for this one; not where a `new` one is wanted."""
+    series = None if new else complete_series(comparison.experiment)
+    if series is not None and series.enough() and record.is_comparison(series.folder):
+        record.write(series.folder, comparison)
+
+
+def _resolve_side(side: Side) -> Side:
+    return replace(side, code=resolve_code(side.code))
+
+
+def _blocks(asked: ComparisonRequest, source: Experiment, a: Side, b: Side) -> int:
+    if not asked.question.until_certain:
+        return asked.repetitions if asked.repetitions is not None else max(FEWEST_BLOCKS, source.repetitions)
+    return most_blocks(source, block_size(source, a, b), asked.question.budget, holdings.pricing_of(source))

@@ -1,0 +1,88 @@
+"""The two sides of a comparison as the user names them: a git ref of this repository, or a YAML file of a scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints
+
+from barograph.errors import ExperimentError
+from barograph.plan.experiment import Code
+from barograph.yaml_files import Strict, read_yaml, validated
+
+Letter = Literal["a", "b"]
+LETTERS: tuple[Letter, Letter] = ("a", "b")
+ENDINGS = (".yaml", ".yml")
+
+
+@dataclass(frozen=True)
+class Side:
+    """Code that decides; `parameters` only of a scheduler that is not ours, which stands for every variant."""
+
+    code: Code
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def foreign(self) -> bool:
+        return bool(self.code.scheduler)
+
+
+Text = Annotated[str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True)]
+
+
+class _Foreign(Strict):
+    label: Annotated[str, StringConstraints(min_length=1, max_length=60, strip_whitespace=True)]
+    repository: Text
+    ref: Text
+    build: list[Text] = Field(default_factory=list)
+    jar: Text
+    scheduler: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*$")]
+    conf: Annotated[dict[str, Any], Field(default_factory=dict)]
+    rebalance: bool = False
+
+
+def read_side(said: str) -> Side:
+    """What was said, not yet resolved: `code.commit` is still the ref. Raises ExperimentError."""
+    if said.endswith(ENDINGS):
+        return _foreign(Path(said))
+    if not said.strip():
+        raise ExperimentError("a side of the comparison is empty; give a git ref such as main, or a YAML file")
+    return Side(Code(said.strip(), said.strip()))
+
+
+def labels(a: Side, b: Side) -> dict[Letter, str]:
+    """Names to tell the sides apart by, also where somebody compares something with itself."""
+    first, second = a.code.label, b.code.label
+    if first != second:
+        return {"a": first, "b": second}
+    return {"a": f"{first} (A)", "b": f"{second} (B)"}
+
+
+def with_code(side: Side, code: Code) -> Side:
+    return replace(side, code=code)
+
+
+def _foreign(path: Path) -> Side:
+    if not path.is_file():
+        raise ExperimentError(
+            f"{path}: no such file; a side is a git ref, or a YAML file of a scheduler (docs/comparing.md)"
+        )
+    model = validated(_Foreign, read_yaml(path), source=str(path))
+    code = Code(
+        label=model.label,
+        commit=model.ref,
+        repository=_repository(model.repository, path),
+        build=tuple(model.build),
+        jar=model.jar,
+        scheduler=model.scheduler,
+    )
+    return Side(code, {"conf": model.conf, "rebalance": model.rebalance})
+
+
+def _repository(said: str, path: Path) -> str:
+    """A path is one from the file that says it; anything else is a URL for git."""
+    here = path.parent / Path(said).expanduser()
+    return str(here.resolve()) if said.startswith((".", "/", "~")) or here.is_dir() else said

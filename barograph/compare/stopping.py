@@ -1,0 +1,243 @@
+"""After a block: is the comparison certain, or is its budget spent? Then no further block begins.
+
+Checked after each whole block from the third on. Stopping follows the width of the intervals, never their sign
+(docs/decisions/0011): a rule that looked for a difference would find one. Also where the wall time of a comparison
+goes: runs, switching between them, analysis between blocks, the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from analysis import pipeline
+from analysis.record.files import SeriesPaths, read_json, write_json_atomic
+from analysis.record.wall_time import FILE, WallTime
+from barograph.compare import record
+from barograph.compare.budget import FEWEST_BLOCKS, Budget, budget_text
+from barograph.errors import BarographError, message_of
+from barograph.machines import holdings
+from barograph.plan import costs
+from barograph.plan.blocks import PlannedRun
+from barograph.series.progress import ProgressFile
+from barograph.series.run_record import overhead_of, read_run
+from barograph.series.series import Series
+from barograph.settings import ROOT
+from inventory.testbed import SupportsPricing
+
+CHECKS_FILE = "checks.jsonl"  # a line for each analysis between blocks
+
+
+def note_check(series_dir: Path, t: float, blocks: int, seconds: float, **facts: Any) -> None:
+    line = json.dumps({"t": t, "blocks": blocks, "seconds": seconds, **facts})
+    with (series_dir / CHECKS_FILE).open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
+def read_checks(series_dir: Path, since_s: float = 0.0) -> list[dict[str, Any]]:
+    path = series_dir / CHECKS_FILE
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    return [line for line in map(json.loads, lines) if line["t"] >= since_s]
+
+
+def total_time_s(series: Series) -> float:
+    """What the comparison has taken in all its executions: attempts, analyses between blocks, and this opening."""
+    attempts = list(_attempts(series.folder))
+    begun = [float(run["started_s"]) for run in attempts if run["started_s"] >= series.opened_s]
+    opening_s = min(begun) - series.opened_s if begun else 0.0
+    return (
+        sum(map(_duration_s, attempts)) + sum(float(line["seconds"]) for line in read_checks(series.folder)) + opening_s
+    )
+
+
+def wall_time(series: Series, now_s: float, analysis_s: float) -> WallTime:
+    """Of the execution that goes on."""
+    mine = [run for run in _attempts(series.folder) if run["started_s"] >= series.opened_s]
+    watched_s = sum(_observation_s(run) for run in mine)
+    checks_s = sum(line["seconds"] for line in read_checks(series.folder, series.opened_s))
+    runs_s = sum(map(_duration_s, mine))
+    return WallTime(now_s - series.opened_s, watched_s, runs_s - watched_s, checks_s, analysis_s, len(mine))
+
+
+def write_wall_time(series_dir: Path, found: WallTime) -> None:
+    facts = {"rest_s": found.rest_s, "over_runs_percent": found.over_runs_percent}
+    write_json_atomic(series_dir / FILE, {"v": 1, **asdict(found), **facts})
+
+
+def _attempts(series_dir: Path) -> Iterator[dict[str, Any]]:
+    for folder in (SeriesPaths(series_dir).runs, series_dir / "attempts"):
+        for path in sorted(folder.glob("*/run.json")):
+            document = read_run(path.parent)
+            if document is not None and "started_s" in document:
+                yield document
+
+
+def _duration_s(run: dict[str, Any]) -> float:
+    return max(0.0, float(run["ended_s"]) - float(run["started_s"]))
+
+
+def _observation_s(run: dict[str, Any]) -> float:
+    with suppress(KeyError, TypeError):
+        return _duration_s(run) - min(_duration_s(run), overhead_of(run))
+    return 0.0
+
+
+log = logging.getLogger(__name__)
+ANALYSIS_LIMIT_S = 900.0  # of one analysis between blocks
+
+
+class InterimAnalysisFailure(BarographError):
+    """The analysis between two blocks did not end well; the comparison goes on without it."""
+
+
+@dataclass(frozen=True)
+class InterimAnswer:
+    """What the comparison says so far."""
+
+    certain: bool
+    why: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Stop:
+    """`why`: certain, budget, or failed."""
+
+    why: str
+    said: str
+
+
+def check_after_run(series: Series) -> None:
+    """Around each run. Marks the series enough where it is; what goes wrong here never stops the runs."""
+    if series.enough() or not record.is_comparison(series.folder):
+        return
+    document = record.read(series.folder)
+    if not document["until_certain"]:
+        return
+    blocks = whole_blocks(series.plan(), series.complete() | series.tried())
+    goal = document["goal_percent"]
+    checked = [line["blocks"] for line in read_checks(series.folder) if line["goal_percent"] == goal]
+    if blocks < FEWEST_BLOCKS or blocks <= max(checked, default=0):
+        return
+    progress = ProgressFile(series.folder)
+    progress.tell("phase", phase="between_blocks", expected_s=30)
+    stop, said = _check_block(series, document, blocks)
+    progress.tell("message", text=f"after {blocks} blocks: {said}")
+    # With nothing left of the plan there is nothing to end, and what an accident has cost can still be measured again.
+    if stop is not None and (stop.why != "budget" or series.next_run() is not None):
+        record.mark_enough(series.folder, stop.why, blocks, stop.said)
+        progress.tell("message", text=f"enough after {blocks} blocks: {stop.said}")
+
+
+def _check_block(series: Series, document: Mapping[str, Any], blocks: int) -> tuple[Stop | None, str]:
+    begin_s = time.time()
+    answer, said = _interim_answer(series.folder)
+    seconds = time.time() - begin_s
+    facts = {"goal_percent": document["goal_percent"], "certain": answer is not None and answer.certain, "said": said}
+    facts["sentence"] = answer.sentence if answer is not None else None
+    note_check(series.folder, begin_s, blocks, seconds, **facts)
+    stop = decide(answer, failing_sides(series, document), budget_exhaustion(series, document, blocks))
+    return stop, said
+
+
+def _interim_answer(series_dir: Path) -> tuple[InterimAnswer | None, str]:
+    """The answer so far, and what to say of it."""
+    try:
+        answer = run_interim_analysis(series_dir)
+    except Exception as error:  # noqa: BLE001 - measuring goes on; the budget ends it
+        log.warning("the analysis between two blocks failed: %s", message_of(error))
+        return None, f"not analysed: {message_of(error)}"
+    return answer, answer.why or answer.sentence
+
+
+def decide(answer: InterimAnswer | None, failed: str | None, spent: str | None) -> Stop | None:
+    """The rule itself. `failed` and `spent` say why nothing more can come of it, None where it can."""
+    if failed is not None:
+        return Stop("failed", failed)
+    if answer is not None and answer.certain:
+        return Stop("certain", answer.why or answer.sentence)
+    return Stop("budget", spent) if spent is not None else None
+
+
+def whole_blocks(plan: Collection[PlannedRun], done: Collection[str]) -> int:
+    """How many blocks, from the first on, have nothing left to do."""
+    waiting = {run.block for run in plan if run.run_id not in done}
+    return min(waiting, default=max((run.block for run in plan), default=0) + 1) - 1
+
+
+def failing_sides(series: Series, document: Mapping[str, Any]) -> str | None:
+    """Where no pair has two sides that ever ran: the system under test failed in every run of one of them."""
+    runs = [run for planned in series.plan() if (run := read_run(series.run_folder(planned.run_id))) is not None]
+    hopeless = [name for pair in document["pairs"] if (name := _failing_variant(pair, runs)) is not None]
+    return "; ".join(dict.fromkeys(hopeless)) if len(hopeless) == len(document["pairs"]) else None
+
+
+def _failing_variant(pair: Mapping[str, str], runs: Collection[Mapping[str, Any]]) -> str | None:
+    for variant in (pair["a"], pair["b"]):
+        mine = [run for run in runs if run["variant"]["name"] == variant]
+        blames = [(run.get("failure") or {}).get("blame") for run in mine]
+        if len(mine) >= FEWEST_BLOCKS and all(blame == "system_under_test" for blame in blames):
+            return f"{variant} failed in {len(mine)} of {len(mine)} runs"
+    return None
+
+
+def budget_exhaustion(series: Series, document: Mapping[str, Any], blocks: int) -> str | None:
+    """Why no further block fits the budget; None where one does."""
+    budget = Budget(**document["budget"])
+    if blocks >= series.experiment.repetitions:
+        return f"the budget of {budget_text(budget)} holds no further block"
+    if budget.seconds is not None:
+        elapsed_s = total_time_s(series)
+        block_s = elapsed_s / blocks
+        if elapsed_s + block_s > budget.seconds:
+            used = f"{elapsed_s / 60:.0f} min of the budget of {budget_text(budget)} are used"
+            return f"{used}, and a block takes {block_s / 60:.0f}"
+    pricing = holdings.pricing_of(series.experiment)
+    return _money_exhaustion(series, pricing) if pricing is not None else None
+
+
+def _money_exhaustion(series: Series, pricing: SupportsPricing) -> str | None:
+    used_usd = holdings.spent_usd(series, time.time())
+    block_usd = len(series.experiment.variants) * costs.one_run_usd(series.experiment, pricing)
+    if used_usd + block_usd <= pricing.budget_usd():
+        return None
+    used = f"{costs.usd(used_usd)} of {costs.usd(pricing.budget_usd())} are used"
+    return f"{used}, and a block may cost {costs.usd(block_usd)}"
+
+
+def run_interim_analysis(series_dir: Path) -> InterimAnswer:
+    """Analysed by a process of its own: no Spark stays in memory while the next block is measured."""
+    argv = [sys.executable, "-m", "barograph.compare.interim", str(series_dir)]
+    with (series_dir / "harness.log").open("ab") as log_file:
+        process = subprocess.Popen(
+            argv, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log_file, stderr=log_file, start_new_session=True
+        )
+        try:
+            code = process.wait(ANALYSIS_LIMIT_S)
+        except subprocess.TimeoutExpired as error:
+            raise InterimAnalysisFailure(
+                f"it took more than {ANALYSIS_LIMIT_S:g} s; see {series_dir / 'harness.log'}"
+            ) from error
+        finally:
+            _end_process(process)
+    if code != 0:
+        raise InterimAnalysisFailure(f"it ended with {code}; see {series_dir / 'harness.log'}")
+    found = read_json(series_dir / pipeline.INCREMENTAL_FOLDER / "answer.json")
+    return InterimAnswer(bool(found["certain"]), str(found["why"]), str(found["sentence"]))
+
+
+def _end_process(process: subprocess.Popen[bytes]) -> None:
+    """With what it has started: Spark's JVM is in its group."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

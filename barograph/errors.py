@@ -1,0 +1,96 @@
+"""Errors of this package; `blame` says whose failure it was and decides about repeating and exit codes.
+
+DagError (harness)
+├── ExperimentError (configuration)      the YAML or an option cannot be run
+├── TestbedTaken (capacity)              another series holds the testbed
+├── DiskFull (capacity)
+├── BudgetSpent (capacity)               the next run could cost more than what is left
+├── MachineLost (infrastructure)         nobody asked it to die
+│   └── MachineRecalled                  its owner takes it away (a spot interruption)
+├── NoFreshSamples (infrastructure)      measuring stopped while the machines live
+├── RunBroken (system_under_test)        Storm or the policy failed: a result
+└── RunsFailed                           blame of the worst run of the series
+Interrupted (KeyboardInterrupt)          somebody asked for the end
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+
+BLAMES = ("configuration", "capacity", "infrastructure", "system_under_test", "harness")
+EXIT_CODES = {"configuration": 2, "capacity": 3, "infrastructure": 4, "system_under_test": 5, "harness": 1}
+INTERRUPTED_EXIT = 130
+REGRESSION_EXIT = 6  # of a night that confirmed one: nobody's failure
+SEVERITY = ("harness", "configuration", "capacity", "infrastructure", "system_under_test")  # the worst first
+
+
+class BarographError(Exception):
+    blame = "harness"
+
+
+class ExperimentError(BarographError):
+    blame = "configuration"
+
+
+class TestbedTaken(BarographError):
+    blame = "capacity"
+    __test__ = False  # pytest would collect it by its name
+
+
+class DiskFull(BarographError):
+    blame = "capacity"
+
+
+class BudgetSpent(BarographError):
+    blame = "capacity"
+
+
+class MachineLost(BarographError):
+    blame = "infrastructure"
+
+
+class MachineRecalled(MachineLost):
+    pass
+
+
+class NoFreshSamples(BarographError):
+    blame = "infrastructure"
+
+
+class RunBroken(BarographError):
+    blame = "system_under_test"
+
+
+class RunsFailed(BarographError):
+    def __init__(self, message: str, blame: str) -> None:
+        super().__init__(message)
+        self.blame = blame
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, SIGTERM or a parent that is gone; not an `Exception`, so that nothing mistakes it for a failure."""
+
+
+def blame_of(error: BaseException) -> str:
+    """One of `BLAMES`; whatever does not say is ours."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "capacity"
+    blame = getattr(error, "blame", "harness")
+    return blame if blame in BLAMES else "harness"
+
+
+def worst_exit(codes: Sequence[int]) -> int:
+    """The exit code of several executions: an interruption, else the worst failure, else 0."""
+    order = [INTERRUPTED_EXIT, *(EXIT_CODES[blame] for blame in SEVERITY), 0]
+    return min(codes, key=order.index, default=0)
+
+
+def message_of(error: BaseException) -> str:
+    """One line, never empty."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"the disk is full ({error.filename or error.strerror}): free some space, then run again to resume"
+    text = " ".join(str(error).split())
+    if blame_of(error) == "harness" and not isinstance(error, BarographError):
+        return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return text or type(error).__name__

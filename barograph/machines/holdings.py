@@ -1,0 +1,217 @@
+"""What a series really held and what that cost: `holdings.jsonl`, appended before a machine exists and after it is
+gone, and `money.json`, the estimates beside what was used, where the testbed has a price.
+
+A harness that is killed leaves machines without an end in it; these count until they were reaped, or else until the
+end of their lease, when they have ended themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from analysis.record.files import json_lines, write_json_atomic
+from barograph.plan import costs
+from barograph.plan.checks import testbed_of
+from barograph.plan.costs import Cost
+from barograph.plan.experiment import Experiment
+from barograph.series import run_record
+from barograph.series.series import Series, series_document, unfinished_series
+from inventory.leases.registry import Lease
+from inventory.machines import MachineRequest, MachineType
+from inventory.testbed import SupportsPricing
+
+log = logging.getLogger(__name__)
+HOLDINGS_FILE = "holdings.jsonl"
+
+
+@dataclass(frozen=True)
+class Holding:
+    """One machine, from when it was asked for to when it was gone (epoch seconds)."""
+
+    request: MachineRequest
+    lease_id: str
+    from_s: float
+    to_s: float
+
+    @property
+    def hours(self) -> float:
+        return max(0.0, self.to_s - self.from_s) / 3600
+
+
+def note_request(series_dir: Path, lease: Lease, requests: Sequence[MachineRequest], now_s: float) -> None:
+    """Before they are asked for. Raises OSError: what cannot be written down must not be rented."""
+    machines = [{"name": request.name, "type": asdict(request.type)} for request in requests]
+    _append_line(series_dir, {"t": now_s, "kind": "held", **_lease_facts(lease), "machines": machines})
+
+
+def note_expiry(series_dir: Path, lease: Lease, now_s: float) -> None:
+    """The lease, and with it its machines, now ends at another time."""
+    _append_line(series_dir, {"t": now_s, "kind": "until", **_lease_facts(lease)})
+
+
+def note_return(series_dir: Path, lease: Lease, names: Collection[str] | None, now_s: float) -> None:
+    """These machines are gone, None: all. Nobody may be kept from releasing by a folder that cannot be written."""
+    try:
+        _append_line(
+            series_dir,
+            {"t": now_s, "kind": "gone", **_lease_facts(lease), "names": None if names is None else [*names]},
+        )
+    except OSError as error:
+        log.warning("%s: cannot note what was given back: %s", series_dir / HOLDINGS_FILE, error)
+
+
+def read_holdings(series_dir: Path, now_s: float) -> tuple[Holding, ...]:
+    """Every machine that the series has had, in the order in which they came; those that it has count until now."""
+    open_: dict[tuple[str, str], tuple[MachineRequest, float]] = {}
+    until_s: dict[str, float] = {}
+    done: list[Holding] = []
+    for line in json_lines(series_dir / HOLDINGS_FILE):
+        lease_id = line["lease_id"]
+        if line["kind"] == "gone":
+            names = [name for lease, name in open_ if lease == lease_id] if line["names"] is None else line["names"]
+            over = [open_.pop(key) for name in names if (key := (lease_id, name)) in open_]
+            done += [Holding(request, lease_id, from_s, float(line["t"])) for request, from_s in over]
+            continue
+        until_s[lease_id] = float(line["expires_s"])
+        for machine in line.get("machines", ()):
+            request = MachineRequest(machine["name"], MachineType(**machine["type"]))
+            open_.setdefault((lease_id, request.name), (request, float(line["t"])))
+    there = [
+        Holding(request, lease_id, from_s, max(from_s, min(now_s, until_s[lease_id])))
+        for (lease_id, _), (request, from_s) in open_.items()
+    ]
+    return tuple(sorted([*done, *there], key=lambda each: each.from_s))
+
+
+def clip(machines: Sequence[Holding], from_s: float, to_s: float) -> Iterator[Holding]:
+    """The part of each that lies between two times."""
+    for each in machines:
+        begin_s, end_s = max(each.from_s, from_s), min(each.to_s, to_s)
+        if begin_s < end_s:
+            yield Holding(each.request, each.lease_id, begin_s, end_s)
+
+
+def _lease_facts(lease: Lease) -> dict[str, Any]:
+    return {"lease_id": lease.lease_id, "expires_s": lease.expires_s}
+
+
+def _append_line(series_dir: Path, line: dict[str, Any]) -> None:
+    with (series_dir / HOLDINGS_FILE).open("a+b") as file:
+        whole = file.tell() == 0 or (file.seek(-1, os.SEEK_END), file.read(1))[1] == b"\n"
+        file.write(("" if whole else "\n").encode() + json.dumps(line).encode() + b"\n")  # after a half line, a new one
+        file.flush()
+        os.fsync(file.fileno())
+
+
+MONEY_FILE = "money.json"
+
+
+def pricing_of(experiment: Experiment) -> SupportsPricing | None:
+    """None where machines cost nothing."""
+    testbed = testbed_of(experiment.testbed)
+    return testbed if isinstance(testbed, SupportsPricing) else None
+
+
+def estimate_cost(experiment: Experiment, *, new: bool) -> Cost | None:
+    """What the execution that would begin now may cost. Raises ExperimentError where that is above the budget."""
+    pricing = pricing_of(experiment)
+    if pricing is None:
+        return None
+    series = None if new else unfinished_series(experiment)
+    runs = series.left() if series else experiment.repetitions * len(experiment.variants)
+    spent = spent_usd(series, time.time()) if series else 0.0
+    found = costs.cost(experiment, runs, run_record.median_overhead(experiment.testbed), pricing, spent)
+    costs.require_affordable(experiment, found, pricing)
+    return found
+
+
+def require_one_more(series: Series) -> None:
+    """Raises BudgetSpent where the next run could cost more than the budget has left."""
+    pricing = pricing_of(series.experiment)
+    if pricing is not None:
+        costs.require_one_more(series.experiment, spent_usd(series, time.time()), pricing)
+
+
+def spent_usd(series: Series, now_s: float) -> float:
+    """Of all machines that the series has held until now; 0 where they cost nothing."""
+    pricing = pricing_of(series.experiment)
+    return _price_usd(read_holdings(series.folder, now_s), pricing) if pricing else 0.0
+
+
+def usage_so_far(series: Series) -> dict[str, Any]:
+    """For progress lines: what was spent and held until now."""
+    now_s = time.time()
+    machines = read_holdings(series.folder, now_s)
+    pricing = pricing_of(series.experiment)
+    hours = {"machine_hours": sum(each.hours for each in machines)}
+    return (
+        hours
+        if pricing is None
+        else {**hours, "used_usd": _price_usd(machines, pricing), "budget_usd": pricing.budget_usd()}
+    )
+
+
+def write_money(series: Series) -> None:
+    """`money.json`: the estimates beside what was used, by execution and by type of machine."""
+    pricing = pricing_of(series.experiment)
+    if pricing is None:
+        return
+    now_s = time.time()
+    machines = read_holdings(series.folder, now_s)
+    document = {
+        "v": 1,
+        "testbed": series.experiment.testbed.name,
+        "budget_usd": pricing.budget_usd(),
+        "used_usd": _price_usd(machines, pricing),
+        "machine_hours": sum(each.hours for each in machines),
+        "executions": _cost_of_executions(
+            series_document(series.folder).get("estimates", []), machines, pricing, now_s
+        ),
+        "types": _cost_of_types(machines, pricing),
+    }
+    write_json_atomic(series.folder / MONEY_FILE, document)
+
+
+def _cost_of_executions(
+    estimates: list[dict[str, Any]], machines: Iterable[Holding], pricing: SupportsPricing, now_s: float
+) -> list[dict[str, Any]]:
+    """Each estimate with what was held from its opening to the next one's."""
+    all_machines = tuple(machines)
+    ends = [*(float(each["opened_s"]) for each in estimates[1:]), now_s]
+    found = []
+    for estimate, end_s in zip(estimates, ends, strict=False):
+        mine = tuple(clip(all_machines, float(estimate["opened_s"]), end_s))
+        used = {"used_usd": _price_usd(mine, pricing), "machine_hours": sum(each.hours for each in mine)}
+        found.append({**estimate, **used})
+    return found
+
+
+def _cost_of_types(machines: Iterable[Holding], pricing: SupportsPricing) -> list[dict[str, Any]]:
+    by_type = defaultdict(list)
+    for each in machines:
+        by_type[each.request.type.name].append(each)
+    return [
+        {
+            "type": name,
+            "machines": len(mine),
+            "hours": sum(each.hours for each in mine),
+            "usd": _price_usd(mine, pricing),
+        }
+        for name, mine in sorted(by_type.items())
+    ]
+
+
+def _price_usd(machines: Iterable[Holding], pricing: SupportsPricing) -> float:
+    """Machines that came and went together are priced together."""
+    together: dict[tuple[float, float], list[MachineRequest]] = defaultdict(list)
+    for each in machines:
+        together[(each.from_s, each.to_s)].append(each.request)
+    return sum(pricing.estimate(requests, (to - begin) / 3600).total_usd for (begin, to), requests in together.items())

@@ -1,0 +1,183 @@
+"""Release what dead runs and expired leases have left, note what it cost, and keep the reaper's health on record:
+`reaper.json` in the state folder, the passes of the DAG apart from those of the command.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from analysis.errors import RecordError
+from analysis.record.files import read_json, write_json_atomic
+from barograph.errors import BarographError, message_of
+from barograph.machines.holdings import note_return, pricing_of, spent_usd
+from barograph.series.series import read_series
+from barograph.settings import results_root
+from inventory import TESTBEDS
+from inventory.leases import registry
+from inventory.leases.reaper import ReapResult
+from inventory.leases.reaper import reap as reap_all
+from inventory.leases.registry import Lease
+from inventory.testbed import Testbed
+
+HEALTH_FILE = "reaper.json"
+LATE_S = 35 * 60.0  # three passes of the DAG, and some
+PassOrigin = Literal["dag", "command"]
+HOW_TO_RUN = "`barograph ui` runs it every ten minutes; `barograph reap` is one pass"
+
+
+def health_path() -> Path:
+    return registry.state_dir() / HEALTH_FILE
+
+
+def note_pass(by: PassOrigin, begun_s: float, ended_s: float, ended: Sequence[str], errors: Sequence[str]) -> None:
+    """One pass. The last success stays on record when a later pass fails."""
+    document = read_health()
+    before = document.get(by, {})
+    success_s = before.get("last_success_s") if errors else ended_s
+    passed = {
+        "last_pass_s": ended_s,
+        "last_success_s": success_s,
+        "duration_s": ended_s - begun_s,
+        "ended": list(ended),
+        "errors": list(errors),
+    }
+    write_json_atomic(health_path(), {"v": 1, **document, by: passed})
+
+
+def read_health() -> dict[str, Any]:
+    """Nothing where no pass was noted, or what was noted cannot be read: then it counts as never."""
+    try:
+        return read_json(health_path()) if health_path().exists() else {}
+    except RecordError:
+        return {}
+
+
+def health_warning(now_s: float) -> str | None:
+    """For who is about to rent machines: that nobody watches over them, and how to mend that."""
+    success_s = read_health().get("dag", {}).get("last_success_s")
+    if success_s is not None and now_s - success_s <= LATE_S:
+        return None
+    since = "has never succeeded here" if success_s is None else f"has not succeeded for {age(now_s - success_s)}"
+    return f"warning: the reaper DAG {since}; until it does, forgotten machines only end themselves. {HOW_TO_RUN}"
+
+
+def health_lines(now_s: float) -> list[str]:
+    """Of the DAG and of the command."""
+    document = read_health()
+    return [line for by in ("dag", "command") for line in _pass_lines(by, document.get(by), now_s)] + [HOW_TO_RUN]
+
+
+def is_healthy(now_s: float) -> bool:
+    """Whether the DAG's last success is recent and its newest pass had no error."""
+    return health_warning(now_s) is None and not read_health().get("dag", {}).get("errors")
+
+
+def _pass_lines(by: str, passed: dict[str, Any] | None, now_s: float) -> list[str]:
+    name = {"dag": "reaper DAG", "command": "barograph reap"}[by]
+    if passed is None:
+        return [f"{name}: no pass yet"]
+    success_s = passed["last_success_s"]
+    succeeded = "never" if success_s is None else f"{age(now_s - success_s)} ago"
+    head = (
+        f"{name}: last pass {age(now_s - passed['last_pass_s'])} ago, took {passed['duration_s']:.1f} s; last success"
+        f" {succeeded}"
+    )
+    return [head, *(f"  ended {line}" for line in passed["ended"]), *(f"  FAILED {line}" for line in passed["errors"])]
+
+
+def age(seconds: float) -> str:
+    """`40 s`, `12 min`, `3.5 h`, `2.1 days`."""
+    if seconds < 90:
+        return f"{max(0.0, seconds):.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:.1f} days"
+
+
+log = logging.getLogger(__name__)
+
+
+class NotReaped(BarographError):
+    """Something is still there and could not be removed."""
+
+    blame = "infrastructure"
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """One thing that was, or would be, ended. None: nobody on this box knows."""
+
+    testbed: str
+    what: str
+    why: str
+    held_s: float | None
+    cost_usd: float | None
+    error: str | None
+
+    def __str__(self) -> str:
+        return f"{self.what} on {self.testbed}: {self.why}"
+
+
+def sweep(
+    *, dry_run: bool, everywhere: bool = False, by: PassOrigin = "command", now_s: float | None = None,
+    testbeds: Mapping[str, Callable[..., Testbed]] | None = None,
+) -> tuple[Leftover, ...]:  # fmt: skip
+    """A row for each thing, those that could not be ended too. A pass that is no dry run is noted for `--status`."""
+    begun_s = time.time()
+    now = begun_s if now_s is None else now_s
+    try:
+        reaped = reap_all(now, dry_run, TESTBEDS if testbeds is None else testbeds, everywhere)
+    except Exception as error:
+        if not dry_run:
+            note_pass(by, begun_s, time.time(), [], [message_of(error)])
+        raise
+    rows = tuple(_leftover_of(one, now, dry_run) for one in reaped)
+    if not dry_run:
+        errors = [f"{row}: {row.error}" for row in rows if row.error]
+        note_pass(by, begun_s, time.time(), [str(row) for row in rows if not row.error], errors)
+    return rows
+
+
+def reap(*, dry_run: bool, by: PassOrigin = "command") -> tuple[str, ...]:
+    """One line for each thing that was released. Raises NotReaped, after the rest, where one could not be."""
+    rows = sweep(dry_run=dry_run, by=by)
+    require_all_released(rows)
+    return tuple(str(row) for row in rows)
+
+
+def require_all_released(rows: tuple[Leftover, ...]) -> None:
+    """Raises NotReaped naming what could not be ended."""
+    stuck = [f"{row.what} on {row.testbed}: {row.error}" for row in rows if row.error]
+    if stuck:
+        raise NotReaped(f"could not release {'; '.join(stuck)}; mend that, then reap again")
+
+
+def _leftover_of(one: ReapResult, now_s: float, dry_run: bool) -> Leftover:
+    lease = one.lease
+    if lease is None:
+        return Leftover(one.testbed, one.what, one.why, None, None, one.error)
+    if not dry_run and one.error is None:
+        _note_gone(lease, now_s)
+    held_s = max(0.0, now_s - lease.acquired_s)
+    return Leftover(one.testbed, one.what, one.why, held_s, _cost_usd(lease, now_s), one.error)
+
+
+def _note_gone(lease: Lease, now_s: float) -> None:
+    for path in results_root().glob(f"*/*/{lease.series_id}"):
+        note_return(path, lease, None, min(now_s, lease.expires_s))
+
+
+def _cost_usd(lease: Lease, now_s: float) -> float | None:
+    """What its series has cost; None where the series is not here or has no price."""
+    for path in results_root().glob(f"*/*/{lease.series_id}/series.json"):
+        try:
+            series = read_series(path.parent)
+            return spent_usd(series, now_s) if pricing_of(series.experiment) else None
+        except Exception as error:  # noqa: BLE001 - a price that cannot be told must not keep anything alive
+            log.warning("series %s: what it cost cannot be told: %s", lease.series_id, message_of(error))
+    return None

@@ -1,0 +1,212 @@
+"""The lease of a series and the machines under it, through its testbed: taken, added, replaced, prolonged, given back;
+on record first, in `machines.json`, so that later steps find them. A lease is kept alive while work goes on under it,
+also within one long run, but not longer than that work may take.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import threading
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from analysis.record.files import write_json_atomic
+from barograph.errors import BarographError, blame_of, message_of
+from barograph.machines.holdings import note_expiry, note_request, note_return
+from barograph.plan.checks import machine_requests, testbed_of
+from barograph.series.series import Series
+from barograph.settings import cluster_dir
+from inventory.errors import InventoryError
+from inventory.leases import registry
+from inventory.leases.registry import Lease, read
+from inventory.machines import Machine, MachineRequest, MachineType
+from inventory.testbed import SupportsGiveBack, SupportsGrow, SupportsProlong, SupportsRecall, Testbed
+
+MACHINES_FILE = "machines.json"
+
+
+class NoMachines(BarographError):
+    """A step needs machines that the series does not hold."""
+
+    blame = "infrastructure"
+
+
+def save_lease(series_dir: Path, lease: Lease, machines: Sequence[Machine]) -> None:
+    document = {"lease": asdict(lease), "machines": [_machine_data(machine) for machine in machines]}
+    write_json_atomic(series_dir / MACHINES_FILE, document)
+
+
+def saved_lease(series_dir: Path) -> Lease | None:
+    """The lease that the series took last, whether or not it still stands."""
+    document = _read_document(series_dir)
+    return Lease(**document["lease"]) if document else None
+
+
+def current_machines(series_dir: Path) -> tuple[Machine, ...]:
+    """Raises NoMachines where the lease was released or reaped meanwhile."""
+    document = _read_document(series_dir)
+    if document is None or read(document["lease"]["lease_id"]) is None:
+        raise NoMachines(f"series {series_dir.name} holds no machines (released or reaped); run it again to resume")
+    return tuple(_machine_of(machine) for machine in document["machines"])
+
+
+def _read_document(series_dir: Path) -> dict[str, Any] | None:
+    try:
+        document: dict[str, Any] = json.loads((series_dir / MACHINES_FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return document
+
+
+def _machine_data(machine: Machine) -> dict[str, Any]:
+    return {key: str(value) if isinstance(value, Path) else value for key, value in asdict(machine).items()}
+
+
+def _machine_of(data: dict[str, Any]) -> Machine:
+    values = {field.name: data[field.name] for field in fields(Machine)}
+    paths = {key: Path(values[key]) for key in ("ssh_key", "known_hosts")}
+    return Machine(**{**values, **paths, "type": MachineType(**values["type"])})
+
+
+log = logging.getLogger(__name__)
+
+
+def acquire(series: Series, testbed: Testbed, lease: Lease) -> tuple[Machine, ...]:
+    """The machines of the start, or none."""
+    requests = machine_requests(series.experiment, series.experiment.acquired())
+    save_lease(series.folder, lease, ())
+    note_request(series.folder, lease, requests, time.time())
+    machines = testbed.acquire(lease, requests)
+    save_lease(series.folder, lease, machines)
+    return machines
+
+
+def grow(series: Series, names: Sequence[str]) -> tuple[Machine, ...]:
+    """These machines too. What an execution that was cut short has left of that name goes first."""
+    testbed, lease = testbed_of(series.experiment.testbed), _current_lease(series.folder)
+    assert isinstance(testbed, SupportsGrow), "checked before anything was started"
+    if stale := [machine.name for machine in current_machines(series.folder) if machine.name in names]:
+        give_back(series, stale)
+    requests = _requests(series, names)
+    note_request(series.folder, lease, requests, time.time())
+    try:
+        new = testbed.grow(lease, requests)
+    except BaseException:
+        note_return(series.folder, lease, names, time.time())
+        raise
+    save_lease(series.folder, lease, (*current_machines(series.folder), *new))
+    return new
+
+
+def give_back(series: Series, names: Collection[str]) -> bool:
+    """Whether the testbed takes back a part of what it gave."""
+    testbed, lease = testbed_of(series.experiment.testbed), _current_lease(series.folder)
+    if not isinstance(testbed, SupportsGiveBack):
+        return False
+    machines = current_machines(series.folder)
+    testbed.give_back(lease, [machine for machine in machines if machine.name in names])
+    note_return(series.folder, lease, names, time.time())
+    save_lease(series.folder, lease, [machine for machine in machines if machine.name not in names])
+    return True
+
+
+def prolong(series: Series, minutes: float) -> None:
+    """From now on the lease lasts `minutes`, and machines that end themselves hear of it."""
+    saved = saved_lease(series.folder)
+    if saved is None:
+        return
+    lease = registry.renew(saved, minutes * 60)
+    note_expiry(series.folder, lease, time.time())
+    testbed = testbed_of(series.experiment.testbed)
+    if isinstance(testbed, SupportsProlong):
+        testbed.prolong(lease, current_machines(series.folder))
+
+
+def recalled(series: Series) -> tuple[str, ...]:
+    """Machines that their owner takes away; none where a testbed does not say so."""
+    testbed = testbed_of(series.experiment.testbed)
+    if not isinstance(testbed, SupportsRecall):
+        return ()
+    lease = _current_lease(series.folder)
+    try:
+        return testbed.recalled(lease)
+    except InventoryError as error:  # an interface that cannot be asked now is no machine that is lost
+        log.warning("asking whether machines are taken away failed: %s", error)
+        return ()
+
+
+def can_replace(series: Series) -> bool:
+    testbed = testbed_of(series.experiment.testbed)
+    return isinstance(testbed, SupportsGrow) and isinstance(testbed, SupportsGiveBack)
+
+
+def replace(series: Series, lost: Collection[str]) -> bool:
+    """Other machines in the place of these workers; False where the testbed cannot, or the master is among them."""
+    if "master" in lost or not can_replace(series):
+        return False
+    log.warning("series %s: replacing %s", series.series_id, ", ".join(sorted(lost)))
+    give_back(series, lost)
+    grow(series, sorted(lost))
+    return True
+
+
+def release(series_dir: Path, lease: Lease, testbed: Testbed) -> None:
+    """Everything that the lease holds, half acquired or whole."""
+    testbed.release(lease)
+    note_return(series_dir, lease, None, time.time())
+    registry.drop(lease)
+
+
+def _current_lease(series_dir: Path) -> Lease:
+    """As it is on record now: it may have been prolonged since it was taken."""
+    saved = saved_lease(series_dir)
+    lease = registry.read(saved.lease_id) if saved else None
+    if lease is None:
+        raise NoMachines(f"series {series_dir.name} holds no machines (released or reaped); run it again to resume")
+    return lease
+
+
+def _requests(series: Series, names: Sequence[str]) -> tuple[MachineRequest, ...]:
+    return machine_requests(series.experiment, names)[1:]
+
+
+def remove_cluster_files(lease_id: str) -> None:
+    """Remove a released cluster's files, its token first."""
+    (cluster_dir(lease_id) / "token").unlink(missing_ok=True)
+    shutil.rmtree(cluster_dir(lease_id), ignore_errors=True)
+
+
+RETRY_S = 30.0
+
+
+@contextmanager
+def keep_alive(series: Series, limit_s: float) -> Iterator[None]:
+    """Prolongs now, then each third of the lease, for `limit_s` at the most: what hangs must not hold machines."""
+    minutes = series.experiment.lease_minutes
+    prolong(series, minutes)
+    over = threading.Event()
+    thread = threading.Thread(
+        target=_prolong_until_over, args=(series, minutes, limit_s, over), name="lease keeper", daemon=True
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def _prolong_until_over(series: Series, minutes: float, limit_s: float, over: threading.Event) -> None:
+    deadline, wait_s = time.monotonic() + limit_s, minutes * 60 / 3
+    while not over.wait(wait_s) and time.monotonic() < deadline:
+        try:
+            prolong(series, minutes)
+            wait_s = minutes * 60 / 3
+        except Exception as error:  # noqa: BLE001 - a thread of its own: the run says what is wrong with its machines
+            log.warning("prolonging the lease failed, trying again: %s: %s", blame_of(error), message_of(error))
+            wait_s = min(RETRY_S, minutes * 60 / 10)

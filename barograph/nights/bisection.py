@@ -1,0 +1,252 @@
+"""A search for the first bad commit as data: request, probes, next step; and as text: a sentence, a line for each
+commit.
+
+`results/bisect/<id>/bisect.json` is written after every step, so that the same request goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from analysis.errors import RecordError
+from analysis.record.files import read_json, write_json_atomic
+from barograph.compare.difference import Difference, VariantMetric, Verdict, is_worse, verdict_of
+from barograph.nights.commits import Commit
+from barograph.nights.search import Answer, Certainty, FirstBad, Query, next_step, probabilities
+from barograph.settings import results_root
+
+BISECTION_FILE = "bisect.json"
+BISECTIONS_FOLDER = "bisect"
+
+
+@dataclass(frozen=True)
+class BisectionRequest:
+    """`good` and `bad` are refs, of a search full commits; `everything`: also commits that do not change what decides.
+
+    `blocks`: at most that many a comparison. `goal`: how narrow BAD's own comparison must be, in its unit.
+    """
+
+    experiment: str
+    about: VariantMetric
+    good: str
+    bad: str
+    everything: bool = False
+    blocks: int = 12
+    goal: float = 5.0
+    certainty: Certainty = field(default_factory=Certainty)
+    testbed: str | None = None
+    options: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One comparison of a commit with GOOD; `difference` None where nothing could be measured, for `reason`."""
+
+    commit: str
+    verdict: Verdict
+    difference: Difference | None
+    reason: str = ""
+    series: str = ""  # below the results
+
+
+@dataclass(frozen=True)
+class PendingProbe:
+    """A comparison that is begun: after an interruption it goes on."""
+
+    commit: str
+    series: str
+
+
+@dataclass(frozen=True)
+class NotWorse:
+    """The search ends before it begins: BAD is not worse than GOOD, as far as was measured."""
+
+    reference: Difference
+
+
+Step = Query | FirstBad | NotWorse | Literal["reference"]
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """`commits`: after GOOD, oldest first; the last is BAD, or the last that changed what decides."""
+
+    id: str
+    wanted: BisectionRequest
+    commits: tuple[Commit, ...]
+    reference: Difference | None = None
+    reference_series: str = ""
+    probes: tuple[Probe, ...] = ()
+    asking: PendingProbe | None = None
+
+    def next(self) -> Step:
+        if self.reference is None:
+            return "reference"
+        if not is_worse(self.reference, self.wanted.about.metric):
+            return NotWorse(self.reference)
+        return next_step(len(self.commits), self.answers(), self.wanted.certainty)
+
+    def answers(self) -> list[Answer]:
+        place = {commit.hash: number for number, commit in enumerate(self.commits)}
+        return [Answer(place[probe.commit], probe.verdict) for probe in self.probes]
+
+    def of(self, commit: str) -> tuple[Probe, ...]:
+        return tuple(probe for probe in self.probes if probe.commit == commit)
+
+    def with_reference(self, found: Difference, series: str) -> Bisection:
+        return replace(self, reference=found, reference_series=series, asking=None)
+
+    def with_difference(self, commit: str, found: Difference, series: str) -> Bisection:
+        assert self.reference is not None, "BAD is compared first"
+        return self.with_probe(Probe(commit, verdict_of(found, self.reference), found, "", series))
+
+    def with_probe(self, probe: Probe) -> Bisection:
+        return replace(self, probes=(*self.probes, probe), asking=None)
+
+
+def request_digest(wanted: BisectionRequest) -> str:
+    """The same for the very same request, however often it is made."""
+    return hashlib.sha256(json.dumps(asdict(wanted), sort_keys=True).encode()).hexdigest()[:8]
+
+
+def new_bisection(wanted: BisectionRequest, commits: tuple[Commit, ...], now_s: float) -> Bisection:
+    stamp = f"{datetime.fromtimestamp(now_s, UTC):%Y%m%d-%H%M%S}"
+    return Bisection(f"{stamp}-{request_digest(wanted)}", wanted, commits)
+
+
+def bisection_folder(bisection: str) -> Path:
+    return results_root() / BISECTIONS_FOLDER / bisection
+
+
+def newest_bisection(wanted: BisectionRequest) -> Bisection | None:
+    """The newest search of exactly this request."""
+    found = sorted((results_root() / BISECTIONS_FOLDER).glob(f"*-{request_digest(wanted)}/{BISECTION_FILE}"))
+    return read_bisection(found[-1]) if found else None
+
+
+def write_bisection(bisection: Bisection) -> Path:
+    path = bisection_folder(bisection.id) / BISECTION_FILE
+    write_json_atomic(path, {"v": 1, **asdict(bisection)})
+    return path
+
+
+def read_bisection(path: Path) -> Bisection:
+    """Raises RecordError for a file that is no search."""
+    data = read_json(path)
+    try:
+        wanted = data["wanted"]
+        made = BisectionRequest(
+            **{**wanted, "about": VariantMetric(**wanted["about"]), "certainty": Certainty(**wanted["certainty"])}
+        )
+        return Bisection(
+            data["id"],
+            made,
+            tuple(Commit(**commit) for commit in data["commits"]),
+            _difference_of_json(data["reference"]),
+            data["reference_series"],
+            tuple(
+                Probe(**{**probe, "difference": _difference_of_json(probe["difference"])}) for probe in data["probes"]
+            ),
+            PendingProbe(**data["asking"]) if data["asking"] else None,
+        )
+    except (KeyError, TypeError) as error:
+        raise RecordError(f"{path}: is no search ({error!r}); move its folder away to begin anew") from error
+
+
+def _difference_of_json(data: Mapping[str, Any] | None) -> Difference | None:
+    return Difference(**data) if data else None
+
+
+def sentence(bisection: Bisection) -> str:
+    """What is known, as far as the search has come."""
+    step, about = bisection.next(), bisection.wanted.about.words
+    if step == "reference":
+        return f"{about}: BAD is not compared with GOOD yet"
+    if isinstance(step, NotWorse):
+        return f"{about}: BAD is not worse than GOOD ({step.reference.words}); there is nothing to find"
+    assert bisection.reference is not None, "the other steps come after it"
+    change = f"{about}, {bisection.reference.words}"
+    if isinstance(step, Query):
+        following = bisection.commits[step.commit].short
+        return f"{change}: {len(bisection.probes)} comparisons so far, the next is of {following}"
+    return f"{change}: {first_bad_text(bisection, step)}"
+
+
+def first_bad_text(bisection: Bisection, step: FirstBad) -> str:
+    first, last = bisection.commits[step.first], bisection.commits[step.last]
+    sure = f"probability {step.probability:.0%}"
+    if step.first == step.last:
+        return f"first bad commit {first.short} “{first.subject}” ({sure})"
+    count = step.last - step.first + 1
+    why = (
+        "those between could not be measured"
+        if step.sure
+        else "the comparisons contradict each other: more blocks are needed"
+    )
+    return f"the first bad commit is one of {count}, {first.short} … {last.short} ({sure}; {why})"
+
+
+def evidence(bisection: Bisection) -> list[tuple[str, str, str, str, str]]:
+    """Of each commit, oldest first: hash, subject, what was measured, verdict, probability that it is the one."""
+    chances = probabilities(len(bisection.commits), bisection.answers(), bisection.wanted.certainty.error_rate)
+    rows = []
+    for commit, chance in zip(bisection.commits, chances, strict=True):
+        probes = bisection.of(commit.hash)
+        measured = "; ".join(probe.difference.words if probe.difference else probe.reason for probe in probes)
+        verdicts = ", ".join(probe.verdict for probe in probes)
+        known = bisection.reference is not None
+        rows.append((commit.short, commit.subject, measured, verdicts, f"{chance:.0%}" if known else "–"))
+    return rows
+
+
+def page_data(bisection: Bisection) -> dict[str, Any]:
+    """What `analysis.report.bisect_page` shows. Plain data; the page lies two folders below the results."""
+    step, wanted = bisection.next(), bisection.wanted
+    chances = probabilities(len(bisection.commits), bisection.answers(), wanted.certainty.error_rate)
+    guilty = range(step.first, step.last + 1) if isinstance(step, FirstBad) else range(0)
+    return {
+        "id": bisection.id,
+        "sentence": sentence(bisection),
+        "over": isinstance(step, FirstBad | NotWorse),
+        "experiment": wanted.experiment,
+        "about": wanted.about.words,
+        "good": wanted.good,
+        "bad": wanted.bad,
+        "reference": _difference_data(bisection.reference, bisection.reference_series),
+        "error_rate": wanted.certainty.error_rate,
+        "confidence": wanted.certainty.confidence,
+        "blocks": wanted.blocks,
+        "commits": [
+            _commit_data(commit, bisection.of(commit.hash), chance, guilty=place in guilty)
+            for place, (commit, chance) in enumerate(zip(bisection.commits, chances, strict=True))
+        ],
+    }
+
+
+def _commit_data(commit: Commit, probes: tuple[Probe, ...], chance: float, *, guilty: bool) -> dict[str, Any]:
+    return {
+        "hash": commit.hash,
+        "short": commit.short,
+        "subject": commit.subject,
+        "date": f"{datetime.fromtimestamp(commit.committed_s, UTC):%Y-%m-%d %H:%M}",
+        "probability": chance,
+        "guilty": guilty,
+        "probes": [
+            {"verdict": probe.verdict, "reason": probe.reason, **_difference_data(probe.difference, probe.series)}
+            for probe in probes
+        ],
+    }
+
+
+def _difference_data(difference: Difference | None, series: str) -> dict[str, Any]:
+    page = f"../../{series}/comparison.html" if series else ""
+    if difference is None:
+        return {"words": "", "value": None, "low": None, "high": None, "page": page}
+    ends = {"value": difference.value, "low": difference.low, "high": difference.high}
+    return {"words": difference.words, **ends, "page": page}

@@ -1,0 +1,103 @@
+"""This repository's commits, as git knows them, for nights and searches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from barograph.code.git import GitFailed, git
+from barograph.errors import ExperimentError
+from barograph.settings import ROOT
+
+POLICY_FOLDER = "scheduler_plugins"  # what a commit may change of a variant's decisions; the rest is the ruler
+
+
+@dataclass(frozen=True)
+class Head:
+    """The code of a night; None: no git work tree."""
+
+    hash: str | None
+    committed_s: float | None
+    dirty: bool | None
+
+
+@dataclass(frozen=True)
+class Commit:
+    hash: str
+    subject: str
+    committed_s: float
+
+    @property
+    def short(self) -> str:
+        return self.hash[:10]
+
+
+def head(root: Path = ROOT) -> Head:
+    try:
+        commit, when_s = git(root, "log", "-1", "--format=%H %ct").split()
+        return Head(commit, float(when_s), bool(git(root, "status", "--porcelain")))
+    except (GitFailed, ValueError):
+        return Head(None, None, None)
+
+
+def commit_of(ref: str, root: Path = ROOT) -> Commit:
+    """Raises ExperimentError for a ref that is none."""
+    try:
+        said = git(root, "log", "-1", "--format=%H%x00%ct%x00%s", "--end-of-options", f"{ref}^{{commit}}", "--")
+    except GitFailed as error:
+        known = ", ".join(branches(root)) or "none"
+        raise ExperimentError(
+            f"{ref!r} is no commit of {root}; give a branch, a tag or a hash; branches: {known}"
+        ) from error
+    return _commit(said)
+
+
+def branches(root: Path) -> tuple[str, ...]:
+    """The newest first; none of what is no repository."""
+    try:
+        said = git(root, "for-each-ref", "--format=%(refname:short)", "--sort=-committerdate", "refs/heads")
+    except GitFailed:
+        return ()
+    return tuple(said.split())
+
+
+def commits_between(good: Commit, bad: Commit, *, everything: bool, root: Path = ROOT) -> tuple[Commit, ...]:
+    """The commits after `good` up to `bad`, oldest first, along first parents; those that change what decides, or all.
+
+    Raises ExperimentError where `good` is not behind `bad`.
+    """
+    if good.hash == bad.hash:
+        raise ExperimentError(f"GOOD and BAD are the same commit {good.short}; there is nothing between them")
+    if not _is_ancestor(root, good.hash, bad.hash):
+        base = _merge_base(root, good.hash, bad.hash)
+        hint = f"; their common ancestor is {base[:10]}: compare BAD with that first" if base else ""
+        if base == bad.hash:
+            hint = ", which is the older of the two: give the commit where the number was well first"
+        raise ExperimentError(f"GOOD {good.short} is not an ancestor of BAD {bad.short}{hint}")
+    paths: Sequence[str] = () if everything else (POLICY_FOLDER,)
+    said = git(
+        root, "log", "--first-parent", "--reverse", "--format=%H%x00%ct%x00%s", f"{good.hash}..{bad.hash}", "--", *paths
+    )
+    return tuple(_commit(line) for line in said.split("\n") if line)
+
+
+def _commit(line: str) -> Commit:
+    commit, when_s, subject = line.split("\0", 2)
+    return Commit(commit, subject, float(when_s))
+
+
+def _is_ancestor(root: Path, one: str, other: str) -> bool:
+    """What is not known to be one is none."""
+    try:
+        git(root, "merge-base", "--is-ancestor", one, other)
+    except GitFailed:
+        return False
+    return True
+
+
+def _merge_base(root: Path, one: str, other: str) -> str:
+    try:
+        return git(root, "merge-base", one, other)
+    except GitFailed:
+        return ""

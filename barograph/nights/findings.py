@@ -1,0 +1,240 @@
+"""The findings of a night for readers: the pages, a few lines for the screen, and the message for the webhook.
+
+The message is posted to the URL in BAROGRAPH_WEBHOOK. A URL is a secret: it is in no file, log line or message.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from analysis.record.files import read_json, write_json_atomic
+from barograph.nights.night_state import NIGHT_FILE, nights_folder
+from barograph.nights.outcome import COMPLETE
+from barograph.nights.suite import Suite
+from barograph.series.results import results
+
+if TYPE_CHECKING:
+    from analysis.nights.findings import Findings
+    from analysis.nights.regressions import Finding
+    from analysis.nights.settings import Settings
+
+
+Tell = Callable[[str], None]
+MESSAGE_FILE = "message.json"  # of the newest night of a suite: what the webhook is told
+TOP = 10  # findings in a message; the page has all
+
+
+def settings_of(suite: Suite) -> Settings:
+    """What the suite's file says about its history."""
+    from analysis.nights.settings import Accepted, Renames, Rule, Settings
+
+    rule = Rule() if suite.minimum_percent is None else Rule(minimum_percent=suite.minimum_percent)
+    renames = Renames(suite.renames.experiments, suite.renames.variants, suite.renames.metrics)
+    return Settings(suite.title, rule, renames, tuple(Accepted(a.series, a.night, a.why) for a in suite.accepted))
+
+
+def write_pages(suite: Suite) -> tuple[Findings, Path]:
+    """Evaluate all nights on record, and write their pages; the index."""
+    from analysis.nights import pages
+    from analysis.nights.findings import review
+
+    folder = nights_folder(suite.name)
+    found = review(folder, settings_of(suite))
+    return found, pages.write(folder, found)
+
+
+def publish(
+    suite: Suite, record: Mapping[str, Any], since_s: float, tell: Tell
+) -> tuple[Findings, Path, dict[str, Any]]:
+    """Of a night on record, measured since then: what all nights say now, their index, the message. All is kept."""
+    found, index = write_pages(suite)
+    message = message_body(found, record, index)
+    write_message(suite.name, message)
+    store_pages(suite.name, since_s, tell)
+    return found, index, message
+
+
+def store_pages(suite: str, since_s: float, tell: Tell) -> None:
+    """Where results are in a bucket, what of the nights was written since then goes there."""
+    from analysis.errors import StorageConfigurationError, StorageError
+
+    place = results()
+    try:
+        for file in sorted(nights_folder(suite).rglob("*")):
+            if (
+                file.is_file()
+                and not file.name.startswith(".")
+                and file.name != NIGHT_FILE
+                and _modified_s(file) >= since_s
+            ):
+                place.keep(file)
+    except (StorageError, StorageConfigurationError) as error:
+        tell(f"the nights of {suite} are not sent, kept in {nights_folder(suite)}: {error}")
+
+
+def _modified_s(file: Path) -> float:
+    return file.stat().st_mtime
+
+
+def write_message(suite: str, message: Mapping[str, Any]) -> None:
+    write_json_atomic(nights_folder(suite) / MESSAGE_FILE, message)
+
+
+def read_message(suite: str) -> dict[str, Any]:
+    return read_json(nights_folder(suite) / MESSAGE_FILE)
+
+
+def finding_lines(found: Findings, record: Mapping[str, Any]) -> list[str]:
+    """What somebody reads in the morning: what failed and whose failure it was, what got worse, what got better."""
+    told = [
+        f"{each['experiment']}: {each['status'].replace('_', ' ')}: {each['reason']}"
+        for each in record["experiments"]
+        if each["status"] != COMPLETE
+    ]
+    return told + [finding_line(finding) for finding in _notable_findings(found)]
+
+
+def message_body(found: Findings, record: Mapping[str, Any], index: Path) -> dict[str, Any]:
+    """What the webhook posts (docs/contracts.md): no path outside the results, nothing secret."""
+    experiments = [{key: each[key] for key in ("experiment", "status", "reason")} for each in record["experiments"]]
+    worth = _notable_findings(found)
+    return {
+        "v": 1,
+        "suite": record["suite"],
+        "night": record["night"],
+        "id": record["id"],
+        "testbed": record["testbed"],
+        "commit": record["commit"],
+        "status": record["status"],
+        "text": "\n".join([_headline(found, record), *finding_lines(found, record)[:TOP]]),
+        "new_regressions": len(found.alarms),
+        "experiments": experiments,
+        "findings": [_as_data(finding) for finding in worth[:TOP]],
+        "more_findings": max(0, len(worth) - TOP),
+        "page": f"nightly/{record['suite']}/{index.name}",
+    }
+
+
+def finding_line(finding: Finding) -> str:
+    """One finding in one line."""
+    from analysis.nights.findings_report import change_text
+    from analysis.numerals import number
+
+    new = "new: " if finding.new else ""
+    said = f"{new}{finding.kind.value}, {finding.status.value}: {finding.key.name} {change_text(finding)}"
+    return f"{said} ({number(finding.before)} → {number(finding.after)}), {finding.commits.words}"
+
+
+def _headline(found: Findings, record: Mapping[str, Any]) -> str:
+    news = len(found.alarms)
+    said = f"{news} newly confirmed regression{'s' * (news != 1)}" if news else "no newly confirmed regression"
+    return f"Barograph, suite {record['suite']}, night {record['night']} ({record['status']}): {said}"
+
+
+def _notable_findings(found: Findings) -> list[Finding]:
+    """What tonight confirmed, then whatever else is new, then regressions that stand."""
+    from analysis.nights.regressions import Kind, Status
+
+    standing = found.of(Kind.REGRESSION, Status.CONFIRMED, Status.SUSPECTED)
+    ordered = [*found.alarms, *(finding for finding in found.all if finding.new), *standing]
+    return list(dict.fromkeys(ordered))
+
+
+def _as_data(finding: Finding) -> dict[str, Any]:
+    return {
+        "series": finding.key.name,
+        "kind": finding.kind.value,
+        "status": finding.status.value,
+        "new": finding.new,
+        "percent": finding.percent,
+        "before": finding.before,
+        "after": finding.after,
+        "good_commit": finding.commits.good,
+        "bad_commit": finding.commits.bad,
+        "commits": finding.commits.words,
+    }
+
+
+WEBHOOK_VARIABLE = "BAROGRAPH_WEBHOOK"
+POST_LIMIT_S = 10.0
+PAUSES_S = (2.0, 10.0)  # before the second and the third attempt
+
+
+class _NoRedirection(urllib.request.HTTPRedirectHandler):
+    """A body that went to one place must not go to another that this place names."""
+
+    def redirect_request(self, *_arguments: Any) -> None:
+        return None
+
+
+def post(
+    body: Mapping[str, Any],
+    url: str | None = None,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    limit_s: float = POST_LIMIT_S,
+) -> str:
+    """One line on what became of it; empty where nobody asked to be told. Never raises: it must not fail a night."""
+    url = os.environ.get(WEBHOOK_VARIABLE, "") if url is None else url
+    if not url:
+        return ""
+    if wrong := _url_problem(url):
+        return f"the webhook was not called: {wrong}"
+    data = json.dumps(body, allow_nan=False).encode()
+    said = ""
+    for pause_s in (0.0, *PAUSES_S):
+        sleep(pause_s)
+        said, again = _try_post(url, data, limit_s)
+        if not again:
+            break
+    return said
+
+
+def webhook_warning() -> str:
+    """Before a night that would tell nobody; empty where nobody asked to be told, or the setting is fine."""
+    url = os.environ.get(WEBHOOK_VARIABLE, "")
+    wrong = _url_problem(url) if url else ""
+    return f"note: {wrong}; nobody will be told of this night" if wrong else ""
+
+
+def _url_problem(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        fine = False
+    return "" if fine else f"{WEBHOOK_VARIABLE} is not an http:// or https:// URL"
+
+
+def _try_post(url: str, data: bytes, limit_s: float) -> tuple[str, bool]:
+    """What to say, and whether another attempt may help."""
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json", "User-Agent": "barograph"})
+    try:
+        with urllib.request.build_opener(_NoRedirection).open(request, timeout=limit_s) as answer:
+            return f"the webhook was told ({answer.status})", False
+    except urllib.error.HTTPError as error:
+        error.close()
+        lasting = error.code < HTTPStatus.INTERNAL_SERVER_ERROR and error.code != HTTPStatus.TOO_MANY_REQUESTS
+        return f"the webhook answered {error.code}", not lasting
+    except Exception as error:  # noqa: BLE001 - whatever it is; its text may hold the URL, its kind does not
+        return f"the webhook could not be reached ({_error_kind(error)})", True
+
+
+def _error_kind(error: Exception) -> str:
+    reason = getattr(error, "reason", None)
+    inner = reason if isinstance(reason, Exception) else error
+    errno = getattr(inner, "errno", None)
+    return (
+        f"{type(inner).__name__}: {os.strerror(errno)}"
+        if isinstance(errno, int) and errno > 0
+        else type(inner).__name__
+    )

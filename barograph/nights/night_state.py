@@ -1,0 +1,189 @@
+"""The night under way, in `under_way.json` of its suite, so that each task knows it, also after a crash; and its hold.
+
+One night at a time: of a suite, and on a testbed. The hold is a file for each suite in the state folder; it counts as
+long as the process that took it lives and its end has not come; then the next night takes it over.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from analysis.errors import RecordError
+from analysis.record.files import read_json, write_json_atomic
+from barograph.errors import BarographError
+from barograph.settings import results_root
+from inventory.leases.registry import process_start, state_dir
+
+NIGHT_FILE = "under_way.json"
+WAITING, BEGUN = "waiting", "begun"
+
+
+class NoNight(BarographError):
+    """The night that a step belongs to is over, or was taken over."""
+
+
+@dataclass(frozen=True)
+class NightEntry:
+    """What became of one experiment. `series` is its folder below the results; empty while there is none."""
+
+    experiment: str
+    machine: str  # fingerprint of what must be equal for its numbers to be compared
+    status: str = WAITING  # later: begun; at last one of `outcome.STATUSES`
+    reason: str = ""
+    series: str = ""
+
+
+@dataclass(frozen=True)
+class Night:
+    id: str
+    suite: str
+    testbed: str
+    started_s: float
+    until_s: float
+    commit: str | None
+    commit_s: float | None
+    dirty: bool | None
+    machine: str
+    machine_facts: Mapping[str, Any] = field(default_factory=dict)
+    experiments: tuple[NightEntry, ...] = ()
+
+    @property
+    def date(self) -> str:
+        return f"{datetime.fromtimestamp(self.started_s, UTC):%Y-%m-%d}"
+
+    def entry(self, experiment: str) -> NightEntry:
+        return next(entry for entry in self.experiments if entry.experiment == experiment)
+
+    def with_entry(self, entry: NightEntry) -> Night:
+        changed = tuple(entry if each.experiment == entry.experiment else each for each in self.experiments)
+        return replace(self, experiments=changed)
+
+
+def night_id(now_s: float) -> str:
+    """`<date>-<time>` in UTC; sorts by time."""
+    return f"{datetime.fromtimestamp(now_s, UTC):%Y%m%d-%H%M%S}"
+
+
+def nights_folder(suite: str) -> Path:
+    """All nights of a suite."""
+    return results_root() / "nightly" / suite
+
+
+def write_night(night: Night) -> None:
+    write_json_atomic(nights_folder(night.suite) / NIGHT_FILE, {"v": 1, **asdict(night)})
+
+
+def read_night(suite: str) -> Night | None:
+    """None: no night of the suite is under way, or was left by a dead one."""
+    path = nights_folder(suite) / NIGHT_FILE
+    if not path.is_file():
+        return None
+    document = read_json(path)
+    try:
+        entries = tuple(NightEntry(**entry) for entry in document.pop("experiments"))
+        document.pop("v")
+        return Night(**document, experiments=entries)
+    except (KeyError, TypeError) as error:
+        raise RecordError(
+            f"{path}: not a night under way ({error!r}); remove the file, its series are all on record"
+        ) from error
+
+
+def night_of_id(suite: str, night: str) -> Night:
+    """Raises NoNight where that night is not the one under way."""
+    found = read_night(suite)
+    if found is None or found.id != night:
+        raise NoNight(f"night {night} of suite {suite} is not under way any more")
+    return found
+
+
+def remove_night(night: Night) -> None:
+    (nights_folder(night.suite) / NIGHT_FILE).unlink(missing_ok=True)
+
+
+class NightUnderWay(BarographError):
+    """Another night measures this suite, or on this testbed."""
+
+    blame = "capacity"
+
+
+@dataclass(frozen=True)
+class Hold:
+    suite: str
+    testbed: str
+    night: str  # its id
+    pid: int
+    born: str  # of the process, so that a pid that was used again holds nothing
+    until_s: float
+
+    def counts(self, now_s: float) -> bool:
+        return now_s < self.until_s and self.born != "" and process_start(self.pid) == self.born
+
+
+def take_hold(suite: str, testbed: str, night: str, pid: int, until_s: float, now_s: float) -> Hold:
+    """Raises NightUnderWay naming who has it.
+
+    The same process that takes its own suite again has lost the night before: Airflow runs one of a suite at a time,
+    and a task that was killed gave nothing back.
+    """
+    mine = Hold(suite, testbed, night, pid, process_start(pid), until_s)
+    with _lock_holds() as folder:
+        for other in _all_holds(folder):
+            again = (other.suite, other.pid, other.born) == (mine.suite, mine.pid, mine.born)
+            if other.counts(now_s) and not again and (other.suite == suite or other.testbed == testbed):
+                raise NightUnderWay(_refusal(other, now_s))
+        write_json_atomic(folder / f"{suite}.json", asdict(mine))
+    return mine
+
+
+def drop_hold(suite: str, night: str) -> None:
+    """Nothing happens where another night has taken it over."""
+    with _lock_holds() as folder:
+        held = _read_hold(folder / f"{suite}.json")
+        if held is not None and held.night == night:
+            (folder / f"{suite}.json").unlink()
+
+
+def current_hold(suite: str, testbed: str, now_s: float) -> Hold | None:
+    """Who would refuse a night now; None: nobody."""
+    with _lock_holds() as folder:
+        held = [other for other in _all_holds(folder) if other.suite == suite or other.testbed == testbed]
+    return next((other for other in held if other.counts(now_s)), None)
+
+
+def _all_holds(folder: Path) -> list[Hold]:
+    found = (_read_hold(path) for path in sorted(folder.glob("*.json")))
+    return [hold for hold in found if hold is not None]
+
+
+def _read_hold(path: Path) -> Hold | None:
+    """A file that is none holds nothing: it is written at once, so it is not one of ours half-way."""
+    with suppress(OSError, ValueError, TypeError):
+        return Hold(**json.loads(path.read_text(encoding="utf-8")))
+    return None
+
+
+def _refusal(other: Hold, now_s: float) -> str:
+    end = time.strftime("%Y-%m-%d %H:%M", time.localtime(other.until_s))
+    minutes = max(1, round((other.until_s - now_s) / 60))
+    return (
+        f"a night of suite {other.suite} is being measured on {other.testbed} (night {other.night}, process"
+        f" {other.pid}), until {end} at the latest, in {minutes} min; wait for it, or end that process"
+    )
+
+
+@contextmanager
+def _lock_holds() -> Iterator[Path]:
+    folder = state_dir() / "nights"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder

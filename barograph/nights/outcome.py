@@ -1,0 +1,129 @@
+"""The outcome of a night's series: its status, its failures and whose they were, its numbers, and the claims it
+tested."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from analysis.errors import RecordError
+from analysis.record.files import SeriesPaths, read_json
+from analysis.record.small_tables import Row, rows
+from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, REGRESSION_EXIT, SEVERITY, worst_exit
+from barograph.nights.night_state import NightEntry
+from barograph.series.interruption import is_stopped
+from barograph.series.progress import failures_since, lines_since, worst_of
+from barograph.series.run_record import read_run
+from barograph.series.series import Series
+
+CLAIM_KEYS = (
+    "id", "verdict", "measured", "low", "high", "direction",
+    "statement", "stated_text", "measured_text", "interval_text",
+)  # fmt: skip
+
+
+def numbers_of(series_dir: Path) -> dict[str, dict[str, dict[str, dict[str, Any]]]]:
+    """Variant -> metric -> event -> `{"values": in the order of the blocks, "censored": how many of them}`."""
+    paths = SeriesPaths(series_dir)
+    return collect_numbers(rows(paths, "runs"), rows(paths, "measurements"))
+
+
+def collect_numbers(
+    runs: Iterable[Row], measurements: Iterable[Row]
+) -> dict[str, dict[str, dict[str, dict[str, Any]]]]:
+    """Pure; runs that are not complete, and what is no number, say nothing."""
+    complete = {run["run_id"]: run for run in runs if run["status"] == "complete"}
+    found: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
+    mine = [row for row in measurements if row["run_id"] in complete and _is_number(row["value"])]
+    for row in sorted(mine, key=lambda row: int(complete[row["run_id"]]["order"])):
+        metrics = found.setdefault(complete[row["run_id"]]["variant"], {})
+        cell = metrics.setdefault(row["metric"], {}).setdefault(row["event_id"], {"values": [], "censored": 0})
+        cell["values"].append(float(row["value"]))
+        cell["censored"] += bool(row["censored"])
+    return found
+
+
+def claims_of(series_dir: Path, experiment: str) -> list[dict[str, Any]]:
+    """The ledger's rows of claims that are about this experiment, met or not."""
+    try:
+        ledger = read_json(series_dir / "claims.json").get("claims", [])
+    except RecordError:
+        return []
+    return [
+        {key: row[key] for key in CLAIM_KEYS if key in row} for row in ledger if row.get("experiment") == experiment
+    ]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and isfinite(value)
+
+
+COMPLETE, FAILED, DEADLINE, INTERRUPTED = "complete", "failed", "deadline", "interrupted"
+# A failure of Storm or of a policy is a result: `failed`. The other blames keep their names.
+STATUS_OF_BLAME = {blame: FAILED if blame == "system_under_test" else blame for blame in SEVERITY}
+STATUSES = (
+    COMPLETE,
+    FAILED,
+    DEADLINE,
+    INTERRUPTED,
+    *(status for status in STATUS_OF_BLAME.values() if status != FAILED),
+)
+EXIT_OF_STATUS = {COMPLETE: 0, DEADLINE: 0, INTERRUPTED: INTERRUPTED_EXIT} | {
+    status: EXIT_CODES[blame] for blame, status in STATUS_OF_BLAME.items()
+}
+
+
+def outcome_of(series: Series) -> tuple[str, str]:
+    """Status and reason of a series whose execution is over."""
+    failures = failures_since(series.folder, series.opened_s)
+    late = lines_since(series.folder, "deadline", series.opened_s)
+    if late and not any(failure["kind"] == "run_failed" for failure in failures):
+        return (
+            DEADLINE,
+            f"{_runs_complete(series)}; {late[-1]['reason']}",
+        )  # what a step misses then is the deadline's doing
+    if failures:
+        blame, message = worst_of(failures)
+        return STATUS_OF_BLAME[blame], message
+    if not series.left():
+        return COMPLETE, ""
+    if invalid := _invalid_runs(series):
+        return FAILED, f"{', '.join(invalid)} invalid: the bridge fell back, see their events"
+    if is_stopped(series):
+        return INTERRUPTED, f"{_runs_complete(series)}; it was asked to stop"
+    return INTERRUPTED, f"{_runs_complete(series)}; it ended without saying why, see its harness.log"
+
+
+def status_of_night(entries: Sequence[NightEntry], measured: Sequence[str]) -> str:
+    """complete: every run of every experiment; failed: not a number from any; else partial.
+
+    `measured`: experiments with numbers of at least one complete run.
+    """
+    if all(entry.status == COMPLETE for entry in entries):
+        return "complete"
+    return "partial" if measured else "failed"
+
+
+def exit_code(statuses: Sequence[str], new_regressions: int) -> int:
+    """130 where somebody ended the night, 6 for a newly confirmed regression, else that of the worst failure."""
+    worst = worst_exit([EXIT_OF_STATUS[status] for status in statuses])
+    if worst == INTERRUPTED_EXIT or not new_regressions:
+        return worst
+    return REGRESSION_EXIT
+
+
+def blame_of_night(statuses: Sequence[str]) -> str:
+    """The worst blame among these; `capacity` where nobody failed."""
+    blames = [blame for blame in SEVERITY if STATUS_OF_BLAME[blame] in statuses]
+    return blames[0] if blames else "capacity"
+
+
+def _runs_complete(series: Series) -> str:
+    return f"{len(series.complete())} of {len(series.plan())} runs are complete"
+
+
+def _invalid_runs(series: Series) -> list[str]:
+    runs = {run.run_id: read_run(series.run_folder(run.run_id)) for run in series.plan()}
+    return [run_id for run_id, document in runs.items() if document and document["status"] == "invalid"]

@@ -1,0 +1,256 @@
+"""One night, step by step; the command line and the DAG take the same steps in the same order.
+
+open_night → for each experiment (why_not → begin_entry → … → conclude_entry) → close_night. Between the steps
+everything that is known is in `under_way.json`: what a night that died has measured is put on record by the next one.
+
+A fingerprint says what must be equal for the numbers of two nights to be compared: machines, topology, plan, software,
+never the commit. It is of what is requested, not of what the runs found: a night without a run is of the same machines.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from barograph.errors import Interrupted, blame_of, message_of
+from barograph.nights import night_state, outcome
+from barograph.nights.commits import head
+from barograph.nights.night_state import BEGUN, WAITING, Night, NightEntry
+from barograph.nights.outcome import claims_of, numbers_of
+from barograph.nights.suite import Choice, Suite
+from barograph.plan import durations
+from barograph.plan.checks import machine_requests
+from barograph.plan.experiment import Experiment
+from barograph.series import run_record
+from barograph.series.results import results
+from barograph.series.series import Series, read_series, set_deadline
+from barograph.settings import holder_pid, results_root
+
+
+def facts_of_box(testbed: str) -> dict[str, Any]:
+    """Storm, Java, and where machines are emulated the CPU that emulates them."""
+    from barograph.series.provenance import box_facts, versions
+    from inventory.local.rootfs import JRE
+
+    box = box_facts() if testbed == "local" else {}
+    host = {key: box[key] for key in ("cpu_model", "cpus") if key in box}
+    return {"testbed": testbed, "storm": versions()["storm"], "java": JRE, "host": host}
+
+
+def facts_of_experiment(experiment: Experiment, box: Mapping[str, Any]) -> dict[str, Any]:
+    """Machines, topology and plan of an experiment; its variants and how often they run are what is compared."""
+    data = experiment.as_data()
+    types = {request.name: asdict(request.type) for request in machine_requests(experiment)}
+    distinct = {json.dumps(size, sort_keys=True): size for size in types.values()}
+    plan = {key: data[key] for key in ("topology", "machines", "events", "durations")}
+    testbed = {key: value for key, value in data["testbed"].items() if key != "options"}
+    mine = data["testbed"].get("options", {}).get(experiment.testbed.name, {})
+    testbed["options"] = {key: value for key, value in mine.items() if key != "budget_usd"}
+    return {**box, "testbed": testbed, "types": list(distinct.values()), **plan}
+
+
+def fact_lines(box: Mapping[str, Any], experiments: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """The same for people: a line for the software, the box and each experiment's machines."""
+    host = box["host"]
+    emulated = {"emulated on": f"{host['cpus']} cores of {host['cpu_model']}"} if host else {}
+    software = {key: str(box[key]) for key in ("testbed", "storm", "java")}
+    return {**software, **emulated, **{name: _machine_line(facts) for name, facts in experiments.items()}}
+
+
+def _machine_line(facts: Mapping[str, Any]) -> str:
+    sizes = [
+        f"{size['name']} ({size['cores']:g} cores, {size['memory_mb']} MB, {size['bandwidth_mbit']} Mbit/s)"
+        for size in facts["types"]
+    ]
+    return f"{', '.join(sizes)}; with topology and plan {fingerprint(facts)}"
+
+
+def fingerprint(facts: Mapping[str, Any]) -> str:
+    """Twelve hexadecimal digits."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
+
+
+log = logging.getLogger(__name__)
+CLOSING_S = 1800.0  # the analysis of the last series, the history, the pages
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """How long an experiment of the suite is expected to take, with how many runs."""
+
+    choice: Choice
+    runs: int
+    seconds: float
+
+
+def forecasts(suite: Suite) -> tuple[Forecast, ...]:
+    return tuple(_forecast(suite, choice) for choice in suite.experiments)
+
+
+def _forecast(suite: Suite, choice: Choice) -> Forecast:
+    experiment = suite.resolved(choice)
+    runs = experiment.repetitions * len(experiment.variants)
+    return Forecast(choice, runs, durations.series_s(experiment, runs, run_record.median_overhead(experiment.testbed)))
+
+
+def open_night(suite: Suite, until_s: float, now_s: float) -> Night:
+    """Raises NightUnderWay (capacity) where another night has the suite or the testbed; then nothing is on record."""
+    results().require()
+    results().fetch(f"nightly/{suite.name}/nights", ".json")
+    night = _plan_night(suite, until_s, now_s)
+    longest_s = max(durations.longest_run_s(suite.resolved(choice)) for choice in suite.experiments)
+    night_state.take_hold(suite.name, suite.testbed, night.id, holder_pid(), until_s + longest_s + CLOSING_S, now_s)
+    try:
+        _put_on_record(suite.name, now_s)
+        night_state.write_night(night)
+    except BaseException:
+        night_state.drop_hold(suite.name, night.id)
+        raise
+    log.info("night %s of suite %s: until %.0f", night.id, suite.name, until_s)
+    return night
+
+
+def _plan_night(suite: Suite, until_s: float, now_s: float) -> Night:
+    box = facts_of_box(suite.testbed)
+    facts = {choice.experiment: facts_of_experiment(suite.resolved(choice), box) for choice in suite.experiments}
+    commit = head()
+    return Night(
+        night_state.night_id(now_s), suite.name, suite.testbed, now_s, until_s,
+        commit.hash, commit.committed_s, commit.dirty,
+        fingerprint(box), fact_lines(box, facts),
+        tuple(NightEntry(name, fingerprint(each)) for name, each in facts.items()),
+    )  # fmt: skip
+
+
+def why_not(suite: Suite, night: Night, choice: Choice, now_s: float) -> str:
+    """Why the experiment is not begun any more; empty: it may be."""
+    needed_s, left_s = _forecast(suite, choice).seconds, night.until_s - now_s
+    if needed_s <= left_s:
+        return ""
+    return f"not begun: it takes about {needed_s / 60:.0f} min, the deadline is in {max(0.0, left_s) / 60:.0f} min"
+
+
+def begin_entry(night: Night, series: Series) -> Night:
+    """Its series is opened and knows the deadline."""
+    set_deadline(series, night.until_s)
+    entry = night.entry(series.experiment.name)
+    below = series.folder.relative_to(results_root()).as_posix()
+    return _save_entry(night, replace(entry, status=BEGUN, series=below))
+
+
+def skip_entry(night: Night, experiment: str, reason: str) -> Night:
+    return _save_entry(night, replace(night.entry(experiment), status=outcome.DEADLINE, reason=reason))
+
+
+def fail_entry(night: Night, experiment: str, error: BaseException) -> Night:
+    """It could not even begin, or its execution itself failed."""
+    stopped = isinstance(error, KeyboardInterrupt | Interrupted)
+    status = outcome.INTERRUPTED if stopped else outcome.STATUS_OF_BLAME[blame_of(error)]
+    return _save_entry(night, replace(night.entry(experiment), status=status, reason=message_of(error)))
+
+
+def end_entry(night: Night, experiment: str, error: BaseException) -> Night:
+    """Its execution was ended by that; its series says more precisely by what, if it says anything."""
+    if not night.entry(experiment).series or isinstance(error, KeyboardInterrupt | Interrupted):
+        return fail_entry(night, experiment, error)
+    night = conclude_entry(night, experiment)
+    silent = night.entry(experiment).status in (outcome.COMPLETE, outcome.INTERRUPTED)
+    return fail_entry(night, experiment, error) if silent else night
+
+
+def conclude_entry(night: Night, experiment: str) -> Night:
+    """Its execution is over; what came of it is what its series says. One that was concluded before stays as it is."""
+    entry = night.entry(experiment)
+    if entry.status not in (WAITING, BEGUN):
+        return night
+    if not entry.series:
+        return _save_entry(
+            night, replace(entry, status=outcome.INTERRUPTED, reason="not begun: the night ended before")
+        )
+    folder = results_root() / entry.series
+    status, reason = outcome.outcome_of(read_series(folder))
+    if status == outcome.COMPLETE and not numbers_of(folder):
+        status, reason = "harness", f"measured, but not analysed; to do that: barograph report {entry.series}"
+    return _save_entry(night, replace(entry, status=status, reason=reason))
+
+
+def _save_entry(night: Night, entry: NightEntry) -> Night:
+    night = night.with_entry(entry)
+    night_state.write_night(night)
+    log.info("night %s: %s: %s %s", night.id, entry.experiment, entry.status, entry.reason)
+    return night
+
+
+def close_night(suite: str, night: Night, ended_s: float) -> dict[str, Any]:
+    """Put the night on record and let the next one come; the record."""
+    try:
+        return _record(night, ended_s)
+    finally:
+        night_state.drop_hold(suite, night.id)
+
+
+def release_night(suite: str, night: str) -> None:
+    """For the ways out that skip `closed`; the next night puts on record what this one has measured."""
+    night_state.drop_hold(suite, night)
+
+
+def _put_on_record(suite: str, now_s: float) -> None:
+    """What a night that died has measured is not lost."""
+    left = night_state.read_night(suite)
+    if left is None:
+        return
+    log.warning("night %s of suite %s ended without its record, which is written now", left.id, suite)
+    _record(left, min(now_s, left.until_s))
+
+
+def _record(night: Night, ended_s: float) -> dict[str, Any]:
+    from analysis.nights import night_records
+
+    for entry in night.experiments:
+        night = conclude_entry(night, entry.experiment)
+    folder = night_state.nights_folder(night.suite)
+    record = record_of(night, ended_s)
+    if not (folder / "nights" / f"{night.id}.json").exists():  # it died between this and the next line
+        night_records.append_night(folder, record)
+    night_state.remove_night(night)
+    return record
+
+
+def record_of(night: Night, ended_s: float) -> dict[str, Any]:
+    """The night as `analysis.nights` keeps it (docs/contracts.md)."""
+    experiments = [_experiment_record(entry) for entry in night.experiments]
+    measured = [each["experiment"] for each in experiments if each["variants"]]
+    return {
+        "v": 1,
+        "night": night.date,
+        "id": night.id,
+        "suite": night.suite,
+        "testbed": night.testbed,
+        "commit": night.commit or "",
+        "commit_s": night.commit_s,
+        "dirty": night.dirty is not False,  # where nobody knows, the commit does not say what was measured
+        "started_s": night.started_s,
+        "ended_s": ended_s,
+        "machine": night.machine,
+        "machine_facts": dict(night.machine_facts),
+        "status": outcome.status_of_night(night.experiments, measured),
+        "experiments": experiments,
+    }
+
+
+def _experiment_record(entry: NightEntry) -> dict[str, Any]:
+    folder: Path | None = results_root() / entry.series if entry.series else None
+    return {
+        "experiment": entry.experiment,
+        "series": entry.series,
+        "machine": entry.machine,
+        "status": entry.status,
+        "reason": entry.reason,
+        "variants": numbers_of(folder) if folder else {},
+        "claims": claims_of(folder, entry.experiment) if folder else [],
+    }

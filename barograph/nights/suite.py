@@ -1,0 +1,223 @@
+"""A suite as data: `dags/suites/<name>.yaml`, validated at the edge into frozen dataclasses; and a night's deadline.
+
+Errors name the file, the field, the value and what is allowed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, StringConstraints, field_validator
+
+from barograph.errors import ExperimentError
+from barograph.plan.experiment import Experiment, with_changes
+from barograph.plan.experiment import load as load_experiment
+from barograph.settings import ROOT
+from barograph.yaml_files import Strict, Word, validated
+
+FOLDER = ROOT / "dags" / "suites"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One experiment of a suite, and what of it differs from its file."""
+
+    experiment: str
+    policies: tuple[str, ...] = ()  # empty: all
+    repetitions: int | None = None  # None: the file's
+
+
+@dataclass(frozen=True)
+class AcceptedRegression:
+    """A regression that is meant: shown, but no alarm."""
+
+    series: str  # a pattern over experiment/variant/metric/event
+    night: str  # the date or the id of its first bad night
+    why: str
+
+
+@dataclass(frozen=True)
+class Renames:
+    """Old name -> new name: what was measured under the old one goes on under the new one."""
+
+    experiments: Mapping[str, str] = field(default_factory=dict)
+    variants: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Suite:
+    name: str
+    title: str
+    schedule: str | None  # cron in UTC; None: only when somebody asks
+    testbed: str
+    deadline_hours: float
+    experiments: tuple[Choice, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the testbed
+    renames: Renames = field(default_factory=Renames)
+    accepted: tuple[AcceptedRegression, ...] = ()
+    minimum_percent: float | None = None  # the smallest change that is told; None: as history has it
+
+    def changes(self, choice: Choice) -> dict[str, Any]:
+        """What `barograph.plan.experiment` is to change in the experiment's file."""
+        return {
+            "policies": list(choice.policies) or None,
+            "repetitions": choice.repetitions,
+            "testbed": self.testbed,
+            "options": dict(self.options) or None,
+        }
+
+    def resolved(self, choice: Choice) -> Experiment:
+        """The experiment as it is measured at night. Raises ExperimentError."""
+        return with_changes(load_experiment(choice.experiment), self.changes(choice))
+
+
+def suite_names(folder: Path = FOLDER) -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in folder.glob("*.yaml")))
+
+
+def load_suite(name: str, folder: Path = FOLDER) -> Suite:
+    """The suite of that name. Raises ExperimentError with file, field, value and what is allowed."""
+    from barograph.yaml_files import read_yaml
+
+    if name not in suite_names(folder):
+        known = ", ".join(suite_names(folder)) or "none"
+        raise ExperimentError(f"no suite {name!r} in dags/{folder.name}/; there are: {known}")
+    return parse_suite(name, read_yaml(folder / f"{name}.yaml"), source=f"{folder.name}/{name}.yaml")
+
+
+def subset(suite: Suite, experiments: Sequence[str]) -> Suite:
+    """The same suite with a part of its experiments, in the file's order. Raises ExperimentError."""
+    known = [choice.experiment for choice in suite.experiments]
+    if unknown := [name for name in experiments if name not in known]:
+        raise ExperimentError(f"suite {suite.name} has no {', '.join(unknown)}; it has {', '.join(known)}")
+    return replace(suite, experiments=tuple(choice for choice in suite.experiments if choice.experiment in experiments))
+
+
+HOUR_S = 3600.0
+LONGEST_H = 24
+CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
+DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(h|min|)")
+
+
+def deadline_s(said: str | None, hours: float, now_s: float) -> float:
+    """`07:00` on this box's clock, the next time it shows that; `6h`, `90min`; None: `hours` from now.
+
+    Raises ExperimentError.
+    """
+    if said is None:
+        return now_s + hours * HOUR_S
+    if clock := CLOCK.fullmatch(said.strip()):
+        return _next_clock_time(int(clock[1]), int(clock[2]), now_s)
+    length = DURATION.fullmatch(said.strip())
+    seconds = float(length[1]) * (60.0 if length[2] == "min" else HOUR_S) if length else 0.0
+    if not 0 < seconds <= LONGEST_H * HOUR_S:
+        raise ExperimentError(
+            f"--deadline is {said!r}; allowed: a time such as 07:00, or 6h, 90min, at most {LONGEST_H}h"
+        )
+    return now_s + seconds
+
+
+def _next_clock_time(hour: int, minute: int, now_s: float) -> float:
+    now = datetime.fromtimestamp(now_s).astimezone()
+    then = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
+    return (then if then > now else then + timedelta(days=1)).timestamp()
+
+
+CRON = (("minute", 0, 59), ("hour", 0, 23), ("day", 1, 31), ("month", 1, 12), ("weekday", 0, 7))
+PART = re.compile(r"(?:\*|(\d+)(?:-(\d+))?)(?:/([1-9]\d*))?")
+Words = Annotated[str, StringConstraints(min_length=1)]
+
+
+class _ChoiceModel(Strict):
+    experiment: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*/[a-z][a-z0-9_]*$")]
+    policies: Annotated[list[Word], Field(min_length=1)] | None = None
+    repetitions: Annotated[int, Field(ge=1, le=1000)] | None = None
+
+
+class _AcceptedModel(Strict):
+    series: Words
+    night: Annotated[str, StringConstraints(pattern=r"^(\d{4}-\d{2}-\d{2}|\d{8}-\d{6})$")]
+    why: Words
+
+
+class _RenamesModel(Strict):
+    experiments: dict[Words, Words] = Field(default_factory=dict)
+    variants: dict[Words, Words] = Field(default_factory=dict)
+    metrics: dict[Words, Words] = Field(default_factory=dict)
+
+
+class _SuiteModel(Strict):
+    title: Words
+    schedule: str | None
+    testbed: Word
+    options: dict[str, Any] = Field(default_factory=dict)
+    deadline_hours: Annotated[float, Field(gt=0, le=24)]
+    experiments: Annotated[list[_ChoiceModel], Field(min_length=1)]
+    renames: _RenamesModel = _RenamesModel()
+    accepted: list[_AcceptedModel] = Field(default_factory=list)
+    minimum_percent: Annotated[float, Field(gt=0, le=1000)] | None = None
+
+    @field_validator("schedule")
+    @classmethod
+    def _cron(cls, text: str | None) -> str | None:
+        if text is not None and (why := wrong_cron(text)):
+            raise ValueError(why)
+        return text
+
+
+def wrong_cron(text: str) -> str:
+    """What is wrong with five fields of cron, or nothing."""
+    fields = text.split()
+    if len(fields) != len(CRON):
+        return f"five fields ({' '.join(name for name, _, _ in CRON)}), such as '0 2 * * *', or null"
+    for said, (name, low, high) in zip(fields, CRON, strict=True):
+        if not all(_fits(part, low, high) for part in said.split(",")):
+            return f"a {name} of *, {low}-{high}, lists and steps of them; {said!r} is none"
+    return ""
+
+
+def _fits(part: str, low: int, high: int) -> bool:
+    found = PART.fullmatch(part)
+    if found is None:
+        return False
+    ends = [int(end) for end in found.groups()[:2] if end is not None]
+    return all(low <= end <= high for end in ends) and ends == sorted(ends)
+
+
+def parse_suite(name: str, data: Any, *, source: str) -> Suite:
+    """Raises ExperimentError listing every wrong field; experiments and variants must be known."""
+    suite = _freeze(name, validated(_SuiteModel, data, source=source))
+    if wrong := _inconsistencies(suite):
+        raise ExperimentError(f"{source}: {'; '.join(wrong)}")
+    return suite
+
+
+def _freeze(name: str, model: _SuiteModel) -> Suite:
+    choices = [Choice(each.experiment, tuple(each.policies or ()), each.repetitions) for each in model.experiments]
+    accepted = tuple(AcceptedRegression(**each.model_dump()) for each in model.accepted)
+    renames = Renames(**model.renames.model_dump())
+    rest = model.model_dump(exclude={"experiments", "accepted", "renames"})
+    return Suite(name=name, experiments=tuple(choices), accepted=accepted, renames=renames, **rest)
+
+
+def _inconsistencies(suite: Suite) -> list[str]:
+    from inventory import TESTBEDS
+
+    chosen = [choice.experiment for choice in suite.experiments]
+    wrong = [
+        f"experiments has {name} twice; give it once" for name in sorted({n for n in chosen if chosen.count(n) > 1})
+    ]
+    if suite.testbed not in TESTBEDS:
+        return [*wrong, f"testbed is {suite.testbed!r}; known: {', '.join(TESTBEDS)}"]
+    for place, choice in enumerate(suite.experiments):
+        try:
+            suite.resolved(choice)
+        except ExperimentError as error:
+            wrong.append(f"experiments.{place}: {error}")
+    return wrong

@@ -1,0 +1,66 @@
+"""Which run comes when: blocks of every variant once, shuffled by the experiment's seed, so that slow drifts of the
+box fall on all variants alike; and the digest by which a series is found again. Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from random import Random
+
+from barograph.plan.experiment import Experiment, Variant
+
+NEWER_TESTBED_KEYS = {"options": {}, "joining": "ready"}
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    run_id: str  # <variant>-r<repetition>
+    variant: Variant
+    block: int  # from 1
+    repetition: int  # from 1
+    order: int  # place in the whole series, from 1
+    seed: int  # one per block: the variants of a block see the same input
+
+
+def plan_runs(experiment: Experiment) -> tuple[PlannedRun, ...]:
+    """All runs of a series in their order; the same experiment gives the same order."""
+    rng = Random(experiment.seed)
+    runs: list[PlannedRun] = []
+    for block in range(1, experiment.repetitions + 1):
+        shuffled = rng.sample(experiment.variants, k=len(experiment.variants))
+        for variant in shuffled:
+            seed = experiment.seed + block - 1
+            runs.append(PlannedRun(f"{variant.name}-r{block}", variant, block, block, len(runs) + 1, seed))
+    return tuple(runs)
+
+
+def next_run(plan: Sequence[PlannedRun], complete: Collection[str], tried: Collection[str] = ()) -> PlannedRun | None:
+    """The first run without a complete record that this execution has not tried; None when nothing is left."""
+    return next((run for run in plan if run.run_id not in complete and run.run_id not in tried), None)
+
+
+def digest(experiment: Experiment) -> str:
+    """Eight hexadecimal digits of what was asked for: a series is resumed only by the very same request."""
+    data = experiment.as_data()
+    # Keys that came later say nothing at their defaults: series from before them are still the same request.
+    data["testbed"] = {
+        key: value for key, value in data["testbed"].items() if NEWER_TESTBED_KEYS.get(key, ...) != value
+    }
+    for variant in data["variants"]:
+        if variant["code"] is None:
+            del variant["code"]
+        else:
+            del variant["code"]["label"]  # a branch and its commit are the same code
+    for options in data["testbed"].get("options", {}).values():
+        options.pop("budget_usd", None)  # a series that its budget stopped goes on with a larger one
+    text = json.dumps(data, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def series_id(experiment: Experiment, now_s: float) -> str:
+    """`<date>-<time>-<digest>` in UTC; sorts by time."""
+    return f"{datetime.fromtimestamp(now_s, UTC):%Y%m%d-%H%M%S}-{digest(experiment)}"

@@ -1,0 +1,181 @@
+"""The testbed that an experiment chooses, the machines it requests there, and whether it can run at all: everything
+that can be said before anything is started.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+
+from barograph.errors import ExperimentError, blame_of
+from barograph.plan.events import SCALING, Crash, working_machines_after
+from barograph.plan.experiment import Experiment, TestbedChoice
+from inventory import TESTBEDS, machines
+from inventory.machines import MachineRequest
+from inventory.testbed import SupportsFaults, SupportsGiveBack, SupportsGrow, Testbed
+
+log = logging.getLogger(__name__)
+IN_MEMORY_TESTBEDS = ("fake",)  # machines that need no software
+
+
+def testbed_of(choice: TestbedChoice) -> Testbed:
+    """The chosen testbed with its options. Raises ExperimentError listing the known ones, or its own error."""
+    if choice.name not in TESTBEDS:
+        raise ExperimentError(f"testbed.name is {choice.name!r}; known: {', '.join(TESTBEDS)}")
+    if unknown := sorted(set(choice.options) - set(TESTBEDS)):
+        raise ExperimentError(f"testbed.options has {', '.join(unknown)}; known testbeds: {', '.join(TESTBEDS)}")
+    return _cached_testbed(choice.name, json.dumps(choice.options.get(choice.name, {}), sort_keys=True))
+
+
+def testbed_without_options(name: str) -> Testbed:
+    """The testbed of that name without options: it can release, list leftovers and sweep."""
+    return _cached_testbed(name, "{}")
+
+
+@cache
+def _cached_testbed(name: str, options: str) -> Testbed:
+    return TESTBEDS[name](options=json.loads(options))
+
+
+def check(experiment: Experiment) -> None:
+    """Raises ExperimentError with every complaint, or the testbed's own error where machines do not fit."""
+    complaints = [
+        said
+        for test in (_topology, _policies, _isolation, _claims, _slots, _faults, _booting)
+        for said in test(experiment)
+    ]
+    if complaints:
+        raise ExperimentError(f"{experiment.name}.yaml: {'; '.join(complaints)}")
+    testbed_of(experiment.testbed).check(machine_requests(experiment))
+
+
+def machine_requests(experiment: Experiment, workers: Sequence[str] | None = None) -> tuple[MachineRequest, ...]:
+    """The master and these workers; None: every machine that ever takes part, those that join later too."""
+    chosen = experiment.testbed
+    stated = machines.machine_type(chosen.machine_type)
+    whole = testbed_of(chosen).whole_machines
+    worker = stated if whole else machines.scale_type(stated, chosen.scale)
+    shaped = replace(worker, bandwidth_mbit=round(chosen.bandwidth_mbit))
+    named = experiment.workers() if workers is None else workers
+    return (
+        MachineRequest("master", machines.machine_type("master")),
+        *(MachineRequest(name, shaped) for name in named),
+    )
+
+
+def remarks(experiment: Experiment) -> tuple[str, ...]:
+    """What is allowed but worth saying."""
+    from topologies import catalogue
+
+    chosen = experiment.testbed
+    stated, whole = machines.machine_type(chosen.machine_type), testbed_of(chosen).whole_machines
+    said = [machines.describe_scaling(stated, 1.0 if whole else chosen.scale)]
+    if whole and chosen.scale != 1:
+        said.append(f"{chosen.name} gives whole machines: the scale of {chosen.scale:g} is not applied")
+    workers = experiment.topology.overrides.get("workers") or catalogue.read(experiment.topology.name).workers
+    slots = experiment.machines.before * machine_requests(experiment)[1].type.slots
+    if slots < workers:
+        said.append(f"{workers} workers are asked for but {slots} slots are there at the start: Storm uses {slots}")
+    return tuple(said)
+
+
+def _topology(experiment: Experiment) -> Sequence[str]:
+    from topologies import catalogue
+
+    chosen = experiment.topology
+    return _configuration_errors(lambda: catalogue.render(chosen.name, chosen.parameters, chosen.overrides))
+
+
+def _policies(experiment: Experiment) -> Sequence[str]:
+    from scheduler_plugins.policies import POLICIES, bind
+
+    said: list[str] = []
+    for variant in experiment.variants:
+        if variant.code is not None and not variant.code.scheduler:
+            continue  # its own commit is asked, by barograph.code
+        mine = list(_configuration_errors(lambda variant=variant: bind(variant.policy, variant.configured())))  # type: ignore[misc]
+        kinds = {event.kind for event in experiment.events} & SCALING
+        if not mine and (unanswered := kinds - POLICIES[variant.policy].events):
+            answered = ", ".join(sorted(POLICIES[variant.policy].events)) or "none"
+            mine = [f"policy {variant.policy} does not answer {', '.join(sorted(unanswered))}; it answers {answered}"]
+        said += [f"variants.{variant.name}: {each}" for each in mine]
+    return said
+
+
+def _isolation(experiment: Experiment) -> Sequence[str]:
+    """Storm's isolation scheduler throws where a topology has more workers than executors to put into them."""
+    from topologies import catalogue
+
+    isolating = [
+        variant
+        for variant in experiment.variants
+        if (variant.policy, variant.parameters.get("scheduler")) == ("storm", "isolation")
+    ]
+    if not isolating or _topology(experiment):
+        return []
+    chosen = experiment.topology
+    asked = catalogue.read_flux(catalogue.render(chosen.name, chosen.parameters, chosen.overrides))
+    executors = sum(component.executors for component in asked.components)
+    return [
+        f"variants.{variant.name}: Storm's isolation scheduler throws where a topology has more workers than executors,"
+        f" and {asked.name} has {asked.workers} workers and {executors} executors; set topology.overrides.workers to"
+        f" {executors} or fewer"
+        for variant in isolating
+        if asked.workers > executors
+    ]
+
+
+def _claims(experiment: Experiment) -> Sequence[str]:
+    from analysis.claims.statements import FAMILIES, load_claims
+
+    known = {claim.id for family in FAMILIES for claim in load_claims(family)}
+    unknown = [claim for claim in experiment.claims if claim not in known]
+    return [f"claims has {', '.join(unknown)}; known: {', '.join(sorted(known))}"] if unknown else []
+
+
+def _slots(experiment: Experiment) -> Sequence[str]:
+    """A topology needs a slot at least, also when machines have left."""
+    slots = machines.machine_type(experiment.testbed.machine_type).slots
+    working = working_machines_after(experiment.machines.before, experiment.events)
+    return [
+        f"after events.{place} {count} machines of {slots} slots are left; 1 topology needs at least 1 slot"
+        for place, count in enumerate(working)
+        if count * slots < 1
+    ]
+
+
+def _faults(experiment: Experiment) -> Sequence[str]:
+    wanted = any(isinstance(event, Crash) for event in experiment.events)
+    if not wanted or isinstance(testbed_of(experiment.testbed), SupportsFaults):
+        return []
+    return [f"events has a crash, but machines of testbed {experiment.testbed.name} cannot be crashed and restarted"]
+
+
+def _booting(experiment: Experiment) -> Sequence[str]:
+    """Machines that boot at their event must be had one by one, and go back one by one."""
+    chosen = experiment.testbed
+    if chosen.joining != "booted" or _can_boot(testbed_of(chosen)):
+        return []
+    able = [name for name, make in TESTBEDS.items() if _can_boot(make())]
+    return [
+        f"testbed.joining is 'booted', but machines of testbed {chosen.name} cannot be added during a run; those of"
+        f" {', '.join(able) or 'no testbed'} can; give ready, or one of them"
+    ]
+
+
+def _can_boot(testbed: Testbed) -> bool:
+    return isinstance(testbed, SupportsGrow) and isinstance(testbed, SupportsGiveBack)
+
+
+def _configuration_errors(test: Callable[[], object]) -> Sequence[str]:
+    """The message of a configuration error of somebody else's; other errors are theirs to raise."""
+    try:
+        test()
+    except Exception as error:
+        if blame_of(error) != "configuration":
+            raise
+        return [str(error)]
+    return []

@@ -1,0 +1,151 @@
+"""What a series may cost: machines × time × price, as expected and at the most; refused above the budget.
+
+Pure but for the price table behind `Pricing`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from barograph.errors import BudgetSpent, ExperimentError
+from barograph.plan import durations
+from barograph.plan.checks import machine_requests
+from barograph.plan.durations import Overhead
+from barograph.plan.events import ScaleOut
+from barograph.plan.experiment import Experiment
+from inventory.testbed import Estimate, SupportsPricing
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one execution that has `runs` to do; `spent_usd` is what earlier ones of the series have cost."""
+
+    runs: int
+    expected_s: float
+    longest_s: float
+    expected: Estimate
+    longest: Estimate
+    budget_usd: float
+    spent_usd: float = 0.0
+    measured_runs: int = 0  # how many runs the expected time learned from
+
+    def as_data(self) -> dict[str, Any]:
+        return {
+            "runs": self.runs,
+            "expected_s": self.expected_s,
+            "longest_s": self.longest_s,
+            "expected_usd": self.expected.total_usd,
+            "longest_usd": self.longest.total_usd,
+            "lines": dict(self.expected.lines),
+            "prices_of": self.longest.prices_of,
+            "budget_usd": self.budget_usd,
+            "spent_before_usd": self.spent_usd,
+            "overhead_from_runs": self.measured_runs,
+        }
+
+
+def cost(
+    experiment: Experiment, runs: int, overhead: Overhead, pricing: SupportsPricing, spent_usd: float = 0.0
+) -> Cost:
+    """Raises what the price table raises: a ConfigurationError for a machine that has no price."""
+    expected_s = durations.series_s(experiment, runs, overhead)
+    longest_s = durations.longest_series_s(experiment, runs)
+    return Cost(
+        runs,
+        expected_s,
+        longest_s,
+        _estimate(
+            experiment, runs, expected_s, lambda place: durations.joining_s(experiment, place, overhead), pricing
+        ),
+        _estimate(experiment, runs, longest_s, lambda place: durations.longest_joining_s(experiment, place), pricing),
+        pricing.budget_usd(),
+        spent_usd,
+        overhead.runs,
+    )
+
+
+def one_run_usd(experiment: Experiment, pricing: SupportsPricing) -> float:
+    """The most that one more run can cost, machines' release included."""
+    longest_s = durations.longest_run_s(experiment) + durations.LONGEST_CLOSING_S
+    joined = lambda place: durations.longest_joining_s(experiment, place)  # noqa: E731 - one expression, used once
+    return _estimate(experiment, 1, longest_s, joined, pricing).total_usd
+
+
+def require_affordable(experiment: Experiment, found: Cost, pricing: SupportsPricing) -> None:
+    """Raises ExperimentError where the most that it may cost is above the budget; says what would fit."""
+    where = f"testbed.options.{experiment.testbed.name}.budget_usd"
+    if not found.budget_usd > 0:
+        raise ExperimentError(f"{where} is {found.budget_usd:g}; allowed: above 0; give what the series may cost")
+    whole_usd = found.spent_usd + found.longest.total_usd
+    if whole_usd <= found.budget_usd:
+        return
+    spent = f", {usd(found.spent_usd)} of it spent already" if found.spent_usd else ""
+    raise ExperimentError(
+        f"{where} is {found.budget_usd:g}, but {found.runs} runs may cost {usd(whole_usd)}{spent} (expected:"
+        f" {usd(found.spent_usd + found.expected.total_usd)}; prices of {found.longest.prices_of});"
+        f" {_affordable_repetitions(experiment, found, pricing)}"
+    )
+
+
+def require_one_more(experiment: Experiment, spent_usd: float, pricing: SupportsPricing) -> None:
+    """Raises BudgetSpent where the next run could cost more than what is left."""
+    budget_usd, next_usd = pricing.budget_usd(), one_run_usd(experiment, pricing)
+    if spent_usd + next_usd <= budget_usd:
+        return
+    needed = spent_usd + next_usd
+    raise BudgetSpent(
+        f"{usd(spent_usd)} of the budget of {usd(budget_usd)} are spent and the next run may cost {usd(next_usd)}: not"
+        f" begun; to go on, run it again with testbed.options.{experiment.testbed.name}.budget_usd above {needed:.2f}"
+        f" (--option budget_usd={needed * 1.1:.2f}); what is measured stays"
+    )
+
+
+def cost_lines(found: Cost) -> list[str]:
+    """For the terminal: the sum, then a line for each part of it."""
+    learned = f"{found.measured_runs} measured runs" if found.measured_runs else "nothing measured here yet"
+    spent = f"; spent before: {usd(found.spent_usd)}" if found.spent_usd else ""
+    head = (
+        f"money: about {usd(found.expected.total_usd)}, at most {usd(found.longest.total_usd)}, budget"
+        f" {usd(found.budget_usd)}{spent} ({found.runs} runs, {found.expected_s / 3600:.1f} h, at most"
+        f" {found.longest_s / 3600:.1f} h, from {learned}; prices of {found.longest.prices_of})"
+    )
+    return [head, *(f"  {usd(amount)}  {line}" for line, amount in found.expected.lines.items())]
+
+
+def usd(amount: float) -> str:
+    return f"${amount:.2f}"
+
+
+def _affordable_repetitions(experiment: Experiment, found: Cost, pricing: SupportsPricing) -> str:
+    """In repetitions: whole blocks, less what is complete already."""
+    block = len(experiment.variants)
+    left_usd = found.budget_usd - found.spent_usd
+
+    def most_usd(blocks: int) -> float:
+        return cost(experiment, blocks * block, durations.DEFAULT_OVERHEAD, pricing).longest.total_usd
+
+    fitting = bisect_right(range(1, found.runs // block + 1), left_usd, key=most_usd)
+    raised = f"raise it to {found.spent_usd + found.longest.total_usd:.2f}"
+    if found.spent_usd:  # another number of repetitions is another series
+        return f"to go on with this series, {raised}"
+    if not fitting:
+        return f"not even one repetition fits: {raised}"
+    return f"{fitting} repetition{'s' * (fitting > 1)} would fit: give repetitions {fitting}, or {raised}"
+
+
+def _estimate(
+    experiment: Experiment, runs: int, whole_s: float, joined_s: Callable[[int], float], pricing: SupportsPricing
+) -> Estimate:
+    """Those of the start for all the time; those that boot at their event for their part of each run."""
+    parts = [pricing.estimate(machine_requests(experiment, experiment.acquired()), whole_s / 3600)]
+    for place, event in enumerate(experiment.events):
+        if experiment.testbed.joining == "booted" and isinstance(event, ScaleOut):
+            joining = machine_requests(experiment, experiment.joining(place))[1:]
+            parts.append(pricing.estimate(joining, runs * joined_s(place) / 3600))
+    lines: dict[str, float] = {}
+    for line, amount in (pair for part in parts for pair in part.lines.items()):
+        lines[line] = lines.get(line, 0.0) + amount
+    return Estimate(lines, parts[0].prices_of)

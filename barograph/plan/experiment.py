@@ -1,0 +1,370 @@
+"""An experiment as data: `dags/experiments/<family>/<name>.yaml`, validated into frozen dataclasses, and what a trigger
+form or a command line may change in it. Errors name the file, the field, the value and what is allowed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints
+
+from barograph.errors import ExperimentError
+from barograph.plan.events import KINDS, PlannedEvent, all_workers, joining_workers, order_errors, starting_workers
+from barograph.settings import ROOT
+from barograph.yaml_files import Strict, Text, Word, validated
+
+EXPERIMENTS = ROOT / "dags" / "experiments"
+
+
+@dataclass(frozen=True)
+class TopologyChoice:
+    name: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)  # the Flux file's placeholders
+    overrides: Mapping[str, Any] = field(default_factory=dict)  # topology configuration
+
+
+@dataclass(frozen=True)
+class TestbedChoice:
+    name: str
+    machine_type: str
+    scale: float = 1.0  # of the type's cores and memory
+    bandwidth_mbit: float = 100.0
+    joining: Literal["ready", "booted"] = "ready"  # machines that join: up before the run, or started at the event
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by testbed; each knows its own
+    __test__ = False  # pytest would collect it by its name
+
+
+@dataclass(frozen=True)
+class MachineCount:
+    before: int
+    after: int  # when all events are over; one that crashed and stays down still counts
+
+
+@dataclass(frozen=True)
+class Code:
+    """Where a variant's scheduling code comes from; one that is not ours has a jar and a class in it."""
+
+    label: str  # as the user said it
+    commit: str  # full hash; until `barograph.code` has resolved it, a branch, a tag or a short hash
+    repository: str = ""  # a path or URL; empty: this one
+    build: tuple[str, ...] = ()  # argv, run in the checkout
+    jar: str = ""  # path in the checkout, after the build
+    scheduler: str = ""  # its IScheduler
+
+
+@dataclass(frozen=True)
+class Variant:
+    name: str
+    policy: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    code: Code | None = None  # None: the work tree
+
+    def configured(self) -> dict[str, Any]:
+        """The parameters as the policy service gets them: a scheduler that is not ours is named by its code."""
+        theirs = {"scheduler": self.code.scheduler} if self.code is not None and self.code.scheduler else {}
+        return {**self.parameters, **theirs}
+
+
+@dataclass(frozen=True)
+class Durations:
+    """Seconds. Warm-up counts from the first tuple; what follows an event counts from its zero."""
+
+    warm_up_floor_s: float
+    warm_up_ceiling_s: float
+    after_floor_s: float
+    horizon_s: float
+
+
+@dataclass(frozen=True)
+class Experiment:
+    name: str  # family/name
+    title: str
+    topology: TopologyChoice
+    testbed: TestbedChoice
+    machines: MachineCount
+    variants: tuple[Variant, ...]
+    events: tuple[PlannedEvent, ...]
+    durations: Durations
+    repetitions: int
+    seed: int
+    claims: tuple[str, ...]
+    lease_minutes: float
+
+    def starting(self) -> tuple[str, ...]:
+        """The machines of the start, by name."""
+        return starting_workers(self.machines.before)
+
+    def workers(self) -> tuple[str, ...]:
+        """Every machine but the master that ever takes part."""
+        return all_workers(self.machines.before, self.events)
+
+    def joining(self, place: int) -> tuple[str, ...]:
+        """The machines that join at `events[place]`."""
+        return joining_workers(self.machines.before, self.events, place)
+
+    def acquired(self) -> tuple[str, ...]:
+        """The workers that are there before the first run: all of them, unless those that join boot at their event."""
+        return self.starting() if self.testbed.joining == "booted" else self.workers()
+
+    def watched(self, place: int | None) -> tuple[float, float]:
+        """Floor and ceiling, in seconds, of what is watched after `events[place]`; None: before the first event."""
+        following = self.events[0 if place is None else place + 1 :]
+        if following and following[0].at != "steady":
+            return following[0].at, following[0].at
+        durations = self.durations
+        if place is None:
+            return durations.warm_up_floor_s, durations.warm_up_ceiling_s
+        return durations.after_floor_s, durations.horizon_s
+
+    def as_data(self) -> dict[str, Any]:
+        """JSON data; `from_data` turns it back into an equal value."""
+        data: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return data
+
+
+DEMO = Durations(warm_up_floor_s=25, warm_up_ceiling_s=60, after_floor_s=40, horizon_s=75)
+
+
+def names(folder: Path = EXPERIMENTS) -> tuple[str, ...]:
+    """`stela/star`, …, sorted."""
+    return tuple(sorted(str(path.relative_to(folder).with_suffix("")) for path in folder.glob("*/*.yaml")))
+
+
+def load(name: str, folder: Path = EXPERIMENTS) -> Experiment:
+    """The experiment called `family/name`. Raises ExperimentError with file, field, value and what is allowed."""
+    from barograph.yaml_files import read_yaml
+
+    path = folder / f"{name}.yaml"
+    if name not in names(folder):
+        known = ", ".join(names(folder)) or "none"
+        raise ExperimentError(f"no experiment {name!r} in {folder.name}/; there are: {known}")
+    return parse(name, read_yaml(path), source=f"{name}.yaml")
+
+
+def from_data(data: Mapping[str, Any], source: str = "as recorded") -> Experiment:
+    """The inverse of `Experiment.as_data`; `source`: where the data is from, for errors."""
+
+    rest = {key: value for key, value in data.items() if key != "name"}
+    return parse(str(data["name"]), rest, source=f"{data['name']} ({source})")
+
+
+def only(experiment: Experiment, variants: tuple[str, ...]) -> Experiment:
+    """The same experiment with a subset of its variants, by name, in the file's order."""
+    known = [variant.name for variant in experiment.variants]
+    unknown = [name for name in variants if name not in known]
+    if unknown or not variants:
+        said = ", ".join(unknown) or "nothing"
+        raise ExperimentError(f"policies names {said}; {experiment.name} has the variants {', '.join(known)}")
+    return replace(experiment, variants=tuple(v for v in experiment.variants if v.name in variants))
+
+
+def demo(experiment: Experiment) -> Experiment:
+    """One short repetition of each variant."""
+    return replace(experiment, repetitions=1, durations=DEMO)
+
+
+_Seconds = Annotated[float, Field(gt=0, le=86_400)]
+
+
+class _Topology(Strict):
+    name: Word
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    overrides: dict[str, Any] = Field(default_factory=dict)
+
+
+class _Testbed(Strict):
+    name: Word
+    machine_type: Word
+    scale: Annotated[float, Field(gt=0, le=1)] = 1.0
+    bandwidth_mbit: Annotated[float, Field(gt=0, le=100_000)] = 100.0
+    joining: Literal["ready", "booted"] = "ready"
+    options: dict[Word, dict[str, Any]] = Field(default_factory=dict)
+
+
+class _Machines(Strict):
+    before: Annotated[int, Field(ge=1, le=250)]
+    after: Annotated[int, Field(ge=1, le=250)]
+
+
+class _Code(Strict):
+    """`ref` is what people write; a series has recorded its `commit` instead."""
+
+    ref: Text | None = None
+    commit: Text | None = None
+    label: Text | None = None
+    repository: str = ""
+    build: list[Text] = Field(default_factory=list)
+    jar: str = ""
+    scheduler: str = ""
+
+
+class _Variant(Strict):
+    name: Word
+    policy: Word
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    code: _Code | None = None
+
+
+_EventTime = Literal["steady"] | _Seconds
+FOREIGN = "foreign"  # the policy that hosts a scheduler which is not ours
+
+
+class _ScaleOut(Strict):
+    kind: Literal["scale_out"]
+    at: _EventTime
+    machines: Annotated[int, Field(ge=1, le=250)]
+
+
+class _ScaleIn(Strict):
+    kind: Literal["scale_in"]
+    at: _EventTime
+    machines: Annotated[int, Field(ge=1, le=250)]
+
+
+class _RateChange(Strict):
+    kind: Literal["rate"]
+    at: _EventTime
+    factor: Annotated[float, Field(gt=0, le=1000)]
+
+
+class _Crash(Strict):
+    kind: Literal["crash"]
+    at: _EventTime
+    machine: Word
+    restart_after_s: _Seconds | None = None
+
+
+_Event = Annotated[_ScaleOut | _ScaleIn | _RateChange | _Crash, Field(discriminator="kind")]
+
+
+class _Durations(Strict):
+    warm_up_floor_s: _Seconds
+    warm_up_ceiling_s: _Seconds
+    after_floor_s: _Seconds
+    horizon_s: _Seconds
+
+
+class _Experiment(Strict):
+    title: str
+    topology: _Topology
+    testbed: _Testbed
+    machines: _Machines
+    variants: Annotated[list[_Variant], Field(min_length=1)]
+    events: Annotated[list[_Event], Field(min_length=1, max_length=100)]
+    durations: _Durations
+    repetitions: Annotated[int, Field(ge=1, le=1000)]
+    seed: Annotated[int, Field(ge=0)]
+    claims: list[Annotated[str, StringConstraints(pattern=r"^[A-Z][0-9]{2}$")]] = Field(default_factory=list)
+    lease_minutes: Annotated[float, Field(gt=0, le=10_080)]
+
+
+def parse(name: str, data: Any, *, source: str) -> Experiment:
+    """Raises ExperimentError listing every wrong field."""
+    experiment = _experiment_of(name, validated(_Experiment, data, source=source))
+    wrong = _inconsistencies(experiment)
+    if wrong:
+        raise ExperimentError(f"{source}: {'; '.join(wrong)}")
+    return experiment
+
+
+def _experiment_of(name: str, model: _Experiment) -> Experiment:
+    return Experiment(
+        name=name,
+        title=model.title,
+        topology=TopologyChoice(**model.topology.model_dump()),
+        testbed=TestbedChoice(**model.testbed.model_dump()),
+        machines=MachineCount(**model.machines.model_dump()),
+        variants=tuple(_variant_of(variant) for variant in model.variants),
+        events=tuple(KINDS[event.kind](**event.model_dump()) for event in model.events),
+        durations=Durations(**model.durations.model_dump()),
+        repetitions=model.repetitions,
+        seed=model.seed,
+        claims=tuple(model.claims),
+        lease_minutes=model.lease_minutes,
+    )
+
+
+def _variant_of(model: _Variant) -> Variant:
+    return Variant(model.name, model.policy, model.parameters, _code_of(model.code) if model.code else None)
+
+
+def _code_of(model: _Code) -> Code:
+    asked = model.commit or model.ref or ""
+    rest = {"repository": model.repository, "jar": model.jar, "scheduler": model.scheduler}
+    return Code(model.label or asked, asked, build=tuple(model.build), **rest)
+
+
+def _inconsistencies(experiment: Experiment) -> list[str]:
+    durations = experiment.durations
+    wrong = order_errors(experiment.machines.before, experiment.machines.after, experiment.events, durations.horizon_s)
+    if durations.warm_up_ceiling_s < durations.warm_up_floor_s:
+        wrong.append(
+            f"durations.warm_up_ceiling_s is {durations.warm_up_ceiling_s:g}; allowed: at least warm_up_floor_s"
+            f" ({durations.warm_up_floor_s:g})"
+        )
+    if durations.horizon_s < durations.after_floor_s:
+        wrong.append(
+            f"durations.horizon_s is {durations.horizon_s:g}; allowed: at least after_floor_s"
+            f" ({durations.after_floor_s:g})"
+        )
+    names = [variant.name for variant in experiment.variants]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        wrong.append(f"variants has {', '.join(twice)} twice; give each variant a name of its own")
+    return wrong + [said for variant in experiment.variants if variant.code for said in _code_errors(variant)]
+
+
+def _code_errors(variant: Variant) -> list[str]:
+    """A scheduler that is not ours has a jar and the policy `foreign`; one of ours has none of it."""
+    code, where = variant.code, f"variants.{variant.name}"
+    assert code is not None, "only asked of variants with code"
+    wrong = []
+    if not code.commit:
+        wrong.append(f"{where}.code.ref is missing; give a branch, a tag or a commit")
+    if (variant.policy == FOREIGN) != bool(code.scheduler):
+        wrong.append(
+            f"{where} has policy {variant.policy!r} and code.scheduler {code.scheduler!r}; allowed: policy"
+            f" {FOREIGN!r} with the class of a scheduler that is not ours, or another policy without one"
+        )
+    if bool(code.jar) != bool(code.scheduler):
+        wrong.append(f"{where}.code has jar {code.jar!r} and scheduler {code.scheduler!r}; give both or none")
+    if code.build and not code.jar:
+        wrong.append(f"{where}.code.build is given without jar; say which jar the build leaves, and its scheduler")
+    return wrong
+
+
+DURATION_NAMES = tuple(field.name for field in fields(Durations))
+CHANGEABLE = ("policies", "repetitions", "testbed", "options", "demo", *DURATION_NAMES)
+
+
+def with_changes(experiment: Experiment, changes: Mapping[str, Any]) -> Experiment:
+    """The experiment with the changes that are not None; keys are `CHANGEABLE`. Validated as the YAML is.
+
+    `options` are of the testbed that is chosen in the end, laid over those of the YAML.
+    """
+    unknown = sorted(set(changes) - set(CHANGEABLE))
+    if unknown:
+        raise ExperimentError(f"cannot change {', '.join(unknown)}; what can be changed: {', '.join(CHANGEABLE)}")
+    asked = {key: value for key, value in changes.items() if value is not None}
+    if asked.pop("demo", False):
+        experiment = demo(experiment)
+    if "policies" in asked:
+        experiment = only(experiment, tuple(asked.pop("policies")))
+    if "testbed" in asked:
+        experiment = replace(experiment, testbed=replace(experiment.testbed, name=asked.pop("testbed")))
+    if options := asked.pop("options", None):
+        experiment = replace(experiment, testbed=_with_options(experiment.testbed, options))
+    repetitions = asked.pop("repetitions", experiment.repetitions)
+    durations = replace(experiment.durations, **{key: float(value) for key, value in asked.items()})
+    return from_data(replace(experiment, repetitions=repetitions, durations=durations).as_data(), "as asked for")
+
+
+def _with_options(choice: TestbedChoice, options: Any) -> TestbedChoice:
+    if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
+        raise ExperimentError(f'options is {options!r}; give names with values, such as {{"region": "eu-west-1"}}')
+    mine = {**choice.options.get(choice.name, {}), **options}
+    return replace(choice, options={**choice.options, choice.name: mine})

@@ -1,0 +1,241 @@
+"""The harness's side of the policy service: its state of a run (`GET /state`) as values, what follows from them, and
+the HTTP client on the control LAN. Everything but `HttpService` is pure.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from barograph.errors import BarographError
+
+
+@dataclass(frozen=True)
+class ServiceDecision:
+    decision_id: str
+    t: float
+    event_id: str | None
+    reason: str
+    applied: bool
+    applied_t: float | None
+    message: str
+    release: tuple[str, ...] = ()  # machines that may leave once this is applied
+
+
+@dataclass(frozen=True)
+class TupleCounts:
+    """Whole seconds, oldest first; columns of equal length; None where nothing was measured."""
+
+    t: tuple[int, ...] = ()
+    sinks: tuple[float | None, ...] = ()
+    spouts: tuple[float | None, ...] = ()
+    due: tuple[float | None, ...] = ()
+    queues: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # waiting tuples by component
+
+
+@dataclass(frozen=True)
+class ServiceState:
+    run_id: str | None
+    t: float
+    policy: str | None
+    machines: tuple[str, ...]
+    samples_age_s: float | None
+    workers_reporting: int
+    tasks_placed: int
+    tasks_total: int
+    pending_event: str | None
+    decisions: tuple[ServiceDecision, ...]
+    series: TupleCounts
+    policy_error: str | None
+    held: str | None = None  # why the pending event has no decision yet
+    input_rate_factor: float = 1.0
+    placed_among: tuple[str, ...] | None = None  # machines known when the topology was placed; None: an older service
+
+    def all_placed(self) -> bool:
+        return 0 < self.tasks_total == self.tasks_placed
+
+
+def read_state(data: Mapping[str, Any]) -> ServiceState:
+    """From the contract's JSON. Raises KeyError, TypeError or ValueError where it is not that."""
+    pending = data["pending_event"]
+    columns = data["series"]
+    return ServiceState(
+        run_id=data["run_id"],
+        t=float(data["t"]),
+        policy=data["policy"],
+        machines=tuple(data["machines"]),
+        samples_age_s=data["samples_age_s"],
+        workers_reporting=int(data["workers_reporting"]),
+        tasks_placed=int(data["tasks_placed"]),
+        tasks_total=int(data["tasks_total"]),
+        pending_event=pending["event_id"] if isinstance(pending, Mapping) else pending,
+        decisions=tuple(_decision(each) for each in data["decisions"]),
+        series=TupleCounts(
+            t=tuple(columns["t"]),
+            sinks=tuple(columns["sinks"]),
+            spouts=tuple(columns["spouts"]),
+            due=tuple(columns["due"]),
+            queues={component: tuple(waiting) for component, waiting in columns["queues"].items()},
+        ),
+        policy_error=data["policy_error"],
+        held=data["held"],
+        input_rate_factor=float(data["input_rate_factor"]),
+        placed_among=tuple(data["placed_among"]) if "placed_among" in data else None,
+    )
+
+
+def _decision(data: Mapping[str, Any]) -> ServiceDecision:
+    return ServiceDecision(
+        decision_id=data["decision_id"],
+        t=float(data["t"]),
+        event_id=data.get("event_id"),
+        reason=data.get("reason") or "",
+        applied=bool(data["applied"]),
+        applied_t=data.get("applied_t"),
+        message=data.get("message") or "",
+        release=tuple(data.get("release") or ()),
+    )
+
+
+def first_tuple_s(series: TupleCounts) -> int | None:
+    """The first second in which a sink executed something."""
+    return next((t for t, sinks in zip(series.t, series.sinks, strict=True) if sinks), None)
+
+
+def counts_since(series: TupleCounts, begin_s: float) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
+    """Seconds and sink counts from `begin_s` on; a second that began earlier is left out."""
+    kept = [(t, n) for t, n in zip(series.t, series.sinks, strict=True) if t >= begin_s]
+    return tuple(t for t, _ in kept), tuple(n for _, n in kept)
+
+
+def throughput_now(series: TupleCounts, seconds: int = 5) -> float | None:
+    """Mean tuples/s at the sinks over the newest seconds; None before there are any."""
+    newest = [n for n in series.sinks[-seconds:] if n is not None]
+    return sum(newest) / len(newest) if newest else None
+
+
+def machines_missed_by_placement(state: ServiceState, expected: Collection[str]) -> tuple[str, ...]:
+    """Machines that were not there when the topology was placed, so that it runs without them."""
+    known = state.placed_among
+    return () if known is None else tuple(name for name in expected if name not in known)
+
+
+def absent_machines(state: ServiceState, expected: Collection[str]) -> tuple[str, ...]:
+    """Machines that Nimbus should know and does not."""
+    return tuple(name for name in expected if name not in state.machines)
+
+
+@dataclass(frozen=True)
+class ScaleOutcome:
+    """How a scale event ended. `failed` is the bridge's message where Storm refused a decision."""
+
+    decision_ids: tuple[str, ...]
+    last_t: float | None
+    failed: str | None = None
+    release: tuple[str, ...] = ()
+    reason: str = ""  # the last decision's
+
+
+def scale_outcome(state: ServiceState, event_id: str) -> ScaleOutcome | None:
+    """None while the event or one of its decisions is pending; an event may end without any decision."""
+    mine = [decision for decision in state.decisions if decision.event_id == event_id]
+    refused = next((d for d in mine if d.applied_t is not None and not d.applied), None)
+    ids, reason = tuple(decision.decision_id for decision in mine), mine[-1].reason if mine else ""
+    if refused is not None:
+        failed = f"decision {refused.decision_id}: {refused.message or 'not applied'}"
+        return ScaleOutcome(ids, refused.applied_t, failed, reason=reason)
+    if state.pending_event == event_id or any(decision.applied_t is None for decision in mine):
+        return None
+    last_t = max((d.applied_t for d in mine if d.applied_t is not None), default=None)
+    return ScaleOutcome(ids, last_t, None, tuple(name for d in mine for name in d.release), reason)
+
+
+def recovery_obstacle(state: ServiceState, since_s: float) -> str | None:
+    """Why the topology has not recovered from what happened at `since_s` (epoch seconds); None: it has."""
+    if not state.all_placed():
+        return f"{state.tasks_placed} of {state.tasks_total} tasks are placed"
+    if state.samples_age_s is None or state.t - state.samples_age_s <= since_s:
+        return "a worker has sent nothing since"
+    return None
+
+
+SERVICE_PORT = 8700
+
+
+class ServiceUnreachable(BarographError):
+    """No answer: the machine, the network or the service is down. Worth asking again."""
+
+    blame = "infrastructure"
+
+
+class ServiceRefused(BarographError):
+    """An answer, but not the one that the contract promises."""
+
+    blame = "harness"
+
+
+class ServiceClient(Protocol):
+    def configure(self, run_id: str, policy: str, parameters: Mapping[str, Any], seed: int, window_s: float) -> None:
+        """Forget the last run and begin this one."""
+        ...
+
+    def scale(self, event_id: str, kind: str, joined: Sequence[str], leave: int) -> None: ...
+
+    def input_rate(self, factor: float) -> None:
+        """From now on spouts emit `factor` times the rate that the topology was submitted with."""
+        ...
+
+    def state(self) -> ServiceState: ...
+
+
+class HttpService:
+    """`address` is the master's control address; the token is the content of the file (0600)."""
+
+    def __init__(self, address: str, token_file: Path, *, port: int = SERVICE_PORT, timeout_s: float = 5.0) -> None:
+        self._url = f"http://{address}:{port}"
+        self._token_file = token_file
+        self._timeout_s = timeout_s
+        # A proxy from the environment must never see the control LAN.
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def configure(self, run_id: str, policy: str, parameters: Mapping[str, Any], seed: int, window_s: float) -> None:
+        body = {"run_id": run_id, "policy": policy, "parameters": dict(parameters), "seed": seed, "window_s": window_s}
+        self._call("/configure", body)
+
+    def scale(self, event_id: str, kind: str, joined: Sequence[str], leave: int) -> None:
+        self._call("/scale", {"event_id": event_id, "kind": kind, "joined": list(joined), "leave": leave})
+
+    def input_rate(self, factor: float) -> None:
+        self._call("/input_rate", {"factor": factor})
+
+    def state(self) -> ServiceState:
+        data = self._call("/state", None)
+        try:
+            return read_state(data)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ServiceRefused(f"GET {self._url}/state is not the contract's JSON: {error!r}") from error
+
+    def _call(self, path: str, body: Mapping[str, Any] | None) -> Any:
+        request = urllib.request.Request(self._url + path, headers=self._headers())
+        if body is not None:
+            request.data = json.dumps(body).encode()
+            request.add_header("Content-Type", "application/json")
+        try:
+            with self._opener.open(request, timeout=self._timeout_s) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            said = error.read(2000).decode(errors="replace").strip()
+            raise ServiceRefused(f"{path} of the policy service answered {error.code}: {said}") from error
+        except json.JSONDecodeError as error:
+            raise ServiceRefused(f"{path} of the policy service did not answer JSON: {error}") from error
+        except (OSError, http.client.HTTPException) as error:
+            raise ServiceUnreachable(f"the policy service at {self._url} does not answer: {error}") from error
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self._token_file.read_text().strip()}"}

@@ -1,0 +1,90 @@
+"""What a run needs of its cluster, small enough to fake: Storm on machines, as a Protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from barograph.plan.blocks import PlannedRun
+
+
+@dataclass(frozen=True)
+class ClusterFacts:
+    """What `run.json` says of the machines; shapes as in the contracts."""
+
+    machines: Mapping[str, Mapping[str, Any]]  # workers only, by name
+    versions: Mapping[str, str]
+    harness: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Collection:
+    """What a collection found: files that should be there and are not, each machine's clock minus ours."""
+
+    missing: tuple[str, ...] = ()
+    clock_offset_ms: Mapping[str, float | None] = field(default_factory=dict)
+
+
+class Cluster(Protocol):
+    """Storm on machines. Errors carry `blame`."""
+
+    def deploy(self) -> None:
+        """Put everything on the machines; idempotent."""
+        ...
+
+    def reset(self, run: PlannedRun) -> None:
+        """A clean state: no topology, empty records, only the machines of the start in the cluster."""
+        ...
+
+    def submit(self, run: PlannedRun) -> None: ...
+
+    def join(self, machines: Sequence[str]) -> None:
+        """Start these machines' supervisors."""
+        ...
+
+    def grow(self, machines: Sequence[str]) -> Mapping[str, float | None]:
+        """Start these machines and put everything on them, ready to join; how long each took to boot (s), by name.
+
+        CapacityError and InfrastructureError: none of them is there then.
+        """
+        ...
+
+    def leave(self, machines: Sequence[str]) -> None:
+        """Stop these machines' supervisors; returns when Nimbus has forgotten them."""
+        ...
+
+    def give_back(self, machines: Sequence[str]) -> bool:
+        """Return machines that have left to the testbed; whether it takes back a part of what it gave."""
+        ...
+
+    def crash(self, machine: str) -> None:
+        """Its power fails; the disk stays."""
+        ...
+
+    def restart(self, machine: str) -> None:
+        """A crashed machine works again, and Nimbus knows it."""
+        ...
+
+    def stop(self) -> None:
+        """Kill the topology; nothing happens if there is none."""
+        ...
+
+    def collect(self, folder: Path, machines: Sequence[str]) -> Collection:
+        """Fetch these machines' files into the record (contracts: what a run leaves), also of a run cut short."""
+        ...
+
+    def silent_machines(self) -> tuple[str, ...]:
+        """Machines that do not answer on the control LAN."""
+        ...
+
+    def recalled(self) -> tuple[str, ...]:
+        """Machines that their owner takes away; asked each second."""
+        ...
+
+    def make_whole(self) -> bool:
+        """Whether another run can begin: every machine is there, or others were put in the place of those lost."""
+        ...
+
+    def facts(self) -> ClusterFacts: ...

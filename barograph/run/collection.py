@@ -1,0 +1,131 @@
+"""The end of a run: its topology killed, its files collected into the record, also when something broke it; and the
+inspection of that record for what the harness could not know while the topology ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from analysis.record.files import RunPaths, json_lines
+from barograph.run.context import RunContext
+from barograph.series.run_record import RunRecord
+
+
+def topology_of_decisions(folder: Path, name: str) -> dict[str, Any] | None:
+    """`topology` of run.json from the first decision line that shows it; None without such a line."""
+    for line in json_lines(RunPaths(folder).decisions):
+        shown = next((each for each in line.get("request", {}).get("topologies", []) if each["name"] == name), None)
+        if shown is not None:
+            return _topology_facts(shown)
+    return None
+
+
+def bridge_fallbacks(folder: Path, since_s: float) -> list[dict[str, Any]]:
+    """The bridge's `fallback` events of this run: epoch seconds `t` and `reason`."""
+    files = sorted(folder.rglob("bridge.jsonl"))
+    events = (event for file in files for event in json_lines(file))
+    return [event for event in events if event.get("kind") == "fallback" and float(event["t"]) >= since_s]
+
+
+def _topology_facts(shown: dict[str, Any]) -> dict[str, Any]:
+    components = [each for each in shown["components"] if each["kind"] != "system"]
+    sources = {edge["source"] for edge in shown["edges"]}
+    return {
+        "name": shown["name"],
+        "workers": shown["workers"],
+        "components": [
+            {
+                "name": each["name"],
+                "kind": each["kind"],
+                "tasks": each["tasks"],
+                "executors": len(each["executors"]),
+                "sink": each["name"] not in sources,
+            }
+            for each in components
+        ],
+        "edges": shown["edges"],
+    }
+
+
+NO_SAMPLES = "workers/*.jsonl"  # as the collection names it
+
+
+def collect(run: RunContext, names: Sequence[str]) -> None:
+    """These workers' files, ahead of the others': the record is not judged yet."""
+    got = run.bench.cluster.collect(run.diary.folder, names)
+    run.machines.collected.update(names)
+    _note_collection(run, [name for name in got.missing if name != NO_SAMPLES], got.clock_offset_ms)
+
+
+def stop_and_collect(run: RunContext, *, bring_back: bool) -> None:
+    """Kill the topology and fetch what is not in the record yet."""
+    run.bench.cluster.stop()
+    run.diary.event("topology_killed")
+    if bring_back:
+        _restart_crashed(run)
+    away = run.machines.collected | run.machines.crashed | run.machines.dead | run.machines.awaited
+    names = [name for name in run.bench.experiment.workers() if name not in away]
+    got = run.bench.cluster.collect(run.diary.folder, ("master", *names))
+    down = [f"{name}: all files, it is down" for name in sorted(run.machines.crashed | run.machines.dead)]
+    _note_collection(run, [*got.missing, *down], got.clock_offset_ms)
+    _note_inspection(run)
+    if bring_back:
+        _return_booted_machines(run)
+
+
+def collect_after_failure(run: RunContext, *, bring_back: bool) -> None:
+    """What a broken run has measured; trouble in here must not hide what broke it."""
+    try:
+        with run.diary.phase("collect"):
+            stop_and_collect(run, bring_back=bring_back)
+    except Exception as error:  # noqa: BLE001 - the first failure is the one to report
+        run.bench.listener.tell("message", text=f"collecting what was measured failed: {error}")
+    with suppress(OSError):
+        run.diary.event("run_ended", status=run.diary.document["status"])
+
+
+def fallbacks_of_run(diary: RunRecord) -> list[dict[str, Any]]:
+    return bridge_fallbacks(diary.folder, since_s=float(diary.document["started_s"]))
+
+
+def _restart_crashed(run: RunContext) -> None:
+    """A machine that the plan crashed holds its part of the record on its disk, and the next run wants it up."""
+    for name in sorted(run.machines.crashed):
+        try:
+            run.bench.cluster.restart(name)
+            run.machines.crashed.discard(name)
+        except Exception as error:  # noqa: BLE001 - the run itself is over and measured
+            run.bench.listener.tell("message", text=f"{name} did not come back after its crash: {error}")
+
+
+def _return_booted_machines(run: RunContext) -> None:
+    """Every run boots its own. What cannot be returned goes before the next boot, or with the lease."""
+    names = sorted(run.machines.booted - run.machines.given_back)
+    if not names:
+        return
+    try:
+        run.bench.cluster.give_back(names)
+        run.machines.given_back.update(names)
+        run.diary.event("machines_returned", machines=names)
+    except Exception as error:  # noqa: BLE001 - the run itself is over and measured
+        run.bench.listener.tell("message", text=f"{', '.join(names)} could not be given back yet: {error}")
+
+
+def _note_collection(run: RunContext, missing: Sequence[str], offsets: Any) -> None:
+    document = run.diary.document
+    run.diary.add({
+        "clock_offset_ms": {**document["clock_offset_ms"], **offsets},
+        "missing": [*document["missing"], *missing],
+    })  # fmt: skip
+
+
+def _note_inspection(run: RunContext) -> None:
+    """What only the collected files know: task ids as Storm gave them, and whether the bridge fell back."""
+    topology = topology_of_decisions(run.diary.folder, run.bench.experiment.topology.name)
+    if topology is not None:
+        run.diary.add({"topology": topology})
+    for fallback in fallbacks_of_run(run.diary):
+        run.diary.event("fallback", t=fallback["t"], reason=fallback.get("reason"))

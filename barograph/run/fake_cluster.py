@@ -1,0 +1,379 @@
+"""A cluster that exists in memory: the whole flow without machines, in no time. Passes for Cluster and ServiceClient.
+
+Its topology is a spout and a sink at a steady rate, in proportion to the machines and to the input rate. A policy
+lets the machines with the highest numbers go. Faults are asked for by name. Its files are as the contracts have them:
+one worker with a spout and a sink.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from barograph.errors import RunBroken
+from barograph.plan.blocks import PlannedRun
+from barograph.policy_service import ServiceDecision, ServiceRefused, ServiceState, ServiceUnreachable, TupleCounts
+from barograph.run.cluster import ClusterFacts, Collection
+
+PLACEMENT = {"1": "m1:6700", "2": "m1:6700"}
+
+
+def write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+
+def decision_line(t: float, run_id: str, policy: str, topology: str, machines: Sequence[str]) -> dict[str, Any]:
+    components = [
+        {"name": "spout_1", "kind": "spout", "tasks": [1], "executors": [[1, 1]]},
+        {"name": "sink_1", "kind": "bolt", "tasks": [2], "executors": [[2, 2]]},
+    ]
+    edges = [{"source": "spout_1", "stream": "default", "target": "sink_1", "grouping": "shuffle"}]
+    shown = {"id": f"{topology}-1", "name": topology, "workers": 1, "uptime_s": 0, "rebalancing": False}
+    shown |= {"components": components, "edges": edges, "placement": PLACEMENT}
+    known = [{"name": name, "supervisor_id": name, "ports": [6700], "alive": True} for name in machines]
+    decision: dict[str, Any] = {"decision_id": None, "policy": policy, "reason": "", "topologies": {}}
+    request = {"v": 1, "t": t, "machines": known, "topologies": [shown]}
+    line = {"t": t, "run_id": run_id, "request": request, "observation": {}, "memory": {}}
+    return line | {"decision": decision, "duration_ms": 1.0}
+
+
+def worker_line(t: int, rate: int, topology: str) -> dict[str, Any]:
+    head = {"v": 1, "t": float(t), "dt_s": 1.0, "machine": "m1", "port": 6700, "pid": 1, "seq": t}
+    tasks = {"task": [1, 2], "component": ["spout_1", "sink_1"], "emitted": [rate, 0], "transferred": [rate, 0]}
+    tasks |= {"executed": [0, rate], "execute_ms": [0.0, rate * 1.0], "process_ms": [None, None], "queue": [0, 0]}
+    latency = {"task": [2], "n": [rate], "sum_ms": [rate * 2.0], "max_ms": [3.0]}
+    latency |= {"p50_ms": [2.0], "p95_ms": [2.5], "p99_ms": [2.9]}
+    spouts = {"task": [1], "due": [rate], "emitted": [rate], "behind_ms": [0.0]}
+    return head | {"topology": f"{topology}-1", "tasks": tasks, "sinks": latency, "spouts": spouts}
+
+
+def machine_line(name: str, t: int) -> dict[str, Any]:
+    used = {"cpu_cores": 0.1, "cpu_quota_cores": 0.25, "throttled_ms": 0.0}
+    memory = {"memory_bytes": 400_000_000, "memory_limit_bytes": 805_306_368}
+    interfaces = {"name": ["ctl0", "exp0"], "rx_bytes": [1200, 52000], "tx_bytes": [900, 51000]}
+    return {"v": 1, "t": float(t), "dt_s": 1.0, "machine": name, **used, **memory, "interfaces": interfaces}
+
+
+RATE_OF_A_MACHINE = 50.0  # tuples/s
+WITHHELD_S = 2
+DECIDE_S, APPLY_S, RESTART_S = 1.0, 2.0, 5.0
+LEAVE_S = 3.0
+NOTICE_S = 30.0  # until Nimbus gives a machine up and places its tasks elsewhere
+BOOT_S = 40.0
+NEVER = float("inf")
+
+
+class MachineSupply(Protocol):
+    """The testbed behind a fake cluster, where machines are to come and go on record."""
+
+    def grow(self, machines: Sequence[str]) -> object: ...
+
+    def give_back(self, machines: Sequence[str]) -> object: ...
+
+    def recalled(self) -> tuple[str, ...]: ...
+
+
+@dataclass
+class FakeClock:
+    """Time passes only in sleep; `pace` is how many real seconds a second takes."""
+
+    time_s: float = 1_700_000_000.0
+    pace: float = 0.0
+
+    def now(self) -> float:
+        return self.time_s
+
+    def sleep(self, seconds: float) -> None:
+        if self.pace:
+            time.sleep(seconds * self.pace)
+        self.time_s += seconds
+
+
+@dataclass(frozen=True)
+class ScaleRequest:
+    """A scale request, and what becomes of it."""
+
+    event_id: str
+    t: float
+    release: tuple[str, ...]
+    refused: str
+
+
+@dataclass
+class FakeStorm:
+    """`faults`: name → value, such as {"dead": ("m2",)}; what each does is where it is read."""
+
+    clock: FakeClock
+    starting: tuple[str, ...]
+    workers: tuple[str, ...]
+    topology: str = "star"
+    joining: str = "ready"  # or booted, as in `testbed.joining`
+    testbed: MachineSupply | None = None
+    faults: dict[str, Any] = field(default_factory=dict)
+    calls: list[str] = field(default_factory=list)
+    given: dict[str, dict[str, Any]] = field(default_factory=dict)  # by call, what the last one was given
+    returned: set[str] = field(default_factory=set)  # to the testbed, and not booted again
+    _booted: set[str] = field(default_factory=set)
+    _run_id: str = ""
+    _policy: str = ""
+    _machines: list[str] = field(default_factory=list)
+    _placed_among: tuple[str, ...] = ()
+    _submitted_s: float | None = None
+    _killed_s: float | None = None
+    _asked: list[ScaleRequest] = field(default_factory=list)
+    _down: dict[str, float] = field(default_factory=dict)  # crashed machine → since when
+    _back_s: float = 0.0  # the newest restart
+    _factor: float = 1.0
+    _rates: list[tuple[float, float]] = field(default_factory=list)  # from when on, tuples/s
+
+    # As Cluster
+
+    def deploy(self) -> None:
+        self._called("deploy")
+
+    def reset(self, run: PlannedRun) -> None:
+        code = run.variant.code
+        self._called("reset", run_id=run.run_id, code=code.commit if code else None)
+        if code is not None and code.commit in self.faults.get("broken_code", ()):
+            raise RunBroken(f"{code.label}: Nimbus does not start with the code of this run")
+        assert not self.returned & set(self.starting), "a run on machines that the testbed has back"
+        self._machines = list(self.starting)
+        self._submitted_s, self._killed_s = None, None
+        self._asked, self._rates, self._down = [], [], {}
+
+    def submit(self, run: PlannedRun) -> None:
+        self._called("submit", run_id=run.run_id)
+        unknown = self.faults.pop("unknown_at_submission", ())
+        self._placed_among = tuple(name for name in self._machines if name not in unknown)
+        self._submitted_s = self.clock.now()
+        self._flows_from(self.clock.now())
+
+    def join(self, machines: Sequence[str]) -> None:
+        self._called("join", machines=tuple(machines))
+        assert self.joining == "ready" or set(machines) <= self._booted, f"{machines} were not booted"
+        if not self.faults.get("never_registers"):
+            self._machines.extend(machines)
+
+    def grow(self, machines: Sequence[str]) -> Mapping[str, float | None]:
+        assert not self._booted & set(machines), f"{machines} are there already"
+        self._called("grow", machines=tuple(machines))
+        if self.testbed is not None:
+            self.testbed.grow(machines)
+        self.clock.sleep(BOOT_S)
+        self._booted.update(machines)
+        self.returned.difference_update(machines)
+        return dict.fromkeys(machines, BOOT_S)
+
+    def leave(self, machines: Sequence[str]) -> None:
+        self._called("leave", machines=tuple(machines))
+        self.clock.sleep(LEAVE_S)
+        self._machines = [name for name in self._machines if name not in machines]
+
+    def give_back(self, machines: Sequence[str]) -> bool:
+        self._called("give_back", machines=tuple(machines))
+        if self.testbed is not None:
+            self.testbed.give_back(machines)
+        self.returned.update(machines)
+        self._booted.difference_update(machines)
+        return True
+
+    def crash(self, machine: str) -> None:
+        self._called("crash", machine=machine)
+        now = self.clock.now()
+        self._down[machine] = now
+        self._rates += [(now, 0.0)]
+        self._flows_from(now + NOTICE_S)
+
+    def restart(self, machine: str) -> None:
+        self._called("restart", machine=machine)
+        del self._down[machine]
+        self._back_s = self.clock.now()
+        self._flows_from(self.clock.now() + RESTART_S)
+
+    def stop(self) -> None:
+        self._called("stop")
+        self._killed_s = self.clock.now()
+
+    def collect(self, folder: Path, machines: Sequence[str]) -> Collection:
+        self._called("collect", machines=tuple(machines))
+        absent = set() if self.joining == "ready" else set(self.workers) - set(self.starting) - self._booted
+        unreachable = (set(machines) & (self.returned | set(self._down) | absent)) - {"master"}
+        assert not unreachable, f"files of {unreachable}, which cannot be reached"
+        if self._submitted_s is None:
+            return Collection(("workers/*.jsonl",))
+        for name in set(machines) - {"master"}:
+            write_lines(folder / "machines" / f"{name}.jsonl", [machine_line(name, t) for t in self._seconds()])
+        if "m1" in machines:
+            lines = [worker_line(t, int(self._rate(t)), self.topology) for t in self._seconds()]
+            write_lines(folder / "workers" / "m1-6700.jsonl", lines)
+        if "master" in machines:
+            self._collect_master(folder)
+        missing = () if (folder / "workers").exists() else ("workers/*.jsonl",)
+        return Collection((*missing, *self.faults.get("missing", ())), dict.fromkeys(machines, 0.0))
+
+    def silent_machines(self) -> tuple[str, ...]:
+        gone = () if self.joining == "booted" else sorted(self.returned)
+        return (*self.faults.get("dead", ()), *self._down, *gone)
+
+    def recalled(self) -> tuple[str, ...]:
+        """The fault `recalled` is a name, `recalled_after_s` since when (s after the submission)."""
+        if self._since_submission() < self.faults.get("recalled_after_s", 0) or "recalled" not in self.faults:
+            return self.testbed.recalled() if self.testbed else ()
+        return (str(self.faults["recalled"]),)
+
+    def make_whole(self) -> bool:
+        """With the fault `replaces` lost machines are replaced."""
+        self._called("make_whole")
+        needed = {"master", *(self.starting if self.joining == "booted" else self.workers)}
+        lost = needed & (self.returned | {*self.recalled(), *self.faults.get("dead", ())})
+        if self.faults.get("replaces"):
+            self.returned -= lost
+            for fault in ("recalled", "dead"):
+                self.faults.pop(fault, None)
+            return True
+        return not needed & {*self.returned, *self.recalled()}
+
+    def facts(self) -> ClusterFacts:
+        machine = {"type": "type_1", "cores": 0.25, "memory_mb": 768, "bandwidth_mbit": 100, "slots": 4}
+        machines = {name: {**machine, "joins_at_scale": name not in self.starting} for name in self.workers}
+        return ClusterFacts(machines, {"storm": "none: a fake cluster"}, {})
+
+    # As ServiceClient
+
+    def configure(self, run_id: str, policy: str, parameters: Mapping[str, Any], seed: int, window_s: float) -> None:
+        self._called("configure", parameters=dict(parameters), seed=seed, window_s=window_s)
+        self._run_id, self._policy, self._factor = run_id, policy, 1.0
+
+    def scale(self, event_id: str, kind: str, joined: Sequence[str], leave: int) -> None:
+        self._called("scale", event_id=event_id, kind=kind, joined=tuple(joined), leave=leave)
+        if self._pending() is not None:
+            raise ServiceRefused("/scale of the policy service answered 409: an event is pending")
+        refused = self.faults.get("refused", "") or self._dies_deciding()
+        release = tuple(self._machines[-leave:]) if leave else ()
+        asked = ScaleRequest(event_id, self.clock.now(), self.faults.get("release", release), refused)
+        self._asked.append(asked)
+        if not refused:
+            self._rates += [(asked.t + APPLY_S, 0.0)]
+            self._flows_from(asked.t + RESTART_S, set(self._machines) - set(asked.release))
+
+    def input_rate(self, factor: float) -> None:
+        self._called("input_rate", factor=factor)
+        self._factor = factor
+        self._flows_from(self.clock.now())
+
+    def state(self) -> ServiceState:
+        self._raise_if_asked("state")
+        since_s = self._since_submission()
+        if since_s >= self.faults.get("unreachable_after_s", NEVER):
+            raise ServiceUnreachable("the policy service at http://fake does not answer")
+        pending, failed = self._pending(), since_s >= self.faults.get("policy_fails_after_s", NEVER)
+        return ServiceState(
+            run_id=self._run_id,
+            t=self.clock.now(),
+            policy=self._policy,
+            machines=self._listed(),
+            samples_age_s=self._samples_age_s(),
+            workers_reporting=1,
+            tasks_placed=self.faults.get("placed", 2),
+            tasks_total=2,
+            pending_event=pending,
+            decisions=self._decisions(),
+            series=self._series(),
+            policy_error="ZeroDivisionError: division by zero" if failed else None,
+            held=self.faults.get("held") if pending else None,
+            input_rate_factor=self._factor,
+            placed_among=self._placed_among,
+        )
+
+    def _called(self, name: str, **given: Any) -> None:
+        self.calls.append(name)
+        self.given[name] = given
+        self._raise_if_asked(name)
+
+    def _raise_if_asked(self, name: str) -> None:
+        """A fault named like the call is a list of what its next calls raise, None for nothing."""
+        errors = self.faults.get(name)
+        error = errors.pop(0) if errors else None
+        if error is not None:
+            raise error
+
+    def _since_submission(self) -> float:
+        return self.clock.now() - self._submitted_s if self._submitted_s is not None else -1.0
+
+    def _listed(self) -> tuple[str, ...]:
+        """Nimbus gives a machine up some time after it died."""
+        now, died = self.clock.now(), self._since_submission() >= self.faults.get("dies_after_s", 0)
+        dead = self.faults.get("dead", ()) if died else ()
+        noticed = {name for name, since_s in self._down.items() if now >= since_s + NOTICE_S}
+        return tuple(name for name in self._machines if name not in noticed and name not in dead)
+
+    def _samples_age_s(self) -> float:
+        """Of the oldest worker: one on a machine that is down is silent until its tasks have another place."""
+        now = self.clock.now()
+        silent_s = max(0.0, self._since_submission() - float(self.faults.get("silent_after_s", NEVER)))
+        waiting = [now - since_s for since_s in self._down.values() if now < since_s + NOTICE_S]
+        return 0.8 + max([silent_s, *waiting])
+
+    def _pending(self) -> str | None:
+        if not self._asked:
+            return None
+        newest = self._asked[-1]
+        stuck = self.faults.get("never_decides") or self.faults.get("held")
+        return newest.event_id if stuck or self.clock.now() < newest.t + DECIDE_S else None
+
+    def _decisions(self) -> tuple[ServiceDecision, ...]:
+        answered = self._asked[: -1 if self._pending() else None]
+        return tuple(self._decision(number, asked) for number, asked in enumerate(answered, start=1))
+
+    def _decision(self, number: int, asked: ScaleRequest) -> ServiceDecision:
+        done_s = asked.t + APPLY_S if self.clock.now() >= asked.t + APPLY_S else None
+        applied, reason = done_s is not None and not asked.refused, self.faults.get("reason", "dealt again")
+        decided_s = asked.t + DECIDE_S
+        return ServiceDecision(
+            f"d{number}", decided_s, asked.event_id, reason, applied, done_s, asked.refused, asked.release
+        )
+
+    def _dies_deciding(self) -> str:
+        """The fault is a list: who dies while the next request is decided, None for nobody."""
+        dying = self.faults.get("dies_deciding")
+        name = dying.pop(0) if dying else None
+        if name is None:
+            return ""
+        self.faults["dead"] = (*self.faults.get("dead", ()), name)
+        return f"slot {name}:6700 is lost"
+
+    def _seconds(self) -> range:
+        if self._submitted_s is None:
+            return range(0)
+        end_s = self._killed_s or self.clock.now() - WITHHELD_S
+        return range(int(self._submitted_s) + 1, int(end_s))
+
+    def _series(self) -> TupleCounts:
+        seconds = tuple(self._seconds())
+        rates = tuple(self._rate(t) for t in seconds)
+        return TupleCounts(seconds, rates, rates, rates)
+
+    def _flows_from(self, t: float, machines: set[str] | None = None) -> None:
+        """From `t` on these machines work (those of the cluster that are up), unless something happens again."""
+        working = set(self._machines) if machines is None else machines
+        self._rates = [step for step in self._rates if step[0] < t]
+        self._rates.append((t, RATE_OF_A_MACHINE * len(working - set(self._down)) * self._factor))
+
+    def _rate(self, t: int) -> float:
+        if self.faults.get("no_tuples") or (self.faults.get("unsteady") and t // 20 % 2):
+            return 0.0
+        return next((rate for since_s, rate in reversed(self._rates) if t >= since_s), 0.0)
+
+    def _collect_master(self, folder: Path) -> None:
+        begin_s = self._submitted_s or 0.0
+        line = decision_line(begin_s, self._run_id, self._policy, self.topology, self.starting)
+        write_lines(folder / "decisions.jsonl", [line])
+        fallbacks = [
+            {"t": self.clock.now(), "kind": "fallback", "reason": why} for why in self.faults.get("fallback", ())
+        ]
+        write_lines(folder / "bridge.jsonl", fallbacks)

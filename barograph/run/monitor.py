@@ -1,0 +1,199 @@
+"""The run monitor: looks at the policy service's state once a second until a condition holds or something is wrong,
+with patience for machines that are away. When a phase may end and what counts as trouble is pure: time comes in as a
+number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from analysis.metrics.steadiness import drain_reason
+from barograph.errors import RunBroken
+from barograph.plan.experiment import Durations
+from barograph.policy_service import (
+    ServiceClient,
+    ServiceState,
+    ServiceUnreachable,
+    TupleCounts,
+    absent_machines,
+    counts_since,
+    throughput_now,
+)
+from barograph.series.run_record import Clock, Listener
+
+SteadyTest = Callable[[Sequence[int], Sequence[float | None]], tuple[bool, str]]
+"""Whole seconds and tuples in each → whether the series is steady, and why or why not."""
+
+FRESH_S = 10.0  # a scale request on older samples would have the policy decide on another cluster
+
+
+@dataclass(frozen=True)
+class PhaseOutcome:
+    steady: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class PhaseEnd:
+    """Look at the series from `begin_s` (epoch seconds) on; `floor_s` and `ceiling_s` count from `zero_s`."""
+
+    zero_s: float
+    begin_s: float
+    floor_s: float
+    ceiling_s: float
+
+    def outcome(self, series: TupleCounts, now_s: float, is_steady: SteadyTest) -> PhaseOutcome | None:
+        """None: go on. At the ceiling the phase ends, steady or not, and says which."""
+        if now_s - self.zero_s < self.floor_s:
+            return None
+        steady, reason = is_steady(*counts_since(series, self.begin_s))
+        borrowed = drain_reason(series.queues, series.sinks) if steady else None
+        if steady and borrowed is None:
+            return PhaseOutcome(True, reason)
+        reason = borrowed or reason
+        if now_s - self.zero_s >= self.ceiling_s:
+            return PhaseOutcome(False, f"not steady within {self.ceiling_s:g} s: {reason}")
+        return None
+
+
+def planned_s(actual_s: float, floor_s: float, ceiling_s: float) -> float:
+    """What the experiment's own rule asked for; the rest of the wall time is the harness's overhead."""
+    return min(max(actual_s, floor_s), ceiling_s)
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long, in seconds, a symptom may last before the run is given up."""
+
+    silence_s: float = 25.0
+    absence_s: float = 30.0
+    unreachable_s: float = 15.0
+
+
+FAILOVER_PATIENCE = Patience(
+    silence_s=float("inf"), absence_s=45.0
+)  # a machine is down: its workers' silence is no news
+RESTART_PATIENCE = Patience(silence_s=75.0, absence_s=45.0)  # workers that move start under their machine's quota
+
+
+@dataclass(frozen=True)
+class Trouble:
+    symptom: str  # policy_error, silent, absent
+    message: str
+
+
+def find_trouble(
+    state: ServiceState, expected: Collection[str], absent_for_s: float, patience: Patience
+) -> Trouble | None:
+    """The first thing that is wrong with a run whose topology should be working."""
+    if state.policy_error:
+        return Trouble("policy_error", f"the policy {state.policy} failed: {state.policy_error}")
+    missing = absent_machines(state, expected)
+    if missing and absent_for_s >= patience.absence_s:
+        return Trouble("absent", f"Nimbus has not seen {', '.join(missing)} for {absent_for_s:.0f} s")
+    if state.samples_age_s is not None and state.samples_age_s > patience.silence_s:
+        return Trouble("silent", f"a worker has been silent for {state.samples_age_s:.0f} s")
+    return None
+
+
+def stale_samples(state: ServiceState) -> str | None:
+    """Why a scale request must not be sent now; None: it may."""
+    if state.samples_age_s is None:
+        return "no worker has sent a sample yet"
+    if state.samples_age_s > FRESH_S:
+        return f"the oldest worker's newest sample is {state.samples_age_s:.1f} s old; allowed: {FRESH_S:g} s"
+    return None
+
+
+def steady_test(durations: Durations) -> SteadyTest:
+    """Looks at the last floor's worth of seconds, within 40 to 60: less says nothing, more delays every run."""
+    span_s = min(60.0, max(40.0, min(durations.warm_up_floor_s, durations.after_floor_s)))
+
+    def is_steady(_seconds: Sequence[int], counts: Sequence[float | None]) -> tuple[bool, str]:
+        from analysis.metrics.steadiness import is_steady as test
+
+        # A second nobody reported is no second at zero; it is left out.
+        verdict = test([count for count in counts if count is not None], span_s=span_s)
+        return verdict.steady, verdict.reason
+
+    return is_steady
+
+
+Answer = TypeVar("Answer")
+INTERVAL_S = 1.0
+
+
+@dataclass
+class RunMonitor:
+    """Watches one run; `expected` says which machines Nimbus has to know now, `alarm` raises what ends the run now."""
+
+    service: ServiceClient
+    clock: Clock
+    listener: Listener
+    expected: Callable[[], Sequence[str]]
+    alarm: Callable[[], None]
+    last_symptom: str = ""
+    last: ServiceState | None = None
+    _absent_since_s: float | None = field(default=None, init=False)
+
+    def until(
+        self,
+        question: Callable[[ServiceState], Answer | None],
+        *,
+        limit_s: float | None,
+        what: str,
+        patience: Patience,
+    ) -> Answer:
+        """The first answer that is not None. Raises RunBroken on trouble, or after `limit_s` seconds without one."""
+        begin_s = self.clock.now()
+        while True:
+            self.alarm()
+            state = self._state(patience)
+            answer = question(state)
+            if answer is not None:
+                return answer
+            self._complain(state, patience)
+            if limit_s is not None and self.clock.now() - begin_s >= limit_s:
+                self.last_symptom = "time"
+                raise RunBroken(f"{what} within {limit_s:g} s; {_progress(state)}")
+            self.clock.sleep(INTERVAL_S)
+
+    def _state(self, patience: Patience) -> ServiceState:
+        begin_s = self.clock.now()
+        while True:
+            try:
+                state = self.service.state()
+            except ServiceUnreachable:
+                if self.clock.now() - begin_s >= patience.unreachable_s:
+                    self.last_symptom = "unreachable"
+                    raise
+                self.clock.sleep(INTERVAL_S)
+                continue
+            self.last = state
+            self.listener.tell("throughput", run_id=state.run_id, per_s=throughput_now(state.series))
+            return state
+
+    def _complain(self, state: ServiceState, patience: Patience) -> None:
+        found = find_trouble(state, self.expected(), self._absent_for_s(state), patience)
+        if found is not None:
+            self.last_symptom = found.symptom
+            raise RunBroken(f"{found.message}; {state.held}" if state.held else found.message)
+
+    def _absent_for_s(self, state: ServiceState) -> float:
+        if not absent_machines(state, self.expected()):
+            self._absent_since_s = None
+            return 0.0
+        if self._absent_since_s is None:
+            self._absent_since_s = self.clock.now()
+        return self.clock.now() - self._absent_since_s
+
+
+def _progress(state: ServiceState) -> str:
+    """What the run waits for: the policy that holds, else Storm's placing, else the workers."""
+    if state.held:
+        return f"policy {state.policy}: {state.held}"
+    if state.tasks_placed < state.tasks_total:
+        return f"{state.tasks_placed} of {state.tasks_total} tasks are placed"
+    return f"{state.workers_reporting} workers report"

@@ -1,0 +1,246 @@
+"""Storm on acquired machines, through the playbooks, and the code that schedules there: deploy brings the harness's
+own, and between two runs it may be switched. Holds no decisions.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from barograph.code.build import service_of, storm_home_of
+from barograph.code.refs import code_label
+from barograph.errors import RunBroken
+from barograph.machines import series_lease
+from barograph.machines import series_lease as machines_of
+from barograph.plan.blocks import PlannedRun
+from barograph.plan.checks import machine_requests, testbed_of
+from barograph.plan.experiment import Code, Experiment
+from barograph.run.cluster import ClusterFacts, Collection
+from barograph.series.provenance import box_facts, versions
+from barograph.series.series import Series
+from barograph.settings import cluster_dir
+from barograph.software import storm_home
+from inventory.machines import Machine, MachineType
+from inventory.remote.ansible_inventory import write_ansible_inventory
+from inventory.testbed import SupportsFaults
+from playbooks import cluster
+from playbooks.errors import StormRefused
+
+log = logging.getLogger(__name__)
+HOME_FILE = "home.json"  # in the cluster's folder: the Storm home that deploy brought, whatever is built here later
+CODE_FILE = "code.json"  # there only while it is known what the master has
+
+
+def note_deployment(directory: Path, home: Path) -> None:
+    """The master has the harness's own code."""
+    _write_json(directory / HOME_FILE, {"home": str(home)})
+    _write_json(directory / CODE_FILE, _code_facts(home, None))
+
+
+def base_home(directory: Path) -> Path | None:
+    """What the cluster was deployed with; None before that."""
+    known = _read_json(directory / HOME_FILE)
+    return Path(known["home"]) if known else None
+
+
+def switch_code(inventory: Path, directory: Path, code: Code | None) -> None:
+    """The run's code decides from now on; nothing is touched where it does already. None: the harness's own.
+
+    Raises RunBroken where it does not start.
+    """
+    base = base_home(directory)
+    assert base is not None, "a run before the cluster was deployed"
+    home = storm_home_of(code, base, log.info) if code else base
+    wanted, present = _code_facts(home, code), directory / CODE_FILE
+    if _read_json(present) == wanted:
+        return
+    present.unlink(missing_ok=True)
+    try:
+        cluster.switch(inventory, directory, home, {}, service_of(code) if code else None)
+    except StormRefused as error:
+        raise RunBroken(f"{code_label(code) if code else 'the harness'}: {error}") from error
+    _write_json(present, wanted)
+
+
+def _code_facts(home: Path, code: Code | None) -> Mapping[str, Any]:
+    """A scheduler that is not ours is all in its home."""
+    return {"home": home.name, "service": code.commit if code and not code.scheduler else None}
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    with suppress(OSError, ValueError):
+        data: dict[str, Any] = json.loads(path.read_text())
+        return data
+    return None
+
+
+def _write_json(path: Path, data: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(data) + "\n")
+
+
+BANNER_S = 3.0
+
+
+@dataclass(frozen=True)
+class StormCluster:
+    """The machines of one lease; `inventory` and `directory` as `playbooks.cluster` wants them."""
+
+    series: Series
+    directory: Path
+
+    @classmethod
+    def of(cls, series: Series) -> StormCluster:
+        """The cluster on the machines that the series holds. Raises NoMachines."""
+        series_lease.current_machines(series.folder)
+        lease = series_lease.saved_lease(series.folder)
+        assert lease is not None, "machines_held has found it"
+        made = cls(series, cluster_dir(lease.lease_id))
+        made._describe()
+        return made
+
+    @property
+    def machines(self) -> tuple[Machine, ...]:
+        """Those that the series holds now: they come and go during a run."""
+        return series_lease.current_machines(self.series.folder)
+
+    @property
+    def inventory(self) -> Path:
+        return self.directory / "inventory.yml"
+
+    @property
+    def master(self) -> Machine:
+        return self.machine("master")
+
+    def machine(self, name: str) -> Machine:
+        return next(machine for machine in self.machines if machine.name == name)
+
+    @property
+    def token_file(self) -> Path:
+        return self.directory / "token"
+
+    def deploy(self) -> None:
+        home = storm_home(log.info)
+        cluster.deploy(self.inventory, self.directory, home, {})
+        note_deployment(self.directory, home)
+
+    def reset(self, run: PlannedRun) -> None:
+        if any(variant.code is not None for variant in self.series.experiment.variants):
+            switch_code(self.inventory, self.directory, run.variant.code)
+        cluster.reset(self.inventory, self.directory, run.run_id)
+
+    def submit(self, run: PlannedRun) -> None:
+        flux = self.series.run_folder(run.run_id) / "topology.yaml"
+        flux.write_text(render_topology(self.series.experiment, run.seed), encoding="utf-8")
+        cluster.submit(self.inventory, self.directory, run.run_id, flux)
+
+    def join(self, machines: Sequence[str]) -> None:
+        cluster.join(self.inventory, self.directory, self.series.series_id, machines=machines)
+
+    def grow(self, machines: Sequence[str]) -> Mapping[str, float | None]:
+        new = machines_of.grow(self.series, machines)
+        self._describe()
+        home = base_home(self.directory) or storm_home(log.info)
+        cluster.extend(self.inventory, self.directory, machines, home)
+        return {machine.name: machine.boot_s for machine in new}
+
+    def leave(self, machines: Sequence[str]) -> None:
+        cluster.leave(self.inventory, self.directory, machines)
+
+    def give_back(self, machines: Sequence[str]) -> bool:
+        given = machines_of.give_back(self.series, machines)
+        self._describe()
+        return given
+
+    def crash(self, machine: str) -> None:
+        self._faulting().crash(self.machine(machine))
+
+    def restart(self, machine: str) -> None:
+        self._faulting().restart(self.machine(machine))
+        cluster.revive(self.inventory, self.directory, machine)
+
+    def stop(self) -> None:
+        cluster.kill(self.inventory, self.directory, self.series.series_id)
+
+    def collect(self, folder: Path, machines: Sequence[str]) -> Collection:
+        got = cluster.collect(self.inventory, self.directory, folder.name, folder, machines=machines)
+        return Collection(got.missing, got.clock_offset_ms)
+
+    def silent_machines(self) -> tuple[str, ...]:
+        return tuple(machine.name for machine in self.machines if not _answers_ssh(machine))
+
+    def recalled(self) -> tuple[str, ...]:
+        return machines_of.recalled(self.series)
+
+    def make_whole(self) -> bool:
+        """Where machines cannot be replaced, one that is only silent may come back: the reset will say."""
+        wanted = {"master", *self.series.experiment.acquired()}
+        missing = wanted - {machine.name for machine in self.machines}
+        lost = wanted & {*missing, *self.recalled()}
+        if machines_of.can_replace(self.series):
+            lost |= wanted & set(self.silent_machines())
+        if lost and not machines_of.replace(self.series, lost):
+            return False
+        if lost:
+            self._describe()
+            self.deploy()
+        return True
+
+    def facts(self) -> ClusterFacts:
+        """Of every worker that will take part: one that boots at its event is what was asked for."""
+        starting = self.series.experiment.starting()
+        asked = {request.name: request.type for request in machine_requests(self.series.experiment)[1:]}
+        types = asked | {machine.name: machine.type for machine in self.machines if machine.name in asked}
+        machines = {name: _machine_facts(type, name not in starting) for name, type in types.items()}
+        return ClusterFacts(machines, versions(), box_facts())
+
+    def _describe(self) -> None:
+        """The inventory of the machines that are there."""
+        held = self.machines
+        there = {machine.name for machine in held}
+        mine = {
+            group: [name for name in names if name in there]
+            for group, names in ansible_groups(self.series.experiment).items()
+        }
+        write_ansible_inventory(held, mine, self.inventory)
+
+    def _faulting(self) -> SupportsFaults:
+        testbed = testbed_of(self.series.experiment.testbed)
+        assert isinstance(testbed, SupportsFaults), "checked before anything was started"
+        return testbed
+
+
+def render_topology(experiment: Experiment, seed: int) -> str:
+    """The Flux YAML of a run: the experiment's parameters and the block's seed."""
+    from topologies import catalogue
+
+    chosen = experiment.topology
+    parameters = dict(chosen.parameters)
+    if "seed" in catalogue.read(chosen.name).parameters:
+        parameters.setdefault("seed", seed)
+    return catalogue.render(chosen.name, parameters, chosen.overrides)
+
+
+def ansible_groups(experiment: Experiment) -> dict[str, list[str]]:
+    """The Ansible groups; `joining` is a part of `workers`."""
+    workers = list(experiment.workers())
+    return {"master": ["master"], "workers": workers, "joining": workers[experiment.machines.before :]}
+
+
+def _machine_facts(given: MachineType, joins: bool) -> Mapping[str, object]:
+    sizes = {"cores": given.cores, "memory_mb": given.memory_mb, "bandwidth_mbit": given.bandwidth_mbit}
+    return {"type": given.name, **sizes, "slots": given.slots, "joins_at_scale": joins}
+
+
+def _answers_ssh(machine: Machine) -> bool:
+    """A machine that is frozen still accepts connections: only one that speaks is alive."""
+    try:
+        with socket.create_connection((machine.control_address, machine.ssh_port), timeout=BANNER_S) as connection:
+            return connection.recv(4).startswith(b"SSH-")
+    except OSError:
+        return False

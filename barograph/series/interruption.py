@@ -1,0 +1,64 @@
+"""How an execution of a series is interrupted: SIGTERM as an exception, so that a step that is ended still writes down
+what it has, the mark that asks for no further run, and `step`, which every step of a series runs in.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from barograph.errors import Interrupted, blame_of, message_of
+from barograph.series.progress import ProgressFile
+from barograph.series.series import Series, read_series
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Within the block SIGTERM and SIGINT raise Interrupted; off the main thread signals are somebody else's."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, _raise_interrupted) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _raise_interrupted(number: int, _frame: FrameType | None) -> None:
+    raise Interrupted(f"{signal.Signals(number).name} received")
+
+
+STOP_FILE = "stop"
+
+
+@contextmanager
+def step(series_dir: Path) -> Iterator[Series]:
+    """What every step keeps: an interruption ends the whole execution, a failure is told with its blame."""
+    with interruptible():
+        series = read_series(series_dir)
+        if is_stopped(series):
+            raise Interrupted(f"series {series.series_id} was asked to stop")
+        try:
+            yield series
+        except Interrupted:
+            request_stop(series_dir)
+            raise
+        except Exception as error:
+            ProgressFile(series_dir).tell("step_failed", blame=blame_of(error), message=message_of(error))
+            raise
+
+
+def request_stop(series_dir: Path) -> None:
+    """No further run of this execution begins; opening the series again forgets it."""
+    (series_dir / STOP_FILE).touch()
+
+
+def is_stopped(series: Series) -> bool:
+    mark = series.folder / STOP_FILE
+    return mark.exists() and mark.stat().st_mtime >= series.opened_s

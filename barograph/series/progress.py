@@ -1,0 +1,86 @@
+"""`progress.jsonl` of a series: written by the steps, followed by the terminal. One JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from barograph.errors import SEVERITY
+
+PROGRESS_FILE = "progress.jsonl"
+
+
+class ProgressFile:
+    """Appends whole lines; losing one is not worth failing a run."""
+
+    def __init__(self, series_dir: Path) -> None:
+        self._path = series_dir / PROGRESS_FILE
+
+    def tell(self, kind: str, **facts: Any) -> None:
+        line = json.dumps({"t": time.time(), "kind": kind, **facts})
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+        except OSError:
+            return
+
+
+class ProgressReader:
+    """Reads what was appended since the last look; a line that is half written waits."""
+
+    def __init__(self, series_dir: Path) -> None:
+        self._path = series_dir / PROGRESS_FILE
+        self._offset = self._path.stat().st_size if self._path.exists() else 0
+
+    def new(self) -> Iterator[dict[str, Any]]:
+        if not self._path.exists():
+            return
+        with self._path.open("rb") as file:
+            file.seek(self._offset)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return
+                self._offset += len(line)
+                yield json.loads(line)
+
+
+def failures_since(series_dir: Path, since_s: float) -> list[dict[str, Any]]:
+    """What went wrong for good since `since_s` (epoch seconds): failed runs, else failed steps, with their blame."""
+    told = _lines_from(series_dir, since_s)
+    runs = [line for line in told if line["kind"] == "run_failed" and not line["again"]]
+    return runs or [line for line in told if line["kind"] == "step_failed"]
+
+
+def worst_of(failures: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """Blame and message of the worst of these lines; the message names its run, and how many more there are."""
+    worst = min(failures, key=lambda failure: SEVERITY.index(failure["blame"]))
+    where = f"{worst['run_id']}: " if worst.get("run_id") else ""
+    more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+    return str(worst["blame"]), f"{where}{worst['message']}{more}"
+
+
+def lines_since(series_dir: Path, kind: str, since_s: float) -> list[dict[str, Any]]:
+    """The lines of that kind since `since_s` (epoch seconds)."""
+    return [line for line in _lines_from(series_dir, since_s) if line["kind"] == kind]
+
+
+def lines_between(series_dir: Path, since_s: float, until_s: float) -> list[dict[str, Any]]:
+    """Every line of that time (epoch seconds)."""
+    return [line for line in _lines_from(series_dir, since_s) if float(line["t"]) <= until_s]
+
+
+def _lines_from(series_dir: Path, since_s: float) -> list[dict[str, Any]]:
+    return [line for line in _lines(series_dir / PROGRESS_FILE) if float(line["t"]) >= since_s]
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            with suppress(ValueError):
+                yield json.loads(line)

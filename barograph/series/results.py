@@ -1,0 +1,336 @@
+"""Where results live: a folder, or a bucket with a spool on this box, by the one setting BAROGRAPH_RESULTS.
+
+Everything reads and writes `root`. With a folder that is all there is. With a bucket `root` is the spool: it is brought
+up to date before series are looked for, and what was written is sent when a run is over; what could not be sent stays
+and is sent at the next chance.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from barograph.errors import blame_of, message_of
+from barograph.settings import location, results_root, spark_master
+
+if TYPE_CHECKING:
+    from analysis.query.sql import SeriesTables
+    from analysis.storage.bucket import Bucket
+    from analysis.storage.hold import Holder
+
+
+Tell = Callable[[str], None]
+HOLD_S = 6 * 3600.0  # of one that is not prolonged: of another machine whose harness died it is waited for at most
+
+
+class Results(Protocol):
+    """Places for results. What concerns a series takes its folder below `root`."""
+
+    @property
+    def root(self) -> Path: ...
+
+    def require(self) -> None:
+        """Raises what would keep results from being stored, before anything is started."""
+
+    def refresh(self, scope: str = "", *, digest: bool = False) -> None:
+        """Make what is below `scope` (`family/name`) readable here; `digest`: also what reports are made of."""
+
+    def begin(self, series_dir: Path) -> None:
+        """From now on this execution writes the series. Raises SeriesTaken (capacity) where another one does."""
+
+    def send(self, series_dir: Path) -> None:
+        """Store what was written since. Raises StorageError (infrastructure): it stays and is sent later."""
+
+    def end(self, series_dir: Path) -> None:
+        """Send, and let others write the series."""
+
+    def keep(self, file: Path) -> None:
+        """Store a file that belongs to no series."""
+
+    def fetch(self, scope: str, ending: str) -> None:
+        """Make files below `scope` that belong to no series readable here; those that are here stay as they are."""
+
+    def analyse(self, series_dir: Path, master: str, tell: Tell) -> Path:
+        """The report's path; every record has been sent."""
+
+    def waiting(self) -> tuple[Path, ...]:
+        """Series that are not sent, of executions that have ended."""
+
+    def tables(self, series_dir: Path) -> SeriesTables | None:
+        """Where Spark finds the tables of a series that is known here; None where it was not analysed."""
+
+    def spark_settings(self, tell: Tell) -> Mapping[str, str] | None:
+        """What Spark needs to read them."""
+
+    def whole(self, series_dir: Path) -> AbstractContextManager[Path]:
+        """A folder with everything that is stored of the series, raw lines too, while the block lasts."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    root: Path
+
+    def require(self) -> None:
+        from analysis.errors import StorageConfigurationError
+
+        there = next(path for path in (self.root, *self.root.parents) if path.exists())
+        if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+            why = "may not be written to" if there.is_dir() else "is no folder"
+            raise StorageConfigurationError(
+                f"results go to {self.root}, but {there} {why}; set BAROGRAPH_RESULTS to a folder of yours, or to"
+                " s3://bucket/prefix"
+            )
+
+    def refresh(self, scope: str = "", *, digest: bool = False) -> None: ...
+
+    def begin(self, series_dir: Path) -> None: ...
+
+    def send(self, series_dir: Path) -> None: ...
+
+    def end(self, series_dir: Path) -> None: ...
+
+    def keep(self, file: Path) -> None: ...
+
+    def fetch(self, scope: str, ending: str) -> None: ...
+
+    def analyse(self, series_dir: Path, master: str, tell: Tell) -> Path:
+        from analysis.pipeline import analyse
+
+        del tell
+        return analyse(series_dir, master)
+
+    def waiting(self) -> tuple[Path, ...]:
+        return ()
+
+    def tables(self, series_dir: Path) -> SeriesTables | None:
+        from analysis.query.sql import tables_on_disk
+
+        return tables_on_disk(series_dir)
+
+    def spark_settings(self, tell: Tell) -> Mapping[str, str] | None:
+        del tell
+        return None
+
+    def whole(self, series_dir: Path) -> AbstractContextManager[Path]:
+        return nullcontext(series_dir)
+
+
+@dataclass(frozen=True)
+class Spool:
+    """A bucket behind a folder of this box."""
+
+    root: Path
+    bucket: Bucket
+
+    def require(self) -> None:
+        self.bucket.check()
+
+    def refresh(self, scope: str = "", *, digest: bool = False) -> None:
+        from analysis.storage.transfer import mirror
+
+        mirror(self.bucket, self.root, scope, digest=digest)
+
+    def begin(self, series_dir: Path) -> None:
+        from analysis.storage import hold
+        from analysis.storage.transfer import UNSENT
+
+        now, name = time.time(), self._name(series_dir)
+        hold.take(
+            self.bucket, name, series_dir, self._me, now_s=now, until_s=now + HOLD_S, alive=self._holder_lives(name)
+        )
+        (series_dir / UNSENT).touch()
+
+    def send(self, series_dir: Path) -> None:
+        from analysis.storage import hold, transfer
+
+        if (series_dir / "hold.json").exists():
+            hold.prolong(self.bucket, self._name(series_dir), series_dir, time.time() + HOLD_S)
+        states = transfer.run_states(series_dir)
+        transfer.send_series(self.bucket, self._name(series_dir), series_dir)
+        transfer.drop_raw(series_dir, states)
+
+    def end(self, series_dir: Path) -> None:
+        from analysis.storage import hold
+        from analysis.storage.transfer import UNSENT
+
+        self.send(series_dir)
+        (series_dir / UNSENT).unlink(missing_ok=True)
+        hold.drop(self.bucket, self._name(series_dir), series_dir)
+
+    def keep(self, file: Path) -> None:
+        self.bucket.send(file, self._name(file))
+
+    def fetch(self, scope: str, ending: str) -> None:
+        for name in self.bucket.objects(f"{scope}/"):
+            file = self.root / name
+            if name.endswith(ending) and ".." not in name.split("/") and not file.exists():
+                self.bucket.fetch(name, file)
+
+    def analyse(self, series_dir: Path, master: str, tell: Tell) -> Path:
+        from analysis.pipeline import analyse
+        from analysis.storage import spark_s3
+        from analysis.storage.spark_s3 import open_shared
+        from inventory.local.rootfs import cache_dir
+
+        jars = spark_s3.jars(cache_dir(), tell)
+        shared = open_shared(self.bucket, self._name(series_dir), time.time())
+        return analyse(series_dir, master, shared=shared, jars=jars)
+
+    def waiting(self) -> tuple[Path, ...]:
+        from analysis.storage.transfer import UNSENT
+
+        return tuple(mark.parent for mark in sorted(self.root.glob(f"*/*/*/{UNSENT}")))
+
+    def tables(self, series_dir: Path) -> SeriesTables | None:
+        from analysis.storage.spark_s3 import current_tables
+
+        return current_tables(self.bucket, self._name(series_dir), series_dir)
+
+    def spark_settings(self, tell: Tell) -> Mapping[str, str] | None:
+        from analysis.storage import spark_s3
+        from inventory.local.rootfs import cache_dir
+
+        return spark_s3.s3a_settings(spark_s3.jars(cache_dir(), tell))
+
+    @contextmanager
+    def whole(self, series_dir: Path) -> Iterator[Path]:
+        from analysis.errors import BundleError
+        from analysis.storage.transfer import UNSENT, fetch_series
+
+        if (series_dir / UNSENT).exists():
+            raise BundleError(f"{series_dir.name} is not all in the bucket yet; barograph report {series_dir} sends it")
+        with tempfile.TemporaryDirectory(prefix=".whole-", dir=self.root) as scratch:
+            # As deep as in a folder of results: what a series is of is read from where it lies.
+            yield fetch_series(self.bucket, self._name(series_dir), Path(scratch) / self._name(series_dir))
+
+    def _name(self, series_dir: Path) -> str:
+        return series_dir.absolute().relative_to(self.root).as_posix()
+
+    def _holder_lives(self, name: str) -> bool:
+        """Whether the process that holds the series is one of this box that lives; of others nothing is known."""
+        from analysis.storage import hold
+        from inventory.leases.registry import process_start
+
+        found = hold.read_hold(self.bucket, name)
+        return found is not None and process_start(int(found[0]["pid"])) == found[0]["born"] != ""
+
+    @cached_property
+    def _me(self) -> Holder:
+        from analysis.storage.hold import Holder
+        from barograph.settings import holder_pid
+        from inventory.leases.registry import process_start
+
+        pid = holder_pid()
+        return Holder(_harness_id(self.root), socket.gethostname(), pid, process_start(pid))
+
+
+def results() -> Results:
+    """By BAROGRAPH_RESULTS. Raises StorageConfigurationError for one that is neither a folder nor a bucket."""
+    place = location()
+    if place is None:
+        return Folder(results_root())
+    from analysis.storage.bucket import Bucket
+
+    return Spool(results_root(), Bucket(place))
+
+
+def results_of(series_dir: Path) -> Results:
+    """Of one series: a folder elsewhere on this box is a folder whatever the setting is."""
+    place = results()
+    return place if series_dir.absolute().is_relative_to(place.root) else Folder(series_dir.parent)
+
+
+def send_waiting(tell: Tell) -> None:
+    """The next chance of what could not be sent; an execution that goes on elsewhere on this box sends its own."""
+    from analysis.errors import SeriesInUse, StorageError
+
+    place = results()
+    for series_dir in place.waiting():
+        try:
+            place.begin(series_dir)
+            place.end(series_dir)
+            tell(f"sent {series_dir.name}, which had been waiting here")
+        except SeriesInUse:
+            continue
+        except StorageError as error:
+            tell(f"{series_dir.name} is still waiting in {series_dir}: {message_of(error)}")
+
+
+@contextmanager
+def send_afterwards(series_dir: Path, tell: Tell) -> Iterator[None]:
+    """What the block wrote is sent, whatever became of it; a bucket that fails loses nothing and fails nothing."""
+    try:
+        yield
+    finally:
+        _try_to_send(lambda: results_of(series_dir).send(series_dir), series_dir, tell)
+
+
+def analyse_results(series_dir: Path, tell: Tell) -> Path:
+    """Analyse a series that this execution writes, where its records are; the report's path."""
+    place = results_of(series_dir)
+    place.send(series_dir)
+    # Runs that were measured elsewhere: the report tells their events too.
+    place.refresh(series_dir.absolute().relative_to(place.root).as_posix(), digest=True)
+    return place.analyse(series_dir, spark_master(), tell)
+
+
+def analyse_again(series_dir: Path, tell: Tell) -> Path:
+    """The same for a series that nobody writes: it is taken for that long."""
+    results_of(series_dir).begin(series_dir)
+    try:
+        return analyse_results(series_dir, tell)
+    finally:
+        finish(series_dir, tell)
+
+
+def finish(series_dir: Path, tell: Tell) -> None:
+    """The end of an execution: everything is sent, and the index of all results tells of it."""
+    sent = _try_to_send(lambda: results_of(series_dir).end(series_dir), series_dir, tell)
+    if sent and series_dir.absolute().is_relative_to(results_root()):
+        try:
+            write_index()
+        except Exception as error:  # noqa: BLE001 - what was measured is there; only the page that lists it is not
+            tell(f"no index: {blame_of(error).replace('_', ' ')}: {message_of(error)}")
+
+
+def write_index() -> Path:
+    """`index.html` of all results, here and in the bucket; of series that are elsewhere only what is small is read."""
+    from analysis.report import index_page
+
+    place = results()
+    place.refresh()
+    page = index_page.write(place.root, time.time())
+    place.keep(page)
+    return page
+
+
+def _try_to_send(do: Callable[[], Any], series_dir: Path, tell: Tell) -> bool:
+    """Whether it was sent."""
+    from analysis.errors import StorageConfigurationError, StorageError
+
+    try:
+        do()
+    except (StorageError, StorageConfigurationError) as error:
+        tell(f"not sent, kept in {series_dir} for the next chance: {blame_of(error)}: {message_of(error)}")
+        return False
+    return True
+
+
+def _harness_id(root: Path) -> str:
+    """Of this spool, made once."""
+    file = root / ".harness-id"
+    with suppress(FileExistsError):
+        root.mkdir(parents=True, exist_ok=True)
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        with os.fdopen(handle, "w") as new:
+            new.write(secrets.token_hex(8))
+    return file.read_text()

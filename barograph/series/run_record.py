@@ -1,0 +1,178 @@
+"""The record of a run as the harness writes it into `runs/<run>/` (`run.json` and `events.jsonl`, see
+docs/contracts.md), and how much time the harness itself took in earlier series on a testbed, from the phases in these
+records.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from typing import Any, Protocol
+
+from analysis.errors import RecordError
+from analysis.record.files import RunPaths, append_event, read_json, write_json_atomic
+from barograph.errors import blame_of, message_of
+from barograph.plan.blocks import PlannedRun
+from barograph.plan.durations import DEFAULT_OVERHEAD, Overhead
+from barograph.plan.experiment import TestbedChoice
+from barograph.settings import results_root
+
+
+@dataclass
+class RunRecord:
+    """Events, phases and status of one run, on disk as they happen: a harness that dies leaves `incomplete`."""
+
+    folder: Path
+    clock: Clock
+    listener: Listener
+    document: dict[str, Any] = field(default_factory=dict)
+
+    def begin(self, run: PlannedRun, facts: Mapping[str, Any], attempt: int) -> None:
+        self.folder.mkdir(parents=True)
+        now = self.clock.now()
+        self.document = {"v": 1, **_plan_facts(run), **facts, "attempt": attempt}
+        self.document |= {"status": "incomplete", "failure": None, "started_s": now, "ended_s": now, "phases": []}
+        self._save()
+        self.event("run_started", t=now)
+        self.listener.tell("run_started", run_id=run.run_id, order=run.order, attempt=attempt)
+
+    def event(self, kind: str, *, t: float | None = None, **facts: Any) -> None:
+        """`t` in epoch seconds; now unless said."""
+        append_event(RunPaths(self.folder), self.clock.now() if t is None else t, kind, **facts)
+
+    @contextmanager
+    def phase(self, name: str, expected_s: float = 0.0) -> Iterator[dict[str, Any]]:
+        """Times a phase; the block sets `planned_s` where the experiment and not the harness needed the time."""
+        start = self.clock.now()
+        entry: dict[str, Any] = {"name": name, "start_s": start, "end_s": None, "planned_s": 0.0}
+        self.document["phases"].append(entry)
+        self.listener.tell("phase", run_id=self.document["run_id"], phase=name, expected_s=expected_s)
+        try:
+            yield entry
+        finally:
+            entry["end_s"] = self.clock.now()
+
+    def add(self, facts: Mapping[str, Any]) -> None:
+        self.document |= facts
+
+    def end(self, status: str, error: BaseException | None = None) -> None:
+        """Keeps the record as it stands; the last status wins, the first failure stays."""
+        self.document["status"] = status
+        self.document["ended_s"] = self.clock.now()
+        if isinstance(error, Exception) and self.document["failure"] is None:
+            self.document["failure"] = _failure_facts(error, self.document["phases"])
+        self._save()
+
+    def _save(self) -> None:
+        write_json_atomic(RunPaths(self.folder).run_json, self.document)
+
+
+def read_run(folder: Path) -> dict[str, Any] | None:
+    """A run's document; None where there is none that can be read."""
+    try:
+        return read_json(RunPaths(folder).run_json)
+    except RecordError:
+        return None
+
+
+def set_attempt_aside(folder: Path, attempts: Path) -> int:
+    """Move an earlier, unfinished attempt to `attempts/`, never over another; returns this attempt's number, from 1."""
+    number = 1
+    while (attempts / f"{folder.name}.attempt-{number}").exists():
+        number += 1
+    if not folder.exists():
+        return number
+    attempts.mkdir(exist_ok=True)
+    folder.rename(attempts / f"{folder.name}.attempt-{number}")
+    return number + 1
+
+
+def _plan_facts(run: PlannedRun) -> dict[str, Any]:
+    data = asdict(run)
+    return {key: data[key] for key in ("run_id", "block", "repetition", "order", "seed", "variant")}
+
+
+def _failure_facts(error: Exception, phases: list[dict[str, Any]]) -> dict[str, str]:
+    where = phases[-1]["name"] if phases else "before the first phase"
+    return {"blame": blame_of(error), "message": message_of(error), "where": where}
+
+
+class Clock(Protocol):
+    def now(self) -> float:
+        """Epoch seconds."""
+        ...
+
+    def sleep(self, seconds: float) -> None: ...
+
+
+class WallClock:
+    def now(self) -> float:
+        return time.time()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+class Listener(Protocol):
+    """Hears how a series goes; the terminal follows what it writes."""
+
+    def tell(self, kind: str, **facts: Any) -> None: ...
+
+
+NEWEST_SERIES = 5  # the newest; older ones were measured with other code
+
+
+def median_overhead(choice: TestbedChoice) -> Overhead:
+    """Medians over complete runs on this testbed that had their joining machines in the same way; else the default."""
+    openings, runs, boots = [], [], []
+    for folder, document in _newest_series(choice):
+        mine = [run for path in folder.glob("runs/*") if (run := read_run(path)) and run["status"] == "complete"]
+        runs += [overhead_of(run) for run in mine]
+        boots += [_phase_s(phase) for run in mine for phase in run["phases"] if phase["name"] == "boot"]
+        openings += _opening_s(document, mine)
+    if not runs:
+        return DEFAULT_OVERHEAD
+    found = replace(DEFAULT_OVERHEAD, run_s=median(runs), runs=len(runs))
+    return replace(
+        found,
+        opening_s=median(openings) if openings else found.opening_s,
+        boot_s=median(boots) if boots else found.boot_s,
+    )
+
+
+def overhead_of(run: dict[str, Any]) -> float:
+    """Seconds of a run that the experiment did not ask for; booting stands beside it."""
+    planned_s = sum(float(phase["planned_s"]) for phase in run["phases"])
+    boots_s = sum(_phase_s(phase) for phase in run["phases"] if phase["name"] == "boot")
+    return max(0.0, float(run["ended_s"]) - float(run["started_s"]) - planned_s - boots_s)
+
+
+def _opening_s(document: dict[str, Any], runs: list[dict[str, Any]]) -> list[float]:
+    """From the opening to the first run of that execution."""
+    opened_s = float(document["opened_s"])
+    begun = [float(run["started_s"]) - opened_s for run in runs if float(run["started_s"]) >= opened_s]
+    return [min(begun)] if begun else []
+
+
+def _newest_series(choice: TestbedChoice) -> Iterator[tuple[Path, dict[str, Any]]]:
+    found = 0
+    for path in sorted(results_root().glob("*/*/*/series.json"), key=lambda each: each.parent.name, reverse=True):
+        try:
+            document = read_json(path)
+        except RecordError:
+            continue
+        testbed = document.get("spec", {}).get("testbed", {})
+        if (testbed.get("name"), testbed.get("joining", "ready")) != (choice.name, choice.joining):
+            continue
+        found += 1
+        yield path.parent, document
+        if found == NEWEST_SERIES:
+            return
+
+
+def _phase_s(phase: dict[str, Any]) -> float:
+    return float(phase["end_s"] or phase["start_s"]) - float(phase["start_s"])

@@ -1,0 +1,218 @@
+"""A series on disk, `results/<experiment>/<series>/`: opened new or resumed, what of its plan is complete, and the
+deadline after which an execution begins no further run (`until.json`). A run that has begun always ends by itself:
+half a run is worth nothing, and its length is bounded.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from analysis.errors import RecordError
+from analysis.record.files import RunPaths, SeriesPaths, is_complete, read_json, write_json_atomic
+from barograph.code.refs import resolve_experiment
+from barograph.errors import ExperimentError
+from barograph.plan.blocks import PlannedRun, digest, next_run, plan_runs, series_id
+from barograph.plan.durations import Overhead, run_s
+from barograph.plan.experiment import Experiment, from_data
+from barograph.series import provenance
+from barograph.series.provenance import git_state
+from barograph.series.results import results
+from barograph.series.run_record import median_overhead, read_run
+from barograph.settings import results_root
+
+ENOUGH_FILE = "enough.json"  # there: what was measured answers what was asked, whatever is left of the plan
+
+
+@dataclass(frozen=True)
+class Series:
+    """`opened_s` (epoch seconds) is when this execution began: a run that it has tried is not its next run again."""
+
+    folder: Path
+    experiment: Experiment
+    opened_s: float
+
+    @property
+    def series_id(self) -> str:
+        return self.folder.name
+
+    def plan(self) -> tuple[PlannedRun, ...]:
+        return plan_runs(self.experiment)
+
+    def run_folder(self, run_id: str) -> Path:
+        return SeriesPaths(self.folder).run(run_id).root
+
+    @property
+    def attempts(self) -> Path:
+        return self.folder / "attempts"
+
+    def complete(self) -> frozenset[str]:
+        return frozenset(run.run_id for run in self.plan() if is_complete(self.run_folder(run.run_id)))
+
+    def tried(self) -> frozenset[str]:
+        """Runs that this execution has begun, whatever became of them."""
+        return frozenset(run.run_id for run in self.plan() if self._begun_s(run.run_id) >= self.opened_s)
+
+    def enough(self) -> bool:
+        return (self.folder / ENOUGH_FILE).is_file()
+
+    def next_run(self) -> PlannedRun | None:
+        return None if self.enough() else next_run(self.plan(), self.complete(), self.tried())
+
+    def is_last(self, run: PlannedRun) -> bool:
+        """Whether this execution has nothing to do after `run`."""
+        return next_run(self.plan(), self.complete() | {run.run_id}, self.tried()) is None
+
+    def left(self) -> int:
+        """How many runs have no complete record and are needed."""
+        return 0 if self.enough() else len(self.plan()) - len(self.complete())
+
+    def _begun_s(self, run_id: str) -> float:
+        document = read_run(self.run_folder(run_id)) or {}
+        return float(document.get("started_s", 0.0))
+
+
+def open_series(
+    experiment: Experiment,
+    *,
+    new: bool = False,
+    now_s: float | None = None,
+    estimate: Mapping[str, Any] | None = None,
+) -> Series:
+    """The newest unfinished series of exactly this request, or (or if `new`) a fresh one.
+
+    `estimate` is what this execution may cost; each execution of a series that costs money has its own.
+    """
+    now = time.time() if now_s is None else now_s
+    experiment = resolve_experiment(experiment)
+    unfinished = None if new else unfinished_series(experiment)
+    estimates = series_document(unfinished.folder).get("estimates", []) if unfinished else []
+    if estimate is not None:
+        estimates = [*estimates, {"opened_s": now, **estimate}]
+    folder = unfinished.folder if unfinished else _new_folder(experiment, now)
+    results().begin(folder)
+    commit, dirty = git_state()
+    document = {
+        "v": 1,
+        "series_id": folder.name,
+        "experiment": experiment.name,
+        "spec": experiment.as_data(),
+        "runs": [run.run_id for run in plan_runs(experiment)],
+        "opened_s": now,
+        "resumed": unfinished is not None,
+        "git_commit": commit,
+        "git_dirty": dirty,
+        "git_changes": provenance.save_patch(folder) if dirty else None,
+        "estimates": estimates,
+    }
+    write_json_atomic(SeriesPaths(folder).series_json, document)
+    return Series(folder, experiment, now)
+
+
+def read_series(folder: Path) -> Series:
+    """The series in a folder. Raises ExperimentError where the folder holds none."""
+    document = series_document(folder)
+    try:
+        return Series(folder, from_data(document["spec"]), float(document["opened_s"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ExperimentError(f"{folder}/series.json is not a series' document: {error!r}") from error
+
+
+def series_document(folder: Path) -> dict[str, Any]:
+    try:
+        return read_json(SeriesPaths(folder).series_json)
+    except RecordError as error:
+        message = f"{folder} holds no series: {error}; give a folder results/<experiment>/<series>"
+        raise ExperimentError(message) from error
+
+
+def find_series(name: str) -> Path:
+    """A series by its folder, its id, or an experiment's name (then its newest). Raises ExperimentError.
+
+    In a bucket its name there does too; what reports are made of has been brought from it.
+    """
+    place = results()
+    if (Path(name) / "series.json").is_file() and not Path(name).absolute().is_relative_to(place.root):
+        return Path(name).absolute()
+    place.refresh()
+    found = _find_folder(name)
+    place.refresh(found.relative_to(place.root).as_posix(), digest=True)
+    return found
+
+
+def _find_folder(name: str) -> Path:
+    for folder in (Path(name), results_root() / name):
+        if (folder / "series.json").is_file():
+            return folder.absolute()
+    everything = [path.parent for path in results_root().glob("*/*/*/series.json")]
+    fitting = [folder for folder in everything if name in (folder.name, _experiment_of(folder))]
+    if not fitting:
+        having = ", ".join(sorted({_experiment_of(folder) for folder in everything})) or "nothing yet"
+        message = f"no series {name!r}; give a folder results/<experiment>/<series>, a series id or an experiment"
+        raise ExperimentError(f"{message}; there are series of {having}")
+    return max(fitting, key=lambda folder: folder.name)
+
+
+def _experiment_of(folder: Path) -> str:
+    return f"{folder.parent.parent.name}/{folder.parent.name}"
+
+
+def unfinished_series(experiment: Experiment) -> Series | None:
+    """The newest series of exactly this request, if it has runs to do."""
+    newest = _newest_of(experiment)
+    return newest if newest is not None and newest.left() else None
+
+
+def complete_series(experiment: Experiment) -> Series | None:
+    """The newest series of exactly this request, if every run of it has a complete record."""
+    newest = _newest_of(experiment)
+    return newest if newest is not None and not newest.left() else None
+
+
+def _newest_of(experiment: Experiment) -> Series | None:
+    experiment = resolve_experiment(experiment)
+    results().refresh(experiment.name)
+    ours = sorted(results_root().glob(f"{experiment.name}/*-{digest(experiment)}"))
+    if not ours or not (ours[-1] / "series.json").is_file():
+        return None
+    return Series(ours[-1], experiment, 0.0)
+
+
+def _new_folder(experiment: Experiment, now_s: float) -> Path:
+    folder = results_root() / experiment.name / series_id(experiment, now_s)
+    try:
+        RunPaths(folder / "runs").root.mkdir(parents=True)
+    except FileExistsError:  # twice within one second
+        return _new_folder(experiment, now_s + 1)
+    return folder
+
+
+DEADLINE_FILE = "until.json"
+
+
+def set_deadline(series: Series, until_s: float) -> None:
+    """Of this execution alone: one that resumes the series later has forgotten it."""
+    write_json_atomic(series.folder / DEADLINE_FILE, {"v": 1, "opened_s": series.opened_s, "until_s": until_s})
+
+
+def deadline_s(series: Series) -> float | None:
+    with suppress(RecordError, KeyError):
+        document = read_json(series.folder / DEADLINE_FILE)
+        return float(document["until_s"]) if document["opened_s"] == series.opened_s else None
+    return None
+
+
+def too_late(series: Series, now_s: float, overhead: Overhead | None = None) -> str:
+    """Why no further run begins; empty while there is time for one, as long as it may be expected to take."""
+    end_s = deadline_s(series)
+    if end_s is None:
+        return ""
+    needed_s = run_s(series.experiment, median_overhead(series.experiment.testbed) if overhead is None else overhead)
+    if now_s + needed_s <= end_s:
+        return ""
+    end = time.strftime("%H:%M", time.localtime(end_s))
+    return f"deadline {end}: a further run would take about {needed_s / 60:.0f} min, which is more than is left"

@@ -1,0 +1,157 @@
+"""The status of a series, added up from its progress lines: phase, run, throughput, time left. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from barograph.plan.durations import DEFAULT_OVERHEAD, run_s
+from barograph.plan.experiment import Experiment
+
+SERIES_PHASES = ("start", "provision", "deploy", "between_blocks", "release", "analyse")
+THROUGHPUT_SAMPLES = 60
+
+
+@dataclass(frozen=True)
+class SeriesStatus:
+    """`runs` is how many this execution has to do; times are epoch seconds."""
+
+    runs: int
+    run_s: float  # a run's expected length
+    phase: str = "start"
+    phase_since_s: float | None = None
+    phase_expected_s: float = 0.0
+    run_id: str | None = None
+    run_since_s: float | None = None
+    done: tuple[tuple[str, str], ...] = ()  # run id, status
+    lengths_s: tuple[float, ...] = ()
+    throughput: tuple[float | None, ...] = ()
+    notes: tuple[str, ...] = ()
+    money: tuple[float, float] | None = None  # used, budget (US dollars)
+    report: str | None = None
+    failure: tuple[str, str] | None = None  # blame, message
+    interrupted: bool = False
+
+    def time_left_s(self, now_s: float) -> float:
+        """An estimate that learns from the runs that are done."""
+        each = sum(self.lengths_s) / len(self.lengths_s) if self.lengths_s else self.run_s
+        current = max(0.0, each - (now_s - self.run_since_s)) if self.run_since_s is not None else 0.0
+        waiting = self.runs - len(self.done) - (1 if self.run_since_s is not None else 0)
+        rest = self._phase_left_s(now_s) if self.run_since_s is None else 0.0
+        closing = 0.0 if self.phase in ("release", "analyse") else DEFAULT_OVERHEAD.closing_s
+        opening = DEFAULT_OVERHEAD.opening_s if self.phase in ("start", "provision") else 0.0
+        return max(0, waiting) * each + current + rest + closing + opening
+
+    def _phase_left_s(self, now_s: float) -> float:
+        since = now_s if self.phase_since_s is None else self.phase_since_s
+        return max(0.0, self.phase_expected_s - (now_s - since))
+
+
+def initial_status(runs: int, experiment: Experiment) -> SeriesStatus:
+    return SeriesStatus(runs, run_s(experiment))
+
+
+def update_status(story: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
+    """The story after one more line; a kind that is not known changes nothing."""
+    chapter = _UPDATES.get(str(line.get("kind")))
+    return chapter(story, line) if chapter else story
+
+
+def _phase(story: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
+    facts = {"phase": line["phase"], "phase_since_s": line["t"], "phase_expected_s": line.get("expected_s", 0.0)}
+    if line["phase"] in SERIES_PHASES:
+        facts |= {"run_id": None, "run_since_s": None, "throughput": ()}
+    return replace(story, **facts)
+
+
+def _run_started(story: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
+    return replace(story, run_id=line["run_id"], run_since_s=line["t"], throughput=())
+
+
+def _run_ended(story: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
+    done = (*story.done, (line["run_id"], line["status"]))
+    length = () if story.run_since_s is None else (line["t"] - story.run_since_s,)
+    whole = line["status"] == "complete"
+    lengths = (*story.lengths_s, *length) if whole else story.lengths_s
+    return replace(story, done=done, lengths_s=lengths, run_id=None, run_since_s=None)
+
+
+def _run_failed(story: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
+    word = "repeated" if line["again"] else "failed"
+    note = f"{line['run_id']} {word}: {line['blame']}: {line['message']}"
+    story = replace(story, notes=(*story.notes, note), run_id=None, run_since_s=None)
+    return story if line["again"] else replace(story, done=(*story.done, (line["run_id"], "failed")))
+
+
+def _throughput(story: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
+    return replace(story, throughput=(*story.throughput, line["per_s"])[-THROUGHPUT_SAMPLES:])
+
+
+def _message(story: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
+    return replace(story, notes=(*story.notes, line["text"]))
+
+
+def _money(story: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
+    return replace(story, money=(line["used_usd"], line["budget_usd"])) if "used_usd" in line else story
+
+
+_UPDATES: Mapping[str, Callable[[SeriesStatus, Mapping[str, Any]], SeriesStatus]] = {
+    "phase": _phase,
+    "run_started": _run_started,
+    "run_ended": _run_ended,
+    "run_failed": _run_failed,
+    "throughput": _throughput,
+    "message": _message,
+    "money": _money,
+    "report": lambda story, line: replace(story, report=line["path"]),
+    "failed": lambda story, line: replace(story, failure=(line["blame"], line["message"])),
+    "interrupted": lambda story, _line: replace(story, interrupted=True),
+}
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(values: Sequence[float | None], width: int = 40) -> str:
+    """A bar for each of the last values, scaled from 0 to the largest; a gap where nothing was measured."""
+    shown = values[-width:]
+    top = max((value for value in shown if value is not None), default=0.0)
+    if top <= 0:
+        return "".join(" " if value is None else _BARS[0] for value in shown)
+    return "".join(" " if value is None else _BARS[round(value / top * (len(_BARS) - 1))] for value in shown)
+
+
+def minutes(seconds: float) -> str:
+    """`3:07`."""
+    whole = round(seconds)
+    return f"{whole // 60}:{whole % 60:02d}"
+
+
+def hours(seconds: float) -> str:
+    """`1 h 07 min`, or `12 min`."""
+    whole = round(seconds / 60)
+    return f"{whole // 60} h {whole % 60:02d} min" if whole >= 60 else f"{whole} min"
+
+
+PHASE_WORDS = {
+    "start": "starting Airflow",
+    "provision": "acquiring machines",
+    "deploy": "deploying Storm",
+    "reset": "cleaning the cluster",
+    "configure": "setting the policy",
+    "submit": "submitting the topology",
+    "first_tuple": "waiting for the first tuple",
+    "warm_up": "warming up until steady",
+    "boot": "machines that join are started",
+    "join": "machines join",
+    "scale": "scale request: decided and applied",
+    "leave": "machines leave",
+    "rate": "the input rate changes",
+    "crash": "a machine crashes",
+    "recover": "waiting until every task runs again",
+    "after": "watching until steady again",
+    "collect": "collecting the record",
+    "between_blocks": "comparing what is there so far",
+    "release": "releasing machines",
+    "analyse": "analysing with Spark",
+}

@@ -1,0 +1,155 @@
+"""Everything that the code of an experiment's variants needs before its series is opened: built, checked, packed.
+
+Whether a commit's policies can do what an experiment needs is answered by the checkout itself, in a separate process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from barograph.code.build import build_code, build_folder, codes_of, run_program, service_of, storm_home_of
+from barograph.code.errors import BuildFailed, BuildHung, SourceError, Unfit
+from barograph.code.git import sources_home
+from barograph.code.refs import code_label
+from barograph.code.store import LOG, Tell, prune
+from barograph.plan.checks import IN_MEMORY_TESTBEDS
+from barograph.plan.events import SCALING
+from barograph.plan.experiment import Code, Experiment, Variant
+from barograph.policy_service import read_state
+from barograph.series.series import read_series
+from barograph.settings import ROOT, results_root
+from barograph.software import storm_home
+from inventory.leases import registry
+from scheduler_plugins.messages import VERSION
+
+DESCRIBE_LIMIT_S = 60.0
+DESCRIBE_SCRIPT = ROOT / "barograph" / "code" / "describe_checkout.py"
+CALLS = frozenset({"POST /configure", "POST /scale", "POST /samples", "POST /machine_samples", "GET /state"})
+
+
+def require_fit(experiment: Experiment) -> None:
+    """Raises Unfit with everything that the commits of this experiment's variants cannot do. They are built."""
+    said = [each for code in codes_of(experiment.variants) for each in _complaints(experiment, code)]
+    if said:
+        raise Unfit(f"{experiment.name}: {'; '.join(said)}")
+
+
+def _complaints(experiment: Experiment, code: Code) -> Iterator[str]:
+    tree = service_of(code)
+    if tree is None:
+        return
+    mine = [variant for variant in experiment.variants if variant.code == code]
+    said = describe_tree(tree, mine, code)
+    yield from _contract(experiment, said, code)
+    kinds = {event.kind for event in experiment.events} & SCALING
+    for variant, about in zip(mine, said["variants"], strict=True):
+        where = f"variants.{variant.name} at {code_label(code)}"
+        if about["error"]:
+            yield f"{where}: {about['error']}"
+        elif unanswered := kinds - set(about["events"]):
+            answered = ", ".join(about["events"]) or "none"
+            wanted = ", ".join(sorted(unanswered))
+            yield f"{where}: policy {variant.policy} does not answer {wanted}; it answers {answered}"
+
+
+def _contract(experiment: Experiment, said: Mapping[str, Any], code: Code) -> Iterator[str]:
+    if said["v"] != VERSION:
+        yield (
+            f"{code_label(code)} speaks version {said['v']} of the contract with its policy service,"
+            f" this harness {VERSION}:"
+            " they cannot be compared from here; use the harness of a commit between them"
+        )
+        return
+    rates = {"POST /input_rate"} if any(event.kind == "rate" for event in experiment.events) else set()
+    if missing := (CALLS | rates) - set(said["calls"]):
+        unknown = ", ".join(sorted(missing))
+        yield f"the policy service of {code_label(code)} does not know {unknown}, which this experiment needs"
+    try:
+        read_state(said["state"])
+    except (KeyError, TypeError, ValueError) as error:
+        yield f"the policy service of {code_label(code)} describes its state without what this harness reads: {error!r}"
+
+
+def describe_tree(tree: Path, variants: Sequence[Variant], code: Code) -> dict[str, Any]:
+    """The checkout's own answer. Raises Unfit where it gives none: its code throws, or hangs."""
+    asked = {"variants": [{"policy": each.policy, "parameters": dict(each.parameters)} for each in variants]}
+    with tempfile.TemporaryDirectory(prefix="barograph-ask-") as nowhere:
+        question, answer, log = (Path(nowhere, name) for name in ("asked.json", "answer.json", LOG))
+        question.write_text(json.dumps(asked))
+        argv = [sys.executable, "-P", "-s", str(DESCRIBE_SCRIPT), str(question), str(answer)]
+        try:
+            run_program(
+                argv, Path(nowhere), log, limit_s=DESCRIBE_LIMIT_S, environment=_tree_environment(tree, nowhere)
+            )
+        except BuildHung as error:
+            raise Unfit(
+                f"{code_label(code)}: its scheduler_plugins did not load within {DESCRIBE_LIMIT_S:g} s"
+            ) from error
+        except BuildFailed as error:
+            last = log.read_text(errors="replace").strip().splitlines()[-1]
+            raise Unfit(f"{code_label(code)}: its scheduler_plugins do not load: {last}") from error
+        said: dict[str, Any] = json.loads(answer.read_text())
+    if Path(said["folder"]).resolve() != tree.resolve():
+        raise RuntimeError(f"asked {said['folder']} in the place of {tree}")
+    return said
+
+
+def _tree_environment(tree: Path, home: str) -> dict[str, str]:
+    """Policies need nothing of the user's."""
+    given = {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "HOME": home}
+    return {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ} | given
+
+
+KEPT_BUILDS = 24  # builds, of all repositories
+
+
+def prepare_code(experiment: Experiment, tell: Tell, *, rebuild: bool = False, pack: bool = True) -> None:
+    """Builds, asks, and packs if `pack`; what is there already is only looked at. `experiment` is resolved.
+
+    Raises SourceError naming the variants; with `rebuild` what failed or was built before is built again.
+    """
+    codes = codes_of(experiment.variants)
+    if not codes:
+        return
+    for code in codes:
+        with _naming_variants(experiment, code):
+            build_code(code, tell, rebuild=rebuild)
+    require_fit(experiment)
+    if pack and experiment.testbed.name not in IN_MEMORY_TESTBEDS:
+        base = storm_home(tell)
+        for code in codes:
+            with _naming_variants(experiment, code):
+                storm_home_of(code, base, tell, rebuild=rebuild)
+    _prune_builds(experiment)
+
+
+@contextmanager
+def _naming_variants(experiment: Experiment, code: Code) -> Iterator[None]:
+    """Errors say whose code it is."""
+    try:
+        yield
+    except SourceError as error:
+        names = ", ".join(variant.name for variant in experiment.variants if variant.code == code)
+        raise type(error)(f"code of {names}: {error}") from error
+
+
+def _prune_builds(experiment: Experiment) -> None:
+    """The oldest builds go; none of this experiment, and none of a series that somebody is doing."""
+    doing = [experiment, *_experiments_under_way()]
+    used = {build_folder(code) for each in doing for code in codes_of(each.variants)}
+    prune(sources_home(), "*/*", used, KEPT_BUILDS)
+
+
+def _experiments_under_way() -> list[Experiment]:
+    now = time.time()
+    series = [lease.series_id for lease in registry.read_all() if registry.is_live(lease, now)]
+    found = [path for name in series for path in results_root().glob(f"*/*/{name}")]
+    return [read_series(folder).experiment for folder in found if (folder / "series.json").is_file()]

@@ -1,0 +1,205 @@
+"""The steps of a series between provisioning and release, each found again from the series' folder alone: deploy, the
+next run that has no complete record (repeated once if the infrastructure failed), analyse, announce.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from barograph.errors import BarographError, DiskFull, Interrupted, MachineLost, blame_of, message_of
+from barograph.machines import holdings
+from barograph.machines.series_lease import keep_alive
+from barograph.plan import durations
+from barograph.plan.blocks import PlannedRun
+from barograph.run.context import SeriesContext, context_of
+from barograph.run.measure import measure
+from barograph.series.interruption import step
+from barograph.series.progress import ProgressFile, lines_since
+from barograph.series.results import analyse_results, finish, send_afterwards
+from barograph.series.run_record import RunRecord, set_attempt_aside
+from barograph.series.series import Series, read_series, series_document, too_late
+from inventory.errors import CapacityError
+
+log = logging.getLogger(__name__)
+RUN_ATTEMPTS = 2  # of a run whose machines or network failed
+
+
+def attempt_next_run(series: Series, bench: SeriesContext) -> str | None:
+    """The id of the run that was done, None if there was none left. Raises what made the run fail."""
+    run = series.next_run()
+    if run is None:
+        return None
+    for attempt in range(1, RUN_ATTEMPTS + 1):
+        if attempt > 1:
+            holdings.require_one_more(series)
+        try:
+            status = _attempt(series, bench, run)
+        except Interrupted:
+            bench.listener.tell("run_ended", run_id=run.run_id, status="incomplete")
+            raise
+        except Exception as error:
+            log.warning("run %s: %s: %s", run.run_id, blame_of(error), message_of(error))
+            again = _is_temporary(error) and attempt < RUN_ATTEMPTS and bench.cluster.make_whole()
+            _tell_failure(bench, run, error, again)
+            if not again:
+                raise
+        else:
+            log.info("run %s: %s", run.run_id, status)
+            bench.listener.tell("run_ended", run_id=run.run_id, status=status)
+            return run.run_id
+    return None  # pragma: no cover - the last attempt returns or raises
+
+
+def _is_temporary(error: Exception) -> bool:
+    """Machines or a network failed, or there were no machines for those that boot at their event."""
+    return blame_of(error) == "infrastructure" or isinstance(error, CapacityError)
+
+
+def _attempt(series: Series, bench: SeriesContext, run: PlannedRun) -> str:
+    folder = series.run_folder(run.run_id)
+    try:
+        number = set_attempt_aside(folder, series.attempts)
+        diary = RunRecord(folder, bench.clock, bench.listener)
+        diary.begin(run, _run_facts(series, bench, run), number)
+        return measure(bench, run, diary, last=series.is_last(run))
+    except OSError as error:
+        if blame_of(error) == "capacity":
+            raise DiskFull(message_of(error)) from error
+        raise
+
+
+def _run_facts(series: Series, bench: SeriesContext, run: PlannedRun) -> Mapping[str, Any]:
+    facts, document = bench.cluster.facts(), series_document(series.folder)
+    code = {"code": run.variant.code.commit} if run.variant.code is not None else {}
+    return {
+        "series_id": series.series_id,
+        "experiment": series.experiment.name,
+        "spec": series.experiment.as_data(),
+        "topology": None,
+        "git_commit": document.get("git_commit"),
+        "git_dirty": document.get("git_dirty"),
+        "git_changes": document.get("git_changes"),
+        "versions": {**facts.versions, **code},
+        "harness_facts": dict(facts.harness),
+        "machines": {name: dict(machine) for name, machine in facts.machines.items()},
+        "clock_offset_ms": {},
+        "missing": [],
+    }
+
+
+def _tell_failure(bench: SeriesContext, run: PlannedRun, error: Exception, again: bool) -> None:
+    facts = {"run_id": run.run_id, "blame": blame_of(error), "message": message_of(error), "again": again}
+    bench.listener.tell("run_failed", **facts)
+
+
+class NothingMeasured(BarographError):
+    """There is no record to analyse; another task has said why."""
+
+
+class NothingInTime(NothingMeasured):
+    """The deadline came before the first run: no failure."""
+
+
+def deploy(series_dir: Path) -> None:
+    """Storm on the machines, ready for the first run."""
+    with step(series_dir) as series:
+        ProgressFile(series_dir).tell("phase", phase="deploy", expected_s=45)
+        with keep_alive(series, durations.LONGEST_OPENING_S):
+            context_of(series).cluster.deploy()
+
+
+def remaining_runs(series_dir: Path) -> list[int]:
+    """One number for each run without a complete record; which run a number does is decided when it starts."""
+    return list(range(read_series(series_dir).left()))
+
+
+def do_next_run(series_dir: Path) -> str | None:
+    """The id of the run that was done."""
+    with step(series_dir) as series, send_afterwards(series_dir, _message_writer(series_dir)):
+        _check_stopping(series)  # an analysis that was cut short is made up for before the next block
+        if series.next_run() is None or _is_too_late(series):
+            return None
+        holdings.require_one_more(series)
+        with keep_alive(series, RUN_ATTEMPTS * durations.longest_run_s(series.experiment)):
+            bench = context_of(series)
+            _require_whole(bench)
+            try:
+                with _stopping_check(series):
+                    return attempt_next_run(series, bench)
+            finally:
+                bench.listener.tell("money", **holdings.usage_so_far(series))
+
+
+@contextmanager
+def _stopping_check(series: Series) -> Iterator[None]:
+    """Whatever becomes of the run, if it is not interrupted: it may have ended a block."""
+    try:
+        yield
+    except Exception:
+        _check_stopping(series)
+        raise
+    _check_stopping(series)
+
+
+def _check_stopping(series: Series) -> None:
+    """A comparison may be certain by now."""
+    from barograph.compare.stopping import check_after_run
+
+    check_after_run(series)
+
+
+def _is_too_late(series: Series) -> bool:
+    """A night's deadline: what is not begun then is no failure, and is told once."""
+    late, progress = too_late(series, time.time()), ProgressFile(series.folder)
+    if late and not lines_since(series.folder, "deadline", series.opened_s):
+        progress.tell("deadline", reason=late)
+        progress.tell("message", text=late)
+    return bool(late)
+
+
+def _require_whole(bench: SeriesContext) -> None:
+    """Else every run that is left would fail, one after the other, on machines that cost money."""
+    if not bench.cluster.make_whole():
+        raise MachineLost("a machine is lost and this testbed cannot replace it; run it again to resume on others")
+
+
+def _message_writer(series_dir: Path) -> Callable[[str], None]:
+    """Notes on the terminal that follows."""
+    return lambda text: ProgressFile(series_dir).tell("message", text=text)
+
+
+def analyse(series_dir: Path) -> Path:
+    """The report's path. Raises NothingMeasured where no run left a record."""
+    with step(series_dir) as series:
+        if not any((series.folder / "runs").glob("*/run.json")):
+            late = lines_since(series.folder, "deadline", series.opened_s)
+            raise (NothingInTime if late else NothingMeasured)(f"series {series.series_id} has no record yet")
+        holdings.write_money(series)
+        ProgressFile(series_dir).tell("phase", phase="analyse", expected_s=40)
+        begin_s = time.time()
+        path = analyse_results(series.folder, _message_writer(series_dir))
+        _note_time(series, begin_s, time.time())
+        return path
+
+
+def _note_time(series: Series, begin_s: float, end_s: float) -> None:
+    """What a comparison took over its runs is a part of what it says, so its page is written once more."""
+    from analysis import compare
+    from barograph.compare import record, stopping
+
+    if record.is_comparison(series.folder):
+        stopping.write_wall_time(series.folder, stopping.wall_time(series, end_s, end_s - begin_s))
+        if compare.is_written(series.folder):
+            compare.write(series.folder)
+
+
+def announce(series_dir: Path, report: Path) -> None:
+    """Say where the report is, and let it be read elsewhere."""
+    finish(series_dir, _message_writer(series_dir))
+    ProgressFile(series_dir).tell("report", path=str(report))
+    log.info("report: %s", report)

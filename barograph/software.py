@@ -1,0 +1,93 @@
+"""The software that machines need, built before an experiment: jars and the Storm home, each cached by a hash of its
+sources."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from barograph.errors import BarographError
+from barograph.settings import ROOT, barograph_home
+
+Tell = Callable[[str], None]
+BRIDGE = ROOT / "scheduler_plugins" / "nimbus_bridge"
+TOPOLOGIES = ROOT / "topologies"
+HOMES = "homes"
+BUILD_LIMIT_S = 900
+
+
+class SoftwareBuildFailed(BarographError):
+    """One of our own parts does not build."""
+
+
+class ToolMissing(BarographError):
+    blame = "configuration"
+
+
+def storm_home(tell: Tell) -> Path:
+    """The home that machines run, with our bridge and the class data archives in it.
+
+    Every call looks at the sources again: a bridge that was changed meanwhile is in another home.
+    """
+    from inventory.local.rootfs import build, cache_dir
+    from playbooks.errors import TrainingFailed
+    from playbooks.storm_home import assemble, class_data
+
+    kept = cache_dir()
+    home = assemble.assemble_home(kept, tell)
+    bridge = build_jar(BRIDGE, tell)
+    try:
+        trained = class_data.train_archives(home, build(kept, tell), kept, tell)
+    except TrainingFailed as error:
+        tell(f"note: {error}; workers start without class data archives, only slower")
+        trained = None
+    return assemble.complete_home(home, trained, [bridge], kept / HOMES)
+
+
+def build_for_machines(tell: Tell) -> None:
+    """All that is delivered to machines which mount nothing."""
+    build_jar(TOPOLOGIES, tell)
+    storm_home(tell)
+
+
+def mounts(tell: Tell) -> dict[Path, str]:
+    """Folders of this box that every emulated machine sees, and where.
+
+    All homes, so that machines that are up can change to one that is made later; deploy says which.
+    """
+    from playbooks.storm_home import commands
+
+    return {storm_home(tell).parent: commands.HOMES}
+
+
+def build_jar(folder: Path, tell: Tell) -> Path:
+    """The one jar of a Maven module, built unless it is the very one that was built of this pom and these sources."""
+    from playbooks.storm_home.assemble import fingerprint
+
+    files = [folder / "pom.xml", *sorted(path for path in (folder / "src" / "main").rglob("*") if path.is_file())]
+    mark = barograph_home() / "built" / f"{folder.name}-{fingerprint(files)}"
+    jar = _jar(folder)
+    # Sources that were built, changed and changed back have a mark too, but the jar is of those in between.
+    if jar.is_file() and mark.exists() and mark.read_text() == fingerprint([jar]):
+        return jar
+    _maven(folder, tell)
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.write_text(fingerprint([jar]))
+    return jar
+
+
+def _jar(folder: Path) -> Path:
+    return folder / "target" / f"barograph-{folder.name.replace('_', '-')}.jar"
+
+
+def _maven(folder: Path, tell: Tell) -> None:
+    if shutil.which("mvn") is None:
+        raise ToolMissing("mvn is not installed; it builds the Java parts. Install it with: apt-get install maven")
+    tell(f"{folder.name}: building with Maven")
+    argv = ["mvn", "-B", "-q", "-f", str(folder / "pom.xml"), "-DskipTests", "package"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=BUILD_LIMIT_S, stdin=subprocess.DEVNULL)
+    if done.returncode != 0 or not _jar(folder).is_file():
+        last = " ".join((done.stdout + done.stderr).split())[-600:]
+        raise SoftwareBuildFailed(f"mvn -f {folder / 'pom.xml'} package ended with {done.returncode}: {last}")

@@ -1,0 +1,97 @@
+"""What Airflow shows beside a DAG: what is measured, how, and for how long. Pure; Markdown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from barograph.nights.suite import Choice, Suite
+from barograph.plan.durations import series_s
+from barograph.plan.events import Crash, PlannedEvent, RateChange
+from barograph.plan.experiment import Experiment, Variant
+
+TASKS = """
+### Its tasks
+`open_series` checks the answers of the form and opens the series. `provision` (setup) takes the machines and `release`
+(teardown) gives them back, whatever happens between. `deploy` puts Storm on them, each `run_next` does one run, one
+after the other, and `analyse` makes the tables and the report. Where a task fails the `watcher` fails too, so that it
+is seen. What was cut short goes on where it was when the same answers are given again.
+"""
+
+
+COMPARISON_DOCUMENTATION = """
+## Is B better than A?
+A and B are branches, tags or commits of this repository, or paths of YAML files that describe a scheduler that is not
+ours. Both are built first; then each block runs every variant on both sides, in shuffled order, on the same machines.
+The answer is one sentence (better, worse, no difference that so many runs can show) with a table of every metric: the
+difference, its interval, the noise of this testbed.
+
+*Until certain* goes on with further blocks until every interval is narrower than the goal, or the budget is spent. The
+same ref on both sides measures the noise itself.
+"""
+
+
+def suite_documentation(suite: Suite) -> str:
+    when = f"each night by `{suite.schedule}` (cron, UTC)" if suite.schedule else "only when somebody triggers it"
+    lines = [
+        f"## {suite.title}",
+        f"Measured {when}, one experiment after the other on `{suite.testbed}`, each as a new series. No run begins"
+        f" whose expected end is later than {suite.deadline_hours:g} h after the night's beginning.",
+        *_items(_choice_words(choice) for choice in suite.experiments),
+        "Then the night is put on record, compared with the nights before, and told: on the page of the tab **Report**,"
+        " in `findings.json`, and to the webhook where there is one. A confirmed regression makes the run fail; so does"
+        " a task that failed, whose log says why.",
+    ]
+    return "\n\n".join(lines)
+
+
+def _choice_words(choice: Choice) -> str:
+    policies = ", ".join(f"`{policy}`" for policy in choice.policies) or "all its variants"
+    times = "" if choice.repetitions is None else f", {choice.repetitions} runs of each"
+    return f"`{choice.experiment}`: {policies}{times}"
+
+
+def experiment_documentation(experiment: Experiment) -> str:
+    runs = experiment.repetitions * len(experiment.variants)
+    minutes = series_s(experiment, runs) / 60
+    claims = ", ".join(experiment.claims)
+    lines = [
+        f"## {experiment.title}",
+        f"Topology `{experiment.topology.name}` on {experiment.machines.before} machines of `{experiment.testbed.name}`"
+        f" (type `{experiment.testbed.machine_type}`); each run is of one variant, and goes through the same events.",
+        "### Variants",
+        *_items(_variant_words(variant) for variant in experiment.variants),
+        "### Events",
+        *_items(f"`e{place}`: {_planned_event_words(event)}" for place, event in enumerate(experiment.events, 1)),
+        "### How long",
+        f"{experiment.repetitions} runs of each variant, {runs} in all, about {minutes:.0f} min.",
+        f"Claims of the papers that it tests: {claims}." if claims else "It tests no claim of a paper.",
+        "The tab **Report** of a DAG run shows how far it is, and then what came of it.",
+    ]
+    return "\n\n".join(lines) + "\n" + TASKS
+
+
+def _items(items: Iterable[str]) -> list[str]:
+    return ["\n".join(f"- {item}" for item in items) or "None."]
+
+
+def _variant_words(variant: Variant) -> str:
+    with_parameters = ", ".join(f"{name}: {json.dumps(value)}" for name, value in variant.parameters.items())
+    policy = f"policy `{variant.policy}`" + (f", {with_parameters}" if with_parameters else "")
+    return f"`{variant.name}`: {policy}"
+
+
+def _planned_event_words(event: PlannedEvent) -> str:
+    """`scale out by 1 machine, once throughput is steady`."""
+    when = "once throughput is steady" if event.at == "steady" else f"{event.at:g} s after the one before it"
+    return f"{_event_words(event)}, {when}"
+
+
+def _event_words(event: PlannedEvent) -> str:
+    if isinstance(event, Crash):
+        back = "stays down" if event.restart_after_s is None else f"boots {event.restart_after_s:g} s later"
+        return f"{event.machine} crashes and {back}"
+    if isinstance(event, RateChange):
+        return f"the input rate becomes {event.factor:g} times that of the submission"
+    word = "out" if event.kind == "scale_out" else "in"
+    return f"scale {word} by {event.machines} machine{'s' if event.machines > 1 else ''}"

@@ -1,0 +1,95 @@
+"""A DAG run as its page needs it: what Airflow knows of it, and how far its series has come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from barograph.errors import ExperimentError
+from barograph.series.progress import lines_between
+from barograph.series.series import read_series, series_document
+from barograph.series.status import SeriesStatus, initial_status, update_status
+
+ACTIVE_STATES = ("queued", "running")
+REPORTS = ("comparison.html", "report.html")  # a comparison's series has both
+MARGIN_S = 5.0  # the clock of the one who starts a run and the one who writes a file are the same, but not their steps
+
+
+@dataclass(frozen=True)
+class DagRunFacts:
+    """A DAG run as Airflow knows it. Times are epoch seconds."""
+
+    dag_id: str
+    run_id: str
+    state: str
+    started_s: float | None
+    ended_s: float | None
+    task: str | None  # that opens what the run makes; None: the DAG makes no report
+    task_state: str | None
+    opened: str | None  # what that task answered with
+    failed: tuple[str, ...] = ()  # its tasks that failed by themselves
+
+    @property
+    def active(self) -> bool:
+        return self.state in ACTIVE_STATES
+
+
+@dataclass(frozen=True)
+class SeriesProgress:
+    """A series as far as a DAG run has brought it."""
+
+    name: str  # of its folder below the results
+    experiment: str
+    title: str
+    report: str | None  # its name below the results
+    fresh: bool  # the report is of this DAG run, or later
+    story: SeriesStatus | None  # None: its spec is of another version, and only what it left can be shown
+    failures: tuple[Mapping[str, Any], ...]
+
+
+def series_progress(root: Path, name: str, made: DagRunFacts) -> SeriesProgress | None:
+    """None where the folder holds no series (any more)."""
+    folder = root / name
+    try:
+        document = series_document(folder)
+    except ExperimentError:
+        return None
+    told = lines_between(folder, *_span(made))
+    report = next((folder / file for file in REPORTS if (folder / file).is_file()), None)
+    experiment = str(document.get("experiment", name))
+    return SeriesProgress(
+        name,
+        experiment,
+        str(document.get("spec", {}).get("title", experiment)),
+        None if report is None else report.relative_to(root).as_posix(),
+        report is not None and report.stat().st_mtime >= (made.started_s or 0.0) - MARGIN_S,
+        _status(folder, told),
+        tuple(_failures(told)),
+    )
+
+
+def _span(made: DagRunFacts) -> tuple[float, float]:
+    until_s = float("inf") if made.ended_s is None else made.ended_s + MARGIN_S
+    return (made.started_s or 0.0) - MARGIN_S, until_s
+
+
+def _status(folder: Path, told: list[dict[str, Any]]) -> SeriesStatus | None:
+    """How many runs there are to do: those that were done, and those that nobody has tried yet."""
+    try:
+        series = read_series(folder)
+    except ExperimentError:
+        return None
+    story = initial_status(0, series.experiment)
+    for line in told:
+        story = update_status(story, line)
+    done = {run_id for run_id, _ in story.done}
+    waiting = {run.run_id for run in series.plan()} - series.complete() - done
+    return replace(story, runs=len(done) + len(waiting))
+
+
+def _failures(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of runs that were given up, else of steps."""
+    runs = [line for line in told if line["kind"] == "run_failed" and not line["again"]]
+    return runs or [line for line in told if line["kind"] == "step_failed"]

@@ -1,0 +1,156 @@
+"""Files below the results as the site gives them out: which file a name means, of which DAG it is, how fresh it is.
+
+Nothing outside the results (also not by a link), nothing hidden, and only kinds that are meant for readers: a page, a
+drawing, data. Logs, raw lines and the harness's own notes are not given out. Results in a bucket are fetched before
+they are shown, but not at every click.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from analysis.storage.layout import LOCAL_ONLY
+from barograph.errors import message_of
+from barograph.series.results import Results
+from barograph.settings import location
+
+
+@dataclass(frozen=True)
+class Kind:
+    media_type: str
+    saved: bool = False  # offered for saving; a frame of Airflow's page would show nothing
+
+
+PAGE = ".html"
+KINDS: Mapping[str, Kind] = {
+    PAGE: Kind("text/html; charset=utf-8"),
+    ".svg": Kind("image/svg+xml"),
+    ".png": Kind("image/png"),
+    ".json": Kind("application/json"),
+    ".csv": Kind("text/csv; charset=utf-8", saved=True),
+    ".pdf": Kind("application/pdf", saved=True),
+    ".parquet": Kind("application/vnd.apache.parquet", saved=True),
+}
+
+
+@dataclass(frozen=True)
+class ResultFile:
+    file: Path
+    kind: Kind
+
+
+def find_file(root: Path, name: str) -> ResultFile | None:
+    """The file that `name` (relative to `root`, parts separated by `/`) means; None where there is none to give out."""
+    parts = name.split("/")
+    kind = KINDS.get(Path(parts[-1]).suffix)
+    if kind is None or parts[-1] in LOCAL_ONLY or not is_name(name):
+        return None
+    home, file = root.resolve(), root.joinpath(*parts).resolve()
+    return ResultFile(file, kind) if file.is_relative_to(home) and file.is_file() else None
+
+
+def is_name(name: str) -> bool:
+    """Whether this could be a name below the results at all."""
+    return all(map(_is_plain, name.split("/")))
+
+
+def _is_plain(part: str) -> bool:
+    """No part that is empty, hidden or above; nothing that a file system could take for something else."""
+    return part != "" and not part.startswith(".") and "\0" not in part and "\\" not in part and len(part) < 256
+
+
+def name_of_folder(root: Path, folder: str) -> str | None:
+    """The name of a folder of the results; None where it lies elsewhere."""
+    path = Path(folder)
+    if not path.is_absolute() or not path.resolve().is_relative_to(root.resolve()):
+        return None
+    name = path.resolve().relative_to(root.resolve()).as_posix()
+    return None if name == "." else name
+
+
+COMPARISONS, SEARCHES, NIGHTS = "compare", "bisect", "nightly"
+COMPARISON_DAG = "compare_branches"
+
+
+def dag_of(name: str) -> str | None:
+    """The DAG whose runs leave what is called `name`; None where that is not one alone."""
+    first, _, rest = name.partition("/")
+    second, _, inside = rest.partition("/")
+    if not (first and second and inside):
+        return None
+    # A search is made of comparisons, and has no DAG.
+    return COMPARISON_DAG if first in (COMPARISONS, SEARCHES) else f"{first}.{second}"
+
+
+def dags_of(root: Path, name: str) -> frozenset[str]:
+    """Every DAG that has a part in the page: a family's for the family's page, all for a page at the root."""
+    alone = dag_of(name)
+    if alone is not None:
+        return frozenset({alone})
+    folders = experiment_folders(root, name.partition("/")[0] if "/" in name else None)
+    return frozenset(dag for folder in folders if (dag := dag_of(f"{folder}/any")) is not None)
+
+
+def experiment_folders(root: Path, family: str | None = None) -> tuple[str, ...]:
+    """Folders `family/name` of the results, sorted; of one family, or of all."""
+    families = _folders(root) if family is None else [path for path in _folders(root) if path.name == family]
+    return tuple(sorted(f"{above.name}/{path.name}" for above in families for path in _folders(above)))
+
+
+def _folders(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return []
+    return [each for each in path.iterdir() if each.is_dir() and not each.name.startswith(".")]
+
+
+log = logging.getLogger(__name__)
+REFRESH_S = 20.0  # of one series or suite; a page that looks again by itself asks more often
+REFRESH_ALL_S = 120.0  # of everything, which lists the bucket
+
+
+@dataclass
+class Freshness:
+    """When each part of the results was last brought here; one at a time, for a slow bucket must not be asked twice."""
+
+    looked_s: dict[str, float] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def bring(self, place: Results, name: str) -> None:
+        """What belongs to `name`. A bucket that fails is told in the log; what is here is shown."""
+        from analysis.errors import StorageConfigurationError, StorageError
+
+        scope = scope_of(name)
+        with self.lock:
+            if time.monotonic() < self.looked_s.get(scope, float("-inf")) + (REFRESH_S if scope else REFRESH_ALL_S):
+                return
+            try:
+                _fetch(place, scope)
+            except (StorageError, StorageConfigurationError) as error:
+                log.warning("shown is what is on this box, for the bucket does not answer: %s", message_of(error))
+            self.looked_s[scope] = time.monotonic()
+
+
+def scope_of(name: str) -> str:
+    """The series that a name is in, or the suite; everything where it is in none."""
+    parts = name.split("/")
+    if parts[0] == NIGHTS and len(parts) > 1:
+        return "/".join(parts[:2])
+    return "/".join(parts[:3]) if len(parts) > 3 or (len(parts) == 3 and "." not in parts[2]) else ""
+
+
+def _fetch(place: Results, scope: str) -> None:
+    if scope.startswith(f"{NIGHTS}/"):
+        place.fetch(scope, PAGE)
+    elif scope:
+        place.refresh(scope, digest=True)
+    else:
+        place.refresh()
+        if location() is not None:  # of a folder whoever writes a series writes the index
+            from analysis.report import index_page
+
+            index_page.write(place.root, time.time())

@@ -1,0 +1,159 @@
+"""Regions of AWS (or endpoints that stand for one) where something of ours may be, and the clients to ask there.
+
+The state folder keeps each region where something was ever made.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from inventory.ec2.errors import aws_errors
+from inventory.ec2.options import Ec2Options
+from inventory.errors import ConfigurationError, InfrastructureError, InventoryError
+from inventory.leases import registry
+
+if TYPE_CHECKING:
+    from botocore.loaders import Loader
+    from botocore.session import Session as BotocoreSession
+    from mypy_boto3_ec2 import EC2Client
+
+
+TESTBED = "ec2"
+CONNECTIONS = 32  # at most this many machines are started at the same moment
+
+
+@dataclass(frozen=True, order=True)
+class Region:
+    """One region; `endpoint` replaces AWS' own address for it."""
+
+    region: str
+    endpoint: str = ""
+
+    def site(self) -> dict[str, str]:
+        return {"region": self.region} | ({"endpoint": self.endpoint} if self.endpoint else {})
+
+
+def region_of_options(options: Ec2Options) -> Region:
+    """The options' region, or boto3's default one."""
+    region = options.region or _default_region()
+    if not region:
+        raise ConfigurationError(
+            "testbed.options.ec2.region is missing and there is no default; set it, or AWS_REGION, to a region such as "
+            "us-east-1"
+        )
+    return Region(region, options.endpoint or "")
+
+
+def region_of_site(site: Mapping[str, str]) -> Region | None:
+    """What a lease's record says."""
+    return Region(site["region"], site.get("endpoint", "")) if site.get("region") else None
+
+
+def regions_of_lease(lease: registry.Lease) -> tuple[Region, ...]:
+    """Where the lease's machines may be: its site, or wherever this state folder ever was."""
+    recorded = region_of_site(lease.site)
+    return (recorded,) if recorded else recorded_regions()
+
+
+def recorded_regions() -> tuple[Region, ...]:
+    """Where this state folder ever made something, and what its leases name."""
+    named = [region_of_site(lease.site) for lease in registry.read_all() if lease.testbed == TESTBED]
+    return tuple(sorted({*_regions_on_file(), *(place for place in named if place)}))
+
+
+def possible_regions(options: Ec2Options | None) -> tuple[Region, ...]:
+    """Where something may be if the state folder was lost: the region of the options or of the environment."""
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    found = {Region(region)} if region else set()
+    if options and (options.region or region):
+        found.add(region_of_options(options))
+    return tuple(sorted(found))
+
+
+def record_region(place: Region) -> None:
+    """Record that something is about to be made there. It stays on record for good."""
+    path = registry.state_dir() / "ec2-places.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        places = {*_regions_on_file(), place}
+        partial = path.with_suffix(".partial")
+        partial.write_text(json.dumps([asdict(each) for each in sorted(places)], indent=1))
+        partial.replace(path)
+
+
+def client(place: Region) -> "EC2Client":
+    """A client of EC2 there: it is patient with throttling, and threads may share it."""
+    made: EC2Client = _client(place, "ec2")
+    return made
+
+
+def account(place: Region) -> str:
+    """Whose credentials these are: the account's number."""
+    with aws_errors("asking who these credentials are"):
+        return str(_client(place, "sts").get_caller_identity()["Account"])
+
+
+def quota(place: Region, code: str) -> float | None:
+    """One of EC2's quotas; None where it may not be asked for."""
+    try:
+        with aws_errors("asking for a quota"):
+            answer = _client(place, "service-quotas", attempts=2).get_service_quota(ServiceCode="ec2", QuotaCode=code)
+            return float(answer["Quota"]["Value"])
+    except (InventoryError, KeyError):
+        return None
+
+
+def _client(place: Region, service: str, attempts: int = 10) -> Any:
+    import boto3
+    from botocore.config import Config
+
+    # `adaptive` also slows down the calls that follow a RequestLimitExceeded.
+    config = Config(
+        retries={"mode": "adaptive", "total_max_attempts": attempts}, connect_timeout=10, read_timeout=60,
+        max_pool_connections=CONNECTIONS,
+    )  # fmt: skip
+    with aws_errors(f"preparing for {place.region}"):
+        session: Any = boto3.session.Session(botocore_session=_botocore_session())
+        return session.client(service, region_name=place.region, endpoint_url=place.endpoint or None, config=config)
+
+
+def _botocore_session() -> "BotocoreSession":
+    """A session that reads credentials anew, and EC2's API of ten megabytes once in a process."""
+    import botocore.session
+
+    session = botocore.session.get_session()
+    session.register_component("data_loader", _data_loader())
+    return session
+
+
+@cache
+def _data_loader() -> "Loader":
+    import botocore.session
+
+    loader: Loader = botocore.session.get_session().get_component("data_loader")
+    return loader
+
+
+def _default_region() -> str:
+    import boto3
+
+    # boto3 itself does not read AWS_REGION, which most other tools of AWS do.
+    with aws_errors("reading the default region"):
+        return os.environ.get("AWS_REGION") or boto3.session.Session().region_name or ""
+
+
+def _regions_on_file() -> tuple[Region, ...]:
+    path = registry.state_dir() / "ec2-places.json"
+    try:
+        return tuple(Region(**each) for each in json.loads(path.read_text()))
+    except FileNotFoundError:
+        return ()
+    except (ValueError, TypeError) as error:
+        raise InfrastructureError(
+            f'{path}: not a list of places ({error!r}); mend it as [{{"region": …}}], `barograph reap` looks there'
+        ) from error

@@ -1,0 +1,215 @@
+"""ssh to Emulab: the project's ops host, the host keys of nodes, and the login on each node until it is root there.
+
+Host keys are known before the first connection. The ops host scans them (`ssh-keyscan`): that goes through Emulab's own
+control net, where only Emulab's machines are, and comes to us over a connection whose host key is known. A manifest has
+no host keys. Where the nodes are on another cluster than the ops host, the scan leaves that net: then give
+`known_hosts`.
+"""
+
+import shlex
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from inventory.emulab.access import Node, Timing
+from inventory.emulab.options import EmulabOptions, expand_path
+from inventory.errors import ConfigurationError, InfrastructureError, InventoryError, SudoRefusedError
+from inventory.leases import registry
+from inventory.leases.registry import Lease
+from inventory.machines import Machine, MachineType
+from inventory.remote.ssh import Remote, Result, connect
+
+_OPS_TYPE = MachineType("ops", 1, 1, 1, 0)  # nothing runs on it; `connect` wants a machine
+SCAN_S = 20
+
+
+@dataclass(frozen=True)
+class OpsAccount:
+    """Who logs in where."""
+
+    host: str
+    port: int
+    user: str
+    ssh_key: Path
+    known_hosts: Path
+
+
+class OpsHost:
+    """One connection to the ops host; a context manager."""
+
+    def __init__(self, account: OpsAccount) -> None:
+        self.account = account
+        self._remote: Remote | None = None
+
+    def run(self, argv: Sequence[str], timeout_s: float = 60.0) -> Result:
+        """Run a program there; a non-zero code is a result."""
+        assert self._remote is not None
+        return self._remote.run(argv, timeout_s)
+
+    def write(self, path: str, text: str) -> None:
+        """A file below the user's home; its folder must be there."""
+        assert self._remote is not None
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "text").write_text(text)
+            self._remote.put(Path(folder) / "text", path)
+
+    def host_keys(self, host: str, port: int) -> str:
+        """A node's host keys as known_hosts lines, seen from inside Emulab's control net; empty if it is silent."""
+        answer = self.run(["ssh-keyscan", "-T", "5", "-p", str(port), host], SCAN_S)
+        return "".join(f"{line}\n" for line in answer.stdout.splitlines() if line and not line.startswith("#"))
+
+    def __enter__(self) -> Self:
+        account = self.account
+        place = Machine(
+            "the ops host", _OPS_TYPE, account.host, account.host, account.host, account.user, account.port,
+            account.ssh_key, account.known_hosts,
+        )  # fmt: skip
+        try:
+            self._remote = connect(place, as_user=True)
+        except (InfrastructureError, OSError) as error:
+            raise _unreachable_error(account, error) from error
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._remote is not None:
+            self._remote.close()
+
+
+def _unreachable_error(account: OpsAccount, error: Exception) -> ConfigurationError | InfrastructureError:
+    import paramiko
+
+    where, why = f"emulab: ops host {account.user}@{account.host}:{account.port}", error.__cause__ or error
+    login = shlex.join(["ssh", "-p", str(account.port), "-l", account.user, account.host])
+    if isinstance(why, FileNotFoundError):
+        return ConfigurationError(f"{where}: {why.filename} is missing; check ssh_key and ops_known_hosts")
+    if isinstance(why, paramiko.BadHostKeyException):
+        return ConfigurationError(
+            f"{where} shows another host key than {account.known_hosts} has; if Emulab announced a new one, replace it"
+        )
+    if isinstance(why, paramiko.AuthenticationException):
+        return ConfigurationError(
+            f"{where} refuses {account.ssh_key} ({why}); upload its public half on your Emulab account's page, "
+            "check testbed.options.emulab.user"
+        )
+    if isinstance(why, paramiko.SSHException) and "not found in known_hosts" in str(why):
+        return ConfigurationError(
+            f"{where} is not in {account.known_hosts}; log in once with `{login}` and compare its key with the one "
+            "that Emulab publishes"
+        )
+    return InfrastructureError(f"{where} does not answer ({why}); check ops_host and the network, then try again")
+
+
+def host_keys_from_file(nodes: Sequence[Node], source: Path) -> str:
+    """What the user's file says of the nodes; a ConfigurationError lists those it does not know."""
+    import paramiko
+
+    try:
+        known = paramiko.HostKeys(str(source))
+    except (OSError, paramiko.SSHException) as error:
+        raise ConfigurationError(f"testbed.options.emulab.known_hosts: {source} cannot be read: {error}") from error
+    if strangers := [_known_hosts_name(node) for node in nodes if known.lookup(_known_hosts_name(node)) is None]:
+        raise ConfigurationError(
+            f"testbed.options.emulab.known_hosts: {source} has no key of {', '.join(strangers)}; add them, "
+            "or set ops_host to have them scanned from there"
+        )
+    return source.read_text()
+
+
+def scan_host_keys(
+    nodes: Sequence[Node], account: OpsAccount, patience: Timing, sleep: Callable[[float], None] = time.sleep
+) -> str:
+    """What the nodes answer to the ops host, which also waits for each to answer ssh at all."""
+    deadline = time.monotonic() + patience.ssh_s
+    lines = []
+    with OpsHost(account) as ops:
+        for node in nodes:
+            while not (found := ops.host_keys(node.control_address, node.ssh_port)):
+                if time.monotonic() > deadline:
+                    raise InfrastructureError(
+                        f"emulab: {node.name} ({_known_hosts_name(node)}) shows {account.host} no host key after "
+                        f"{patience.ssh_s:g} s; look at its console, or start again"
+                    )
+                sleep(patience.poll_s)
+            lines.append(found)
+    return "".join(lines)
+
+
+def _known_hosts_name(node: Node) -> str:
+    return node.control_address if node.ssh_port == 22 else f"[{node.control_address}]:{node.ssh_port}"
+
+
+KNOWN_HOSTS = "known_hosts"
+
+
+class NodeLogin:
+    """How this experiment's user comes to machines."""
+
+    def __init__(self, options: EmulabOptions, patience: Timing, sleep: Callable[[float], None]) -> None:
+        self._options, self._patience, self._sleep = options, patience, sleep
+
+    def machines(
+        self, lease: Lease, nodes: Sequence[Node], types: Sequence[MachineType], begun: float
+    ) -> tuple[Machine, ...]:
+        """Each node as a machine once it lets us in; `begun` is when it was asked for (monotonic)."""
+        known = _add_known_hosts(lease, self._host_keys(nodes))
+        return tuple(self._admitted(node, type, known, begun) for node, type in zip(nodes, types, strict=True))
+
+    def _host_keys(self, nodes: Sequence[Node]) -> str:
+        if self._options.known_hosts is not None:
+            return host_keys_from_file(nodes, expand_path(self._options.known_hosts))
+        return scan_host_keys(nodes, ops_account(self._options), self._patience, self._sleep)
+
+    def _admitted(self, node: Node, type: MachineType, known_hosts: Path, begun: float) -> Machine:
+        machine = Machine(
+            node.name, type, node.control_address, node.experiment_address, node.inside_address, self._options.user,
+            node.ssh_port, expand_path(self._options.ssh_key), known_hosts,
+        )  # fmt: skip
+        waiting = time.monotonic()
+        while (error := _login_error(machine)) is not None:
+            # Accounts are made while a node boots, so a refusal may pass too, but not for as long as silence.
+            limit_s = self._patience.refused_s if error.blame == "configuration" else self._patience.ssh_s
+            if time.monotonic() - waiting > limit_s:
+                raise error
+            self._sleep(self._patience.poll_s)
+        return Machine(**{**vars(machine), "boot_s": time.monotonic() - begun})
+
+
+def ops_account(options: EmulabOptions) -> OpsAccount:
+    assert options.ops_host is not None  # read_options saw to it: either this or known_hosts
+    return OpsAccount(
+        options.ops_host,
+        options.ops_port,
+        options.user,
+        expand_path(options.ssh_key),
+        expand_path(options.ops_known_hosts),
+    )
+
+
+def _login_error(machine: Machine) -> InventoryError | None:
+    """Why the machine does not let us be root on it; None if it does."""
+    import paramiko
+
+    try:
+        with connect(machine) as remote:
+            remote.run(["true"])  # as root, as everything there
+    except SudoRefusedError as error:
+        return ConfigurationError(f"emulab: {error}, or use an image of Emulab's, where project members may")
+    except InfrastructureError as error:
+        if isinstance(error.__cause__, paramiko.AuthenticationException):
+            return ConfigurationError(
+                f"emulab: {machine.name} refuses {machine.ssh_key} for {machine.ssh_user}; upload its public half on "
+                "your Emulab account's page and check testbed.options.emulab.user"
+            )
+        return error
+    return None
+
+
+def _add_known_hosts(lease: Lease, text: str) -> Path:
+    folder = registry.key_dir(lease.lease_id)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (folder / KNOWN_HOSTS).open("a") as file:
+        file.write(text)
+    return folder / KNOWN_HOSTS

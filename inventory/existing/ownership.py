@@ -1,0 +1,101 @@
+"""Which lease owns a machine, in a file on the machine itself, and how it is taken, prolonged and given back."""
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from inventory.errors import InfrastructureError
+from inventory.leases import guard
+from inventory.leases.registry import Lease, harness_id
+from inventory.remote.ssh import Remote
+
+HERE = Path(__file__).parent
+OWNER_SCRIPT = HERE / "ownership_on_machine.py"
+CLEAR_SCRIPT = HERE / "clear.sh"
+OWNER_FILE = f"{guard.FOLDER}/lease.json"
+IN_USE_CODE = 3
+CLEAR_LIMIT_S = 120.0
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who has a machine: the content of its lease.json."""
+
+    lease_id: str
+    owner: str
+    harness: str
+    expires_s: float
+
+    @classmethod
+    def parse(cls, said: Any) -> "Holder | None":
+        """None for what is no such object: a damaged file holds nobody."""
+        try:
+            return cls(str(said["lease_id"]), str(said["owner"]), str(said["harness"]), float(said["expires_s"]))
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    def is_live(self, now_s: float) -> bool:
+        return now_s < self.expires_s
+
+    def __str__(self) -> str:
+        until = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self.expires_s))
+        return f"lease {self.lease_id} of {self.owner} (harness {self.harness[:8]}) until {until}"
+
+
+def holder_of_lease(lease: Lease) -> Holder:
+    return Holder(lease.lease_id, lease.owner, harness_id(), lease.expires_s)
+
+
+def take(remote: Remote, lease: Lease, instead: str = "") -> Holder | None:
+    """Who has the machine, if not the lease from now on. `instead`: a lease that nobody has any more."""
+    return _run_owner_script(remote, "take", lease, instead)
+
+
+def prolong(remote: Remote, lease: Lease) -> None:
+    """The machine is the lease's until its new end."""
+    if (other := _run_owner_script(remote, "prolong", lease)) is not None:
+        raise InfrastructureError(f"it is held by {other}")
+    guard.prolong(remote, lease.expires_s)
+
+
+def prepare_machine(remote: Remote, lease: Lease) -> None:
+    """Nothing of an earlier lease is left, and the guard takes us off when this one ends."""
+    clear_machine(remote)
+    guard.start(remote, lease.expires_s, CLEAR_SCRIPT.read_text())
+
+
+def leave(remote: Remote, lease_id: str) -> bool:
+    """Take everything of ours off the machine, the claim last; False if the machine is not that lease's (any more)."""
+    seen = remote.run(["cat", OWNER_FILE])
+    holder = Holder.parse(_parse_json(seen.stdout)) if seen.code == 0 else None
+    if holder is None or holder.lease_id != lease_id:
+        return False
+    clear_machine(remote)
+    guard.remove(remote)
+    return True
+
+
+def clear_machine(remote: Remote) -> None:
+    """No program, file or name of ours on the machine; packages stay."""
+    done = remote.run(["sh", "-c", CLEAR_SCRIPT.read_text()], timeout_s=CLEAR_LIMIT_S)
+    if done.code != 0:
+        raise InfrastructureError(f"it cannot be cleared: {done.stderr.strip() or f'code {done.code}'}")
+
+
+def _run_owner_script(remote: Remote, what: str, lease: Lease, instead: str = "") -> Holder | None:
+    text = json.dumps(holder_of_lease(lease).__dict__)
+    done = remote.run(["python3", "-c", OWNER_SCRIPT.read_text(), what, f"{time.time()}", text, instead])
+    if done.code == IN_USE_CODE:
+        return Holder.parse(_parse_json(done.stdout)) or Holder("unknown", "unknown", "unknown", lease.expires_s)
+    if done.code != 0:
+        raise InfrastructureError(f"{OWNER_FILE} cannot be written: {done.stderr.strip()[-300:]}")
+    return None
+
+
+def _parse_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None

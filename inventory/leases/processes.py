@@ -1,0 +1,152 @@
+"""Programs that run on this box for a lease: starting them, their cgroups, and the end of everything that still
+runs."""
+
+import logging
+import os
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
+
+log = logging.getLogger(__name__)
+
+# In the environment of every program started for a lease: a killed harness leaves them running for a moment,
+# and one of them may be about to create a machine.
+MARK = "BAROGRAPH_STARTED_FOR_LEASE"
+TOOLS = ("conmon", "podman", "runc", "ssh")
+CGROUPS = Path("/sys/fs/cgroup")
+HIGHEST_WEIGHT = {"cpu.shares": "262144", "cpu.weight": "10000"}  # cgroup version 1, 2
+KILL_LIMIT_S = 20.0
+
+
+def run(argv: Sequence[str], lease_id: str, text: str = "", timeout_s: float = 120.0) -> str:
+    """Run a program for a lease with `text` as its input, and return its output."""
+    environment = {**os.environ, MARK: lease_id}
+    try:
+        done = subprocess.run(
+            argv, input=text, capture_output=True, text=True, env=environment, timeout=timeout_s, check=False
+        )
+    except FileNotFoundError as error:
+        raise ConfigurationError(f"{argv[0]} is not installed; `barograph check` lists what is missing") from error
+    except subprocess.TimeoutExpired as error:
+        raise InfrastructureError(f"`{shlex.join(argv)}` did not end within {timeout_s:g} s") from error
+    if done.returncode != 0:
+        raise _failure(argv, done.stderr.strip())
+    return done.stdout
+
+
+def _failure(argv: Sequence[str], stderr: str) -> InfrastructureError | CapacityError:
+    if "no space left" in stderr.lower():
+        return CapacityError(f"the disk is full ({stderr.splitlines()[-1]}); free some space and start again")
+    return InfrastructureError(f"`{shlex.join(argv)}` failed: {stderr or 'no message'}")
+
+
+def kill_all(lease_id: str, folders: Sequence[Path]) -> None:
+    """Kill every process of the lease: its cgroup's, those marked, and tools that work in its folders."""
+    deadline = time.monotonic() + KILL_LIMIT_S
+    while pids := {*cgroup_pids(lease_id), *_pids_with_mark(lease_id), *_tool_pids(folders)} - {os.getpid()}:
+        if time.monotonic() > deadline:
+            raise InfrastructureError(
+                f"lease {lease_id}: processes {sorted(pids)} do not die; `barograph reap` tries again"
+            )
+        _thaw(lease_id)
+        for pid in pids:
+            _kill(pid)
+        time.sleep(0.02)
+
+
+def cgroup_name(lease_id: str) -> str:
+    """The cgroup that holds all machines of a lease, in each hierarchy."""
+    return f"barograph-{lease_id}"
+
+
+def cgroup_folders(lease_id: str) -> list[Path]:
+    """The lease's cgroup in the one hierarchy of version 2 or the several of version 1."""
+    name = cgroup_name(lease_id)
+    return [path for path in (CGROUPS / name, *CGROUPS.glob(f"*/{name}")) if path.is_dir()]
+
+
+def put_first(lease_id: str) -> None:
+    """The lease's machines get their quotas before all else that runs on the box: what is measured must not wait for a
+    build beside it, however many sessions (each a group of its own to the kernel's autogroup) it has."""
+    for folder in cgroup_folders(lease_id):
+        for name, most in HIGHEST_WEIGHT.items():
+            if (folder / name).exists():
+                (folder / name).write_text(most)
+
+
+def cgroup_pids(lease_id: str) -> Iterator[int]:
+    """Every process in the lease's cgroups."""
+    for top in cgroup_folders(lease_id):
+        for folder, _, _ in os.walk(top):
+            yield from pids(Path(folder))
+
+
+def remove_cgroups(lease_id: str) -> None:
+    """Remove the lease's cgroups; its processes must be dead. A dying one holds its cgroup for a moment."""
+    deadline = time.monotonic() + KILL_LIMIT_S
+    while folders := cgroup_folders(lease_id):
+        for top in folders:
+            for folder, _, _ in os.walk(top, topdown=False):
+                _rmdir(Path(folder))
+        if time.monotonic() > deadline:
+            raise InfrastructureError(
+                f"lease {lease_id}: cgroups {folders} cannot be removed; `barograph reap` tries again"
+            )
+        time.sleep(0.01)
+
+
+def _thaw(lease_id: str) -> None:
+    """A machine that is paused does not notice that it was killed (cgroup version 1)."""
+    for top in cgroup_folders(lease_id):
+        for state in top.rglob("freezer.state"):
+            try:
+                state.write_text("THAWED")
+            except OSError as error:
+                log.debug("thaw %s: %s", state, error)
+
+
+def _pids_with_mark(lease_id: str) -> Iterator[int]:
+    mark = f"{MARK}={lease_id}".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        if mark in _bytes(process / "environ").split(b"\0"):
+            yield int(process.name)
+
+
+def _tool_pids(folders: Sequence[Path]) -> Iterator[int]:
+    wanted = [str(folder).encode() for folder in folders]
+    for process in Path("/proc").glob("[0-9]*"):
+        if _bytes(process / "comm").decode(errors="replace").strip() in TOOLS:
+            arguments = _bytes(process / "cmdline")
+            if any(folder in arguments for folder in wanted):
+                yield int(process.name)
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # the process ended meanwhile
+        return b""
+
+
+def pids(cgroup: Path) -> list[int]:
+    """The processes of one cgroup folder; none if it is gone."""
+    return [int(word) for word in _bytes(cgroup / "cgroup.procs").split()]
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        log.debug("process %s ended by itself", pid)
+
+
+def _rmdir(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError as error:
+        log.debug("rmdir %s: %s", folder, error)

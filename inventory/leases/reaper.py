@@ -1,0 +1,148 @@
+"""The reaper: ends expired leases, leases of dead holders, and leftovers without a lease."""
+
+import fcntl
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from inventory import TESTBEDS
+from inventory.errors import InventoryError
+from inventory.leases import registry
+from inventory.leases.registry import Lease
+from inventory.testbed import SupportsRoam, SupportsSweep, Testbed
+
+log = logging.getLogger(__name__)
+LIMIT_S = 600.0  # EC2 needs minutes to end machines and let their group go
+TestbedFactories = Mapping[str, Callable[..., Testbed]]
+
+
+@dataclass(frozen=True)
+class ReapResult:
+    """One thing that was released (or would be, in a dry run). `error` says why it could not be, if so.
+
+    `lease` is None for what no lease on record owned.
+    """
+
+    testbed: str
+    what: str
+    why: str
+    error: str | None = None
+    lease: Lease | None = None
+
+
+@dataclass
+class _TestbedWork:
+    """What is done on one testbed, in a thread of its own: one that hangs must not keep the others."""
+
+    testbed: str
+    done: list[ReapResult] = field(default_factory=list)
+    thread: threading.Thread | None = None
+
+
+def reap(
+    now: float | None = None,
+    dry_run: bool = False,
+    testbeds: TestbedFactories = TESTBEDS,
+    everywhere: bool = False,
+    limit_s: float = LIMIT_S,
+) -> tuple[ReapResult, ...]:
+    """Release what is over at `now` (epoch seconds; None: the time it is). Safe beside live leases and other reapers.
+
+    What cannot be released, on a testbed that does not answer within `limit_s` too, is reported with its error and
+    stays on record for the next time. `everywhere`: also where this harness has never been.
+    """
+    moment = time.time() if now is None else now
+    with _reaper_lock():
+        if not dry_run:
+            registry.tidy()
+        over = [lease for lease in registry.read_all() if not registry.is_live(lease, moment)]
+        works = [_begin(name, over, moment, dry_run, testbeds, everywhere) for name in testbeds]
+        strangers = [_unknown_testbed(lease, moment, testbeds) for lease in over if lease.testbed not in testbeds]
+        reaped = [*strangers, *(one for work in works for one in _end_of(work, time.monotonic() + limit_s))]
+    for one in reaped:
+        log.info("reap%s: %s on %s: %s%s", " (dry run)" * dry_run, one.what, one.testbed, one.why, _suffix(one))
+    return tuple(reaped)
+
+
+def _begin(
+    name: str, over: list[Lease], now: float, dry_run: bool, testbeds: TestbedFactories, everywhere: bool
+) -> _TestbedWork:
+    work = _TestbedWork(name)
+    mine = [lease for lease in over if lease.testbed == name]
+
+    def do() -> None:
+        try:
+            testbed = testbeds[name]()
+            for lease in mine:
+                work.done.append(_end(lease, now, dry_run, testbed))
+            work.done.extend(_sweep(testbed, dry_run, everywhere))
+        except Exception as error:
+            log.exception("reaping %s", name)
+            work.done.append(ReapResult(name, "leftovers", "no lease owns it", f"{type(error).__name__}: {error}"))
+
+    # A daemon: what hangs for good ends with this process.
+    work.thread = threading.Thread(target=do, name=f"reap {name}", daemon=True)
+    work.thread.start()
+    return work
+
+
+def _end_of(work: _TestbedWork, deadline: float) -> list[ReapResult]:
+    assert work.thread is not None
+    work.thread.join(max(0.0, deadline - time.monotonic()))
+    if not work.thread.is_alive():
+        return work.done
+    late = "it did not answer in time; see whether it is reachable, then reap again"
+    return [*work.done, ReapResult(work.testbed, "leases and leftovers", "not all were looked at", late)]
+
+
+def _end(lease: Lease, now: float, dry_run: bool, testbed: Testbed) -> ReapResult:
+    what, why = _lease_name(lease), _why(lease, now)
+    if dry_run:
+        return ReapResult(lease.testbed, what, why, lease=lease)
+    try:
+        testbed.release(lease)
+        registry.drop(lease)
+    except InventoryError as error:
+        return ReapResult(lease.testbed, what, why, str(error), lease)
+    return ReapResult(lease.testbed, what, why, lease=lease)
+
+
+def _unknown_testbed(lease: Lease, now: float, testbeds: TestbedFactories) -> ReapResult:
+    error = f"no testbed {lease.testbed!r}; known are {', '.join(testbeds)}"
+    return ReapResult(lease.testbed, _lease_name(lease), _why(lease, now), error, lease)
+
+
+def _lease_name(lease: Lease) -> str:
+    return f"lease {lease.lease_id} of {lease.owner} (series {lease.series_id})"
+
+
+def _why(lease: Lease, now: float) -> str:
+    return "expired" if now >= lease.expires_s else f"its holder, process {lease.holder_pid}, is dead"
+
+
+def _sweep(testbed: Testbed, dry_run: bool, everywhere: bool) -> list[ReapResult]:
+    why = "no lease owns it"
+    try:
+        if everywhere and isinstance(testbed, SupportsRoam):
+            log.info("%s: looking in %s", testbed.name, ", ".join(testbed.roam()))
+        found = testbed.leftovers() if dry_run or not isinstance(testbed, SupportsSweep) else testbed.sweep()
+    except InventoryError as error:
+        return [ReapResult(testbed.name, "leftovers", why, str(error))]
+    return [ReapResult(testbed.name, what, why) for what in found]
+
+
+def _suffix(one: ReapResult) -> str:
+    return f" FAILED: {one.error}" if one.error else ""
+
+
+@contextmanager
+def _reaper_lock() -> Iterator[None]:
+    """Two reapers at once would fight over the same remains."""
+    folder = registry.state_dir()
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".reap.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,264 @@
+"""The two LANs of emulated machines: control (unshaped, ssh) and experiment (shaped), a bridge each.
+
+Names: network namespace `baro-<lease>-<machine>`; inside it `ctl0` and `exp0`; on the box the bridges
+`b<lease>ctl`, `b<lease>exp` and a veth end per machine and LAN, `b<lease>c<n>`, `b<lease>e<n>`. Every link on the
+box carries the alias `barograph:<state folder>`.
+"""
+
+import ctypes
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+
+from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
+from inventory.leases.processes import run
+
+# Variable and default of each range: a box whose own network uses one of these can be given another.
+CONTROL = ("BAROGRAPH_CONTROL_LAN", "10.213.0.0/24")
+EXPERIMENT = ("BAROGRAPH_EXPERIMENT_LAN", "10.214.0.0/24")
+PREFIX = 24
+FIRST_HOST = 10  # .1 is the box; machines begin at .10
+MAX_MACHINES = 200
+ROUTE_PROTOCOL = "213"  # marks the guard routes as ours
+GUARD_METRIC = "4200"
+NETNS = Path("/run/netns")
+LINKS = Path("/sys/class/net")
+ALIAS = "barograph:"
+SMALLEST_BURST_BYTES = 128 * 1024  # smaller ones cost CPU and do not reach the rate
+QUEUE_MS = 50
+MNT_DETACH = 2
+
+
+def network(lan: tuple[str, str]) -> IPv4Network:
+    """The address range of CONTROL or EXPERIMENT, a /24."""
+    variable, default = lan
+    value = os.environ.get(variable) or default
+    try:
+        chosen = IPv4Network(value)
+    except ValueError as error:
+        raise ConfigurationError(f"{variable} is {value!r}: {error}; give a range like {default}") from error
+    if chosen.prefixlen != PREFIX:
+        raise ConfigurationError(f"{variable} is {value!r}, must be a /{PREFIX}; give a range like {default}")
+    return chosen
+
+
+@dataclass(frozen=True)
+class LanEndpoint:
+    """One machine's place on both LANs."""
+
+    netns: str
+    number: int
+    control_address: str
+    experiment_address: str
+    bandwidth_mbit: int
+
+
+def lan_endpoint(lease_id: str, machine: str, number: int, bandwidth_mbit: int) -> LanEndpoint:
+    """The addresses and names of the machine that is the lease's `number`-th, from 0."""
+    host = FIRST_HOST + number
+    return LanEndpoint(
+        f"baro-{lease_id}-{machine}",
+        number,
+        str(network(CONTROL)[host]),
+        str(network(EXPERIMENT)[host]),
+        bandwidth_mbit,
+    )
+
+
+def endpoint_number(control_address: str) -> int:
+    """Which machine of its lease has that control address, from 0: the inverse of `seat`."""
+    return int(IPv4Address(control_address)) - int(network(CONTROL).network_address) - FIRST_HOST
+
+
+def burst_bytes(bandwidth_mbit: int) -> int:
+    """A token bucket that reaches the rate: 128 KiB, and at least what passes in 1/250 s."""
+    return max(SMALLEST_BURST_BYTES, bandwidth_mbit * 1_000_000 // 8 // 250)
+
+
+def guard_ranges(lease_id: str) -> None:
+    """Make both ranges unreachable where no bridge serves them.
+
+    Else the packets of a client that has not noticed the end of its machine leave by the default route.
+    """
+    for lan in (CONTROL, EXPERIMENT):
+        run(
+            [
+                "ip",
+                "route",
+                "replace",
+                "unreachable",
+                str(network(lan)),
+                "metric",
+                GUARD_METRIC,
+                "proto",
+                ROUTE_PROTOCOL,
+            ],
+            lease_id,
+        )
+
+
+def unguard_ranges(lease_id: str) -> tuple[str, ...]:
+    """Remove the guard routes unless a bridge serves the ranges now; returns those removed."""
+    if routes_in_use(lease_id):
+        return ()
+    ours = [route["dst"] for route in _routes(lease_id) if route.get("protocol") == ROUTE_PROTOCOL]
+    for destination in ours:
+        run(["ip", "route", "del", "unreachable", destination, "proto", ROUTE_PROTOCOL], lease_id)
+    return tuple(f"route {destination}" for destination in ours)
+
+
+def routes_in_use(lease_id: str) -> list[str]:
+    """The box's routes into or around the two ranges that are not ours to guard them, as readable text."""
+    foreign = (route for route in _routes(lease_id) if route.get("protocol") != ROUTE_PROTOCOL)
+    return [f"{route['dst']} by {_user(route.get('dev', route.get('type', '?')))}" for route in foreign]
+
+
+def _routes(lease_id: str) -> list[dict[str, str]]:
+    routes = json.loads(run(["ip", "-json", "-4", "route", "show", "table", "main"], lease_id) or "[]")
+    return [route for route in routes if route["dst"] != "default" and _overlaps(route["dst"])]
+
+
+def _user(link: str) -> str:
+    alias = _alias(link)
+    return f"{link}, of a run under {alias.removeprefix(ALIAS)}" if alias.startswith(ALIAS) else link
+
+
+def _overlaps(destination: str) -> bool:
+    range_ = IPv4Network(destination, strict=False)
+    return any(range_.overlaps(network(lan)) for lan in (CONTROL, EXPERIMENT))
+
+
+def require_free(lease_id: str) -> None:
+    """CapacityError if something else on the box uses the address ranges."""
+    if taken := routes_in_use(lease_id):
+        raise CapacityError(
+            f"the ranges {network(CONTROL)} and {network(EXPERIMENT)} are in use on this box: {', '.join(taken)}; "
+            "if a dead run left them, `barograph reap` frees them; else stop what uses them, or set "
+            f"{CONTROL[0]} and {EXPERIMENT[0]} to free ranges"
+        )
+
+
+def build(lease_id: str, seats: Sequence[LanEndpoint], state: Path) -> None:
+    """Make both bridges and give every seat its namespace, its two interfaces, addresses and shaping."""
+    for one in seats:
+        run(["ip", "netns", "add", one.netns], lease_id)
+    lines = [*_bridge_commands(lease_id, "ctl", state), f"addr add {network(CONTROL)[1]}/{PREFIX} dev b{lease_id}ctl"]
+    lines += _bridge_commands(lease_id, "exp", state)
+    for one in seats:
+        lines += _link_commands(lease_id, one, "c", "ctl", state) + _link_commands(lease_id, one, "e", "exp", state)
+    run(["ip", "-batch", "-"], lease_id, "\n".join(lines) + "\n")
+    shaped = [f"qdisc replace dev b{lease_id}e{one.number} root {_shape(one)}" for one in seats]
+    run(["tc", "-batch", "-"], lease_id, "\n".join(shaped) + "\n")
+    for one in seats:
+        run(["ip", "-n", one.netns, "-batch", "-"], lease_id, "\n".join(_namespace_commands(one)) + "\n")
+        run(["tc", "-n", one.netns, "qdisc", "replace", "dev", "exp0", "root", *_shape(one).split()], lease_id)
+
+
+def _bridge_commands(lease_id: str, lan: str, state: Path) -> list[str]:
+    name = f"b{lease_id}{lan}"
+    return [
+        f"link add {name} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
+        f'link set {name} alias "{ALIAS}{state}"',
+        f"link set {name} up",
+    ]
+
+
+def _link_commands(lease_id: str, one: LanEndpoint, letter: str, lan: str, state: Path) -> list[str]:
+    name = f"b{lease_id}{letter}{one.number}"
+    return [
+        f"link add {name} type veth peer name {lan}0 netns {one.netns}",
+        f'link set {name} alias "{ALIAS}{state}"',
+        f"link set {name} master b{lease_id}{lan} up",
+    ]
+
+
+def _namespace_commands(one: LanEndpoint) -> list[str]:
+    return [
+        "link set lo up",
+        f"addr add {one.control_address}/{PREFIX} dev ctl0",
+        f"addr add {one.experiment_address}/{PREFIX} dev exp0",
+        "link set ctl0 up",
+        "link set exp0 up",
+    ]
+
+
+def _shape(one: LanEndpoint) -> str:
+    return f"tbf rate {one.bandwidth_mbit}mbit burst {burst_bytes(one.bandwidth_mbit)} latency {QUEUE_MS}ms"
+
+
+def cut_links(lease_id: str, one: LanEndpoint) -> None:
+    """Cut the machine from both LANs, as a power loss does: nothing it sends arrives any more, not even a farewell."""
+    _set_links(lease_id, one, "down")
+
+
+def restore_links(lease_id: str, one: LanEndpoint) -> None:
+    """Put the machine on both LANs again; addresses and shaping are as they were."""
+    _set_links(lease_id, one, "up")
+
+
+def _set_links(lease_id: str, one: LanEndpoint, state: str) -> None:
+    lines = [f"link set {name} {state}" for name in _ends(lease_id, one)]
+    run(["ip", "-batch", "-"], lease_id, "\n".join(lines) + "\n")
+
+
+def _ends(lease_id: str, one: LanEndpoint) -> tuple[str, str]:
+    """The box's ends of the machine's two cables."""
+    return f"b{lease_id}c{one.number}", f"b{lease_id}e{one.number}"
+
+
+def remove(lease_id: str) -> None:
+    """Remove the lease's links and namespaces, whatever of them exists."""
+    links = [name for name in _link_names() if name.startswith(f"b{lease_id}")]
+    for name in links:
+        _remove_link(name, lease_id)
+    for path in NETNS.glob(f"baro-{lease_id}-*"):
+        _remove_namespace(path)
+
+
+def remove_endpoint(lease_id: str, one: LanEndpoint) -> None:
+    """Remove one machine's links and namespace, whatever of them exists."""
+    for name in _ends(lease_id, one):
+        _remove_link(name, lease_id)
+    _remove_namespace(NETNS / one.netns)
+
+
+def _remove_namespace(path: Path) -> None:
+    unmount(path)
+    path.unlink(missing_ok=True)
+
+
+def _remove_link(name: str, lease_id: str) -> None:
+    """A link may go while we look: a veth goes with its peer, and the reaper may be at work beside a release."""
+    try:
+        if (LINKS / name).exists():
+            run(["ip", "link", "del", name], lease_id)
+    except InfrastructureError:
+        if (LINKS / name).exists():
+            raise
+
+
+def lease_ids(state: Path) -> set[str]:
+    """The leases whose links exist on the box and were made under this state folder."""
+    ours = (name for name in _link_names() if _alias(name) == f"{ALIAS}{state}")
+    return {name[1:9] for name in ours}
+
+
+def _link_names() -> Iterator[str]:
+    return (path.name for path in LINKS.iterdir())
+
+
+def _alias(link: str) -> str:
+    try:
+        return (LINKS / link / "ifalias").read_text().strip()
+    except OSError:  # the link went away meanwhile
+        return ""
+
+
+def unmount(path: Path) -> None:
+    """Detach whatever is mounted at the path, every layer of it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    while libc.umount2(os.fsencode(path), MNT_DETACH) == 0:
+        pass

@@ -1,0 +1,134 @@
+"""Containers of one lease, in a Podman storage of their own: nobody else's containers are seen or touched."""
+
+import os
+import resource
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from inventory.leases.processes import CGROUPS, cgroup_folders, cgroup_name, pids, run
+
+PERIOD_US = 100_000
+PIDS = 8192
+OPEN_FILES = 65536
+MACHINE_FOLDER = "/opt/barograph/machine"
+
+# Locks in files of the lease's own: the default is one shared memory segment for all of the box's containers.
+# The network folder is only looked at, and would be made under /etc.
+CONTAINERS_CONF = """\
+[engine]
+lock_type = "file"
+tmp_dir = "{folder}/tmp"
+[network]
+network_config_dir = "{folder}/net"
+[containers]
+log_size_max = 1048576
+"""
+
+
+@dataclass(frozen=True)
+class Container:
+    """One machine as Podman gets it. `mounts` maps folders of the box to read-only places in the machine.
+
+    `program` is its first one, `capabilities` are beyond Podman's own.
+    """
+
+    name: str
+    hostname: str
+    netns: Path
+    cores: float
+    memory_mb: int
+    rootfs: Path
+    identity: Path
+    mounts: Mapping[Path, str]
+    program: str = "/usr/local/sbin/barograph-machine"
+    capabilities: tuple[str, ...] = ("AUDIT_WRITE",)
+
+
+class Podman:
+    """Podman over the storage in `folder`, for one lease."""
+
+    def __init__(self, folder: Path, lease_id: str) -> None:
+        self._folder = folder
+        self._lease_id = lease_id
+
+    def prepare(self) -> None:
+        """Write the configuration that keeps this storage apart."""
+        (self._folder / "tmp").mkdir()
+        (self._folder / "containers.conf").write_text(CONTAINERS_CONF.format(folder=self._folder))
+
+    def start(self, container: Container) -> str:
+        """Create and start one machine, whose state outlives this process; returns the container's id."""
+        flags = run_flags(container, self._lease_id)
+        root = f"{container.rootfs}:O"
+        return self._run(["run", "--detach", *flags, "--rootfs", root, container.program]).strip()
+
+    def stop(self, name: str) -> None:
+        """Kill every process of the machine and wait until they are gone; its disk stays. Idempotent."""
+        self._run(["stop", "--time=0", name])  # 0: SIGKILL at once
+        # Podman 4.3 leaves the stopped container with runc, which then refuses to make it again.
+        run(["runc", f"--root={self._folder}/runc", "delete", "--force", self._id(name)], self._lease_id)
+
+    def start_again(self, name: str) -> str:
+        """Start a machine that was stopped, on its disk; returns the container's id. Idempotent."""
+        self._run(["start", name])
+        return self._id(name)
+
+    def remove(self, name: str) -> None:
+        """The machine's processes and disk are gone; nothing happens if they were."""
+        self._run(["rm", "--force", "--ignore", "--time=0", name])
+
+    def is_running(self, container_id: str) -> bool:
+        """Whether the machine has any process, seen from its cgroup: asking Podman costs 0.1 CPU seconds."""
+        tops = (top / f"libpod-{container_id}" for top in cgroup_folders(self._lease_id))
+        return any(pids(Path(folder)) for top in tops for folder, _, _ in os.walk(top))
+
+    def last_words(self, container_id: str) -> str:
+        """The last lines the machine's main process wrote, from Podman's own file: `time stream F text`."""
+        log = self._folder / "root" / "vfs-containers" / container_id / "userdata" / "ctr.log"
+        lines = log.read_text(errors="replace").splitlines()[-3:] if log.exists() else []
+        return " / ".join(line.split(" ", 3)[-1] for line in lines)
+
+    def _id(self, name: str) -> str:
+        return self._run(["container", "inspect", "--format={{.Id}}", name]).strip()
+
+    def _run(self, argv: Sequence[str]) -> str:
+        folder = self._folder
+        flags = [
+            f"--root={folder}/root", f"--runroot={folder}/run", "--storage-driver=vfs", "--runtime=runc",
+            f"--runtime-flag=root={folder}/runc", "--cgroup-manager=cgroupfs", "--events-backend=file",
+        ]  # fmt: skip
+        return run(["env", f"CONTAINERS_CONF={folder}/containers.conf", "podman", *flags, *argv], self._lease_id)
+
+
+def run_flags(container: Container, lease_id: str) -> list[str]:
+    """`podman run`'s flags for a machine, without the root filesystem."""
+    mounts = {**container.mounts, container.identity: MACHINE_FOLDER}
+    return [
+        f"--name={container.name}", f"--hostname={container.hostname}", f"--network=ns:{container.netns}",
+        "--no-hosts", "--dns=none", "--init", "--systemd=false", "--log-driver=k8s-file",
+        f"--cgroup-parent=/{cgroup_name(lease_id)}", f"--label=barograph.lease={lease_id}",
+        f"--cpu-period={PERIOD_US}", f"--cpu-quota={round(container.cores * PERIOD_US)}",
+        f"--memory={container.memory_mb}m", f"--memory-swap={container.memory_mb}m", *_swappiness(),
+        f"--ulimit=nofile={_limit(resource.RLIMIT_NOFILE, OPEN_FILES)}",
+        f"--ulimit=nproc={_limit(resource.RLIMIT_NPROC, PIDS)}", f"--pids-limit={PIDS}",
+        "--security-opt=seccomp=unconfined", *(f"--cap-add={one}" for one in container.capabilities),
+        "--tmpfs=/run:rw,mode=755,size=64m,notmpcopyup", "--env=LANG=C.UTF-8",
+        *(f"--mount=type=bind,src={source},dst={target},ro=true" for source, target in mounts.items()),
+    ]  # fmt: skip
+
+
+def cgroup_version() -> int:
+    """1 or 2, as the box has it."""
+    return 2 if (CGROUPS / "cgroup.controllers").exists() else 1
+
+
+def _swappiness() -> list[str]:
+    return ["--memory-swappiness=0"] if cgroup_version() == 1 else []
+
+
+def _limit(kind: int, wanted: int) -> str:
+    """Soft and hard limit; without CAP_SYS_RESOURCE none may exceed the box's own hard limit."""
+    hard = resource.getrlimit(kind)[1]
+    value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    return f"{value}:{value}"

@@ -1,0 +1,291 @@
+"""Checks before anything is started on this box: whether it can carry the machines that are requested of the `local`
+testbed (cores, memory, disk), and what keeps the testbed from working at all (programs, cgroups, kernel, room).
+"""
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from inventory import machines
+from inventory.errors import CapacityError, ConfigurationError
+from inventory.leases import registry
+from inventory.leases.processes import CGROUPS
+from inventory.local import lan, rootfs
+from inventory.machines import MachineRequest
+
+DISK_MB_PER_MACHINE = 200  # Storm's state and logs in the machine's overlay
+MEMORY_SHARE = 0.9  # of the box; the rest is the harness's
+MASTER_CORES = 0.3  # what the master uses while a run is measured; its whole core it needs only between runs
+LONGEST_STATE_PATH = 30  # Podman refuses a runroot of more than 50 characters
+
+
+def box_cores() -> float:
+    """The CPUs this process may use."""
+    return float(len(os.sched_getaffinity(0)))
+
+
+def check_state(state: Path) -> None:
+    """The state folder's path is short enough for Podman and free of characters that its flags understand."""
+    if len(str(state)) > LONGEST_STATE_PATH or not re.fullmatch(r"[\w./-]+", str(state)):
+        raise ConfigurationError(
+            f"local: the state folder is {state}; Podman needs at most {LONGEST_STATE_PATH} characters,"
+            f" of letters, digits "
+            "and . _ - /; set BAROGRAPH_STATE to such a folder"
+        )
+
+
+def check_names(requests: Sequence[MachineRequest]) -> None:
+    machines.check_names("local", requests)
+    if len(requests) > lan.MAX_MACHINES:
+        raise CapacityError(f"local: {len(requests)} machines are asked for, at most {lan.MAX_MACHINES} have addresses")
+
+
+def check_cores(requests: Sequence[MachineRequest], cores: float) -> None:
+    shares = [measured_cores(request) for request in requests]
+    wanted = sum(shares)
+    if wanted <= cores + 1e-9:
+        return
+    fixed = sum(share for share, request in zip(shares, requests, strict=True) if request.type.slots == 0)
+    workers = wanted - fixed
+    room = cores - fixed
+    share = f"make the workers' share {room / workers:.2f} of what it is" if room > 0 < workers else "use a larger box"
+    raise CapacityError(
+        f"local: {len(requests)} machines need {wanted:g} cores, this box has {cores:g}: "
+        f"the first {_count_fitting(shares, cores)} would fit; ask for fewer, or {share}"
+    )
+
+
+def measured_cores(request: MachineRequest) -> float:
+    """Cores that a machine may need while others are measured beside it."""
+    return request.type.cores if request.type.slots else min(request.type.cores, MASTER_CORES)
+
+
+def check_memory(requests: Sequence[MachineRequest], memory_mb: int) -> None:
+    wanted_mb = sum(request.type.memory_mb for request in requests)
+    usable_mb = int(memory_mb * MEMORY_SHARE)
+    if wanted_mb > usable_mb:
+        fitting = _count_fitting([request.type.memory_mb for request in requests], usable_mb)
+        raise CapacityError(
+            f"local: {len(requests)} machines need {wanted_mb} MB of memory, this box can give {usable_mb}: "
+            f"the first {fitting} would fit; ask for fewer or smaller ones"
+        )
+
+
+def check_disk(requests: Sequence[MachineRequest], state: Path) -> None:
+    folder = next(path for path in (state, *state.parents) if path.exists())
+    free_mb, wanted_mb = shutil.disk_usage(folder).free // 2**20, DISK_MB_PER_MACHINE * len(requests)
+    if free_mb < wanted_mb:
+        raise CapacityError(
+            f"local: {state} has {free_mb} MB free, {len(requests)} machines need {wanted_mb}; "
+            "free some or set BAROGRAPH_STATE to a folder on a larger disk"
+        )
+
+
+def _count_fitting(sizes: Sequence[float], available: float) -> int:
+    """How many of the sizes fit, taken in order."""
+    return sum(1 for end in range(1, len(sizes) + 1) if sum(sizes[:end]) <= available + 1e-9)
+
+
+def box_memory_mb() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
+
+
+# program -> the Debian and Ubuntu package that has it
+PROGRAMS = {
+    "podman": "podman", "runc": "runc", "conmon": "conmon", "ip": "iproute2", "tc": "iproute2", "ssh": "openssh-client",
+    "ssh-keygen": "openssh-client", "debootstrap": "debootstrap", "unshare": "util-linux", "setpriv": "util-linux",
+}  # fmt: skip
+CATATONIT = ("/usr/libexec/podman/catatonit", "/usr/bin/catatonit")  # what `podman run --init` looks for
+CONTROLLERS = {1: ("cpu", "cpuacct", "memory", "pids", "freezer"), 2: ("cpu", "memory", "pids")}
+STATE_MB = 2000
+MEMORY_MB = 4000  # a master and four machines at the memory floor are 5 GB of limits, of which 3 are used
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong and what to do. Without it nothing works if `fatal`, else only what `what` says."""
+
+    what: str
+    remedy: str
+    blame: str = "configuration"
+    fatal: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.remedy}"
+
+
+@dataclass(frozen=True)
+class Box:
+    """What was found. `works` are the kernel's abilities that were tried: tbf, netem, veth, bridge, overlay."""
+
+    system: str
+    user_id: int
+    missing_programs: tuple[str, ...]
+    cgroup_version: int
+    controllers: frozenset[str]
+    works: frozenset[str]
+    bridge_filtered: bool
+    memory_mb: int
+    state: Path
+    state_free_mb: int
+    cache: Path
+    cache_free_mb: int
+    rootfs_cached: bool
+
+
+def check_box(state: Path | None = None, cache: Path | None = None) -> list[Problem]:
+    """Every problem of this box, the fatal ones first; nothing is started and nothing stays behind."""
+    found = box_problems(inspect_box(state or registry.state_dir(), cache or rootfs.cache_dir()))
+    return sorted(found, key=lambda problem: not problem.fatal)
+
+
+def box_problems(box: Box) -> list[Problem]:
+    """What is wrong with a box, decided from what was found on it."""
+    if box.system != "Linux":
+        return [
+            Problem(
+                f"this is {box.system}, machines are emulated on Linux only", "use a Linux box or a virtual machine"
+            )
+        ]
+    if box.user_id != 0:
+        return [Problem(f"this is user {box.user_id}, not root", "start it as root or with sudo")]
+    return [*_software_problems(box), *_cgroup_problems(box), *_kernel_problems(box), *_room_problems(box)]
+
+
+def _software_problems(box: Box) -> Iterator[Problem]:
+    if box.missing_programs:
+        packages = sorted({PROGRAMS.get(program, program) for program in box.missing_programs})
+        yield Problem(f"not installed: {', '.join(box.missing_programs)}", f"apt-get install {' '.join(packages)}")
+
+
+def _cgroup_problems(box: Box) -> Iterator[Problem]:
+    if box.cgroup_version == 0:
+        yield Problem(f"no cgroups under {CGROUPS}", "mount them: CPU and memory limits need them")
+        return
+    missing = [one for one in CONTROLLERS[box.cgroup_version] if one not in box.controllers]
+    if missing:
+        yield Problem(
+            f"cgroup controllers are missing: {', '.join(missing)} (version {box.cgroup_version})",
+            "enable them in the kernel's command line or in the container this runs in",
+        )
+
+
+def _kernel_problems(box: Box) -> Iterator[Problem]:
+    remedy = "load the kernel module, or use a kernel that has it"
+    for ability, what in {
+        "veth": "no veth interfaces: machines cannot be connected",
+        "bridge": "no bridges: machines cannot be connected",
+        "tbf": "no tbf queueing discipline: bandwidth cannot be shaped",
+        "overlay": f"no overlay mounts on {box.state}: machines have no disk of their own",
+    }.items():
+        if ability not in box.works:
+            moved = ", or set BAROGRAPH_STATE to a folder on ext4 or xfs" if ability == "overlay" else ""
+            yield Problem(what, remedy + moved)
+    if "netem" not in box.works:
+        yield Problem(
+            "no netem queueing discipline: delay is unavailable", "nothing to do unless delay is wanted", fatal=False
+        )
+    if box.bridge_filtered:
+        yield Problem(
+            "iptables drops forwarded packets and sees bridged ones: machines could not talk to each other",
+            "sysctl -w net.bridge.bridge-nf-call-iptables=0",
+        )
+
+
+def _room_problems(box: Box) -> Iterator[Problem]:
+    if box.state_free_mb < STATE_MB:
+        yield Problem(
+            f"{box.state} has {box.state_free_mb} MB free, {STATE_MB} are needed",
+            "free some or set BAROGRAPH_STATE to a folder on a larger disk", "capacity",
+        )  # fmt: skip
+    if not box.rootfs_cached and box.cache_free_mb < rootfs.ROOTFS_MB:
+        yield Problem(
+            f"{box.cache} has {box.cache_free_mb} MB free, {rootfs.ROOTFS_MB} are needed",
+            "free some or set BAROGRAPH_CACHE to a folder on a larger disk", "capacity",
+        )  # fmt: skip
+    if box.memory_mb < MEMORY_MB:
+        yield Problem(
+            f"this box has {box.memory_mb} MB of memory, {MEMORY_MB} are needed", "use a larger one", "capacity"
+        )
+
+
+def inspect_box(state: Path, cache: Path) -> Box:
+    """Find out what `problems` needs to know."""
+    version, controllers = _cgroup_controllers()
+    root = platform.system() == "Linux" and os.geteuid() == 0
+    return Box(
+        platform.system(), os.geteuid(), _missing_programs(), version, controllers,
+        frozenset(_kernel_abilities(_nearest_folder(state))) if root else frozenset(), root and _bridge_filtered(),
+        box_memory_mb(), state, _free_mb(state), cache, _free_mb(cache), _rootfs_cached(cache),
+    )  # fmt: skip
+
+
+def _rootfs_cached(cache: Path) -> bool:
+    return any(cache.glob("rootfs-*[0-9a-f]/usr"))
+
+
+def _missing_programs() -> tuple[str, ...]:
+    # /usr/sbin is not on everybody's path, and sudo's differs from root's.
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    missing = [program for program in PROGRAMS if shutil.which(program, path=path) is None]
+    return (*missing, *(() if any(Path(place).exists() for place in CATATONIT) else ("catatonit",)))
+
+
+def _cgroup_controllers() -> tuple[int, frozenset[str]]:
+    unified = CGROUPS / "cgroup.controllers"
+    if unified.exists():
+        return 2, frozenset(unified.read_text().split())
+    mounted = frozenset(path.name for path in CGROUPS.glob("*") if (path / "cgroup.procs").exists())
+    return (1 if mounted else 0), mounted
+
+
+def _kernel_abilities(folder: Path) -> Iterator[str]:
+    """Try each ability in a namespace of its own, which takes with it whatever was made."""
+    net = ["unshare", "--net"]
+    shaped = ["tc", "qdisc", "add", "dev", "lo", "root"]
+    trials = {
+        "veth": [*net, "ip", "link", "add", "try0", "type", "veth", "peer", "name", "try1"],
+        "bridge": [*net, "ip", "link", "add", "try0", "type", "bridge"],
+        "tbf": [*net, *shaped, "tbf", "rate", "1mbit", "burst", "128kb", "latency", "50ms"],
+        "netem": [*net, *shaped, "netem", "delay", "1ms"],
+    }
+    yield from (name for name, argv in trials.items() if _succeeds(argv))
+    try:
+        with tempfile.TemporaryDirectory(dir=folder) as trial:
+            for name in ("lower", "upper", "work", "merged"):
+                (Path(trial) / name).mkdir()
+            layers = f"lowerdir={trial}/lower,upperdir={trial}/upper,workdir={trial}/work"
+            mount = ["mount", "-t", "overlay", "overlay", "-o", layers, f"{trial}/merged"]
+            if _succeeds(["unshare", "--mount", *mount]):
+                yield "overlay"
+    except OSError:  # a folder that cannot be written carries no overlay
+        return
+
+
+def _bridge_filtered() -> bool:
+    switch = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
+    if not switch.exists() or switch.read_text().strip() == "0" or shutil.which("iptables") is None:
+        return False
+    rules = subprocess.run(["iptables", "-S", "FORWARD"], capture_output=True, text=True, check=False).stdout
+    return "-P FORWARD DROP" in rules
+
+
+def _succeeds(argv: Sequence[str]) -> bool:
+    try:
+        return subprocess.run(argv, capture_output=True, check=False, timeout=20).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def _free_mb(folder: Path) -> int:
+    return shutil.disk_usage(_nearest_folder(folder)).free // 2**20
+
+
+def _nearest_folder(folder: Path) -> Path:
+    return next(path for path in (folder, *folder.parents) if path.exists())

@@ -1,0 +1,266 @@
+"""The root filesystem that emulated machines start from: the host's own Debian or Ubuntu, small, with a JRE.
+
+Built once with debootstrap from the mirror the host's apt is set to, kept under the cache folder by a hash of
+its inputs. Machines put an overlay over it and never write to it.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
+
+DEFAULT_CACHE = Path("/var/cache/barograph")
+ROOTFS_MB = 1500  # while it is being built; about 630 when trimmed
+JRE = "openjdk-17-jre-headless"
+PACKAGES = (
+    JRE, "openssh-server", "supervisor", "python3", "python3-numpy", "iproute2", "iputils-ping", "procps", "sudo",
+    "rsync", "ca-certificates",
+)  # fmt: skip
+STORM_UID = 900
+
+START = """\
+#!/bin/sh
+# First process of an emulated machine. What makes it this machine is mounted read-only at /opt/barograph/machine
+# and copied once, so that the files are ordinary ones on the machine's own disk and survive its restart.
+set -e
+given=/opt/barograph/machine
+mkdir -p /run/sshd /run/lock
+if [ ! -e /etc/barograph/machine-set-up ]; then
+    install -D -m 644 $given/hosts /etc/hosts
+    install -D -m 600 $given/ssh_host_ed25519_key /etc/ssh/ssh_host_ed25519_key
+    install -d -m 700 /root/.ssh
+    install -m 600 $given/authorized_keys /root/.ssh/authorized_keys
+    install -D -m 644 /dev/null /etc/barograph/machine-set-up
+fi
+rm -f /var/run/supervisor.sock
+exec /usr/bin/supervisord -n -c /etc/supervisor/supervisord.conf
+"""
+SSHD = """\
+# Keys only, and no PAM: a login costs CPU that an emulated machine's quota feels.
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+UsePAM no
+UseDNS no
+HostKey /etc/ssh/ssh_host_ed25519_key
+MaxSessions 100
+MaxStartups 100
+PrintLastLog no
+"""
+SSHD_PROGRAM = """\
+[program:sshd]
+command=/usr/sbin/sshd -D -e
+priority=1
+autorestart=true
+stdout_logfile=/var/log/sshd.log
+stdout_logfile_maxbytes=1MB
+redirect_stderr=true
+"""
+NO_DOCS = """\
+path-exclude=/usr/share/doc/*
+path-exclude=/usr/share/man/*
+path-exclude=/usr/share/info/*
+path-exclude=/usr/share/locale/*
+"""
+# path -> (mode, text). No resolver and `hosts: files`: an emulated machine has no way to a name server, and Java
+# looks up every address it meets.
+FILES: dict[str, tuple[int, str]] = {
+    "usr/local/sbin/barograph-machine": (0o755, START),
+    "etc/ssh/sshd_config.d/barograph.conf": (0o644, SSHD),
+    "etc/supervisor/conf.d/sshd.conf": (0o644, SSHD_PROGRAM),
+    "etc/resolv.conf": (0o644, ""),
+    "etc/hostname": (0o644, "machine\n"),
+    "etc/default/locale": (0o644, "LANG=C.UTF-8\n"),
+}
+UNNEEDED_FILES = (
+    "usr/share/doc", "usr/share/man", "usr/share/info", "usr/share/locale", "usr/share/i18n", "var/lib/apt/lists",
+    "var/cache/apt", "var/cache/debconf", "usr/sbin/policy-rc.d",
+)  # fmt: skip
+
+# A build that is killed must not write on into the folder that the next one begins with.
+KILL_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL")
+
+Log = Callable[[str], None]
+
+
+def cache_dir() -> Path:
+    """Where what is built once is kept: $BAROGRAPH_CACHE or /var/cache/barograph."""
+    return Path(os.environ.get("BAROGRAPH_CACHE") or DEFAULT_CACHE).absolute()
+
+
+def build(cache: Path, log: Log) -> Path:
+    """The root filesystem's folder, built if the cache has none for these inputs (about a minute).
+
+    A configuration error if the host is no Debian or Ubuntu; infrastructure if the mirror fails. Killed at any
+    time it leaves only a `.partial` folder, which the next build removes.
+    """
+    suite = _suite()
+    target = cache / f"rootfs-{_inputs_hash(suite)}"
+    if target.is_dir():
+        return target
+    cache.mkdir(parents=True, exist_ok=True)
+    with _lock(cache):
+        if not target.is_dir():
+            _build(target, suite, _sources(), log)
+    return target
+
+
+def _build(target: Path, suite: str, sources: Sequence[tuple[str, str, str]], log: Log) -> None:
+    for stale in target.parent.glob("rootfs-*.partial"):
+        shutil.rmtree(stale)
+    free_mb = shutil.disk_usage(target.parent).free // 2**20
+    if free_mb < ROOTFS_MB:
+        raise CapacityError(
+            f"{target.parent} has {free_mb} MB free, the machines' root filesystem needs {ROOTFS_MB}; "
+            "free some or set BAROGRAPH_CACHE to a folder on a larger disk"
+        )
+    partial = target.with_name(target.name + ".partial")
+    build_log = target.with_name(target.name + ".log")
+    with build_log.open("w") as output:
+        try:
+            _debootstrap(partial, suite, sources, log, output.fileno())
+            _install(partial, sources, log, output.fileno())
+        except subprocess.CalledProcessError as error:
+            raise InfrastructureError(_failure_message(error, build_log)) from error
+    _write_files(partial)
+    _remove_unneeded(partial)
+    partial.rename(target)
+    log(f"root filesystem ready: {target}")
+
+
+def _debootstrap(root: Path, suite: str, sources: Sequence[tuple[str, str, str]], log: Log, output: int) -> None:
+    mirror = next((uri for uri, release, _ in sources if release == suite), None)
+    if mirror is None:
+        raise ConfigurationError(
+            f"apt has no source for {suite} itself; add it under /etc/apt and run `apt-get update`"
+        )
+    log(f"root filesystem: debootstrap {suite} from {mirror}")
+    components = ",".join(sorted({component for _, release, component in sources if release == suite}))
+    _isolated(
+        ["debootstrap", "--variant=minbase", f"--components={components}", suite, str(root), mirror], output, root=None
+    )
+
+
+def _install(root: Path, sources: Sequence[tuple[str, str, str]], log: Log, output: int) -> None:
+    log(f"root filesystem: installing {', '.join(PACKAGES)}")
+    _write(root / "etc/dpkg/dpkg.cfg.d/no-docs", NO_DOCS, 0o644)
+    _write(root / "usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n", 0o755)  # no service starts while it is installed
+    _write(root / "etc/apt/sources.list", "".join(f"deb {' '.join(source)}\n" for source in sources), 0o644)
+    _isolated(["apt-get", "-q", "update"], output, root=root)
+    _isolated(["apt-get", "-q", "-y", "--no-install-recommends", "install", *PACKAGES], output, root=root)
+    add = ["useradd", "--system", "--uid", str(STORM_UID), "--user-group", "--create-home", "--shell", "/bin/bash"]
+    _isolated([*add, "storm"], output, root=root)
+
+
+def _isolated(argv: Sequence[str], output: int, root: Path | None) -> None:
+    """Run in own mount and pid namespaces: if the build is killed, its processes and mounts go with it."""
+    inside = ["--mount-proc", f"--root={root}"] if root else []
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", **_proxy()}
+    subprocess.run(
+        [*KILL_WITH_PARENT, "unshare", "--mount", "--pid", "--fork", "--kill-child", *inside, *argv],
+        stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, check=True,
+    )  # fmt: skip
+
+
+def _write_files(root: Path) -> None:
+    for path, (mode, text) in FILES.items():
+        _write(root / path, text, mode)
+    switch = root / "etc/nsswitch.conf"
+    lines = switch.read_text().splitlines()
+    switch.write_text("\n".join("hosts: files" if line.startswith("hosts:") else line for line in lines) + "\n")
+
+
+def _write(path: Path, text: str, mode: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.write_text(text)
+    path.chmod(mode)
+
+
+def _remove_unneeded(root: Path) -> None:
+    for path in (root / name for name in UNNEEDED_FILES):
+        if path.is_dir():
+            shutil.rmtree(path)
+        path.unlink(missing_ok=True)
+    for key in (root / "etc/ssh").glob("ssh_host_*"):
+        key.unlink()
+
+
+def _inputs_hash(suite: str) -> str:
+    inputs = [suite, os.uname().machine, PACKAGES, STORM_UID, FILES, NO_DOCS, UNNEEDED_FILES]
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _suite() -> str:
+    release = _os_release(Path("/etc/os-release").read_text().splitlines())
+    if release.get("ID") not in ("debian", "ubuntu") or not release.get("VERSION_CODENAME"):
+        raise ConfigurationError(
+            f"the local testbed builds its machines from Debian or Ubuntu; this is {release.get('PRETTY_NAME')!r}"
+        )
+    return release["VERSION_CODENAME"]
+
+
+def _os_release(lines: Iterable[str]) -> dict[str, str]:
+    pairs = (line.partition("=") for line in lines if "=" in line)
+    return {key: value.strip('"') for key, _, value in pairs}
+
+
+def _sources() -> tuple[tuple[str, str, str], ...]:
+    """(uri, release, component) of the distribution's own archives in the host's apt configuration."""
+    form = "$(REPO_URI)|$(RELEASE)|$(COMPONENT)|$(ORIGIN)"
+    targets = subprocess.run(
+        ["apt-get", "indextargets", "--format", form, "Created-By: Packages"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return distribution_sources(targets.stdout.splitlines())
+
+
+def distribution_sources(targets: Iterable[str]) -> tuple[tuple[str, str, str], ...]:
+    """Those `uri|release|component|origin` lines that are Debian's or Ubuntu's main and universe, over http."""
+    rows = (line.split("|") for line in targets)
+    kept = dict.fromkeys(
+        (row[0], row[1], row[2])
+        for row in rows
+        if row[3] in ("Debian", "Ubuntu") and row[2] in ("main", "universe") and row[0].startswith(("http:", "https:"))
+    )
+    if not kept:
+        raise ConfigurationError(
+            "apt knows no Debian or Ubuntu archive over http(s): run `apt-get update`, or mend /etc/apt"
+        )
+    return tuple(kept)
+
+
+def _proxy() -> dict[str, str]:
+    asked = subprocess.run(
+        ["apt-config", "--format", "%f=%v%n", "dump", "Acquire::http::Proxy"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    proxy = asked.stdout.strip().rpartition("=")[2]
+    return {"http_proxy": proxy} if proxy and proxy != "DIRECT" else {}
+
+
+def _failure_message(error: subprocess.CalledProcessError, build_log: Path) -> str:
+    lines = build_log.read_text(errors="replace").splitlines()
+    telling = [line for line in lines if line.startswith(("E:", "W: Failure"))][-2:] or lines[-2:]
+    return (
+        f"the machines' root filesystem could not be built (exit {error.returncode}): {' / '.join(telling)}; "
+        f"whole log in {build_log}; check that the apt mirror is reachable"
+    )
+
+
+@contextmanager
+def _lock(cache: Path) -> Iterator[None]:
+    with (cache / ".rootfs.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,79 @@
+"""A lease's machines as an Ansible inventory file."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import yaml
+
+from inventory.errors import ConfigurationError
+from inventory.machines import Machine
+
+GROUPS = ("master", "workers", "joining")
+PYTHON = "/usr/bin/python3"
+
+
+def write_ansible_inventory(machines: Sequence[Machine], groups: Mapping[str, Sequence[str]], path: Path) -> Path:
+    """Write a YAML inventory and return its path (pass Ansible this file, never its folder).
+
+    `groups` maps `master`, `workers`, `joining` to machine names; a group that is not given is empty. Machines of
+    `joining` that do not exist yet are left out of it and of `workers`. Every machine carries its addresses and
+    `machine_cores`, `machine_memory_mb`, `machine_slots`, … as host variables.
+    """
+    _validate(machines, groups)
+    there = {machine.name for machine in machines}
+    children = {group: {"hosts": {name: None for name in groups.get(group, ()) if name in there}} for group in GROUPS}
+    hosts = {machine.name: _host_vars(machine) for machine in machines}
+    partial = path.with_name(f".{path.name}.partial")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial.write_text(_yaml({"all": {"hosts": hosts, "children": children}}))
+    return partial.replace(path)
+
+
+def _host_vars(machine: Machine) -> dict[str, object]:
+    return {
+        **({} if machine.ssh_user == "root" else {"ansible_become": True}),
+        "ansible_host": machine.control_address,
+        "ansible_port": machine.ssh_port,
+        "ansible_user": machine.ssh_user,
+        "ansible_ssh_private_key_file": str(machine.ssh_key),
+        "ansible_ssh_common_args": shlex.join(_ssh_options(machine)),
+        "ansible_python_interpreter": PYTHON,
+        "inside_address": machine.inside_address,
+        "experiment_address": machine.experiment_address,
+        "machine_type": machine.type.name,
+        "machine_cores": machine.type.cores,
+        "machine_memory_mb": machine.type.memory_mb,
+        "machine_bandwidth_mbit": machine.type.bandwidth_mbit,
+        "machine_slots": machine.type.slots,
+    }
+
+
+def _ssh_options(machine: Machine) -> list[str]:
+    # The control sockets live beside the lease's key and go with it. %C is a hash: socket paths are short.
+    sockets = machine.known_hosts.parent / "cm-%C"
+    options = {
+        "UserKnownHostsFile": machine.known_hosts,
+        "GlobalKnownHostsFile": "/dev/null",
+        "StrictHostKeyChecking": "yes",
+        "IdentitiesOnly": "yes",
+        "ControlMaster": "auto",
+        "ControlPersist": "60s",
+        "ControlPath": sockets,
+    }
+    return [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+
+
+def _validate(machines: Sequence[Machine], groups: Mapping[str, Sequence[str]]) -> None:
+    names = [machine.name for machine in machines]
+    later = groups.get("joining", ())
+    if unknown := [group for group in groups if group not in GROUPS]:
+        raise ConfigurationError(f"inventory groups {unknown} are not known; known are {', '.join(GROUPS)}")
+    if strangers := [name for group in groups.values() for name in group if name not in (*names, *later)]:
+        raise ConfigurationError(
+            f"inventory groups name machines {strangers} that were not acquired; acquired: {names}"
+        )
+
+
+def _yaml(data: object) -> str:
+    return yaml.safe_dump(data, sort_keys=False, default_flow_style=False)

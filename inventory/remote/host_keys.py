@@ -1,0 +1,66 @@
+"""One ssh key per lease, one host key per machine, and a known_hosts that is exact before a machine starts."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from inventory.leases.processes import run
+
+
+def make_keys(folder: Path, addresses: Mapping[str, str], lease_id: str) -> None:
+    """Fill a lease's key folder (0700); `addresses` maps machine names to control addresses.
+
+    Leaves `id_ed25519` (0600), `known_hosts`, and per machine `machines/<name>/` with its host key and the
+    lease's public key.
+    """
+    make_key_folder(folder, lease_id)
+    add_host_keys(folder, addresses, lease_id)
+    add_known_hosts(folder, addresses)
+
+
+def make_key_folder(folder: Path, lease_id: str) -> None:
+    """Make the lease's folder, with its key and a known_hosts that knows nobody."""
+    folder.mkdir(mode=0o700, parents=True)
+    _generate(folder / "id_ed25519", f"barograph-{lease_id}", lease_id)
+    (folder / "known_hosts").touch()
+
+
+def add_host_keys(folder: Path, names: Iterable[str], lease_id: str) -> None:
+    """Make the host key of each machine, whose address may not be known yet; a key from before is replaced."""
+    login = (folder / "id_ed25519.pub").read_text()
+    for name in names:
+        machine = folder / "machines" / name
+        machine.mkdir(parents=True, exist_ok=True)
+        (machine / "ssh_host_ed25519_key").unlink(missing_ok=True)
+        _generate(machine / "ssh_host_ed25519_key", name, lease_id)
+        (machine / "authorized_keys").write_text(login)
+
+
+def add_known_hosts(folder: Path, addresses: Mapping[str, str]) -> None:
+    """From now on the machines are known at these addresses, and nobody else by these names or there."""
+    new = [_known_hosts_line(folder, name, at) for name, at in addresses.items()]
+    _replace(folder / "known_hosts", [*_other_lines(folder, {*addresses, *addresses.values()}), *new])
+
+
+def remove_known_hosts(folder: Path, names: Iterable[str]) -> None:
+    """These machines are gone."""
+    _replace(folder / "known_hosts", _other_lines(folder, set(names)))
+
+
+def _other_lines(folder: Path, hosts: set[str]) -> list[str]:
+    lines = (folder / "known_hosts").read_text().splitlines(keepends=True)
+    return [line for line in lines if hosts.isdisjoint(line.split()[0].split(","))]
+
+
+def _replace(path: Path, lines: list[str]) -> None:
+    partial = path.with_suffix(".partial")
+    partial.write_text("".join(lines))
+    partial.replace(path)
+
+
+def _generate(path: Path, comment: str, lease_id: str) -> None:
+    run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)], lease_id)
+
+
+def _known_hosts_line(folder: Path, name: str, address: str) -> str:
+    kind, key, *_ = (folder / "machines" / name / "ssh_host_ed25519_key.pub").read_text().split()
+    return f"{name},{address} {kind} {key}\n"

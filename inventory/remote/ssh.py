@@ -1,0 +1,287 @@
+"""Commands and files on a machine: the contract `Remote`, and its implementation over ssh."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import socket
+import stat
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
+
+from inventory.errors import ConfigurationError, InfrastructureError, RemoteTimeoutError, SudoRefusedError
+
+if TYPE_CHECKING:
+    import paramiko
+
+    from inventory.machines import Machine
+
+
+CONNECT_TIMEOUT_S = 10.0
+REACH_TIMEOUT_S = 10.0  # for the first packet back, which a machine that is merely busy sends at once
+KILL_GRACE_S = 2
+TIMED_OUT = (124, 137)  # coreutils timeout: the command ended on SIGTERM, or needed SIGKILL
+NO_FILE = 44
+SUDO = ("sudo", "-n", "--")
+SUDO_REFUSAL = re.compile(
+    r"^sudo: a (password|terminal) is required|^sudo: .*not allowed|^sudo: .*unknown user"
+    r"|is not in the sudoers file|is not allowed to (execute|run)|may not run sudo|\bsudo: (command )?not found"
+)
+FILE_LIMIT_S = 600.0
+# A file appears with its content and mode at once; nobody else can read it on the way.
+RECEIVE = 'umask 077; cat > "$1.partial" && chmod "$2" "$1.partial" && mv "$1.partial" "$1"'
+SEND = f'[ -f "$1" ] || exit {NO_FILE}; cat -- "$1"'
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command left: its output as text and its exit code (128 + signal if a signal ended it)."""
+
+    stdout: str
+    stderr: str
+    code: int
+
+
+class Remote(Protocol):
+    """A machine that can be told to do something. Every failure to reach it is an InfrastructureError."""
+
+    def run(self, argv: Sequence[str], timeout_s: float = 60.0) -> Result:
+        """Run a program, not a shell; a non-zero code is a result. RemoteTimeoutError at the limit: it is killed."""
+        ...
+
+    def put(self, source: Path, target: str) -> None:
+        """Copy a local file to an existing folder of the machine, permissions included."""
+        ...
+
+    def get(self, source: str, target: Path) -> None:
+        """Copy a file from the machine; FileNotFoundError if the machine has none."""
+        ...
+
+    def close(self) -> None:
+        """End the connection; harmless if it is ended."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class SshRemote:
+    """A machine over ssh with the lease's key; only the host key in the lease's known_hosts is accepted.
+
+    Everything is done as root: a user who is not is to `sudo` without a password. `as_user`: nothing is, for a host
+    that is not ours.
+    """
+
+    def __init__(self, machine: Machine, client: paramiko.SSHClient, *, as_user: bool = False) -> None:
+        self._machine = machine
+        self._client = client
+        self._direct = as_user or machine.ssh_user == "root"
+
+    def run(self, argv: Sequence[str], timeout_s: float = 60.0) -> Result:
+        """See `Remote.run`."""
+        ended = self._run(argv, timeout_s)
+        return Result(_text(ended.stdout), _text(ended.stderr), ended.code)
+
+    def put(self, source: Path, target: str) -> None:
+        """See `Remote.put`."""
+        mode = stat.S_IMODE(source.stat().st_mode)  # a missing local file is the caller's error, not the machine's
+        if self._direct:
+            with _SshErrors(self._machine), self._client.open_sftp() as sftp:
+                sftp.put(str(source), target)
+                sftp.chmod(target, mode)
+            return
+        ended = self._run(["sh", "-c", RECEIVE, "put", target, f"{mode:o}"], FILE_LIMIT_S, source)
+        if ended.code != 0:
+            raise InfrastructureError(
+                _lost_message(self._machine, f"{target} cannot be written: {_text(ended.stderr)}")
+            )
+
+    def get(self, source: str, target: Path) -> None:
+        """See `Remote.get`."""
+        if self._direct:
+            with _SshErrors(self._machine), self._client.open_sftp() as sftp:
+                sftp.stat(source)  # before the local file is created
+                sftp.get(source, str(target))
+            return
+        ended = self._run(["sh", "-c", SEND, "get", source], FILE_LIMIT_S)
+        if ended.code == NO_FILE:
+            raise FileNotFoundError(f"{self._machine.name} has no file {source}")
+        if ended.code != 0:
+            raise InfrastructureError(_lost_message(self._machine, f"{source} cannot be read: {_text(ended.stderr)}"))
+        target.write_bytes(ended.stdout)
+
+    def close(self) -> None:
+        """See `Remote.close`."""
+        self._client.close()
+
+    def _run(self, argv: Sequence[str], timeout_s: float, given: Path | None = None) -> _CommandOutput:
+        """`given`: a file that the command reads as its input."""
+        # The limit is kept on the machine too, or a command outlives the session that started it. The explicit
+        # exit keeps the shell there, which turns an ending by signal into 128 + signal.
+        limited = ["timeout", "-k", f"{KILL_GRACE_S}", f"{timeout_s:g}", *argv]
+        command = shlex.join(limited if self._direct else [*SUDO, *limited])
+        with _SshErrors(self._machine), self._session() as channel:
+            channel.settimeout(timeout_s + 2 * KILL_GRACE_S + CONNECT_TIMEOUT_S)
+            ended = _execute(channel, f"{command}; exit $?", given)
+        if ended.code in TIMED_OUT and ended.elapsed_s >= timeout_s:
+            raise RemoteTimeoutError(
+                f"{self._machine.name}: `{shlex.join(argv)}` still ran after {timeout_s:g} s and was killed"
+            )
+        if ended.code < 0:
+            raise InfrastructureError(_lost_message(self._machine, f"the connection ended during `{shlex.join(argv)}`"))
+        if not self._direct and (why := sudo_refusal(ended.code, _text(ended.stderr))):
+            raise SudoRefusedError(
+                f"{self._machine.name}: user {self._machine.ssh_user} may not become root ({why}); install sudo there "
+                f"and allow it without a password: {self._machine.ssh_user} ALL=(ALL) NOPASSWD: ALL"
+            )
+        return ended
+
+    def _session(self) -> paramiko.Channel:
+        transport = self._client.get_transport()
+        if transport is None or not transport.is_active():
+            raise InfrastructureError(_lost_message(self._machine, "the connection is closed"))
+        return transport.open_session(timeout=CONNECT_TIMEOUT_S)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def connect(machine: Machine, *, as_user: bool = False) -> SshRemote:
+    """Log in with the lease's key; InfrastructureError if the machine is silent or shows another host key."""
+    import paramiko
+
+    client = paramiko.SSHClient()
+    client.set_missing_host_key_policy(paramiko.RejectPolicy())
+    try:
+        with _SshErrors(machine):
+            client.load_host_keys(str(machine.known_hosts))
+            client.connect(
+                machine.control_address, machine.ssh_port, machine.ssh_user, pkey=_private_key(machine.ssh_key),
+                timeout=REACH_TIMEOUT_S, banner_timeout=CONNECT_TIMEOUT_S, auth_timeout=CONNECT_TIMEOUT_S,
+                allow_agent=False, look_for_keys=False,
+            )  # fmt: skip
+            _send_at_once(client)
+    except BaseException:
+        client.close()
+        raise
+    return SshRemote(machine, client, as_user=as_user)
+
+
+def _send_at_once(client: paramiko.SSHClient) -> None:
+    """As ssh does: what ends a command and what begins the next are two small packets, and by default the second waits
+    until the first is acknowledged, which takes the other side 40 ms where it has nothing to say.
+    """
+    transport = client.get_transport()
+    assert transport is not None and isinstance(transport.sock, socket.socket), "it is connected, by TCP"
+    transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def _private_key(path: Path) -> paramiko.PKey:
+    """Read by us: paramiko tries each kind of key on the file, and its last complaint hides that a key was refused."""
+    import paramiko
+    from paramiko.pkey import UnknownKeyType
+
+    try:
+        return paramiko.PKey.from_path(path)
+    except (ValueError, TypeError, paramiko.SSHException, UnknownKeyType) as error:
+        raise ConfigurationError(
+            f"{path}: not a private key that can be used without a passphrase ({error}); name another, or take the "
+            "passphrase off a copy"
+        ) from error
+
+
+class _SshErrors:
+    """Turn whatever ssh and sockets raise into an InfrastructureError that names the machine."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        import paramiko
+
+        if isinstance(error, FileNotFoundError):
+            return
+        if isinstance(error, OSError | EOFError | paramiko.SSHException):
+            raise InfrastructureError(_lost_message(self._machine, str(error) or type(error).__name__)) from error
+
+
+def _lost_message(machine: Machine, why: str) -> str:
+    return (
+        f"{machine.name} ({machine.ssh_user}@{machine.control_address}:{machine.ssh_port}) does not answer: {why}; "
+        "if nobody stopped it on purpose, release the machines and start again"
+    )
+
+
+def sudo_refusal(code: int, stderr: str) -> str | None:
+    """What sudo, or the shell that did not find it, said where the command did not run; None where it ran."""
+    if code not in (1, 127):
+        return None
+    return next((line for line in stderr.splitlines() if SUDO_REFUSAL.search(line)), None)
+
+
+@dataclass(frozen=True)
+class _CommandOutput:
+    stdout: bytes
+    stderr: bytes
+    code: int
+    elapsed_s: float
+
+
+def _execute(channel: paramiko.Channel, command: str, given: Path | None) -> _CommandOutput:
+    """Read both streams to their end at once: a full pipe on one must not block the other."""
+    begun = time.monotonic()  # the machine's own limit counts from a moment after this one
+    channel.exec_command(command)
+    stderr: list[bytes] = []
+    failed: list[BaseException] = []
+
+    def read_stderr() -> None:
+        try:
+            while piece := channel.recv_stderr(65536):
+                stderr.append(piece)
+        except OSError as error:
+            failed.append(error)
+
+    reader = threading.Thread(target=read_stderr, daemon=True)
+    reader.start()
+    if given is not None:
+        _feed(channel, given)
+    stdout = b"".join(iter(lambda: channel.recv(65536), b""))
+    reader.join()
+    if failed:
+        raise failed[0]
+    code = channel.recv_exit_status()
+    return _CommandOutput(stdout, b"".join(stderr), code, time.monotonic() - begun)
+
+
+def _feed(channel: paramiko.Channel, given: Path) -> None:
+    """The command's input, to its end; a command that ends before it has read everything says why by its code."""
+    try:
+        with given.open("rb") as file:
+            while piece := file.read(65536):
+                channel.sendall(piece)
+        channel.shutdown_write()
+    except OSError:
+        if not channel.exit_status_ready():
+            raise
+
+
+def _text(output: bytes) -> str:
+    return output.decode(errors="replace")

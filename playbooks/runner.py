@@ -1,0 +1,241 @@
+"""Runs one playbook through ansible-runner and reports each task's result."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from playbooks.errors import DiskFull, MachineUnreachable, PlayFailed, StormRefused
+
+log = logging.getLogger(__name__)
+
+HERE = Path(__file__).parent
+KEPT_ARTIFACTS = 50
+STDERR_LINES = 8
+# Where these tasks fail, machine and harness did their part: it was Nimbus or Flux that refused.
+STORM_TASKS = frozenset({
+    "Submit the topology with Flux", "Kill every topology", "Wait until Nimbus has the supervisors",
+    "Wait until the policy service answers", "Wait until Nimbus answers",
+})  # fmt: skip
+
+Event = Mapping[str, Any]
+EventListener = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """One task on one machine; `stdout` is empty where a module has none."""
+
+    host: str
+    task: str
+    outcome: str  # ok, failed, skipped, unreachable
+    changed: bool
+    seconds: float
+    stdout: str = ""
+    stderr: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class PlayResult:
+    """How a play went. `ok`, `changed`, `failed` count tasks over all machines; `tasks` are in order of their end."""
+
+    playbook: str
+    ok: int
+    changed: int
+    failed: int
+    seconds: float
+    tasks: tuple[TaskResult, ...] = field(repr=False, default=())
+
+    def task_seconds(self) -> dict[str, float]:
+        """Wall time of each task on its slowest machine, in the order in which they ended."""
+        slowest: dict[str, float] = {}
+        for task in self.tasks:
+            slowest[task.task] = max(slowest.get(task.task, 0.0), task.seconds)
+        return slowest
+
+
+def play(
+    playbook: str, inventory: Path, variables: Mapping[str, Any], directory: Path, on_event: EventListener
+) -> PlayResult:
+    """Run `playbooks/<playbook>.yml` on an inventory file; artifacts go below `directory`.
+
+    `variables` hold no secrets: they stand in the artifacts. `on_event` gets a line for each task on each machine; it
+    begins with `variables["run_id"]` if there is one. Raises PlayFailed or a subclass of it (`playbooks.errors`).
+    """
+    started, run_id = time.monotonic(), str(variables.get("run_id", "-"))
+    results: list[TaskResult] = []
+    totals: dict[str, int] = {}
+
+    def hear(event: Event) -> bool:
+        totals.update(changed_by_host(event))
+        result = task_result(event)
+        if result is not None:
+            results.append(result)
+            on_event(f"{run_id} {playbook}: {describe(result)}")
+        return True  # ansible-runner keeps the event's file
+
+    status, complaint = _run_ansible(playbook, inventory.absolute(), variables, directory, hear)
+    summary = summarise(playbook, results, sum(totals.values()), time.monotonic() - started)
+    log.info(
+        "%s %s: %d ok, %d changed, %d failed in %.1f s",
+        run_id,
+        playbook,
+        summary.ok,
+        summary.changed,
+        summary.failed,
+        summary.seconds,
+    )
+    if status != "successful":
+        raise failure(playbook, results, complaint or f"ansible ended as {status!r}")
+    return summary
+
+
+def changed_by_host(event: Event) -> dict[str, int]:
+    """Changed tasks by machine, from the event that ends a playbook: a censored task (`no_log`) hides its own."""
+    if event.get("event") != "playbook_on_stats":
+        return {}
+    return {host: int(count) for host, count in event["event_data"].get("changed", {}).items()}
+
+
+def summarise(playbook: str, results: Sequence[TaskResult], changed: int, seconds: float) -> PlayResult:
+    """Count what the tasks did."""
+    done = [result for result in results if result.outcome == "ok"]
+    failed = [result for result in results if result.outcome in ("failed", "unreachable")]
+    return PlayResult(playbook, len(done), changed, len(failed), seconds, tuple(results))
+
+
+def task_result(event: Event) -> TaskResult | None:
+    """The result that an event of ansible-runner reports; None for every other kind of event."""
+    outcome = {
+        "runner_on_ok": "ok",
+        "runner_on_failed": "failed",
+        "runner_on_skipped": "skipped",
+        "runner_on_unreachable": "unreachable",
+    }
+    data = event.get("event_data") or {}
+    if event.get("event") not in outcome or data.get("ignore_errors"):
+        return None
+    answer = data.get("res") or {}
+    return TaskResult(
+        host=data.get("host", "?"), task=data.get("task", "?"), outcome=outcome[event["event"]],
+        changed=bool(answer.get("changed")), seconds=float(data.get("duration") or 0.0),
+        stdout=str(answer.get("stdout") or ""), stderr=str(answer.get("stderr") or ""), problem=_task_problem(answer),
+    )  # fmt: skip
+
+
+def describe(result: TaskResult) -> str:
+    """One line: machine, task, outcome, seconds, and the problem if there was one."""
+    word = "changed" if result.outcome == "ok" and result.changed else result.outcome
+    problem = f": {' / '.join(result.problem.splitlines())}" if result.outcome in ("failed", "unreachable") else ""
+    return f"{result.host} {result.task}: {word} ({result.seconds:.1f} s){problem}"
+
+
+def failure(playbook: str, results: Sequence[TaskResult], complaint: str) -> PlayFailed | DiskFull:
+    """Whose failure it was. An unreachable machine comes first: what else failed may follow from it."""
+    bad = [result for result in results if result.outcome in ("unreachable", "failed")]
+    bad.sort(key=lambda result: result.outcome != "unreachable")
+    if not bad:
+        return PlayFailed(f"{playbook}: no machine reported a failure, but ansible did: {_last_lines(complaint)}")
+    worst = bad[0]
+    more = f" ({len(bad) - 1} more failed)" if len(bad) > 1 else ""
+    message = f"{playbook}: {worst.host}: task {worst.task!r} {worst.outcome}{more}: {worst.problem}"
+    if worst.outcome == "unreachable":
+        return MachineUnreachable(message)
+    if "is undefined" in worst.problem:
+        return PlayFailed(f"{message}; a variable is missing: give it in cluster.py or the role's defaults")
+    if worst.task.startswith("Fetch ") and "No space left on device" in worst.problem:
+        return DiskFull(f"{message}; the local disk is full: free some space and collect again")
+    return StormRefused(message) if worst.task.rpartition(" : ")[2] in STORM_TASKS else PlayFailed(message)
+
+
+def _task_problem(answer: Mapping[str, Any]) -> str:
+    parts = [str(answer.get(key) or "") for key in ("msg", "stderr", "module_stderr", "censored")]
+    return _last_lines("\n".join(dict.fromkeys(part.strip() for part in parts if part.strip())))
+
+
+def _last_lines(text: str) -> str:
+    return "\n".join(text.strip().splitlines()[-STDERR_LINES:])
+
+
+def _run_ansible(
+    playbook: str, inventory: Path, variables: Mapping[str, Any], directory: Path, hear: Callable[[Event], bool]
+) -> tuple[str, str]:
+    """(status, what Ansible printed last). Ctrl-C and a polite end reach the caller as they would without Ansible."""
+    import ansible_runner
+
+    directory.mkdir(parents=True, exist_ok=True)
+    ident = f"{playbook}-{uuid4().hex[:8]}"
+    given = directory / "variables.json"  # a file, because a command line has an end
+    given.write_text(json.dumps(dict(variables)))
+    with _collect_signals() as asked_to_stop:
+        runner = ansible_runner.run(
+            private_data_dir=str(directory),
+            project_dir=str(HERE),
+            playbook=f"{playbook}.yml",
+            inventory=str(inventory),
+            cmdline=shlex.join(["--extra-vars", f"@{given.absolute()}"]),
+            envvars=_environment(),
+            ident=ident,
+            rotate_artifacts=KEPT_ARTIFACTS,
+            quiet=True,
+            suppress_env_files=True,
+            event_handler=hear,
+            cancel_callback=lambda: bool(asked_to_stop),
+            status_handler=lambda status, **_: _drop_environment(directory / "artifacts" / ident, status),
+        )
+    if asked_to_stop:
+        signal.raise_signal(asked_to_stop[0])
+    return str(runner.status), _ansible_output(directory / "artifacts" / ident)
+
+
+def _environment() -> dict[str, str]:
+    """ansible-runner finds ansible-playbook by PATH; ours stands beside this interpreter."""
+    beside = str(Path(sys.executable).parent)
+    return {
+        "PATH": os.pathsep.join([beside, os.environ.get("PATH", os.defpath)]),
+        "ANSIBLE_CONFIG": str(HERE / "ansible.cfg"),
+        "ANSIBLE_NOCOLOR": "1",
+    }
+
+
+def _drop_environment(artifacts: Path, status: Mapping[str, Any]) -> None:
+    """ansible-runner writes the whole environment, credentials too, beside its command: keep the command only."""
+    file = artifacts / "command"
+    if status.get("status") == "running" and file.exists():
+        file.write_text(json.dumps({"command": json.loads(file.read_text())["command"]}))
+
+
+def _ansible_output(artifacts: Path) -> str:
+    return "".join(
+        path.read_text(errors="replace") for path in (artifacts / "stdout", artifacts / "stderr") if path.exists()
+    )
+
+
+@contextmanager
+def _collect_signals() -> Iterator[list[int]]:
+    """Collects SIGINT and SIGTERM meanwhile, so that Ansible ends first; only the main thread can."""
+    heard: list[int] = []
+    try:
+        before = {
+            number: signal.signal(number, lambda n, _: heard.append(n)) for number in (signal.SIGINT, signal.SIGTERM)
+        }
+    except ValueError:
+        yield heard
+        return
+    try:
+        yield heard
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

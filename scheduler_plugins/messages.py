@@ -1,0 +1,242 @@
+"""JSON to values and back: the bridge's request, the answer to it, and the observation in a decision log.
+
+Errors: MessageError (blame: harness) for a body that is not the contract's (docs/contracts.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from scheduler_plugins.model import (
+    Component,
+    Decision,
+    Edge,
+    Executor,
+    Machine,
+    Observation,
+    ScaleEvent,
+    ServiceLevel,
+    Slot,
+    Topology,
+)
+from scheduler_plugins.samples import Samples, TaskSums
+
+Json = Mapping[str, Any]
+VERSION = 1  # of the contract between bridge, harness and service; a commit of another one is not compared with this
+
+
+class MessageError(Exception):
+    """A body that does not have the contract's shape."""
+
+    blame = "harness"
+
+
+def observation_from_request(request: Json, samples: Samples, event: ScaleEvent | None) -> Observation:
+    """The bridge's request joined with the samples: everything a policy may see. Raises WireError."""
+    try:
+        return _observation_from_request(request, samples, event)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise MessageError(f"request to /schedule: {type(error).__name__}: {error}") from error
+
+
+def _observation_from_request(request: Json, samples: Samples, event: ScaleEvent | None) -> Observation:
+    now = float(request["t"])
+    measured = samples.by_task(now)
+    topologies = tuple(
+        _topology_with_rates(topology_from_request(t), samples, measured, now)
+        if t["id"] == samples.topology_id
+        else topology_from_request(t)
+        for t in request["topologies"]
+    )
+    slots = {slot for t in request["topologies"] if t["id"] == samples.topology_id for slot in t["placement"].values()}
+    return Observation(
+        time_s=now,
+        machines=tuple(
+            replace(machine_from_json(m), cpu_load=samples.cpu_load(m["name"])) for m in request["machines"]
+        ),
+        topologies=topologies,
+        samples_age_s=samples.age_s(now, sorted(slots)),
+        event=event,
+    )
+
+
+def machine_from_json(body: Json) -> Machine:
+    return Machine(
+        name=str(body["name"]),
+        supervisor_id=str(body["supervisor_id"]),
+        ports=tuple(int(port) for port in body["ports"]),
+        alive=bool(body.get("alive", True)),
+        cores=body.get("cores"),
+        cpu_load=body.get("cpu_load"),
+    )
+
+
+def topology_from_request(body: Json) -> Topology:
+    """A topology of a request, without rates."""
+    return Topology(
+        topology_id=str(body["id"]),
+        name=str(body["name"]),
+        workers=int(body["workers"]),
+        components=tuple(
+            Component(c["name"], c["kind"], tuple(sorted(c["tasks"])), tuple(Executor(a, b) for a, b in c["executors"]))
+            for c in body["components"]
+        ),
+        edges=tuple(Edge(e["source"], e["stream"], e["target"], e["grouping"]) for e in body["edges"]),
+        placement={int(task): Slot.parse(slot) for task, slot in body["placement"].items()},
+        uptime_s=body.get("uptime_s"),
+        rebalancing=bool(body.get("rebalancing", False)),
+        unplaced_why=body.get("unplaced_why"),
+    )
+
+
+def _topology_with_rates(topology: Topology, samples: Samples, rates: Mapping[int, TaskSums], now: float) -> Topology:
+    components = tuple(_component_with_rates(component, rates) for component in topology.components)
+    by_name = {component.name: component for component in components}
+    emitted = samples.streams(now)
+    span = max((r.seconds for r in rates.values()), default=0.0)
+    sinks = [by_name[name].executed_per_s for name in topology.sinks()]
+    return replace(
+        topology,
+        components=components,
+        edges=tuple(_edge_with_rate(edge, by_name, emitted, span) for edge in topology.edges),
+        sink_tuples_per_s=sum(rate for rate in sinks if rate is not None)
+        if any(r is not None for r in sinks)
+        else None,
+        latency_ms=samples.latency_ms(now),
+        traffic={pair: n / span for pair, n in samples.traffic(now).items()} if span else {},
+    )
+
+
+def _component_with_rates(component: Component, rates: Mapping[int, TaskSums]) -> Component:
+    executors = tuple(_executor_with_rates(executor, component.tasks, rates) for executor in component.executors)
+    mine = [rates[task] for task in component.tasks if task in rates]
+    busy = [e.capacity for e in executors if e.capacity is not None]
+    queues = [r.queue for r in mine if r.queue is not None]
+    behind = [r.behind_ms for r in mine if r.behind_ms is not None]
+    return replace(
+        component,
+        executors=executors,
+        emitted_per_s=_per_second(mine, "emitted"),
+        executed_per_s=_per_second(mine, "executed"),
+        execute_ms=_per_tuple(mine),
+        capacity=sum(busy) / len(busy) if busy else None,
+        queue=sum(queues) if queues else None,
+        due_per_s=_per_second([r for r in mine if r.due is not None], "due"),
+        behind_ms=max(behind) if behind else None,
+    )
+
+
+def _executor_with_rates(executor: Executor, tasks: tuple[int, ...], rates: Mapping[int, TaskSums]) -> Executor:
+    mine = [rates[t] for t in tasks if executor.first_task <= t <= executor.last_task and t in rates]
+    seconds = max((r.seconds for r in mine), default=0.0)
+    queues = [r.queue for r in mine if r.queue is not None]
+    return replace(
+        executor,
+        emitted_per_s=_per_second(mine, "emitted"),
+        executed_per_s=_per_second(mine, "executed"),
+        execute_ms=_per_tuple(mine),
+        capacity=sum(r.execute_ms for r in mine) / 1000 / seconds if seconds else None,
+        queue=sum(queues) if queues else None,
+    )
+
+
+def _edge_with_rate(
+    edge: Edge, components: Mapping[str, Component], emitted: Mapping[tuple[int, str], float], span: float
+) -> Edge:
+    tasks = components[edge.source].tasks
+    counts = [emitted[task, edge.stream] for task in tasks if (task, edge.stream) in emitted]
+    copies = len(components[edge.target].tasks) if edge.grouping == "all" else 1
+    return replace(edge, tuples_per_s=sum(counts) / span * copies if counts and span else None)
+
+
+def _per_second(rates: list[TaskSums], column: str) -> float | None:
+    """Sum over tasks of each one's count per second it was seen; None where no task was seen."""
+    seen = [(getattr(r, column), r.seconds) for r in rates if r.seconds > 0]
+    return sum(n / seconds for n, seconds in seen) if seen else None
+
+
+def _per_tuple(rates: list[TaskSums]) -> float | None:
+    executed = sum(r.executed for r in rates)
+    return sum(r.execute_ms for r in rates) / executed if executed else None
+
+
+def answer_json(decision: Decision, decision_id: str | None, policy: str) -> dict[str, Any]:
+    """The service's answer to the bridge: only what changes, and which of Storm's schedulers places if one does."""
+    changed = sorted({*decision.executors, *decision.placement})
+    topologies = {
+        topology: {
+            "executors": dict(decision.executors.get(topology, {})),
+            "placement": {str(task): str(slot) for task, slot in sorted(decision.placement.get(topology, {}).items())},
+        }
+        for topology in changed
+        if decision.executors.get(topology) or decision.placement.get(topology)
+    }
+    said = {"v": VERSION, "decision_id": decision_id, "policy": policy, "reason": decision.reason}
+    answer: dict[str, Any] = {**said, "topologies": topologies}
+    if decision.release:
+        answer["release"] = list(decision.release)
+    if decision.scheduler is not None:
+        named = {"class": decision.scheduler_class} if decision.scheduler_class else {}
+        answer["scheduler"] = {"name": decision.scheduler, **named, "conf": dict(decision.scheduler_conf)}
+    if decision.rebalance:
+        answer["rebalance"] = list(decision.rebalance)
+    return answer
+
+
+def decision_json(decision: Decision) -> dict[str, Any]:
+    """A decision as it stands in the log."""
+    placement = {t: {str(task): str(slot) for task, slot in p.items()} for t, p in decision.placement.items()}
+    return {**asdict(replace(decision, placement={})), "placement": placement}
+
+
+def observation_json(observation: Observation) -> dict[str, Any]:
+    """An observation as it stands in the log: enough to ask any policy again."""
+    body = asdict(replace(observation, topologies=()))
+    body["topologies"] = [_topology_json(topology) for topology in observation.topologies]
+    return body
+
+
+def _topology_json(topology: Topology) -> dict[str, Any]:
+    body = asdict(replace(topology, placement={}, traffic={}))
+    body["placement"] = {str(task): str(slot) for task, slot in topology.placement.items()}
+    body["traffic"] = [[source, target, rate] for (source, target), rate in topology.traffic.items()]
+    return body
+
+
+def observation_from_log(body: Json) -> Observation:
+    """The observation of a log line. Raises WireError where the line is not the contract's."""
+    try:
+        return Observation(
+            time_s=body["time_s"],
+            machines=tuple(machine_from_json(machine) for machine in body["machines"]),
+            topologies=tuple(_topology_from_log(topology) for topology in body["topologies"]),
+            samples_age_s=body["samples_age_s"],
+            event=_event_from_log(body["event"]) if body["event"] else None,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise MessageError(f"observation in a decision log: {type(error).__name__}: {error}") from error
+
+
+def _event_from_log(body: Json) -> ScaleEvent:
+    return ScaleEvent(body["event_id"], body["kind"], tuple(body["joined"]), int(body["leave"]))
+
+
+def _topology_from_log(body: Json) -> Topology:
+    level = body["service_level"]
+    return Topology(
+        **{
+            **body,
+            "components": tuple(
+                Component(
+                    **{**c, "tasks": tuple(c["tasks"]), "executors": tuple(Executor(**e) for e in c["executors"])}
+                )
+                for c in body["components"]
+            ),
+            "edges": tuple(Edge(**edge) for edge in body["edges"]),
+            "placement": {int(task): Slot.parse(slot) for task, slot in body["placement"].items()},
+            "traffic": {(source, target): rate for source, target, rate in body["traffic"]},
+            "service_level": ServiceLevel(**level) if level else None,
+        }
+    )

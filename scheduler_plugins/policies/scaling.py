@@ -1,0 +1,90 @@
+"""What policies share at scale events: whether rates are fresh enough, which machines joined or may leave, the
+executors due to new machines and their free slots per topology.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from scheduler_plugins.model import Decision, Machine, Memory, Observation, Slot, Topology
+from scheduler_plugins.policies import initial_placement
+
+
+def rates_problem(observation: Observation, max_samples_age_s: float) -> str:
+    """Why no decision can be based on the rates; empty if it can.
+
+    A bolt without a rate has not been seen at all. An edge without one may just have been silent: it counts as 0.
+    """
+    if observation.samples_age_s is None:
+        return "no samples yet"
+    if observation.samples_age_s > max_samples_age_s:
+        return f"samples are {observation.samples_age_s:.1f} s old, allowed are {max_samples_age_s:g} s"
+    missing = [name for topology in observation.topologies for name in _bolts_without_rates(topology)]
+    return f"no rates of {', '.join(missing)}" if missing else ""
+
+
+def _bolts_without_rates(topology: Topology) -> list[str]:
+    return [c.name for c in topology.components if c.kind == "bolt" and c.executed_per_s is None]
+
+
+def living_machines(observation: Observation) -> tuple[Machine, ...]:
+    """Machines that can be chosen to leave: a dead one has left already, whatever is decided."""
+    return tuple(machine for machine in observation.machines if machine.alive)
+
+
+def scale_in_problem(observation: Observation) -> str:
+    """Why no choice of machines could serve the pending scale-in; empty if one can.
+
+    Executors need one machine, and each topology a slot of its own, whichever machines leave: counted as if those
+    with the most slots did.
+    """
+    leave = observation.event.leave if observation.event else 0
+    alive = living_machines(observation)
+    if leave < 1:
+        return f"{leave} machines are to leave; at least 1 must for a scale-in"
+    if leave >= len(alive):
+        return f"{leave} machines are to leave and {len(alive)} are alive; at least 1 must stay"
+    slots = sum(sorted(len(machine.ports) for machine in alive)[: len(alive) - leave])
+    if slots < len(observation.topologies):
+        return f"{leave} machines are to leave; {slots} slots would stay for {len(observation.topologies)} topologies"
+    return ""
+
+
+def refuse_scale_in(memory: Memory, why: str) -> Decision:
+    """No change, and the event is over: asking again would not help."""
+    return Decision(memory=memory, reason=f"refused: {why}", settled=True)
+
+
+SlotsRule = Literal["per_machine", "with_new"]  # executors / machines (SP II-B), or / (machines + new) as in the code
+
+
+def joined_machines(observation: Observation) -> tuple[tuple[Machine, ...], int]:
+    """The machines that joined and are alive, and how many other living machines there are.
+
+    A lost machine still counts in SP's "machines before", but executors cannot be averaged over it.
+    """
+    names = observation.event.joined if observation.event else ()
+    alive = [machine for machine in observation.machines if machine.alive]
+    joined = tuple(machine for machine in alive if machine.name in names)
+    return joined, len(alive) - len(joined)
+
+
+def executors_for_new_machines(topology: Topology, machines_before: int, machines_new: int, rule: SlotsRule) -> int:
+    """Executors for all new machines together: the average number a machine had, each (SP II-B, ST 5.2.1)."""
+    total = sum(len(component.executors) for component in topology.components)
+    divisor = machines_before + machines_new if rule == "with_new" else machines_before
+    return total // divisor * machines_new
+
+
+def slots_by_topology(
+    machines: Sequence[Machine], topologies: Sequence[Topology]
+) -> dict[str, dict[str, tuple[Slot, ...]]]:
+    """Topology id → machine → free slots that it may use there: dealt in turn, because a slot has one topology."""
+    taken = initial_placement.taken_slots(topologies)
+    free = {m.name: initial_placement.free_slots([m], taken)[m.supervisor_id] for m in machines}
+    count = len(topologies)
+    return {
+        topology.topology_id: {name: tuple(slots[index::count]) for name, slots in free.items()}
+        for index, topology in enumerate(topologies)
+    }

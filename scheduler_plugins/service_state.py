@@ -1,0 +1,356 @@
+"""The state of the policy service, without HTTP: what it holds, and what each call does to it.
+
+One run at a time: `configure` forgets everything of the run before. Every scheduling round is one line of the decision
+log, so that any run can be replayed through any policy. A request to /scale becomes a ScaleEvent or is refused. The
+decision tracker keeps the run's decisions and what became of each: the bridge says once a topology whether it was
+applied.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from scheduler_plugins.messages import answer_json, decision_json, observation_from_request, observation_json
+from scheduler_plugins.model import Decision, Memory, Observation, Policy, ScaleEvent, unplaced_tasks
+from scheduler_plugins.policies import POLICIES, PolicyError, bind
+from scheduler_plugins.refusal import refusal
+from scheduler_plugins.samples import Samples
+
+
+class CallRefusal(Exception):
+    """A call that cannot be served now or with these values; `status` is the HTTP status."""
+
+    blame = "configuration"
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def scale_event_from(
+    body: Mapping[str, Any], kinds: Collection[str], policy: str, machines: Sequence[str]
+) -> ScaleEvent:
+    """The event of a body; `kinds`: what `policy` answers, `machines`: those alive that have not been released."""
+    kind, joined = body.get("kind"), tuple(map(str, body.get("joined") or ()))
+    if kind not in kinds:
+        raise CallRefusal(400, f"scale: kind is {kind!r}; {policy} answers {', '.join(sorted(kinds))}")
+    leave = body.get("leave", 0)
+    if kind == "scale_in":
+        _check_scale_in(joined, leave, machines)
+        return ScaleEvent(str(body["event_id"]), "scale_in", leave=leave)
+    _check_scale_out(joined, leave, machines)
+    return ScaleEvent(str(body["event_id"]), "scale_out", joined)
+
+
+def _check_scale_out(joined: tuple[str, ...], leave: Any, machines: Sequence[str]) -> None:
+    if not joined:
+        raise CallRefusal(400, "scale: a scale_out without machines that joined; name them in `joined`")
+    if leave:
+        raise CallRefusal(400, f"scale: leave is {leave!r} with a scale_out; allowed is 0, or a scale_in of its own")
+    unknown = sorted(set(joined) - set(machines))
+    if unknown:
+        known = ", ".join(machines) or "none"
+        raise CallRefusal(409, f"scale: machine {unknown[0]} is not known to Nimbus yet; known are {known}")
+
+
+def _check_scale_in(joined: tuple[str, ...], leave: Any, machines: Sequence[str]) -> None:
+    if joined:
+        raise CallRefusal(400, f"scale: joined is {', '.join(joined)} with a scale_in; allowed is none")
+    if not machines:
+        raise CallRefusal(409, "scale: Nimbus has not said yet which machines there are; wait for a scheduling round")
+    most = len(machines) - 1
+    if not isinstance(leave, int) or isinstance(leave, bool) or not 1 <= leave <= most:
+        allowed = f"allowed are 1 to {most}" if most else "nothing is allowed"
+        alive = f"{', '.join(machines)} {'are' if most else 'is'} alive"
+        raise CallRefusal(400, f"scale: leave is {leave!r}; {allowed}: at least one machine must stay, and {alive}")
+
+
+@dataclass
+class DecisionStatus:
+    """One decision. `waiting`: topologies of which the bridge has yet to say whether it was applied."""
+
+    decision_id: str
+    t: float
+    event_id: str | None
+    decision: Decision
+    memory_before: Memory
+    waiting: set[str]
+    failed: bool = False
+    told_t: float | None = None
+    message: str = ""
+
+    def json(self) -> dict[str, Any]:
+        """As it stands in the service's state."""
+        return {
+            "decision_id": self.decision_id,
+            "t": self.t,
+            "event_id": self.event_id,
+            "reason": self.decision.reason,
+            "applied": not self.waiting and not self.failed,
+            "applied_t": None if self.waiting and not self.failed else self.told_t,
+            "message": self.message,
+            "release": list(self.decision.release),
+        }
+
+
+@dataclass
+class DecisionTracker:
+    made: list[DecisionStatus] = field(default_factory=list)
+
+    def add(self, decision: Decision, t: float, event_id: str | None, memory_before: Memory) -> str:
+        """Take a decision that changes something or settles an event; returns its id."""
+        parts = [*decision.executors.items(), *decision.placement.items()]
+        waiting = {topology for topology, change in parts if change} | set(decision.rebalance)
+        # What moves nothing needs no rebalance: there is nothing left to apply, machines to release are empty already.
+        told = None if waiting else t
+        made = DecisionStatus(f"d{len(self.made) + 1}", t, event_id, decision, memory_before, waiting, told_t=told)
+        self.made.append(made)
+        return made.decision_id
+
+    def told(self, body: Mapping[str, Any]) -> DecisionStatus | None:
+        """Take what the bridge says of a topology; returns the decision if it is the first to say that it failed."""
+        for made in self.made:
+            if made.decision_id == body["decision_id"] and body["topology"] in made.waiting:
+                return _record_outcome(made, body)
+        return None  # of a run before, or said twice
+
+    def is_last(self, made: DecisionStatus) -> bool:
+        return self.made[-1] is made
+
+    def released(self) -> set[str]:
+        """Machines that may leave, or may once what was decided is applied."""
+        return {machine for made in self.made if not made.failed for machine in made.decision.release}
+
+
+def _record_outcome(made: DecisionStatus, body: Mapping[str, Any]) -> DecisionStatus | None:
+    made.waiting.discard(body["topology"])
+    first = not body["ok"] and not made.failed
+    made.failed = made.failed or not body["ok"]
+    if first or not made.failed:
+        made.told_t, made.message = float(body["t"]), str(body.get("message", ""))
+    return made if first else None
+
+
+@dataclass
+class ServiceState:
+    """Holds the run's policy, memory, samples and pending event. Not thread-safe: the service serialises calls."""
+
+    log_dir: Path
+    clock: Callable[[], float] = time.time
+    run_id: str = ""
+    policy_name: str = "even"
+    policy: Policy = field(default_factory=lambda: bind("even", {}))
+    memory: Memory = field(default_factory=dict)
+    samples: Samples = field(default_factory=Samples)
+    event: ScaleEvent | None = None
+    held: str | None = None
+    decisions: DecisionTracker = field(default_factory=DecisionTracker)
+    input_rate_factor: float = 1.0
+    policy_error: str | None = None
+    damaged_lines: int = 0
+    _machines: tuple[str, ...] = ()
+    _placed_among: tuple[str, ...] = ()  # what Nimbus knew when it first had the topology to place
+    _left: frozenset[str] = frozenset()  # released, and still known to Nimbus
+    _tasks: tuple[int, int] = (0, 0)
+    _slots: tuple[str, ...] = ()
+    _unplaced_why: str | None = None
+    _scheduler_error: str | None = None  # what the bridge says of the scheduler that places; it is not asked again
+    _events_seen: set[str] = field(default_factory=set)
+
+    @property
+    def log_path(self) -> Path:
+        return self.log_dir / "decisions.jsonl"
+
+    def configure(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Begin a run: its id, policy, parameters and rate window. Refused (400) for an unknown policy or parameter."""
+        try:
+            policy = bind(str(body["policy"]), body.get("parameters") or {})
+        except (PolicyError, KeyError) as error:
+            raise CallRefusal(400, f"configure: {error}") from error
+        self.run_id, self.policy_name, self.policy = str(body["run_id"]), str(body["policy"]), policy
+        self.memory, self.samples = {}, Samples(window_s=float(body.get("window_s") or 60.0))
+        self.event, self.held, self.decisions, self.input_rate_factor = None, None, DecisionTracker(), 1.0
+        self.policy_error, self.damaged_lines, self._unplaced_why, self._scheduler_error = None, 0, None, None
+        self._machines, self._left, self._tasks, self._slots, self._events_seen = (), frozenset(), (0, 0), (), set()
+        self._placed_among = ()
+        return {"run_id": self.run_id}
+
+    def scale(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Accept a scale event. Refused: 409 while one is pending, 400 if this policy does not answer such events."""
+        if self.event is not None:
+            raise CallRefusal(409, f"scale: event {self.event.event_id} is still pending; wait for its decision")
+        if str(body["event_id"]) in self._events_seen:
+            raise CallRefusal(
+                409, f"scale: event {body['event_id']} was decided already; send it again under another id"
+            )
+        back = self._left - set(body.get("joined") or ())
+        staying = tuple(machine for machine in self._machines if machine not in back)
+        self.event = scale_event_from(body, POLICIES[self.policy_name].events, self.policy_name, staying)
+        self.held, self._left = "held: no scheduling round since the event", back
+        self._events_seen.add(self.event.event_id)
+        return {"event_id": self.event.event_id, "t": self.clock()}
+
+    def change_input_rate(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Spouts hear of it with the answer to their next samples. Refused (400) for a factor that is not above 0."""
+        factor = body.get("factor")
+        if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor < math.inf:
+            raise CallRefusal(
+                400, f"input_rate: factor is {factor!r}; allowed is a number above 0, times the submitted rate"
+            )
+        self.input_rate_factor = float(factor)
+        return {"factor": self.input_rate_factor, "t": self.clock()}
+
+    def take_samples(self, lines: Iterable[str]) -> dict[str, Any]:
+        self._take(lines, self.samples.add_worker)
+        return {"input_rate_factor": self.input_rate_factor}
+
+    def take_machine_samples(self, lines: Iterable[str]) -> None:
+        self._take(lines, self.samples.add_machine)
+
+    def _take(self, lines: Iterable[str], add: Callable[[Mapping[str, Any]], None]) -> None:
+        for line in lines:
+            try:
+                if line.strip():
+                    add(json.loads(line))
+            except (ValueError, KeyError, TypeError):
+                self.damaged_lines += 1  # the file on the machine is the record; here a line is only counted
+
+    def schedule(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """One scheduling round: ask the policy, log it, answer with what changes; one that throws moves nothing."""
+        started = self.clock()
+        self._note(request)
+        observation = self._observe(request)
+        before = self.memory
+        decision = self._ask(observation)
+        decision_id = self._accept(decision, observation)
+        self._log(request, observation, before, decision, started)
+        return answer_json(decision, decision_id, self.policy_name)
+
+    def _note(self, request: Mapping[str, Any]) -> None:
+        self._machines = tuple(m["name"] for m in request["machines"] if m.get("alive", True))
+        self._left &= set(self._machines)  # one that has left may come back as a new one
+        topologies = request["topologies"]
+        if topologies and not self._placed_among:
+            self._placed_among = self._machines
+        if topologies and topologies[0]["id"] != self.samples.topology_id:
+            self.samples = Samples(window_s=self.samples.window_s, topology_id=topologies[0]["id"])
+            self.samples.sinks = _sink_names(topologies[0])
+        self._tasks = (
+            sum(len(t["placement"]) for t in topologies),
+            sum(len(c["tasks"]) for t in topologies for c in t["components"]),
+        )
+        self._unplaced_why = "; ".join(t["unplaced_why"] for t in topologies if t.get("unplaced_why")) or None
+        self._hear_of_failure(topologies)
+        self._slots = tuple(sorted({slot for t in topologies for slot in t["placement"].values()}))
+
+    def _hear_of_failure(self, topologies: Iterable[Mapping[str, Any]]) -> None:
+        said = next((t["scheduler_error"] for t in topologies if t.get("scheduler_error")), None)
+        if said is not None and self._scheduler_error is None:
+            self._scheduler_error = self.policy_error = str(said)
+
+    def _observe(self, request: Mapping[str, Any]) -> Observation:
+        """What the policy sees. A machine that was released is not there for it any more, though Nimbus knows it.
+
+        The event is kept from it while a task has no slot: what was lost is placed first, as without an event, and
+        no policy has to decide on a scale event and a crash in one.
+        """
+        seen = observation_from_request(request, self.samples, self.event)
+        machines = tuple(replace(m, alive=m.alive and m.name not in self._left) for m in seen.machines)
+        unplaced = any(unplaced_tasks(topology) for topology in seen.topologies)
+        return replace(seen, machines=machines, event=None if unplaced else seen.event)
+
+    def _ask(self, observation: Observation) -> Decision:
+        if any(topology.rebalancing for topology in observation.topologies):
+            return Decision(memory=self.memory, reason="held: a rebalance is under way" if self.event else "")
+        if self._scheduler_error is not None:
+            return Decision(memory=self.memory, reason=f"policy failed: {self._scheduler_error}")
+        try:
+            decision = self.policy(observation, self.memory)
+        except Exception as error:  # noqa: BLE001 - whatever a policy raises is a result about the policy
+            return self._failed(f"{type(error).__name__}: {error}")
+        refused = refusal(observation, decision)
+        return self._failed(f"its decision is refused: {refused.message}") if refused else decision
+
+    def _failed(self, why: str) -> Decision:
+        self.policy_error = why
+        return Decision(memory=self.memory, reason=f"policy failed: {why}")
+
+    def _accept(self, decision: Decision, observation: Observation) -> str | None:
+        before, self.memory = self.memory, decision.memory
+        event_id = observation.event.event_id if observation.event else None
+        if decision.settled and event_id is not None:
+            self.event = None
+        self.held = self._why_held(decision, observation)
+        if not decision.changes() and not decision.settled:
+            return None
+        self._left |= set(decision.release)
+        return self.decisions.add(decision, self.clock(), event_id, before)
+
+    def _why_held(self, decision: Decision, observation: Observation) -> str | None:
+        if self.event is None:
+            return None
+        unplaced = sum(len(unplaced_tasks(topology)) for topology in observation.topologies)
+        if unplaced and observation.event is None:
+            why = f" ({self._unplaced_why})" if self._unplaced_why else ""
+            return f"held: {unplaced} tasks without a slot are placed first{why}"
+        return decision.reason or "held: the policy does not say why"
+
+    def applied(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """What the bridge says of a decision. One that failed never was: its event is over, its memory forgotten."""
+        failed = self.decisions.told(body)
+        if failed is not None:
+            self._left = self._left & self.decisions.released()
+            if self.decisions.is_last(failed):
+                self.memory = failed.memory_before
+            if self.event is not None and self.event.event_id == failed.event_id:
+                self.event, self.held = None, None
+        return {}
+
+    def state(self) -> dict[str, Any]:
+        """What the harness watches (docs/contracts.md, "State")."""
+        now = self.clock()
+        return {
+            "run_id": self.run_id,
+            "t": now,
+            "policy": self.policy_name,
+            "machines": list(self._machines),
+            "placed_among": list(self._placed_among),
+            "samples_age_s": self.samples.age_s(now, self._slots),
+            "workers_reporting": self.samples.reporting(now),
+            "tasks_placed": self._tasks[0],
+            "tasks_total": self._tasks[1],
+            "pending_event": self.event.event_id if self.event else None,
+            "decisions": [made.json() for made in self.decisions.made],
+            "held": self.held,
+            "input_rate_factor": self.input_rate_factor,
+            "unplaced_why": self._unplaced_why,
+            "series": self.samples.series(now),
+            "policy_error": self.policy_error,
+            "damaged_lines": self.damaged_lines,
+        }
+
+    def _log(
+        self, request: Mapping[str, Any], observation: Observation, before: Memory, decision: Decision, started: float
+    ) -> None:
+        line = {
+            "t": started,
+            "run_id": self.run_id,
+            "request": request,
+            "observation": observation_json(observation),
+            "memory": before,
+            "decision": decision_json(decision),
+            "duration_ms": (self.clock() - started) * 1000,
+        }
+        with self.log_path.open("a", encoding="utf-8") as log:
+            log.write(json.dumps(line, separators=(",", ":")) + "\n")
+
+
+def _sink_names(topology: Mapping[str, Any]) -> frozenset[str]:
+    sources = {edge["source"] for edge in topology["edges"]}
+    return frozenset(edge["target"] for edge in topology["edges"] if edge["target"] not in sources)

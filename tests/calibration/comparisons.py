@@ -1,0 +1,268 @@
+"""How often comparisons would be wrong, by simulation: `python -m tests.calibration.comparisons` (decision 0010).
+
+A simulated comparison has blocks of one run of each side in random order, and several primary metrics without
+correlation (the worst case for a whole sentence). Values are logarithms of what would be measured; `spread` is the
+standard deviation of a run. With `--series` the noise is drawn from how runs of one variant scatter on record.
+"""
+
+import argparse
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.compare.verdict import level_of_one_check
+from analysis.record.event_timeline import event_id_of
+from analysis.record.files import SeriesPaths
+from analysis.record.small_tables import rows
+from analysis.stats import paired_differences
+from analysis.stats.paired_differences import MINIMUM_BLOCKS, Array, half_width, mean_and_error, p_value
+
+METRIC = "throughput_after"
+
+
+def residuals(series_dirs: Iterable[Path], metric: str = METRIC) -> Array:
+    """Logarithmic distances of complete runs from the mean of their variant, as wide as if the mean were known."""
+    found = [_group_residuals(group) for folder in series_dirs for group in _groups(SeriesPaths(folder), metric)]
+    return np.concatenate([np.empty(0), *found])
+
+
+def _groups(paths: SeriesPaths, metric: str) -> list[list[float]]:
+    """Values of each variant and event; fewer than three say nothing about their scatter."""
+    variants = {run["run_id"]: run["variant"] for run in rows(paths, "runs") if run["status"] == "complete"}
+    values: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for row in rows(paths, "measurements"):
+        if row["metric"] == metric and row["run_id"] in variants and row["value"] > 0:
+            values[variants[row["run_id"]], event_id_of(row)].append(row["value"])
+    return [group for group in values.values() if len(group) >= MINIMUM_BLOCKS]
+
+
+def _group_residuals(values: list[float]) -> Array:
+    logarithms = np.log(values)
+    return np.asarray((logarithms - logarithms.mean()) * np.sqrt(len(values) / (len(values) - 1)), dtype=np.float64)
+
+
+LEVEL = 0.05
+BLOCKS = (3, 4, 5, 6, 8, 10, 15, 20)
+SEED = 6
+Noise = Callable[[np.random.Generator, tuple[int, ...], float], Array]
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Logarithms, (comparisons, metrics, blocks)."""
+
+    a: Array
+    b: Array
+
+
+def normal(rng: np.random.Generator, shape: tuple[int, ...], spread: float) -> Array:
+    return rng.normal(0.0, spread, shape)
+
+
+def heavy(rng: np.random.Generator, shape: tuple[int, ...], spread: float) -> Array:
+    """Student's t with 3 degrees of freedom: now and then a run is far off."""
+    return np.asarray(rng.standard_t(3, shape) * spread / np.sqrt(3.0), dtype=np.float64)
+
+
+def drifting(rng: np.random.Generator, shape: tuple[int, ...], spread: float) -> Array:
+    """A box that gets steadily slower, a random walk on top, and the noise of each run."""
+    walk = rng.normal(0.0, spread / 4, shape).cumsum(axis=-1)
+    return walk - np.arange(shape[-1]) * spread / 8 + rng.normal(0.0, spread, shape)
+
+
+def two_states(rng: np.random.Generator, shape: tuple[int, ...], spread: float) -> Array:
+    """Runs that settle in one of two states, with hardly a scatter inside: the worst that we can think of."""
+    return rng.choice([-spread, spread], shape) + rng.normal(0.0, spread / 20, shape)
+
+
+def noise_from(residuals: Array) -> Noise:
+    """What runs on record scattered by, whatever `spread`."""
+
+    def noise(rng: np.random.Generator, shape: tuple[int, ...], spread: float) -> Array:
+        return rng.choice(residuals, shape)
+
+    return noise
+
+
+Noises = Mapping[str, Noise]
+NOISES: Noises = {"normal": normal, "heavy-tailed": heavy, "drifting": drifting, "two states": two_states}
+
+
+def simulate(
+    rng: np.random.Generator, number: int, metrics: int, blocks: int, noise: Noise, spread: float, shift: float = 0.0
+) -> Sides:
+    """`shift`: the true logarithmic difference of the first metric."""
+    runs = noise(rng, (number, metrics, 2 * blocks), spread).reshape(number, metrics, blocks, 2)
+    first_is_a = rng.random((number, 1, blocks)) < 0.5
+    a = np.where(first_is_a, runs[..., 0], runs[..., 1])
+    b = np.where(first_is_a, runs[..., 1], runs[..., 0])
+    b[:, 0] += shift
+    return Sides(a, b)
+
+
+def holm(p: Array) -> Array:
+    """Holm's correction along the last axis: statistics.holm for many comparisons at once."""
+    order = np.argsort(p, axis=-1)
+    steps = p.shape[-1] - np.arange(p.shape[-1])
+    stepped = np.minimum(1.0, np.maximum.accumulate(np.take_along_axis(p, order, -1) * steps, axis=-1))
+    corrected = np.empty_like(p)
+    np.put_along_axis(corrected, order, stepped, -1)
+    return corrected
+
+
+@dataclass(frozen=True)
+class Judgements:
+    """Of each comparison and metric: what verdict.py decides."""
+
+    called: npt.NDArray[np.bool_]
+    mean: Array
+    half: Array  # of the 95 % interval
+
+
+def judge_sides(sides: Sides, floored: bool = True) -> Judgements:
+    blocks = sides.a.shape[-1]
+    mean, error = mean_and_error(sides.b - sides.a)
+    called = holm(p_value(mean, error, blocks)) < LEVEL
+    if floored:
+        called &= np.abs(mean) >= paired_differences.neighbour_floor(sides.a, sides.b, LEVEL)
+    return Judgements(called, mean, half_width(error, blocks))
+
+
+def until_certain(sides: Sides, goal: float) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int_]]:
+    """(whether any metric was called when the comparison stopped, blocks that it took) of each comparison."""
+    number, metrics, most = sides.a.shape
+    called, stopped = np.zeros(number, dtype=bool), np.zeros(number, dtype=int)
+    for blocks in range(MINIMUM_BLOCKS, most + 1):
+        open_ = np.flatnonzero(stopped == 0)
+        now = judge_sides(Sides(sides.a[open_, :, :blocks], sides.b[open_, :, :blocks]))
+        settled = (
+            half_width(1.0, blocks, 1 - level_of_one_check(LEVEL, metrics, most)) / half_width(1.0, blocks) * now.half
+        )
+        done = ((now.half <= goal) | (np.abs(now.mean) - settled >= goal)).all(axis=1) | (blocks == most)
+        stopped[open_[done]] = blocks
+        called[open_[done]] = now.called[done].any(axis=1)
+    return called, stopped
+
+
+def bootstrap_covers(rng: np.random.Generator, differences: Array, level: float, resamples: int = 500) -> float:
+    """Share of percentile bootstrap intervals of the mean that hold 0."""
+    blocks = differences.shape[-1]
+    picks = rng.integers(0, blocks, (resamples, blocks))
+    low, high = np.quantile(differences[:, picks].mean(axis=-1), [level / 2, 1 - level / 2], axis=1)
+    return float(((low <= 0) & (high >= 0)).mean())
+
+
+def signed_rank_covers(differences: Array, level: float) -> float | None:
+    """Share of exact signed-rank intervals (Walsh averages) that hold 0; None: no bounded one of so few blocks."""
+    blocks = differences.shape[-1]
+    ways = np.zeros(blocks * (blocks + 1) // 2 + 1)  # of the signed-rank statistic
+    ways[0] = 1.0
+    for rank in range(1, blocks + 1):
+        ways[rank:] += ways[:-rank].copy()
+    left_out = int(np.searchsorted(ways.cumsum() / 2.0**blocks, level / 2, side="right"))
+    if left_out == 0:
+        return None
+    rows, columns = np.triu_indices(blocks)
+    walsh = np.sort((differences[:, rows] + differences[:, columns]) / 2, axis=-1)
+    return float(((walsh[:, left_out - 1] <= 0) & (walsh[:, -left_out] >= 0)).mean())
+
+
+def markdown_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [f"\n{title}", "| " + " | ".join(headings) + " |", "|" + "---|" * len(headings)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def percent_text(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f}"
+
+
+def false_alarm_table(rng: np.random.Generator, number: int, spread: float, noises: Noises) -> str:
+    """Whole A/A sentences that call anything."""
+    rows = []
+    for name, noise in noises.items():
+        for metrics in (1, 4, 16):
+            found = [simulate(rng, number, metrics, blocks, noise, spread) for blocks in BLOCKS]
+            for floored in (True, False):
+                shares = [float(judge_sides(sides, floored).called.any(axis=1).mean()) for sides in found]
+                rows.append([name, str(metrics), "yes" if floored else "no", *map(percent_text, shares)])
+    return markdown_table(
+        "A/A sentences that call a difference, %", ["noise", "tests", "floor", *map(str, BLOCKS)], rows
+    )
+
+
+def coverage_table(rng: np.random.Generator, number: int, spread: float, noises: Noises) -> str:
+    """Of the 95 % interval of one metric, by the candidates."""
+    rows = []
+    for name, noise in noises.items():
+        shares: dict[str, list[float | None]] = {"Student": [], "percentile bootstrap": [], "signed rank": []}
+        for blocks in BLOCKS:
+            sides = simulate(rng, number, 1, blocks, noise, spread)
+            judged, differences = judge_sides(sides), (sides.b - sides.a)[:, 0]
+            shares["Student"].append(float((np.abs(judged.mean) <= judged.half).mean()))
+            shares["percentile bootstrap"].append(bootstrap_covers(rng, differences[:2000], LEVEL))
+            shares["signed rank"].append(signed_rank_covers(differences, LEVEL))
+        rows += [[name, interval, *map(percent_text, found)] for interval, found in shares.items()]
+    return markdown_table("Coverage of 95 % intervals, %", ["noise", "interval", *map(str, BLOCKS)], rows)
+
+
+def power_table(
+    rng: np.random.Generator, number: int, spreads: Sequence[float], noises: Noises, metrics: int = 4
+) -> str:
+    """Injected differences of one of the metrics that are called."""
+    rows = []
+    for (name, noise), spread in product(noises.items(), spreads):
+        for injected in (5, 10, 20):
+            shift = float(np.log1p(injected / 100))
+            shares = [
+                float(judge_sides(simulate(rng, number, metrics, blocks, noise, spread, shift)).called[:, 0].mean())
+                for blocks in BLOCKS
+            ]
+            rows.append([name, f"{100 * spread:.1f}", str(injected), *map(percent_text, shares)])
+    headings = ["noise", "spread of a run, %", "injected, %", *map(str, BLOCKS)]
+    return markdown_table(f"Differences found, %, one of {metrics} tests", headings, rows)
+
+
+def stopping_table(
+    rng: np.random.Generator, number: int, spreads: Sequence[float], noises: Noises, metrics: int = 4
+) -> str:
+    """--until-certain with a goal of 5 % and at most 20 blocks."""
+    rows = []
+    for name, noise in noises.items():
+        for spread in spreads:
+            for injected in (0, 5, 10):
+                shift = float(np.log1p(injected / 100))
+                sides = simulate(rng, number, metrics, BLOCKS[-1], noise, spread, shift)
+                called, blocks = until_certain(sides, float(np.log1p(0.05)))
+                middle, late = np.quantile(blocks, [0.5, 0.9])
+                rows.append([name, f"{100 * spread:.1f}", str(injected), percent_text(float(called.mean())),
+                             f"{middle:.0f}", f"{late:.0f}"])  # fmt: skip
+    headings = ["noise", "spread of a run, %", "injected, %", "called, %", "blocks, median", "blocks, 90 %"]
+    return markdown_table("Until certain (goal ± 5 %, 3 to 20 blocks)", headings, rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--comparisons", type=int, default=10_000)
+    parser.add_argument("--spreads", type=float, nargs="+", default=[0.011, 0.02, 0.04, 0.08], metavar="SHARE")
+    parser.add_argument("--series", type=Path, nargs="+", default=[], help="draw the noise from these series' runs")
+    wanted = parser.parse_args()
+    rng, number, spreads = np.random.default_rng(SEED), wanted.comparisons, wanted.spreads
+    noises: Noises = NOISES
+    power: Noises = {"normal": normal}
+    if wanted.series:
+        runs = residuals(wanted.series)
+        noises = power = {f"of {len(runs)} runs": noise_from(runs)}
+        spreads = [float(runs.std())]
+    print(false_alarm_table(rng, number, spreads[0], noises))
+    print(coverage_table(rng, number, spreads[0], noises))
+    print(power_table(rng, number, spreads, power))
+    print(stopping_table(rng, number, spreads, noises))
+
+
+if __name__ == "__main__":
+    main()
