@@ -144,7 +144,6 @@ class Decision:
     executors: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # topology id → component → executors
     placement: Mapping[str, Mapping[int, Slot]] = field(default_factory=dict)  # topology id → task → slot
     release: tuple[str, ...] = ()  # machines that may leave once the decision is applied: nothing stays on them
-    acquire: int = 0  # machines wanted
     memory: Memory = field(default_factory=dict)
     reason: str = ""
     settled: bool = False  # the pending scale event needs nothing (more)
@@ -154,7 +153,7 @@ class Decision:
     scheduler_class: str | None = None  # of FOREIGN
 
     def changes(self) -> bool:
-        named = self.release or self.acquire or self.rebalance
+        named = self.release or self.rebalance
         return any(self.executors.values()) or any(self.placement.values()) or bool(named)
 
 

@@ -22,7 +22,7 @@ from scheduler_plugins.policies import bind
 from scheduler_plugins.policies.stela import VARIANTS
 from scheduler_plugins.refusal import refusal
 
-COMPARISON_KEYS = ("executors", "placement", "release", "acquire", "scheduler", "scheduler_conf", "rebalance")
+COMPARISON_KEYS = ("executors", "placement", "release", "scheduler", "scheduler_conf", "rebalance")
 EMPTY_DECISION = decision_json(Decision())  # logs of before a word was known do not have it
 
 

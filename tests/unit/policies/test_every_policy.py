@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
 from hypothesis import given, settings
@@ -26,24 +27,22 @@ from scheduler_plugins.refusal import refusal
 
 # `storm` and `foreign` name a scheduler that places; themselves they place nothing.
 OURS = sorted(set(POLICIES) - {"storm", "foreign"})
-PARAMETERS = {
-    "even": st.fixed_dictionaries({"rebalance": st.booleans()}),
-    "round_robin": st.fixed_dictionaries(
-        {"machines": st.just("random") | st.permutations([f"m{i}" for i in range(1, 8)]), "seed": st.integers(0, 9)}
-    ),
-    "stela": st.fixed_dictionaries(
-        {
-            "slots": st.sampled_from(["per_machine", "with_new"]),
-            "score": st.sampled_from(["etp", "etp_per_executor"]),
-            "shared_sink": st.sampled_from(["once", "per_path"]),
-            "scale_in": st.sampled_from(["one_by_one", "all_at_once"]),
-            "congestion": st.sampled_from(["rates", "bounded_queues"]),
-        }
-    ),
+# Parameters that are no choice and no flag, and take other values than their default in these tests.
+FURTHER: dict[str, dict[str, st.SearchStrategy[object]]] = {
+    "round_robin": {
+        "machines": st.just("random") | st.permutations([f"m{i}" for i in range(1, 8)]),
+        "seed": st.integers(0, 9),
+    },
 }
-CLOSENESS = st.fixed_dictionaries({"distance": st.sampled_from(["min_hops", "longest_path"])})
-INITIAL = st.sampled_from(["round_robin", "one_component_per_machine"])
 FORTY = settings(max_examples=40)
+
+
+def parameters_of(policy: str) -> st.SearchStrategy[dict[str, object]]:
+    """Any choice (`Literal`) and flag of the policy's own parameters, and FURTHER; the others have their default."""
+    hints = get_type_hints(POLICIES[policy].parameters)
+    choices = {name: st.sampled_from(get_args(hint)) for name, hint in hints.items() if get_origin(hint) is Literal}
+    flags = {name: st.booleans() for name, hint in hints.items() if hint is bool}
+    return st.fixed_dictionaries({**choices, **flags, **FURTHER.get(policy, {})})
 
 
 @st.composite
@@ -144,8 +143,7 @@ def check_release(observation: Observation, decision: Decision) -> None:
 @given(data=st.data())
 def test_a_driver_can_carry_out_what_a_policy_answers(name: str, kind: str, data: st.DataObject) -> None:
     observation = data.draw(observations(kind))
-    parameters = {**data.draw(PARAMETERS.get(name, CLOSENESS)), "initial": data.draw(INITIAL)}
-    decision = bind(name, parameters)(observation, {})
+    decision = bind(name, data.draw(parameters_of(name)))(observation, {})
     check(observation, decision)
     if kind == "none":
         assert not decision.settled and not decision.executors
@@ -159,7 +157,7 @@ def test_a_driver_can_carry_out_what_a_policy_answers(name: str, kind: str, data
 def test_two_asked_alike_answer_alike(name: str, data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(sorted(POLICIES[name].events)))
     observation = data.draw(observations(kind))
-    parameters = data.draw(PARAMETERS.get(name, CLOSENESS))
+    parameters = data.draw(parameters_of(name))
     assert bind(name, parameters)(observation, {}) == bind(name, parameters)(observation, {})
 
 
