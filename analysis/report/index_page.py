@@ -25,13 +25,14 @@ SUMMARY_FILE = "report.json"
 VERDICTS = (REPRODUCED, DIFFERS, UNDECIDED, NOT_RUN)
 
 
-def summary_of(paths: SeriesPaths, ledger: Sequence[Row]) -> dict[str, Any]:
-    """What the report says in short; `ledger` has the claims about its experiment."""
+def summary_of(paths: SeriesPaths, ledger: Sequence[Row], headline: str) -> dict[str, Any]:
+    """What the report says in short; `ledger` has the claims about its experiment, `headline` is its first sentence."""
     runs = rows(paths, "runs")
     return {
         "v": 1,
         "experiment": next((run["experiment"] for run in runs if run["experiment"]), paths.root.parent.name),
         "title": _spec_title(paths),
+        "headline": headline,
         "series_id": paths.root.name,
         "begun_s": min((run["started_s"] for run in runs if run["started_s"]), default=None),
         "runs": len(runs),
@@ -84,7 +85,7 @@ class SeriesEntry:
     runs: str | None
     not_complete: str
     verdicts: tuple[tuple[str, int], ...]
-    said: str = ""  # of a comparison: its sentence
+    sentence: str = ""  # of a comparison its own, else the headline of the report
     comparison: str | None = None  # the comparison's own page
 
 
@@ -179,7 +180,8 @@ def series_entry(root: Path, folder: Path, document: Mapping[str, Any] | None) -
         f"{known['complete']} of {known['runs']}" if "runs" in known else None,
         ", ".join(f"{number} {why}" for why, number in (known.get("not_complete") or {}).items()),
         tuple((verdict, verdicts[verdict]) for verdict in VERDICTS if verdicts.get(verdict)),
-        str((compared or {}).get("sentence") or ""), _link(root, folder / "comparison.html", compared),
+        str((compared or {}).get("sentence") or known.get("headline") or ""),
+        _link(root, folder / "comparison.html", compared),
     )  # fmt: skip
 
 

@@ -39,7 +39,7 @@ def statement_text(row: LedgerRow) -> str:
     }.get(claim.kind, said)
 
 
-def headline(row: LedgerRow) -> str:
+def claim_sentence(row: LedgerRow) -> str:
     """One sentence a claim: what is stated, what was measured, and the verdict."""
     claim = row.claim
     if row.measured is None:

@@ -14,18 +14,20 @@ from typing import Any
 import yaml
 
 from analysis.claims import ledger as claims_ledger
-from analysis.claims.ledger_rows import LedgerRow
+from analysis.claims.ledger_rows import Conditions, LedgerRow
+from analysis.claims.statements import load_claims
 from analysis.metrics import scale_decisions
 from analysis.record import event_timeline
 from analysis.record.event_timeline import FIRST_EVENT, EventOutcome
-from analysis.record.files import SeriesPaths, write_json_atomic
+from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from analysis.record.small_tables import Row, rows
 from analysis.report import index_page, page, run_page, series_tables
 from analysis.report import series_tables as shown
 from analysis.report.figures import catalogue, decision_graph, series_data, topology_graph
 from analysis.report.figures.catalogue import Figure, page_figure
 from analysis.report.figures.decision_graph import DecisionRow
-from analysis.report.ledger_table import headline, ledger_row
+from analysis.report.headline import headline
+from analysis.report.ledger_table import claim_sentence, ledger_row
 from analysis.report.series_tables import Measurements
 
 BUFFER_KEY = "topology.executor.receive.buffer.size"
@@ -131,7 +133,8 @@ class SeriesContent:
     complete: int
     all_runs: int
     several_events: bool
-    headlines: list[str]
+    headline: str
+    claim_sentences: list[str]
     notes: list[str]
     ledger: list[Row]
     elsewhere: list[str]
@@ -161,20 +164,21 @@ class SeriesContent:
 def build_report(series_dir: Path | str) -> Path:
     """Write figures, claims.json, report.html and a page a run; returns the report's path."""
     paths = SeriesPaths(Path(series_dir))
-    ledger = claims_ledger.evaluate([paths.root])
-    content = collect(paths, ledger)
+    measured = claims_ledger.conditions([paths])
+    ledger = claims_ledger.judge_all(load_claims(), measured)
+    content = collect(paths, ledger, measured)
     write_json_atomic(paths.root / "claims.json", {"v": 1, "claims": [ledger_row(row) for row in ledger]})
     files = series_tables.downloads_by_name(content)
     for offered in files.values():
         page.write_downloads(paths.figures, offered)
     run_page.write_all(paths, content.happened)
     page.write(paths.report, page.render(TEMPLATE, c=content, links=page.download_links(files, FIGURES)))
-    index_page.write_summary(paths, index_page.summary_of(paths, content.ledger))
+    index_page.write_summary(paths, index_page.summary_of(paths, content.ledger, content.headline))
     return paths.report
 
 
-def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow]) -> SeriesContent:
-    """Everything but the ledger is read here, from small tables and the runs' own lines."""
+def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow], conditions: Conditions) -> SeriesContent:
+    """Everything but the ledger and what it is made of is read here, from small tables and the runs' own lines."""
     runs = sorted(rows(paths, "runs"), key=lambda run: (run["order"] is None, run["order"], run["run_id"]))
     measured = shown.measurements_by_event(rows(paths, "measurements"))
     experiment = next((run["experiment"] for run in runs if run["experiment"]), paths.root.parent.name)
@@ -194,7 +198,14 @@ def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow]) -> SeriesContent:
         complete=sum(run["status"] == "complete" for run in runs),
         all_runs=len(runs),
         several_events=any(entry["event_id"] != FIRST_EVENT for entry in entries),
-        headlines=[headline(row) for row in tested],
+        headline=headline(
+            experiment,
+            planned_variants(paths, runs),
+            event_kinds([outcome for _, outcome in found]),
+            conditions,
+            [row.claim for row in tested],
+        ),
+        claim_sentences=[claim_sentence(row) for row in tested],
         notes=[*shown.exclusions(runs), *series_tables.cpu_limit_warnings(rows(paths, "cpu"))],
         ledger=[ledger_row(row) for row in tested],
         elsewhere=sorted({row.claim.experiment for row in ledger if "/" in row.claim.experiment} - {experiment}),
@@ -220,6 +231,20 @@ def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow]) -> SeriesContent:
         assumptions=shown.specification_facts(runs),
         glossary=glossary(),
     )
+
+
+def planned_variants(paths: SeriesPaths, runs: Sequence[Row]) -> list[str]:
+    """In the order of the experiment; of a series without a specification in the order of the figures."""
+    measured = {run["variant"] for run in runs if run["variant"]}
+    spec = read_json(paths.series_json).get("spec") if paths.series_json.is_file() else None
+    planned = [variant["name"] for variant in (spec or {}).get("variants") or ()]
+    return [*planned, *series_data.order_variants(measured - set(planned))]
+
+
+def event_kinds(outcomes: Sequence[EventOutcome]) -> dict[str, str]:
+    """The kind of each event that a run reached, in the order of the events."""
+    kinds = {outcome.event_id: outcome.kind for outcome in outcomes}
+    return {event: kinds[event] for event in sorted(kinds, key=event_timeline.event_order)}
 
 
 def _machines_of_one_run(machines: Sequence[Row]) -> list[Row]:

@@ -52,6 +52,13 @@ def test_series_are_listed_newest_first_with_runs_verdicts_and_links(tmp_path: P
         assert words in seen, words
 
 
+def test_the_first_sentence_of_a_report_stands_before_its_verdicts(tmp_path: Path) -> None:
+    write(
+        tmp_path, "stela/star/20260101-000000-aa", SUMMARY | {"headline": "Stela's throughput was 43 % above even's."}
+    )
+    assert "Stela&#39;s throughput was 43 % above even&#39;s. 4 reproduced , 1 differs report" in text(tmp_path)
+
+
 def test_a_series_that_is_not_analysed_is_there_and_says_so(tmp_path: Path) -> None:
     write(tmp_path, "stela/star/20260101-093000-aa", None)
     seen = text(tmp_path)
@@ -112,7 +119,7 @@ def test_measured_without_a_conclusion_is_not_the_same_as_not_measured(tmp_path:
     ledger = [
         {"verdict": "not run", "runs": 0}, {"verdict": "not run", "runs": 3}, {"verdict": "differs", "runs": 3},
     ]  # fmt: skip
-    found = index_page.summary_of(SeriesPaths(tmp_path), ledger)["verdicts"]
+    found = index_page.summary_of(SeriesPaths(tmp_path), ledger, "Stela is faster.")["verdicts"]
     assert found == {"differs": 1, "not run": 1, "undecided": 1}
     write(tmp_path, "stela/star/20260101-000000-aa", SUMMARY | {"verdicts": found})
     assert "1 differs , 1 undecided , 1 not run" in text(tmp_path)

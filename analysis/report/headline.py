@@ -1,0 +1,195 @@
+"""The answer of a series in a sentence that a reader can quote: whose throughput was how much higher, and how sure that
+is. Pure; the numbers are the ledger's (interval, A/A floor).
+"""
+
+from collections.abc import Mapping, Sequence
+
+from analysis.claims import rules
+from analysis.claims.ledger_rows import Conditions, LedgerRow
+from analysis.claims.statements import Claim, Kind
+from analysis.numerals import FIXED, MISSING, number, with_unit
+from analysis.report.figures import style
+
+METRIC, OWN_CHANGE = "throughput_after", "gain_percent"
+MOST_PAIRS = 3  # sentences; of more pairs only the variant with the highest throughput is named
+EVENT_NAMES = {"scale_out": "scale-out", "scale_in": "scale-in", "rate": "rate change", "crash": "crash"}
+BASELINE_NAMES = {"even_rebalance": "Storm's default (even + rebalance)"}
+
+
+def headline(
+    experiment: str,
+    variants: Sequence[str],
+    events: Mapping[str, str],
+    measured: Conditions,
+    claims: Sequence[Claim] = (),
+) -> str:
+    """Compare the throughput after the event, variant by variant.
+
+    `variants`: in the order of the experiment. `events`: id -> kind, in their order. The baseline is the variant that
+    the claims about this experiment compare the throughput with, else the first variant. The event is that of the
+    claims, else the last one. Without a pair to compare, each variant is compared with itself before the event.
+    """
+    if not events:
+        return "No run reached an event, so there is nothing to compare."
+    pairs, event = _pairs(experiment, variants, events, claims)
+    after = _after(event, events)
+    present = [name for name in variants if measured.values.get((experiment, name, METRIC, event))]
+    if not present:
+        return f"No complete run measured a throughput {after}."
+    complete = [pair for pair in pairs if set(pair) <= set(present)]
+    rows = [_row(experiment, event, measured, variant, baseline) for variant, baseline in complete]
+    if not rows:
+        said = [_own_sentence(_own_row(experiment, event, measured, name), after, measured) for name in present]
+    elif len(rows) > MOST_PAIRS:
+        said = [_highest_sentence(rows, after, measured)]
+    else:
+        said = [_pair_sentence(row, after, measured) for row in rows]
+    absent = [name for name in variants if name not in present and any(name in pair for pair in pairs)]
+    return " ".join([*said[:MOST_PAIRS], *(f"{_capital(_name(name))} has no complete run." for name in absent)])
+
+
+def _pairs(
+    experiment: str, variants: Sequence[str], events: Mapping[str, str], claims: Sequence[Claim]
+) -> tuple[list[tuple[str, str]], str]:
+    """(variant, baseline) of each comparison, and the event that they are of."""
+    about = [
+        claim
+        for claim in claims
+        if (claim.experiment, claim.metric) == (experiment, METRIC) and claim.baseline and claim.event in events
+        and {claim.variant, claim.baseline} <= set(variants)
+    ]  # fmt: skip
+    if about:
+        event = about[0].event
+        pairs = [(claim.variant, str(claim.baseline)) for claim in about if claim.event == event]
+        return list(dict.fromkeys(pairs)), event
+    return [(name, variants[0]) for name in variants[1:]], list(events)[-1]
+
+
+def _after(event: str, events: Mapping[str, str]) -> str:
+    name = EVENT_NAMES.get(events[event], "scale event")
+    if len(events) == 1:
+        return f"after the {name}"
+    return f"after event {list(events).index(event) + 1} of {len(events)} ({name})"
+
+
+def _row(experiment: str, event: str, measured: Conditions, variant: str, baseline: str) -> LedgerRow:
+    claim = Claim("", "", "", "", experiment, Kind.RATIO_ABOVE, METRIC, variant, 0.0, "%", baseline, event)
+    return rules.judge(claim, measured)
+
+
+def _own_row(experiment: str, event: str, measured: Conditions, variant: str) -> LedgerRow:
+    claim = Claim("", "", "", "", experiment, Kind.OWN_AT_LEAST, OWN_CHANGE, variant, 0.0, "%", None, event)
+    return rules.judge(claim, measured)
+
+
+# --- sentences -------------------------------------------------------------------------------------------------------
+
+
+def _pair_sentence(row: LedgerRow, after: str, measured: Conditions) -> str:
+    variant, baseline = _name(row.claim.variant), _baseline_name(row)
+    if row.measured is None:
+        return _capital(f"{_possessive(variant)} throughput {after} cannot be compared: {baseline} has a run at 0.")
+    if _no_difference(row):
+        between = f"between {variant} and {baseline}"
+        return f"No difference in throughput {after} {between} {_that_runs_can_show(row, measured)}."
+    above = f"{_distance(row.measured)} {baseline}"
+    return _capital(f"{_possessive(variant)} throughput {after} was {above}: {_basis(row, measured)}.")
+
+
+def _highest_sentence(rows: Sequence[LedgerRow], after: str, measured: Conditions) -> str:
+    highest = max(rows, key=lambda row: -100.0 if row.measured is None else row.measured)
+    variant, baseline = _name(highest.claim.variant), _baseline_name(highest)
+    first = f"Of {len(rows)} variants compared with {baseline}, {variant} had the highest throughput {after}"
+    if highest.measured is None:
+        return f"The throughput {after} cannot be compared: {baseline} has a run at 0."
+    if _no_difference(highest):
+        return f"{first}, but with no difference {_that_runs_can_show(highest, measured)}."
+    return f"{first}, {_distance(highest.measured)} it: {_basis(highest, measured)}."
+
+
+def _own_sentence(row: LedgerRow, after: str, measured: Conditions) -> str:
+    variant = _name(row.claim.variant)
+    if row.measured is None:
+        return f"{_capital(variant)} has a throughput {after}, but none before to compare it with."
+    if _no_difference(row):
+        between = f"between {_possessive(variant)} throughput before and {after}"
+        return f"No difference {between} {_that_runs_can_show(row, measured)}."
+    above = f"{_distance(row.measured)} its own before"
+    return _capital(f"{_possessive(variant)} throughput {after} was {above}: {_basis(row, measured)}.")
+
+
+def _no_difference(row: LedgerRow) -> bool:
+    """Whether the interval has no change in it, or the number is one by which a variant differs from itself."""
+    unsure = row.low is not None and row.high is not None and row.low <= 0.0 <= row.high
+    within = row.floor_percent is not None and abs(row.measured or 0.0) <= row.floor_percent
+    return unsure or within or row.measured == 0.0
+
+
+def _that_runs_can_show(row: LedgerRow, measured: Conditions) -> str:
+    runs, *rest = _basis_parts(row, measured)
+    found = with_unit(_percent(row.measured, signed=True), "%")
+    return f"that {runs} can show: {'; '.join([f'measured {found}', *rest])}"
+
+
+def _basis(row: LedgerRow, measured: Conditions) -> str:
+    parts = _basis_parts(row, measured)
+    return "; ".join([", ".join(parts[:2]), *parts[2:]])
+
+
+def _basis_parts(row: LedgerRow, measured: Conditions) -> list[str]:
+    """How many runs; the interval or why there is none; and by how much runs of one variant differ, where known."""
+    parts = [_run_counts(row, measured), _interval(row)]
+    if row.floor_percent is not None:
+        floor = with_unit(_percent(row.floor_percent), "%" if row.claim.baseline else "points")
+        parts.append(f"two runs of {'one variant' if row.claim.baseline else 'it'} differ by up to {floor}")
+    return parts
+
+
+def _run_counts(row: LedgerRow, measured: Conditions) -> str:
+    own = len(measured.of(row.claim, row.claim.variant))
+    if row.claim.baseline is None:
+        return _runs(own)
+    others = len(measured.of(row.claim, row.claim.baseline))
+    if own == others:
+        return f"{_runs(own)} of each"
+    return f"{_runs(own)} of {_name(row.claim.variant)} and {others} of {_name(row.claim.baseline)}"
+
+
+def _runs(runs: int) -> str:
+    return "one run" if runs == 1 else f"{runs} runs"
+
+
+def _interval(row: LedgerRow) -> str:
+    if row.low is None or row.high is None:
+        return "no interval yet"
+    ends = f"{_percent(row.low, signed=True)} to {_percent(row.high, signed=True)}"
+    return f"95{FIXED}% interval {with_unit(ends, '%')}"
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+
+def _name(variant: str) -> str:
+    return style.display_name(variant)
+
+
+def _baseline_name(row: LedgerRow) -> str:
+    baseline = str(row.claim.baseline)
+    return BASELINE_NAMES.get(baseline, _name(baseline))
+
+
+def _possessive(name: str) -> str:
+    return f"{name}'" if name.endswith("s") else f"{name}'s"
+
+
+def _capital(sentence: str) -> str:
+    return sentence[0].upper() + sentence[1:]
+
+
+def _distance(percent: float) -> str:
+    return f"{with_unit(_percent(abs(percent)), '%')} {'above' if percent > 0.0 else 'below'}"
+
+
+def _percent(value: float | None, signed: bool = False) -> str:
+    """Whole numbers from 10 on: a reader quotes no tenths of 43 %."""
+    return MISSING if value is None else number(value, 0 if round(abs(value), 1) >= 10.0 else 1, signed=signed)

@@ -1,0 +1,147 @@
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from analysis.claims.ledger_rows import Conditions, Value
+from analysis.claims.statements import Claim, Kind
+from analysis.report.headline import headline
+
+EVEN, STELA = "even_rebalance", "stela"
+S03 = Claim("S03", "", "", "", "stela/star", Kind.RATIO, "throughput_after", STELA, 65.0, "%", EVEN)
+OUT = {"e1": "scale_out"}
+
+
+def conditions(
+    levels: Mapping[str, Sequence[float]], gains: Mapping[str, Sequence[float]] | None = None, event: str = "e1"
+) -> Conditions:
+    metrics = {"throughput_after": levels, "gain_percent": gains or {}}
+    return Conditions({
+        ("stela/star", variant, metric, event): [Value(f"{variant}-r{i}", value) for i, value in enumerate(numbers, 1)]
+        for metric, of_variants in metrics.items() for variant, numbers in of_variants.items()
+    })  # fmt: skip
+
+
+def sentence(
+    levels: Mapping[str, Sequence[float]],
+    gains: Mapping[str, Sequence[float]] | None = None,
+    *,
+    variants: Sequence[str] = (EVEN, STELA),
+    events: Mapping[str, str] | None = None,
+    event: str = "e1",
+    claims: Sequence[Claim] = (),
+) -> str:
+    """With plain spaces before units."""
+    measured = conditions(levels, gains, event)
+    return headline("stela/star", variants, events or OUT, measured, claims).replace("\u00a0", " ")
+
+
+def test_one_run_of_each_has_no_interval() -> None:
+    assert sentence({EVEN: [100.0], STELA: [143.0]}) == (
+        "Stela's throughput after the scale-out was 43 % above Storm's default (even + rebalance): one run of each, "
+        "no interval yet."
+    )
+
+
+def test_three_runs_have_the_interval_and_the_floor() -> None:
+    assert sentence({EVEN: [98.0, 100.0, 102.0], STELA: [140.0, 143.0, 145.0]}) == (
+        "Stela's throughput after the scale-out was 43 % above Storm's default (even + rebalance): 3 runs of each, "
+        "95 % interval +37 to +48 %; two runs of one variant differ by up to 4.1 %."
+    )
+
+
+@pytest.mark.parametrize(
+    ("even", "stela", "why"),
+    [
+        ([98.0, 100.0, 104.0], [99.0, 102.0, 103.0], "95 % interval −4.8 to +5.1 %"),
+        ([100.0, 100.0, 109.0], [105.0, 106.0, 107.0], "two runs of one variant differ by up to 9.0 %"),
+        ([100.0, 109.0], [106.0, 107.0], "+1.9 %; no interval yet"),
+    ],
+)
+def test_within_the_interval_or_the_floor_there_is_no_difference(
+    even: list[float], stela: list[float], why: str
+) -> None:
+    said = sentence({EVEN: even, STELA: stela})
+    assert said.startswith(
+        "No difference in throughput after the scale-out between Stela and Storm's default (even + rebalance) that "
+        f"{len(even)} runs of each can show: measured +"
+    )
+    assert why in said
+    assert "above" not in said
+
+
+def test_without_complete_runs_of_a_variant_the_other_is_compared_with_itself() -> None:
+    assert sentence({EVEN: [100.0]}, {EVEN: [-0.4]}) == (
+        "Even + rebalance's throughput after the scale-out was 0.4 % below its own before: one run, no interval yet. "
+        "Stela has no complete run."
+    )
+
+
+def test_a_single_variant_is_compared_with_itself() -> None:
+    said = sentence({STELA: [158.0, 160.0, 161.0]}, {STELA: [58.0, 60.0, 61.0]}, variants=[STELA])
+    assert said == (
+        "Stela's throughput after the scale-out was 60 % above its own before: 3 runs, 95 % interval +58 to +61 %; "
+        "two runs of it differ by up to 3.0 points."
+    )
+    same = sentence({STELA: [101.0]}, {STELA: [0.0]}, variants=[STELA])
+    assert same.startswith("No difference between Stela's throughput before and after the scale-out that one run can")
+
+
+def test_a_scale_in_with_two_baselines_of_claims() -> None:
+    claims = [
+        Claim("S12", str(number), "", "", "stela/star", Kind.RATIO_ABOVE, "throughput_after", STELA, 0.0, "%", other)
+        for number, other in enumerate(["random_1", "random_2"])
+    ]
+    said = sentence(
+        {STELA: [200.0], "random_1": [100.0], "random_2": [160.0]},
+        variants=[STELA, "random_1", "random_2"], events={"e1": "scale_in"}, claims=claims,
+    )  # fmt: skip
+    assert said == (
+        "Stela's throughput after the scale-in was 100 % above random 1: one run of each, no interval yet. "
+        "Stela's throughput after the scale-in was 25 % above random 2: one run of each, no interval yet."
+    )
+
+
+def test_the_claims_say_which_variant_is_the_baseline() -> None:
+    levels = {STELA: [150.0], EVEN: [100.0], "least_link_load": [120.0]}
+    variants = [STELA, "least_link_load", EVEN]
+    assert "Stela's throughput after the scale-out was 50 % above Storm's" in sentence(
+        levels, variants=variants, claims=[S03]
+    )
+    first = sentence(levels, variants=variants)
+    assert "Least link load's throughput after the scale-out was 20 % below Stela" in first
+    assert "Even + rebalance's throughput after the scale-out was 33 % below Stela" in first
+
+
+def test_of_several_events_it_is_the_last_one() -> None:
+    events = {"e1": "scale_out", "e2": "rate", "e3": "scale_in"}
+    said = sentence({EVEN: [100.0], STELA: [90.0]}, events=events, event="e3")
+    assert said.startswith("Stela's throughput after event 3 of 3 (scale-in) was 10 % below Storm's default")
+
+
+def test_of_many_variants_the_one_with_the_highest_throughput() -> None:
+    levels = {"first": [100.0], **{f"other_{n}": [100.0 + n] for n in range(1, 6)}}
+    assert sentence(levels, variants=list(levels)) == (
+        "Of 5 variants compared with first, other 5 had the highest throughput after the scale-out, 5.0 % above it: "
+        "one run of each, no interval yet."
+    )
+
+
+def test_a_name_has_spaces_for_underscores() -> None:
+    said = sentence({EVEN: [100.0], "source_closeness": [110.0]}, variants=[EVEN, "source_closeness"])
+    assert said.startswith("Source closeness' throughput after the scale-out was 10 % above")
+
+
+def test_unequal_numbers_of_runs() -> None:
+    assert "2 runs of Stela and 1 of even + rebalance" in sentence({EVEN: [100.0], STELA: [150.0, 151.0]})
+
+
+def test_nothing_measured_is_no_number() -> None:
+    assert sentence({}) == "No complete run measured a throughput after the scale-out."
+    assert headline("stela/star", [EVEN], {}, Conditions({})) == (
+        "No run reached an event, so there is nothing to compare."
+    )
+
+
+def test_a_baseline_at_zero_has_no_ratio() -> None:
+    said = sentence({EVEN: [0.0], STELA: [150.0]})
+    assert said.endswith("cannot be compared: Storm's default (even + rebalance) has a run at 0.")
