@@ -6,21 +6,17 @@ those of the command line.
 
 from __future__ import annotations
 
-import ctypes
-import os
 import signal
 import sys
 import traceback
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from barograph.child_processes import die_with_parent
 from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, Interrupted, RunsFailed, blame_of, message_of
 from barograph.series.interruption import interruptible
 from barograph.series.progress import ProgressFile, failures_since, worst_of
 from barograph.series.series import Series, read_series
-
-PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: list[str]) -> int:
@@ -28,7 +24,8 @@ def main(arguments: list[str]) -> int:
     progress = ProgressFile(series_dir)
     try:
         with interruptible():
-            _die_with_parent(int(arguments[1]))
+            # `interruptible` makes an orderly end of it. Airflow takes SIGTERM for itself as each task starts.
+            die_with_parent(int(arguments[1]), signal.SIGINT)
             _run(series_dir)
     except KeyboardInterrupt:
         progress.tell("interrupted")
@@ -106,17 +103,6 @@ def _store(series_dir: Path, progress: ProgressFile) -> None:
         finish(series_dir, lambda text: progress.tell("message", text=text))
     except Exception:  # noqa: BLE001 - it waits in the spool
         traceback.print_exc()
-
-
-def _die_with_parent(parent_pid: int) -> None:
-    """SIGINT when the parent is gone, however it went; `interruptible` turns that into an orderly end.
-
-    Not SIGTERM: Airflow takes that for itself as each task starts, and answers it with nothing.
-    """
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGINT)
-    if os.getppid() != parent_pid:  # it went before we asked
-        os.kill(os.getpid(), signal.SIGINT)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import os
 import secrets
 import signal
 import socket
-import subprocess
 import sys
 import time
 import urllib.error
@@ -16,13 +15,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from barograph.airflow_environment import AirflowFailure, environment, prepare
+from barograph.child_processes import ChildProcess
 from barograph.cli.dag_process import signals_as_interrupt
 from barograph.errors import BarographError
 from barograph.settings import HOLDER, ROOT, airflow_home
 
 USER = "admin"
 READY_S = 90.0
-GRACE_S = 15.0
+# Its schedulers and servers may outlive `airflow standalone` itself.
+ENDING = ((signal.SIGINT, 15.0), (signal.SIGTERM, 15.0), (signal.SIGKILL, 15.0))
 LAST_PORT = 65_535
 
 
@@ -39,26 +40,22 @@ def serve(port: int, say: Callable[[str], None]) -> int:
     prepare(home)
     password = write_password(home)
     say(f"Airflow: http://127.0.0.1:{port}  user {USER}  password {password}")
-    with signals_as_interrupt():
-        process = _start(home, port)
+    with signals_as_interrupt(), start_airflow(home, port) as airflow:
         try:
-            _await(process, port)
+            _await(airflow, port)
             say("ready; Ctrl-C ends it")
-            code = process.wait()
+            code = airflow.wait()
             raise AirflowFailure(f"Airflow ended by itself with {code}; see {home / 'standalone.log'}")
         except KeyboardInterrupt:
             say("stopping Airflow")
             return 0
-        finally:
-            end_group(process)
 
 
-def _start(home: Path, port: int) -> subprocess.Popen[bytes]:
+def start_airflow(home: Path, port: int) -> ChildProcess:
+    """`airflow standalone`, which ends with everything that it has started."""
+    argv = [sys.executable, "-m", "airflow", "standalone"]
     with (home / "standalone.log").open("ab") as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", "airflow", "standalone"], cwd=ROOT, env=ui_environment(home, port),
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-        )  # fmt: skip
+        return ChildProcess(argv, folder=ROOT, output=log, environment=ui_environment(home, port), ending=ENDING)
 
 
 def ui_environment(home: Path, port: int) -> dict[str, str]:
@@ -89,35 +86,11 @@ def write_password(home: Path) -> str:
     return password
 
 
-def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End the session that `process` leads, which we started: standalone's own children may outlive it."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, number)
-        except ProcessLookupError:
-            break
-        if _has_ended(process, GRACE_S):
-            break
-    process.wait()
-
-
-def _has_ended(process: subprocess.Popen[bytes], limit_s: float) -> bool:
-    deadline = time.monotonic() + limit_s
-    while time.monotonic() < deadline:
-        process.poll()
-        try:
-            os.killpg(process.pid, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.2)
-    return False
-
-
-def _await(process: subprocess.Popen[bytes], port: int) -> None:
+def _await(airflow: ChildProcess, port: int) -> None:
     deadline = time.monotonic() + READY_S
     while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise AirflowFailure(f"Airflow ended with {process.returncode}; see {airflow_home() / 'standalone.log'}")
+        if (code := airflow.exit_code()) is not None:
+            raise AirflowFailure(f"Airflow ended with {code}; see {airflow_home() / 'standalone.log'}")
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v2/monitor/health", timeout=2):
                 return

@@ -14,14 +14,12 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import time
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from barograph.child_processes import ChildProcess
 from barograph.code import refs
 from barograph.code.errors import BuildFailed, BuildHung, Unfit
 from barograph.code.git import repository_home, sources_home
@@ -37,8 +35,7 @@ KEPT_VARIABLES = (
     "PATH", "HOME", "LANG", "TZ", "JAVA_HOME", "MAVEN_ARGS", "MAVEN_OPTS", "GRADLE_USER_HOME",
     "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE",
 )  # fmt: skip
-POLL_S = 0.1
-TERM_S = 3.0
+ENDING = ((signal.SIGTERM, 3.0), (signal.SIGKILL, 10.0))
 
 
 def clean_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -57,48 +54,18 @@ def run_program(
         output.write(f"$ {' '.join(argv)}\n".encode())
         output.flush()
         try:
-            started = subprocess.Popen(
-                list(argv),
-                cwd=folder,
-                env=dict(clean_environment() if environment is None else environment),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            variables = clean_environment() if environment is None else environment
+            program = ChildProcess(argv, folder=folder, output=output, environment=variables, ending=ENDING)
         except OSError as error:
             raise BuildFailed(
                 f"{argv[0]!r} cannot be started: {error.strerror}; is it installed, and on PATH?"
             ) from error
-        try:
-            in_time = _wait(started.pid, limit_s)
-        finally:
-            _end_group(started)
-    if not in_time:
+        with program:
+            code = program.wait(limit_s)
+    if code is None:
         raise BuildHung(f"{' '.join(argv)} took more than {limit_s:g} s and was ended; it said last: {log_end(log)}")
-    if started.returncode:
-        raise BuildFailed(f"{' '.join(argv)} ended with {started.returncode}; it said last: {log_end(log)}")
-
-
-def _wait(pid: int, limit_s: float) -> bool:
-    """Whether it ended in time. It is not reaped, so that its group's number stays its own."""
-    deadline = time.monotonic() + limit_s
-    while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(POLL_S)
-    return True
-
-
-def _end_group(started: subprocess.Popen[bytes]) -> None:
-    """Politely, then not; the group's leader is not reaped before, so the number cannot be another group's."""
-    group = started.pid
-    with suppress(ProcessLookupError):
-        if not _wait(group, 0):
-            os.killpg(group, signal.SIGTERM)
-            _wait(group, TERM_S)
-        os.killpg(group, signal.SIGKILL)
-    started.wait()
+    if code:
+        raise BuildFailed(f"{' '.join(argv)} ended with {code}; it said last: {log_end(log)}")
 
 
 BUILD_LIMIT_S = 1800.0

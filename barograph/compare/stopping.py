@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Collection, Iterator, Mapping
@@ -23,6 +20,7 @@ from typing import Any
 from analysis import pipeline
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from analysis.record.wall_time import FILE, WallTime
+from barograph.child_processes import ChildProcess
 from barograph.compare import record
 from barograph.compare.budget import FEWEST_BLOCKS, Budget, budget_text
 from barograph.errors import BarographError, message_of
@@ -218,26 +216,14 @@ def _money_exhaustion(series: Series, pricing: SupportsPricing) -> str | None:
 def run_interim_analysis(series_dir: Path) -> InterimAnswer:
     """Analysed by a process of its own: no Spark stays in memory while the next block is measured."""
     argv = [sys.executable, "-m", "barograph.compare.interim", str(series_dir)]
-    with (series_dir / "harness.log").open("ab") as log_file:
-        process = subprocess.Popen(
-            argv, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log_file, stderr=log_file, start_new_session=True
-        )
-        try:
-            code = process.wait(ANALYSIS_LIMIT_S)
-        except subprocess.TimeoutExpired as error:
-            raise InterimAnalysisFailure(
-                f"it took more than {ANALYSIS_LIMIT_S:g} s; see {series_dir / 'harness.log'}"
-            ) from error
-        finally:
-            _end_process(process)
+    with (
+        (series_dir / "harness.log").open("ab") as log_file,
+        ChildProcess(argv, folder=ROOT, output=log_file) as process,
+    ):
+        code = process.wait(ANALYSIS_LIMIT_S)
+    if code is None:
+        raise InterimAnalysisFailure(f"it took more than {ANALYSIS_LIMIT_S:g} s; see {series_dir / 'harness.log'}")
     if code != 0:
         raise InterimAnalysisFailure(f"it ended with {code}; see {series_dir / 'harness.log'}")
     found = read_json(series_dir / pipeline.INCREMENTAL_FOLDER / "answer.json")
     return InterimAnswer(bool(found["certain"]), str(found["why"]), str(found["sentence"]))
-
-
-def _end_process(process: subprocess.Popen[bytes]) -> None:
-    """With what it has started: Spark's JVM is in its group."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()

@@ -22,7 +22,8 @@ from typing import Any
 
 import pytest
 
-from barograph.cli.ui import end_group
+from barograph.child_processes import ChildProcess
+from barograph.cli.ui import ENDING
 from barograph.settings import ROOT
 from tests.cloud import unmanned
 from tests.cloud.cloud import Cloud
@@ -72,7 +73,7 @@ class Site:
 class Airflow:
     """`barograph ui`, which we started, and its REST interface."""
 
-    process: subprocess.Popen[bytes]
+    process: ChildProcess
     port: int
     env: dict[str, str]
     home: Path
@@ -153,10 +154,10 @@ class Airflow:
         return next((line["phase"] for line in reversed(told) if line["kind"] == "phase"), "")
 
 
-def until(question: Callable[[], bool], process: subprocess.Popen[bytes], what: str, limit_s: float = 600.0) -> None:
+def until(question: Callable[[], bool], process: ChildProcess, what: str, limit_s: float = 600.0) -> None:
     deadline = time.monotonic() + limit_s
     while not question():
-        assert process.poll() is None, f"Airflow ended with {process.returncode} while waiting until {what}"
+        assert process.exit_code() is None, f"Airflow ended with {process.exit_code()} while waiting until {what}"
         assert time.monotonic() < deadline, f"waited {limit_s:g} s until {what}"
         time.sleep(0.5)
 
@@ -197,7 +198,7 @@ def airflow(home: Path, site: Site, tmp_path_factory: pytest.TempPathFactory) ->
     (tmp_path / "results").mkdir()
     with (tmp_path / "ui.log").open("wb") as log:
         argv = [sys.executable, "-m", "barograph", "ui", "--port", str(port)]
-        process = subprocess.Popen(argv, env=env, stdout=log, stderr=log, start_new_session=True)
+        process = ChildProcess(argv, folder=ROOT, output=log, environment=env)
     found = Airflow(process, port, env, home, site)
     try:
         until(lambda: b"ready;" in (tmp_path / "ui.log").read_bytes(), process, "it is ready", 900)
@@ -206,7 +207,7 @@ def airflow(home: Path, site: Site, tmp_path_factory: pytest.TempPathFactory) ->
         yield found
     finally:
         started = _descendants(process.pid)
-        end_group(process)
+        process.end_group(ENDING)
         for pid in started:  # what a killed one's children may still be
             _kill(pid)
 

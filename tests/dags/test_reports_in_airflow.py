@@ -9,7 +9,6 @@ import os
 import re
 import secrets
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -21,7 +20,8 @@ from urllib.parse import quote
 import pytest
 
 from barograph.airflow_environment import CONNECTION, command_line_environment
-from barograph.cli.ui import end_group, ui_environment
+from barograph.child_processes import ChildProcess
+from barograph.cli.ui import ENDING, ui_environment
 from barograph.settings import ROOT
 from tests import programs
 from tests.dags.fake_runs import Resumed
@@ -119,16 +119,13 @@ def site(finished: Resumed) -> Iterator[Site]:
     users = ",".join(f"{user}:{role}" for user, role in USERS.items())
     # Of the run above Airflow's pages know only from the command line's own database.
     own = {CONNECTION: command_line_environment(home)[CONNECTION]}
-    server = _start(found, {**world, **ui_environment(home, port), **own, **_only(world), USERS_SETTING: users})
-    try:
+    with _start(found, {**world, **ui_environment(home, port), **own, **_only(world), USERS_SETTING: users}) as server:
         _await(found, server)
         found.tokens |= {user: _log_in(found, user) for user in USERS}
         ended = found.api("GET", f"/api/v2/dags/{DAG}/dagRuns?state=success")["dag_runs"]
         (measured,) = [run for run in ended if run["conf"].get("opened") == str(finished.series)]
         found.run_id = str(measured["dag_run_id"])
         yield found
-    finally:
-        end_group(server)
 
 
 USERS_SETTING = "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"
@@ -139,17 +136,15 @@ def _only(world: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in world.items() if name.startswith("BAROGRAPH_")}
 
 
-def _start(site: Site, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+def _start(site: Site, environment: dict[str, str]) -> ChildProcess:
     with site.log.open("wb") as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", "airflow", "api-server"], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,
-            stdout=log, stderr=log, start_new_session=True,
-        )  # fmt: skip
+        argv = [sys.executable, "-m", "airflow", "api-server"]
+        return ChildProcess(argv, folder=ROOT, output=log, environment=environment, ending=ENDING)
 
 
-def _await(site: Site, server: subprocess.Popen[bytes]) -> None:
+def _await(site: Site, server: ChildProcess) -> None:
     while True:
-        assert server.poll() is None, site.log.read_text()[-3000:]
+        assert server.exit_code() is None, site.log.read_text()[-3000:]
         try:
             if site.ask("GET", "/api/v2/monitor/health").status == 200:
                 return

@@ -47,7 +47,7 @@ def test_a_scheduler_does_not_see_what_the_command_line_runs(tmp_path: Path, mon
     """It would take a DAG run that is under way for its own, and do the tasks of a DAG that is switched on again."""
     given: list[dict[str, str]] = []
     monkeypatch.setattr(dag_process, "airflow_home", lambda: tmp_path)
-    monkeypatch.setattr("barograph.cli.dag_process.subprocess.Popen", lambda *_, env, **__: given.append(env))
+    monkeypatch.setattr(dag_process, "ChildProcess", lambda _, environment, **__: given.append(environment))
     dag_process.DagProcess(tmp_path)
     (child,) = given
     scheduler = ui_environment(tmp_path, 8123)

@@ -1,15 +1,13 @@
-"""What can be checked of `barograph ui` without Airflow: its settings, its password, its port, its end."""
+"""What can be checked of `barograph ui` without Airflow: its settings, its password, its port."""
 
 import json
 import socket
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from barograph.cli.ui import PortUnavailable, end_group, serve, ui_environment, write_password
+from barograph.cli.ui import PortUnavailable, serve, ui_environment, write_password
 
 
 def test_it_listens_on_loopback_only(tmp_path: Path) -> None:
@@ -38,14 +36,3 @@ def test_a_port_in_use_is_said_before_anything_starts() -> None:
 def test_a_port_that_is_none_is_said_too(port: int) -> None:
     with pytest.raises(PortUnavailable, match=f"--port is {port}; allowed: 1 to 65535"):
         serve(port, print)
-
-
-def test_the_end_takes_grandchildren_along() -> None:
-    script = "import subprocess,sys; p=subprocess.Popen(['sleep','60']); print(p.pid, flush=True); p.wait()"
-    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, start_new_session=True)
-    assert process.stdout is not None
-    grandchild = int(process.stdout.readline())
-    end_group(process)
-    status = Path(f"/proc/{grandchild}/stat")
-    assert not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z"
-    process.stdout.close()

@@ -1,0 +1,123 @@
+"""Child processes: each in a process group of its own, waited for with a limit, and ended step by step.
+
+A group of its own, so that Ctrl-C reaches the parent alone, which decides; and so that what the child has started (a
+JVM, a compiler) can be ended with it. The exit code is read without collecting the child: until `end_group` or
+`collect`, the number of its group cannot become another's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+POLL_S = 0.1
+# A signal, and how long the child may take after it before the next one.
+Step = tuple[signal.Signals, float]
+AT_ONCE: tuple[Step, ...] = ((signal.SIGKILL, 10.0),)
+PR_SET_PDEATHSIG = 1
+
+
+class ChildProcess:
+    """A program that runs beside this one; leaving the `with` block ends its whole group by `ending`."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        folder: Path,
+        output: IO[bytes],
+        environment: Mapping[str, str] | None = None,
+        ending: Sequence[Step] = AT_ONCE,
+    ) -> None:
+        """Start it in `folder`, without input. Raises OSError where it cannot be started.
+
+        `output` takes what it writes, errors too; `environment` None: this process's.
+        """
+        self._ending = tuple(ending)
+        self._process = subprocess.Popen(
+            list(argv),
+            cwd=folder,
+            env=None if environment is None else dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        self.pid = self._process.pid
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end_group(self._ending)
+
+    def exit_code(self) -> int | None:
+        """None while it runs; -N where signal N ended it."""
+        if self._process.returncode is not None:
+            return self._process.returncode
+        state = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        if state is None:
+            return None
+        return state.si_status if state.si_code == os.CLD_EXITED else -state.si_status
+
+    def wait(self, limit_s: float = float("inf"), each_time: Callable[[], None] = lambda: None) -> int | None:
+        """The exit code; None where it still runs after the limit. `each_time` is called between looks at it."""
+        deadline_s = time.monotonic() + limit_s
+        while (code := self.exit_code()) is None and time.monotonic() < deadline_s:
+            each_time()
+            time.sleep(POLL_S)
+        return code
+
+    def send(self, number: signal.Signals) -> None:
+        """Signal the program alone; nothing where it has ended."""
+        if self.exit_code() is None:
+            self._process.send_signal(number)
+
+    def end_group(self, steps: Sequence[Step]) -> None:
+        """End what is left of its group, the harder the longer it takes, and collect the child."""
+        for number, limit_s in steps:
+            if not self._members():
+                break
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
+            deadline_s = time.monotonic() + limit_s
+            while self._members() and time.monotonic() < deadline_s:
+                time.sleep(POLL_S)
+        self.collect()
+
+    def collect(self) -> None:
+        """Wait for its end, however long that takes; from then on there is nothing left of it to signal."""
+        self._process.wait()
+
+    def _members(self) -> list[int]:
+        """Processes of its group that have not ended; none once the child is collected."""
+        return [] if self._process.returncode is not None else group_members(self.pid)
+
+
+def group_members(group: int) -> list[int]:
+    """The process ids of a process group, without those that ended and wait for their parents."""
+    members = []
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _parent, its_group = file.read_text(errors="replace").rpartition(")")[2].split()[:3]
+            if int(its_group) == group and state not in "ZX":
+                members.append(int(file.parent.name))
+    return members
+
+
+def die_with_parent(parent_pid: int, number: signal.Signals) -> None:
+    """Have the kernel send this process `number` when its parent ends, however that ends; at once where it has."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, number)
+    if os.getppid() != parent_pid:
+        os.kill(os.getpid(), number)
