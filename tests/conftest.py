@@ -18,8 +18,8 @@ from tests import programs
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.cloud.cloud import Cloud
     from tests.golden.analysed import Analysed
+    from tests.support.cloud.cloud import Cloud
 
 
 # A busy box makes any example slow; what hangs is pytest's timeout's to end.
@@ -82,7 +82,7 @@ def repository() -> Path:
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[Cloud]:
     """EC2 without machines, one for all tests of this process. Who takes it has it begin `anew`."""
-    from tests.cloud.cloud import running
+    from tests.support.cloud.cloud import running
 
     with running(machines=False) as cloud:
         yield cloud
@@ -101,7 +101,7 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture(scope="session")
 def spark_variables() -> Iterator[dict[str, str]]:
     """By which processes use one JVM after the other; tests of how an analysis starts and ends start their own."""
-    from tests import warm_spark
+    from tests.support import warm_spark
 
     with warm_spark.running() as variables:
         yield variables

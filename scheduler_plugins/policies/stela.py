@@ -4,7 +4,7 @@ Scale-out: every new machine gets as many executors as a machine had on average 
 component with the highest ETP, rates are projected, and the next is chosen (SP algorithm 2). Nothing that runs is
 moved. The paper computes congestion and every ETP anew for each executor. One executor more changes the rates of its
 component and of the components that it feeds, and nothing else; so only what follows from those is computed again,
-and candidates wait in a heap. The answers are the paper's: tests/unit/policies/stela_reference.py is its algorithm as
+and candidates wait in a heap. The answers are the paper's: tests/support/stela_reference.py is its algorithm as
 printed.
 
 Scale-in (SP II-F, algorithm 3; ST 5.3): a machine's ETPSum adds the ETPs of its executors' components. The lowest

@@ -10,7 +10,7 @@ import pytest
 
 from analysis import compare
 from tests.browser import looks
-from tests.unit.analysis.comparison.series import one_pair
+from tests.support.compared_series import one_pair
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -24,14 +24,14 @@ from inventory.machines import Machine, MachineRequest, MachineType
 from inventory.remote.ssh import Remote
 from inventory.testbed import SupportsConnect
 from inventory.testbed import Testbed as AnyTestbed  # pytest collects what is called Test…
-from tests.cloud.cloud import running
-from tests.emulab.world import world
-from tests.existing.lab import Lab, lab
+from tests.support.cloud.cloud import running
+from tests.support.emulab.world import world
+from tests.support.existing.lab import Lab, lab
 
 SMALL = MachineType("small", cores=0.5, memory_mb=256, bandwidth_mbit=100, slots=1)
 WANTED = (MachineRequest("master", SMALL), MachineRequest("m1", SMALL))
 M2, M3 = MachineRequest("m2", SMALL), MachineRequest("m3", SMALL)
-# These get their machines from tests.cloud, tests.emulab (both ways, below) and tests.existing.
+# These get their machines from tests.support.cloud, tests.support.emulab (both ways, below) and tests.support.existing.
 RENTED = ("ec2", "emulab", "existing")
 EMULAB = {"emulab portal": "portal", "emulab classic": "classic"}
 CLOUD = pytest.param("ec2", marks=pytest.mark.integration)

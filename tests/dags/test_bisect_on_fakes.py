@@ -11,8 +11,8 @@ from barograph.airflow_environment import environment
 from barograph.settings import ROOT
 
 COMMITS = 4  # GOOD, and three after it that change what decides
-# Three comparisons with an analysis each. The search is tests/unit/dags/nights/test_search.py's and test_bisect.py's,
-# a comparison through Airflow test_compare_on_fakes.py's.
+# Three comparisons with an analysis each. The search is tested in tests/unit/barograph/nights/test_search.py and
+# test_bisection.py, a comparison through Airflow in test_compare_on_fakes.py.
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.spark, pytest.mark.long]
 
 

@@ -25,9 +25,9 @@ import pytest
 from barograph.child_processes import ChildProcess
 from barograph.cli.ui import ENDING
 from barograph.settings import ROOT
-from tests.cloud import unmanned
-from tests.cloud.cloud import Cloud
-from tests.cloud.leaks import NO_WAY
+from tests.support.cloud import unmanned
+from tests.support.cloud.cloud import Cloud
+from tests.support.cloud.leaks import NO_WAY
 
 pytestmark = pytest.mark.timeout(1800)  # an Airflow with all its parts, on a busy box
 DAG = "stela.star"
@@ -162,7 +162,7 @@ def until(question: Callable[[], bool], process: ChildProcess, what: str, limit_
         time.sleep(0.5)
 
 
-# Airflow does the same to a lease of either; what a dead harness leaves on the account: tests/cloud/test_leaks.py.
+# Airflow does the same to a lease of either; tests/support/cloud/test_leaks.py has what a dead harness leaves there.
 @pytest.fixture(scope="module", params=["fake", pytest.param("ec2", marks=pytest.mark.long)])
 def site(request: pytest.FixtureRequest) -> Site:
     if request.param == "fake":

@@ -13,7 +13,7 @@ from analysis.record.files import SeriesPaths
 from analysis.report import series_page
 from barograph import cli
 from tests.golden.analysed import Analysed
-from tests.unit.analysis.bundle import packed
+from tests.support import bundled_series as packed
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 SERIES = "20261121-000000-abcdef01"

@@ -10,8 +10,8 @@ import pytest
 
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.leases.reaper import reap
-from tests.cloud.cloud import Cloud, running
-from tests.cloud.trouble import Trouble
+from tests.support.cloud.cloud import Cloud, running
+from tests.support.cloud.trouble import Trouble
 
 CORES = 0.45  # of each instance: what begins on one waits for its quota, and these tests have four at most
 

@@ -20,8 +20,8 @@ from inventory.machines import MACHINE_TYPES, Machine, MachineRequest
 from inventory.remote.ansible_inventory import write_ansible_inventory
 from playbooks import cluster
 from playbooks.storm_home import assemble
-from tests.existing.lab import USER, Lab, lab
-from tests.repositories import Repository
+from tests.support.existing.lab import USER, Lab, lab
+from tests.support.repositories import Repository
 from topologies import catalogue
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]

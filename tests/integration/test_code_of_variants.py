@@ -17,7 +17,7 @@ from barograph.run import storm_cluster
 from inventory.machines import MACHINE_TYPES, MachineRequest
 from playbooks import cluster
 from tests.integration.cluster_site import Site, deployed, seen, service
-from tests.repositories import Repository, with_plugins
+from tests.support.repositories import Repository, with_plugins
 from topologies import catalogue
 
 pytestmark = pytest.mark.integration

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from inventory.local import lan
-from tests.cloud.cloud import ROOT, Cloud, running, until
-from tests.cloud.serve import NEWEST_IMAGE, STATE, ZONES
+from tests.support.cloud.cloud import ROOT, Cloud, running, until
+from tests.support.cloud.serve import NEWEST_IMAGE, STATE, ZONES
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 TEST = """
 import sys, time
-from tests.cloud.cloud import running
+from tests.support.cloud.cloud import running
 with running(machines=True) as cloud:
     print(cloud.ready.endpoint, flush=True)
     time.sleep(3600)

@@ -21,7 +21,7 @@ import pytest
 
 from analysis.storage.bucket import Bucket, Location
 from analysis.storage.transfer import fetch_series, visible_series
-from tests.cloud.cloud import Cloud
+from tests.support.cloud.cloud import Cloud
 
 pytestmark = [pytest.mark.e2e, pytest.mark.cloud, pytest.mark.timeout(900)]
 

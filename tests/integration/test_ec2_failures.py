@@ -18,8 +18,8 @@ from inventory.errors import CapacityError, InfrastructureError
 from inventory.leases import registry
 from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest, machine_type
-from tests.cloud.cloud import ROOT, Cloud, until
-from tests.cloud.trouble import Refusal, Trouble
+from tests.support.cloud.cloud import ROOT, Cloud, until
+from tests.support.cloud.trouble import Refusal, Trouble
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from tests.cloud.cloud import ROOT, Cloud, Left, running, until
+from tests.support.cloud.cloud import ROOT, Cloud, Left, running, until
 
 # Long: a recall at the testbed is test_ec2_failures.py's, replacing and resuming are the fakes', EC2 whole is
 # test_ec2_end_to_end.py's.
@@ -92,7 +92,7 @@ def series(cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 def barograph(cloud: Cloud, env: Mapping[str, str], said: Path, *more: str) -> Iterator[subprocess.Popen[bytes]]:
     """`barograph run`, ended as by Ctrl-C if the test fails before it does: then it gives back what it has."""
     options = [f"--option={name}={json.dumps(value)}" for name, value in cloud.options(market="spot").items()]
-    command = [sys.executable, "-m", "tests.cloud.short_star", "run", "rented/star", "--repetitions=2"]
+    command = [sys.executable, "-m", "tests.support.cloud.short_star", "run", "rented/star", "--repetitions=2"]
     with said.open("wb") as out:
         process = subprocess.Popen([*command, *options, *more], cwd=ROOT, env=env, stdout=out, stderr=out)
     try:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.playbooks.on_machine import load
+from tests.support.on_machine import load
 
 apply = load("machine", "apply")
 ME = getpass.getuser()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.playbooks.on_machine import load
+from tests.support.on_machine import load
 
 listening = load("nimbus", "listening")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.playbooks.on_machine import load
+from tests.support.on_machine import load
 
 nimbus = load("nimbus", "nimbus")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.playbooks.on_machine import load
+from tests.support.on_machine import load
 
 probe = load("probe", "probe")
 

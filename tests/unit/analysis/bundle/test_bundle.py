@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from barograph import cli
-from tests.unit.analysis.bundle import packed
+from tests.support import bundled_series as packed
 
 EXPERIMENT = "stela/star"
 

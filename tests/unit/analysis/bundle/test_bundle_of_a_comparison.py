@@ -10,8 +10,8 @@ import pytest
 from analysis.bundle import reproduction
 from analysis.record.files import SeriesPaths
 from barograph import cli
-from tests.unit.analysis.bundle import packed
-from tests.unit.analysis.comparison import series as compared
+from tests.support import bundled_series as packed
+from tests.support import compared_series as compared
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from inventory.ec2.options import Timing
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.leases import registry
 from inventory.machines import MachineRequest, machine_type
-from tests.cloud.cloud import Cloud
-from tests.cloud.trouble import Trouble
+from tests.support.cloud.cloud import Cloud
+from tests.support.cloud.trouble import Trouble
 
 if TYPE_CHECKING:
     from mypy_boto3_ec2.type_defs import InstanceTypeDef

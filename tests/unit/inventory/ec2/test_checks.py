@@ -10,7 +10,7 @@ from inventory.ec2.testbed import Ec2Testbed
 from inventory.errors import CapacityError, ConfigurationError
 from inventory.leases import registry
 from inventory.machines import MachineRequest, machine_type
-from tests.cloud.trouble import Refusal, Trouble
+from tests.support.cloud.trouble import Refusal, Trouble
 from tests.unit.inventory.ec2.conftest import M1, M2, MASTER, PACE, Site
 
 MAKING = ("CreateSecurityGroup", "ImportKeyPair", "CreatePlacementGroup")

@@ -19,7 +19,7 @@ from inventory.testbed import (
     SupportsRecall,
     SupportsSweep,
 )
-from tests.cloud.trouble import Trouble
+from tests.support.cloud.trouble import Trouble
 from tests.unit.inventory.ec2.conftest import M1, M2, M3, MASTER, Site
 
 

@@ -13,7 +13,7 @@ from inventory.ec2.testbed import Ec2Testbed
 from inventory.errors import InfrastructureError
 from inventory.leases import registry
 from inventory.machines import Machine
-from tests.cloud.cloud import Cloud
+from tests.support.cloud.cloud import Cloud
 from tests.unit.inventory.ec2.conftest import M1, M2, MASTER, Site
 
 if TYPE_CHECKING:

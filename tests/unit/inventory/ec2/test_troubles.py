@@ -10,8 +10,8 @@ from inventory.ec2.options import Timing
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, InventoryError
 from inventory.leases import registry
 from inventory.machines import Machine
-from tests.cloud.hypervisor import EVERY_S
-from tests.cloud.trouble import Refusal, Trouble
+from tests.support.cloud.hypervisor import EVERY_S
+from tests.support.cloud.trouble import Refusal, Trouble
 from tests.unit.inventory.ec2.conftest import M1, M2, MASTER, Site
 
 HASTY = Timing(poll_s=0.05, relist_s=0.1, lag_s=0.5, ready_s=0.5, gone_s=30.0, recalled_s=0.0)

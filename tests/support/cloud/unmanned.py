@@ -1,0 +1,43 @@
+"""In this process `ec2` rents instances that nobody boots, and what runs on them is the Storm of the fakes.
+
+The control plane, its leases and its clean-up are the product's own; only who answers is not there. Airflow imports
+what `settings` writes in each of its processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from barograph.plan import checks
+from barograph.run import context
+from inventory import TESTBEDS
+from inventory.ec2.testbed import Ec2Testbed
+from inventory.machines import Machine
+from tests.support.cloud.life import QUICK
+
+SETTINGS = "from tests.support.cloud.unmanned import arrange\n\narrange()\n__all__ = ()\n"
+
+
+class UnmannedTestbed(Ec2Testbed):
+    """Its machines answer at once, and none has a guard that could be told its new end."""
+
+    def __init__(self, options: Mapping[str, object] | None = None) -> None:
+        super().__init__(options, answers=lambda _: None, pace=QUICK)
+
+    def _tell_guard(self, machine: Machine, expires_s: float) -> None:
+        """Nobody is there."""
+
+
+def arrange() -> None:
+    """As if `ec2` needed no software and no ssh, like `fake`."""
+    TESTBEDS["ec2"] = UnmannedTestbed
+    checks.IN_MEMORY_TESTBEDS = (*checks.IN_MEMORY_TESTBEDS, "ec2")  # type: ignore[assignment]  # declared with one name
+    context.CONTEXTS = {**context.CONTEXTS, "ec2": context.CONTEXTS["fake"]}
+
+
+def settings(airflow_home: Path) -> None:
+    """From now on every Airflow of that home is arranged so."""
+    folder = airflow_home / "config"
+    folder.mkdir(exist_ok=True)
+    (folder / "airflow_local_settings.py").write_text(SETTINGS)

@@ -1,0 +1,115 @@
+"""A series of a comparison, written by hand: the tables that the statistics read, and `comparison.json`."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.support.series_by_hand import SCALED_OUT, write_run, write_table
+
+LOW, HIGH = (100.0, 102.0, 99.0, 101.0), (112.0, 114.0, 111.5, 113.0)
+METRICS = ("throughput_after", "latency_p95_ms_after", "convergence_sp_s", "downtime_s", "memory_mb_after")
+Numbers = Mapping[str, Sequence[float | None]]  # metric -> a value a block; None: not measured
+FACTS = json.dumps({"cpu_model": "A", "cpus": 2})  # of the box that ran it
+
+
+@dataclass(frozen=True)
+class Failed:
+    """What became of a run that is not complete."""
+
+    block: int
+    blame: str | None = "system_under_test"
+    message: str | None = "IllegalStateException: no slot for task 7"
+    status: str = "failed"
+
+
+@dataclass(frozen=True)
+class SideOf:
+    """One variant's runs; metrics in `never` are censored where the value is negative (its horizon)."""
+
+    numbers: Numbers
+    failed: Sequence[Failed] = ()
+    blocks: int = 0
+    cores: float = 0.25
+    never: Sequence[str] = field(default_factory=tuple)
+
+
+def write(
+    root: Path, pairs: Mapping[str, tuple[SideOf, SideOf]], events: Sequence[str] = ("scale_out",), **asked: Any
+) -> Path:
+    """Variants are `<pair>_a` and `<pair>_b`; every metric is of the first event."""
+    sides = {f"{name}_{letter}": side for name, both in pairs.items() for letter, side in zip("ab", both, strict=True)}
+    write_table(root, "runs", [run for name, side in sides.items() for run in _runs(root, name, side)])
+    write_table(root, "measurements", [row for name, side in sides.items() for row in _measurements(name, side)])
+    write_table(root, "scale_events", [
+        {"run_id": f"{name}-r1", "event_id": f"e{n}", "kind": kind, "zero_s": 100.0 * n, "joined": ["m3"],
+         "released": []}
+        for name in sides for n, kind in enumerate(events, start=1)
+    ])  # fmt: skip
+    write_table(root, "machines", [
+        {"run_id": f"{name}-r1", "machine": "m1", "type": "type_1", "cores": side.cores, "memory_mb": 512.0,
+         "bandwidth_mbit": 100.0, "slots": 4, "joins_at_scale": False, "clock_offset_ms": 0.02}
+        for name, side in sides.items()
+    ])  # fmt: skip
+    spec = {"testbed": {"name": "local", "machine_type": "type_1", "scale": 0.25, "bandwidth_mbit": 100.0}}
+    (root / "series.json").write_text(json.dumps({"v": 1, "spec": spec}))
+    (root / "comparison.json").write_text(json.dumps(question(list(pairs)) | asked))
+    return root
+
+
+def question(pairs: Sequence[str]) -> dict[str, Any]:
+    return {
+        "v": 1, "sides": {"a": {"label": "main", "commit": "a" * 40}, "b": {"label": "my-branch", "commit": "b" * 40}},
+        "pairs": [{"name": name, "a": f"{name}_a", "b": f"{name}_b"} for name in pairs],
+        "level": 0.05, "goal_percent": 5.0, "until_certain": False, "budget": {"blocks": 20, "seconds": None},
+        "bisecting": None,
+    }  # fmt: skip
+
+
+def same_code() -> dict[str, Any]:
+    side = {"label": "main", "commit": "a" * 40}
+    return {"a": {**side, "label": "main (A)"}, "b": {**side, "label": "main (B)"}}
+
+
+def _count(side: SideOf) -> int:
+    return side.blocks or max((len(values) for values in side.numbers.values()), default=0)
+
+
+def _runs(root: Path, name: str, side: SideOf) -> list[dict[str, Any]]:
+    failed = {run.block: run for run in side.failed}
+    return [
+        {"run_id": f"{name}-r{block}", "variant": name, "block": block, "repetition": block, "order": block,
+         "status": failed[block].status if block in failed else "complete", "experiment": "compare/stela_star",
+         "failure_blame": failed[block].blame if block in failed else None, "series_id": root.name,
+         "failure_message": failed[block].message if block in failed else None, "started_s": 1.0 * block,
+         "harness_facts": FACTS, "git_commit": "c" * 40, "git_dirty": False,
+         "versions": '{"storm": "2.8.3"}', "spec": '{"seed": 1}', "seed": 1}
+        for block in range(1, _count(side) + 1)
+    ]  # fmt: skip
+
+
+def _measurements(name: str, side: SideOf) -> list[dict[str, Any]]:
+    return [
+        {"run_id": f"{name}-r{block}", "event_id": "e1", "metric": metric, "value": abs(value),
+         "censored": metric in side.never and value < 0}
+        for metric, values in side.numbers.items() for block, value in enumerate(values, start=1) if value is not None
+    ]  # fmt: skip
+
+
+def one_pair(root: Path, **asked: object) -> Path:
+    """With a run of B that failed, times that were never reached, a metric that is 0 at A, and all runs' events."""
+    never = ["convergence_sp_s"]
+    a = {**dict.fromkeys(METRICS, LOW), "convergence_sp_s": (-120.0,) * 4, "downtime_s": (0.0,) * 4}
+    b = {**dict.fromkeys(METRICS, HIGH), "convergence_sp_s": (60.0,) * 4, "downtime_s": (1.0, 3.0, 2.0, 2.0)}
+    failed = [Failed(2, message="IllegalStateException: <no slot> for task 7\nat a.b.C")]
+    write(root, {"stela": (SideOf(a, never=never), SideOf(b, failed, never=never))}, **asked)
+    names = [f"stela_{letter}-r{n}" for letter in "ab" for n in range(1, 5)]
+    for run_id in names:
+        write_run(root, run_id, [(0, SCALED_OUT)])
+    write_table(root, "zeros", [{"run_id": run_id, "scaled": True} for run_id in names])
+    write_table(root, "throughput", [
+        {"run_id": run_id, "window_s": float(start), "scope": scope, "component": "", "complete": True, "rate": 100.0}
+        for run_id in names for scope in ("total", "due") for start in range(-30, 60, 10)
+    ])  # fmt: skip
+    return root

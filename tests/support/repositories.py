@@ -1,0 +1,61 @@
+"""Git repositories for tests: real ones, small, in a folder of the test's own."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+PERSON = ("-c", "user.name=Test", "-c", "user.email=test@localhost", "-c", "commit.gpgsign=false")
+PLUGINS = Path(__file__).parents[2] / "scheduler_plugins"
+
+
+@dataclass(frozen=True)
+class Repository:
+    folder: Path
+
+    @classmethod
+    def at(cls, folder: Path) -> Repository:
+        folder.mkdir(parents=True)
+        made = cls(folder)
+        made.git("init", "-q", "-b", "main")
+        return made
+
+    def git(self, *arguments: str) -> str:
+        done = subprocess.run(
+            ["git", *PERSON, "-C", str(self.folder), *arguments], capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    def commit(self, files: Mapping[str, str | bytes], message: str = "change") -> str:
+        """The full hash of a commit in which these files are so."""
+        for name, content in files.items():
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+        self.git("add", "-A")
+        self.git("commit", "-q", "--allow-empty", "-m", message)
+        return self.git("rev-parse", "HEAD")
+
+    def branch(self, name: str) -> None:
+        self.git("checkout", "-q", "-B", name)
+
+
+def with_plugins(folder: Path) -> Repository:
+    """A repository with this one's `scheduler_plugins` as its first commit on `main`."""
+    made = Repository.at(folder)
+    ignored = shutil.ignore_patterns("target", "__pycache__")
+    shutil.copytree(PLUGINS, folder / "scheduler_plugins", ignore=ignored)
+    made.commit({}, "as it is")
+    return made
+
+
+def jar(path: Path, *classes: str) -> Path:
+    """A jar with empty classes of these names."""
+    with zipfile.ZipFile(path, "w") as packed:
+        for name in classes:
+            packed.writestr(f"{name.replace('.', '/')}.class", b"")
+    return path

@@ -1,0 +1,263 @@
+"""Whole comparisons over tables written by hand: verdicts, the sentence, and what is told of runs that say nothing."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from analysis.compare.evaluation import compare
+from analysis.compare.result import RUNS_FAILED, Comparison, MetricRow, Verdict, result_data
+from analysis.errors import RecordError, SeriesError
+from tests.support.compared_series import Failed, SideOf, question, same_code, write
+
+SIX_A = (100.0, 102.0, 99.0, 101.0, 100.5, 98.5)
+SIX_B = (112.0, 114.0, 111.5, 113.0, 112.0, 111.0)
+NOISY = (80.0, 125.0, 95.0, 120.0, 70.0, 110.0)
+LATENCY = (50.0, 52.0, 49.0, 51.0, 50.0, 50.5)
+
+
+def row(found: Comparison, metric: str, pair: str = "stela") -> MetricRow:
+    return next(row for row in found.rows if (row.metric, row.pair) == (metric, pair))
+
+
+def one(tmp_path: Path, a: SideOf, b: SideOf, **asked: object) -> Comparison:
+    return compare(write(tmp_path / "x" / "20260101-000000-aa", {"stela": (a, b)}, **asked))
+
+
+def test_a_gain_is_called_with_its_interval_and_what_is_open_with_the_blocks_that_it_needs(tmp_path: Path) -> None:
+    found = one(
+        tmp_path,
+        SideOf({"throughput_after": SIX_A, "latency_p95_ms_after": SIX_A, "downtime_s": [0.0] * 6}),
+        SideOf({"throughput_after": SIX_B, "latency_p95_ms_after": NOISY, "downtime_s": [0.0] * 6}),
+    )
+    gain, latency = row(found, "throughput_after"), row(found, "latency_p95_ms_after")
+    assert gain.verdict is Verdict.BETTER and gain.effect == 1.0 and len(gain.blocks) == 6
+    assert gain.difference == pytest.approx(12.05, abs=0.1) and gain.low is not None and gain.high is not None
+    assert gain.low < gain.difference_percent < gain.high and gain.floor_percent < gain.low
+    assert row(found, "downtime_s").verdict is Verdict.NO_DIFFERENCE and row(found, "downtime_s").p_holm is None
+    assert latency.needed_blocks is not None and latency.needed_blocks > 20
+    assert found.sentence.startswith(
+        "my-branch is better than main: throughput after scale-out +12.1\u00a0% [11.5, 12.6] in 6 blocks; "
+        "no difference in downtime after scale-out (the same in every block); 95 % latency after scale-out: "
+    )
+    assert f"about {latency.needed_blocks - 6} more blocks would show 5\u00a0%" in found.sentence
+    assert not found.certain and "95 % latency after scale-out: ±" in found.why
+
+
+def test_lower_latency_is_better_and_a_metric_without_a_direction_is_only_different(tmp_path: Path) -> None:
+    found = one(
+        tmp_path,
+        SideOf({"latency_p95_ms_after": SIX_B, "cpu_percent_after": SIX_A}),
+        SideOf({"latency_p95_ms_after": SIX_A, "cpu_percent_after": SIX_B}),
+    )
+    assert row(found, "latency_p95_ms_after").verdict is Verdict.BETTER
+    cpu = row(found, "cpu_percent_after")
+    assert cpu.verdict is Verdict.DIFFERENT and not cpu.primary and cpu.unit == "points"
+    assert cpu.difference_percent is None and cpu.difference == pytest.approx(12.08, abs=0.1)
+    assert "−" in found.sentence and "-1" not in found.sentence
+
+
+def test_better_here_and_worse_there_says_both(tmp_path: Path) -> None:
+    found = one(
+        tmp_path,
+        SideOf({"throughput_after": SIX_A, "latency_p95_ms_after": SIX_A}),
+        SideOf({"throughput_after": SIX_B, "latency_p95_ms_after": SIX_B}),
+    )
+    assert found.sentence.startswith("my-branch is better than main in some respects and worse in others: ")
+
+
+def test_a_small_and_steady_difference_stays_uncalled_within_the_floor_on_record(tmp_path: Path) -> None:
+    """Noise that moves both runs of a block alike hides in the pairing; comparisons of a code with itself show it."""
+    b = [value * 1.004 for value in SIX_A]
+    found = one(tmp_path, SideOf({"gain_percent": SIX_A}), SideOf({"gain_percent": b}))
+    gain = row(found, "gain_percent")
+    assert gain.p is not None and gain.p < 1e-6 and gain.floor == 2.0 and gain.verdict is Verdict.NO_DIFFERENCE
+    root = write(tmp_path / "y" / "20260101-000000-aa", {"stela": (SideOf({"throughput_after": SIX_A}),
+                                                                  SideOf({"throughput_after": SIX_B}))})  # fmt: skip
+    known = compare(root, {("throughput_after", "e1"): [0.4, -0.3, 0.35, -0.4, 0.3, 0.5]})
+    assert row(known, "throughput_after").floor_on_record and not row(known, "throughput_after").called
+    assert row(compare(root, {}), "throughput_after").called
+
+
+@pytest.mark.parametrize("factor", [0.81, 1 / 0.81])
+def test_the_floor_reaches_as_far_down_as_up(tmp_path: Path, factor: float) -> None:
+    """A ratio and its inverse are the same distance, though 19 % less and 23 % more are not the same number."""
+    sides = SideOf({"throughput_after": SIX_A}), SideOf({"throughput_after": [value * factor for value in SIX_A]})
+    root = write(tmp_path / "x" / "20260101-000000-aa", {"stela": sides})
+    found = row(compare(root, {("throughput_after", "e1"): [0.2, -0.2] * 3}), "throughput_after")
+    assert found.floor_on_record and found.floor is not None and found.called
+    assert found.floor == pytest.approx(22.1 if factor > 1 else 18.1, abs=0.1)
+    known = {("throughput_after", "e1"): [0.22, -0.22] * 3}
+    assert not row(compare(root, known), "throughput_after").called
+
+
+def test_a_a_comparisons_beside_it_count_only_on_the_same_machines(tmp_path: Path) -> None:
+    noise = SideOf({"throughput_after": NOISY}), SideOf({"throughput_after": NOISY[::-1]})
+    small = [SideOf({"throughput_after": values}, cores=0.1) for values in (NOISY, NOISY[::-1])]
+    root = write(tmp_path / "20260103-000000-aa", {"stela": (SideOf({"throughput_after": SIX_A}),
+                                                            SideOf({"throughput_after": SIX_B}))})  # fmt: skip
+    write(tmp_path / "20260101-000000-aa", {"stela": (small[0], small[1])}, sides=same_code())
+    assert not row(compare(root), "throughput_after").floor_on_record
+    write(tmp_path / "20260102-000000-aa", {"stela": noise}, sides=same_code())
+    assert row(compare(root), "throughput_after").floor_on_record
+    (tmp_path / "20260102-000000-aa" / "comparison.json").write_text("{}")  # a damaged one is no record of anything
+    assert not row(compare(root), "throughput_after").floor_on_record
+
+
+def test_three_blocks_are_the_fewest_that_say_anything(tmp_path: Path) -> None:
+    for blocks, p_known in ((1, False), (2, False), (3, True)):
+        found = one(tmp_path / str(blocks), SideOf({"throughput_after": SIX_A[:blocks]}),
+                    SideOf({"throughput_after": SIX_B[:blocks]}))  # fmt: skip
+        throughput = row(found, "throughput_after")
+        assert (throughput.p is not None) is p_known is (throughput.low is not None)
+        assert throughput.difference is not None and throughput.difference > 10
+        assert p_known or (throughput.verdict is Verdict.UNDECIDED and "too few to tell" in found.sentence)
+        assert p_known or (not found.certain and "fewer than 3 whole blocks" in found.why)
+
+
+def test_times_that_were_never_reached_are_compared_by_rank(tmp_path: Path) -> None:
+    metric = "convergence_sp_s"
+    a = SideOf({metric: [-120.0, -120.0, 110.0, -120.0, -120.0, -120.0, -120.0, 100.0]}, never=[metric])
+    b = SideOf({metric: [60.0, 70.0, 60.0, 50.0, 60.0, 70.0, 60.0, 60.0]}, never=[metric])
+    found = one(tmp_path, a, b)
+    converged = row(found, metric)
+    assert converged.difference is converged.low is converged.a is None and converged.p == pytest.approx(2 / 256)
+    assert converged.verdict is Verdict.BETTER
+    assert "shorter (converged in 2 of 8 runs of main and 8 of 8 of my-branch; my-branch first in 8 blocks" in (
+        found.sentence
+    )
+
+
+def test_two_horizons_are_a_tie_and_a_horizon_below_the_others_time_says_nothing(tmp_path: Path) -> None:
+    metric = "convergence_sp_s"
+    a = SideOf({metric: [-120.0, -120.0, -60.0]}, never=[metric])
+    b = SideOf({metric: [-120.0, -130.0, 90.0]}, never=[metric])
+    found = row(one(tmp_path, a, b), metric)
+    assert found.p == 1.0 and found.effect == 0.0 and found.verdict is Verdict.UNDECIDED
+
+
+def test_a_ratio_over_zero_is_told_in_the_metrics_own_unit(tmp_path: Path) -> None:
+    found = row(one(tmp_path, SideOf({"throughput_after": (0.0, *SIX_A[1:])}), SideOf({"throughput_after": SIX_B})),
+                "throughput_after")  # fmt: skip
+    assert found.unit == "tuples/s" and "needs values above 0" in found.note and found.difference is not None
+
+
+def test_a_side_that_fails_is_a_result_and_never_dropped(tmp_path: Path) -> None:
+    failed = [Failed(2), Failed(4), Failed(5, message="IllegalStateException: no slot for task 9")]
+    found = one(tmp_path, SideOf({"throughput_after": SIX_A}), SideOf({"throughput_after": SIX_B}, failed))
+    runs = row(found, RUNS_FAILED)
+    assert (runs.a, runs.b, runs.verdict) == (0.0, 3.0, Verdict.UNDECIDED) and runs.primary
+    assert len(row(found, "throughput_after").blocks) == 3
+    assert ("my-branch failed in 3 of 6 runs (main in none of 6): IllegalStateException: no slot for task 7; "
+            "IllegalStateException: no slot for task 9") in found.sentence  # fmt: skip
+    assert sum("is left out: my-branch" in note for note in found.notes) == 3
+    assert result_data(found)["runs"][0]["b"]["failed"] == 3
+    alike = one(tmp_path / "alike", SideOf({"throughput_after": SIX_A}), SideOf({"throughput_after": SIX_A}, failed))
+    assert alike.sentence.startswith("No difference in complete runs between my-branch and main: my-branch failed in 3")
+
+
+def test_a_side_that_fails_every_time_is_worse_and_needs_no_more_blocks(tmp_path: Path) -> None:
+    broken = SideOf({"throughput_after": SIX_B}, [Failed(n) for n in range(1, 7)])
+    found = one(tmp_path, SideOf({"throughput_after": SIX_A}), broken)
+    assert found.sentence.startswith("my-branch is worse than main: my-branch failed in every run (main in none of 6)")
+    assert found.certain and found.why == "a side failed in every run"
+    both = one(tmp_path / "both", broken, broken)
+    assert both.certain and both.sentence.startswith("my-branch cannot be compared with main: main failed in every run")
+
+
+def test_a_side_that_never_ran_says_whose_failure_it_was(tmp_path: Path) -> None:
+    dead = SideOf({"throughput_after": SIX_B}, [Failed(n, "infrastructure", "m3 died.") for n in range(1, 7)])
+    found = one(tmp_path, SideOf({"throughput_after": SIX_A}), dead)
+    assert found.sentence == (
+        "my-branch cannot be compared with main: my-branch has no complete run, by failure of infrastructure: m3 died."
+    )
+    assert not found.certain and all(row.metric != RUNS_FAILED for row in found.rows)
+
+
+def test_an_invalid_run_leaves_its_block_out_and_says_why(tmp_path: Path) -> None:
+    invalid = Failed(3, None, None, "invalid")
+    found = one(tmp_path, SideOf({"throughput_after": SIX_A}), SideOf({"throughput_after": SIX_B}, [invalid]))
+    assert [block.number for block in row(found, "throughput_after").blocks] == [1, 2, 4, 5, 6]
+    assert found.notes == (
+        "stela, block 3 is left out: my-branch (stela_b-r3) was invalid: "
+        "the bridge had no valid answer and placed evenly.",
+    )
+
+
+def test_a_value_that_one_side_lacks_takes_the_others_out_of_that_metric_alone(tmp_path: Path) -> None:
+    gap = (*SIX_A[:5], None)
+    found = one(tmp_path, SideOf({"throughput_after": gap, "latency_p95_ms_after": LATENCY}),
+                SideOf({"throughput_after": SIX_B, "latency_p95_ms_after": LATENCY}))  # fmt: skip
+    assert len(row(found, "throughput_after").blocks) == 5 and len(row(found, "latency_p95_ms_after").blocks) == 6
+
+
+def test_holm_is_over_all_pairs_and_primary_metrics_and_apart_for_the_others(tmp_path: Path) -> None:
+    quiet = SideOf({"throughput_after": SIX_A, "memory_mb_after": SIX_A})
+    shifted = [value * (1.05 + 0.04 * (-1) ** i) for i, value in enumerate(SIX_A)]
+    pairs = {f"p{n}": (quiet, SideOf({"throughput_after": shifted, "memory_mb_after": shifted})) for n in range(8)}
+    found = compare(write(tmp_path / "s", pairs))
+    for primary in (True, False):
+        family = [row for row in found.rows if row.primary is primary]
+        assert len(family) == 8 and all(0.02 < (row.p or 0) < 0.06 for row in family)
+        assert all(row.p_holm == pytest.approx(8 * (row.p or 0)) for row in family)
+    assert found.sentence.startswith("No difference between my-branch and main that 6 blocks can show. p0: undecided: ")
+
+
+def test_certain_once_every_primary_interval_is_narrow_or_its_difference_beyond_doubt(tmp_path: Path) -> None:
+    narrow = one(tmp_path / "n", SideOf({"throughput_after": SIX_A}), SideOf({"throughput_after": SIX_A[::-1]}))
+    assert narrow.certain and row(narrow, "throughput_after").verdict is Verdict.NO_DIFFERENCE
+    assert "±5 % or narrower" in narrow.why
+    double = [value * (2 + 0.1 * (-1) ** i) for i, value in enumerate(SIX_A)]
+    doubled = one(tmp_path / "d", SideOf({"throughput_after": SIX_A}), SideOf({"throughput_after": double}))
+    throughput = row(doubled, "throughput_after")
+    assert doubled.certain and throughput.half_width is not None and throughput.half_width > 5.0
+    wide = one(tmp_path / "w", SideOf({"throughput_after": SIX_A}), SideOf({"throughput_after": NOISY}))
+    assert not wide.certain
+
+
+def test_a_difference_beyond_the_goal_must_be_so_in_every_look_that_there_may_be(tmp_path: Path) -> None:
+    """What one interval of 95 % says after any of 18 looks would be chance too often."""
+    double = [value * (2 + 0.6 * (-1) ** i) for i, value in enumerate(SIX_A)]
+    sides = SideOf({"throughput_after": SIX_A}), SideOf({"throughput_after": double})
+    looking_once = one(tmp_path / "once", *sides, budget={"blocks": 3})
+    often = one(tmp_path / "often", *sides, budget={"blocks": 1000})
+    throughput = row(often, "throughput_after")
+    assert throughput.low is not None and throughput.low > 5.0 and throughput.half_width is not None
+    assert throughput.half_width > 5.0 and looking_once.certain and not often.certain
+
+
+def test_a_comparison_of_a_code_with_itself_says_so(tmp_path: Path) -> None:
+    found = one(tmp_path, SideOf({"throughput_after": SIX_A}), SideOf({"throughput_after": SIX_A[::-1]}),
+                sides=same_code())  # fmt: skip
+    assert found.asked.same_code and "an A/A comparison" in found.notes[0]
+    assert found.sentence.startswith("No difference between main (B) and main (A): ")
+
+
+def test_several_events_are_told_apart(tmp_path: Path) -> None:
+    root = write(tmp_path / "s", {"stela": (SideOf({"throughput_after": SIX_A}), SideOf({"throughput_after": SIX_B}))},
+                 events=("scale_in", "rate"))  # fmt: skip
+    assert "throughput after scale-in (e1) +12.1" in compare(root).sentence
+
+
+def test_before_anything_was_measured_there_is_an_answer_all_the_same(tmp_path: Path) -> None:
+    found = one(tmp_path, SideOf({}), SideOf({}))
+    assert found.sentence == "my-branch cannot be compared with main." and not found.certain and found.rows == ()
+    json.dumps(result_data(found), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [({"v": 2}, "v is 2"), ({"level": 5}, "level is 5"), ({"goal_percent": 0}, "goal_percent 0"), ({"pairs": None}, ""),
+     ({"sides": {"a": {"label": "x", "commit": "c"}}}, "'b'")],
+)  # fmt: skip
+def test_a_question_that_is_none_names_its_file(tmp_path: Path, change: dict[str, object], words: str) -> None:
+    root = write(tmp_path / "s", {"stela": (SideOf({}), SideOf({}))})
+    (root / "comparison.json").write_text(json.dumps(question(["stela"]) | change))
+    with pytest.raises(RecordError) as raised:
+        compare(root)
+    assert words in str(raised.value) and str(root / "comparison.json") in str(raised.value)
+
+
+def test_a_series_that_compares_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SeriesError, match="barograph compare"):
+        compare(tmp_path)

@@ -1,0 +1,78 @@
+from pathlib import Path
+from typing import Any
+
+from analysis.record import event_timeline
+from analysis.record.files import RunPaths
+from analysis.report import series_tables
+from tests.support.series_by_hand import SCALED_OUT, ZERO, write_run
+
+
+def held_round(t: float, reason: str) -> dict[str, Any]:
+    return {"t": ZERO + t, "observation": {"event": {"event_id": "e1"}}, "decision": {"reason": reason}}
+
+
+def mixed(root: Path) -> RunPaths:
+    """Out (aborted once and repeated), in, a rate and a crash that Storm gets over."""
+    write_run(root, "stela-r1", [
+        (-60, {"kind": "first_tuple"}),
+        (0, SCALED_OUT),
+        (3, {"kind": "decision", "decision_id": "d1", "reason": "2 slots"}),
+        (4, {"kind": "applied", "decision_id": "d1", "ok": False}),
+        (5, {"kind": "scale_aborted", "event_id": "e1", "reason": "m3 died"}),
+        (6, {**SCALED_OUT, "event_id": "e1.2"}),
+        (9, {"kind": "applied", "decision_id": "d2", "ok": True}),
+        (100, {"kind": "scale_requested", "event_id": "e2", "event": "scale_in", "joined": [], "leave": 2}),
+        (104, {"kind": "machines_left", "machines": ["m1", "m2"], "given_back": False}),
+        (200, {"kind": "rate_changed", "event_id": "e3", "factor": 1.5}),
+        (300, {"kind": "crashed", "event_id": "e4", "machine": "m4"}),
+        (320, {"kind": "restarted", "event_id": "e4", "machine": "m4"}),
+    ], [held_round(1, "held: samples are 12.0 s old"), held_round(2, "held: samples are 13.0 s old"),
+        held_round(3, "2 slots")])  # fmt: skip
+    return RunPaths(root / "runs" / "stela-r1")
+
+
+def test_marks_count_from_the_first_event_and_say_what_happened(tmp_path: Path) -> None:
+    assert [(mark.t_s, mark.event_id, mark.label) for mark in event_timeline.event_marks(mixed(tmp_path))] == [
+        (0, "e1", "scale out, +1 machine"), (5, "e1", "aborted"), (6, "e1", "repeated"),
+        (100, "e2", "scale in, −2 machines"), (200, "e3", "rate × 1.5"), (300, "e4", "m4 crashes"),
+        (320, "e4", "m4 is back"),
+    ]  # fmt: skip
+
+
+def test_a_number_of_machines_that_nothing_tells_is_left_out(tmp_path: Path) -> None:
+    for kind, said in (("scale_out", "scale out"), ("scale_in", "scale in")):
+        write_run(tmp_path, kind, [(0, {"kind": "scale_requested", "event_id": "e1", "event": kind})])
+        (mark,) = event_timeline.event_marks(RunPaths(tmp_path / "runs" / kind))
+        assert mark.label == said
+
+
+def test_an_operation_that_was_repeated_is_one_event_timed_from_its_first_request(tmp_path: Path) -> None:
+    first, second, *_ = event_timeline.event_outcomes(mixed(tmp_path))
+    assert (first.event_id, first.decided_s, first.applied_s, first.aborted) == ("e1", 3, 9, ("m3 died",))
+    assert (second.released, second.given_back, second.applied_s) == (("m1", "m2"), False, None)
+
+
+def test_a_report_says_what_was_held_aborted_and_left(tmp_path: Path) -> None:
+    found = [("stela-r1", happening) for happening in event_timeline.event_outcomes(mixed(tmp_path))]
+    assert series_tables.event_warnings(found) == [
+        "stela-r1, scale out, +1 machine: no decision for lack of data in 2 rounds before it was decided "
+        "(samples are 13.0 s old).",
+        "stela-r1, scale out, +1 machine: attempt 1 was aborted (m3 died) and repeated.",
+    ]
+    assert series_tables.remarks(found[1][1]) == ["m1, m2 left; kept idle, for later runs need them"]
+
+
+def test_an_event_without_data_is_said_to_be_undecided(tmp_path: Path) -> None:
+    write_run(tmp_path, "stela-r1", [(0, SCALED_OUT)], [held_round(5, "held: no samples yet")])
+    (only,) = event_timeline.event_outcomes(RunPaths(tmp_path / "runs" / "stela-r1"))
+    assert (only.reason, only.decided_s) == (None, None)
+    assert series_tables.remarks(only) == [
+        "no decision for lack of data in 1 round and it was never decided (no samples yet)"
+    ]
+
+
+def test_damaged_lines_and_a_run_without_an_event_leave_nothing_behind(tmp_path: Path) -> None:
+    write_run(tmp_path, "stela-r1", [(0, {"kind": "run_started"})])
+    run = RunPaths(tmp_path / "runs" / "stela-r1")
+    run.events.write_text(run.events.read_text() + '{"t": 17, "kind"\n[1]\n')
+    assert event_timeline.event_marks(run) == [] and event_timeline.event_outcomes(run) == []

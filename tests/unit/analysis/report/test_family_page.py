@@ -1,0 +1,105 @@
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from analysis.claims import statements
+from analysis.claims.ledger_rows import LedgerRow
+from analysis.claims.statements import load_claims
+from analysis.errors import ClaimFileError, SeriesError
+from analysis.record.files import SeriesPaths
+from analysis.report import family_page
+from analysis.report.figures import paper_figures, series_data
+from tests.support.series_by_hand import write_series, write_table
+from topologies import catalogue
+
+DRAWS = frozenset(paper_figures.PANELS)
+ONE_PANEL = "figures: [{source: a, title: b, caption: c, panels: [{experiment: e, title: t, draw: %s}]}]"
+
+
+def nothing_measured(folders: Sequence[Path]) -> list[LedgerRow]:
+    claim = load_claims()[0]
+    return [LedgerRow(claim, None, None, None, 0, "not run", f"{len(list(folders))} series looked at", ())]
+
+
+def page(tmp_path: Path, *experiments: str) -> str:
+    folders = [write_series(tmp_path / name / "20260101-000000-aa", name, {"even_rebalance": 90.0, "stela": 150.0})
+               for name in experiments]  # fmt: skip
+    return family_page.write(folders, tmp_path / "family.html", nothing_measured).read_text()
+
+
+def test_what_was_run_is_drawn_and_the_rest_is_shown_as_not_run(tmp_path: Path) -> None:
+    run = {"stela/star", "stela/linear_strategies"}
+    text = page(tmp_path, *sorted(run))
+    plots = [
+        {panel.experiment for panel in figure.panels}
+        for figure in statements.load_figures(DRAWS)
+        if not figure.is_graphs
+    ]
+    assert text.count('<div class="absent">not run</div>') == sum(run.isdisjoint(mine) for mine in plots) > 2
+    assert "Not run: stela/linear, stela/diamond." in text
+    assert "0 are reproduced, 0 differ, 0 are undecided, 1 were not run" in " ".join(text.split())
+    for words in ("(a) star", "own gain", "2 series looked at", "parse_lines", "scale out, +1 machine"):
+        assert words in text, words
+
+
+def test_the_page_is_self_contained_and_its_ids_are_unique(tmp_path: Path) -> None:
+    text = page(tmp_path, "stela/star", "stela/linear", "stela/diamond")
+    assert not re.findall(r'src="[^"]*"|@import|url\((?!#)|href="https?:', text)
+    identifiers = re.findall(r'\bid="([^"]+)"', text)
+    assert len(identifiers) == len(set(identifiers)) > 20
+
+
+def test_the_newest_series_of_an_experiment_counts(tmp_path: Path) -> None:
+    old = write_series(tmp_path / "20250101-000000-aa", "stela/star", {"stela": 1.0})
+    new = write_series(tmp_path / "20260101-000000-aa", "stela/star", {"stela": 2.0})
+    found, older = family_page.newest_series([new, old])
+    assert {name: paths.root for name, paths in found.items()} == {"stela/star": new}
+    assert older == ["stela/star 20250101-000000-aa"]
+
+
+def test_series_that_are_not_there_or_not_analysed_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SeriesError, match="one series or more"):
+        family_page.write([], tmp_path / "x.html", nothing_measured)
+    with pytest.raises(SeriesError, match="not analysed"):
+        family_page.write([tmp_path], tmp_path / "x.html", nothing_measured)
+
+
+def test_shipped_figures_are_of_shipped_panels_and_topologies() -> None:
+    figures = statements.load_figures(DRAWS)
+    panels = [panel for figure in figures for panel in figure.panels]
+    assert {panel.topology for panel in panels if panel.draw == "graph"} == set(catalogue.names())
+    assert {panel.draw for panel in panels} == DRAWS | {"graph"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[]", "one key `figures`"),
+        ("figures: [{source: a, title: b, caption: c}]", "missing ['panels']"),
+        ("figures: [{source: a, title: b, caption: c, panels: []}]", "one or more"),
+        (ONE_PANEL % "pie", "'pie'; allowed"),
+        (ONE_PANEL % "graph", "`topology`"),
+        ("figures: [{source: a, title: b, caption: c, panels: [{experiment: e, title: t, draw: graph, topology: x}, "
+         "{experiment: e, title: t, draw: ranking}]}]", "make two figures"),
+        ("figures: [{source: a, title: b, caption: c, colour: red, panels: [{}]}]", "unknown ['colour']"),
+    ],
+)  # fmt: skip
+def test_a_figures_file_that_is_wrong_says_where_and_what_is_allowed(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "figures.yaml"
+    path.write_text(text)
+    with pytest.raises(ClaimFileError) as raised:
+        statements.load_figures(DRAWS, path)
+    assert words in str(raised.value) and str(path) in str(raised.value)
+
+
+def test_tables_of_one_event_that_an_older_version_wrote_are_read(tmp_path: Path) -> None:
+    root = write_series(tmp_path / "s", "stela/star", {"stela": 150.0})
+    (root / "tables" / "downtime.parquet" / "part-0.parquet").unlink()
+    (root / "tables" / "downtime.parquet").rmdir()
+    write_table(root, "downtime", [{"run_id": "stela-r1", "downtime_s": 3.0}])
+    data = series_data.collect(SeriesPaths(root))
+    assert [(down.event_id, down.seconds) for down in data.downtimes] == [("e1", 3.0)]
+    assert data.level_after("stela") == 152.0 and data.level_after("even") is None
+    assert data.totals[0].rates[4] is None

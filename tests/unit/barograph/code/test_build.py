@@ -1,0 +1,219 @@
+"""Code is built once per commit, in a place of its own; what went wrong is remembered and told plainly."""
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from barograph.code import store
+from barograph.code.build import build_code, build_folder, jar_of
+from barograph.code.errors import BuildFailed, BuildHung, SourceError, Unfit
+from barograph.code.git import sources_home
+from barograph.code.refs import resolve_ref
+from barograph.code.store import FAILED, LOG, make_once, prune
+from barograph.plan.experiment import Code
+from tests.support.repositories import Repository, jar, with_plugins
+
+pytestmark = pytest.mark.usefixtures("own_folders")
+SCRIPT = """#!/bin/sh
+echo built >> "{count}"
+mkdir out && cp theirs.jar out/theirs.jar
+{more}
+"""
+
+Make = Callable[..., Code]
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Make:
+    """A commit of somebody's whose build runs these lines; `calls` counts its builds."""
+    repository = Repository.at(tmp_path / "theirs")
+    packed = jar(tmp_path / "theirs.jar", "org.example.Theirs", "org.example.other.Scheduler").read_bytes()
+
+    def commit(more: str = "", path: str = "out/theirs.jar", scheduler: str = "org.example.Theirs") -> Code:
+        script = SCRIPT.format(count=tmp_path / "calls", more=more)
+        repository.commit({"build.sh": script, "theirs.jar": packed})
+        code = resolve_ref("main", str(repository.folder))
+        return replace(code, build=("sh", "build.sh"), jar=path, scheduler=scheduler)
+
+    return commit
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+def calls(tmp_path: Path) -> int:
+    file = tmp_path / "calls"
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+def test_a_commit_is_built_once_whatever_it_is_called(foreign: Make, tmp_path: Path, said: list[str]) -> None:
+    code = foreign()
+    first = build_code(code, said.append)
+    assert build_code(replace(code, label="another name"), said.append) == first
+    assert calls(tmp_path) == 1 and len(said) == 1
+    assert jar_of(code).name == "theirs.jar" and not (first / "tree").exists()
+    assert "$ sh build.sh" in (first / LOG).read_text()
+    build_code(code, said.append, rebuild=True)
+    assert calls(tmp_path) == 2
+
+
+def test_another_jar_of_the_same_commit_is_another_build(foreign: Make, tmp_path: Path) -> None:
+    code = foreign()
+    other = replace(code, jar="theirs.jar", scheduler="org.example.other.Scheduler")
+    assert build_code(code, print) != build_code(other, print)
+    assert calls(tmp_path) == 2
+
+
+def test_a_failed_build_is_told_again_without_building(foreign: Make, tmp_path: Path) -> None:
+    code = foreign("echo 'no such symbol: Foo'; exit 3")
+    with pytest.raises(BuildFailed, match=r"sh build\.sh ended with 3; it said last: .*no such symbol: Foo") as first:
+        build_code(code, print)
+    assert first.value.blame == "configuration"
+    log = build_folder(code) / LOG
+    assert str(log) in str(first.value) and "no such symbol" in log.read_text()
+    assert not (build_folder(code) / "tree").exists()
+    failed = json.loads((build_folder(code) / FAILED).read_text())
+    (build_folder(code) / FAILED).write_text(json.dumps(failed | {"failed_s": failed["failed_s"] - 3600}))
+    with pytest.raises(BuildFailed, match="--rebuild"):
+        build_code(code, print)
+    assert calls(tmp_path) == 1
+    with pytest.raises(BuildFailed):
+        build_code(code, print, rebuild=True)
+    assert calls(tmp_path) == 2
+
+
+def test_a_build_that_hangs_ends_with_all_it_started(foreign: Make, tmp_path: Path) -> None:
+    child = tmp_path / "child"
+    code = foreign(f"sleep 600 & echo $! > {child}; trap '' TERM; wait; wait; sleep 600")
+    begin_s = time.monotonic()
+    with pytest.raises(BuildHung, match="took more than 1 s and was ended"):
+        build_code(code, print, limit_s=1)
+    assert time.monotonic() - begin_s < 30
+    pid = int(child.read_text())
+    assert not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2]
+    with pytest.raises(BuildHung):
+        build_code(code, print)
+    assert calls(tmp_path) == 1
+
+
+def test_what_a_build_leaves_running_ends_with_it(foreign: Make, tmp_path: Path) -> None:
+    child = tmp_path / "child"
+    build_code(foreign(f"sleep 600 & echo $! > {child}"), print)
+    stat = Path(f"/proc/{int(child.read_text())}/stat")
+    assert not stat.exists() or "Z" in stat.read_text().split()[2]
+
+
+def test_a_build_sees_no_secrets(foreign: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret")
+    monkeypatch.setenv("SSH_AUTH_SOCK", "/nowhere")
+    build_code(foreign(f"env > {tmp_path / 'seen'}"), print)
+    seen = (tmp_path / "seen").read_text()
+    assert "PATH=" in seen and "TMPDIR=" in seen
+    assert "s3cret" not in seen and "SSH_AUTH_SOCK" not in seen
+
+
+def test_a_program_that_is_not_there_is_named(foreign: Make) -> None:
+    with pytest.raises(BuildFailed, match="'no-such-maven' cannot be started"):
+        build_code(replace(foreign(), build=("no-such-maven", "package")), print)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"path": "out/thiers.jar"},
+            r"the build left no out/thiers\.jar; jars that are there: out/theirs\.jar, theirs\.jar",
+        ),
+        ({"path": "../../elsewhere.jar"}, "the build left no"),
+        ({"path": "build.sh"}, r"build\.sh is not a jar"),
+        (
+            {"scheduler": "org.example.Thiers"},
+            r"has no class org\.example\.Thiers; did you mean org\.example\.Theirs ",
+        ),
+        ({"scheduler": "Scheduler"}, r"did you mean org\.example\.other\.Scheduler\?"),
+        ({"scheduler": "x.y.Z"}, "it has 2 classes"),
+    ],
+)
+def test_what_the_build_does_not_leave_is_named_with_what_it_does(
+    foreign: Make, changes: dict[str, str], words: str
+) -> None:
+    with pytest.raises(Unfit, match=words):
+        build_code(foreign(**changes), print)
+
+
+def test_two_at_once_build_once(foreign: Make, tmp_path: Path, said: list[str]) -> None:
+    code, found = foreign("sleep 0.5"), []
+    both = [threading.Thread(target=lambda: found.append(build_code(code, said.append))) for _ in range(2)]
+    for each in both:
+        each.start()
+    for each in both:
+        each.join()
+    assert calls(tmp_path) == 1 and found[0] == found[1]
+    assert any("another process is building it" in line for line in said)
+
+
+def test_an_interrupted_build_leaves_nothing_that_looks_built(tmp_path: Path) -> None:
+    thing = tmp_path / "things" / "abc"
+
+    def interrupted(folder: Path) -> dict[str, str]:
+        (folder / "half").touch()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        make_once(thing, interrupted, print)
+    assert not thing.exists()
+    assert make_once(thing, lambda _: {"x": "1"}, print) == thing and store.built_facts(thing)["x"] == "1"
+
+
+def test_what_a_killed_process_left_goes_with_the_next_build(tmp_path: Path) -> None:
+    left, anothers = tmp_path / "things" / ".abc-x1y2_3z4", tmp_path / "things" / ".abc-12345678-x1y2_3z4"
+    for folder in (left, anothers):
+        folder.mkdir(parents=True)
+    make_once(tmp_path / "things" / "abc", lambda _: {}, print)
+    assert not left.exists() and anothers.exists()
+
+
+def test_a_full_disk_is_not_remembered(tmp_path: Path) -> None:
+    def full(_: Path) -> dict[str, str]:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        make_once(tmp_path / "things" / "abc", full, print)
+    assert not (tmp_path / "things" / "abc").exists()
+
+
+def test_the_oldest_go_but_none_that_is_used_or_being_built(tmp_path: Path) -> None:
+    things = [make_once(tmp_path / "repository" / name, lambda _: {}, print) for name in "abcde"]
+    for age, thing in enumerate(reversed(things)):
+        os.utime(thing, (1000 - age, 1000 - age))
+    with store.lock_folder(things[1]):
+        gone = prune(tmp_path, "*/*", {things[0]}, keep=2)
+    assert gone == (things[2],)
+    assert [thing.exists() for thing in things] == [True, True, False, True, True]
+
+
+def test_ours_is_what_decides_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = with_plugins(tmp_path / "here")
+    here.commit({"dags/secret.py": "", "README.md": "x"})
+    monkeypatch.setattr("barograph.code.refs.ROOT", here.folder)
+    folder = build_code(resolve_ref("main"), print)
+    assert folder.is_relative_to(sources_home() / "here")
+    assert [path.name for path in (folder / "tree").iterdir()] == ["scheduler_plugins"]
+    assert (folder / "tree" / "scheduler_plugins" / "service.py").is_file()
+
+
+def test_a_commit_that_is_not_ours_needs_a_jar(foreign: Make) -> None:
+    with pytest.raises(Unfit, match=r"has no scheduler_plugins/: .*give build, jar and scheduler too$"):
+        build_code(replace(foreign(), build=(), jar="", scheduler=""), print)
+
+
+def test_errors_are_the_users_to_mend() -> None:
+    assert {kind.blame for kind in (SourceError, *store.KEPT_ERRORS.values())} == {"configuration"}

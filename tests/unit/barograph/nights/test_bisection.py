@@ -1,0 +1,265 @@
+"""`barograph bisect` over a repository of the test's own; comparisons are made by a ruler that knows the truth."""
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from analysis.compare.result import RESULT
+from barograph import series_steps
+from barograph.cli import bisect as command
+from barograph.cli.bisect import SearchInterruption
+from barograph.compare.difference import (
+    Difference,
+    VariantMetric,
+    difference_of,
+    is_narrow_enough,
+    is_worse,
+    verdict_of,
+)
+from barograph.errors import INTERRUPTED_EXIT, ExperimentError, MachineLost
+from barograph.nights import bisection
+from barograph.nights.bisection import Bisection, BisectionRequest, NotWorse, Probe
+from barograph.nights.commits import Commit, commit_of
+from barograph.nights.search import FirstBad
+from barograph.plan.experiment import load, with_changes
+from barograph.series import interruption
+from barograph.series.series import open_series
+from tests.support.measured_nights import MakeCommit
+
+ABOUT = VariantMetric("stela", "throughput_after", "e1")
+pytestmark = pytest.mark.usefixtures("own_folders")
+
+
+class Ruler:
+    """Compares by the subject: `slow` and later ones are `drop` percent below GOOD, `broken` ones do not build."""
+
+    def __init__(self, drop: float = -10.0, scatter: float = 0.0) -> None:
+        self.asked: list[str] = []
+        self._drop, self._rng, self._scatter = drop, Random(1), scatter
+
+    def __call__(self, search: Bisection, commit: Commit, _console: Console) -> Bisection:
+        self.asked.append(commit.subject)
+        subjects = [each.subject for each in search.commits]
+        slow = subjects.index("slow") if "slow" in subjects else len(subjects)
+        place = subjects.index(commit.subject) if commit.subject in subjects else len(subjects) - 1
+        if commit.subject.startswith("broken") and search.reference is not None:
+            return search.with_probe(Probe(commit.hash, "skip", None, "it does not build"))
+        value = (self._drop if place >= slow else 0.0) + self._rng.gauss(0, self._scatter)
+        found = Difference(value, value - 2, value + 2, "%", 4, "worse" if value < -4 else "no difference")
+        if search.reference is None:
+            return search.with_reference(found, "compare/stela_star/one")
+        return search.with_difference(commit.hash, found, "compare/stela_star/two")
+
+
+def ask(good: str, bad: str = "main", **more: Any) -> BisectionRequest:
+    return BisectionRequest("stela/star", ABOUT, good, bad, **more)
+
+
+def run(root: Path, asked: BisectionRequest, ruler: Ruler, *, new: bool = False) -> tuple[int, str, Bisection]:
+    console = Console(file=io.StringIO(), width=200)
+    code = command.bisect(asked, console, ruler, new=new, repository=root)
+    found = bisection.newest_bisection(command.check_request(asked, root))
+    assert found is not None
+    return code, console.file.getvalue(), found  # type: ignore[attr-defined] # the StringIO above
+
+
+def test_the_first_bad_commit_is_found_and_shown(commit: MakeCommit, tmp_path: Path) -> None:
+    good = commit("good")
+    for subject in ("a", "b", "slow", "c", "d", "e", "f"):
+        commit(subject)
+    ruler = Ruler()
+    code, said, search = run(tmp_path, ask(good), ruler)
+    assert code == 0 and ruler.asked[0] == "f", "BAD is compared first"
+    found = search.next()
+    assert isinstance(found, FirstBad) and search.commits[found.first].subject == "slow" and found.first == found.last
+    assert len(ruler.asked) <= 1 + 3 + 1, "seven commits by halves, and one to be sure"
+    assert f"first bad commit {search.commits[found.first].short} “slow”" in said and "against GOOD" in said
+    page = bisection.bisection_folder(search.id) / "index.html"
+    assert "“slow”" in page.read_text() and f"bisect: {page}" in said
+    assert json.loads((page.parent / "bisect.json").read_text())["probes"]
+
+
+def test_those_that_do_not_build_leave_a_range(commit: MakeCommit, tmp_path: Path) -> None:
+    good = commit("good")
+    for subject in ("a", "broken 1", "slow", "b", "c"):
+        commit(subject)
+    _, said, search = run(tmp_path, ask(good), Ruler())
+    found = search.next()
+    assert isinstance(found, FirstBad) and found.sure
+    subjects = [each.subject for each in search.commits[found.first : found.last + 1]]
+    assert subjects == ["broken 1", "slow"] and "is one of 2" in said and "could not be measured" in said
+    assert "it does not build" in (bisection.bisection_folder(search.id) / "index.html").read_text()
+
+
+def test_noise_does_not_lead_astray(commit: MakeCommit, tmp_path: Path) -> None:
+    """A third of the answers scatter by as much as would turn them if they were believed one by one."""
+    good = commit("good")
+    for number in range(10):
+        commit("slow" if number == 6 else f"c{number}")
+    _, _, search = run(tmp_path, ask(good), Ruler(scatter=2.5))
+    found = search.next()
+    assert isinstance(found, FirstBad) and search.commits[found.first].subject == "slow"
+
+
+def test_bad_that_is_not_worse_is_said_and_nothing_is_searched(commit: MakeCommit, tmp_path: Path) -> None:
+    good = commit("good")
+    commit("a")
+    commit("b")
+    ruler = Ruler()
+    code, said, search = run(tmp_path, ask(good), ruler)
+    assert code == 0 and isinstance(search.next(), NotWorse) and ruler.asked == ["b"]
+    assert "BAD is not worse than GOOD (0 [−2, +2]\u00a0% in 4 blocks); there is nothing to find" in said
+
+
+def test_a_search_goes_on_where_it_was_stopped(commit: MakeCommit, tmp_path: Path) -> None:
+    good = commit("good")
+    for subject in ("a", "b", "slow", "c", "d", "e"):
+        commit(subject)
+    asked = ask(good)
+    ruler, whole = Ruler(), Ruler()
+
+    def interrupted(search: Bisection, commit: Commit, console: Console) -> Bisection:
+        if len(ruler.asked) == 2:
+            raise SearchInterruption
+        return ruler(search, commit, console)
+
+    console = Console(file=io.StringIO(), width=200)
+    assert command.bisect(asked, console, interrupted, repository=tmp_path) == INTERRUPTED_EXIT
+    begun = bisection.newest_bisection(command.check_request(asked, tmp_path))
+    assert begun is not None and len(begun.probes) == 1
+    _, said, search = run(tmp_path, asked, ruler)
+    assert search.id == begun.id and "goes on" in said
+    run(tmp_path, asked, whole, new=True)
+    assert ruler.asked == whole.asked
+    _, said, _ = run(tmp_path, asked, never := Ruler())
+    assert "was over" in said and never.asked == []
+
+
+def test_what_infrastructure_spoils_is_asked_again(commit: MakeCommit, tmp_path: Path) -> None:
+    good = commit("good")
+    commit("slow")
+    commit("a")
+    asked = ask(good)
+
+    def gone(*_: object) -> Bisection:
+        raise MachineLost("m2 is gone")
+
+    with pytest.raises(MachineLost):
+        command.bisect(asked, Console(file=io.StringIO()), gone, repository=tmp_path)
+    assert run(tmp_path, asked, Ruler())[0] == 0
+
+
+def test_a_comparison_that_was_interrupted_in_its_analysis_is_analysed_and_not_measured_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The interruption has asked the series to stop, and nothing that only goes on with it may begin."""
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "policies": ["stela"], "repetitions": 1}))
+    assert series_steps.do_next_run(series.folder) and series.left() == 0
+    interruption.request_stop(series.folder)
+    analysed: list[Path] = []
+    monkeypatch.setattr(command, "analyse_again", lambda folder, _tell: analysed.append(folder))
+    assert command._carry_out_comparison(series, Console(file=io.StringIO())) is None
+    assert analysed == [series.folder]
+    (series.folder / RESULT).write_text("{}")
+    assert command._carry_out_comparison(series, Console(file=io.StringIO())) is None and len(analysed) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"blocks": 2}, "--repetitions is 2; a comparison needs at least 3 blocks"),
+        ({"goal": 0.0}, "--goal is 0; allowed: above 0"),
+        ({"about": VariantMetric("stela", "due_after", "e1")}, "neither better high nor low"),
+        ({"about": VariantMetric("x", "throughput_after", "e1")}, "--variant is 'x'; stela/star has even_"
+         "rebalance, stela"),
+        ({"about": VariantMetric("stela", "throughput_after", "e2")}, "--event is 'e2'; stela/star has e1"),
+        ({"testbed": "moon"}, "testbed.name is 'moon'; known: local"),
+        ({"good": "nope"}, "'nope' is no commit"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_asked(commit: MakeCommit, tmp_path: Path, changes: Mapping[str, Any], said: str) -> None:
+    good = commit("good")
+    commit("a")
+    with pytest.raises(ExperimentError, match=said):
+        command.bisect(replace(ask(good), **changes), Console(file=io.StringIO()), None, repository=tmp_path)
+
+
+def test_nothing_between_that_decides(commit: MakeCommit, tmp_path: Path) -> None:
+    good = commit("good")
+    commit("words", "docs/a.md")
+    with pytest.raises(ExperimentError, match=r"changes scheduler_plugins/, .*--all"):
+        command.bisect(ask(good), Console(file=io.StringIO()), None, repository=tmp_path)
+    asked = ask(good, everything=True)
+    assert run(tmp_path, asked, Ruler())[0] == 0
+
+
+# What a comparison says of a commit
+
+REFERENCE = Difference(-10.0, -12.0, -8.0, "%", 5, "worse")
+
+
+def seen(value: float, half: float) -> Difference:
+    return Difference(value, value - half, value + half, "%", 5, "undecided")
+
+
+def test_nearer_good_or_nearer_bad_once_it_is_narrow_enough() -> None:
+    assert [verdict_of(seen(value, 5.0), REFERENCE) for value in (-12, -6, -4, 0, 3)] == [
+        "bad",
+        "bad",
+        "good",
+        "good",
+        "good",
+    ]
+    assert verdict_of(seen(-10, 5.1), REFERENCE) == "undecided"
+
+
+def test_where_they_can_only_be_ordered_the_verdict_counts() -> None:
+    found = Difference(None, None, None, "s", 5, "worse")
+    assert verdict_of(found, REFERENCE) == "bad"
+    assert verdict_of(replace(found, verdict="no difference"), REFERENCE) == "good"
+    assert verdict_of(replace(found, verdict="undecided"), REFERENCE) == "undecided"
+
+
+def test_worse_depends_on_the_metric() -> None:
+    assert is_worse(REFERENCE, "throughput_after") and not is_worse(REFERENCE, "downtime_s")
+    assert not is_worse(seen(-3, 4), "throughput_after")
+    assert is_worse(Difference(None, None, None, "s", 5, "worse"), "convergence_sp_s")
+
+
+ROW = {"pair": "stela", "metric": "throughput_after", "event": "e1", "difference": -6.0, "low": -8.0, "high": -4.0,
+       "unit": "%", "blocks": 4, "verdict": "worse"}  # fmt: skip
+
+
+def test_only_the_metric_that_is_looked_at_says_when_to_stop() -> None:
+    other = {**ROW, "metric": "downtime_s", "low": -90.0, "high": 90.0}
+    asks = {"variant": "stela", "metric": "throughput_after", "event": "e1"}
+    assert is_narrow_enough({**asks, "half_width": 2.0}, [other, ROW])[0]
+    enough, why = is_narrow_enough({**asks, "half_width": 1.9}, [other, ROW])
+    assert not enough and "±2 %, wanted ±1.9" in why
+    assert not is_narrow_enough({**asks, "half_width": 2.0}, [{**ROW, "low": None, "high": None}])[0]
+    assert not is_narrow_enough({**asks, "half_width": 2.0}, [])[0]
+
+
+def test_a_comparison_without_the_metric_lists_what_it_has() -> None:
+    with pytest.raises(
+        ExperimentError, match=r"has no throughput_after \(e2\) of stela; it has throughput_after \(e1\)"
+    ):
+        difference_of({"rows": [ROW]}, replace(ABOUT, event="e2"))
+    assert difference_of({"rows": [ROW]}, ABOUT).half_width == 2.0
+
+
+def test_a_search_is_the_same_after_it_was_written(commit: MakeCommit, tmp_path: Path) -> None:
+    good = commit("good")
+    commit("broken")
+    commit("slow")
+    _, _, search = run(tmp_path, ask(good), Ruler())
+    assert bisection.read_bisection(bisection.write_bisection(search)) == search
+    assert commit_of("main", tmp_path).hash == search.commits[-1].hash
+    assert bisection.page_data(search)["commits"][-1]["guilty"]

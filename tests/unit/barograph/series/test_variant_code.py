@@ -1,0 +1,154 @@
+"""A commit is asked what its policies can do, before any machine is touched."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.code.errors import Unfit
+from barograph.code.refs import resolve_ref
+from barograph.errors import blame_of
+from barograph.plan.events import RateChange
+from barograph.plan.experiment import Code, Experiment, Variant, load
+from barograph.series import variant_code
+from barograph.series.variant_code import prepare_code
+from tests.support.repositories import Repository, with_plugins
+
+pytestmark = pytest.mark.usefixtures("own_folders")
+POLICIES = "scheduler_plugins/policies/__init__.py"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    made = with_plugins(tmp_path / "here")
+    monkeypatch.setattr("barograph.code.refs.ROOT", made.folder)
+    return made
+
+
+@pytest.fixture
+def change(here: Repository) -> Callable[[str, str, str], Code]:
+    """A commit in which a file of scheduler_plugins has `new` in the place of `old`."""
+
+    def change(name: str, old: str, new: str) -> Code:
+        text = (here.folder / "scheduler_plugins" / name).read_text()
+        assert old in text
+        here.commit({f"scheduler_plugins/{name}": text.replace(old, new)})
+        return resolve_ref("main")
+
+    return change
+
+
+def of(code: Code, policy: str = "stela", parameters: dict[str, Any] | None = None) -> Experiment:
+    star = load("stela/star")
+    faked = replace(star, testbed=replace(star.testbed, name="fake"))
+    return replace(faked, variants=(Variant("theirs", policy, parameters or {}, code), Variant("mine", "even")))
+
+
+def test_what_fits_is_prepared_without_a_word_more_than_its_build(here: Repository) -> None:
+    assert here.folder.is_dir()
+    said: list[str] = []
+    prepare_code(of(resolve_ref("main")), said.append)
+    prepare_code(of(resolve_ref("main")), said.append)
+    assert len(said) == 1 and said[0].startswith("main (")
+
+
+@pytest.mark.parametrize(
+    ("policy", "parameters", "words"),
+    [
+        ("stella", {}, r"variants\.theirs at main \([0-9a-f]{12}\): policy 'stella' is not known; known are "),
+        ("stela", {"slots": "all"}, r"variants\.theirs at main .*: policy stela: slots is 'all'; allowed are"),
+        ("stela", {"x": 1}, "policy stela has no parameter 'x'"),
+    ],
+)
+def test_the_commits_own_policies_are_what_counts(
+    here: Repository, policy: str, parameters: dict[str, Any], words: str
+) -> None:
+    assert here.folder.is_dir()
+    with pytest.raises(Unfit, match=words) as told:
+        prepare_code(of(resolve_ref("main"), policy, parameters), print)
+    assert blame_of(told.value) == "configuration"
+
+
+def test_a_policy_that_only_the_commit_has_is_fine(change: Callable[[str, str, str], Code]) -> None:
+    code = change("policies/__init__.py", '"stela": Entry', '"stela_new": Entry')
+    prepare_code(of(code, "stela_new"), print)
+    with pytest.raises(Unfit, match="'stela' is not known"):
+        prepare_code(of(code), print)
+
+
+def test_events_that_it_does_not_answer_are_named(change: Callable[[str, str, str], Code]) -> None:
+    code = change(
+        "policies/__init__.py",
+        'stela.Parameters, frozenset({"scale_out", "scale_in"})',
+        "stela.Parameters, frozenset()",
+    )
+    with pytest.raises(Unfit, match="policy stela does not answer scale_out; it answers none"):
+        prepare_code(of(code), print)
+
+
+def test_another_contract_is_told_before_anything_else(change: Callable[[str, str, str], Code]) -> None:
+    code = change("messages.py", "VERSION = 1 ", "VERSION = 2 ")
+    with pytest.raises(Unfit, match="speaks version 2 of the contract with its policy service, this harness 1"):
+        prepare_code(of(code), print)
+
+
+def test_a_commit_from_before_the_version_was_named_speaks_the_first(change: Callable[[str, str, str], Code]) -> None:
+    change("messages.py", "VERSION = 1 ", "OLD = 1 ")
+    prepare_code(of(change("messages.py", '"v": VERSION', '"v": 1')), print)
+
+
+def test_a_state_that_this_harness_cannot_read_is_told(change: Callable[[str, str, str], Code]) -> None:
+    code = change("service_state.py", '            "held": self.held,\n', "")
+    with pytest.raises(Unfit, match="describes its state without what this harness reads: KeyError\\('held'\\)"):
+        prepare_code(of(code), print)
+
+
+def test_a_call_is_needed_only_where_the_experiment_makes_it(change: Callable[[str, str, str], Code]) -> None:
+    code = change("service.py", '("POST", "/input_rate"): _json_call(ServiceState.change_input_rate),', "")
+    prepare_code(of(code), print)
+    with pytest.raises(Unfit, match="does not know POST /input_rate, which this experiment needs"):
+        prepare_code(replace(of(code), events=(RateChange("steady", 2.0),)), print)
+
+
+def test_code_that_throws_as_it_loads_is_told_with_what_it_says(change: Callable[[str, str, str], Code]) -> None:
+    code = change("policies/stela.py", "from __future__ import annotations\n", "raise RuntimeError('half merged')\n")
+    with pytest.raises(Unfit, match="its scheduler_plugins do not load: RuntimeError: half merged"):
+        prepare_code(of(code), print)
+
+
+def test_code_that_hangs_as_it_loads_is_ended(
+    change: Callable[[str, str, str], Code], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(variant_code, "DESCRIBE_LIMIT_S", 5.0)
+    code = change("policies/stela.py", "from __future__ import annotations\n", "import time\ntime.sleep(600)\n")
+    with pytest.raises(Unfit, match="did not load within 5 s"):
+        prepare_code(of(code), print)
+
+
+def test_code_that_is_asked_sees_nothing_of_the_users(
+    change: Callable[[str, str, str], Code], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret")
+    spy = f"import os, pathlib\npathlib.Path({str(tmp_path / 'seen')!r}).write_text(str(dict(os.environ)))\n"
+    future = "from __future__ import annotations\n"
+    prepare_code(of(change("policies/stela.py", future, future + spy)), print)
+    seen = (tmp_path / "seen").read_text()
+    assert "s3cret" not in seen and "PATH" in seen
+
+
+def test_two_variants_of_one_commit_are_asked_together(here: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert here.folder.is_dir()
+    asked: list[int] = []
+    ask = variant_code.describe_tree
+
+    def counted(tree: Path, variants: Any, code: Code) -> dict[str, Any]:
+        asked.append(len(variants))
+        return ask(tree, variants, code)
+
+    monkeypatch.setattr(variant_code, "describe_tree", counted)
+    code = resolve_ref("main")
+    both = (Variant("a", "stela", {}, code), Variant("b", "even", {}, code))
+    prepare_code(replace(of(code), variants=both), print)
+    assert asked == [2]

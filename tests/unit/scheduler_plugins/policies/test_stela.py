@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler_plugins.model import Observation, ScaleEvent, Slot, executor_ranges
+from scheduler_plugins.policies import PolicyError, bind, initial_placement, scaling, stela
+from tests.support.topologies_by_hand import DIAMOND, LINEAR, STAR, machines, topology
+
+
+def observe(edges, *, before, tasks, executors, workers, inflow, processing, joined=1, age=1.0) -> Observation:  # type: ignore[no-untyped-def]
+    shape = topology(edges, tasks=tasks, executors=executors, workers=workers, inflow=inflow, processing=processing)
+    placement = initial_placement.place_topology(
+        shape, initial_placement.sort_slots(initial_placement.free_slots(machines(before), ()))
+    )
+    event = ScaleEvent("e1", "scale_out", tuple(f"m{before + i}" for i in range(1, joined + 1)))
+    return Observation(0.0, machines(before + joined), (replace(shape, placement=placement),), age, event)
+
+
+def star(**changes) -> Observation:  # type: ignore[no-untyped-def]
+    given = {
+        "before": 4,
+        "tasks": 4,
+        "executors": 2,
+        "workers": 12,
+        "inflow": {"spout_1": 240.0, "spout_2": 240.0, "centre": 240.0},
+        "processing": {"centre": 240.0, "sink_1": 240.0, "sink_2": 240.0},
+    }
+    return observe(STAR, **{**given, **changes})
+
+
+def test_star_grows_the_congested_centre_and_then_a_sink_that_its_projection_congests() -> None:
+    # Children keep their processing rates in the projection (SP II-E): a sink is then sent 360/s and "processes" 240.
+    decision = stela.decide(star(), {})
+    assert decision.executors == {"t-1": {"centre": 3, "sink_1": 3}}
+    assert decision.settled
+    moved = decision.placement["t-1"]
+    assert {slot.machine for slot in moved.values()} == {"m5"}
+    assert len(set(moved.values())) == 2
+    assert decision.reason == "t: 2 slots, centre 2→3, sink_1 2→3"
+
+
+def test_only_tasks_of_new_executors_change_their_slot() -> None:
+    observation = star()
+    decision = stela.decide(observation, {})
+    # Ranges [1,2] [3,4] become [1,2] [3] [4]: the first task of an old executor keeps its slot.
+    centre, sink = (observation.topologies[0].component(name).tasks for name in ("centre", "sink_1"))
+    assert set(decision.placement["t-1"]) == {centre[3], sink[3]}
+
+
+def test_slots_are_executors_per_machine_for_every_new_machine() -> None:
+    shape = star().topologies[0]
+    assert scaling.executors_for_new_machines(shape, 4, 1, "per_machine") == 2  # 10 / 4
+    assert scaling.executors_for_new_machines(shape, 4, 2, "per_machine") == 4
+    assert scaling.executors_for_new_machines(shape, 4, 1, "with_new") == 2  # 10 / 5
+    assert scaling.executors_for_new_machines(shape, 5, 1, "with_new") == 1  # 10 / 6
+
+
+def test_linear_grows_the_congested_bolt_and_once_what_it_feeds() -> None:
+    observation = observe(
+        LINEAR,
+        before=6,
+        tasks=12,
+        executors=6,
+        workers=24,
+        inflow={"spout": 2160.0, "bolt_1": 2160.0, "bolt_2": 720.0},
+        processing={"bolt_1": 2160.0, "bolt_2": 720.0, "sink": 720.0},
+    )
+    assert stela.decide(observation, {}).executors == {"t-1": {"bolt_2": 9, "sink": 7}}
+
+
+def test_equal_bolts_in_a_row_share_the_slots_because_projection_moves_the_bottleneck() -> None:
+    observation = observe(
+        LINEAR,
+        before=6,
+        tasks=12,
+        executors=6,
+        workers=24,
+        inflow={"spout": 1440.0, "bolt_1": 720.0, "bolt_2": 720.0},
+        processing={"bolt_1": 720.0, "bolt_2": 720.0, "sink": 720.0},
+    )
+    grown = stela.decide(observation, {}).executors["t-1"]
+    assert set(grown) >= {"bolt_1", "bolt_2"}
+    assert sum(grown.values()) - 6 * len(grown) == 4
+
+
+def test_diamond_grows_the_sink_where_four_streams_meet() -> None:
+    observation = observe(
+        DIAMOND,
+        before=6,
+        tasks=8,
+        executors=4,
+        workers=24,
+        inflow={"spout": 360.0, **{f"bolt_{i}": 360.0 for i in range(1, 5)}},
+        processing={**{f"bolt_{i}": 360.0 for i in range(1, 5)}, "sink": 480.0},
+    )
+    assert stela.decide(observation, {}).executors == {"t-1": {"sink": 8}}
+
+
+@pytest.mark.parametrize(("age", "said"), [(None, "no samples yet"), (11.0, "samples are 11.0 s old")])
+def test_no_decision_without_data(age: float | None, said: str) -> None:
+    decision = stela.decide(star(age=age), {})
+    assert not decision.changes() and not decision.settled
+    assert said in decision.reason
+
+
+def test_a_component_without_rates_holds_the_decision() -> None:
+    decision = stela.decide(star(processing={"centre": 240.0, "sink_1": 240.0}), {})
+    assert not decision.changes() and not decision.settled
+    assert "no rates of sink_2" in decision.reason
+
+
+def test_a_machine_that_nimbus_does_not_know_yet_holds_the_decision() -> None:
+    observation = star()
+    late = replace(observation, machines=observation.machines[:4])
+    decision = stela.decide(late, {})
+    assert not decision.settled and "not known to Nimbus" in decision.reason
+
+
+def test_a_long_queue_is_congestion_where_queues_are_bounded() -> None:
+    calm = star(inflow={"spout_1": 120.0, "spout_2": 120.0, "centre": 240.0})
+    shape = calm.topologies[0]
+    queued = tuple(replace(c, queue=9000.0) if c.name == "centre" else c for c in shape.components)
+    observation = replace(calm, topologies=(replace(shape, components=queued),))
+    # By rates nothing is congested, so a source grows first; the queue of 9000 says otherwise.
+    assert stela.decide(observation, {}).executors["t-1"]["spout_1"] == 3
+    bounded = stela.decide(observation, {}, stela.Parameters(congestion="bounded_queues"))
+    assert bounded.executors["t-1"]["centre"] == 3
+    assert "spout_1" not in bounded.executors["t-1"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"congestion_rate": 0}, "congestion_rate is 0; allowed is a number above 0"),
+        ({"slots": "half"}, "slots is 'half'; allowed are per_machine, with_new"),
+        ({"alpha": 1.2}, "no parameter 'alpha'; known are congestion"),
+    ],
+)
+def test_bad_parameters_are_named(parameters: dict[str, object], said: str) -> None:
+    with pytest.raises(PolicyError, match=said.replace(".", r"\.")):
+        bind("stela", parameters)
+
+
+@given(tasks=st.integers(1, 40), old=st.integers(1, 40), more=st.integers(0, 40))
+def test_growing_moves_exactly_the_new_executors(tasks: int, old: int, more: int) -> None:
+    old = min(old, tasks)
+    new = min(old + more, tasks)
+    shape = topology([("a", "b")], tasks=tasks, executors=old, workers=2 * old)
+    here = {
+        t: Slot("m1", 6700 + i)
+        for i, e in enumerate(shape.components[1].executors)
+        for t in range(e.first_task, e.last_task + 1)
+    }
+    shape = replace(shape, placement={**here, **dict.fromkeys(shape.components[0].tasks, Slot("m1", 1))})
+    fresh = iter(Slot("m2", port) for port in range(1000))
+    placement = {**here, **stela.place_new_executors(shape, {"b": new}, fresh)}
+    ranges = executor_ranges(shape.components[1].tasks, new)
+    on_new = [first for first, _ in ranges if placement[first].machine == "m2"]
+    assert len(on_new) == new - old
+    assert {placement[first] for first, _ in ranges if first not in on_new} == set(here.values())
+    for first, last in ranges:
+        assert len({placement[task] for task in range(first, last + 1)}) == 1
