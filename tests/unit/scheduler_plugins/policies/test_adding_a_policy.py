@@ -6,13 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
-OVER_ALL = ("test_every_policy.py", "test_initial.py", "test_documented.py", "test_policies_are_pure.py")
+ROOT = Path(__file__).parents[4]
+OVER_ALL = ("test_every_policy.py", "test_initial_placement.py", "test_documented.py", "test_policies_are_pure.py")
 POLICIES, CONTRACT = Path("tests/unit/scheduler_plugins/policies"), Path("tests/contract")
+SUPPORT = Path("tests/support")
 FOLDERS = (Path("scheduler_plugins"), Path("topologies"), Path("docs"), CONTRACT / "schedule_cases")
 FILES = (
-    *(folder / "__init__.py" for folder in (Path("tests"), Path("tests/unit"), POLICIES, CONTRACT)),
-    *(POLICIES / name for name in (*OVER_ALL, "topologies_by_hand.py")),
+    *(folder / "__init__.py" for folder in (Path("tests"), SUPPORT, *POLICIES.parents[:2], POLICIES, CONTRACT)),
+    *(POLICIES / name for name in OVER_ALL),
+    SUPPORT / "topologies_by_hand.py",
     CONTRACT / "test_schedule_cases.py",
 )
 
