@@ -4,8 +4,9 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -31,23 +32,11 @@ from tests.support.existing.lab import Lab, lab
 SMALL = MachineType("small", cores=0.5, memory_mb=256, bandwidth_mbit=100, slots=1)
 WANTED = (MachineRequest("master", SMALL), MachineRequest("m1", SMALL))
 M2, M3 = MachineRequest("m2", SMALL), MachineRequest("m3", SMALL)
-# These get their machines from tests.support.cloud, tests.support.emulab (both ways, below) and tests.support.existing.
-RENTED = ("ec2", "emulab", "existing")
-EMULAB = {"emulab portal": "portal", "emulab classic": "classic"}
-CLOUD = pytest.param("ec2", marks=pytest.mark.integration)
-LAB = pytest.param("existing", marks=pytest.mark.integration)
-MARKS = {"local": [pytest.mark.integration]}
-EVERY = [*(pytest.param(name, marks=MARKS.get(name, [])) for name in TESTBEDS if name not in RENTED),
-         CLOUD, LAB, *EMULAB]  # fmt: skip
 
 
 def _broken_local(folder: Path) -> AnyTestbed:
     (folder / "empty").mkdir()
     return LocalTestbed(root=folder / "empty")  # nothing to start in there
-
-
-def _broken_fake(folder: Path) -> AnyTestbed:
-    return FakeTestbed(fails_at="m1")
 
 
 class Spoiled(ExistingTestbed):
@@ -66,8 +55,6 @@ class Spoiled(ExistingTestbed):
 
 
 SILENCE_S = 3.0  # after which a machine without power is known to be silent
-# A testbed that fails while it acquires.
-BROKEN: dict[str, Callable[[Path], AnyTestbed]] = {"local": _broken_local, "fake": _broken_fake}
 
 
 @dataclass
@@ -82,7 +69,8 @@ class Site:
         return registry.take("contract test", "series", testbed.name, ttl_s, site=testbed.site(), shared=testbed.shared)
 
     def connect(self, machine: Machine) -> Remote:
-        assert isinstance(self.testbed, SupportsConnect)
+        if not isinstance(self.testbed, SupportsConnect):
+            pytest.skip(f"{self.testbed.name} does not connect to its machines")
         return self.testbed.connect(machine)
 
 
@@ -116,27 +104,70 @@ def opened(name: str) -> Iterator[Site]:
         # Ranges of the tests' own, so that a run that is going on is not in the way.
         patch.setenv(lan.CONTROL[0], "10.215.0.0/24")
         patch.setenv(lan.EXPERIMENT[0], "10.216.0.0/24")
-        with _site(name, folder) as made:
+        with _kind(name).open(folder) as made:
             yield made
             reap(now=time.time() + 1e6, testbeds={made.testbed.name: lambda: made.testbed})
     shutil.rmtree(folder)
 
 
 @contextmanager
-def _site(name: str, folder: Path) -> Iterator[Site]:
-    if name == "ec2":
-        with running(machines=True, cores=SMALL.cores) as cloud, pytest.MonkeyPatch.context() as patch:
-            for variable, value in cloud.environment().items():
-                patch.setenv(variable, value)
-            options = cloud.options(instance_types={SMALL.name: "c7a.medium"})
-            yield Site(Ec2Testbed(options), lambda _folder: Ec2Testbed(options, pace=Timing(ready_s=0)))
-        return
-    if name == "existing":
-        with lab(folder / "lab", (*WANTED, *(MachineRequest(name, SMALL) for name in ("m2", "m3")))) as there:
-            yield Site(there.testbed(), lambda _folder: Spoiled(there))
-        return
-    if name not in EMULAB:
-        yield Site(TESTBEDS[name](), BROKEN[name])
-        return
-    with world(EMULAB[name], folder) as there:
+def local_site(folder: Path) -> Iterator[Site]:
+    yield Site(LocalTestbed(), _broken_local)
+
+
+@contextmanager
+def ec2_site(folder: Path) -> Iterator[Site]:
+    with running(machines=True, cores=SMALL.cores) as cloud, pytest.MonkeyPatch.context() as patch:
+        for variable, value in cloud.environment().items():
+            patch.setenv(variable, value)
+        options = cloud.options(instance_types={SMALL.name: "c7a.medium"})
+        yield Site(Ec2Testbed(options), lambda _folder: Ec2Testbed(options, pace=Timing(ready_s=0)))
+
+
+@contextmanager
+def existing_site(folder: Path) -> Iterator[Site]:
+    with lab(folder / "lab", (*WANTED, M2, M3)) as there:
+        yield Site(there.testbed(), lambda _folder: Spoiled(there))
+
+
+@contextmanager
+def emulab_site(folder: Path, access: str) -> Iterator[Site]:
+    with world(access, folder) as there:
         yield Site(there.testbed(), lambda _folder: there.broken())
+
+
+@contextmanager
+def fake_site(folder: Path) -> Iterator[Site]:
+    yield Site(FakeTestbed(), lambda _folder: FakeTestbed(fails_at="m1"))
+
+
+@dataclass(frozen=True)
+class SiteKind:
+    """`open` gets an empty folder; `testbed` is its name in TESTBEDS; `integration`: it starts machines on this box."""
+
+    testbed: str
+    open: Callable[[Path], AbstractContextManager[Site]]
+    integration: bool = False
+
+
+SITES: dict[str, SiteKind] = {
+    "local": SiteKind("local", local_site, integration=True),
+    "fake": SiteKind("fake", fake_site),
+    "ec2": SiteKind("ec2", ec2_site, integration=True),
+    "existing": SiteKind("existing", existing_site, integration=True),
+    "emulab portal": SiteKind("emulab", partial(emulab_site, access="portal")),
+    "emulab classic": SiteKind("emulab", partial(emulab_site, access="classic")),
+}
+
+
+def _kind(name: str) -> SiteKind:
+    if name not in SITES:
+        pytest.fail(f"testbed {name} of TESTBEDS has no site: add one to SITES in tests/contract/sites.py")
+    return SITES[name]
+
+
+WITHOUT_SITE = sorted(set(TESTBEDS) - {kind.testbed for kind in SITES.values()})
+EVERY = [
+    *(pytest.param(name, marks=[pytest.mark.integration] if kind.integration else []) for name, kind in SITES.items()),
+    *WITHOUT_SITE,
+]
