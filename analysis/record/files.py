@@ -1,14 +1,15 @@
 """The files of a record: where they lie on disk and how they are read and written (docs/contracts.md, "What a run
-leaves"). Standard library only.
+leaves"). No analysis and no Spark.
 """
 
 import json
-import os
-import tempfile
+import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+
+from boltons.fileutils import atomic_save
 
 from analysis.errors import RecordError, SeriesError
 
@@ -142,20 +143,18 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_json_atomic(path: Path, value: Mapping[str, Any]) -> None:
-    """Write so that a reader, or a restart after kill -9, sees the old file or the whole new one."""
+    """Write as `write_text_atomic` does. Raises ValueError for a value that is not JSON, such as a NaN."""
+    write_text_atomic(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
+
+
+def write_text_atomic(path: Path, text: str) -> None:
+    """Write so that a reader, or a restart after kill -9, sees the old file or the whole new one.
+
+    Several processes may write the same file: each has a part file of its own, and the last one wins.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(value, file, indent=1, allow_nan=False)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with atomic_save(path, part_file=f".{path.name}.{secrets.token_hex(4)}", file_perms=0o644) as file:
+        file.write(text.encode())
 
 
 def append_event(run: RunPaths, t: float, kind: str, **fields: Any) -> None:

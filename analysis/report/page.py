@@ -11,8 +11,6 @@ from __future__ import annotations
 import base64
 import csv
 import io
-import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.numerals import number
+from analysis.record.files import write_text_atomic
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -36,16 +35,7 @@ def render(template: str, **values: Any) -> str:
 
 def write(path: Path, text: str) -> Path:
     """So that a reader, also one beside another writer, sees the old page or the whole new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_text_atomic(path, text)
     return path
 
 

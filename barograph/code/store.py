@@ -6,7 +6,6 @@ A folder appears as a whole. It holds `built.json` (what its maker said of it) o
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -16,6 +15,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from barograph.code.errors import BuildFailed, BuildHung, SourceError, Unfit
 from playbooks.storm_home.assemble import atomic_folder
@@ -32,14 +33,21 @@ Make = Callable[[Path], Mapping[str, Any]]
 def lock_folder(thing: Path, tell: Tell | None = None) -> Iterator[None]:
     """One process at a time; says so once where it has to wait. The kernel ends the lock of a process that dies."""
     thing.parent.mkdir(parents=True, exist_ok=True)
-    with thing.with_name(f".{thing.name}.lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if tell is not None:
-                tell(f"{thing.name[:12]}: another process is building it; waiting")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    lock = _folder_lock(thing)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        if tell is not None:
+            tell(f"{thing.name[:12]}: another process is building it; waiting")
+        lock.acquire()
+    try:
         yield
+    finally:
+        lock.release()
+
+
+def _folder_lock(thing: Path) -> FileLock:
+    return FileLock(thing.with_name(f".{thing.name}.lock"))
 
 
 def make_once(thing: Path, make: Make, tell: Tell, *, rebuild: bool = False) -> Path:
@@ -122,13 +130,12 @@ def _is_kept(path: Path) -> bool:
 
 def _remove_unused(thing: Path) -> bool:
     """Not one that somebody is making or taking this moment."""
-    with thing.with_name(f".{thing.name}.lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        shutil.rmtree(thing, ignore_errors=True)
-        return True
+    try:
+        with _folder_lock(thing).acquire(blocking=False):
+            shutil.rmtree(thing, ignore_errors=True)
+            return True
+    except Timeout:
+        return False
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -6,7 +6,6 @@ long as the process that took it lives and its end has not come; then the next n
 
 from __future__ import annotations
 
-import fcntl
 import json
 import time
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,8 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from analysis.errors import RecordError
 from analysis.record.files import read_json, write_json_atomic
@@ -184,6 +185,5 @@ def _refusal(other: Hold, now_s: float) -> str:
 def _lock_holds() -> Iterator[Path]:
     folder = state_dir() / "nights"
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(folder / ".lock"):
         yield folder

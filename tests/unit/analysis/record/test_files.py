@@ -4,7 +4,15 @@ from pathlib import Path
 import pytest
 
 from analysis.errors import RecordError, SeriesError
-from analysis.record.files import RunPaths, SeriesPaths, append_event, is_complete, read_json, write_json_atomic
+from analysis.record.files import (
+    RunPaths,
+    SeriesPaths,
+    append_event,
+    is_complete,
+    read_json,
+    write_json_atomic,
+    write_text_atomic,
+)
 
 
 def test_events_are_appended_a_line_each(tmp_path: Path) -> None:
@@ -20,6 +28,8 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
     write_json_atomic(path, {"status": "complete"})
     with pytest.raises(ValueError, match="JSON"):
         write_json_atomic(path, {"status": float("nan")})
+    with pytest.raises(UnicodeEncodeError):
+        write_text_atomic(path, "\ud800")  # fails when the part file is there already
     assert read_json(path) == {"status": "complete"}
     assert [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
 
