@@ -22,7 +22,6 @@ from analysis import compare as analysis_compare
 from analysis.bundle.content import RAW_FOLDERS, SERIES
 from analysis.bundle.reduction import files_of_run_page, link_runs
 from analysis.compare import question
-from analysis.query.dictionary import tables
 from analysis.record.files import SeriesPaths, read_json
 from analysis.record.schemas import TABLES
 
@@ -47,7 +46,7 @@ def table_differences(name: str, ours: Path, theirs: Path) -> list[str]:
         return [f"table {name}: columns are {left.schema.names} in the bundle, {right.schema.names} made again"]
     if left.num_rows != right.num_rows:
         return [f"table {name}: {left.num_rows} rows in the bundle, {right.num_rows} made again"]
-    key = [column for column in tables()[name].key if column in left.schema.names]
+    key = [column for column in TABLES[name].key if column in left.schema.names]
     left, right = (found.sort_by([(column, "ascending") for column in key]) for found in (left, right))
     return [line for column in left.schema.names for line in _column_differences(name, column, key, left, right)]
 

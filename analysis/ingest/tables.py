@@ -10,9 +10,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from analysis.errors import RecordError
+from analysis.ingest.lines import DAMAGED_COLUMN, GROUPS, LINES, REQUIRED, schema_of
 from analysis.record import small_tables
 from analysis.record.files import STATUSES, RunPaths, SeriesPaths, read_json
-from analysis.record.schemas import DAMAGED_COLUMN, GROUPS, LINES, REQUIRED, TABLES, schema_of
+from analysis.record.schemas import TABLES
 
 WORKER_COLUMNS = ("run_id", "t_s", "dt_s", "machine", "port")
 EXCERPT_CHARACTERS = 200
@@ -48,11 +49,11 @@ def build_worker_tables(spark: SparkSession, files: Sequence[Path | str], paths:
 
 def read(spark: SparkSession, paths: SeriesPaths, name: str) -> DataFrame:
     """A table with its declared schema."""
-    return spark.read.schema(TABLES[name]).parquet(paths.spark_table(name))
+    return spark.read.schema(TABLES[name].ddl).parquet(paths.spark_table(name))
 
 
 def empty(spark: SparkSession, name: str) -> DataFrame:
-    return small_tables.empty_frame(spark, TABLES[name])
+    return small_tables.empty_frame(spark, TABLES[name].ddl)
 
 
 def _write(frame: DataFrame, paths: SeriesPaths, name: str, narrow: bool = True) -> None:

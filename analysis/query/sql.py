@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.errors import QueryError, RecordError
-from analysis.query.dictionary import column_types
 from analysis.record import small_tables
 from analysis.record.schemas import TABLES
 
@@ -95,7 +94,7 @@ def view(spark: SparkSession, name: str, having: Sequence[SeriesTables], tell: C
     whole = _with_series(_empty(spark, name), name)
     for types, alike in _by_types(spark, name, having).items():
         columns = {text.partition(" ")[0] for text in types}
-        if missing := [column for column, _ in column_types(name) if column not in columns]:
+        if missing := [column.name for column in TABLES[name].columns if column.name not in columns]:
             which = _series_list(alike, len(having))
             tell(f"{name}: no column {', '.join(missing)} in {which}, of an older version; null there")
         whole = whole.unionByName(_read(spark, name, alike, columns))
@@ -121,7 +120,7 @@ def _read(spark: SparkSession, name: str, alike: Sequence[SeriesTables], columns
 
 
 def _empty(spark: SparkSession, name: str) -> DataFrame:
-    return small_tables.empty_frame(spark, TABLES[name])
+    return small_tables.empty_frame(spark, TABLES[name].ddl)
 
 
 def _with_series(frame: DataFrame, name: str) -> DataFrame:
@@ -132,7 +131,7 @@ def _with_series(frame: DataFrame, name: str) -> DataFrame:
 
 def _own_columns(name: str) -> list[str]:
     """The columns that are the table's alone."""
-    return [f"`{column}`" for column, _ in column_types(name) if column not in SERIES]
+    return [f"`{column.name}`" for column in TABLES[name].columns if column.name not in SERIES]
 
 
 def _columns(name: str, there: Collection[str]) -> list[Column]:
@@ -140,8 +139,8 @@ def _columns(name: str, there: Collection[str]) -> list[Column]:
     from pyspark.sql import functions as f
 
     return [
-        (f.col(f"`{column}`").try_cast(kind) if column in there else f.lit(None).cast(kind)).alias(column)
-        for column, kind in column_types(name)
+        (f.col(f"`{c.name}`").try_cast(c.type) if c.name in there else f.lit(None).cast(c.type)).alias(c.name)
+        for c in TABLES[name].columns
     ]
 
 

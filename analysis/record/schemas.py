@@ -1,172 +1,456 @@
-"""Every schema, declared once: raw lines and tables. Units: `_s` seconds, `_ms` milliseconds.
+"""Every table, declared once: its columns in their order, with type, unit, meaning, and when a value is null.
 
-`t_s` is epoch seconds at the end of the sampled interval `dt_s`; counts are of that interval. Null: not measured.
+Parquet files, Spark's schemas, `barograph sql --describe` and docs/tables.md are made from this. `t_s` is epoch seconds
+at the end of the sampled interval `dt_s`; counts of samples are of that interval. Null: not measured.
 """
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
-TASKS = (
-    "task array<int>, component array<string>, emitted array<bigint>, transferred array<bigint>, "
-    "executed array<bigint>, execute_ms array<double>, process_ms array<double>, queue array<bigint>"
+
+@dataclass(frozen=True)
+class Column:
+    """`type` is Spark's. `unit` is empty where there is none; `null_when` is empty where the value is never null."""
+
+    name: str
+    type: str
+    unit: str
+    meaning: str
+    null_when: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """`key`: the columns that tell its rows apart within a series."""
+
+    name: str
+    meaning: str
+    key: tuple[str, ...]
+    columns: tuple[Column, ...]
+
+    @property
+    def ddl(self) -> str:
+        """Its columns as Spark and `small_tables` read them."""
+        return ", ".join(f"`{column.name}` {column.type}" for column in self.columns)
+
+
+# Columns that several tables have.
+RUN_ID = Column("run_id", "string", "", "the run, `<variant>-r<repetition>`")
+EVENT_ID = Column(
+    "event_id", "string", "", "the event of the plan, `e1`, `e2` … in its order; `e0` is the run as a whole"
 )
-STREAMS = "task array<int>, stream array<string>, emitted array<bigint>"
-SOURCES = (
-    "task array<int>, component array<string>, stream array<string>, executed array<bigint>, execute_ms array<double>"
+T_S = Column("t_s", "double", "s", "epoch seconds at the end of the sampled interval")
+DT_S = Column("dt_s", "double", "s", "length of the sampled interval; 1 but for the first and last lines of a worker")
+WINDOW_S = Column(
+    "window_s", "double", "s", "start of a window of 10 s, relative to the event's zero; negative before it"
 )
-SINKS = (
-    "task array<int>, n array<bigint>, sum_ms array<double>, max_ms array<double>, "
-    "p50_ms array<double>, p95_ms array<double>, p99_ms array<double>"
+PHASE = Column("phase", "string", "", "`before` or `after` the event")
+MACHINE = Column("machine", "string", "", "name of the machine: `master`, `m1` …")
+PORT = Column("port", "int", "", "port of the worker; `machine:port` is its slot")
+TASK = Column("task", "int", "", "number of the task in its topology")
+COMPONENT = Column("component", "string", "", "name of the component")
+STREAM = Column("stream", "string", "", "name of the stream")
+SOURCE = Column("source", "string", "", "component that emits")
+TARGET = Column("target", "string", "", "component that receives")
+GROUPING = Column("grouping", "string", "", "how the target's tasks are chosen: `shuffle`, `fields`, `all` …")
+INTERFACE = Column("interface", "string", "", "`ctl0` (control LAN) or `exp0` (experiment LAN)")
+SLOT = Column("slot", "string", "", "`machine:port`")
+JOINS_AT_SCALE = Column(
+    "joins_at_scale", "boolean", "", "whether the machine joins only at an event", "the machine is the master"
 )
-SPOUTS = "task array<int>, due array<bigint>, emitted array<bigint>, behind_ms array<double>"
-TRAFFIC = "`from` array<int>, `to` array<int>, n array<bigint>"
+SINK = Column("component", "string", "", "the sink; empty for the other scopes")
+SCOPE = Column(
+    "scope", "string", "", "`sink` (one component), `total` (all sinks), `spouts` (emitted) or `due` (offered)"
+)
+RATE = Column(
+    "rate", "double", "tuples/s", "mean over the window; 0 where workers were silent", "nobody reported in the window"
+)
+COMPLETE = Column("complete", "boolean", "", "whether the window lies wholly inside what was observed")
 
-DAMAGED_COLUMN = "damaged_text"
-
-# The groups of a worker line: group -> (fields of the line, table it becomes).
-GROUPS = {
-    "tasks": (TASKS, "task_samples"),
-    "streams": (STREAMS, "stream_samples"),
-    "sources": (SOURCES, "source_samples"),
-    "sinks": (SINKS, "sink_samples"),
-    "spouts": (SPOUTS, "spout_samples"),
-    "traffic": (TRAFFIC, "traffic_samples"),
-}
-
-LINES = {
-    "worker": "v int, t double, dt_s double, machine string, port int, pid bigint, topology string, seq bigint",
-    "machine": (
-        "v int, t double, dt_s double, machine string, cpu_cores double, cpu_quota_cores double, throttled_ms double, "
-        "memory_bytes bigint, memory_limit_bytes bigint, "
-        "interfaces struct<name array<string>, rx_bytes array<bigint>, tx_bytes array<bigint>>"
-    ),
-    "event": (
-        "t double, kind string, phase string, steady boolean, reason string, machines array<string>, event_id string, "
-        "event string, joined array<string>, leave int, decision_id string, ok boolean, factor double, machine string, "
-        "given_back boolean"
-    ),
-    "decision": (
-        "t double, duration_ms double, "
-        "request struct<topologies array<struct<id string, name string, "
-        "components array<struct<name string, kind string, tasks array<int>, executors array<array<int>>>>, "
-        "placement map<string, string>, rebalancing boolean>>>, "
-        "decision struct<decision_id string, policy string, reason string>"
-    ),
-}
-
-REQUIRED = {
-    "worker": ("t", "dt_s", "machine", "port", "pid", "seq"),
-    "machine": ("t", "dt_s", "machine"),
-    "event": ("t", "kind"),
-    "decision": ("t",),
-}
-
-EVENT = "run_id string, event_id string"
-SAMPLE = "run_id string, t_s double, dt_s double, machine string, port int"
-
-TABLES = {
-    "runs": (
-        "run_id string, series_id string, experiment string, block int, repetition int, `order` int, seed bigint, "
-        "variant string, policy string, parameters string, status string, failure_blame string, "
-        "failure_message string, failure_where string, started_s double, ended_s double, topology string, workers int, "
-        "git_commit string, git_dirty boolean, versions string, harness_facts string, spec string"
-    ),
-    "components": "run_id string, component string, kind string, sink boolean, executors int, task int",
-    "edges": "run_id string, source string, stream string, target string, `grouping` string",
-    "phases": "run_id string, phase string, start_s double, end_s double, planned_s double",
-    "machines": (
-        "run_id string, machine string, type string, cores double, memory_mb double, bandwidth_mbit double, slots int, "
-        "joins_at_scale boolean, clock_offset_ms double"
-    ),
-    "worker_samples": f"{SAMPLE}, pid bigint, topology string, seq bigint",
-    "task_samples": (
-        f"{SAMPLE}, task int, component string, emitted bigint, transferred bigint, executed bigint, "
-        "execute_ms double, process_ms double, queue bigint"
-    ),
-    "stream_samples": f"{SAMPLE}, task int, stream string, emitted bigint",
-    "source_samples": (f"{SAMPLE}, task int, component string, stream string, executed bigint, execute_ms double"),
-    "sink_samples": (
-        f"{SAMPLE}, task int, n bigint, sum_ms double, max_ms double, p50_ms double, p95_ms double, p99_ms double"
-    ),
-    "spout_samples": f"{SAMPLE}, task int, due bigint, emitted bigint, behind_ms double",
-    "traffic_samples": f"{SAMPLE}, `from` int, `to` int, n bigint",
-    "machine_samples": (
-        "run_id string, t_s double, dt_s double, machine string, cpu_cores double, cpu_quota_cores double, "
-        "throttled_ms double, memory_bytes bigint, memory_limit_bytes bigint"
-    ),
-    "network_samples": (
-        "run_id string, t_s double, dt_s double, machine string, interface string, rx_bytes bigint, tx_bytes bigint"
-    ),
-    "events": (
-        "run_id string, t_s double, kind string, phase string, steady boolean, reason string, machines array<string>, "
-        "event_id string, event string, joined array<string>, `leave` int, decision_id string, ok boolean, "
-        "factor double, machine string, given_back boolean"
-    ),
-    "decisions": ("run_id string, t_s double, decision_id string, policy string, reason string, duration_ms double"),
-    "placements": (
-        "run_id string, t_s double, topology string, component string, kind string, task int, first_task int, "
-        "last_task int, slot string, machine string, rebalancing boolean"
-    ),
-    "damaged": "run_id string, file string, kind string, lines bigint, damaged bigint, first_damaged string",
+# fmt: off
+TABLES = {table.name: table for table in (
+    Table("runs", "one row a run, from its `run.json`", ("run_id",), (
+        RUN_ID,
+        Column("series_id", "string", "", "the series that the run is of", "no readable run.json"),
+        Column("experiment", "string", "", "`family/name`", "no readable run.json"),
+        Column("block", "int", "", "block that the run belongs to, from 1", "no readable run.json"),
+        Column("repetition", "int", "", "repetition of the variant, from 1", "no readable run.json"),
+        Column("order", "int", "",
+               "place of the run in its series, from 1", "no readable run.json; read from other people's logs"),
+        Column("seed", "bigint", "", "seed of the run", "as order"),
+        Column("variant", "string", "", "name of the variant", "no readable run.json"),
+        Column("policy", "string", "", "policy that decided", "as order; the variant is a foreign scheduler"),
+        Column("parameters", "string", "JSON", "parameters of the policy"),
+        Column("status", "string", "",
+               "`complete`, `incomplete` (cut short), `failed` or `invalid` (the bridge fell back)"),
+        Column("failure_blame", "string", "",
+               "whose failure: `configuration`, `capacity`, `infrastructure`, `system_under_test`, `harness`",
+               "nothing failed"),
+        Column("failure_message", "string", "", "what failed, in one line", "nothing failed"),
+        Column("failure_where", "string", "", "the phase in which it failed", "nothing failed"),
+        Column("started_s", "double", "s", "epoch seconds at which the run began", "no readable run.json"),
+        Column("ended_s", "double", "s", "epoch seconds at which it ended", "no readable run.json"),
+        Column("topology", "string", "", "name of the topology", "no record was collected"),
+        Column("workers", "int", "",
+               "workers that the topology asked for", "no record was collected; read from other people's logs"),
+        Column("git_commit", "string", "", "commit of Barograph that ran it", "not run from a git work tree"),
+        Column("git_dirty", "boolean", "", "whether the work tree was changed since that commit", "as git_commit"),
+        Column("versions", "string", "JSON", "versions of Storm, Python, Airflow, Ansible, Spark"),
+        Column("harness_facts", "string", "JSON",
+               "the machine that the harness ran on: CPU, memory, kernel, system, load"),
+        Column("spec", "string", "JSON", "the experiment as it was run"),
+    )),
+    Table("components", "one row a task of the topology", ("run_id", "component", "task"), (
+        RUN_ID, COMPONENT,
+        Column("kind", "string", "", "`spout` or `bolt`"),
+        Column("sink", "boolean", "", "whether it emits to nobody"),
+        Column("executors", "int", "", "executors of the component at submission", "read from other people's logs"),
+        TASK,
+    )),
+    Table("edges", "one row an edge of the topology", ("run_id", "source", "stream", "target"), (
+        RUN_ID, SOURCE, STREAM, TARGET, GROUPING,
+    )),
+    Table("phases",
+          "how long each phase of a run took, in the order in which they were",
+          ("run_id", "phase", "start_s"), (
+        RUN_ID,
+        Column("phase", "string", "", "name of the phase: `reset`, `warm_up`, `after` …"),
+        Column("start_s", "double", "s", "epoch seconds at which it began"),
+        Column("end_s", "double", "s", "epoch seconds at which it ended", "the harness died in it"),
+        Column("planned_s", "double", "s",
+               "of it what the experiment's own durations asked for; 0 for the harness's phases"),
+    )),
+    Table("machines", "one row a machine of the workers, as it was described", ("run_id", "machine"), (
+        RUN_ID, MACHINE,
+        Column("type", "string", "", "machine type"),
+        Column("cores", "double", "cores", "CPU that the machine may use", "not known"),
+        Column("memory_mb", "double", "MB", "memory that it has", "not known"),
+        Column("bandwidth_mbit", "double", "Mbit/s", "bandwidth of its experiment LAN", "not shaped or not known"),
+        Column("slots", "int", "", "workers that it can run", "not known"),
+        Column("joins_at_scale", "boolean", "", "whether it joins only at an event"),
+        Column("clock_offset_ms", "double", "ms", "its clock less the harness's", "not measured"),
+    )),
+    Table("worker_samples",
+          "one row a line of a worker, which is one a second",
+          ("run_id", "machine", "port", "pid", "seq"), (
+        RUN_ID, T_S, DT_S, MACHINE, PORT,
+        Column("pid", "bigint", "", "process of the worker; another one after a restart"),
+        Column("topology", "string", "", "id of the topology in Storm", "read from other people's logs"),
+        Column("seq", "bigint", "", "number of the line in its process, from 0"),
+    )),
+    Table("task_samples", "one row a task and second", ("run_id", "machine", "port", "t_s", "task", "component"), (
+        RUN_ID, T_S, DT_S, MACHINE, PORT, TASK, COMPONENT,
+        Column("emitted", "bigint", "tuples", "emitted in the interval", "not measured"),
+        Column("transferred", "bigint", "tuples",
+               "sent to other tasks in the interval (emitted × receivers)", "not measured"),
+        Column("executed", "bigint", "tuples",
+               "executed in the interval", "not measured; a spout in other people's logs"),
+        Column("execute_ms", "double", "ms", "time in `execute`, summed over the interval's tuples", "not measured"),
+        Column("process_ms", "double", "ms", "time until the ack, summed over the interval's tuples", "nothing acks"),
+        Column("queue", "bigint", "tuples",
+               "waiting in the task's receive queue; tasks of one executor show an even share each", "not measured"),
+    )),
+    Table("stream_samples",
+          "one row a task, stream and second",
+          ("run_id", "machine", "port", "t_s", "task", "stream"), (
+        RUN_ID, T_S, DT_S, MACHINE, PORT, TASK, STREAM,
+        Column("emitted", "bigint", "tuples", "emitted on the stream in the interval", "not measured"),
+    )),
+    Table("source_samples",
+          "one row a task, source and second",
+          ("run_id", "machine", "port", "t_s", "task", "component", "stream"), (
+        RUN_ID, T_S, DT_S, MACHINE, PORT, TASK,
+        Column("component", "string", "", "component that the tuples came from"),
+        STREAM,
+        Column("executed", "bigint", "tuples", "tuples of that source executed in the interval", "not measured"),
+        Column("execute_ms", "double", "ms", "time in `execute`, summed over them", "not measured"),
+    )),
+    Table("sink_samples",
+          "latency at a sink, one row a task and second; from when a tuple should have been emitted to the end of its "
+          "execution",
+          ("run_id", "machine", "port", "t_s", "task"), (
+        RUN_ID, T_S, DT_S, MACHINE, PORT, TASK,
+        Column("n", "bigint", "tuples", "tuples that were timed in the interval"),
+        Column("sum_ms", "double", "ms", "sum of their latencies"),
+        Column("max_ms", "double", "ms", "the largest", "no tuple in the interval"),
+        Column("p50_ms", "double", "ms", "their median", "no tuple in the interval"),
+        Column("p95_ms", "double", "ms", "their 95th percentile", "no tuple in the interval"),
+        Column("p99_ms", "double", "ms", "their 99th percentile", "no tuple in the interval"),
+    )),
+    Table("spout_samples",
+          "what a spout was to emit and did, one row a task and second",
+          ("run_id", "machine", "port", "t_s", "task"), (
+        RUN_ID, T_S, DT_S, MACHINE, PORT, TASK,
+        Column("due", "bigint", "tuples", "whose intended emission time fell into the interval", "not measured"),
+        Column("emitted", "bigint", "tuples", "emitted in the interval", "not measured"),
+        Column("behind_ms", "double", "ms", "age of the oldest tuple that is due and not emitted", "not measured"),
+    )),
+    Table("traffic_samples",
+          "tuples from task to task, one row a pair and second; only where a policy asks for traffic",
+          ("run_id", "machine", "port", "t_s", "from", "to"), (
+        RUN_ID, T_S, DT_S, MACHINE, PORT,
+        Column("from", "int", "", "task that sent"),
+        Column("to", "int", "", "task that was sent to"),
+        Column("n", "bigint", "tuples", "sent in the interval"),
+    )),
+    Table("machine_samples", "CPU and memory of a machine, one row a second", ("run_id", "machine", "t_s"), (
+        RUN_ID, T_S, DT_S, MACHINE,
+        Column("cpu_cores", "double", "cores", "CPU seconds used per second", "not measured"),
+        Column("cpu_quota_cores", "double", "cores", "CPU that it may use", "no limit is known"),
+        Column("throttled_ms", "double", "ms",
+               "core time in the interval in which its quota was used up: added up over the cores of the box that "
+               "it wanted, so it may be longer than the interval", "not measured"),
+        Column("memory_bytes", "bigint", "bytes", "memory in use", "not measured"),
+        Column("memory_limit_bytes", "bigint", "bytes", "memory that it may use", "no limit is known"),
+    )),
+    Table("network_samples",
+          "bytes of each interface of a machine, one row a second",
+          ("run_id", "machine", "interface", "t_s"), (
+        RUN_ID, T_S, DT_S, MACHINE, INTERFACE,
+        Column("rx_bytes", "bigint", "bytes", "received in the interval", "not measured"),
+        Column("tx_bytes", "bigint", "bytes", "sent in the interval", "not measured"),
+    )),
+    Table("events",
+          "one row an event of `events.jsonl`; a column is filled for the kinds that have it",
+          ("run_id", "t_s", "kind", "event_id", "decision_id", "phase"), (
+        RUN_ID,
+        Column("t_s", "double", "s", "epoch seconds at which it happened"),
+        Column("kind", "string", "",
+               "what happened: `run_started`, `scale_requested`, `decision`, `applied` … (docs/contracts.md)"),
+        Column("phase", "string", "", "`before` or `after`, of `steady`", "another kind"),
+        Column("steady", "boolean", "", "whether the run step, watching live, found the run steady", "another kind"),
+        Column("reason", "string", "", "why: of `steady`, `decision`, `fallback`, `scale_aborted`", "another kind"),
+        Column("machines", "array<string>", "",
+               "machines concerned: of `machines_joined`, `machines_left` …", "another kind"),
+        Column("event_id", "string", "",
+               "event of the plan that it belongs to; `e1.2` is the second attempt at `e1`", "it belongs to none"),
+        Column("event", "string", "", "`scale_out` or `scale_in`, of `scale_requested`", "another kind"),
+        Column("joined", "array<string>", "", "machines that joined, of `scale_requested`", "another kind"),
+        Column("leave", "int", "", "how many machines are to leave, of `scale_requested`", "another kind"),
+        Column("decision_id", "string", "", "of `decision` and `applied`", "another kind"),
+        Column("ok", "boolean", "", "whether a decision could be applied", "another kind"),
+        Column("factor", "double", "", "input rate factor, of `rate_changed`", "another kind"),
+        Column("machine", "string", "", "of `crashed`, `restarted` and `machine_booted`", "another kind"),
+        Column("given_back", "boolean", "",
+               "whether the testbed has the machines back, of `machines_left`", "another kind"),
+    )),
+    Table("decisions", "scheduling rounds that decided something", ("run_id", "t_s", "decision_id"), (
+        RUN_ID,
+        Column("t_s", "double", "s", "epoch seconds of the round"),
+        Column("decision_id", "string", "", "id of the decision, as in the events"),
+        Column("policy", "string", "", "policy that decided"),
+        Column("reason", "string", "", "its one line of reason"),
+        Column("duration_ms", "double", "ms", "time that the policy took"),
+    )),
+    Table("placements",
+          "where each task was, one row a scheduling round and task",
+          ("run_id", "t_s", "topology", "component", "task"), (
+        RUN_ID,
+        Column("t_s", "double", "s", "epoch seconds of the round"),
+        Column("topology", "string", "", "id of the topology in Storm"),
+        COMPONENT,
+        Column("kind", "string", "", "`spout`, `bolt` or `system`"),
+        TASK,
+        Column("first_task", "int", "", "first task of its executor"),
+        Column("last_task", "int", "", "last task of its executor"),
+        Column("slot", "string", "", "`machine:port`", "the task is not placed"),
+        Column("machine", "string", "", "machine of the slot", "the task is not placed"),
+        Column("rebalancing", "boolean", "", "whether Storm was rebalancing the topology"),
+    )),
+    Table("damaged", "lines of every raw file that was read, and how many could not be", ("run_id", "file", "kind"), (
+        RUN_ID,
+        Column("file", "string", "", "path below the run's folder"),
+        Column("kind", "string", "", "kind of line: `worker`, `machine`, `event`, `decision`"),
+        Column("lines", "bigint", "lines", "in the file"),
+        Column("damaged", "bigint", "lines",
+               "that are no JSON of the declared types, lack a field or have columns of different length"),
+        Column("first_damaged", "string", "", "beginning of the first such line", "there is none"),
+    )),
     # Metrics. Times relative to a zero end in `_s` too and are negative before it. `zeros`, `throughput`: the run's own
     # axis, whose zero is its first event. What has an `event_id` is relative to that event (see scale_events).
-    "zeros": "run_id string, zero_s double, scaled boolean, first_s double, last_s double",
-    "throughput": "run_id string, window_s double, scope string, component string, rate double, complete boolean",
-    "scale_events": (
-        f"{EVENT}, kind string, zero_s double, from_s double, until_s double, first_s double, "
-        "last_s double, machines_before int, joined array<string>, released array<string>, given_back int, "
-        "attempts int, decided_s double, applied_s double"
-    ),
+    Table("zeros", "time axis of each run as a whole", ("run_id",), (
+        RUN_ID,
+        Column("zero_s", "double", "s",
+               "epoch seconds of the run's first event; of its first sample where it has none"),
+        Column("scaled", "boolean", "", "whether there was an event"),
+        Column("first_s", "double", "s", "epoch seconds from which on it was observed"),
+        Column("last_s", "double", "s", "epoch seconds until which it was observed"),
+    )),
+    Table("throughput",
+          "rates of each run as a whole in windows of 10 s, relative to its first event",
+          ("run_id", "window_s", "scope", "component"), (
+        RUN_ID,
+        Column("window_s", "double", "s", "start of the window relative to the run's first event; negative before it"),
+        SCOPE, SINK, RATE, COMPLETE,
+    )),
+    Table("scale_events",
+          "the events of each run's plan on its clock, and what became of them",
+          ("run_id", "event_id"), (
+        RUN_ID, EVENT_ID,
+        Column("kind", "string", "", "`scale_out`, `scale_in`, `rate`, `crash`; `none` of a run without events"),
+        Column("zero_s", "double", "s",
+               "epoch seconds at which it was requested: all times after the event count from here"),
+        Column("from_s", "double", "s", "zero of the event before", "it is the first"),
+        Column("until_s", "double", "s", "zero of the next event", "it is the last"),
+        Column("first_s", "double", "s", "epoch seconds from which on *before* was observed"),
+        Column("last_s", "double", "s", "epoch seconds until which *after* was observed"),
+        Column("machines_before", "int", "", "machines of the workers when it came", "other people's logs do not say"),
+        Column("joined", "array<string>", "", "machines that joined", "other people's logs do not say"),
+        Column("released", "array<string>", "", "machines that left", "other people's logs do not say"),
+        Column("given_back", "int", "", "how many of them the testbed has back", "as joined; a run without events"),
+        Column("attempts", "int", "", "how often it was asked for until it was carried out", "as given_back"),
+        Column("decided_s", "double", "s", "epoch seconds of the decision that was carried out", "none was"),
+        Column("applied_s", "double", "s", "epoch seconds at which Storm had applied it", "none was"),
+    )),
     # What each component did in a window; a row without a component: something was reported of it at all.
-    "activity": (
-        f"{EVENT}, window_s double, component string, executed bigint, queue double, emitted bigint, due bigint"
-    ),
-    "event_throughput": (f"{EVENT}, window_s double, scope string, component string, rate double, complete boolean"),
-    "intervals": (
-        f"{EVENT}, phase string, start_s double, end_s double, mean double, deviation double, windows int, "
-        "steady boolean, reason string, live_steady boolean, live_reason string"
-    ),
-    "convergence": f"{EVENT}, definition string, time_s double, censored boolean, horizon_s double",
-    "downtime": f"{EVENT}, downtime_s double, longest_s double, windows_at_zero_s double",
-    "losses": (
-        f"{EVENT}, phase string, source string, stream string, target string, `grouping` string, sent double, "
-        "executed double, queued double, lost double"
-    ),
-    "latency": (
-        f"{EVENT}, window_s double, n bigint, mean_ms double, p50_ms double, p95_ms double, p99_ms double, "
-        "max_ms double"
-    ),
-    "cpu": (
-        f"{EVENT}, phase string, machine string, joins_at_scale boolean, cores_mean double, "
-        "utilisation_mean double, "
-        "utilisation_p10 double, utilisation_p50 double, utilisation_p90 double, throttled_ms_per_s double, "
-        "memory_bytes_mean double, samples bigint"
-    ),
-    "cpu_windows": "run_id string, window_s double, machine string, utilisation_mean double, memory_bytes_mean double",
-    "network": (
-        f"{EVENT}, phase string, machine string, interface string, rx_bytes_per_s double, tx_bytes_per_s double"
-    ),
-    "settled": (
-        f"{EVENT}, phase string, component string, task int, first_task int, last_task int, slot string, machine string"
-    ),
-    "slots": (
-        f"{EVENT}, slot string, machine string, joins_at_scale boolean, executors_before int, "
-        "executors_after int, changed boolean, "
-        "seen_before boolean, seen_after boolean, restarts int"
-    ),
-    "moves": (
-        f"{EVENT}, executors_before bigint, executors_after bigint, executors_moved bigint, tasks_moved bigint, "
-        "tasks_moved_to_old_machines bigint, instances_on_joined bigint, joined_machines bigint, old_machines bigint"
-    ),
-    "running": (
-        f"{EVENT}, request_to_decision_s double, request_to_applied_s double, "
-        "request_to_running_s double, rebalance_s double, censored boolean"
-    ),
-    "loading": "run_id string, submit_to_loaded_s double, tasks int, tasks_reporting int",
-    "measurements": f"{EVENT}, metric string, value double, censored boolean",
-}
-
-
-def schema_of(kind: str, groups: Sequence[str]) -> str:
-    """The schema of a kind of line; a worker line has the groups asked for."""
-    wide = [f"{group} struct<{GROUPS[group][0]}>" for group in groups] if kind == "worker" else []
-    return ", ".join([LINES[kind], *wide])
+    Table("activity",
+          "what each component did in a window, and (without a component) that anything was reported of it at all",
+          ("run_id", "event_id", "window_s", "component"), (
+        RUN_ID, EVENT_ID, WINDOW_S,
+        Column("component", "string", "", "name of the component", "the row only says that somebody reported"),
+        Column("executed", "bigint", "tuples", "executed in the window", "not measured"),
+        Column("queue", "double", "tuples", "waiting, mean over the window", "not measured"),
+        Column("emitted", "bigint", "tuples", "emitted by spouts in the window", "no spout"),
+        Column("due", "bigint", "tuples", "that spouts were to emit in the window", "no spout"),
+    )),
+    Table("event_throughput",
+          "as `throughput`, for each event and relative to it",
+          ("run_id", "event_id", "window_s", "scope", "component"), (
+        RUN_ID, EVENT_ID, WINDOW_S, SCOPE, SINK, RATE, COMPLETE,
+    )),
+    Table("intervals",
+          "the part of each side of an event that counts, the steady tail or what stands for it",
+          ("run_id", "event_id", "phase"), (
+        RUN_ID, EVENT_ID, PHASE,
+        Column("start_s", "double", "s", "its begin, relative to the event"),
+        Column("end_s", "double", "s", "its end, relative to the event"),
+        Column("mean", "double", "tuples/s", "mean throughput of its windows"),
+        Column("deviation", "double", "tuples/s", "their standard deviation (n − 1)"),
+        Column("windows", "int", "", "how many windows it has"),
+        Column("steady", "boolean", "", "whether that side of the event was steady"),
+        Column("reason", "string", "", "why it was or was not, and which windows are left out"),
+        Column("live_steady", "boolean", "",
+               "whether the run step, watching live, had found it steady", "it was not asked"),
+        Column("live_reason", "string", "", "its reason", "it was not asked"),
+    )),
+    Table("convergence",
+          "convergence time after an event in the three published definitions",
+          ("run_id", "event_id", "definition"), (
+        RUN_ID, EVENT_ID,
+        Column("definition", "string", "", "`sp`, `st` or `script` (docs/glossary.md)"),
+        Column("time_s", "double", "s",
+               "from the event until throughput is stable", "it never was: the time is longer than `horizon_s`"),
+        Column("censored", "boolean", "", "whether it never was"),
+        Column("horizon_s", "double", "s", "how long after the event was watched"),
+    )),
+    Table("downtime", "time at zero throughput after an event", ("run_id", "event_id"), (
+        RUN_ID, EVENT_ID,
+        Column("downtime_s", "double", "s", "seconds in which no sink executed a tuple, all together"),
+        Column("longest_s", "double", "s", "the longest stretch of them"),
+        Column("windows_at_zero_s", "double", "s", "the same counted in whole windows of 10 s"),
+    )),
+    Table("losses",
+          "tuples lost on each edge on each side of an event",
+          ("run_id", "event_id", "phase", "source", "stream", "target"), (
+        RUN_ID, EVENT_ID, PHASE, SOURCE, STREAM, TARGET, GROUPING,
+        Column("sent", "double", "tuples", "emitted × fan-out"),
+        Column("executed", "double", "tuples", "executed at the target"),
+        Column("queued", "double", "tuples", "growth of the target's queues, by the edge's share"),
+        Column("lost", "double", "tuples",
+               "sent − executed − queued; the last, unreported second of a stopped worker counts as lost"),
+    )),
+    Table("latency", "latency at the sinks in windows of 10 s", ("run_id", "event_id", "window_s"), (
+        RUN_ID, EVENT_ID, WINDOW_S,
+        Column("n", "bigint", "tuples", "tuples that were timed"),
+        Column("mean_ms", "double", "ms", "their mean"),
+        Column("p50_ms", "double", "ms", "median over the task-seconds, weighted by tuples, of each one's median"),
+        Column("p95_ms", "double", "ms", "the same of their 95th percentiles"),
+        Column("p99_ms", "double", "ms", "the same of their 99th percentiles"),
+        Column("max_ms", "double", "ms", "the largest"),
+    )),
+    Table("cpu", "CPU and memory of each machine in the part that counts", ("run_id", "event_id", "phase", "machine"), (
+        RUN_ID, EVENT_ID, PHASE, MACHINE, JOINS_AT_SCALE,
+        Column("cores_mean", "double", "cores", "CPU seconds used per second, mean", "not measured"),
+        Column("utilisation_mean", "double", "1", "share of its quota, mean", "no quota is known"),
+        Column("utilisation_p10", "double", "1", "10th percentile over the seconds", "no quota is known"),
+        Column("utilisation_p50", "double", "1", "median over the seconds", "no quota is known"),
+        Column("utilisation_p90", "double", "1", "90th percentile over the seconds", "no quota is known"),
+        Column("throttled_ms_per_s", "double", "ms/s",
+               "core time in which its quota was used up, added up over the cores of the box that it wanted",
+               "not measured"),
+        Column("memory_bytes_mean", "double", "bytes", "memory in use, mean", "not measured"),
+        Column("samples", "bigint", "", "seconds that it is made of"),
+    )),
+    Table("cpu_windows", "CPU and memory of each machine over the whole run", ("run_id", "window_s", "machine"), (
+        RUN_ID,
+        Column("window_s", "double", "s",
+               "start of a window of 10 s, relative to the run's first event; negative before it"),
+        MACHINE,
+        Column("utilisation_mean", "double", "1", "share of its quota, mean", "no quota is known"),
+        Column("memory_bytes_mean", "double", "bytes", "memory in use, mean", "not measured"),
+    )),
+    Table("network",
+          "bytes per second of each machine in the part that counts",
+          ("run_id", "event_id", "phase", "machine", "interface"), (
+        RUN_ID, EVENT_ID, PHASE, MACHINE, INTERFACE,
+        Column("rx_bytes_per_s", "double", "bytes/s", "received", "not measured"),
+        Column("tx_bytes_per_s", "double", "bytes/s", "sent", "not measured"),
+    )),
+    Table("settled",
+          "where every task was before and after an event: the last scheduling round on that side in which all were "
+          "placed",
+          ("run_id", "event_id", "phase", "task"), (
+        RUN_ID, EVENT_ID, PHASE, COMPONENT, TASK,
+        Column("first_task", "int", "", "first task of its executor"),
+        Column("last_task", "int", "", "last task of its executor"),
+        SLOT, MACHINE,
+    )),
+    Table("slots", "each slot's worker before and after an event", ("run_id", "event_id", "slot"), (
+        RUN_ID, EVENT_ID, SLOT, MACHINE, JOINS_AT_SCALE,
+        Column("executors_before", "int", "", "executors on it before"),
+        Column("executors_after", "int", "", "executors on it after"),
+        Column("changed", "boolean", "", "whether its set of executors changed"),
+        Column("seen_before", "boolean", "", "whether it reported before"),
+        Column("seen_after", "boolean", "", "whether it reported after"),
+        Column("restarts", "int", "", "how often its worker began anew after the event"),
+    )),
+    Table("moves", "what an event moved", ("run_id", "event_id"), (
+        RUN_ID, EVENT_ID,
+        Column("executors_before", "bigint", "", "executors before"),
+        Column("executors_after", "bigint", "", "executors after"),
+        Column("executors_moved", "bigint", "", "executors whose slot or range of tasks changed"),
+        Column("tasks_moved", "bigint", "", "tasks whose machine changed"),
+        Column("tasks_moved_to_old_machines", "bigint", "",
+               "of them those that went to a machine that was there before"),
+        Column("instances_on_joined", "bigint", "", "executors on machines that joined"),
+        Column("joined_machines", "bigint", "", "machines that joined", "other people's logs do not say"),
+        Column("old_machines", "bigint", "", "machines that were there before", "other people's logs do not say"),
+    )),
+    Table("running", "how long an event took until its last executor ran", ("run_id", "event_id"), (
+        RUN_ID, EVENT_ID,
+        Column("request_to_decision_s", "double", "s", "from the request to the decision", "none was carried out"),
+        Column("request_to_applied_s", "double", "s",
+               "from the request until Storm had applied it", "none was carried out"),
+        Column("request_to_running_s", "double", "s",
+               "until every executor of the changed workers has reported; the horizon where censored"),
+        Column("rebalance_s", "double", "s", "of it the part from the decision on", "none was carried out"),
+        Column("censored", "boolean", "", "whether an executor had not reported when the next event or the end came"),
+    )),
+    Table("loading", "how long a topology took to load", ("run_id",), (
+        RUN_ID,
+        Column("submit_to_loaded_s", "double", "s",
+               "from the submission until every task has reported", "one never did"),
+        Column("tasks", "int", "", "tasks of the topology"),
+        Column("tasks_reporting", "int", "", "of them those that have reported"),
+    )),
+    Table("measurements",
+          "one number a run, event and metric, in long form; what claims and comparisons are made of",
+          ("run_id", "event_id", "metric"), (
+        RUN_ID, EVENT_ID,
+        Column("metric", "string", "",
+               "name of the metric; its unit is at the end of the name (`_s`, `_ms`, `_percent`, `_cores`, `_mb`), "
+               "of rates tuples/s"),
+        Column("value", "double", "", "the number; a metric that was not measured has no row"),
+        Column("censored", "boolean", "", "whether the value is only a bound: the run never got there"),
+    )),
+)}
+# fmt: on

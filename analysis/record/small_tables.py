@@ -58,7 +58,7 @@ def write(paths: SeriesPaths, name: str, rows: Iterable[Mapping[str, Any]]) -> N
 
 def arrow_schema(name: str) -> "pa.Schema":
     """The declared columns of a table, as Spark would store them."""
-    return arrow_columns(TABLES[name])
+    return arrow_columns(TABLES[name].ddl)
 
 
 def arrow_columns(declared: str) -> "pa.Schema":

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import islice
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.errors import QueryError
-from analysis.query import dictionary
+from analysis.record.schemas import TABLES
 from barograph.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -249,20 +249,18 @@ def _write_parquet(frame: DataFrame, target: Path, tell: Tell) -> int:
 
 def table_list() -> list[str]:
     """A line a table."""
-    tables = dictionary.tables().values()
-    width = max(len(table.name) for table in tables)
-    return [f"{table.name:{width}}  {table.means}" for table in tables]
+    width = max(len(name) for name in TABLES)
+    return [f"{table.name:{width}}  {table.meaning}" for table in TABLES.values()]
 
 
 def table_description(name: str) -> list[str]:
     """Columns of one table. Raises QueryError for one that there is not."""
-    tables = dictionary.tables()
-    if name not in tables:
-        near = difflib.get_close_matches(name, tables, n=1)
+    if name not in TABLES:
+        near = difflib.get_close_matches(name, TABLES, n=1)
         guess = f"did you mean {near[0]}? " if near else ""
-        raise QueryError(f"no table {name!r}; {guess}there are {', '.join(tables)}")
-    table = tables[name]
-    rows = ((column.name, column.type, column.unit, column.means, column.null) for column in table.columns)
+        raise QueryError(f"no table {name!r}; {guess}there are {', '.join(TABLES)}")
+    table = TABLES[name]
+    rows = (astuple(column) for column in table.columns)
     heads = ("column", "type", "unit", "meaning", "null when")
     lines = "".join(as_table(heads, rows, widest=120)).splitlines()
-    return [f"{table.name}: {table.means}", f"key: {', '.join(table.key)} (with series_id across series)", *lines]
+    return [f"{table.name}: {table.meaning}", f"key: {', '.join(table.key)} (with series_id across series)", *lines]

@@ -13,7 +13,6 @@ import pytest
 
 from analysis.errors import QueryError
 from analysis.query import sql
-from analysis.query.dictionary import column_types
 from analysis.query.sql import SeriesTables
 from analysis.record.schemas import TABLES
 from tests.golden.analysed import Analysed
@@ -71,10 +70,10 @@ def test_every_table_is_a_view_of_all_series(analysed: Analysed, stored: Sequenc
     for name in TABLES:
         having = [one for one in stored if name in one.names]
         frame = sql.view(analysed.spark, name, having, lambda _note: None)
-        own = [column for column, _ in column_types(name) if column not in sql.SERIES]
+        own = [column.name for column in TABLES[name].columns if column.name not in sql.SERIES]
         assert frame.columns == ["experiment", "series_id", *own], name
         types = dict(frame.dtypes)
-        expected = dict(analysed.spark.createDataFrame([], TABLES[name]).dtypes)
+        expected = dict(analysed.spark.createDataFrame([], TABLES[name].ddl).dtypes)
         assert {column: types[column] for column in own} == {column: expected[column] for column in own}, name
 
 

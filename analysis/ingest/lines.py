@@ -1,0 +1,64 @@
+"""Raw lines of a run (docs/contracts.md): the fields that are read of each kind, and those that no line may lack."""
+
+from collections.abc import Sequence
+
+TASKS = (
+    "task array<int>, component array<string>, emitted array<bigint>, transferred array<bigint>, "
+    "executed array<bigint>, execute_ms array<double>, process_ms array<double>, queue array<bigint>"
+)
+STREAMS = "task array<int>, stream array<string>, emitted array<bigint>"
+SOURCES = (
+    "task array<int>, component array<string>, stream array<string>, executed array<bigint>, execute_ms array<double>"
+)
+SINKS = (
+    "task array<int>, n array<bigint>, sum_ms array<double>, max_ms array<double>, "
+    "p50_ms array<double>, p95_ms array<double>, p99_ms array<double>"
+)
+SPOUTS = "task array<int>, due array<bigint>, emitted array<bigint>, behind_ms array<double>"
+TRAFFIC = "`from` array<int>, `to` array<int>, n array<bigint>"
+
+DAMAGED_COLUMN = "damaged_text"
+
+# The groups of a worker line: group -> (fields of the line, table it becomes).
+GROUPS = {
+    "tasks": (TASKS, "task_samples"),
+    "streams": (STREAMS, "stream_samples"),
+    "sources": (SOURCES, "source_samples"),
+    "sinks": (SINKS, "sink_samples"),
+    "spouts": (SPOUTS, "spout_samples"),
+    "traffic": (TRAFFIC, "traffic_samples"),
+}
+
+LINES = {
+    "worker": "v int, t double, dt_s double, machine string, port int, pid bigint, topology string, seq bigint",
+    "machine": (
+        "v int, t double, dt_s double, machine string, cpu_cores double, cpu_quota_cores double, throttled_ms double, "
+        "memory_bytes bigint, memory_limit_bytes bigint, "
+        "interfaces struct<name array<string>, rx_bytes array<bigint>, tx_bytes array<bigint>>"
+    ),
+    "event": (
+        "t double, kind string, phase string, steady boolean, reason string, machines array<string>, event_id string, "
+        "event string, joined array<string>, leave int, decision_id string, ok boolean, factor double, machine string, "
+        "given_back boolean"
+    ),
+    "decision": (
+        "t double, duration_ms double, "
+        "request struct<topologies array<struct<id string, name string, "
+        "components array<struct<name string, kind string, tasks array<int>, executors array<array<int>>>>, "
+        "placement map<string, string>, rebalancing boolean>>>, "
+        "decision struct<decision_id string, policy string, reason string>"
+    ),
+}
+
+REQUIRED = {
+    "worker": ("t", "dt_s", "machine", "port", "pid", "seq"),
+    "machine": ("t", "dt_s", "machine"),
+    "event": ("t", "kind"),
+    "decision": ("t",),
+}
+
+
+def schema_of(kind: str, groups: Sequence[str]) -> str:
+    """The schema of a kind of line; a worker line has the groups asked for."""
+    wide = [f"{group} struct<{GROUPS[group][0]}>" for group in groups] if kind == "worker" else []
+    return ", ".join([LINES[kind], *wide])
