@@ -10,7 +10,8 @@ pages.write(folder, findings)  findings.json and the pages
 from analysis.nights.findings import Findings, evaluate, review
 from analysis.nights.night_records import History, Night, append_night, read_history
 from analysis.nights.regressions import Finding, Kind, Status
-from analysis.nights.settings import Accepted, Renames, Rule, Settings
+from analysis.nights.settings import Accepted, Renames, Settings
+from analysis.stats.change_points import Rule
 
 __all__ = [
     "Accepted",

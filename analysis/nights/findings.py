@@ -24,9 +24,9 @@ from analysis.nights.claim_history import ClaimHistory, VerdictChange
 from analysis.nights.night_records import History, Night, clock_jumps, read_history
 from analysis.nights.night_series import Key, Series, SeriesName, build_series
 from analysis.nights.regressions import Finding, Kind, Status, accepts, judge, same_change
-from analysis.nights.settings import Rule, Settings
+from analysis.nights.settings import Settings
 from analysis.record.files import read_json, write_json_atomic
-from analysis.stats.change_points import Candidate, change_points
+from analysis.stats.change_points import Candidate, Rule, change_points
 
 CACHE_FILE = ".change_points.json"
 

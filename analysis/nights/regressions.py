@@ -15,8 +15,8 @@ from statistics import median
 from analysis.metrics.metric_directions import Better, Metric
 from analysis.nights.night_records import Night
 from analysis.nights.night_series import Key, Series
-from analysis.nights.settings import Accepted, Rule, Settings
-from analysis.stats.change_points import Candidate, Step, edges, needed_difference, step_floor, steps
+from analysis.nights.settings import Accepted, Settings
+from analysis.stats.change_points import Candidate, Rule, Step, edges, needed_difference, step_floor, steps
 
 LEAST_PAIRS = 5  # of nights of the same code, before they say how much the same code scatters
 

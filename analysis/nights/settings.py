@@ -5,23 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-
-@dataclass(frozen=True)
-class Rule:
-    """When a change counts; the defaults were chosen from `python -m tests.calibration.nights` (decision 0012).
-
-    A change is at most `max_p` likely without one (Otava's test, over windows of `window_nights`), and its size at
-    least `minimum_percent` of the level before. It is confirmed by `confirming_nights` after the first.
-    """
-
-    window_nights: int = 50
-    max_p: float = 1e-6
-    minimum_percent: float = 3.0
-    confirming_nights: int = 2
-
-    @property
-    def nights_to_confirm(self) -> int:
-        return self.confirming_nights + 1
+from analysis.stats.change_points import Rule
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,28 @@ from itertools import pairwise
 from statistics import median
 
 from analysis.metrics.metric_directions import Metric
-from analysis.nights.settings import Rule
 
 LONE_NIGHT_SIGMAS = 3.5  # beyond this many standard deviations from both sides a night stands alone
 NIGHTS_AROUND = 3  # nights before it, and as many after it, that say what is around a night
 LEAST_NIGHTS_BEFORE = 3  # nights before a step: of fewer nobody knows how much they scatter
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When a change counts; the defaults were chosen from `python -m tests.calibration.nights` (decision 0012).
+
+    A change is at most `max_p` likely without one (Otava's test, over windows of `window_nights`), and its size at
+    least `minimum_percent` of the level before. It is confirmed by `confirming_nights` after the first.
+    """
+
+    window_nights: int = 50
+    max_p: float = 1e-6
+    minimum_percent: float = 3.0
+    confirming_nights: int = 2
+
+    @property
+    def nights_to_confirm(self) -> int:
+        return self.confirming_nights + 1
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,8 @@ TOP = 10  # findings in a message; the page has all
 
 def settings_of(suite: Suite) -> Settings:
     """What the suite's file says about its history."""
-    from analysis.nights.settings import Accepted, Renames, Rule, Settings
+    from analysis.nights.settings import Accepted, Renames, Settings
+    from analysis.stats.change_points import Rule
 
     rule = Rule() if suite.minimum_percent is None else Rule(minimum_percent=suite.minimum_percent)
     renames = Renames(suite.renames.experiments, suite.renames.variants, suite.renames.metrics)

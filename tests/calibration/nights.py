@@ -3,7 +3,7 @@
   python -m tests.calibration.nights [alarms|steps|spikes|drift|grid|speed]... [--series 200] [--nights 365] [--seed N]
 
 Every part but `speed` is of synthetic series with known truth, judged night by night as each night would have been
-judged then. Decision 0012 chose the defaults of `settings.Rule` from what this prints.
+judged then. Decision 0012 chose the defaults of `change_points.Rule` from what this prints.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from analysis.nights.findings import evaluate, review
 from analysis.nights.night_records import Night, parse_night
 from analysis.nights.night_series import Key, Point, Series
 from analysis.nights.regressions import Finding, Kind, Status, judge
-from analysis.nights.settings import Rule, Settings
-from analysis.stats.change_points import change_points
+from analysis.nights.settings import Settings
+from analysis.stats.change_points import Rule, change_points
 from tests.calibration import synthetic_nights
 
 KEY = Key("bench/series", "stela", "throughput_after", "e1", "type_1")

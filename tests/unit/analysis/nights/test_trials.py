@@ -7,7 +7,8 @@ from pathlib import Path
 
 from analysis.nights.findings import review
 from analysis.nights.night_records import read_history
-from analysis.nights.settings import Rule, Settings
+from analysis.nights.settings import Settings
+from analysis.stats.change_points import Rule
 from tests.calibration import synthetic_nights
 from tests.calibration.nights import alarms, by_night, detect_steps, false_alarms, spikes_that_alarm
 from tests.support.nights_by_hand import stepped
