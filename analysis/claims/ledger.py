@@ -100,7 +100,7 @@ def judge_all(claims: Sequence[Claim], measured: Conditions) -> list[LedgerRow]:
     """Every claim, with Holm's correction over the claims that were tested; those that follow from others last."""
     found = {claim.name: judge(claim, measured) for claim in claims if claim.kind not in rules.DERIVED_KINDS}
     tested = {name: row.p_value for name, row in found.items() if row.p_value is not None}
-    for name, p_holm in zip(tested, inference.holm(list(tested.values())), strict=True):
+    for name, p_holm in zip(tested, inference.holm(list(tested.values())).tolist(), strict=True):
         found[name] = replace(found[name], p_holm=p_holm)
     for claim in claims:
         if claim.kind in rules.DERIVED_KINDS:

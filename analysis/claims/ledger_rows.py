@@ -6,9 +6,9 @@ The A/A floor says by how much the testbed differs from itself, from repetitions
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 
 from analysis.claims.statements import Claim
+from analysis.stats.same_code_floors import Floor, largest_difference
 
 REPRODUCED, DIFFERS, NOT_RUN = "reproduced", "differs", "not run"
 UNDECIDED = "undecided"  # the text of NOT_RUN where there is an interval
@@ -90,14 +90,6 @@ def row_without_runs(claim: Claim, measured: Conditions, variants: Sequence[str]
     return LedgerRow(claim, None, None, None, 0, NOT_RUN, reason, ())
 
 
-@dataclass(frozen=True)
-class Floor:
-    """The largest difference of a pair, in percent of the smaller one (of a metric in percent: in points)."""
-
-    percent: float
-    pairs: int
-
-
 Group = tuple[str, str]
 
 
@@ -107,30 +99,12 @@ def claim_floor(claim: Claim, measured: Conditions, variants: Iterable[str]) -> 
     named = {
         _group(claim.experiment, variant, value) for variant in variants for value in measured.of(claim, variant)
     }  # fmt: skip
-    return largest_floor(claim.metric, {group: values for group, values in groups.items() if group in named})
+    return largest_difference(claim.metric, (values for group, values in groups.items() if group in named))
 
 
 def testbed_floor(claim: Claim, measured: Conditions) -> Floor | None:
     """Over every series that was read, whatever its experiment."""
-    return largest_floor(claim.metric, _groups(claim, measured))
-
-
-def largest_floor(metric: str, groups: Mapping[Group, Sequence[float]]) -> Floor | None:
-    found = [
-        pair_difference(metric, *sorted(pair))
-        for values in groups.values()
-        for pair in combinations(values, 2)
-        if is_percent(metric) or min(pair) > 0.0
-    ]
-    return Floor(max(found), len(found)) if found else None
-
-
-def pair_difference(metric: str, smaller: float, larger: float) -> float:
-    return larger - smaller if is_percent(metric) else 100.0 * (larger / smaller - 1.0)
-
-
-def is_percent(metric: str) -> bool:
-    return metric.endswith("_percent")
+    return largest_difference(claim.metric, _groups(claim, measured).values())
 
 
 def _groups(claim: Claim, measured: Conditions) -> dict[Group, list[float]]:

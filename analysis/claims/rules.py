@@ -20,7 +20,6 @@ from analysis.claims.ledger_rows import (  # fmt: skip
     SAME,
     SEED,
     Conditions,
-    Floor,
     LedgerRow,
     Value,
     ids_of_runs,
@@ -29,6 +28,7 @@ from analysis.claims.ledger_rows import (  # fmt: skip
 from analysis.claims.statements import ABOUT_SHARE, Claim, Kind
 from analysis.numerals import number
 from analysis.stats import inference
+from analysis.stats.same_code_floors import Floor
 from scheduler_plugins.model import Component, Edge, Executor, Topology
 from scheduler_plugins.policies import etp
 from scheduler_plugins.policies.stela import Parameters, assign_executors

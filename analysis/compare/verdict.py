@@ -18,7 +18,7 @@ from analysis.metrics import metric_directions
 from analysis.metrics.metric_directions import CONVERGENCE, PRIMARY, Better, DifferenceKind, Metric
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.event_timeline import WHOLE_RUN
-from analysis.stats import inference, paired_differences
+from analysis.stats import inference, paired_differences, same_code_floors
 from analysis.stats.paired_differences import MINIMUM_BLOCKS, Estimate, on_axis, sign_test
 
 
@@ -155,8 +155,8 @@ def _row_floor(
     step = quantum / float(first.mean()) if seen.logarithmic else quantum
     if seen.logarithmic:
         first, second = np.log(first), np.log(second)
-    here = float(paired_differences.neighbour_floor(first, second, level, step))
-    known = paired_differences.record_floor(before, len(a), level)
+    here = float(same_code_floors.neighbour_floor(first, second, level, step))
+    known = same_code_floors.record_floor(before, len(a), level)
     bound = float(np.copysign(max(here, known or 0.0), seen.mean))
     return abs(paired_differences.in_units(seen, bound)), known is not None and known > here
 
@@ -186,7 +186,7 @@ def judge_rows(rows: Sequence[MetricRow], runs: Sequence[PairRuns], level: float
     for primary in (True, False):
         family = [i for i, row in enumerate(rows) if row.primary is primary]
         p_of = {i: p for i in family if (p := rows[i].p) is not None and not same_in_every_block(rows[i])}
-        p_holm = dict(zip(p_of, inference.holm(list(p_of.values())), strict=True))
+        p_holm = dict(zip(p_of, inference.holm(list(p_of.values())).tolist(), strict=True))
         for i in family:
             row = _with_needed_blocks(replace(rows[i], p_holm=p_holm.get(i)), level / max(1, len(p_of)))
             fact = row.metric == RUNS_FAILED and row.pair in by_fact

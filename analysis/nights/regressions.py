@@ -4,19 +4,18 @@ which commits each lies between, as precisely as the nights allow. Pure.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from itertools import pairwise
-from statistics import median
 
 from analysis.metrics.metric_directions import Better, Metric
 from analysis.nights.night_records import Night
 from analysis.nights.night_series import Key, Series
 from analysis.nights.settings import Accepted, Settings
-from analysis.stats.change_points import Candidate, Rule, Step, edges, needed_difference, step_floor, steps
+from analysis.stats.change_points import Candidate, Rule, Step, edges, needed_difference, neighbour_deviation, steps
+from analysis.stats.same_code_floors import step_floor
 
 LEAST_PAIRS = 5  # of nights of the same code, before they say how much the same code scatters
 
@@ -63,12 +62,12 @@ def commits_between(nights: Sequence[Night], good: int, bad: int) -> CommitRange
 
 def same_code_noise(nights: Sequence[Night], indices: Sequence[int], values: Sequence[float]) -> float | None:
     """Standard deviation of a night's value while the code was the same, robust; None where too few nights tell."""
-    apart = [
+    distances = [
         abs(after - before)
         for (i, before), (j, after) in pairwise(zip(indices, values, strict=True))
         if nights[i].commit and nights[i].commit == nights[j].commit and not nights[i].dirty and not nights[j].dirty
     ]
-    return 1.4826 * median(apart) / math.sqrt(2) if len(apart) >= LEAST_PAIRS else None
+    return neighbour_deviation(distances) if len(distances) >= LEAST_PAIRS else None
 
 
 MOST_BORDER_MOVE = 3  # nights by which the border of the same change moves as more nights come

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
 from analysis.metrics.metric_directions import Metric
+from analysis.stats.same_code_floors import step_floor
 
 LONE_NIGHT_SIGMAS = 3.5  # beyond this many standard deviations from both sides a night stands alone
 NIGHTS_AROUND = 3  # nights before it, and as many after it, that say what is around a night
@@ -101,7 +102,12 @@ def change_points(values: Sequence[float], rule: Rule) -> tuple[Candidate, ...]:
 
 def scatter(values: Sequence[float]) -> float:
     """Standard deviation from night to night, as robust as a median: steps and lone nights hardly count."""
-    return 1.4826 * median(abs(b - a) for a, b in pairwise(values)) / math.sqrt(2)
+    return neighbour_deviation(abs(b - a) for a, b in pairwise(values))
+
+
+def neighbour_deviation(distances: Iterable[float]) -> float:
+    """Standard deviation of values, as robust as a median, by the distances of neighbours."""
+    return 1.4826 * median(distances) / math.sqrt(2)
 
 
 def without_lone_nights(values: Sequence[float]) -> list[float]:
@@ -153,11 +159,6 @@ def needed_difference(before: Stretch, after: Stretch, metric: Metric, rule: Rul
     """How large a step must be: worth naming in its unit, and in percent, and beyond what the same code does."""
     percent = 0.0 if metric.unit == "points" else rule.minimum_percent / 100 * abs(before.level)
     return max(metric.smallest, percent, step_floor(noise, len(before), len(after)))
-
-
-def step_floor(noise: float | None, before: int, after: int) -> float:
-    """Twice the standard error of a difference between that many nights of the same code: the A/A floor."""
-    return 0.0 if noise is None else 2 * noise * math.sqrt(1 / before + 1 / after)
 
 
 # A border that fits worse by more than this is not the true one; how often that is wrong is in decision 0012.

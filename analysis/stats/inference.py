@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Sample = npt.NDArray[np.float64]
+Array = npt.NDArray[np.float64]
 RESAMPLES = 10_000
 
 
@@ -19,13 +19,13 @@ class Interval:
     high: float
 
 
-def _bootstrap_medians(values: Sample, rng: np.random.Generator) -> Sample:
+def _bootstrap_medians(values: Array, rng: np.random.Generator) -> Array:
     picks = rng.integers(0, len(values), size=(RESAMPLES, len(values)))
-    medians: Sample = np.median(values[picks], axis=1)
+    medians: Array = np.median(values[picks], axis=1)
     return medians
 
 
-def _interval(point: float, draws: Sample, level: float) -> Interval:
+def _interval(point: float, draws: Array, level: float) -> Interval:
     tail = 50.0 * (1.0 - level)
     low, high = np.percentile(draws, [tail, 100.0 - tail])
     return Interval(point, float(low), float(high))
@@ -57,14 +57,14 @@ def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
     return float(mannwhitneyu(a, b, alternative="two-sided").pvalue)
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction, in the order given."""
-    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
-    corrected = [0.0] * len(p_values)
-    largest = 0.0
-    for rank, i in enumerate(order):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
-        corrected[i] = largest
+def holm(p_values: Sequence[float] | Array) -> Array:
+    """Holm's step-down correction along the last axis, in the order given."""
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p, axis=-1)
+    steps = p.shape[-1] - np.arange(p.shape[-1])
+    stepped = np.minimum(1.0, np.maximum.accumulate(np.take_along_axis(p, order, -1) * steps, axis=-1))
+    corrected = np.empty_like(p)
+    np.put_along_axis(corrected, order, stepped, -1)
     return corrected
 
 

@@ -1,15 +1,12 @@
-"""Statistics of paired differences of blocks: interval, p-value, sign test, A/A floor, and the number of blocks needed.
+"""Statistics of paired differences of blocks: interval, p-value, sign test, and the number of blocks needed.
 
 Pure. Arrays have the blocks on their last axis, so that the calibration judges thousands of comparisons with the
-code that judges one (decision 0010). The A/A floor has two sources, and the larger counts. In the series itself:
-runs of one side in neighbouring blocks are the same code at nearly the same time, so the differences of neighbours
-show the noise without slow drift, which pairing removes. On record: block differences of earlier comparisons of a
-commit with itself, around 0, which is what they should be.
+code that judges one (decision 0010).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, comb, sqrt
+from math import ceil, sqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -82,44 +79,14 @@ def on_axis(found: Estimate, value: float) -> float:
 
 def sign_test(signs: Sequence[int]) -> float:
     """Exact, two-sided; ties (0) say nothing."""
-    untied = [sign for sign in signs if sign]
-    fewer = min(untied.count(1), untied.count(-1))
-    tail: int = sum(comb(len(untied), k) for k in range(fewer + 1))
-    return min(1.0, float(2 * tail / 2 ** len(untied)))
+    from scipy.stats import binomtest
 
-
-MINIMUM_ON_RECORD = 6  # block differences; fewer say less than the series itself
-
-
-def neighbour_floor(a: Array, b: Array, level: float, quantum: float = 0.0) -> Array:
-    """From both sides' values in the order of the blocks, on the axis on which they are compared."""
-    from scipy.stats import t
-
-    blocks = a.shape[-1]
-    squares = (np.square(np.diff(side, axis=-1)).mean(axis=-1) / 2 for side in (a, b))
-    variance = np.maximum(sum(squares) / 2, quantum**2 / 12)
-    bound = t.ppf(1 - level / 2, 2 * _degrees_of_freedom(blocks))
-    return np.asarray(bound * np.sqrt(2 * variance / blocks), dtype=np.float64)
-
-
-def _degrees_of_freedom(values: int) -> float:
-    """Degrees of freedom of a variance from differences of neighbours, by its moments under normal noise."""
-    return 2 * (values - 1) ** 2 / (3 * values - 4)
-
-
-def record_floor(differences: Sequence[float], blocks: int, level: float) -> float | None:
-    """From block differences of A/A comparisons; None where there are too few."""
-    from scipy.stats import t
-
-    if len(differences) < MINIMUM_ON_RECORD:
-        return None
-    spread = float(np.sqrt(np.mean(np.square(differences))))
-    return float(t.ppf(1 - level / 2, len(differences)) * spread / np.sqrt(blocks))
+    more, fewer = signs.count(1), signs.count(-1)
+    return float(binomtest(fewer, more + fewer).pvalue) if more + fewer else 1.0
 
 
 POWER = 0.8
 MOST_BLOCKS = 999  # more are not worth naming
-FEWEST_BLOCKS = 3
 
 
 def blocks_needed(deviation: float, goal: float, level: float) -> int | None:
@@ -129,11 +96,11 @@ def blocks_needed(deviation: float, goal: float, level: float) -> int | None:
     """
     if goal <= 0.0:
         return None
-    if _has_power(deviation, goal, level, FEWEST_BLOCKS):
-        return FEWEST_BLOCKS
+    if _has_power(deviation, goal, level, MINIMUM_BLOCKS):
+        return MINIMUM_BLOCKS
     if not _has_power(deviation, goal, level, MOST_BLOCKS):
         return None
-    too_few, enough = FEWEST_BLOCKS, MOST_BLOCKS
+    too_few, enough = MINIMUM_BLOCKS, MOST_BLOCKS
     while enough - too_few > 1:  # power only grows with more blocks
         middle = ceil((too_few + enough) / 2)
         if _has_power(deviation, goal, level, middle):

@@ -19,7 +19,7 @@ from analysis.compare.verdict import level_of_one_check
 from analysis.record.event_timeline import event_id_of
 from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import rows
-from analysis.stats import paired_differences
+from analysis.stats import inference, same_code_floors
 from analysis.stats.paired_differences import MINIMUM_BLOCKS, Array, half_width, mean_and_error, p_value
 
 METRIC = "throughput_after"
@@ -105,16 +105,6 @@ def simulate(
     return Sides(a, b)
 
 
-def holm(p: Array) -> Array:
-    """Holm's correction along the last axis: statistics.holm for many comparisons at once."""
-    order = np.argsort(p, axis=-1)
-    steps = p.shape[-1] - np.arange(p.shape[-1])
-    stepped = np.minimum(1.0, np.maximum.accumulate(np.take_along_axis(p, order, -1) * steps, axis=-1))
-    corrected = np.empty_like(p)
-    np.put_along_axis(corrected, order, stepped, -1)
-    return corrected
-
-
 @dataclass(frozen=True)
 class Judgements:
     """Of each comparison and metric: what verdict.py decides."""
@@ -127,9 +117,9 @@ class Judgements:
 def judge_sides(sides: Sides, floored: bool = True) -> Judgements:
     blocks = sides.a.shape[-1]
     mean, error = mean_and_error(sides.b - sides.a)
-    called = holm(p_value(mean, error, blocks)) < LEVEL
+    called = inference.holm(p_value(mean, error, blocks)) < LEVEL
     if floored:
-        called &= np.abs(mean) >= paired_differences.neighbour_floor(sides.a, sides.b, LEVEL)
+        called &= np.abs(mean) >= same_code_floors.neighbour_floor(sides.a, sides.b, LEVEL)
     return Judgements(called, mean, half_width(error, blocks))
 
 

@@ -7,7 +7,6 @@ from math import ceil
 from statistics import median
 from typing import TYPE_CHECKING
 
-from analysis.claims import ledger_rows
 from analysis.claims.ledger_rows import MINIMUM_RUNS, SEED
 from analysis.claims.statements import Panel, PublishedFigure
 from analysis.record.event_timeline import FIRST_EVENT
@@ -15,6 +14,7 @@ from analysis.report.figures import event_times, points, style, throughput_timel
 from analysis.report.figures.points import Column, Drawing, Spot
 from analysis.report.figures.series_data import Level, SeriesData
 from analysis.stats import inference
+from analysis.stats.same_code_floors import largest_difference
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,9 +95,9 @@ def _convergence(definition: str) -> Callable[[Axes, SeriesData], None]:
 def _ranking(axes: Axes, data: SeriesData) -> None:
     """Gain over the own level before, best on top, with interval and A/A floor."""
     gains = {variant: _gains(data, variant) for variant in data.variants}
-    percents = {("", variant): [gain for gain, _ in measured] for variant, measured in gains.items()}
+    percents = [[gain for gain, _ in measured] for measured in gains.values()]
     _rank_panel(axes, data, gains, GAIN)
-    floor = ledger_rows.largest_floor("gain_percent", percents)
+    floor = largest_difference("gain_percent", percents)
     if floor is not None:
         axes.axvspan(-floor.percent, floor.percent, color=style.GREY, alpha=0.13, lw=0)
     axes.axvline(0, color="#222222", lw=0.9)

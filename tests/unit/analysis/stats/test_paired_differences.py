@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.claims import ledger_rows
-from analysis.stats import inference
+from analysis.stats import inference, same_code_floors
 
 
 def test_ratio_interval_holds_the_point_and_is_the_same_for_a_seed() -> None:
@@ -43,6 +42,6 @@ def test_cliffs_delta_at_its_ends_and_at_ties() -> None:
 
 
 def test_floor_is_the_largest_difference_of_a_variant_from_itself() -> None:
-    found = ledger_rows.largest_floor("throughput_after", {("stela/star", "stela"): [100.0, 110.0, 105.0]})
+    found = same_code_floors.largest_difference("throughput_after", [[100.0, 110.0, 105.0]])
     assert found is not None and (found.percent, found.pairs) == (pytest.approx(10.0), 3)
-    assert ledger_rows.largest_floor("throughput_after", {("stela/star", "stela"): [100.0]}) is None
+    assert same_code_floors.largest_difference("throughput_after", [[100.0]]) is None
