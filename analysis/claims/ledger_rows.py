@@ -13,6 +13,7 @@ from analysis.stats.same_code_floors import Floor, largest_difference
 REPRODUCED, DIFFERS, NOT_RUN = "reproduced", "differs", "not run"
 UNDECIDED = "undecided"  # the text of NOT_RUN where there is an interval
 SAME, OPPOSITE, NONE = "same", "opposite", "none"
+AT_LEAST, AT_MOST = "at least", "at most"
 MINIMUM_RUNS = 3  # of each variant, for an interval
 SEED = 20260101  # of the bootstrap, so that the same runs give the same interval
 Key = tuple[str, str, str, str]
@@ -48,7 +49,8 @@ class LedgerRow:
 
     `floor_percent`: the largest difference between two runs of the same variant and series, over the variants compared;
     `floor_pairs` is the number of such pairs. `testbed_floor_percent`: the same over every series read, for the metric.
-    `unknowable`: both sides of a ratio, or the wrong one, never converged, so that it compares how long was watched.
+    `measured` None with runs: they give no number, and `reason` says why (neither side converged, a baseline at 0).
+    `bound`: of a ratio with one side that never converged; `measured` is then what the ratio is at least, or at most.
     `direction`: whether what was measured goes the way that is stated (`none`: it goes nowhere), None where no way is.
     """
 
@@ -67,14 +69,25 @@ class LedgerRow:
     floor_pairs: int = 0
     testbed_floor_percent: float | None = None
     direction: str | None = None
-    unknowable: bool = False
+    bound: str | None = None
+
+    @property
+    def sign_known(self) -> bool:
+        """Whether the number is above or below 0; a ratio that is at least −10 % may be either."""
+        if self.measured is None:
+            return False
+        return not (
+            (self.bound == AT_LEAST and self.measured <= 0.0) or (self.bound == AT_MOST and self.measured >= 0.0)
+        )
 
     @property
     def verdict_text(self) -> str:
         """The verdict, or why there is none although something was measured."""
-        if self.verdict == NOT_RUN and self.runs:
-            return f"{self.runs} run{'s' if self.runs > 1 else ''}: no interval" if self.low is None else UNDECIDED
-        return self.verdict
+        if self.verdict != NOT_RUN or not self.runs:
+            return self.verdict
+        if self.low is None and self.runs < MINIMUM_RUNS:
+            return f"{self.runs} run{'s' if self.runs > 1 else ''}: no interval"
+        return UNDECIDED
 
 
 def ids_of_runs(values: Iterable[Value]) -> tuple[str, ...]:

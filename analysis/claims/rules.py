@@ -11,6 +11,8 @@ from statistics import median
 
 from analysis.claims import ledger_rows
 from analysis.claims.ledger_rows import (  # fmt: skip
+    AT_LEAST,
+    AT_MOST,
     DIFFERS,
     MINIMUM_RUNS,
     NONE,
@@ -99,7 +101,7 @@ def judge_exact(claim: Claim) -> LedgerRow:
     found = COMPUTATIONS[claim.metric]()
     equal = round(found) == claim.stated
     reason = f"exact: {found:.4g} {'rounds' if equal else 'does not round'} to {claim.stated:g}"
-    return LedgerRow(claim, found, found, found, 1, REPRODUCED if equal else DIFFERS, reason, ())
+    return LedgerRow(claim, found, found, found, 0, REPRODUCED if equal else DIFFERS, reason, ())
 
 
 DERIVED_KINDS = (Kind.SPAN, Kind.LOWEST)
@@ -119,7 +121,8 @@ def judge_derived(claim: Claim, rows: Mapping[str, LedgerRow]) -> LedgerRow:
     best = min(numbers) if claim.kind is Kind.LOWEST else max(numbers)
     run_ids = tuple(dict.fromkeys(run_id for row in found for run_id in row.run_ids))
     runs = min(row.runs for row in found)
-    return LedgerRow(claim, best, min(numbers), max(numbers), runs, verdict, reason, run_ids)
+    bound = next(row.bound for row in found if row.measured == best)
+    return LedgerRow(claim, best, min(numbers), max(numbers), runs, verdict, reason, run_ids, bound=bound)
 
 
 def _judge_span(claim: Claim, found: Sequence[LedgerRow]) -> tuple[str, str]:
@@ -145,7 +148,8 @@ def _judge_lowest(claim: Claim, found: Sequence[LedgerRow]) -> tuple[str, str]:
 
 
 def _number_list(rows: Sequence[LedgerRow], without: Sequence[LedgerRow] = ()) -> str:
-    shown = [f"{row.claim.name} {number(row.measured, 1, signed=True)}" for row in rows if row not in without]
+    shown = [f"{row.claim.name} {bound_sign(row)}{number(row.measured, 1, signed=True)}" for row in rows
+             if row not in without]  # fmt: skip
     return ", ".join(shown) or "none"
 
 
@@ -181,7 +185,7 @@ def judge(claim: Claim, measured: Conditions) -> LedgerRow:
 def direction(row: LedgerRow, floor: Floor | None) -> str | None:
     """Whether the number goes the way that is stated; `none` under the floor or where the interval holds no change."""
     way = stated_sign(row.claim)
-    if not way or row.measured is None or row.unknowable:
+    if not way or row.measured is None or not row.sign_known:
         return None
     unsure = row.low is not None and row.high is not None and row.low <= 0.0 <= row.high
     if unsure or _under(row.measured, floor):
@@ -252,10 +256,12 @@ def _judge_ratio(claim: Claim, own: Sequence[Value], other: Sequence[Value], flo
     if min(bottom) <= 0.0:
         reason = f"{claim.baseline} has a run at 0: no ratio"
         return LedgerRow(claim, None, None, None, runs, NOT_RUN, reason, ids_of_runs([*own, *other]))
-    point = 100.0 * (median(top) / median(bottom) - 1.0)
+    if _is_censored(own) and _is_censored(other):
+        reason = _neither_converged(claim, own, other)
+        return LedgerRow(claim, None, None, None, runs, NOT_RUN, reason, ids_of_runs([*own, *other]))
+    point, bound = 100.0 * (median(top) / median(bottom) - 1.0), _bound(own, other)
     if runs < MINIMUM_RUNS:
-        sides = {claim.variant: own, str(claim.baseline): other}
-        return _no_interval(claim, point, sides, runs, floor, _unknowable(point, own, other))
+        return _no_interval(claim, point, {claim.variant: own, str(claim.baseline): other}, runs, floor, bound)
     found = inference.median_ratio_interval(top, bottom, SEED)
     # A median is a bound where half or more of its runs are: the interval is then open on that side.
     high = inf if _is_censored(own) else 100.0 * (found.high - 1.0)
@@ -272,6 +278,7 @@ def _judge_ratio(claim: Claim, own: Sequence[Value], other: Sequence[Value], flo
         ids_of_runs([*own, *other]),
         p_value=inference.mann_whitney(top, bottom),
         cliffs_delta=inference.cliffs_delta(top, bottom),
+        bound=bound,
     )
 
 
@@ -360,17 +367,17 @@ def _no_interval(
     sides: dict[str, Sequence[Value]],
     runs: int,
     floor: Floor | None,
-    unknowable: bool = False,
+    bound: str | None = None,
 ) -> LedgerRow:
     """Every value is shown instead; a censored one is a lower bound."""
     values = "; ".join(f"{name} {', '.join(map(_value_text, found))}" for name, found in sides.items())
     reason = f"{runs} run{'s' if runs > 1 else ''}: no interval ({MINIMUM_RUNS} of each variant are needed): {values}"
     everyone = ids_of_runs([value for found in sides.values() for value in found])
-    row = LedgerRow(claim, point, None, None, runs, NOT_RUN, reason, everyone, unknowable=unknowable)
+    row = LedgerRow(claim, point, None, None, runs, NOT_RUN, reason, everyone, bound=bound)
     way = direction(row, floor)
     words = {SAME: "the same direction", OPPOSITE: "the opposite direction", NONE: "no difference beyond the A/A floor"}
-    told = words[way] if way else "says only how long was watched, for runs never converged" if unknowable else ""
-    return replace(row, reason=f"{reason}; {told}") if told else row
+    note = words[way] if way else "" if row.sign_known else "the direction is not known, because a run never converged"
+    return replace(row, reason=f"{reason}; {note}") if note else row
 
 
 def _signed_text(percent: float) -> str:
@@ -381,10 +388,23 @@ def _value_text(value: Value) -> str:
     return f"{'> ' if value.censored else ''}{value.value:.4g}".replace("-", "−")
 
 
-def _unknowable(point: float, own: Sequence[Value], other: Sequence[Value]) -> bool:
-    """Whether the ratio of medians is one of horizons: which side is larger then says how long was watched."""
-    above, below = _is_censored(own), _is_censored(other)  # the ratio is larger, or smaller, than the number
-    return (above and (below or point <= 0.0)) or (below and point >= 0.0)
+def bound_sign(row: LedgerRow) -> str:
+    """What stands before a number that is only a bound."""
+    return {AT_LEAST: "> ", AT_MOST: "< ", None: ""}[row.bound]
+
+
+def _bound(own: Sequence[Value], other: Sequence[Value]) -> str | None:
+    """A ratio with a horizon above is larger than the number, with one below smaller."""
+    return AT_LEAST if _is_censored(own) else AT_MOST if _is_censored(other) else None
+
+
+def _neither_converged(claim: Claim, own: Sequence[Value], other: Sequence[Value]) -> str:
+    """Two horizons say how long the runs were watched, and nothing about their ratio."""
+    horizons = sorted({round(value.value) for value in (*own, *other) if value.censored})
+    within = f"within {' to '.join(f'{end}' for end in dict.fromkeys((horizons[0], horizons[-1])))} s"
+    if all(value.censored for value in (*own, *other)):
+        return f"neither converged {within}"
+    return f"too few runs converged {within}{_censoring_note(claim, own, other)}"
 
 
 def _censoring_note(claim: Claim, own: Sequence[Value], other: Sequence[Value]) -> str:

@@ -49,6 +49,7 @@ class Source:
     runs: int
     complete: int
     begun: str
+    headline: str  # of its report; empty where there is none
     report: str | None  # relative to the page, where there is one
 
 
@@ -159,6 +160,7 @@ def _source(experiment: str, paths: SeriesPaths, target: Path) -> Source:
         experiment, next((run["series_id"] for run in runs if run["series_id"]), paths.root.name), len(runs),
         sum(run["status"] == "complete" for run in runs),
         "–" if begun is None else datetime.fromtimestamp(begun, UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        index_page.headline_of(paths),
         os.path.relpath(paths.report, target.parent) if paths.report.is_file() else None,
     )  # fmt: skip
 

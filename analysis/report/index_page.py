@@ -31,7 +31,7 @@ def summary_of(paths: SeriesPaths, ledger: Sequence[Row], headline: str) -> dict
     return {
         "v": 1,
         "experiment": next((run["experiment"] for run in runs if run["experiment"]), paths.root.parent.name),
-        "title": _spec_title(paths),
+        "title": spec_title(paths),
         "headline": headline,
         "series_id": paths.root.name,
         "begun_s": min((run["started_s"] for run in runs if run["started_s"]), default=None),
@@ -50,6 +50,11 @@ def write_summary(paths: SeriesPaths, document: Mapping[str, Any]) -> None:
     write_json_atomic(paths.root / SUMMARY_FILE, document)
 
 
+def headline_of(paths: SeriesPaths) -> str:
+    """The first sentence of the series' report; empty where there is none."""
+    return str((_document(paths.root / SUMMARY_FILE) or {}).get("headline") or "")
+
+
 def verdict_of(row: Row) -> str:
     """Measured without a conclusion (an open interval, too few runs) is not the same as not measured."""
     return UNDECIDED if row["verdict"] == NOT_RUN and row["runs"] else str(row["verdict"])
@@ -60,7 +65,7 @@ def _failure_text(run: Row) -> str:
     return str(run["failure_blame"] or run["status"]).replace("_", " ")
 
 
-def _spec_title(paths: SeriesPaths) -> str | None:
+def spec_title(paths: SeriesPaths) -> str | None:
     try:
         title = (read_json(paths.series_json).get("spec") or {}).get("title")
     except RecordError:

@@ -1,21 +1,34 @@
-"""Ledger rows as readers see them: numbers with units, intervals, one sentence a claim."""
+"""Ledger rows as readers see them: numbers with units, and intervals."""
 
 from math import isfinite
 
 from analysis.claims.ledger_rows import LedgerRow
+from analysis.claims.rules import bound_sign
 from analysis.claims.statements import Kind
 from analysis.numerals import MISSING, number, with_unit
 from analysis.record.small_tables import Row
+
+COUNTED_THINGS = ("workers", "tasks", "instances")
+KINDS_WITHOUT_INTERVAL = (Kind.EVERY_RUN, Kind.EXACT, Kind.SPAN, Kind.LOWEST)
+
+
+def measured_text(row: LedgerRow) -> str:
+    """A dash where nothing was measured: the reason says why."""
+    if row.measured is None:
+        return MISSING
+    return bound_sign(row) + quantity_text(row.measured, row.claim.unit, row.claim.unit == "%")
 
 
 def quantity_text(value: float | None, unit: str, signed: bool = False) -> str:
     """A number of a ledger with its unit; an open end of an interval is an infinity sign."""
     whole = value is not None and isfinite(value) and value == int(value)
-    return with_unit(number(value, 0 if whole else 1, signed=signed), unit)
+    of_one = unit.removesuffix("s") if value == 1.0 and unit in COUNTED_THINGS else unit
+    return with_unit(number(value, 0 if whole else 1, signed=signed), of_one)
 
 
 def interval_text(row: LedgerRow) -> str:
-    if row.low is None or row.high is None:
+    """Of a bootstrap over runs; a check of every run, a computation and what follows from other claims have none."""
+    if row.low is None or row.high is None or row.claim.kind in KINDS_WITHOUT_INTERVAL:
         return MISSING
     signed = row.claim.unit == "%"
     low, high = (quantity_text(end, "", signed) for end in (row.low, row.high))
@@ -39,21 +52,8 @@ def statement_text(row: LedgerRow) -> str:
     }.get(claim.kind, said)
 
 
-def claim_sentence(row: LedgerRow) -> str:
-    """One sentence a claim: what is stated, what was measured, and the verdict."""
-    claim = row.claim
-    if row.measured is None:
-        return f"{claim.name}: not run. {row.reason[0].upper()}{row.reason[1:]}."
-    signed = claim.unit == "%"
-    found = quantity_text(row.measured, claim.unit, signed)
-    within = f" [{interval_text(row)}]" if row.low not in (None, row.high) else ""
-    numbers = f"stated {statement_text(row)}, measured {found}{within}"
-    return f"{claim.name}: {row.verdict_text}. {claim.statement}: {numbers}; {row.reason}."
-
-
 def ledger_row(row: LedgerRow) -> Row:
     """A row for the table and for claims.json."""
-    signed = row.claim.unit == "%"
     finite = [end if end is not None and isfinite(end) else None for end in (row.low, row.high)]
     return {
         "id": row.claim.name,
@@ -63,7 +63,8 @@ def ledger_row(row: LedgerRow) -> Row:
         "stated": row.claim.stated,
         "stated_text": statement_text(row),
         "measured": row.measured,
-        "measured_text": quantity_text(row.measured, row.claim.unit, signed),
+        "measured_text": measured_text(row),
+        "bound": row.bound,
         "low": finite[0],
         "high": finite[1],
         "interval_text": interval_text(row),

@@ -23,11 +23,11 @@ from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from analysis.record.small_tables import Row, rows
 from analysis.report import index_page, page, run_page, series_tables
 from analysis.report import series_tables as shown
-from analysis.report.figures import catalogue, decision_graph, series_data, topology_graph
+from analysis.report.figures import catalogue, decision_graph, series_data, style, topology_graph
 from analysis.report.figures.catalogue import Figure, page_figure
 from analysis.report.figures.decision_graph import DecisionRow
 from analysis.report.headline import headline
-from analysis.report.ledger_table import claim_sentence, ledger_row
+from analysis.report.ledger_table import ledger_row
 from analysis.report.series_tables import Measurements
 
 BUFFER_KEY = "topology.executor.receive.buffer.size"
@@ -134,7 +134,7 @@ class SeriesContent:
     all_runs: int
     several_events: bool
     headline: str
-    claim_sentences: list[str]
+    legend: list[tuple[str, str]]  # variant and its colour in every figure
     notes: list[str]
     ledger: list[Row]
     elsewhere: list[str]
@@ -186,13 +186,14 @@ def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow], conditions: Conditi
     counted = sorted(rows(paths, "damaged"), key=lambda row: (row["run_id"], row["file"]))
     entries = shown.run_rows(runs, measured)
     machines = rows(paths, "machines")
+    data = series_data.collect(paths)
     found = [
         (run["run_id"], happening)
         for run in runs
         for happening in event_timeline.event_outcomes(paths.run(run["run_id"]))
     ]
     return SeriesContent(
-        title=experiment,
+        title=index_page.spec_title(paths) or experiment,
         experiment=experiment,
         series_id=next((run["series_id"] for run in runs if run["series_id"]), paths.root.name),
         complete=sum(run["status"] == "complete" for run in runs),
@@ -205,12 +206,12 @@ def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow], conditions: Conditi
             conditions,
             [row.claim for row in tested],
         ),
-        claim_sentences=[claim_sentence(row) for row in tested],
+        legend=[(style.display_name(name), colour) for name, colour in style.colours(data.variants).items()],
         notes=[*shown.exclusions(runs), *series_tables.cpu_limit_warnings(rows(paths, "cpu"))],
         ledger=[ledger_row(row) for row in tested],
         elsewhere=sorted({row.claim.experiment for row in ledger if "/" in row.claim.experiment} - {experiment}),
         topology=topology_content(paths, runs),
-        figures=catalogue.build(series_data.collect(paths)),
+        figures=catalogue.build(data),
         warnings=shown.event_warnings(found),
         happened=found,
         happenings=[shown.outcome_row(run_id, happening) for run_id, happening in found],

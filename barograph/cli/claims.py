@@ -44,7 +44,8 @@ def _padded(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 def _notes_below(row: Mapping[str, Any], width: int) -> list[str]:
     source = f" ({row['source']})" if row.get("source") else ""
-    texts = [f"{row.get('statement', '')}{source}", _run_names(row)]
+    why = row["reason"] if row.get("runs") and row.get("measured", 0.0) is None else ""
+    texts = [f"{row.get('statement', '')}{source}", why, _run_names(row)]
     folded = (textwrap.wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT) for text in texts if text)
     return [line for lines in folded for line in lines]
 
@@ -109,7 +110,7 @@ def newest_ledger() -> dict[str, Mapping[str, Any]]:
     from analysis.report.ledger_table import ledger_row
 
     series = {name: paths.root.name for name, paths in newest_complete(results_root()).items()}
-    rows = [row for row in evaluate_newest(results_root()) if row.runs]
+    rows = [row for row in evaluate_newest(results_root()) if row.runs or row.measured is not None]
     return {row.claim.name: {**ledger_row(row), "series": series.get(row.claim.experiment)} for row in rows}
 
 

@@ -103,7 +103,10 @@ def test_the_report_is_self_contained_and_says_what_matters(analysed: Analysed) 
     outside = re.findall(r'(?:src|href)="(?!#|data:)([^"]*)"|(@import|url\((?!#))', page)
     assert {target for target, _ in outside} == {f"runs/{run}/report.html" for run in EVERY_RUN}
     assert page.count("<svg") == 4
-    for words in ("S03: reproduced", "the bridge fell back: no answer in 2 s", "workers/m1-6700.jsonl", "2.8.3",
+    answer = page.index("Stela&#39;s throughput after the scale-out was 60")
+    assert answer < page.index("<svg") < page.index("stela-r4 (invalid) is not counted") < page.index("<h2>Claims</h2>")
+    assert json.loads((analysed.root / "report.json").read_text())["headline"].startswith("Stela's throughput after")
+    for words in ("the bridge fell back: no answer in 2 s", "workers/m1-6700.jsonl", "2.8.3",
                   "1048576", "0123456789ab", "stela-r4"):  # fmt: skip
         assert words in page, words
     identifiers = re.findall(r'\bid="([^"]+)"', page)

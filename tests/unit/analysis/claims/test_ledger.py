@@ -7,6 +7,7 @@ from analysis.claims.ledger_rows import Conditions, LedgerRow, Value
 from analysis.claims.rules import COMPUTATIONS
 from analysis.claims.statements import Claim, Kind, load_claims, parse_claims
 from analysis.errors import ClaimFileError
+from analysis.report.ledger_table import interval_text, ledger_row, measured_text
 
 S03 = Claim("S03", "", "SP fig 4a", "post-scale throughput", "stela/star", Kind.RATIO, "throughput_after",
             "stela", 65.0, "%", "even_rebalance")  # fmt: skip
@@ -102,15 +103,44 @@ def test_censored_runs_open_the_interval() -> None:
 
 
 @pytest.mark.parametrize(
-    ("censored", "direction"), [((1, 1), None), ((1, 0), "same"), ((0, 1), None), ((0, 0), "same")]
-)
-def test_horizons_of_single_runs_have_no_direction(censored: tuple[int, int], direction: str | None) -> None:
-    """140 s against 90 s: longer, unless the 90 are but a bound, too."""
+    ("censored", "direction", "number"), [((1, 0), "same", "> +55.6 %"), ((0, 1), None, "< +55.6 %"),
+                                          ((0, 0), "same", "+55.6 %")]
+)  # fmt: skip
+def test_a_ratio_with_a_horizon_on_one_side_is_a_bound(
+    censored: tuple[int, int], direction: str | None, number: str
+) -> None:
+    """140 s against 90 s: longer, unless the 90 are but a bound."""
     longer = replace(S03, kind=Kind.RATIO_ABOVE, stated=0.0)
     row = judge(longer, measured([140.0], [90.0], censored=censored))
     assert row.direction == direction
-    assert ("how long was watched" in row.reason) == (direction is None)
+    assert measured_text(row).replace("\u00a0", " ") == number
+    assert ("direction is not known" in row.reason) == (direction is None)
     assert ("> 90" in row.reason) == bool(censored[1])
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_where_neither_converged_there_is_no_number(runs: int) -> None:
+    longer = replace(S03, kind=Kind.RATIO_ABOVE, stated=0.0)
+    row = judge(longer, measured([90.0] * runs, [90.0] * runs, censored=(runs, runs)))
+    assert (row.measured, row.low, row.high, row.direction, row.runs) == (None, None, None, None, runs)
+    assert row.reason == "neither converged within 90 s"
+    assert row.verdict_text == ("1 run: no interval" if runs == 1 else "undecided")
+    assert (measured_text(row), ledger_row(row)["measured"]) == ("–", None)
+
+
+def test_of_runs_of_which_most_never_converged_the_reason_says_how_many() -> None:
+    longer = replace(S03, kind=Kind.RATIO_ABOVE, stated=0.0)
+    row = judge(longer, measured([90.0, 90.0, 40.0], [150.0] * 3, censored=(2, 3)))
+    assert row.measured is None
+    assert row.reason.startswith("too few runs converged within 90 to 150 s; never converged")
+    assert "2 of 3 stela, 3 of 3 even_rebalance" in row.reason
+
+
+def test_a_computation_has_no_runs_and_a_check_no_interval() -> None:
+    rows = {row.claim.name: row for row in judge_all(load_claims(), Conditions({}))}
+    assert (rows["S14"].runs, interval_text(rows["S14"])) == (0, "–")
+    check = verdict([0, 1, 0], [1], kind=Kind.EVERY_RUN, stated=0.0, baseline=None, unit="workers")
+    assert (interval_text(check), measured_text(check)) == ("–", "1\u00a0worker")
 
 
 def test_a_baseline_at_zero_gives_no_ratio() -> None:

@@ -180,5 +180,5 @@ def test_a_stated_number_outside_an_open_interval_is_told_by_its_known_end() -> 
     below = replace(GAIN, kind=Kind.RATIO, metric="m", baseline="even_rebalance", part="", stated=-88.0)
     named = {(EXPERIMENT, "stela", "m", "e1"): slow, (EXPERIMENT, "even_rebalance", "m", "e1"): even}
     row = judge(below, Conditions(named))
-    assert (row.verdict, row.direction) == ("differs", "none")
+    assert (row.verdict, row.direction) == ("differs", None)
     assert row.reason.startswith("at least −14.3 %; how much more is not known")

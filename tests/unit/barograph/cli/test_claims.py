@@ -45,6 +45,18 @@ def test_what_was_not_measured_is_a_dash_and_has_no_runs() -> None:
     assert numbers.split()[:2] == ["S16", "–"] and under == ["    x"]
 
 
+def test_runs_that_gave_no_number_say_why() -> None:
+    row = {
+        **ROW,
+        "measured": None,
+        "measured_text": "–",
+        "interval_text": "–",
+        "reason": "neither converged within 90 s",
+    }
+    assert "    neither converged within 90 s" in claim_lines([row], 100)
+    assert len(claim_lines([{**row, "measured": -18.4}], 100)) == 4
+
+
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("BAROGRAPH_RESULTS", str(tmp_path))
