@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 RUN_ATTEMPTS = 2  # of a run whose machines or network failed
 
 
-def attempt_next_run(series: Series, bench: SeriesContext) -> str | None:
+def attempt_next_run(series: Series, context: SeriesContext) -> str | None:
     """The id of the run that was done, None if there was none left. Raises what made the run fail."""
     run = series.next_run()
     if run is None:
@@ -38,19 +38,19 @@ def attempt_next_run(series: Series, bench: SeriesContext) -> str | None:
         if attempt > 1:
             holdings.require_one_more(series)
         try:
-            status = _attempt(series, bench, run)
+            status = _attempt(series, context, run)
         except Interrupted:
-            bench.listener.tell("run_ended", run_id=run.run_id, status="incomplete")
+            context.listener.tell("run_ended", run_id=run.run_id, status="incomplete")
             raise
         except Exception as error:
             log.warning("run %s: %s: %s", run.run_id, blame_of(error), message_of(error))
-            again = _is_temporary(error) and attempt < RUN_ATTEMPTS and bench.cluster.make_whole()
-            _tell_failure(bench, run, error, again)
+            again = _is_temporary(error) and attempt < RUN_ATTEMPTS and context.cluster.make_whole()
+            _tell_failure(context, run, error, again)
             if not again:
                 raise
         else:
             log.info("run %s: %s", run.run_id, status)
-            bench.listener.tell("run_ended", run_id=run.run_id, status=status)
+            context.listener.tell("run_ended", run_id=run.run_id, status=status)
             return run.run_id
     return None  # pragma: no cover - the last attempt returns or raises
 
@@ -60,21 +60,21 @@ def _is_temporary(error: Exception) -> bool:
     return blame_of(error) == "infrastructure" or isinstance(error, CapacityError)
 
 
-def _attempt(series: Series, bench: SeriesContext, run: PlannedRun) -> str:
+def _attempt(series: Series, context: SeriesContext, run: PlannedRun) -> str:
     folder = series.run_folder(run.run_id)
     try:
         number = set_attempt_aside(folder, series.attempts)
-        diary = RunRecord(folder, bench.clock, bench.listener)
-        diary.begin(run, _run_facts(series, bench, run), number)
-        return measure(bench, run, diary, last=series.is_last(run))
+        record = RunRecord(folder, context.clock, context.listener)
+        record.begin(run, _run_facts(series, context, run), number)
+        return measure(context, run, record, last=series.is_last(run))
     except OSError as error:
         if blame_of(error) == "capacity":
             raise DiskFull(message_of(error)) from error
         raise
 
 
-def _run_facts(series: Series, bench: SeriesContext, run: PlannedRun) -> Mapping[str, Any]:
-    facts, document = bench.cluster.facts(), series_document(series.folder)
+def _run_facts(series: Series, context: SeriesContext, run: PlannedRun) -> Mapping[str, Any]:
+    facts, document = context.cluster.facts(), series_document(series.folder)
     code = {"code": run.variant.code.commit} if run.variant.code is not None else {}
     return {
         "series_id": series.series_id,
@@ -92,9 +92,9 @@ def _run_facts(series: Series, bench: SeriesContext, run: PlannedRun) -> Mapping
     }
 
 
-def _tell_failure(bench: SeriesContext, run: PlannedRun, error: Exception, again: bool) -> None:
+def _tell_failure(context: SeriesContext, run: PlannedRun, error: Exception, again: bool) -> None:
     facts = {"run_id": run.run_id, "blame": blame_of(error), "message": message_of(error), "again": again}
-    bench.listener.tell("run_failed", **facts)
+    context.listener.tell("run_failed", **facts)
 
 
 class NothingMeasured(BarographError):
@@ -126,13 +126,13 @@ def do_next_run(series_dir: Path) -> str | None:
             return None
         holdings.require_one_more(series)
         with keep_alive(series, RUN_ATTEMPTS * durations.longest_run_s(series.experiment)):
-            bench = context_of(series)
-            _require_whole(bench)
+            context = context_of(series)
+            _require_whole(context)
             try:
                 with _stopping_check(series):
-                    return attempt_next_run(series, bench)
+                    return attempt_next_run(series, context)
             finally:
-                bench.listener.tell("money", **holdings.usage_so_far(series))
+                context.listener.tell("money", **holdings.usage_so_far(series))
 
 
 @contextmanager
@@ -162,9 +162,9 @@ def _is_too_late(series: Series) -> bool:
     return bool(late)
 
 
-def _require_whole(bench: SeriesContext) -> None:
+def _require_whole(context: SeriesContext) -> None:
     """Else every run that is left would fail, one after the other, on machines that cost money."""
-    if not bench.cluster.make_whole():
+    if not context.cluster.make_whole():
         raise MachineLost("a machine is lost and this testbed cannot replace it; run it again to resume on others")
 
 

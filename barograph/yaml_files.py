@@ -1,18 +1,24 @@
-"""The edge: what people write in YAML becomes a model, or an error with file, fields, values and what is allowed.
+"""How YAML becomes a value: one way to read it, and one text for what is wrong, with file, field, value and what is
+allowed.
 
-A model is a `Strict`; where a list may hold several kinds of things, each has a `kind: Literal[…]` to tell it by.
+A model is a frozen dataclass whose fields carry pydantic's constraints (or a `Strict`); its fields are the file's keys.
+Numbers say `strict=True`, else pydantic would take "3" for 3. Where a list may hold several kinds of things, each has a
+`kind: Literal[…]` to tell it by.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, StringConstraints, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
 
 from barograph.errors import ExperimentError
 
@@ -21,11 +27,15 @@ Text = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 KIND = "kind"
 
 
+CLOSED = ConfigDict(extra="forbid", allow_inf_nan=False)
+"""`__pydantic_config__` of the outermost dataclass; those in its fields inherit it."""
+
+
 class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-Model = TypeVar("Model", bound=Strict)
+Model = TypeVar("Model")
 
 
 def read_yaml(path: Path) -> Any:
@@ -37,71 +47,115 @@ def read_yaml(path: Path) -> Any:
         raise ExperimentError(f"{path.name} is not YAML: {said}; mend the file at that place") from error
 
 
-def validated(model: type[Model], data: Any, *, source: str) -> Model:
-    """Raises ExperimentError listing every wrong field."""
+def validated(model: type[Model], data: Any, *, source: str, **given: Any) -> Model:
+    """`given` are the fields that do not come from the file. Raises ExperimentError listing every wrong field."""
+    shape: Any = model
+    keys = [key for key in _keys(shape) if key not in given]
     if not isinstance(data, Mapping):
-        raise ExperimentError(f"{source}: holds {type(data).__name__}, not a mapping; keys are {_known_keys(model)}")
+        raise ExperimentError(f"{source}: holds {type(data).__name__}, not a mapping; keys are {', '.join(keys)}")
+    wrong = [_unknown_key(key, key, keys) for key in given if key in data]
     try:
-        return model.model_validate(dict(data))
+        value: Model = _adapter(shape).validate_python({**data, **given})
     except ValidationError as error:
-        complaints = "; ".join(_complaint(model, detail) for detail in error.errors())
-        raise ExperimentError(f"{source}: {complaints}") from error
+        wrong += [_wrong_field(model, detail, given) for detail in _causes(error.errors())]
+        raise ExperimentError(f"{source}: {'; '.join(wrong)}") from error
+    if wrong:
+        raise ExperimentError(f"{source}: {'; '.join(wrong)}")
+    return value
 
 
-def _complaint(model: type[BaseModel], detail: Any) -> str:
+@cache
+def _adapter(model: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(model)
+
+
+def _causes(details: Sequence[Any]) -> list[Any]:
+    """Pydantic also calls a list too short whose items are wrong."""
+    return [
+        detail
+        for detail in details
+        if detail["type"] != "too_short"
+        or not any(other["loc"][: len(detail["loc"])] == detail["loc"] for other in details if other is not detail)
+    ]
+
+
+def _wrong_field(model: type, detail: Any, given: Collection[str]) -> str:
+    def keys(models: Iterable[type]) -> list[str]:
+        return [key for each in models for key in _keys(each) if each is not model or key not in given]
+
     *above, last = detail["loc"]
     where, here = _place_and_models(model, detail["loc"])
-    if detail["type"] == "extra_forbidden":
-        known = [name for each in here for name in each.model_fields]
-        close = difflib.get_close_matches(str(last), known, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        return f"unknown key {where}; known here: {', '.join(known)}{hint}"
+    if detail["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        return _unknown_key(where, str(last), keys(here))
     if detail["type"] == "missing":
-        (owner,) = _place_and_models(model, above)[1]
-        return f"{where} is missing; keys here: {_known_keys(owner)}"
+        return f"{where} is missing; keys here: {', '.join(keys(_place_and_models(model, above)[1]))}"
     if detail["type"] == "union_tag_not_found":
         return f"{where}.{KIND} is missing; allowed: {_kinds(here)}"
     if detail["type"] == "union_tag_invalid":
         return f"{where}.{KIND} is {detail['ctx']['tag']!r}; allowed: {_kinds(here)}"
+    if detail["type"] in ("model_type", "dataclass_type"):
+        return f"{where} is {detail['input']!r}; allowed: a mapping; keys are {', '.join(keys(here))}"
     allowed = detail["msg"].removeprefix("Value error, ")
-    return f"{where} is {detail['input']!r}; allowed: {allowed[0].lower()}{allowed[1:]}"
+    allowed = f"{allowed[0].lower()}{allowed[1:]}".replace("tuple", "list")
+    return f"{where} is {detail['input']!r}; allowed: {allowed}"
 
 
-def _place_and_models(model: type[BaseModel], location: Sequence[Any]) -> tuple[str, list[type[BaseModel]]]:
+def _unknown_key(where: str, key: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(key, known, n=1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    return f"unknown key {where}; known here: {', '.join(known)}{hint}"
+
+
+def _place_and_models(model: type, location: Iterable[Any]) -> tuple[str, list[type]]:
     """A place as the file has it, and the models that may stand there, or hold what stands there.
 
     Pydantic also names the branch of a union that it took; the file has no such key.
     """
-    here, said = [model], []
+    here, place = [model], []
     for part in location:
-        fields = [each.model_fields[part] for each in here if part in each.model_fields]
-        chosen = [each for each in here if part in _kind(each)]
-        if fields:
-            here = _inner(fields[0].annotation) or here
-        elif chosen:
-            here = chosen
-        if fields or not (chosen or _is_type(part)):
-            said.append(str(part))
-    return ".".join(said), here
+        types = [keys[part] for each in here if part in (keys := _keys(each))]
+        branch = [each for each in here if part in _kind(each)]
+        if types:
+            here = _models_in(types[0]) or here
+        elif branch:
+            here = branch
+        if types or not (branch or _is_type(part)):
+            place.append(str(part))
+    return ".".join(place), here
 
 
 def _is_type(part: Any) -> bool:
     return isinstance(part, str) and (part.startswith(("literal[", "constrained-")) or part == "float")
 
 
-def _kind(model: type[BaseModel]) -> tuple[Any, ...]:
-    return typing.get_args(model.model_fields[KIND].annotation) if KIND in model.model_fields else ()
+def _kind(model: type) -> tuple[Any, ...]:
+    return typing.get_args(_keys(model).get(KIND))
 
 
-def _kinds(models: Sequence[type[BaseModel]]) -> str:
+def _kinds(models: Sequence[type]) -> str:
     return ", ".join(repr(kind) for each in models for kind in _kind(each))
 
 
-def _inner(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+def _models_in(annotation: Any) -> list[type]:
+    if isinstance(annotation, type) and (issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation)):
         return [annotation]
-    return [each for part in typing.get_args(annotation) for each in _inner(part)]
+    return [each for part in typing.get_args(annotation) for each in _models_in(part)]
 
 
-def _known_keys(model: type[BaseModel]) -> str:
-    return ", ".join(model.model_fields)
+@cache
+def _keys(model: Any) -> dict[str, Any]:
+    """The keys of the file with the types of their values; `kind` comes first."""
+    if issubclass(model, BaseModel):
+        types = {name: each.annotation for name, each in model.model_fields.items()}
+    else:
+        hints = typing.get_type_hints(model, include_extras=True)
+        types = {_key(each.name, hints[each.name]): hints[each.name] for each in dataclasses.fields(model)}
+    return dict(sorted(types.items(), key=lambda pair: pair[0] != KIND))
+
+
+def _key(name: str, annotation: Any) -> str:
+    """What people write for a field: the first of its aliases, if it has any."""
+    for each in getattr(annotation, "__metadata__", ()):
+        if isinstance(each, FieldInfo) and isinstance(each.validation_alias, AliasChoices):
+            return str(each.validation_alias.choices[0])
+    return name

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache
 
 from barograph.errors import ExperimentError, blame_of
-from barograph.plan.events import SCALING, Crash, working_machines_after
+from barograph.plan.events import working_machines_after
 from barograph.plan.experiment import Experiment, TestbedChoice
 from inventory import TESTBEDS, machines
 from inventory.machines import MachineRequest
@@ -97,7 +97,7 @@ def _policies(experiment: Experiment) -> Sequence[str]:
         if variant.code is not None and not variant.code.scheduler:
             continue  # its own commit is asked, by barograph.code
         mine = list(_configuration_errors(lambda variant=variant: bind(variant.policy, variant.configured())))  # type: ignore[misc]
-        kinds = {event.kind for event in experiment.events} & SCALING
+        kinds = {event.kind for event in experiment.events if event.asks_policy}
         if not mine and (unanswered := kinds - POLICIES[variant.policy].events):
             answered = ", ".join(sorted(POLICIES[variant.policy].events)) or "none"
             mine = [f"policy {variant.policy} does not answer {', '.join(sorted(unanswered))}; it answers {answered}"]
@@ -148,10 +148,13 @@ def _slots(experiment: Experiment) -> Sequence[str]:
 
 
 def _faults(experiment: Experiment) -> Sequence[str]:
-    wanted = any(isinstance(event, Crash) for event in experiment.events)
-    if not wanted or isinstance(testbed_of(experiment.testbed), SupportsFaults):
+    kinds = sorted({event.kind for event in experiment.events if event.crashes_machines})
+    if not kinds or isinstance(testbed_of(experiment.testbed), SupportsFaults):
         return []
-    return [f"events has a crash, but machines of testbed {experiment.testbed.name} cannot be crashed and restarted"]
+    return [
+        f"events has a {' and a '.join(kinds)}, but machines of testbed {experiment.testbed.name} cannot be crashed and"
+        " restarted"
+    ]
 
 
 def _booting(experiment: Experiment) -> Sequence[str]:

@@ -14,7 +14,6 @@ from barograph.errors import BudgetSpent, ExperimentError
 from barograph.plan import durations
 from barograph.plan.checks import machine_requests
 from barograph.plan.durations import Overhead
-from barograph.plan.events import ScaleOut
 from barograph.plan.experiment import Experiment
 from inventory.testbed import Estimate, SupportsPricing
 
@@ -142,7 +141,7 @@ def _estimate(
     """Those of the start for all the time; those that boot at their event for their part of each run."""
     parts = [pricing.estimate(machine_requests(experiment, experiment.acquired()), whole_s / 3600)]
     for place, event in enumerate(experiment.events):
-        if experiment.testbed.joining == "booted" and isinstance(event, ScaleOut):
+        if experiment.testbed.joining == "booted" and event.joins:
             joining = machine_requests(experiment, experiment.joining(place))[1:]
             parts.append(pricing.estimate(joining, runs * joined_s(place) / 3600))
     lines: dict[str, float] = {}

@@ -4,29 +4,16 @@ allow. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from barograph.plan.events import ScaleOut
 from barograph.plan.experiment import Experiment
 
 FIRST_TUPLE_S = 150.0  # from the submission to the first tuple at a sink
-REGISTER_S = 60.0
-APPLY_S = 90.0
-DRAIN_S = 60.0
-FRESH_SAMPLES_S = 15.0
-RESTART_S = 120.0  # of a machine that crashed, and for Nimbus to know it
 LONGEST_PLAYBOOKS_S = 300.0  # reset, submit and collect on a slow network
 LONGEST_SWITCH_S = 120.0  # to the code of another variant
 LONGEST_BOOT_S = 600.0
 LONGEST_OPENING_S = 1200.0  # machines, packages and Storm on them
 LONGEST_CLOSING_S = 120.0
-LONGEST_OF_EVENT: Mapping[str, float] = {
-    "scale_out": REGISTER_S + FRESH_SAMPLES_S + APPLY_S,
-    "scale_in": FRESH_SAMPLES_S + APPLY_S + 2 * DRAIN_S,
-    "rate": 0.0,
-    "crash": RESTART_S,
-}
 
 
 @dataclass(frozen=True)
@@ -52,7 +39,7 @@ def run_s(experiment: Experiment, overhead: Overhead = DEFAULT_OVERHEAD) -> floa
 def longest_run_s(experiment: Experiment) -> float:
     """What one attempt of a run can take before one of its limits ends it."""
     watched_s = sum(experiment.watched(place)[1] for place in _places(experiment))
-    events_s = sum(LONGEST_OF_EVENT[event.kind] for event in experiment.events)
+    events_s = sum(event.longest_s for event in experiment.events)
     switch_s = LONGEST_SWITCH_S if any(variant.code for variant in experiment.variants) else 0.0
     return watched_s + FIRST_TUPLE_S + events_s + LONGEST_PLAYBOOKS_S + switch_s + _boots(experiment) * LONGEST_BOOT_S
 
@@ -75,7 +62,7 @@ def joining_s(experiment: Experiment, place: int, overhead: Overhead = DEFAULT_O
 
 def longest_joining_s(experiment: Experiment, place: int) -> float:
     after_s = sum(experiment.watched(later)[1] for later in range(place, len(experiment.events)))
-    events_s = sum(LONGEST_OF_EVENT[event.kind] for event in experiment.events[place:])
+    events_s = sum(event.longest_s for event in experiment.events[place:])
     return after_s + events_s + LONGEST_BOOT_S + LONGEST_PLAYBOOKS_S
 
 
@@ -86,4 +73,4 @@ def _places(experiment: Experiment) -> tuple[int | None, ...]:
 def _boots(experiment: Experiment) -> int:
     if experiment.testbed.joining != "booted":
         return 0
-    return sum(isinstance(event, ScaleOut) for event in experiment.events)
+    return sum(event.joins > 0 for event in experiment.events)

@@ -10,56 +10,65 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import AliasChoices, Field, StringConstraints
 
 from barograph.errors import ExperimentError
-from barograph.plan.events import KINDS, PlannedEvent, all_workers, joining_workers, order_errors, starting_workers
+from barograph.plan.events import AnyEvent, all_workers, joining_workers, order_errors, starting_workers
+from barograph.plan.events.kind import MachineNumber, Seconds
 from barograph.settings import ROOT
-from barograph.yaml_files import Strict, Text, Word, validated
+from barograph.yaml_files import CLOSED, Text, Word, read_yaml, validated
 
 EXPERIMENTS = ROOT / "dags" / "experiments"
+FOREIGN = "foreign"  # the policy that hosts a scheduler which is not ours
 
 
 @dataclass(frozen=True)
 class TopologyChoice:
-    name: str
+    name: Word
     parameters: Mapping[str, Any] = field(default_factory=dict)  # the Flux file's placeholders
     overrides: Mapping[str, Any] = field(default_factory=dict)  # topology configuration
 
 
 @dataclass(frozen=True)
 class TestbedChoice:
-    name: str
-    machine_type: str
-    scale: float = 1.0  # of the type's cores and memory
-    bandwidth_mbit: float = 100.0
+    name: Word
+    machine_type: Word
+    scale: Annotated[float, Field(strict=True, gt=0, le=1)] = 1.0  # of the type's cores and memory
+    bandwidth_mbit: Annotated[float, Field(strict=True, gt=0, le=100_000)] = 100.0
     joining: Literal["ready", "booted"] = "ready"  # machines that join: up before the run, or started at the event
-    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by testbed; each knows its own
+    options: Mapping[Word, Mapping[str, Any]] = field(default_factory=dict)  # by testbed; each knows its own
     __test__ = False  # pytest would collect it by its name
 
 
 @dataclass(frozen=True)
 class MachineCount:
-    before: int
-    after: int  # when all events are over; one that crashed and stays down still counts
+    before: MachineNumber
+    after: MachineNumber  # when all events are over; one that crashed and stays down still counts
 
 
 @dataclass(frozen=True)
 class Code:
-    """Where a variant's scheduling code comes from; one that is not ours has a jar and a class in it."""
+    """Where a variant's scheduling code comes from; one that is not ours has a jar and a class in it.
 
-    label: str  # as the user said it
-    commit: str  # full hash; until `barograph.code` has resolved it, a branch, a tag or a short hash
+    People write `ref`; a series has recorded its commit, and the ref as `label`.
+    """
+
+    label: str = ""  # as the user said it
+    commit: Annotated[str, Field(validation_alias=AliasChoices("ref", "commit"))] = ""  # full hash, once resolved
     repository: str = ""  # a path or URL; empty: this one
-    build: tuple[str, ...] = ()  # argv, run in the checkout
+    build: tuple[Text, ...] = ()  # argv, run in the checkout
     jar: str = ""  # path in the checkout, after the build
     scheduler: str = ""  # its IScheduler
+
+    def __post_init__(self) -> None:
+        if not self.label:
+            object.__setattr__(self, "label", self.commit)
 
 
 @dataclass(frozen=True)
 class Variant:
-    name: str
-    policy: str
+    name: Word
+    policy: Word
     parameters: Mapping[str, Any] = field(default_factory=dict)
     code: Code | None = None  # None: the work tree
 
@@ -73,26 +82,29 @@ class Variant:
 class Durations:
     """Seconds. Warm-up counts from the first tuple; what follows an event counts from its zero."""
 
-    warm_up_floor_s: float
-    warm_up_ceiling_s: float
-    after_floor_s: float
-    horizon_s: float
+    warm_up_floor_s: Seconds
+    warm_up_ceiling_s: Seconds
+    after_floor_s: Seconds
+    horizon_s: Seconds
 
 
 @dataclass(frozen=True)
 class Experiment:
+    """The keys of the YAML file, whose path gives the name."""
+
+    __pydantic_config__ = CLOSED
     name: str  # family/name
     title: str
     topology: TopologyChoice
     testbed: TestbedChoice
     machines: MachineCount
-    variants: tuple[Variant, ...]
-    events: tuple[PlannedEvent, ...]
+    variants: Annotated[tuple[Variant, ...], Field(min_length=1)]
+    events: Annotated[tuple[AnyEvent, ...], Field(min_length=1, max_length=100)]
     durations: Durations
-    repetitions: int
-    seed: int
-    claims: tuple[str, ...]
-    lease_minutes: float
+    repetitions: Annotated[int, Field(strict=True, ge=1, le=1000)]
+    seed: Annotated[int, Field(strict=True, ge=0)]
+    lease_minutes: Annotated[float, Field(strict=True, gt=0, le=10_080)]
+    claims: tuple[Annotated[str, StringConstraints(pattern=r"^[A-Z][0-9]{2}$")], ...] = ()
 
     def starting(self) -> tuple[str, ...]:
         """The machines of the start, by name."""
@@ -136,8 +148,6 @@ def names(folder: Path = EXPERIMENTS) -> tuple[str, ...]:
 
 def load(name: str, folder: Path = EXPERIMENTS) -> Experiment:
     """The experiment called `family/name`. Raises ExperimentError with file, field, value and what is allowed."""
-    from barograph.yaml_files import read_yaml
-
     path = folder / f"{name}.yaml"
     if name not in names(folder):
         known = ", ".join(names(folder)) or "none"
@@ -147,7 +157,6 @@ def load(name: str, folder: Path = EXPERIMENTS) -> Experiment:
 
 def from_data(data: Mapping[str, Any], source: str = "as recorded") -> Experiment:
     """The inverse of `Experiment.as_data`; `source`: where the data is from, for errors."""
-
     rest = {key: value for key, value in data.items() if key != "name"}
     return parse(str(data["name"]), rest, source=f"{data['name']} ({source})")
 
@@ -167,135 +176,13 @@ def demo(experiment: Experiment) -> Experiment:
     return replace(experiment, repetitions=1, durations=DEMO)
 
 
-_Seconds = Annotated[float, Field(gt=0, le=86_400)]
-
-
-class _Topology(Strict):
-    name: Word
-    parameters: dict[str, Any] = Field(default_factory=dict)
-    overrides: dict[str, Any] = Field(default_factory=dict)
-
-
-class _Testbed(Strict):
-    name: Word
-    machine_type: Word
-    scale: Annotated[float, Field(gt=0, le=1)] = 1.0
-    bandwidth_mbit: Annotated[float, Field(gt=0, le=100_000)] = 100.0
-    joining: Literal["ready", "booted"] = "ready"
-    options: dict[Word, dict[str, Any]] = Field(default_factory=dict)
-
-
-class _Machines(Strict):
-    before: Annotated[int, Field(ge=1, le=250)]
-    after: Annotated[int, Field(ge=1, le=250)]
-
-
-class _Code(Strict):
-    """`ref` is what people write; a series has recorded its `commit` instead."""
-
-    ref: Text | None = None
-    commit: Text | None = None
-    label: Text | None = None
-    repository: str = ""
-    build: list[Text] = Field(default_factory=list)
-    jar: str = ""
-    scheduler: str = ""
-
-
-class _Variant(Strict):
-    name: Word
-    policy: Word
-    parameters: dict[str, Any] = Field(default_factory=dict)
-    code: _Code | None = None
-
-
-_EventTime = Literal["steady"] | _Seconds
-FOREIGN = "foreign"  # the policy that hosts a scheduler which is not ours
-
-
-class _ScaleOut(Strict):
-    kind: Literal["scale_out"]
-    at: _EventTime
-    machines: Annotated[int, Field(ge=1, le=250)]
-
-
-class _ScaleIn(Strict):
-    kind: Literal["scale_in"]
-    at: _EventTime
-    machines: Annotated[int, Field(ge=1, le=250)]
-
-
-class _RateChange(Strict):
-    kind: Literal["rate"]
-    at: _EventTime
-    factor: Annotated[float, Field(gt=0, le=1000)]
-
-
-class _Crash(Strict):
-    kind: Literal["crash"]
-    at: _EventTime
-    machine: Word
-    restart_after_s: _Seconds | None = None
-
-
-_Event = Annotated[_ScaleOut | _ScaleIn | _RateChange | _Crash, Field(discriminator="kind")]
-
-
-class _Durations(Strict):
-    warm_up_floor_s: _Seconds
-    warm_up_ceiling_s: _Seconds
-    after_floor_s: _Seconds
-    horizon_s: _Seconds
-
-
-class _Experiment(Strict):
-    title: str
-    topology: _Topology
-    testbed: _Testbed
-    machines: _Machines
-    variants: Annotated[list[_Variant], Field(min_length=1)]
-    events: Annotated[list[_Event], Field(min_length=1, max_length=100)]
-    durations: _Durations
-    repetitions: Annotated[int, Field(ge=1, le=1000)]
-    seed: Annotated[int, Field(ge=0)]
-    claims: list[Annotated[str, StringConstraints(pattern=r"^[A-Z][0-9]{2}$")]] = Field(default_factory=list)
-    lease_minutes: Annotated[float, Field(gt=0, le=10_080)]
-
-
 def parse(name: str, data: Any, *, source: str) -> Experiment:
     """Raises ExperimentError listing every wrong field."""
-    experiment = _experiment_of(name, validated(_Experiment, data, source=source))
+    experiment = validated(Experiment, data, source=source, name=name)
     wrong = _inconsistencies(experiment)
     if wrong:
         raise ExperimentError(f"{source}: {'; '.join(wrong)}")
     return experiment
-
-
-def _experiment_of(name: str, model: _Experiment) -> Experiment:
-    return Experiment(
-        name=name,
-        title=model.title,
-        topology=TopologyChoice(**model.topology.model_dump()),
-        testbed=TestbedChoice(**model.testbed.model_dump()),
-        machines=MachineCount(**model.machines.model_dump()),
-        variants=tuple(_variant_of(variant) for variant in model.variants),
-        events=tuple(KINDS[event.kind](**event.model_dump()) for event in model.events),
-        durations=Durations(**model.durations.model_dump()),
-        repetitions=model.repetitions,
-        seed=model.seed,
-        claims=tuple(model.claims),
-        lease_minutes=model.lease_minutes,
-    )
-
-
-def _variant_of(model: _Variant) -> Variant:
-    return Variant(model.name, model.policy, model.parameters, _code_of(model.code) if model.code else None)
-
-
-def _code_of(model: _Code) -> Code:
-    asked = model.commit or model.ref or ""
-    rest = {"repository": model.repository, "jar": model.jar, "scheduler": model.scheduler}
-    return Code(model.label or asked, asked, build=tuple(model.build), **rest)
 
 
 def _inconsistencies(experiment: Experiment) -> list[str]:

@@ -55,21 +55,21 @@ NO_SAMPLES = "workers/*.jsonl"  # as the collection names it
 
 def collect(run: RunContext, names: Sequence[str]) -> None:
     """These workers' files, ahead of the others': the record is not judged yet."""
-    got = run.bench.cluster.collect(run.diary.folder, names)
-    run.machines.collected.update(names)
+    got = run.context.cluster.collect(run.record.folder, names)
+    run.machines.on_record.update(names)
     _note_collection(run, [name for name in got.missing if name != NO_SAMPLES], got.clock_offset_ms)
 
 
 def stop_and_collect(run: RunContext, *, bring_back: bool) -> None:
     """Kill the topology and fetch what is not in the record yet."""
-    run.bench.cluster.stop()
-    run.diary.event("topology_killed")
+    run.context.cluster.stop()
+    run.record.event("topology_killed")
     if bring_back:
         _restart_crashed(run)
-    away = run.machines.collected | run.machines.crashed | run.machines.dead | run.machines.awaited
-    names = [name for name in run.bench.experiment.workers() if name not in away]
-    got = run.bench.cluster.collect(run.diary.folder, ("master", *names))
-    down = [f"{name}: all files, it is down" for name in sorted(run.machines.crashed | run.machines.dead)]
+    away = run.machines.on_record | run.machines.down | run.machines.dead | run.machines.later
+    names = [name for name in run.context.experiment.workers() if name not in away]
+    got = run.context.cluster.collect(run.record.folder, ("master", *names))
+    down = [f"{name}: all files, it is down" for name in sorted(run.machines.down | run.machines.dead)]
     _note_collection(run, [*got.missing, *down], got.clock_offset_ms)
     _note_inspection(run)
     if bring_back:
@@ -79,44 +79,44 @@ def stop_and_collect(run: RunContext, *, bring_back: bool) -> None:
 def collect_after_failure(run: RunContext, *, bring_back: bool) -> None:
     """What a broken run has measured; trouble in here must not hide what broke it."""
     try:
-        with run.diary.phase("collect"):
+        with run.record.phase("collect"):
             stop_and_collect(run, bring_back=bring_back)
     except Exception as error:  # noqa: BLE001 - the first failure is the one to report
-        run.bench.listener.tell("message", text=f"collecting what was measured failed: {error}")
+        run.context.listener.tell("message", text=f"collecting what was measured failed: {error}")
     with suppress(OSError):
-        run.diary.event("run_ended", status=run.diary.document["status"])
+        run.record.event("run_ended", status=run.record.document["status"])
 
 
-def fallbacks_of_run(diary: RunRecord) -> list[dict[str, Any]]:
-    return bridge_fallbacks(diary.folder, since_s=float(diary.document["started_s"]))
+def fallbacks_of_run(record: RunRecord) -> list[dict[str, Any]]:
+    return bridge_fallbacks(record.folder, since_s=float(record.document["started_s"]))
 
 
 def _restart_crashed(run: RunContext) -> None:
     """A machine that the plan crashed holds its part of the record on its disk, and the next run wants it up."""
-    for name in sorted(run.machines.crashed):
+    for name in sorted(run.machines.down):
         try:
-            run.bench.cluster.restart(name)
-            run.machines.crashed.discard(name)
+            run.context.cluster.restart(name)
+            run.machines.down.discard(name)
         except Exception as error:  # noqa: BLE001 - the run itself is over and measured
-            run.bench.listener.tell("message", text=f"{name} did not come back after its crash: {error}")
+            run.context.listener.tell("message", text=f"{name} did not come back after its crash: {error}")
 
 
 def _return_booted_machines(run: RunContext) -> None:
     """Every run boots its own. What cannot be returned goes before the next boot, or with the lease."""
-    names = sorted(run.machines.booted - run.machines.given_back)
+    names = sorted(run.machines.extra - run.machines.away)
     if not names:
         return
     try:
-        run.bench.cluster.give_back(names)
-        run.machines.given_back.update(names)
-        run.diary.event("machines_returned", machines=names)
+        run.context.cluster.give_back(names)
+        run.machines.away.update(names)
+        run.record.event("machines_returned", machines=names)
     except Exception as error:  # noqa: BLE001 - the run itself is over and measured
-        run.bench.listener.tell("message", text=f"{', '.join(names)} could not be given back yet: {error}")
+        run.context.listener.tell("message", text=f"{', '.join(names)} could not be given back yet: {error}")
 
 
 def _note_collection(run: RunContext, missing: Sequence[str], offsets: Any) -> None:
-    document = run.diary.document
-    run.diary.add({
+    document = run.record.document
+    run.record.add({
         "clock_offset_ms": {**document["clock_offset_ms"], **offsets},
         "missing": [*document["missing"], *missing],
     })  # fmt: skip
@@ -124,8 +124,8 @@ def _note_collection(run: RunContext, missing: Sequence[str], offsets: Any) -> N
 
 def _note_inspection(run: RunContext) -> None:
     """What only the collected files know: task ids as Storm gave them, and whether the bridge fell back."""
-    topology = topology_of_decisions(run.diary.folder, run.bench.experiment.topology.name)
+    topology = topology_of_decisions(run.record.folder, run.context.experiment.topology.name)
     if topology is not None:
-        run.diary.add({"topology": topology})
-    for fallback in fallbacks_of_run(run.diary):
-        run.diary.event("fallback", t=fallback["t"], reason=fallback.get("reason"))
+        run.record.add({"topology": topology})
+    for fallback in fallbacks_of_run(run.record):
+        run.record.event("fallback", t=fallback["t"], reason=fallback.get("reason"))

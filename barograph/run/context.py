@@ -33,101 +33,94 @@ class SeriesContext:
     is_steady: SteadyTest
 
 
-@dataclass(frozen=True)
-class EventTimes:
-    """An event that took place. Times are epoch seconds; what was before `begin_s` shows the event, not its outcome."""
-
-    zero_s: float
-    begin_s: float | None  # None: the topology did not get to work again in time, for `reason`
-    reason: str = ""
-
-
 @dataclass
 class Membership:
-    """Who takes part. Nobody misses a machine that is `excused`."""
+    """Which machines take part. Nobody misses a machine that is `exempt`."""
 
     present: tuple[str, ...]
-    awaited: set[str] = field(default_factory=set)  # they boot at their event; until then there is nothing of them
-    booted: set[str] = field(default_factory=set)  # by this run, which gives them back
-    excused: set[str] = field(default_factory=set)
-    crashed: set[str] = field(default_factory=set)  # by the plan, and not restarted
+    later: set[str] = field(default_factory=set)  # they boot at their event; until then there is nothing of them
+    extra: set[str] = field(default_factory=set)  # booted by this run, which gives them back
+    exempt: set[str] = field(default_factory=set)
+    down: set[str] = field(default_factory=set)  # by the plan, and not restarted
     dead: set[str] = field(default_factory=set)  # by themselves; the operation that they spoiled was aborted
-    collected: set[str] = field(default_factory=set)  # their files are in the record
-    given_back: set[str] = field(default_factory=set)
+    on_record: set[str] = field(default_factory=set)  # their files are in the record
+    away: set[str] = field(default_factory=set)  # returned to the testbed
 
-    def come(self, names: Iterable[str]) -> None:
+    def join(self, names: Iterable[str]) -> None:
         new = tuple(names)
         self.present = (*self.present, *(name for name in new if name not in self.present))
-        self.excused.difference_update(new)
-        self.crashed.difference_update(new)
+        self.exempt.difference_update(new)
+        self.down.difference_update(new)
 
-    def go(self, names: Iterable[str]) -> None:
-        gone = set(names)
-        self.present = tuple(name for name in self.present if name not in gone)
-        self.excused |= gone
+    def leave(self, names: Iterable[str]) -> None:
+        old = set(names)
+        self.present = tuple(name for name in self.present if name not in old)
+        self.exempt |= old
 
     def boot(self, names: Iterable[str]) -> None:
         new = set(names)
-        self.awaited -= new
-        self.booted |= new
+        self.later -= new
+        self.extra |= new
 
     def crash(self, name: str) -> None:
-        self.go([name])
-        self.crashed.add(name)
+        self.leave([name])
+        self.down.add(name)
 
-    def die(self, names: Iterable[str]) -> None:
+    def lose(self, names: Iterable[str]) -> None:
         dead = set(names)
-        self.go(dead)
+        self.leave(dead)
         self.dead |= dead
 
 
-def raise_if_recalled(cluster: Cluster, machines: Membership, diary: RunRecord) -> None:
+def raise_if_recalled(cluster: Cluster, machines: Membership, record: RunRecord) -> None:
     """An end that was announced is the infrastructure's at once, not a scheduler that becomes slow."""
-    taken = tuple(sorted(set(cluster.recalled()) - machines.excused))
-    if taken:
-        diary.event("machines_recalled", machines=list(taken))
-        raise MachineRecalled(f"{', '.join(taken)}: the owner takes it away (a spot interruption, or ended without us)")
+    recalled = tuple(sorted(set(cluster.recalled()) - machines.exempt))
+    if recalled:
+        record.event("machines_recalled", machines=list(recalled))
+        raise MachineRecalled(
+            f"{', '.join(recalled)}: the owner takes it away (a spot interruption, or ended without us)"
+        )
 
 
 @dataclass
 class RunContext:
     """`last`: no later run of this execution needs the machines that leave."""
 
-    bench: SeriesContext
-    run: PlannedRun
-    diary: RunRecord
+    context: SeriesContext
+    plan: PlannedRun
+    record: RunRecord
     machines: Membership
-    look: RunMonitor
+    monitor: RunMonitor
     last: bool = False
     zero_s: float | None = None  # of the first event
     _decided: set[str] = field(default_factory=set)
     _applied: set[str] = field(default_factory=set)
 
     @classmethod
-    def begin(cls, bench: SeriesContext, run: PlannedRun, diary: RunRecord, *, last: bool) -> RunContext:
-        experiment = bench.experiment
-        machines = Membership(experiment.starting(), awaited=set(experiment.workers()) - set(experiment.acquired()))
+    def begin(cls, context: SeriesContext, plan: PlannedRun, record: RunRecord, *, last: bool) -> RunContext:
+        experiment = context.experiment
+        machines = Membership(experiment.starting(), later=set(experiment.workers()) - set(experiment.acquired()))
 
         def alarm() -> None:
-            raise_if_recalled(bench.cluster, machines, diary)
+            raise_if_recalled(context.cluster, machines, record)
 
-        look = RunMonitor(bench.service, bench.clock, bench.listener, lambda: machines.present, alarm)
-        return cls(bench, run, diary, machines, look, last)
+        monitor = RunMonitor(context.service, context.clock, context.listener, lambda: machines.present, alarm)
+        return cls(context, plan, record, machines, monitor, last)
 
     def now(self) -> float:
-        return self.bench.clock.now()
+        return self.context.clock.now()
 
-    def begins(self) -> float:
+    def mark_zero(self) -> float:
         """The zero of an event: now."""
         self.zero_s = self.now() if self.zero_s is None else self.zero_s
         return self.now()
 
-    def lost(self, also: Iterable[str] = ()) -> tuple[str, ...]:
+    def lost_machines(self, also: Iterable[str] = ()) -> tuple[str, ...]:
         """Machines that do not answer or are taken away by their owner, and `also` these, that nobody asked for."""
-        silent = {*self.bench.cluster.silent_machines(), *self.bench.cluster.recalled(), *also}
-        return tuple(sorted(silent - self.machines.excused))
+        silent = {*self.context.cluster.silent_machines(), *self.context.cluster.recalled(), *also}
+        return tuple(sorted(silent - self.machines.exempt))
 
-    def note(self, state: ServiceState) -> None:
+    def note_decisions(self, state: ServiceState) -> None:
         """Decisions since the first event, each once, with or without an event of ours behind it."""
         since_s = float("inf") if self.zero_s is None else self.zero_s
         for decision in state.decisions:
@@ -136,10 +129,10 @@ class RunContext:
                 continue
             if name not in self._decided:
                 self._decided.add(name)
-                self.diary.event("decision", t=decision.t, **about, reason=decision.reason)
+                self.record.event("decision", t=decision.t, **about, reason=decision.reason)
             if name not in self._applied and decision.applied_t is not None:
                 self._applied.add(name)
-                self.diary.event("applied", t=decision.applied_t, **about, ok=decision.applied)
+                self.record.event("applied", t=decision.applied_t, **about, ok=decision.applied)
 
 
 FAKE_PACE = "BAROGRAPH_FAKE_PACE"  # real seconds for each second of the fake testbed

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from barograph.errors import Interrupted, MachineLost, NoFreshSamples, blame_of
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.durations import FIRST_TUPLE_S
+from barograph.plan.events import EventTimes
 from barograph.policy_service import ServiceState, absent_machines, first_tuple_s, machines_missed_by_placement
 from barograph.run.collection import NO_SAMPLES, collect_after_failure, fallbacks_of_run, stop_and_collect
-from barograph.run.context import EventTimes, RunContext, SeriesContext
-from barograph.run.events import change_rate, crash, scale_in, scale_out
+from barograph.run.context import RunContext, SeriesContext
+from barograph.run.event_actions import EventActions
 from barograph.run.monitor import (
     FAILOVER_PATIENCE,
     RESTART_PATIENCE,
@@ -24,69 +23,61 @@ from barograph.series.run_record import RunRecord
 
 WINDOW_S = 60.0  # the policies' rate window
 
-EVENT_STEPS: Mapping[str, Callable[[RunContext, int, str], EventTimes]] = {
-    "scale_out": scale_out,
-    "scale_in": scale_in,
-    "rate": change_rate,
-    "crash": crash,
-}
-"""By kind: makes the event at that place of the plan happen, under that id."""
 
-
-def measure(bench: SeriesContext, planned: PlannedRun, diary: RunRecord, *, last: bool) -> str:
+def measure(context: SeriesContext, plan: PlannedRun, record: RunRecord, *, last: bool) -> str:
     """Does the run and returns its status. Raises what ended it; the record is written either way."""
-    run = RunContext.begin(bench, planned, diary, last=last)
+    run = RunContext.begin(context, plan, record, last=last)
     try:
         _phases(run)
     except Interrupted:
-        diary.end("incomplete")  # first: whoever interrupts may not wait for the collection
+        record.end("incomplete")  # first: whoever interrupts may not wait for the collection
         collect_after_failure(run, bring_back=False)
-        diary.end("incomplete")
+        record.end("incomplete")
         raise
     except Exception as error:
         cause = _cause_of(run, error)
-        diary.end("failed", cause)
+        record.end("failed", cause)
         collect_after_failure(run, bring_back=True)
-        diary.end("failed", cause)
+        record.end("failed", cause)
         if cause is error:
             raise
         raise cause from error
-    status = "invalid" if fallbacks_of_run(diary) else "complete"
-    diary.event("run_ended", status=status)
-    diary.end(status)
+    status = "invalid" if fallbacks_of_run(record) else "complete"
+    record.event("run_ended", status=status)
+    record.end(status)
     return status
 
 
 def _phases(run: RunContext) -> None:
-    bench, diary, variant = run.bench, run.diary, run.run.variant
-    with diary.phase("reset", expected_s=10):
-        bench.cluster.reset(run.run)
-    with diary.phase("configure"):
-        bench.service.configure(run.run.run_id, variant.policy, variant.configured(), run.run.seed, WINDOW_S)
-    with diary.phase("submit", expected_s=8):
-        bench.cluster.submit(run.run)
-        diary.event("topology_submitted")
-    with diary.phase("first_tuple", expected_s=10):
+    context, record, variant = run.context, run.record, run.plan.variant
+    with record.phase("reset", expected_s=10):
+        context.cluster.reset(run.plan)
+    with record.phase("configure"):
+        context.service.configure(run.plan.run_id, variant.policy, variant.configured(), run.plan.seed, WINDOW_S)
+    with record.phase("submit", expected_s=8):
+        context.cluster.submit(run.plan)
+        record.event("topology_submitted")
+    with record.phase("first_tuple", expected_s=10):
         begin_s = _first_tuple(run)
     _warm_up(run, begin_s)
-    for place, event in enumerate(bench.experiment.events):
-        event_id = f"e{place + 1}"
-        _watch_after(run, place, event_id, EVENT_STEPS[event.kind](run, place, event_id))
+    for place, event in enumerate(context.experiment.events):
+        actions = EventActions(run, place)
+        _watch_after(run, place, actions.event_id, event.perform(actions))
     _require_all_answer(run)
-    with diary.phase("collect", expected_s=10):
+    with record.phase("collect", expected_s=10):
         stop_and_collect(run, bring_back=True)
-    if NO_SAMPLES in diary.document["missing"]:
+    if NO_SAMPLES in record.document["missing"]:
         raise NoFreshSamples("no worker left a sample file: there is nothing to analyse in this run; see its logs/")
 
 
 def _first_tuple(run: RunContext) -> float:
-    def seen(state: ServiceState) -> int | None:
+    def first(state: ServiceState) -> int | None:
         if state.tasks_total:
             _require_all_placed_on(run, state)
         return first_tuple_s(state.series)
 
-    t = run.look.until(seen, limit_s=FIRST_TUPLE_S, what="no tuple reached a sink", patience=RESTART_PATIENCE)
-    run.diary.event("first_tuple", t=t)
+    t = run.monitor.wait_for(first, limit_s=FIRST_TUPLE_S, what="no tuple reached a sink", patience=RESTART_PATIENCE)
+    run.record.event("first_tuple", t=t)
     return t
 
 
@@ -99,24 +90,24 @@ def _require_all_placed_on(run: RunContext, state: ServiceState) -> None:
 
 
 def _warm_up(run: RunContext, begin_s: float) -> None:
-    floor, ceiling = run.bench.experiment.watched(None)
-    with run.diary.phase("warm_up", expected_s=ceiling) as entry:
-        outcome = _wait_until_steady(run, PhaseEnd(begin_s, begin_s, floor, ceiling), run.bench.is_steady, Patience())
-        run.diary.event("steady", phase="before", steady=outcome.steady, reason=outcome.reason, event_id=None)
+    floor, ceiling = run.context.experiment.watched(None)
+    with run.record.phase("warm_up", expected_s=ceiling) as entry:
+        outcome = _wait_until_steady(run, PhaseEnd(begin_s, begin_s, floor, ceiling), run.context.is_steady, Patience())
+        run.record.event("steady", phase="before", steady=outcome.steady, reason=outcome.reason, event_id=None)
         entry["planned_s"] = planned_s(run.now() - entry["start_s"], floor, ceiling)
 
 
-def _watch_after(run: RunContext, place: int, event_id: str, happened: EventTimes) -> None:
+def _watch_after(run: RunContext, place: int, event_id: str, times: EventTimes) -> None:
     """Until steady or the horizon; where the next event is at a time, until that."""
-    (floor, ceiling), zero_s = run.bench.experiment.watched(place), happened.zero_s
-    is_steady, patience = run.bench.is_steady, RESTART_PATIENCE
-    if happened.begin_s is None:
-        is_steady, patience = _never_steady(happened.reason), FAILOVER_PATIENCE
-    watch = PhaseEnd(zero_s, happened.begin_s or zero_s, floor, ceiling)
-    with run.diary.phase("after", expected_s=max(0.0, ceiling - (run.now() - zero_s))) as entry:
+    (floor, ceiling), zero_s = run.context.experiment.watched(place), times.zero_s
+    is_steady, patience = run.context.is_steady, RESTART_PATIENCE
+    if times.begin_s is None:
+        is_steady, patience = _never_steady(times.reason), FAILOVER_PATIENCE
+    watch = PhaseEnd(zero_s, times.begin_s or zero_s, floor, ceiling)
+    with run.record.phase("after", expected_s=max(0.0, ceiling - (run.now() - zero_s))) as entry:
         entry["event_id"] = event_id
         outcome = _wait_until_steady(run, watch, is_steady, patience)
-        run.diary.event("steady", phase="after", steady=outcome.steady, reason=outcome.reason, event_id=event_id)
+        run.record.event("steady", phase="after", steady=outcome.steady, reason=outcome.reason, event_id=event_id)
         watched = planned_s(run.now() - zero_s, floor, ceiling) - (entry["start_s"] - zero_s)
         entry["planned_s"] = max(0.0, watched)
 
@@ -127,16 +118,16 @@ def _never_steady(reason: str) -> SteadyTest:
 
 def _wait_until_steady(run: RunContext, watch: PhaseEnd, is_steady: SteadyTest, patience: Patience) -> PhaseOutcome:
     def settled(state: ServiceState) -> PhaseOutcome | None:
-        run.note(state)
+        run.note_decisions(state)
         if absent_machines(state, run.machines.present):
-            return None  # either it comes back, or the look runs out of patience and says so
+            return None  # either it comes back, or the monitor runs out of patience and says so
         return watch.outcome(state.series, run.now(), is_steady)
 
-    return run.look.until(settled, limit_s=None, what="", patience=patience)
+    return run.monitor.wait_for(settled, limit_s=None, what="", patience=patience)
 
 
 def _require_all_answer(run: RunContext) -> None:
-    lost = run.lost()
+    lost = run.lost_machines()
     if lost:
         raise MachineLost(f"{', '.join(lost)} stopped answering during the run, and nobody asked for that")
 
@@ -145,5 +136,5 @@ def _cause_of(run: RunContext, error: Exception) -> Exception:
     """A dead machine must never be reported as a slow or broken scheduler."""
     if blame_of(error) not in ("system_under_test", "infrastructure") or isinstance(error, MachineLost):
         return error
-    lost = run.lost()
+    lost = run.lost_machines()
     return MachineLost(f"{', '.join(lost)} stopped answering; seen first as: {error}") if lost else error

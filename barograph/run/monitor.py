@@ -49,10 +49,10 @@ class PhaseEnd:
         if now_s - self.zero_s < self.floor_s:
             return None
         steady, reason = is_steady(*counts_since(series, self.begin_s))
-        borrowed = drain_reason(series.queues, series.sinks) if steady else None
-        if steady and borrowed is None:
+        drain = drain_reason(series.queues, series.sinks) if steady else None
+        if steady and drain is None:
             return PhaseOutcome(True, reason)
-        reason = borrowed or reason
+        reason = drain or reason
         if now_s - self.zero_s >= self.ceiling_s:
             return PhaseOutcome(False, f"not steady within {self.ceiling_s:g} s: {reason}")
         return None
@@ -134,11 +134,11 @@ class RunMonitor:
     listener: Listener
     expected: Callable[[], Sequence[str]]
     alarm: Callable[[], None]
-    last_symptom: str = ""
-    last: ServiceState | None = None
+    symptom: str = ""
+    state: ServiceState | None = None
     _absent_since_s: float | None = field(default=None, init=False)
 
-    def until(
+    def wait_for(
         self,
         question: Callable[[ServiceState], Answer | None],
         *,
@@ -150,36 +150,36 @@ class RunMonitor:
         begin_s = self.clock.now()
         while True:
             self.alarm()
-            state = self._state(patience)
+            state = self._read_state(patience)
             answer = question(state)
             if answer is not None:
                 return answer
-            self._complain(state, patience)
+            self._raise_trouble(state, patience)
             if limit_s is not None and self.clock.now() - begin_s >= limit_s:
-                self.last_symptom = "time"
+                self.symptom = "time"
                 raise RunBroken(f"{what} within {limit_s:g} s; {_progress(state)}")
             self.clock.sleep(INTERVAL_S)
 
-    def _state(self, patience: Patience) -> ServiceState:
+    def _read_state(self, patience: Patience) -> ServiceState:
         begin_s = self.clock.now()
         while True:
             try:
                 state = self.service.state()
             except ServiceUnreachable:
                 if self.clock.now() - begin_s >= patience.unreachable_s:
-                    self.last_symptom = "unreachable"
+                    self.symptom = "unreachable"
                     raise
                 self.clock.sleep(INTERVAL_S)
                 continue
-            self.last = state
+            self.state = state
             self.listener.tell("throughput", run_id=state.run_id, per_s=throughput_now(state.series))
             return state
 
-    def _complain(self, state: ServiceState, patience: Patience) -> None:
-        found = find_trouble(state, self.expected(), self._absent_for_s(state), patience)
-        if found is not None:
-            self.last_symptom = found.symptom
-            raise RunBroken(f"{found.message}; {state.held}" if state.held else found.message)
+    def _raise_trouble(self, state: ServiceState, patience: Patience) -> None:
+        trouble = find_trouble(state, self.expected(), self._absent_for_s(state), patience)
+        if trouble is not None:
+            self.symptom = trouble.symptom
+            raise RunBroken(f"{trouble.message}; {state.held}" if state.held else trouble.message)
 
     def _absent_for_s(self, state: ServiceState) -> float:
         if not absent_machines(state, self.expected()):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from barograph.plan.durations import DEFAULT_OVERHEAD, run_s
+from barograph.plan.events import KINDS
 from barograph.plan.experiment import Experiment
 
 SERIES_PHASES = ("start", "provision", "deploy", "between_blocks", "release", "analyse")
@@ -142,16 +143,10 @@ PHASE_WORDS = {
     "submit": "submitting the topology",
     "first_tuple": "waiting for the first tuple",
     "warm_up": "warming up until steady",
-    "boot": "machines that join are started",
-    "join": "machines join",
-    "scale": "scale request: decided and applied",
-    "leave": "machines leave",
-    "rate": "the input rate changes",
-    "crash": "a machine crashes",
-    "recover": "waiting until every task runs again",
     "after": "watching until steady again",
     "collect": "collecting the record",
     "between_blocks": "comparing what is there so far",
     "release": "releasing machines",
     "analyse": "analysing with Spark",
+    **{phase: words for kind in KINDS.values() for phase, words in kind.phases.items()},
 }

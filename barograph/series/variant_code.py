@@ -21,7 +21,6 @@ from barograph.code.git import sources_home
 from barograph.code.refs import code_label
 from barograph.code.store import LOG, Tell, prune
 from barograph.plan.checks import IN_MEMORY_TESTBEDS
-from barograph.plan.events import SCALING
 from barograph.plan.experiment import Code, Experiment, Variant
 from barograph.policy_service import read_state
 from barograph.series.series import read_series
@@ -49,7 +48,7 @@ def _complaints(experiment: Experiment, code: Code) -> Iterator[str]:
     mine = [variant for variant in experiment.variants if variant.code == code]
     said = describe_tree(tree, mine, code)
     yield from _contract(experiment, said, code)
-    kinds = {event.kind for event in experiment.events} & SCALING
+    kinds = {event.kind for event in experiment.events if event.asks_policy}
     for variant, about in zip(mine, said["variants"], strict=True):
         where = f"variants.{variant.name} at {code_label(code)}"
         if about["error"]:

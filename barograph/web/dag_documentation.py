@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from barograph.nights.suite import Choice, Suite
 from barograph.plan.durations import series_s
-from barograph.plan.events import Crash, PlannedEvent, RateChange
+from barograph.plan.events import PlannedEvent
 from barograph.plan.experiment import Experiment, Variant
 
 TASKS = """
@@ -84,14 +84,4 @@ def _variant_words(variant: Variant) -> str:
 def _planned_event_words(event: PlannedEvent) -> str:
     """`scale out by 1 machine, once throughput is steady`."""
     when = "once throughput is steady" if event.at == "steady" else f"{event.at:g} s after the one before it"
-    return f"{_event_words(event)}, {when}"
-
-
-def _event_words(event: PlannedEvent) -> str:
-    if isinstance(event, Crash):
-        back = "stays down" if event.restart_after_s is None else f"boots {event.restart_after_s:g} s later"
-        return f"{event.machine} crashes and {back}"
-    if isinstance(event, RateChange):
-        return f"the input rate becomes {event.factor:g} times that of the submission"
-    word = "out" if event.kind == "scale_out" else "in"
-    return f"scale {word} by {event.machines} machine{'s' if event.machines > 1 else ''}"
+    return f"{event.words()}, {when}"

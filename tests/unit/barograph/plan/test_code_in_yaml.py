@@ -49,7 +49,7 @@ def test_a_scheduler_of_others_has_all_its_keys() -> None:
     ("variant", "words"),
     [
         ({"policy": "stela", "code": {}}, "variants.x.code.ref is missing; give a branch, a tag or a commit"),
-        ({"policy": "stela", "code": {"branch": "a"}}, "unknown key variants.0.code.branch; known here: ref"),
+        ({"policy": "stela", "code": {"branch": "a"}}, "unknown key variants.0.code.branch; known here: label, ref"),
         ({"policy": "stela", "code": FOREIGN}, "policy 'foreign' with the class of a scheduler that is not ours"),
         ({"policy": "foreign", "code": {"ref": "main"}}, "policy 'foreign' and code.scheduler ''"),
         ({"policy": "foreign", "code": {**FOREIGN, "jar": ""}}, "scheduler 'org.example.Theirs'; give both"),

@@ -116,7 +116,7 @@ WRONG: list[tuple[Callable[[dict[str, Any]], None], list[str]]] = [
     ),
     (
         plan({"kind": "scale_in", "at": "steady", "machines": 1}, after=4),
-        ["machines.after is 4", "before (4)", "scale_out events (0)", "scale_in events (1), make 3"],
+        ["machines.after is 4", "before (4)", "join at events (0)", "those that leave (1), make 3"],
     ),
     (plan({"kind": "crash", "at": "steady", "machine": "m5"}), ["events.0.machine is 'm5'", "m1, m2, m3, m4"]),
     (plan({"kind": "crash", "at": "steady", "machine": "master"}), ["events.0.machine is 'master'"]),

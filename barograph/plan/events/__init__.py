@@ -1,0 +1,51 @@
+"""The events that an experiment plans: a file for each kind, and its line in `KINDS` (docs/adding_an_event_kind.md)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Union
+
+from pydantic import Field
+
+from barograph.plan.events.crash import Crash
+from barograph.plan.events.kind import EventTime, EventTimes, PlannedEvent
+from barograph.plan.events.order import (
+    all_workers,
+    joining_workers,
+    machines_at_end,
+    order_errors,
+    starting_workers,
+    working_machines_after,
+)
+from barograph.plan.events.rate_change import RateChange
+from barograph.plan.events.scale_in import ScaleIn
+from barograph.plan.events.scale_out import ScaleOut
+
+KINDS: dict[str, type[PlannedEvent]] = {
+    "scale_out": ScaleOut,
+    "scale_in": ScaleIn,
+    "rate": RateChange,
+    "crash": Crash,
+}
+
+if TYPE_CHECKING:
+    AnyEvent = PlannedEvent
+else:
+    AnyEvent = Annotated[Union[tuple(KINDS.values())], Field(discriminator="kind")]  # noqa: UP007 - made of the dict
+
+__all__ = [
+    "KINDS",
+    "AnyEvent",
+    "Crash",
+    "EventTime",
+    "EventTimes",
+    "PlannedEvent",
+    "RateChange",
+    "ScaleIn",
+    "ScaleOut",
+    "all_workers",
+    "joining_workers",
+    "machines_at_end",
+    "order_errors",
+    "starting_workers",
+    "working_machines_after",
+]

@@ -1,0 +1,72 @@
+"""A machine crashes and may come back; the policy is not asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from barograph.plan.events.kind import (
+    RESTART_S,
+    EventTime,
+    EventTimes,
+    PlannedEvent,
+    PlanSoFar,
+    RunActions,
+    Seconds,
+)
+from barograph.yaml_files import Word
+
+
+@dataclass(frozen=True)
+class Crash(PlannedEvent):
+    at: EventTime
+    machine: Word
+    restart_after_s: Seconds | None = None  # from the crash; None: it stays down
+    kind: Literal["crash"] = "crash"
+
+    crashes_machines: ClassVar[bool] = True
+    phases: ClassVar[Mapping[str, str]] = {
+        "crash": "a machine crashes",
+        "recover": "waiting until every task runs again",
+    }
+
+    @property
+    def down_for_good(self) -> tuple[str, ...]:
+        return (self.machine,) if self.restart_after_s is None else ()
+
+    @property
+    def longest_s(self) -> float:
+        return RESTART_S
+
+    def words(self) -> str:
+        back = "stays down" if self.restart_after_s is None else f"boots {self.restart_after_s:g} s later"
+        return f"{self.machine} crashes and {back}"
+
+    def errors(self, plan: PlanSoFar) -> Iterator[str]:
+        """A restart belongs to its crash: it comes before the crash's horizon and before the next event."""
+        field = f"events.{plan.place}"
+        if self.restart_after_s is None and plan.working == 1:
+            yield f"{field} is the crash of the last machine; give it restart_after_s, or more machines"
+        if self.machine not in plan.names:
+            yield f"{field}.machine is {self.machine!r}; at that time there are {', '.join(plan.names) or 'none'}"
+        if self.restart_after_s is not None and self.restart_after_s >= plan.limit_s:
+            yield (
+                f"{field}.restart_after_s is {self.restart_after_s:g}; allowed: less than {plan.limit_field}"
+                f" ({plan.limit_s:g})"
+            )
+
+    def perform(self, run: RunActions) -> EventTimes:
+        """Until Storm has every task running again, on other machines or on this one, or the time for it is over."""
+        run.require_present(self.machine)
+        with run.phase("crash", expected_s=self.restart_after_s or 2):
+            with run.zero("crashed", machine=self.machine) as zero_s:
+                run.crash(self.machine)
+            since_s = zero_s
+            if self.restart_after_s is not None:
+                run.wait_until(zero_s + self.restart_after_s)
+                run.restart(self.machine)
+                run.note("restarted", machine=self.machine)
+                since_s = run.now()
+        with run.phase("recover", expected_s=60):
+            return run.wait_until_recovered(zero_s, since_s, *self.down_for_good)

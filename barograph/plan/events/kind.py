@@ -1,0 +1,155 @@
+"""The contract of an event kind: what one file declares of it, and what a run can do to perform it. Pure.
+
+A kind is a frozen dataclass in this folder whose fields are the keys of the experiment's YAML, and a line in `KINDS`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal, Protocol
+
+from pydantic import Field
+
+Seconds = Annotated[float, Field(strict=True, gt=0, le=86_400)]
+MachineNumber = Annotated[int, Field(strict=True, ge=1, le=250)]
+EventTime = Literal["steady"] | Seconds
+"""`steady`, or seconds: after the first tuple for the first event, after the zero of the one before for the others."""
+
+# The longest that a step of an event may take.
+REGISTER_S = 60.0
+APPLY_S = 90.0
+DRAIN_S = 60.0
+FRESH_SAMPLES_S = 15.0
+RESTART_S = 120.0  # of a machine that crashed, and for Nimbus to know it
+
+EVENT_LINE = "event_performed"  # kind of the line in events.jsonl at the zero of an event that has no line of its own
+
+
+@dataclass(frozen=True)
+class EventTimes:
+    """When an event took place, in epoch seconds; what was before `begin_s` shows the event, not its outcome."""
+
+    zero_s: float
+    begin_s: float | None  # None: the topology did not get to work again in time, for `reason`
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class PlanSoFar:
+    """What an event meets in its plan. The policy chooses which machines leave, so `names` may have some that left."""
+
+    place: int  # of the event in `events`
+    working: int  # machines in the cluster and up
+    names: tuple[str, ...]  # of all machines that joined and are not down for good
+    limit_s: float  # what the event starts is over by then, counted from its zero
+    limit_field: str  # the field that sets this limit
+
+
+class RunActions(Protocol):
+    """What a run can do for an event of its plan. Errors carry `blame`."""
+
+    @property
+    def joining(self) -> tuple[str, ...]:
+        """The names of the machines that join at this event."""
+        ...
+
+    def now(self) -> float: ...
+
+    def phase(self, name: str, expected_s: float = 0.0) -> AbstractContextManager[object]:
+        """Time what is done inside as a phase of the run; its words are in `PlannedEvent.phases`."""
+        ...
+
+    def zero(self, line: str = EVENT_LINE, **facts: object) -> AbstractContextManager[float]:
+        """The event's zero is now (epoch seconds). Once the block has done it, events.jsonl gets this line."""
+        ...
+
+    def note(self, line: str, **facts: object) -> None:
+        """Another line in events.jsonl."""
+        ...
+
+    def wait_until(self, t: float) -> None:
+        """Until that time (epoch seconds); raises what goes wrong meanwhile."""
+        ...
+
+    def require_present(self, machine: str) -> None:
+        """Raises ExperimentError where the policy has let this machine leave."""
+        ...
+
+    def add_machines(self, machines: Sequence[str]) -> None:
+        """Boot them if they are not up, and let them join the cluster; returns when Nimbus knows them."""
+        ...
+
+    def scale(self, kind: str, joined: Sequence[str] = (), leave: int = 0) -> tuple[EventTimes, tuple[str, ...]]:
+        """Ask the policy until its answer is applied; the second part are the machines that it released."""
+        ...
+
+    def remove_machines(self, machines: Sequence[str]) -> None:
+        """Let them leave the cluster once no task is on them."""
+        ...
+
+    def change_rate(self, factor: float) -> None:
+        """The spouts emit `factor` times the rate of the submission from now on."""
+        ...
+
+    def crash(self, machine: str) -> None:
+        """Cut its power; its disk stays."""
+        ...
+
+    def restart(self, machine: str) -> None:
+        """Boot a machine that crashed; returns when Nimbus knows it."""
+        ...
+
+    def wait_until_recovered(self, zero_s: float, since_s: float, down: str | None = None) -> EventTimes:
+        """Until every task runs again and has sent samples since `since_s`, with `down` no longer known to Nimbus.
+
+        A topology that needs longer than the event's horizon is a result: `begin_s` is None then.
+        """
+        ...
+
+
+class PlannedEvent(ABC):
+    """A kind of event; a subclass is a frozen dataclass whose constants below say what differs from these."""
+
+    at: EventTime
+    kind: str
+    asks_policy: ClassVar[bool] = False  # the policy decides; `Policy.events` says which kinds it answers
+    crashes_machines: ClassVar[bool] = False  # needs a testbed with inventory's SupportsFaults
+    phases: ClassVar[Mapping[str, str]] = {}  # phases of a run that belong to this kind, in words for people
+
+    @property
+    def joins(self) -> int:
+        """How many machines join the cluster."""
+        return 0
+
+    @property
+    def leaves(self) -> int:
+        """How many machines leave the cluster."""
+        return 0
+
+    @property
+    def down_for_good(self) -> tuple[str, ...]:
+        """Machines that stay in the cluster and never work again."""
+        return ()
+
+    @property
+    @abstractmethod
+    def longest_s(self) -> float:
+        """The longest that it may take, without boots and without what is watched afterwards."""
+
+    @abstractmethod
+    def words(self) -> str:
+        """What happens, for people: `scale out by 1 machine`."""
+
+    def errors(self, plan: PlanSoFar) -> Iterator[str]:  # noqa: ARG002 - most kinds are possible everywhere
+        """What is impossible about it at this place; each message names field, value and what is allowed."""
+        yield from ()
+
+    @abstractmethod
+    def perform(self, run: RunActions) -> EventTimes: ...
+
+
+def machines_in_words(number: int) -> str:
+    return f"{number} machine{'s' if number > 1 else ''}"

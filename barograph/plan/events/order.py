@@ -1,0 +1,78 @@
+"""Who takes part in a plan of events, and whether that order of events is possible. Pure.
+
+Machines are `m1`, `m2`, …; those that join take the next names that no machine has had. The policy chooses which
+machines leave, so of a scale-in only the number is known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from barograph.plan.events.kind import PlannedEvent, PlanSoFar
+
+
+def starting_workers(before: int) -> tuple[str, ...]:
+    return _names(1, before)
+
+
+def all_workers(before: int, events: Sequence[PlannedEvent]) -> tuple[str, ...]:
+    """All workers that ever take part, in the order in which they come."""
+    return _names(1, before + _joining(events))
+
+
+def joining_workers(before: int, events: Sequence[PlannedEvent], place: int) -> tuple[str, ...]:
+    """The machines that join at `events[place]`."""
+    first = before + _joining(events[:place]) + 1
+    return _names(first, first + events[place].joins - 1)
+
+
+def machines_at_end(before: int, events: Sequence[PlannedEvent]) -> int:
+    """How many machines the cluster has in the end; one that crashed and stays down still counts."""
+    return before + _joining(events) - _leaving(events)
+
+
+def working_machines_after(before: int, events: Sequence[PlannedEvent]) -> tuple[int, ...]:
+    """After each event: how many machines are in the cluster and up."""
+    return tuple(_working(before, events[:number]) for number in range(1, len(events) + 1))
+
+
+def order_errors(before: int, after: int, events: Sequence[PlannedEvent], horizon_s: float) -> list[str]:
+    """Everything that is wrong, in the order of the file."""
+    wrong = [_wrong_machine_count(before, after, events)] if after != machines_at_end(before, events) else []
+    return wrong + [
+        error for place, event in enumerate(events) for error in event.errors(_so_far(before, events, place, horizon_s))
+    ]
+
+
+def _so_far(before: int, events: Sequence[PlannedEvent], place: int, horizon_s: float) -> PlanSoFar:
+    earlier = events[:place]
+    down = {name for event in earlier for name in event.down_for_good}
+    names = tuple(name for name in all_workers(before, earlier) if name not in down)
+    following = events[place + 1].at if place + 1 < len(events) else "steady"
+    limit_s, field = horizon_s, "durations.horizon_s"
+    if following != "steady" and following < limit_s:
+        limit_s, field = following, f"events.{place + 1}.at"
+    return PlanSoFar(place, _working(before, earlier), names, limit_s, field)
+
+
+def _working(before: int, events: Sequence[PlannedEvent]) -> int:
+    return machines_at_end(before, events) - sum(len(event.down_for_good) for event in events)
+
+
+def _joining(events: Sequence[PlannedEvent]) -> int:
+    return sum(event.joins for event in events)
+
+
+def _leaving(events: Sequence[PlannedEvent]) -> int:
+    return sum(event.leaves for event in events)
+
+
+def _names(first: int, last: int) -> tuple[str, ...]:
+    return tuple(f"m{number}" for number in range(first, last + 1))
+
+
+def _wrong_machine_count(before: int, after: int, events: Sequence[PlannedEvent]) -> str:
+    return (
+        f"machines.after is {after}, but machines.before ({before}), plus the machines that join at events"
+        f" ({_joining(events)}), less those that leave ({_leaving(events)}), make {machines_at_end(before, events)}"
+    )

@@ -1,0 +1,32 @@
+"""The input rate changes; the policy is not asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from barograph.plan.events.kind import EventTime, EventTimes, PlannedEvent, RunActions
+
+
+@dataclass(frozen=True)
+class RateChange(PlannedEvent):
+    at: EventTime
+    factor: Annotated[float, Field(strict=True, gt=0, le=1000)]  # of the rate that the topology was submitted with
+    kind: Literal["rate"] = "rate"
+
+    phases: ClassVar[Mapping[str, str]] = {"rate": "the input rate changes"}
+
+    @property
+    def longest_s(self) -> float:
+        return 0.0
+
+    def words(self) -> str:
+        return f"the input rate becomes {self.factor:g} times that of the submission"
+
+    def perform(self, run: RunActions) -> EventTimes:
+        with run.phase("rate"), run.zero("rate_changed", factor=self.factor) as zero_s:
+            run.change_rate(self.factor)
+        return EventTimes(zero_s, zero_s)

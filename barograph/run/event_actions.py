@@ -1,0 +1,249 @@
+"""What a run can do for the events of its plan (`RunActions` in `barograph.plan.events.kind`), on its cluster and its
+policy service: machines join, leave, crash and boot, the policy is asked to scale, the input rate changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from barograph.errors import ExperimentError, MachineLost, NoFreshSamples, RunBroken
+from barograph.plan.events.kind import (
+    APPLY_S,
+    DRAIN_S,
+    EVENT_LINE,
+    FRESH_SAMPLES_S,
+    REGISTER_S,
+    EventTimes,
+)
+from barograph.policy_service import ScaleOutcome, ServiceState, absent_machines, recovery_obstacle, scale_outcome
+from barograph.run.collection import collect
+from barograph.run.context import RunContext
+from barograph.run.monitor import FAILOVER_PATIENCE, RESTART_PATIENCE, Patience, stale_samples
+
+FAILOVER_S = 180.0  # Storm needs up to two minutes to notice a dead machine and place its tasks again
+SCALE_ATTEMPTS = 3  # an operation that was aborted is repeated (SP III-B)
+
+
+@dataclass(frozen=True)
+class EventActions:
+    """For the event at one place of the plan."""
+
+    run: RunContext
+    place: int
+
+    @property
+    def event_id(self) -> str:
+        return f"e{self.place + 1}"
+
+    @property
+    def joining(self) -> tuple[str, ...]:
+        return self.run.context.experiment.joining(self.place)
+
+    def now(self) -> float:
+        return self.run.now()
+
+    def phase(self, name: str, expected_s: float = 0.0) -> AbstractContextManager[object]:
+        return self.run.record.phase(name, expected_s)
+
+    @contextmanager
+    def zero(self, line: str = EVENT_LINE, **facts: Any) -> Iterator[float]:
+        zero_s = self.run.mark_zero()
+        yield zero_s
+        if line == EVENT_LINE:
+            event = self.run.context.experiment.events[self.place]
+            facts = {"event": event.kind, "label": event.words(), **facts}
+        self.run.record.event(line, t=zero_s, event_id=self.event_id, **facts)
+
+    def note(self, line: str, **facts: Any) -> None:
+        self.run.record.event(line, event_id=self.event_id, **facts)
+
+    def wait_until(self, t: float) -> None:
+        def due(state: ServiceState) -> bool | None:
+            self.run.note_decisions(state)
+            return self.run.now() >= t or None
+
+        patience = FAILOVER_PATIENCE if self.run.machines.down else RESTART_PATIENCE
+        self.run.monitor.wait_for(due, limit_s=None, what="", patience=patience)
+
+    def require_present(self, machine: str) -> None:
+        present = self.run.machines.present
+        if machine not in present:
+            raise ExperimentError(
+                f"events.{self.place}.machine is {machine!r}, but the policy had let it leave; there are"
+                f" {', '.join(present)}: crash another one, or crash it before the scale_in"
+            )
+
+    def add_machines(self, machines: Sequence[str]) -> None:
+        run = self.run
+        if not run.machines.later.isdisjoint(machines):
+            _boot(run, machines)
+        with run.record.phase("join", expected_s=5):
+            run.context.cluster.join(machines)
+            run.machines.join(machines)
+            _wait_until_registered(run, machines)
+            run.record.event("machines_joined", machines=list(machines))
+
+    def scale(self, kind: str, joined: Sequence[str] = (), leave: int = 0) -> tuple[EventTimes, tuple[str, ...]]:
+        """An answer that was lost with its machines is aborted and asked for again."""
+        run = self.run
+        with run.record.phase("scale", expected_s=20):
+            for attempt in range(1, SCALE_ATTEMPTS + 1):
+                name = self.event_id if attempt == 1 else f"{self.event_id}.{attempt}"
+                _wait_for_fresh_samples(run, again=attempt > 1)
+                zero_s = _request(run, name, kind, joined, leave)
+                outcome = _wait_until_applied(run, name)
+                if outcome.failed is None:
+                    break
+                joined = _abort(run, name, outcome.failed, joined, leave)
+            else:
+                raise MachineLost(
+                    f"scale event {self.event_id} was aborted {SCALE_ATTEMPTS} times, each time because a machine died"
+                )
+        _require_release(run, outcome, leave)
+        return EventTimes(zero_s, outcome.last_t or zero_s), outcome.release
+
+    def remove_machines(self, machines: Sequence[str]) -> None:
+        run, names = self.run, ", ".join(machines)
+        _wait_until_placed(run, f"not every task found a place before {names} left")
+        run.context.cluster.leave(machines)
+        run.machines.leave(machines)
+        _wait_until_placed(run, f"not every task had a place after {names} had left")
+        given_back = _give_back(run, machines)
+        run.record.event("machines_left", machines=list(machines), given_back=given_back)
+
+    def change_rate(self, factor: float) -> None:
+        self.run.context.service.input_rate(factor)
+
+    def crash(self, machine: str) -> None:
+        self.run.machines.crash(machine)  # first: from here on nobody may miss it
+        self.run.context.cluster.crash(machine)
+
+    def restart(self, machine: str) -> None:
+        self.run.context.cluster.restart(machine)
+        self.run.machines.join([machine])
+
+    def wait_until_recovered(self, zero_s: float, since_s: float, down: str | None = None) -> EventTimes:
+        run, limit_s = self.run, self.run.context.experiment.watched(self.place)[1]
+
+        def over(state: ServiceState) -> EventTimes | None:
+            run.note_decisions(state)
+            obstacle = recovery_obstacle(state, since_s)
+            if down in state.machines:
+                obstacle = f"Nimbus still counts on {down}"
+            if obstacle is None:
+                return EventTimes(zero_s, run.now())
+            return EventTimes(zero_s, None, obstacle) if run.now() - zero_s >= limit_s else None
+
+        return run.monitor.wait_for(over, limit_s=None, what="", patience=FAILOVER_PATIENCE)
+
+
+def _boot(run: RunContext, names: Sequence[str]) -> None:
+    """Before the request, whose zero it does not move: how long a boot takes says nothing about a policy."""
+    with run.record.phase("boot", expected_s=90):
+        request_s = run.now()
+        run.record.event("machines_requested", t=request_s, machines=list(names))
+        boots_s = run.context.cluster.grow(names)
+        run.machines.boot(names)
+        for name in names:
+            boot_s = boots_s[name]
+            # Storm was put on it meanwhile: the event is when it answered.
+            answer_s = None if boot_s is None else request_s + boot_s
+            run.record.event("machine_booted", t=answer_s, machine=name, boot_s=boot_s)
+
+
+def _request(run: RunContext, name: str, kind: str, joined: Sequence[str], leave: int) -> float:
+    zero_s = run.mark_zero()
+    run.context.service.scale(name, kind, joined, leave)
+    run.record.event("scale_requested", t=zero_s, event_id=name, event=kind, joined=list(joined), leave=leave)
+    return zero_s
+
+
+def _wait_until_applied(run: RunContext, name: str) -> ScaleOutcome:
+    def done(state: ServiceState) -> ScaleOutcome | None:
+        run.note_decisions(state)
+        return scale_outcome(state, name)
+
+    what = f"scale event {name} was not decided and applied"
+    return run.monitor.wait_for(done, limit_s=APPLY_S, what=what, patience=RESTART_PATIENCE)
+
+
+def _abort(run: RunContext, name: str, reason: str, joined: Sequence[str], leave: int) -> Sequence[str]:
+    """The machines that still join. Raises RunBroken where no machine died, MachineLost where too few are left."""
+    state = run.monitor.state
+    dead = run.lost_machines(absent_machines(state, run.machines.present) if state else ())
+    if not dead:
+        raise RunBroken(f"Storm did not apply the policy's answer: {reason}")
+    run.machines.lose(dead)
+    run.record.event("scale_aborted", event_id=name, reason=reason, machines=list(dead))
+    alive = tuple(machine for machine in joined if machine not in dead)
+    if (joined and not alive) or leave >= len(run.machines.present):
+        raise MachineLost(f"{', '.join(dead)} died before scale event {name} was applied; too few machines are left")
+    return alive
+
+
+def _require_release(run: RunContext, outcome: ScaleOutcome, leave: int) -> None:
+    released = outcome.release
+    if not leave or (len(released) == leave and set(released) <= set(run.machines.present)):
+        return
+    what = f"released {', '.join(released)}" if released else "released none"
+    reason = outcome.reason or "no reason given"
+    raise RunBroken(f"policy {run.plan.variant.policy} was asked to let {leave} machines leave and {what}: {reason}")
+
+
+def _wait_until_placed(run: RunContext, what: str) -> None:
+    def placed(state: ServiceState) -> bool | None:
+        run.note_decisions(state)
+        return state.all_placed() or None
+
+    run.monitor.wait_for(placed, limit_s=DRAIN_S, what=what, patience=RESTART_PATIENCE)
+
+
+def _give_back(run: RunContext, machines: Sequence[str]) -> bool:
+    """Their files come first, in every run alike: else the last run would be disturbed by more than the others."""
+    collect(run, machines)
+    given_back = run.last and run.context.cluster.give_back(machines)
+    if given_back:
+        run.machines.away.update(machines)
+    return given_back
+
+
+def _wait_until_registered(run: RunContext, machines: Sequence[str]) -> None:
+    def known(state: ServiceState) -> bool | None:
+        return True if set(machines) <= set(state.machines) else None
+
+    late = f"{', '.join(machines)} did not register with Nimbus within {REGISTER_S:g} s; see the supervisor's log"
+    patience = replace(RESTART_PATIENCE, absence_s=REGISTER_S + 1)
+    _wait_in_time(run, known, REGISTER_S, patience, lambda: MachineLost(late))
+
+
+def _wait_for_fresh_samples(run: RunContext, *, again: bool) -> None:
+    """After an abort Storm may have to place a dead machine's tasks first."""
+    reason = ""
+
+    def fresh(state: ServiceState) -> bool | None:
+        nonlocal reason
+        reason = stale_samples(state) or ""
+        return None if reason else True
+
+    def late() -> NoFreshSamples:
+        cause = f"{reason}; the policy would have decided on an older cluster"
+        return NoFreshSamples(f"the scale request was not sent: {cause}")
+
+    limit_s, patience = (FAILOVER_S, FAILOVER_PATIENCE) if again else (FRESH_SAMPLES_S, RESTART_PATIENCE)
+    _wait_in_time(run, fresh, limit_s, patience, late)
+
+
+def _wait_in_time(
+    run: RunContext, done: Callable[[ServiceState], bool | None], limit_s: float, patience: Patience,
+    late: Callable[[], Exception],
+) -> None:  # fmt: skip
+    """Wait until it is done; `late` says what it means that nothing was wrong and only the time ran out."""
+    try:
+        run.monitor.wait_for(done, limit_s=limit_s, what="", patience=patience)
+    except RunBroken as error:
+        if run.monitor.symptom == "time":
+            raise late() from error
+        raise
