@@ -38,18 +38,24 @@ class GitFailed(Exception):
 
 def git(folder: Path | None, *arguments: str, limit_s: float = COMMAND_LIMIT_S) -> str:
     """What git prints, without the last line's end. Raises GitFailed."""
+    return git_bytes(folder, *arguments, limit_s=limit_s).decode(errors="replace").strip()
+
+
+def git_bytes(folder: Path | None, *arguments: str, limit_s: float = COMMAND_LIMIT_S) -> bytes:
+    """What git prints, as it is: patches, and names that end with a zero. Raises GitFailed."""
     argv = ["git", *OPTIONS, *(["-C", str(folder)] if folder else []), *arguments]
     try:
         done = subprocess.run(
-            argv, env=_git_environment(), capture_output=True, text=True, timeout=limit_s, stdin=subprocess.DEVNULL
+            argv, env=_git_environment(), capture_output=True, timeout=limit_s, stdin=subprocess.DEVNULL
         )
     except subprocess.TimeoutExpired as error:
         raise GitFailed(f"git {arguments[0]} took more than {limit_s:g} s") from error
     except OSError as error:
         raise GitFailed(f"git cannot be started: {error}; install it with: apt-get install git") from error
     if done.returncode:
-        raise GitFailed(" ".join(done.stderr.split()) or f"git {arguments[0]} ended with {done.returncode}")
-    return done.stdout.strip()
+        said = " ".join(done.stderr.decode(errors="replace").split())
+        raise GitFailed(said or f"git {arguments[0]} ended with {done.returncode}")
+    return done.stdout
 
 
 def _git_environment() -> dict[str, str]:

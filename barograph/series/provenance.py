@@ -7,25 +7,24 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import subprocess
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from barograph.code.git import GitFailed, git, git_bytes
 from barograph.settings import ROOT
 
 PRODUCT = ("dags", "inventory", "playbooks", "topologies", "scheduler_plugins", "analysis", "barograph",
          "pyproject.toml", "requirements.txt")  # fmt: skip
 LARGEST_FILE_BYTES = 5_000_000  # bytes of one file: what is larger is no code
-GIT_LIMIT_S = 30
 
 
 def save_patch(series_dir: Path, root: Path = ROOT) -> str | None:
     """The name of the patch in the series' folder; None where nothing was changed, or git does not say what."""
     try:
         patch = work_tree_patch(root)
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, GitFailed):
         return None
     if not patch:
         return None
@@ -37,8 +36,8 @@ def save_patch(series_dir: Path, root: Path = ROOT) -> str | None:
 def work_tree_patch(root: Path) -> bytes:
     """Of files that git knows and of new ones that it would take, in the folders of the house; empty where clean."""
     house = [name for name in PRODUCT if (root / name).exists()]
-    known = _git(root, "diff", "--binary", "--no-color", "--no-ext-diff", "HEAD", "--", *house)
-    new = _git(root, "ls-files", "-z", "--others", "--exclude-standard", "--", *house).split(b"\0")
+    known = git_bytes(root, "diff", "--binary", "--no-color", "--no-ext-diff", "HEAD", "--", *house)
+    new = git_bytes(root, "ls-files", "-z", "--others", "--exclude-standard", "--", *house).split(b"\0")
     return known + b"".join(part for name in sorted(new) if name for part in _new_file_patch(root, name.decode()))
 
 
@@ -59,20 +58,11 @@ def _new_file_patch(root: Path, name: str) -> Iterator[bytes]:
         yield b"\\ No newline at end of file\n"
 
 
-def _git(root: Path, *arguments: str) -> bytes:
-    argv = ["git", "-c", "safe.directory=*", *arguments]
-    done = subprocess.run(
-        argv, cwd=root, capture_output=True, check=True, timeout=GIT_LIMIT_S, stdin=subprocess.DEVNULL
-    )
-    return done.stdout
-
-
 def git_state() -> tuple[str | None, bool | None]:
     """The code's commit, and whether it was changed since; None outside a git work tree."""
     try:
-        commit = _git(ROOT, "rev-parse", "HEAD").decode().strip()
-        return commit, bool(_git(ROOT, "status", "--porcelain").strip())
-    except (OSError, subprocess.SubprocessError):
+        return git(ROOT, "rev-parse", "HEAD"), bool(git(ROOT, "status", "--porcelain"))
+    except GitFailed:
         return None, None
 
 

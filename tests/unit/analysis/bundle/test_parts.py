@@ -1,10 +1,14 @@
 """The parts of a bundle: what is the same, what is a secret, which packages are needed, bytes of nothing else."""
 
+import ast
 import math
 import os
 import subprocess
+import sys
 import tarfile
 import time
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pyarrow as pa
@@ -118,6 +122,23 @@ def test_only_needed_packages_are_kept_whole() -> None:
         "Matplotlib[extra]", "numpy", "numpy", "python_dateutil", "six.moves",
     ]  # fmt: skip
     assert found.count("--hash") == 5 and "made by a tool" not in found
+
+
+def test_every_package_that_the_analysis_imports_is_declared() -> None:
+    not_in_a_bundle = {"analysis/storage/bucket.py", "analysis/stats/change_points.py"}  # of buckets, of nights
+    files = {name: path for name, path in provenance.code_files().items() if name.endswith(".py")}
+    imported = {top for name, path in files.items() if name not in not_in_a_bundle for top in _imports(path)}
+    foreign = imported - set(provenance.PACKAGES) - set(sys.stdlib_module_names) - {"py4j"}  # that is PySpark's
+    distributions = {packages_distributions()[name][0].lower() for name in foreign}
+    assert distributions <= set(provenance.DISTRIBUTIONS) and {"boltons", "numpy"} <= distributions
+
+
+def _imports(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.split(".")[0]
 
 
 def test_what_the_analysis_needs_of_ours() -> None:
