@@ -16,13 +16,15 @@ Interrupted (KeyboardInterrupt)          somebody asked for the end
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 BLAMES = ("configuration", "capacity", "infrastructure", "system_under_test", "harness")
 EXIT_CODES = {"configuration": 2, "capacity": 3, "infrastructure": 4, "system_under_test": 5, "harness": 1}
 INTERRUPTED_EXIT = 130
 REGRESSION_EXIT = 6  # of a night that confirmed one: nobody's failure
 SEVERITY = ("harness", "configuration", "capacity", "infrastructure", "system_under_test")  # the worst first
+
+Say = Callable[[str], None]  # a line for the person who waits: printed, or noted in the progress of a series
 
 
 class BarographError(Exception):

@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
-from barograph.errors import BarographError
+from barograph.errors import BarographError, Say
 from barograph.settings import ROOT, barograph_home
 
-Tell = Callable[[str], None]
 BRIDGE = ROOT / "scheduler_plugins" / "nimbus_bridge"
 TOPOLOGIES = ROOT / "topologies"
 HOMES = "homes"
@@ -26,7 +24,7 @@ class ToolMissing(BarographError):
     blame = "configuration"
 
 
-def storm_home(tell: Tell) -> Path:
+def storm_home(say: Say) -> Path:
     """The home that machines run, with our bridge and the class data archives in it.
 
     Every call looks at the sources again: a bridge that was changed meanwhile is in another home.
@@ -36,33 +34,33 @@ def storm_home(tell: Tell) -> Path:
     from playbooks.storm_home import assemble, class_data
 
     kept = cache_dir()
-    home = assemble.assemble_home(kept, tell)
-    bridge = build_jar(BRIDGE, tell)
+    home = assemble.assemble_home(kept, say)
+    bridge = build_jar(BRIDGE, say)
     try:
-        trained = class_data.train_archives(home, build(kept, tell), kept, tell)
+        trained = class_data.train_archives(home, build(kept, say), kept, say)
     except TrainingFailed as error:
-        tell(f"note: {error}; workers start without class data archives, only slower")
+        say(f"note: {error}; workers start without class data archives, only slower")
         trained = None
     return assemble.complete_home(home, trained, [bridge], kept / HOMES)
 
 
-def build_for_machines(tell: Tell) -> None:
+def build_for_machines(say: Say) -> None:
     """All that is delivered to machines which mount nothing."""
-    build_jar(TOPOLOGIES, tell)
-    storm_home(tell)
+    build_jar(TOPOLOGIES, say)
+    storm_home(say)
 
 
-def mounts(tell: Tell) -> dict[Path, str]:
+def mounts(say: Say) -> dict[Path, str]:
     """Folders of this box that every emulated machine sees, and where.
 
     All homes, so that machines that are up can change to one that is made later; deploy says which.
     """
     from playbooks.storm_home import commands
 
-    return {storm_home(tell).parent: commands.HOMES}
+    return {storm_home(say).parent: commands.HOMES}
 
 
-def build_jar(folder: Path, tell: Tell) -> Path:
+def build_jar(folder: Path, say: Say) -> Path:
     """The one jar of a Maven module, built unless it is the very one that was built of this pom and these sources."""
     from playbooks.storm_home.assemble import fingerprint
 
@@ -72,7 +70,7 @@ def build_jar(folder: Path, tell: Tell) -> Path:
     # Sources that were built, changed and changed back have a mark too, but the jar is of those in between.
     if jar.is_file() and mark.exists() and mark.read_text() == fingerprint([jar]):
         return jar
-    _maven(folder, tell)
+    _maven(folder, say)
     mark.parent.mkdir(parents=True, exist_ok=True)
     mark.write_text(fingerprint([jar]))
     return jar
@@ -82,10 +80,10 @@ def _jar(folder: Path) -> Path:
     return folder / "target" / f"barograph-{folder.name.replace('_', '-')}.jar"
 
 
-def _maven(folder: Path, tell: Tell) -> None:
+def _maven(folder: Path, say: Say) -> None:
     if shutil.which("mvn") is None:
         raise ToolMissing("mvn is not installed; it builds the Java parts. Install it with: apt-get install maven")
-    tell(f"{folder.name}: building with Maven")
+    say(f"{folder.name}: building with Maven")
     argv = ["mvn", "-B", "-q", "-f", str(folder / "pom.xml"), "-DskipTests", "package"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=BUILD_LIMIT_S, stdin=subprocess.DEVNULL)
     if done.returncode != 0 or not _jar(folder).is_file():

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from analysis.query.sql import SeriesTables
-    from barograph.series.results import Results, Tell
+    from barograph.errors import Say
+    from barograph.series.results import Results
 
 
 Row = Sequence[object]
@@ -132,7 +133,7 @@ class SqlRequest:
     limit: int | None
 
 
-def run_query(asked: SqlRequest, tell: Tell) -> int:
+def run_query(asked: SqlRequest, tell: Say) -> int:
     """What can be wrong without Spark is said before Spark is started. Notes go to `tell`, rows to stdout."""
     from analysis.query import sql
 
@@ -194,7 +195,7 @@ def _require_tables(stored: Sequence[SeriesTables], folders: Sequence[Path], ask
 
 
 @contextmanager
-def _session(place: Results, stored: Sequence[SeriesTables], tell: Tell) -> Iterator[SparkSession]:
+def _session(place: Results, stored: Sequence[SeriesTables], tell: Say) -> Iterator[SparkSession]:
     from analysis import session
     from barograph.settings import spark_master
 
@@ -211,7 +212,7 @@ def _session(place: Results, stored: Sequence[SeriesTables], tell: Tell) -> Iter
 # --- where the answer goes -------------------------------------------------------------------------------------------
 
 
-def _print_rows(frame: DataFrame, asked: SqlRequest, tell: Tell) -> None:
+def _print_rows(frame: DataFrame, asked: SqlRequest, tell: Say) -> None:
     from analysis.query import sql
 
     if asked.format == "json" and len(set(frame.columns)) < len(frame.columns):
@@ -226,7 +227,7 @@ def _print_rows(frame: DataFrame, asked: SqlRequest, tell: Tell) -> None:
         tell(f"only the first {most} rows are shown; --limit N shows more, --format csv or --to FILE.parquet has all")
 
 
-def _write_parquet(frame: DataFrame, target: Path, tell: Tell) -> int:
+def _write_parquet(frame: DataFrame, target: Path, tell: Say) -> int:
     """One Parquet file, there whole or not at all."""
     from analysis import session
     from analysis.query import sql

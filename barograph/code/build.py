@@ -24,7 +24,8 @@ from barograph.code import refs
 from barograph.code.errors import BuildFailed, BuildHung, Unfit
 from barograph.code.git import repository_home, sources_home
 from barograph.code.refs import code_label
-from barograph.code.store import LOG, Tell, built_facts, log_end, make_once
+from barograph.code.store import LOG, built_facts, log_end, make_once
+from barograph.errors import Say
 from barograph.plan.experiment import Code, Variant
 from barograph.software import BRIDGE, ToolMissing, build_jar
 from playbooks.storm_home import assemble
@@ -87,14 +88,14 @@ def build_folder(code: Code) -> Path:
     return repository_home(code.repository) / f"{code.commit}-{hashlib.sha256(recipe.encode()).hexdigest()[:8]}"
 
 
-def build_code(code: Code, tell: Tell, *, rebuild: bool = False, limit_s: float = BUILD_LIMIT_S) -> Path:
+def build_code(code: Code, say: Say, *, rebuild: bool = False, limit_s: float = BUILD_LIMIT_S) -> Path:
     """The folder of the code, built if it is not there. Raises NoSuchRef, BuildFailed, BuildHung, Unfit."""
 
     def make(folder: Path) -> Mapping[str, Any]:
-        tell(f"{refs.code_label(code)}: building, at most {limit_s / 60:g} min")
+        say(f"{refs.code_label(code)}: building, at most {limit_s / 60:g} min")
         return _build_foreign(code, folder, limit_s) if code.scheduler else _build_ours(code, folder)
 
-    return make_once(build_folder(code), make, tell, rebuild=rebuild)
+    return make_once(build_folder(code), make, say, rebuild=rebuild)
 
 
 def service_of(code: Code) -> Path | None:
@@ -107,19 +108,19 @@ def jar_of(code: Code) -> Path:
     return build_folder(code) / str(built_facts(build_folder(code))["jar"])
 
 
-def bridge_of(code: Code, tell: Tell, *, rebuild: bool = False) -> Path:
+def bridge_of(code: Code, say: Say, *, rebuild: bool = False) -> Path:
     """The jar of the commit's bridge. Raises BuildFailed, BuildHung."""
     module = build_folder(code) / TREE / PLUGINS / BRIDGE.name
     made_of = _content_digest(module)
 
     def make(folder: Path) -> Mapping[str, Any]:
         if made_of == _content_digest(BRIDGE):
-            shutil.copy2(build_jar(BRIDGE, tell), folder)
+            shutil.copy2(build_jar(BRIDGE, say), folder)
             return {"jar": f"barograph-{BRIDGE.name.replace('_', '-')}.jar"}
-        tell(f"{refs.code_label(code)}: building its bridge")
+        say(f"{refs.code_label(code)}: building its bridge")
         return {"jar": _maven(module, folder).name}
 
-    thing = make_once(sources_home() / "bridges" / made_of, make, tell, rebuild=rebuild)
+    thing = make_once(sources_home() / "bridges" / made_of, make, say, rebuild=rebuild)
     return thing / str(built_facts(thing)["jar"])
 
 
@@ -200,14 +201,14 @@ CHECK_CLASS = "barograph.bridge.ForeignCheck"
 CHECK_LIMIT_S = 30.0
 
 
-def storm_home_of(code: Code, base: Path, tell: Tell, *, rebuild: bool = False) -> Path:
+def storm_home_of(code: Code, base: Path, say: Say, *, rebuild: bool = False) -> Path:
     """Like `base`, with the commit's bridge, or with a scheduler that is not ours; beside it. `base` if it is the same.
 
     Raises BuildFailed, BuildHung; Unfit where the class is none that the bridge can host.
     """
-    build_code(code, tell)
+    build_code(code, say)
     if not code.scheduler:
-        return assemble.derive_home(base, bridge=bridge_of(code, tell, rebuild=rebuild))
+        return assemble.derive_home(base, bridge=bridge_of(code, say, rebuild=rebuild))
     jar = jar_of(code)
     _require_scheduler(code, base, jar)
     return assemble.derive_home(base, foreign=jar)

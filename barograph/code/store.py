@@ -19,26 +19,26 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from barograph.code.errors import BuildFailed, BuildHung, SourceError, Unfit
+from barograph.errors import Say
 from playbooks.storm_home.assemble import atomic_folder
 
 BUILT, FAILED, LOG = "built.json", "failed.json", "build.log"
 KEPT_ERRORS: Mapping[str, type[SourceError]] = {kind.__name__: kind for kind in (BuildFailed, BuildHung, Unfit)}
 LOG_END_CHARACTERS = 600  # of a log's end, in a message
 
-Tell = Callable[[str], None]
 Make = Callable[[Path], Mapping[str, Any]]
 
 
 @contextmanager
-def lock_folder(thing: Path, tell: Tell | None = None) -> Iterator[None]:
+def lock_folder(thing: Path, say: Say | None = None) -> Iterator[None]:
     """One process at a time; says so once where it has to wait. The kernel ends the lock of a process that dies."""
     thing.parent.mkdir(parents=True, exist_ok=True)
     lock = _folder_lock(thing)
     try:
         lock.acquire(blocking=False)
     except Timeout:
-        if tell is not None:
-            tell(f"{thing.name[:12]}: another process is building it; waiting")
+        if say is not None:
+            say(f"{thing.name[:12]}: another process is building it; waiting")
         lock.acquire()
     try:
         yield
@@ -50,12 +50,12 @@ def _folder_lock(thing: Path) -> FileLock:
     return FileLock(thing.with_name(f".{thing.name}.lock"))
 
 
-def make_once(thing: Path, make: Make, tell: Tell, *, rebuild: bool = False) -> Path:
+def make_once(thing: Path, make: Make, say: Say, *, rebuild: bool = False) -> Path:
     """The folder, made by `make` in another place unless it is there. Raises what `make` raised, also when remembered.
 
     Only errors of REMEMBERED are kept: a full disk or a lost network may be better tomorrow.
     """
-    with lock_folder(thing, tell):
+    with lock_folder(thing, say):
         sweep(thing)
         if rebuild:
             shutil.rmtree(thing, ignore_errors=True)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from analysis.record.files import read_json, write_json_atomic
+from barograph.errors import Say
 from barograph.nights.night_state import NIGHT_FILE, nights_folder
 from barograph.nights.outcome import COMPLETE
 from barograph.nights.suite import Suite
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from analysis.nights.settings import Settings
 
 
-Tell = Callable[[str], None]
 MESSAGE_FILE = "message.json"  # of the newest night of a suite: what the webhook is told
 TOP = 10  # findings in a message; the page has all
 
@@ -53,18 +53,16 @@ def write_pages(suite: Suite) -> tuple[Findings, Path]:
     return found, pages.write(folder, found)
 
 
-def publish(
-    suite: Suite, record: Mapping[str, Any], since_s: float, tell: Tell
-) -> tuple[Findings, Path, dict[str, Any]]:
+def publish(suite: Suite, record: Mapping[str, Any], since_s: float, say: Say) -> tuple[Findings, Path, dict[str, Any]]:
     """Of a night on record, measured since then: what all nights say now, their index, the message. All is kept."""
     found, index = write_pages(suite)
     message = message_body(found, record, index)
     write_message(suite.name, message)
-    store_pages(suite.name, since_s, tell)
+    store_pages(suite.name, since_s, say)
     return found, index, message
 
 
-def store_pages(suite: str, since_s: float, tell: Tell) -> None:
+def store_pages(suite: str, since_s: float, say: Say) -> None:
     """Where results are in a bucket, what of the nights was written since then goes there."""
     from analysis.errors import StorageConfigurationError, StorageError
 
@@ -79,7 +77,7 @@ def store_pages(suite: str, since_s: float, tell: Tell) -> None:
             ):
                 place.keep(file)
     except (StorageError, StorageConfigurationError) as error:
-        tell(f"the nights of {suite} are not sent, kept in {nights_folder(suite)}: {error}")
+        say(f"the nights of {suite} are not sent, kept in {nights_folder(suite)}: {error}")
 
 
 def _modified_s(file: Path) -> float:

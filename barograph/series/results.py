@@ -19,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from barograph.errors import blame_of, message_of
+from barograph.errors import Say, blame_of, message_of
 from barograph.settings import location, results_root, spark_master
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from analysis.storage.hold import Holder
 
 
-Tell = Callable[[str], None]
 HOLD_S = 6 * 3600.0  # of one that is not prolonged: of another machine whose harness died it is waited for at most
 
 
@@ -59,7 +58,7 @@ class Results(Protocol):
     def fetch(self, scope: str, ending: str) -> None:
         """Make files below `scope` that belong to no series readable here; those that are here stay as they are."""
 
-    def analyse(self, series_dir: Path, master: str, tell: Tell) -> Path:
+    def analyse(self, series_dir: Path, master: str, say: Say) -> Path:
         """The report's path; every record has been sent."""
 
     def waiting(self) -> tuple[Path, ...]:
@@ -68,7 +67,7 @@ class Results(Protocol):
     def tables(self, series_dir: Path) -> SeriesTables | None:
         """Where Spark finds the tables of a series that is known here; None where it was not analysed."""
 
-    def spark_settings(self, tell: Tell) -> Mapping[str, str] | None:
+    def spark_settings(self, say: Say) -> Mapping[str, str] | None:
         """What Spark needs to read them."""
 
     def whole(self, series_dir: Path) -> AbstractContextManager[Path]:
@@ -102,10 +101,10 @@ class Folder:
 
     def fetch(self, scope: str, ending: str) -> None: ...
 
-    def analyse(self, series_dir: Path, master: str, tell: Tell) -> Path:
+    def analyse(self, series_dir: Path, master: str, say: Say) -> Path:
         from analysis.pipeline import analyse
 
-        del tell
+        del say
         return analyse(series_dir, master)
 
     def waiting(self) -> tuple[Path, ...]:
@@ -116,8 +115,8 @@ class Folder:
 
         return tables_on_disk(series_dir)
 
-    def spark_settings(self, tell: Tell) -> Mapping[str, str] | None:
-        del tell
+    def spark_settings(self, say: Say) -> Mapping[str, str] | None:
+        del say
         return None
 
     def whole(self, series_dir: Path) -> AbstractContextManager[Path]:
@@ -175,13 +174,13 @@ class Spool:
             if name.endswith(ending) and ".." not in name.split("/") and not file.exists():
                 self.bucket.fetch(name, file)
 
-    def analyse(self, series_dir: Path, master: str, tell: Tell) -> Path:
+    def analyse(self, series_dir: Path, master: str, say: Say) -> Path:
         from analysis.pipeline import analyse
         from analysis.storage import spark_s3
         from analysis.storage.spark_s3 import open_shared
         from inventory.local.rootfs import cache_dir
 
-        jars = spark_s3.jars(cache_dir(), tell)
+        jars = spark_s3.jars(cache_dir(), say)
         shared = open_shared(self.bucket, self._name(series_dir), time.time())
         return analyse(series_dir, master, shared=shared, jars=jars)
 
@@ -195,11 +194,11 @@ class Spool:
 
         return current_tables(self.bucket, self._name(series_dir), series_dir)
 
-    def spark_settings(self, tell: Tell) -> Mapping[str, str] | None:
+    def spark_settings(self, say: Say) -> Mapping[str, str] | None:
         from analysis.storage import spark_s3
         from inventory.local.rootfs import cache_dir
 
-        return spark_s3.s3a_settings(spark_s3.jars(cache_dir(), tell))
+        return spark_s3.s3a_settings(spark_s3.jars(cache_dir(), say))
 
     @contextmanager
     def whole(self, series_dir: Path) -> Iterator[Path]:
@@ -249,7 +248,7 @@ def results_of(series_dir: Path) -> Results:
     return place if series_dir.absolute().is_relative_to(place.root) else Folder(series_dir.parent)
 
 
-def send_waiting(tell: Tell) -> None:
+def send_waiting(say: Say) -> None:
     """The next chance of what could not be sent; an execution that goes on elsewhere on this box sends its own."""
     from analysis.errors import SeriesInUse, StorageError
 
@@ -258,48 +257,48 @@ def send_waiting(tell: Tell) -> None:
         try:
             place.begin(series_dir)
             place.end(series_dir)
-            tell(f"sent {series_dir.name}, which had been waiting here")
+            say(f"sent {series_dir.name}, which had been waiting here")
         except SeriesInUse:
             continue
         except StorageError as error:
-            tell(f"{series_dir.name} is still waiting in {series_dir}: {message_of(error)}")
+            say(f"{series_dir.name} is still waiting in {series_dir}: {message_of(error)}")
 
 
 @contextmanager
-def send_afterwards(series_dir: Path, tell: Tell) -> Iterator[None]:
+def send_afterwards(series_dir: Path, say: Say) -> Iterator[None]:
     """What the block wrote is sent, whatever became of it; a bucket that fails loses nothing and fails nothing."""
     try:
         yield
     finally:
-        _try_to_send(lambda: results_of(series_dir).send(series_dir), series_dir, tell)
+        _try_to_send(lambda: results_of(series_dir).send(series_dir), series_dir, say)
 
 
-def analyse_results(series_dir: Path, tell: Tell) -> Path:
+def analyse_results(series_dir: Path, say: Say) -> Path:
     """Analyse a series that this execution writes, where its records are; the report's path."""
     place = results_of(series_dir)
     place.send(series_dir)
     # Runs that were measured elsewhere: the report tells their events too.
     place.refresh(series_dir.absolute().relative_to(place.root).as_posix(), digest=True)
-    return place.analyse(series_dir, spark_master(), tell)
+    return place.analyse(series_dir, spark_master(), say)
 
 
-def analyse_again(series_dir: Path, tell: Tell) -> Path:
+def analyse_again(series_dir: Path, say: Say) -> Path:
     """The same for a series that nobody writes: it is taken for that long."""
     results_of(series_dir).begin(series_dir)
     try:
-        return analyse_results(series_dir, tell)
+        return analyse_results(series_dir, say)
     finally:
-        finish(series_dir, tell)
+        finish(series_dir, say)
 
 
-def finish(series_dir: Path, tell: Tell) -> None:
+def finish(series_dir: Path, say: Say) -> None:
     """The end of an execution: everything is sent, and the index of all results tells of it."""
-    sent = _try_to_send(lambda: results_of(series_dir).end(series_dir), series_dir, tell)
+    sent = _try_to_send(lambda: results_of(series_dir).end(series_dir), series_dir, say)
     if sent and series_dir.absolute().is_relative_to(results_root()):
         try:
             write_index()
         except Exception as error:  # noqa: BLE001 - what was measured is there; only the page that lists it is not
-            tell(f"no index: {blame_of(error).replace('_', ' ')}: {message_of(error)}")
+            say(f"no index: {blame_of(error).replace('_', ' ')}: {message_of(error)}")
 
 
 def write_index() -> Path:
@@ -313,14 +312,14 @@ def write_index() -> Path:
     return page
 
 
-def _try_to_send(do: Callable[[], Any], series_dir: Path, tell: Tell) -> bool:
+def _try_to_send(do: Callable[[], Any], series_dir: Path, say: Say) -> bool:
     """Whether it was sent."""
     from analysis.errors import StorageConfigurationError, StorageError
 
     try:
         do()
     except (StorageError, StorageConfigurationError) as error:
-        tell(f"not sent, kept in {series_dir} for the next chance: {blame_of(error)}: {message_of(error)}")
+        say(f"not sent, kept in {series_dir} for the next chance: {blame_of(error)}: {message_of(error)}")
         return False
     return True
 

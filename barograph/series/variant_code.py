@@ -19,7 +19,8 @@ from barograph.code.build import build_code, build_folder, codes_of, run_program
 from barograph.code.errors import BuildFailed, BuildHung, SourceError, Unfit
 from barograph.code.git import sources_home
 from barograph.code.refs import code_label
-from barograph.code.store import LOG, Tell, prune
+from barograph.code.store import LOG, prune
+from barograph.errors import Say
 from barograph.plan.checks import IN_MEMORY_TESTBEDS
 from barograph.plan.experiment import Code, Experiment, Variant
 from barograph.policy_service import read_state
@@ -110,7 +111,7 @@ def _tree_environment(tree: Path, home: str) -> dict[str, str]:
 KEPT_BUILDS = 24  # builds, of all repositories
 
 
-def prepare_code(experiment: Experiment, tell: Tell, *, rebuild: bool = False, pack: bool = True) -> None:
+def prepare_code(experiment: Experiment, say: Say, *, rebuild: bool = False, pack: bool = True) -> None:
     """Builds, asks, and packs if `pack`; what is there already is only looked at. `experiment` is resolved.
 
     Raises SourceError naming the variants; with `rebuild` what failed or was built before is built again.
@@ -120,13 +121,13 @@ def prepare_code(experiment: Experiment, tell: Tell, *, rebuild: bool = False, p
         return
     for code in codes:
         with _naming_variants(experiment, code):
-            build_code(code, tell, rebuild=rebuild)
+            build_code(code, say, rebuild=rebuild)
     require_fit(experiment)
     if pack and experiment.testbed.name not in IN_MEMORY_TESTBEDS:
-        base = storm_home(tell)
+        base = storm_home(say)
         for code in codes:
             with _naming_variants(experiment, code):
-                storm_home_of(code, base, tell, rebuild=rebuild)
+                storm_home_of(code, base, say, rebuild=rebuild)
     _prune_builds(experiment)
 
 
