@@ -3,7 +3,6 @@
 The state folder keeps each region where something was ever made.
 """
 
-import fcntl
 import json
 import os
 from collections.abc import Mapping
@@ -11,9 +10,12 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from filelock import FileLock
+
 from inventory.ec2.errors import aws_errors
 from inventory.ec2.options import Ec2Options
 from inventory.errors import ConfigurationError, InfrastructureError, InventoryError
+from inventory.files import replace_file
 from inventory.leases import registry
 
 if TYPE_CHECKING:
@@ -77,13 +79,9 @@ def possible_regions(options: Ec2Options | None) -> tuple[Region, ...]:
 def record_region(place: Region) -> None:
     """Record that something is about to be made there. It stays on record for good."""
     path = registry.state_dir() / "ec2-places.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(path.with_suffix(".lock")):
         places = {*_regions_on_file(), place}
-        partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps([asdict(each) for each in sorted(places)], indent=1))
-        partial.replace(path)
+        replace_file(path, json.dumps([asdict(each) for each in sorted(places)], indent=1))
 
 
 def client(place: Region) -> "EC2Client":

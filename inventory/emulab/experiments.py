@@ -6,18 +6,18 @@ A lease's record is enough to end its experiment; the files here (each classic e
 something was started) let machines be added and taken back, and let a reaper without options look for leftovers.
 """
 
-import fcntl
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import yaml
+from filelock import BaseFileLock, FileLock
 
 from inventory import machines
 from inventory.errors import ConfigurationError, InfrastructureError
+from inventory.files import replace_file
 from inventory.leases import registry
 from inventory.leases.registry import harness_id
 from inventory.machines import MachineRequest, MachineType
@@ -190,12 +190,8 @@ def drop_site(site: Mapping[str, str], testbed: str) -> None:
             _replace_json(_state_folder() / SITES_FILE, [one for one in recorded_sites() if one != dict(site)])
 
 
-@contextmanager
-def _lock() -> Iterator[None]:
-    _state_folder().mkdir(parents=True, exist_ok=True)
-    with (_state_folder() / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def _lock() -> BaseFileLock:
+    return FileLock(_state_folder() / ".lock")
 
 
 def _state_folder() -> Path:
@@ -207,7 +203,4 @@ def _record_path(experiment: str) -> Path:
 
 
 def _replace_json(path: Path, data: Mapping[str, object] | Sequence[object]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(data, indent=1))
-    partial.rename(path)
+    replace_file(path, json.dumps(data, indent=1))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from inventory.errors import ConfigurationError
 from inventory.existing.hosts import ExistingOptions, Host
+from inventory.files import replace_file
 from inventory.leases import registry
 from inventory.machines import Machine, MachineType
 
@@ -131,11 +132,7 @@ def read_logins(lease_id: str) -> tuple[Login, ...]:
 
 def write_logins(lease_id: str, many: Sequence[Login]) -> None:
     """From now on these are the lease's machines; a reader sees the old file or the new one."""
-    file = logins_file(lease_id)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_suffix(".partial")
-    partial.write_text(logins_to_text(many))
-    partial.rename(file)
+    replace_file(logins_file(lease_id), logins_to_text(many))
 
 
 def remove_logins(lease_id: str) -> None:

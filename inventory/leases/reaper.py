@@ -1,12 +1,12 @@
 """The reaper: ends expired leases, leases of dead holders, and leftovers without a lease."""
 
-import fcntl
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+
+from filelock import FileLock
 
 from inventory import TESTBEDS
 from inventory.errors import InventoryError
@@ -55,7 +55,8 @@ def reap(
     stays on record for the next time. `everywhere`: also where this harness has never been.
     """
     moment = time.time() if now is None else now
-    with _reaper_lock():
+    # Two reapers at once would fight over the same remains.
+    with FileLock(registry.state_dir() / ".reap.lock"):
         if not dry_run:
             registry.tidy()
         over = [lease for lease in registry.read_all() if not registry.is_live(lease, moment)]
@@ -136,13 +137,3 @@ def _sweep(testbed: Testbed, dry_run: bool, everywhere: bool) -> list[ReapResult
 
 def _suffix(one: ReapResult) -> str:
     return f" FAILED: {one.error}" if one.error else ""
-
-
-@contextmanager
-def _reaper_lock() -> Iterator[None]:
-    """Two reapers at once would fight over the same remains."""
-    folder = registry.state_dir()
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".reap.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -5,7 +5,6 @@ harness leaves behind is either named by a lease or has a name that no lease own
 `<lease>.machines`, which machines the lease has: a part of them may be given back before its end.
 """
 
-import fcntl
 import json
 import os
 import shutil
@@ -16,7 +15,10 @@ from contextlib import contextmanager
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 
+from filelock import FileLock
+
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
+from inventory.files import replace_file
 
 DEFAULT_STATE = Path("/var/lib/barograph")
 
@@ -121,7 +123,7 @@ def hold(lease: Lease, machines: Iterable[str]) -> None:
     with _lock():
         if not _path(lease.lease_id).exists():
             raise InfrastructureError(_gone_message(lease))
-        _replace(_machines_path(lease.lease_id), json.dumps(list(machines)))
+        replace_file(_machines_path(lease.lease_id), json.dumps(list(machines)))
 
 
 def hold_nothing(lease: Lease) -> None:
@@ -189,22 +191,7 @@ def _read(path: Path) -> Lease | None:
 
 
 def _write(lease: Lease) -> None:
-    _replace(_path(lease.lease_id), json.dumps(asdict(lease), indent=1))
-
-
-def _replace(path: Path, text: str) -> None:
-    """The file has the text, and has it on disk, when this returns; a reader sees the old or the new one."""
-    partial = path.with_suffix(".partial")
-    with partial.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.rename(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    replace_file(_path(lease.lease_id), json.dumps(asdict(lease), indent=1))
 
 
 def tidy() -> None:
@@ -216,16 +203,13 @@ def tidy() -> None:
 
 @contextmanager
 def _lock() -> Iterator[None]:
-    folder = state_dir() / "leases"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / ".lock").open("w")
+        lock = FileLock(state_dir() / "leases" / ".lock").acquire()
     except OSError as error:
         raise ConfigurationError(
             f"state folder {state_dir()}: {error.strerror}; run as root or set BAROGRAPH_STATE to a writable folder"
         ) from error
     with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 

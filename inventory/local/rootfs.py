@@ -4,15 +4,15 @@ Built once with debootstrap from the mirror the host's apt is set to, kept under
 its inputs. Machines put an overlay over it and never write to it.
 """
 
-import fcntl
 import hashlib
 import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+
+from filelock import FileLock
 
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
 
@@ -106,7 +106,7 @@ def build(cache: Path, log: Log) -> Path:
     if target.is_dir():
         return target
     cache.mkdir(parents=True, exist_ok=True)
-    with _lock(cache):
+    with FileLock(cache / ".rootfs.lock"):
         if not target.is_dir():
             _build(target, suite, _sources(), log)
     return target
@@ -257,10 +257,3 @@ def _failure_message(error: subprocess.CalledProcessError, build_log: Path) -> s
         f"the machines' root filesystem could not be built (exit {error.returncode}): {' / '.join(telling)}; "
         f"whole log in {build_log}; check that the apt mirror is reachable"
     )
-
-
-@contextmanager
-def _lock(cache: Path) -> Iterator[None]:
-    with (cache / ".rootfs.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

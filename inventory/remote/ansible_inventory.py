@@ -7,6 +7,7 @@ from pathlib import Path
 import yaml
 
 from inventory.errors import ConfigurationError
+from inventory.files import replace_file
 from inventory.machines import Machine
 
 GROUPS = ("master", "workers", "joining")
@@ -24,10 +25,8 @@ def write_ansible_inventory(machines: Sequence[Machine], groups: Mapping[str, Se
     there = {machine.name for machine in machines}
     children = {group: {"hosts": {name: None for name in groups.get(group, ()) if name in there}} for group in GROUPS}
     hosts = {machine.name: _host_vars(machine) for machine in machines}
-    partial = path.with_name(f".{path.name}.partial")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial.write_text(_yaml({"all": {"hosts": hosts, "children": children}}))
-    return partial.replace(path)
+    replace_file(path, _yaml({"all": {"hosts": hosts, "children": children}}))
+    return path
 
 
 def _host_vars(machine: Machine) -> dict[str, object]:

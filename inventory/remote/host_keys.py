@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from inventory.files import replace_file
 from inventory.leases.processes import run
 
 
@@ -38,23 +39,18 @@ def add_host_keys(folder: Path, names: Iterable[str], lease_id: str) -> None:
 def add_known_hosts(folder: Path, addresses: Mapping[str, str]) -> None:
     """From now on the machines are known at these addresses, and nobody else by these names or there."""
     new = [_known_hosts_line(folder, name, at) for name, at in addresses.items()]
-    _replace(folder / "known_hosts", [*_other_lines(folder, {*addresses, *addresses.values()}), *new])
+    others = _other_lines(folder, {*addresses, *addresses.values()})
+    replace_file(folder / "known_hosts", "".join([*others, *new]))
 
 
 def remove_known_hosts(folder: Path, names: Iterable[str]) -> None:
     """These machines are gone."""
-    _replace(folder / "known_hosts", _other_lines(folder, set(names)))
+    replace_file(folder / "known_hosts", "".join(_other_lines(folder, set(names))))
 
 
 def _other_lines(folder: Path, hosts: set[str]) -> list[str]:
     lines = (folder / "known_hosts").read_text().splitlines(keepends=True)
     return [line for line in lines if hosts.isdisjoint(line.split()[0].split(","))]
-
-
-def _replace(path: Path, lines: list[str]) -> None:
-    partial = path.with_suffix(".partial")
-    partial.write_text("".join(lines))
-    partial.replace(path)
 
 
 def _generate(path: Path, comment: str, lease_id: str) -> None:
