@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.record.files import SeriesPaths
+from barograph.cli.terminal import say, stdout_console
 from barograph.errors import ExperimentError
+from barograph.series.series import find_series
 
 if TYPE_CHECKING:
     from analysis.metrics.scale_decisions import AblationRow
@@ -19,6 +22,18 @@ if TYPE_CHECKING:
 
 VERSION = 1
 INDENT = "    "
+
+
+def add_arguments(ablate: argparse.ArgumentParser) -> None:
+    ablate.add_argument("series", help="its folder, its id, or an experiment for its newest")
+    ablate.add_argument("--json", action="store_true", help="for other programs")
+
+
+def execute(options: argparse.Namespace) -> int:
+    lines = lines_of_series(find_series(options.series))
+    for line in [as_json(lines)] if options.json else table_lines(lines, stdout_console().width):
+        say(line)
+    return 0
 
 
 def lines_of_series(series_dir: Path) -> list[AblationRow]:

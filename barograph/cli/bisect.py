@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,12 +14,20 @@ from rich.table import Table
 from analysis.compare.result import RESULT
 from analysis.errors import RecordError
 from analysis.record.files import read_json
+from barograph.cli.arguments import add_testbed, testbed_options
 from barograph.cli.compare import open_comparison_on_terminal
-from barograph.cli.run import Ending, carry_out
+from barograph.cli.execution import Ending, carry_out
+from barograph.cli.terminal import Say, line_printer, stdout_console
 from barograph.code.errors import BuildFailed, Unfit
 from barograph.compare.budget import Budget
 from barograph.compare.comparison import Comparison, Question
-from barograph.compare.difference import Difference, difference_of, require_direction, required_half_width
+from barograph.compare.difference import (
+    Difference,
+    VariantMetric,
+    difference_of,
+    require_direction,
+    required_half_width,
+)
 from barograph.compare.request import ComparisonRequest, plan_comparison
 from barograph.errors import INTERRUPTED_EXIT, ExperimentError, RunsFailed
 from barograph.nights import bisection
@@ -32,9 +41,34 @@ from barograph.series.results import analyse_again, results
 from barograph.series.series import Series, read_series
 from barograph.settings import ROOT, results_root
 
-Say = Callable[[str], None]
 Compare = Callable[[Bisection, Commit, Console], Bisection]
 LEAST_BLOCKS = 3
+
+
+def add_arguments(bisect: argparse.ArgumentParser) -> None:
+    bisect.add_argument("good", metavar="GOOD", help="a commit, branch or tag where the number was well")
+    bisect.add_argument("bad", metavar="BAD", help="a later one where it is worse")
+    bisect.add_argument("--experiment", required=True, metavar="FAMILY/NAME")
+    bisect.add_argument("--variant", required=True, metavar="NAME", help="of the experiment")
+    bisect.add_argument("--metric", required=True, metavar="NAME", help="such as throughput_after")
+    bisect.add_argument("--event", default="e1", metavar="ID", help="which event of the plan (default e1)")
+    bisect.add_argument("--all", action="store_true", help="also commits that do not change scheduler_plugins/")
+    bisect.add_argument("--repetitions", type=int, default=12, metavar="N", help="blocks a comparison, at most (12)")
+    bisect.add_argument(
+        "--goal", type=float, default=5.0, metavar="X",
+        help="how narrow the first comparison's interval must be, ± percent (or the metric's unit; 5)",
+    )  # fmt: skip
+    add_testbed(bisect)
+    bisect.add_argument("--new", action="store_true", help="search again, also where this search was begun before")
+
+
+def execute(options: argparse.Namespace) -> int:
+    request = BisectionRequest(
+        options.experiment, VariantMetric(options.variant, options.metric, options.event), options.good, options.bad,
+        everything=options.all, blocks=options.repetitions, goal=options.goal, testbed=options.testbed,
+        options=testbed_options(options.option),
+    )  # fmt: skip
+    return bisect(request, stdout_console(), new=options.new)
 
 
 class SearchInterruption(Exception):
@@ -54,10 +88,7 @@ def bisect(
     `asked` is as on the command line, GOOD and BAD any refs. `compare` (default: on real machines) answers with the
     search that knows more of the commit.
     """
-
-    def say(text: str) -> None:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
-
+    say = line_printer(console)
     search = open_search(check_request(asked, repository), say, new=new, repository=repository)
     page = save_search(search)
     while not isinstance(step := search.next(), FirstBad | NotWorse):
@@ -179,10 +210,9 @@ def _carry_out_comparison(series: Series, console: Console) -> RunsFailed | None
     """How the system under test failed, which is a result. Raises every other failure, and Stopped."""
     if not series.left():
         if not (series.folder / RESULT).is_file():  # interrupted while it was analysed
-            console.print(
-                f"{_series_name(series)}: measured; its analysis is made up for", markup=False, soft_wrap=True
-            )
-            analyse_again(series.folder, lambda text: console.print(text, markup=False, soft_wrap=True))
+            say = line_printer(console)
+            say(f"{_series_name(series)}: measured; its analysis is made up for")
+            analyse_again(series.folder, say)
         return None
     try:
         code = carry_out(series, console, Ending(lambda _folder, _console: None, "the same command"))

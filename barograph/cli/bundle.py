@@ -5,11 +5,12 @@ The code of the runs is each commit as an archive, changes of the work tree sinc
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,12 +27,23 @@ from analysis.compare.result import RESULT, result_data
 from analysis.errors import BundleError, RecordError
 from analysis.query import dictionary
 from analysis.record.files import SeriesPaths, read_json
+from barograph.cli.terminal import Say, say
 from barograph.code.git import GitFailed, git
 from barograph.errors import ExperimentError
 from barograph.settings import ROOT
 
 SHORT = 12
 ARCHIVE_LIMIT_S = 300
+
+
+def add_arguments(bundle: argparse.ArgumentParser) -> None:
+    bundle.add_argument("series", metavar="SERIES|RUN", help="as of `report`; of a run SERIES/RUN, or its folder")
+    bundle.add_argument("--to", type=Path, metavar="FILE.tar.gz", help="default: named after the series, here")
+    bundle.add_argument("--without", choices=("raw",), help="leave out the raw lines and logs (docs/bundles.md)")
+
+
+def execute(options: argparse.Namespace) -> int:
+    return bundle(options.series, options.to, without_raw=options.without == "raw", tell=say)
 
 
 @dataclass
@@ -145,12 +157,11 @@ def _members(tar: Path, name: str) -> Iterator[Entry]:
                 yield Entry(f"{name}/{member.name}", file.read(), executable=bool(member.mode & 0o100))
 
 
-Tell = Callable[[str], None]
 SUFFIX = ".tar.gz"
 COMPARISON_TABLES = ("runs", "machines", "measurements")
 
 
-def bundle(name: str, to: Path | None, *, without_raw: bool, tell: Tell) -> int:
+def bundle(name: str, to: Path | None, *, without_raw: bool, tell: Say) -> int:
     """The archive of a series, or of one of its runs; what cannot be is said before anything is written."""
     from barograph.series.results import results_of
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import argparse
+from collections.abc import Mapping
 from typing import Any
 
-from barograph.cli.run import all_remarks, cost_remarks, require_fit_box
+from barograph.cli.arguments import add_testbed, testbed_options
+from barograph.cli.execution import all_remarks, cost_remarks, require_fit_box
+from barograph.cli.run import select_experiments
+from barograph.cli.terminal import Say, say
 from barograph.code.refs import resolve_experiment
 from barograph.machines import holdings
 from barograph.plan.checks import check
@@ -13,7 +17,25 @@ from barograph.plan.experiment import load, names, with_changes
 from barograph.series.variant_code import prepare_code
 
 
-def experiments_of_this_box(changes: Mapping[str, Any], say: Callable[[str], None]) -> tuple[str, ...]:
+def add_arguments(check: argparse.ArgumentParser) -> None:
+    check.add_argument("experiment", nargs="*", help="family/name or quoted globs; none: all that this box runs")
+    check.add_argument("--repetitions", type=int, metavar="N", help="of each variant, instead of the file's")
+    add_testbed(check)
+
+
+def execute(options: argparse.Namespace) -> int:
+    changes = {
+        "repetitions": options.repetitions,
+        "testbed": options.testbed,
+        "options": testbed_options(options.option),
+    }
+    selected = select_experiments(options.experiment) if options.experiment else experiments_of_this_box(changes, say)
+    for name in selected:
+        check_one(name, changes, say)
+    return 0
+
+
+def experiments_of_this_box(changes: Mapping[str, Any], say: Say) -> tuple[str, ...]:
     """All that ship; those that would rent machines only where a testbed is named: not everybody has an account."""
     if changes.get("testbed"):
         return names()
@@ -24,7 +46,7 @@ def experiments_of_this_box(changes: Mapping[str, Any], say: Callable[[str], Non
     return tuple(name for name, testbed in testbeds.items() if testbed == "local")
 
 
-def check_one(name: str, changes: Mapping[str, Any], say: Callable[[str], None]) -> None:
+def check_one(name: str, changes: Mapping[str, Any], say: Say) -> None:
     """Raises what is wrong, with its blame."""
     experiment = resolve_experiment(with_changes(load(name), changes))
     if experiment.testbed.name == "local":

@@ -3,6 +3,7 @@ claims`."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,8 @@ from rich.console import Console
 
 from analysis.errors import RecordError
 from analysis.record.files import SeriesPaths, read_json
+from barograph.cli.terminal import line_printer, say, stdout_console
+from barograph.series.results import results
 from barograph.settings import results_root
 
 COLUMNS = {
@@ -27,6 +30,19 @@ COLUMNS = {
 INDENT = "    "
 NARROWEST = 40
 MISSING = "–"
+
+
+def add_arguments(claims: argparse.ArgumentParser) -> None:
+    claims.add_argument("--json", action="store_true", help="as in claims.json, for other programs")
+
+
+def execute(options: argparse.Namespace) -> int:
+    results().refresh(digest=True)
+    if options.json:
+        say(ledger_json())
+    else:
+        show_ledger(stdout_console())
+    return 0
 
 
 def claim_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
@@ -62,9 +78,9 @@ def _cell(row: Mapping[str, Any], key: str) -> str:
 
 def show_claims(series_dir: Path, console: Console) -> None:
     """The claims that this series' experiment tests; nothing where there are none."""
-    rows = claims_of_series(series_dir)
+    rows, say = claims_of_series(series_dir), line_printer(console)
     for line in claim_lines(rows, console.width) if rows else ():
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        say(line)
 
 
 def claims_of_series(series_dir: Path) -> list[Mapping[str, Any]]:
@@ -82,8 +98,9 @@ LEDGER_VERSION = 1
 
 def show_ledger(console: Console) -> None:
     """`not run` where no series here has tested a claim."""
+    say = line_printer(console)
     for line in claim_lines(ledger(), console.width):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        say(line)
 
 
 def ledger_json() -> str:

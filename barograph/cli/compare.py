@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import shlex
 from collections.abc import Mapping, Sequence
@@ -18,12 +19,39 @@ from analysis.metrics.metric_directions import metric
 from analysis.numerals import MISSING, change, number
 from analysis.record import wall_time
 from analysis.record.files import read_json
-from barograph.cli.run import Ending, carry_out, prepare_series
+from barograph.cli.arguments import add_testbed, comma_separated, testbed_options
+from barograph.cli.execution import Ending, carry_out, prepare_series
+from barograph.cli.terminal import line_printer, stdout_console
 from barograph.compare import record
 from barograph.compare.budget import budget_text
 from barograph.compare.comparison import Comparison, remarks
-from barograph.compare.request import ComparisonRequest, plan_comparison, reopen_comparison
+from barograph.compare.request import ComparisonRequest, comparison_request, plan_comparison, reopen_comparison
 from barograph.series.series import Series
+
+
+def add_arguments(compare: argparse.ArgumentParser) -> None:
+    side = "a branch, tag or commit of this repository, or the YAML file of a scheduler (docs/comparing.md)"
+    compare.add_argument("a", metavar="A", help=side)
+    compare.add_argument("b", metavar="B", help="likewise; what is told is B against A")
+    compare.add_argument("--experiment", required=True, metavar="FAMILY/NAME", help="see `barograph list`")
+    compare.add_argument("--policies", type=comma_separated, metavar="A,B", help="only these of its variants")
+    compare.add_argument("--repetitions", type=int, metavar="N", help="blocks; default: the experiment's, at least 3")
+    compare.add_argument(
+        "--until-certain", action="store_true", help="add blocks until the intervals are narrow enough"
+    )
+    compare.add_argument(
+        "--goal", dest="goal_percent", type=float, default=5.0, metavar="PERCENT",
+        help="narrow enough: an interval reaches this far to either side (default 5)",
+    )  # fmt: skip
+    compare.add_argument("--budget", metavar="LIMIT", help="of --until-certain: '20 blocks' (default), 2h, 90min, '$5'")
+    add_testbed(compare)
+    compare.add_argument("--new", action="store_true", help="a new series, also where one is unfinished")
+    compare.add_argument("--rebuild", action="store_true", help="build both sides again, also what failed to build")
+
+
+def execute(options: argparse.Namespace) -> int:
+    request = comparison_request({**vars(options), "options": testbed_options(options.option)})
+    return compare(request, stdout_console(), new=options.new, rebuild=options.rebuild)
 
 
 def compare(asked: ComparisonRequest, console: Console, *, new: bool, rebuild: bool) -> int:
@@ -59,10 +87,7 @@ def open_comparison_on_terminal(
     comparison: Comparison, console: Console, *, new: bool, rebuild: bool = False
 ) -> Series:
     """Everything up to the first machine; raises errors with `blame` where nothing was started."""
-
-    def say(text: str) -> None:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
-
+    say = line_printer(console)
     for remark in remarks(comparison):
         say(remark)
     reopen_comparison(comparison, new=new)
@@ -73,16 +98,17 @@ def open_comparison_on_terminal(
 
 def show_comparison(series_dir: Path, console: Console) -> None:
     """The sentence, the table of what was compared, why no more was measured, where the time went, the page."""
+    say = line_printer(console)
     try:
         found = read_json(series_dir / RESULT)
     except RecordError as error:
-        console.print(f"no comparison: {error}", markup=False, highlight=False, soft_wrap=True)
+        say(f"no comparison: {error}")
         return
     table = _table(found["rows"], console.width)
     if table.row_count:
         console.print(table)
     for line in _lines(series_dir, found):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        say(line)
 
 
 def _lines(series_dir: Path, found: Mapping[str, Any]) -> list[str]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
 
+from barograph.cli.arguments import comma_separated
 from barograph.cli.dag_process import signals_as_interrupt
-from barograph.cli.run import carry_out, prepare
+from barograph.cli.execution import carry_out, prepare
+from barograph.cli.terminal import Say, line_printer, stdout_console
 from barograph.errors import INTERRUPTED_EXIT, REGRESSION_EXIT, BarographError, Interrupted, blame_of, message_of
 from barograph.nights import findings, night_state, outcome, procedure
 from barograph.nights.findings import post, webhook_warning
@@ -18,7 +20,20 @@ from barograph.nights.night_state import Night
 from barograph.nights.suite import Choice, Suite, deadline_s, load_suite, subset
 from barograph.series.status import hours
 
-Say = Callable[[str], None]
+
+def add_arguments(nightly: argparse.ArgumentParser) -> None:
+    nightly.add_argument("suite", help="a file of dags/suites; a wrong one lists the known")
+    nightly.add_argument("--experiments", type=comma_separated, metavar="A,B", help="only these of the suite")
+    nightly.add_argument("--deadline", metavar="TIME", help="07:00, 6h or 90min instead of the suite's own")
+    nightly.add_argument("--dry-run", action="store_true", help="what would be measured when; nothing is started")
+    nightly.add_argument("--report-only", action="store_true", help="the pages again, from the nights on record")
+
+
+def execute(options: argparse.Namespace) -> int:
+    request = NightRequest(
+        options.suite, tuple(options.experiments or ()), options.deadline, options.dry_run, options.report_only
+    )
+    return nightly(request, stdout_console())
 
 
 class NoNightOnRecord(BarographError):
@@ -40,10 +55,7 @@ class NightRequest:
 
 def nightly(asked: NightRequest, console: Console) -> int:
     """The exit code: 0 nothing new, 6 a newly confirmed regression, 130 an interruption, else the worst failure's."""
-
-    def say(text: str) -> None:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
-
+    say = line_printer(console)
     suite = load_suite(asked.suite)
     if asked.experiments:
         suite = subset(suite, asked.experiments)

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import argparse
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 
+from barograph.cli.terminal import Say, say, stdout_console
 from barograph.machines import reaper
 from barograph.machines.reaper import Leftover, require_all_released, sweep
 from barograph.plan.costs import usd
 
 UNKNOWN = "–"
+
+
+def add_arguments(reap: argparse.ArgumentParser) -> None:
+    reap.add_argument("--dry-run", action="store_true", help="only show what would be ended, and why")
+    reap.add_argument("--everywhere", action="store_true", help="look also where this harness never was (all regions)")
+    reap.add_argument("--status", action="store_true", help="when the reaper last worked, and what it did")
+
+
+def execute(options: argparse.Namespace) -> int:
+    if options.status:
+        return show_status(say)
+    return reap(dry_run=options.dry_run, everywhere=options.everywhere, console=stdout_console())
 
 
 def reap(*, dry_run: bool, everywhere: bool, console: Console) -> int:
@@ -37,7 +51,7 @@ def table(rows: Sequence[Leftover], dry_run: bool) -> Table:
     return shown
 
 
-def show_status(say: Callable[[str], None]) -> int:
+def show_status(say: Say) -> int:
     """0, also where it does not fare well: the words say it, and `run` warns."""
     now_s = time.time()
     for line in reaper.health_lines(now_s):

@@ -6,10 +6,8 @@ one does not stop the others.
 
 from __future__ import annotations
 
-import os
-import shutil
-import time
-from collections.abc import Callable, Mapping, Sequence
+import argparse
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -19,247 +17,59 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis.record.files import SeriesPaths
-from barograph.cli.dag_process import DagProcess, signals_as_interrupt
-from barograph.cli.view import View, view_for
-from barograph.code.refs import resolve_experiment, uncommitted_remark
+from barograph.cli.arguments import add_testbed, comma_separated, testbed_options
+from barograph.cli.execution import carry_out, prepare
+from barograph.cli.terminal import line_printer, stdout_console
+from barograph.code.refs import resolve_experiment
 from barograph.errors import (
     EXIT_CODES,
     INTERRUPTED_EXIT,
-    BarographError,
     ExperimentError,
     Interrupted,
-    RunsFailed,
     blame_of,
     message_of,
     worst_exit,
 )
-from barograph.machines import holdings
-from barograph.plan.checks import IN_MEMORY_TESTBEDS, check, remarks
-from barograph.plan.costs import Cost, cost_lines, usd
 from barograph.plan.durations import series_s
 from barograph.plan.experiment import Experiment, load, names, with_changes
-from barograph.series.results import results, send_waiting, write_index
-from barograph.series.series import Series, complete_series, open_series, series_document, unfinished_series
-from barograph.series.status import SeriesStatus, hours, initial_status
-from barograph.series.variant_code import prepare_code
-from barograph.settings import airflow_home, results_root
-from barograph.software import BRIDGE, TOPOLOGIES, build_jar, storm_home
-
-Tell = Callable[[str], None]
+from barograph.series.results import results, write_index
+from barograph.series.series import Series, complete_series, unfinished_series
+from barograph.series.status import hours
+from barograph.settings import results_root
 
 
-class UnfitBox(BarographError):
-    """Something on this box has to be mended first; nothing was touched."""
-
-    def __init__(self, message: str, blame: str) -> None:
-        super().__init__(message)
-        self.blame = blame
-
-
-def require_fit_box(tell: Tell) -> None:
-    """Raises BoxUnfit listing what is fatal; says what is only a limit."""
-    from inventory.local import preflight
-
-    problems = preflight.check_box()
-    fatal = [problem for problem in problems if problem.fatal]
-    missing = java_problems()
-    if fatal or missing:
-        said = [str(problem) for problem in fatal] + missing
-        raise UnfitBox("; ".join(said), fatal[0].blame if fatal else "configuration")
-    for problem in problems:
-        tell(f"note: {problem}")
+def add_arguments(run: argparse.ArgumentParser) -> None:
+    run.add_argument(
+        "experiment", nargs="+", help="family/name, several of them, or a quoted glob such as 'stela/*'; of several,"
+        " those that are complete are skipped; see `barograph list`",
+    )  # fmt: skip
+    run.add_argument("--policies", type=comma_separated, metavar="A,B", help="only these of its variants")
+    run.add_argument("--repetitions", type=int, metavar="N", help="of each variant, instead of the file's")
+    add_testbed(run)
+    run.add_argument("--new", action="store_true", help="a new series, also where one is unfinished")
+    run.add_argument("--demo", action="store_true", help="one short repetition of each variant")
+    run.add_argument("--rebuild", action="store_true", help="build the code of variants again, also what failed before")
 
 
-def java_problems() -> list[str]:
-    """What building and submitting need beside the testbed's own programs."""
-    found = []
-    if shutil.which("mvn") is None:
-        found.append("mvn is not installed; apt-get install maven")
-    if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
-        found.append("Java 17 is not installed; apt-get install openjdk-17-jdk-headless")
-    return found
-
-
-def software_parts() -> Mapping[str, Callable[[Tell], object]]:
-    """The parts in the order in which they are made; a part that is there costs only the look."""
-    return {
-        "root filesystem of the machines": _root_filesystem,
-        "topologies (Java)": lambda tell: build_jar(TOPOLOGIES, tell),
-        "scheduler bridge (Java)": lambda tell: build_jar(BRIDGE, tell),
-        "Storm home": storm_home,
-        "Airflow's database": _airflow,
+def execute(options: argparse.Namespace) -> int:
+    changes = {
+        "policies": options.policies,
+        "repetitions": options.repetitions,
+        "testbed": options.testbed,
+        "options": testbed_options(options.option),
+        "demo": options.demo or None,
     }
-
-
-def prepare_software(tell: Tell) -> None:
-    """Make every part that is not there; says what took more than a second."""
-    for name, make in software_parts().items():
-        begin_s = time.monotonic()
-        make(tell)
-        took_s = time.monotonic() - begin_s
-        if took_s > 1:
-            tell(f"{name}: ready after {took_s:.0f} s")
-
-
-def _root_filesystem(tell: Tell) -> object:
-    from inventory.local.rootfs import build, cache_dir
-
-    return build(cache_dir(), tell)
-
-
-def _airflow(tell: Tell) -> object:
-    from barograph.airflow_environment import prepare, ready
-
-    if not ready(airflow_home()):
-        tell("Airflow: making its database")
-    return prepare(airflow_home())
+    console = stdout_console()
+    if not is_suite(options.experiment):
+        return run(options.experiment[0], changes, new=options.new, console=console, rebuild=options.rebuild)
+    if options.rebuild:
+        raise ExperimentError("--rebuild is for one experiment; name one, and run the others after it")
+    return run_suite(options.experiment, changes, new=options.new, console=console)
 
 
 def run(name: str, changes: Mapping[str, Any], *, new: bool, console: Console, rebuild: bool = False) -> int:
     """The exit code. Raises errors with `blame` where nothing was started."""
     return carry_out(prepare(name, changes, new=new, console=console, rebuild=rebuild), console)
-
-
-@dataclass(frozen=True)
-class Ending:
-    """What an execution says at its end: the answer, once there is a report, and how to go on after an interruption."""
-
-    show: Callable[[Path, Console], None]
-    again: str
-
-
-def carry_out(series: Series, console: Console, ending: Ending | None = None) -> int:
-    """The exit code: 0, or that of an interruption. Raises RunsFailed."""
-    last = ending or Ending(_show_claims, f"barograph run {series.experiment.name}, with the same options")
-    supervised: DagProcess | None = None
-    with signals_as_interrupt(), view_for(console, initial_status(series.left(), series.experiment)) as view:
-        try:
-            supervised = DagProcess(series.folder)
-            code = supervised.follow(view)
-        except KeyboardInterrupt:
-            view.say("interrupted: keeping what was measured, releasing machines (once more to hurry)")
-            return _end_interrupted(series, supervised, view, last)
-    return _finish(series, view.story, code, console, last)
-
-
-def prepare(name: str, changes: Mapping[str, Any], *, new: bool, console: Console, rebuild: bool = False) -> Series:
-    """What is asked for, validated, with its series opened."""
-    return prepare_series(with_changes(load(name), changes), new=new, console=console, rebuild=rebuild)
-
-
-def prepare_series(experiment: Experiment, *, new: bool, console: Console, rebuild: bool = False) -> Series:
-    """Everything that can be said before machines are touched, then the software, then the series.
-
-    `rebuild`: also code of variants that was built, or failed to build, before.
-    """
-    from barograph.airflow_environment import prepare as prepare_airflow
-    from barograph.machines.provision import require_free_testbed
-
-    def say(text: str) -> None:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    experiment = resolve_experiment(experiment)
-    local = experiment.testbed.name == "local"
-    if local:
-        require_fit_box(say)
-    for line in _reap_first(experiment.testbed.name):
-        say(line)
-    check(experiment)
-    require_free_testbed(experiment)
-    results().require()
-    send_waiting(say)
-    for remark in all_remarks(experiment):
-        say(remark)
-    cost = holdings.estimate_cost(experiment, new=new)
-    for line in cost_remarks(cost):
-        say(line)
-    if experiment.testbed.name not in IN_MEMORY_TESTBEDS:
-        prepare_software(say)
-    else:
-        from barograph.settings import airflow_home
-
-        prepare_airflow(airflow_home())
-    prepare_code(experiment, say, rebuild=rebuild)
-    series = open_series(experiment, new=new, estimate=cost.as_data() if cost else None)
-    resumed = series_document(series.folder)["resumed"]
-    begun, left = "resuming" if resumed else "new", series.left()
-    time_s = hours(series_s(experiment, left))
-    say(f"{begun} series {series.folder}: {left} of {len(series.plan())} runs to do, about {time_s}")
-    return series
-
-
-def _reap_first(testbed: str) -> list[str]:
-    """Raises NotReaped only where this experiment's testbed is not free of remains: others must not keep it."""
-    from barograph.machines.reaper import require_all_released, sweep
-
-    rows = sweep(dry_run=False)
-    require_all_released(tuple(row for row in rows if row.testbed == testbed))
-    return [f"reaped {row}" if row.error is None else f"warning: not reaped: {row}: {row.error}" for row in rows]
-
-
-def all_remarks(experiment: Experiment) -> tuple[str, ...]:
-    """What is worth saying of an experiment, and of changes of its code that no commit has."""
-    changed = uncommitted_remark(experiment)
-    return (*remarks(experiment), *([] if changed is None else [changed]))
-
-
-def cost_remarks(cost: Cost | None) -> list[str]:
-    """What it may cost, and whether what ends forgotten machines is awake; nothing where machines cost nothing."""
-    if cost is None:
-        return []
-    from barograph.machines.reaper import health_warning
-
-    asleep = health_warning(time.time())
-    return [*cost_lines(cost), *([asleep] if asleep else [])]
-
-
-def _say_cost(series: Series, say: Callable[[str], None]) -> None:
-    """The bill: what was used beside what was estimated."""
-    from analysis.record.files import SeriesPaths, read_json
-
-    estimates = read_json(SeriesPaths(series.folder).series_json).get("estimates", [])
-    stand = holdings.usage_so_far(series)
-    if not estimates or "used_usd" not in stand:
-        return
-    last = estimates[-1]
-    before = last["spent_before_usd"]
-    say(
-        f"money: {usd(stand['used_usd'])} used for {stand['machine_hours']:.2f} machine-hours; estimated were about"
-        f" {usd(before + last['expected_usd'])}, at most {usd(before + last['longest_usd'])}, of a budget of"
-        f" {usd(stand['budget_usd'])}"
-    )
-
-
-def _end_interrupted(series: Series, supervised: DagProcess | None, view: View, ending: Ending) -> int:
-    by_itself = supervised.end(view) if supervised is not None else True
-    if not by_itself:
-        from barograph.machines.provision import release
-
-        release(series.folder)
-    view.say(f"{len(series.complete())} of {len(series.plan())} runs are complete in {series.folder}")
-    _say_cost(series, view.say)
-    # With every run there, the same command again would begin a new series.
-    view.say(f"to resume: {ending.again}" if series.left() else f"to analyse it: barograph report {series.folder}")
-    return INTERRUPTED_EXIT
-
-
-def _show_claims(series_dir: Path, console: Console) -> None:
-    from barograph.cli.claims import show_claims
-
-    show_claims(series_dir, console)
-
-
-def _finish(series: Series, story: SeriesStatus, code: int, console: Console, ending: Ending) -> int:
-    if story.report:
-        ending.show(series.folder, console)
-        console.print(f"report: {story.report}", markup=False, highlight=False, soft_wrap=True)
-    _say_cost(series, lambda text: console.print(text, markup=False, highlight=False, soft_wrap=True))
-    if code == INTERRUPTED_EXIT:
-        return code
-    if code != 0:
-        blame, message = story.failure or ("harness", f"the DAG's process ended with {code}")
-        raise RunsFailed(f"{message}; log: {series.folder / 'harness.log'}", blame)
-    return 0
 
 
 @dataclass(frozen=True)
@@ -296,8 +106,8 @@ def select_experiments(patterns: Sequence[str], known: Sequence[str] | None = No
 
 def run_suite(patterns: Sequence[str], changes: Mapping[str, Any], *, new: bool, console: Console) -> int:
     """The exit code of the worst. Raises ExperimentError, before anything is started, for a name that is not known."""
-    selected = select_experiments(patterns)
-    console.print(estimate_suite(selected, changes, new=new), markup=False, highlight=False, soft_wrap=True)
+    selected, say = select_experiments(patterns), line_printer(console)
+    say(estimate_suite(selected, changes, new=new))
     rows: list[SuiteRow] = []
     for name in selected:
         rows.append(run_one(name, changes, new=new, console=console))
@@ -334,10 +144,7 @@ def _runs_left(experiment: Experiment, new: bool) -> int:
 
 def run_one(name: str, changes: Mapping[str, Any], *, new: bool, console: Console) -> SuiteRow:
     """Skip it where it is done, else resume or begin its series. Never raises what is the experiment's own failure."""
-
-    def say(text: str) -> None:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
-
+    say = line_printer(console)
     series: Series | None = None
     try:
         experiment = with_changes(load(name), changes)
@@ -363,23 +170,23 @@ def show_suite(rows: Sequence[SuiteRow], console: Console) -> None:
     for row in rows:
         table.add_row(row.experiment, row.runs, row.outcome)
     console.print(table)
+    say = line_printer(console)
     for row in rows:
         if row.report is not None:
-            console.print(f"{row.experiment}: {row.report}", markup=False, highlight=False, soft_wrap=True)
+            say(f"{row.experiment}: {row.report}")
 
 
 def family_reports(rows: Sequence[SuiteRow], console: Console) -> list[SuiteRow]:
     """One report over each family's newest series; a row for each that could not be made."""
-    failed = []
+    failed, say = [], line_printer(console)
     for family in sorted({row.experiment.partition("/")[0] for row in rows}):
         try:
             path = _family_report(family, rows)
         except Exception as error:  # noqa: BLE001 - what was measured is there; only its report is not
             failed.append(SuiteRow(family, message_of(error), EXIT_CODES[blame_of(error)]))
-            said = f"{family}: no report of the family: {blame_of(error).replace('_', ' ')}: {message_of(error)}"
+            say(f"{family}: no report of the family: {blame_of(error).replace('_', ' ')}: {message_of(error)}")
         else:
-            said = f"{family}: {path}" if path else f"{family}: nothing to report on"
-        console.print(said, markup=False, highlight=False, soft_wrap=True)
+            say(f"{family}: {path}" if path else f"{family}: nothing to report on")
     return failed
 
 

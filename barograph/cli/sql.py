@@ -5,6 +5,7 @@ Rows are aligned for people, CSV or JSON for programs. What can be wrong without
 
 from __future__ import annotations
 
+import argparse
 import csv
 import difflib
 import io
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from analysis.errors import QueryError
 from analysis.record.schemas import TABLES
+from barograph.cli.terminal import note, say
 from barograph.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -36,6 +38,29 @@ if TYPE_CHECKING:
 Row = Sequence[object]
 WIDEST = 60  # of a cell on a terminal; programs get it whole
 DIGITS = 6
+
+
+def add_arguments(sql: argparse.ArgumentParser) -> None:
+    sql.add_argument("query", nargs="?", help="'select …'; every table has the columns experiment and series_id")
+    of = sql.add_mutually_exclusive_group()
+    of.add_argument("--series", metavar="SERIES", help="only this one: its folder, id, or an experiment for its newest")
+    of.add_argument("--experiment", metavar="FAMILY/NAME", help="only the series of this one")
+    sql.add_argument("--format", choices=("table", "csv", "json"), default="table")
+    sql.add_argument("--to", type=Path, metavar="FILE.parquet", help="write the answer there instead")
+    sql.add_argument("--limit", type=int, metavar="N", help="rows to show (default 50 of a table, else all)")
+    sql.add_argument("--tables", action="store_true", help="the tables that there are; nothing is asked")
+    sql.add_argument("--describe", metavar="TABLE", help="its columns, their units and what they mean")
+
+
+def execute(options: argparse.Namespace) -> int:
+    if options.tables or options.describe:
+        for line in table_description(options.describe) if options.describe else table_list():
+            say(line)
+        return 0
+    if options.query is None:
+        raise QueryError('give a query: barograph sql "select …"; --tables and --describe TABLE say what there is')
+    request = SqlRequest(options.query, options.series, options.experiment, options.format, options.to, options.limit)
+    return run_query(request, note)
 
 
 def as_table(columns: Sequence[str], rows: Iterator[Row], widest: int = WIDEST) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import secrets
@@ -11,12 +12,12 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 from barograph.airflow_environment import AirflowFailure, environment, prepare
 from barograph.child_processes import ChildProcess
 from barograph.cli.dag_process import signals_as_interrupt
+from barograph.cli.terminal import Say, say
 from barograph.errors import BarographError
 from barograph.settings import HOLDER, ROOT, airflow_home
 
@@ -27,13 +28,21 @@ ENDING = ((signal.SIGINT, 15.0), (signal.SIGTERM, 15.0), (signal.SIGKILL, 15.0))
 LAST_PORT = 65_535
 
 
+def add_arguments(ui: argparse.ArgumentParser) -> None:
+    ui.add_argument("--port", type=int, default=8080, metavar="N", help="of 127.0.0.1 (default 8080)")
+
+
+def execute(options: argparse.Namespace) -> int:
+    return serve(options.port, say)
+
+
 class PortUnavailable(BarographError):
     """Somebody listens there, or nobody can."""
 
     blame = "configuration"
 
 
-def serve(port: int, say: Callable[[str], None]) -> int:
+def serve(port: int, say: Say) -> int:
     """Until Ctrl-C. The password is made anew each time and kept in a 0600 file of Airflow's home."""
     _require_free(port)
     home = airflow_home()

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from barograph import cli
-from barograph.cli import run as command
+from barograph.cli import execution, run
 from barograph.plan.events import RateChange
 from barograph.plan.experiment import EXPERIMENTS, Durations, Experiment, MachineCount, load
 
@@ -31,5 +31,6 @@ def shortened(name: str, folder: Path = EXPERIMENTS) -> Experiment:
 
 
 if __name__ == "__main__":
-    command.load = shortened  # type: ignore[attr-defined]  # its own import of it
+    for module in (execution, run):
+        module.load = shortened  # type: ignore[attr-defined]  # their own imports of it
     sys.exit(cli.main(sys.argv[1:]))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from barograph import series_steps
-from barograph.cli.run import Ending, _end_interrupted
+from barograph.cli.execution import Ending, _end_interrupted
 from barograph.errors import INTERRUPTED_EXIT
 from barograph.plan.experiment import load, with_changes
 from barograph.series.series import open_series

@@ -2,13 +2,16 @@
 
 import errno
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from barograph import cli
-from barograph.cli import commands
+from barograph.cli import experiments
+from barograph.cli.replay import decisions_file
 from barograph.errors import (
     EXIT_CODES,
     BarographError,
@@ -19,6 +22,7 @@ from barograph.errors import (
     blame_of,
     message_of,
 )
+from barograph.settings import ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +62,7 @@ def test_an_error_is_one_line_and_an_exit_code(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(commands, "list_experiments", raising(error))
+    monkeypatch.setattr(experiments, "execute", raising(error))
     assert cli.main(["list"]) == code
     screen = capsys.readouterr()
     assert screen.err.startswith(said) and screen.err.count("\n") == 1
@@ -68,7 +72,7 @@ def test_an_error_is_one_line_and_an_exit_code(
 def test_the_traceback_of_a_bug_is_in_a_file(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(commands, "list_experiments", raising(ZeroDivisionError("x")))
+    monkeypatch.setattr(experiments, "execute", raising(ZeroDivisionError("x")))
     cli.main(["list"])
     path = capsys.readouterr().err.partition("(traceback: ")[2].rstrip(")\n")
     assert "ZeroDivisionError: x" in Path(path).read_text()
@@ -119,6 +123,36 @@ def test_a_mistyped_command_is_a_usage_error(arguments: list[str], capsys: pytes
     assert caught.value.code == 2 and "usage: barograph" in capsys.readouterr().err
 
 
+LIGHT = """
+import contextlib, io, sys
+from barograph import cli
+for command in cli.COMMANDS:
+    usage = io.StringIO()
+    with contextlib.suppress(SystemExit), contextlib.redirect_stderr(usage):
+        cli.main([command, "--no-such-option"])
+    assert f"usage: barograph" in usage.getvalue(), command
+    heavy = {"airflow", "boto3", "fastapi", "paramiko", "pandas", "pyarrow", "pyspark"} & set(sys.modules)
+    assert not heavy, (command, heavy)
+"""
+
+
+def test_a_mistyped_option_does_not_wait_for_what_the_command_needs() -> None:
+    done = subprocess.run([sys.executable, "-c", LIGHT], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in cli.COMMANDS)])
+def test_every_command_says_what_it_takes_within_80_columns(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as caught:
+        cli.main(arguments)
+    shown = capsys.readouterr().out
+    assert caught.value.code == 0 and shown.startswith("usage: barograph")
+    assert [line for line in shown.splitlines() if len(line) > 80] == []
+
+
 def test_list_names_experiments_and_variants(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["list"]) == 0
     assert "stela/star: Scale-out of star from 4 to 5 machines (even_rebalance, stela" in capsys.readouterr().out
@@ -144,8 +178,8 @@ def test_claims_shows_the_newest_finding_of_each(capsys: pytest.CaptureFixture[s
 
 
 def test_a_run_folder_stands_for_its_decision_log(tmp_path: Path) -> None:
-    assert commands.decisions_file(str(tmp_path)) == tmp_path / "decisions.jsonl"
-    assert commands.decisions_file("x.jsonl") == Path("x.jsonl")
+    assert decisions_file(str(tmp_path)) == tmp_path / "decisions.jsonl"
+    assert decisions_file("x.jsonl") == Path("x.jsonl")
 
 
 def test_every_blame_has_an_exit_code() -> None:

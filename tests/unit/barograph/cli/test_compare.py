@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from barograph import cli
-from barograph.cli import commands
+from barograph.cli import arguments as cli_arguments
 from barograph.cli.compare import resume_command, show_comparison
 from barograph.compare.request import ComparisonRequest, comparison_request, plan_comparison
 from barograph.plan.blocks import digest
@@ -121,7 +121,7 @@ def test_it_is_resumed_by_a_command_that_asks_the_very_same() -> None:
 
 def asked_by(arguments: list[str]) -> ComparisonRequest:
     given = cli.parser().parse_args(arguments)
-    return comparison_request({**vars(given), "options": commands.testbed_options(given.option)})
+    return comparison_request({**vars(given), "options": cli_arguments.testbed_options(given.option)})
 
 
 def test_without_an_answer_it_says_why(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from barograph.cli.run import all_remarks
+from barograph.cli.execution import all_remarks
 from barograph.code.errors import NoSuchRef, Unfit
 from barograph.errors import ExperimentError
 from barograph.machines.provision import open_requested

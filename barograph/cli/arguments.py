@@ -1,0 +1,53 @@
+"""Arguments that several commands have, and how their values are read."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+from barograph.errors import ExperimentError
+
+TESTBED = "local, ec2, emulab or existing instead of the file's; their options are in docs/"
+
+
+def add_testbed(command: argparse.ArgumentParser) -> None:
+    """`--testbed` and its `--option`s."""
+    command.add_argument("--testbed", metavar="NAME", help=TESTBED)
+    command.add_argument(
+        "--option", type=key_value, action="append", default=[], metavar="KEY=VALUE",
+        help="of the testbed, laid over testbed.options of the file; a value is YAML: 5, word, [a, b]",
+    )  # fmt: skip
+
+
+def testbed_options(pairs: Sequence[tuple[str, str]]) -> dict[str, Any] | None:
+    """`--option KEY=VALUE`, each key once. Raises ExperimentError."""
+    keys = [key for key, _ in pairs]
+    if twice := sorted({key for key in keys if keys.count(key) > 1}):
+        raise ExperimentError(f"--option gives {', '.join(twice)} twice; give each once, a list as [a, b]")
+    return {key: yaml_value(value) for key, value in pairs} or None
+
+
+def comma_separated(text: str) -> list[str]:
+    """`A,B` as a list."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def key_value(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not (key and equals):
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+    return key, value
+
+
+def yaml_value(text: str) -> Any:
+    """What KEY=VALUE means, as in a YAML file: numbers, words, lists. Raises ExperimentError where it is no YAML."""
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        problem = " ".join(str(error).split())
+        raise ExperimentError(
+            f"value {text!r} is not YAML: {problem}; quote it, or give a number, a word or [a, list]"
+        ) from error

@@ -1,0 +1,239 @@
+"""One series from a terminal: check and prepare it, carry its DAG out in a child process, and show what it measured."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from analysis.record.files import SeriesPaths
+from barograph.cli.dag_process import DagProcess, signals_as_interrupt
+from barograph.cli.terminal import Say, line_printer
+from barograph.cli.view import View, view_for
+from barograph.code.refs import resolve_experiment, uncommitted_remark
+from barograph.errors import INTERRUPTED_EXIT, BarographError, RunsFailed
+from barograph.machines import holdings
+from barograph.plan.checks import IN_MEMORY_TESTBEDS, check, remarks
+from barograph.plan.costs import Cost, cost_lines, usd
+from barograph.plan.durations import series_s
+from barograph.plan.experiment import Experiment, load, with_changes
+from barograph.series.results import results, send_waiting
+from barograph.series.series import Series, open_series, series_document
+from barograph.series.status import SeriesStatus, hours, initial_status
+from barograph.series.variant_code import prepare_code
+from barograph.settings import airflow_home
+from barograph.software import BRIDGE, TOPOLOGIES, build_jar, storm_home
+
+
+class UnfitBox(BarographError):
+    """Something on this box has to be mended first; nothing was touched."""
+
+    def __init__(self, message: str, blame: str) -> None:
+        super().__init__(message)
+        self.blame = blame
+
+
+def require_fit_box(tell: Say) -> None:
+    """Raises BoxUnfit listing what is fatal; says what is only a limit."""
+    from inventory.local import preflight
+
+    problems = preflight.check_box()
+    fatal = [problem for problem in problems if problem.fatal]
+    missing = java_problems()
+    if fatal or missing:
+        said = [str(problem) for problem in fatal] + missing
+        raise UnfitBox("; ".join(said), fatal[0].blame if fatal else "configuration")
+    for problem in problems:
+        tell(f"note: {problem}")
+
+
+def java_problems() -> list[str]:
+    """What building and submitting need beside the testbed's own programs."""
+    found = []
+    if shutil.which("mvn") is None:
+        found.append("mvn is not installed; apt-get install maven")
+    if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
+        found.append("Java 17 is not installed; apt-get install openjdk-17-jdk-headless")
+    return found
+
+
+def software_parts() -> Mapping[str, Callable[[Say], object]]:
+    """The parts in the order in which they are made; a part that is there costs only the look."""
+    return {
+        "root filesystem of the machines": _root_filesystem,
+        "topologies (Java)": lambda tell: build_jar(TOPOLOGIES, tell),
+        "scheduler bridge (Java)": lambda tell: build_jar(BRIDGE, tell),
+        "Storm home": storm_home,
+        "Airflow's database": _airflow,
+    }
+
+
+def prepare_software(tell: Say) -> None:
+    """Make every part that is not there; says what took more than a second."""
+    for name, make in software_parts().items():
+        begin_s = time.monotonic()
+        make(tell)
+        took_s = time.monotonic() - begin_s
+        if took_s > 1:
+            tell(f"{name}: ready after {took_s:.0f} s")
+
+
+def _root_filesystem(tell: Say) -> object:
+    from inventory.local.rootfs import build, cache_dir
+
+    return build(cache_dir(), tell)
+
+
+def _airflow(tell: Say) -> object:
+    from barograph.airflow_environment import prepare, ready
+
+    if not ready(airflow_home()):
+        tell("Airflow: making its database")
+    return prepare(airflow_home())
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What an execution says at its end: the answer, once there is a report, and how to go on after an interruption."""
+
+    show: Callable[[Path, Console], None]
+    again: str
+
+
+def carry_out(series: Series, console: Console, ending: Ending | None = None) -> int:
+    """The exit code: 0, or that of an interruption. Raises RunsFailed."""
+    last = ending or Ending(_show_claims, f"barograph run {series.experiment.name}, with the same options")
+    supervised: DagProcess | None = None
+    with signals_as_interrupt(), view_for(console, initial_status(series.left(), series.experiment)) as view:
+        try:
+            supervised = DagProcess(series.folder)
+            code = supervised.follow(view)
+        except KeyboardInterrupt:
+            view.say("interrupted: keeping what was measured, releasing machines (once more to hurry)")
+            return _end_interrupted(series, supervised, view, last)
+    return _finish(series, view.story, code, console, last)
+
+
+def prepare(name: str, changes: Mapping[str, Any], *, new: bool, console: Console, rebuild: bool = False) -> Series:
+    """What is asked for, validated, with its series opened."""
+    return prepare_series(with_changes(load(name), changes), new=new, console=console, rebuild=rebuild)
+
+
+def prepare_series(experiment: Experiment, *, new: bool, console: Console, rebuild: bool = False) -> Series:
+    """Everything that can be said before machines are touched, then the software, then the series.
+
+    `rebuild`: also code of variants that was built, or failed to build, before.
+    """
+    from barograph.airflow_environment import prepare as prepare_airflow
+    from barograph.machines.provision import require_free_testbed
+
+    say = line_printer(console)
+    experiment = resolve_experiment(experiment)
+    local = experiment.testbed.name == "local"
+    if local:
+        require_fit_box(say)
+    for line in _reap_first(experiment.testbed.name):
+        say(line)
+    check(experiment)
+    require_free_testbed(experiment)
+    results().require()
+    send_waiting(say)
+    for remark in all_remarks(experiment):
+        say(remark)
+    cost = holdings.estimate_cost(experiment, new=new)
+    for line in cost_remarks(cost):
+        say(line)
+    if experiment.testbed.name not in IN_MEMORY_TESTBEDS:
+        prepare_software(say)
+    else:
+        from barograph.settings import airflow_home
+
+        prepare_airflow(airflow_home())
+    prepare_code(experiment, say, rebuild=rebuild)
+    series = open_series(experiment, new=new, estimate=cost.as_data() if cost else None)
+    resumed = series_document(series.folder)["resumed"]
+    begun, left = "resuming" if resumed else "new", series.left()
+    time_s = hours(series_s(experiment, left))
+    say(f"{begun} series {series.folder}: {left} of {len(series.plan())} runs to do, about {time_s}")
+    return series
+
+
+def _reap_first(testbed: str) -> list[str]:
+    """Raises NotReaped only where this experiment's testbed is not free of remains: others must not keep it."""
+    from barograph.machines.reaper import require_all_released, sweep
+
+    rows = sweep(dry_run=False)
+    require_all_released(tuple(row for row in rows if row.testbed == testbed))
+    return [f"reaped {row}" if row.error is None else f"warning: not reaped: {row}: {row.error}" for row in rows]
+
+
+def all_remarks(experiment: Experiment) -> tuple[str, ...]:
+    """What is worth saying of an experiment, and of changes of its code that no commit has."""
+    changed = uncommitted_remark(experiment)
+    return (*remarks(experiment), *([] if changed is None else [changed]))
+
+
+def cost_remarks(cost: Cost | None) -> list[str]:
+    """What it may cost, and whether what ends forgotten machines is awake; nothing where machines cost nothing."""
+    if cost is None:
+        return []
+    from barograph.machines.reaper import health_warning
+
+    asleep = health_warning(time.time())
+    return [*cost_lines(cost), *([asleep] if asleep else [])]
+
+
+def _say_cost(series: Series, say: Say) -> None:
+    """The bill: what was used beside what was estimated."""
+    from analysis.record.files import read_json
+
+    estimates = read_json(SeriesPaths(series.folder).series_json).get("estimates", [])
+    stand = holdings.usage_so_far(series)
+    if not estimates or "used_usd" not in stand:
+        return
+    last = estimates[-1]
+    before = last["spent_before_usd"]
+    say(
+        f"money: {usd(stand['used_usd'])} used for {stand['machine_hours']:.2f} machine-hours; estimated were about"
+        f" {usd(before + last['expected_usd'])}, at most {usd(before + last['longest_usd'])}, of a budget of"
+        f" {usd(stand['budget_usd'])}"
+    )
+
+
+def _end_interrupted(series: Series, supervised: DagProcess | None, view: View, ending: Ending) -> int:
+    by_itself = supervised.end(view) if supervised is not None else True
+    if not by_itself:
+        from barograph.machines.provision import release
+
+        release(series.folder)
+    view.say(f"{len(series.complete())} of {len(series.plan())} runs are complete in {series.folder}")
+    _say_cost(series, view.say)
+    # With every run there, the same command again would begin a new series.
+    view.say(f"to resume: {ending.again}" if series.left() else f"to analyse it: barograph report {series.folder}")
+    return INTERRUPTED_EXIT
+
+
+def _show_claims(series_dir: Path, console: Console) -> None:
+    from barograph.cli.claims import show_claims
+
+    show_claims(series_dir, console)
+
+
+def _finish(series: Series, status: SeriesStatus, code: int, console: Console, ending: Ending) -> int:
+    say = line_printer(console)
+    if status.report:
+        ending.show(series.folder, console)
+        say(f"report: {status.report}")
+    _say_cost(series, say)
+    if code == INTERRUPTED_EXIT:
+        return code
+    if code != 0:
+        blame, message = status.failure or ("harness", f"the DAG's process ended with {code}")
+        raise RunsFailed(f"{message}; log: {series.folder / 'harness.log'}", blame)
+    return 0

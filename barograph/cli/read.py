@@ -1,0 +1,32 @@
+"""`barograph read`: other people's logs as a series of ours, ready for `barograph report`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from barograph.cli.arguments import key_value, yaml_value
+from barograph.cli.terminal import say
+from barograph.series.results import finish, results
+from barograph.settings import results_root
+
+
+def add_arguments(read: argparse.ArgumentParser) -> None:
+    read.add_argument("format", metavar="FORMAT", help="see docs/reading_old_logs.md; a wrong one lists the known")
+    read.add_argument("files", nargs="+", metavar="FILE")
+    read.add_argument("--name", required=True, metavar="FAMILY/NAME", help="the experiment that the series is of")
+    read.add_argument("--option", type=key_value, action="append", default=[], metavar="KEY=VALUE", help="of all files")
+
+
+def execute(options: argparse.Namespace) -> int:
+    from analysis.ingest.readers import read as read_logs  # needs Spark
+
+    of_files = {key: yaml_value(value) for key, value in options.option}
+    files = [Path(file) for file in options.files]
+    results().require()
+    series_dir = read_logs(options.format, files, results_root(), name=options.name, given=of_files)
+    results().begin(series_dir)
+    finish(series_dir, say)
+    say(f"series: {series_dir}")
+    say(f"to analyse it: barograph report {series_dir}")
+    return 0
