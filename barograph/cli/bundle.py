@@ -6,6 +6,7 @@ The code of the runs is each commit as an archive, changes of the work tree sinc
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import tarfile
@@ -97,6 +98,9 @@ def _changes_line(runs: Mapping[str, Mapping[str, Any]], dirty: list[str]) -> st
 def _add_commit(found: RunSources, wanted: _SourceCommit, scratch: Path) -> None:
     folder = _local_repository(wanted.repository)
     short = wanted.commit[:SHORT]
+    if wanted.repository.endswith(".jar"):
+        _add_jar(found, wanted)
+        return
     tar = scratch / f"{short}-{len(found.lines)}.tar"
     try:
         if folder is None:
@@ -110,6 +114,18 @@ def _add_commit(found: RunSources, wanted: _SourceCommit, scratch: Path) -> None
         found.entries += _members(tar, name)
     of = f" of {wanted.repository}" if wanted.repository else ""
     found.lines.append(f"`{name}/`: commit {wanted.commit}{of}: {wanted.what}")
+
+
+def _add_jar(found: RunSources, wanted: _SourceCommit) -> None:
+    """A jar without git, if it is still the one that ran."""
+    jar, name = Path(wanted.repository), f"source/{wanted.commit[:SHORT]}"
+    if not jar.is_file() or hashlib.sha256(jar.read_bytes()).hexdigest() != wanted.commit:
+        said = f"the jar {jar.name} with SHA-256 {wanted.commit} cannot be had (it is not at its place any more)"
+        found.lines.append(f"{said}: {wanted.what}")
+        found.missing.append(said)
+        return
+    found.entries.append(Entry(f"{name}/{jar.name}", jar))
+    found.lines.append(f"`{name}/{jar.name}`: SHA-256 {wanted.commit}: {wanted.what}")
 
 
 def _local_repository(repository: str) -> Path | None:

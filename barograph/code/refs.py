@@ -6,7 +6,9 @@ A series records the commit, and is resumed on the very same one. The user's wor
 from __future__ import annotations
 
 import difflib
+import hashlib
 import re
+import shutil
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -33,9 +35,19 @@ def resolve_code(code: Code) -> Code:
     """With its full commit. One that has it is not looked for: its repository may be out of reach now."""
     if FULL.fullmatch(code.commit):
         return code
+    if code.is_jar_file:
+        return replace(code, commit=_jar_digest(code))
     _refuse_secrets(code.repository)
     repository = address(code.repository) if code.repository else ""
     return replace(code, commit=_commit_of(repository_folder(repository, fetch=True), code), repository=repository)
+
+
+def _jar_digest(code: Code) -> str:
+    """SHA-256 of a jar that is in no repository. Raises NoSuchRepository."""
+    try:
+        return hashlib.sha256(Path(code.repository).read_bytes()).hexdigest()
+    except OSError as error:
+        raise NoSuchRepository(f"{code.repository}: {error.strerror}; give the path of a jar") from error
 
 
 def resolve_experiment(experiment: Experiment) -> Experiment:
@@ -149,7 +161,16 @@ def export_folder(code: Code, name: str, to: Path) -> None:
 
 
 def clone_commit(code: Code, to: Path) -> None:
-    """The commit as its own clone: builds ask git for versions. Its objects are the source's."""
+    """The commit as its own clone: builds ask git for versions. Its objects are the source's.
+
+    A jar without git is copied, if it is still the one that was resolved.
+    """
+    if code.is_jar_file:
+        if _jar_digest(code) != code.commit:
+            raise NoSuchRef(f"{code.repository} has changed since the series began; start a new one with --new")
+        to.mkdir()
+        shutil.copy2(code.repository, to / code.jar)
+        return
     try:
         git(
             None,

@@ -26,6 +26,8 @@ MOST_COMMITS = 50  # of the commits between
 
 def commit_facts(code: Code) -> dict[str, str]:
     """Subject and date; nothing where the repository does not have the commit any more."""
+    if code.is_jar_file:
+        return {"subject": "a jar without git"}
     try:
         date, subject = git(repository_folder(code.repository), "show", "-s", "--format=%cI%x00%s", code.commit).split(
             "\0"
@@ -37,7 +39,7 @@ def commit_facts(code: Code) -> dict[str, str]:
 
 def commits_between(a: Code, b: Code) -> list[str]:
     """Short hash and subject of what B has and A has not, the newest first; of one repository only."""
-    if a.repository != b.repository:
+    if a.repository != b.repository or a.is_jar_file:
         return []
     try:
         folder = repository_folder(a.repository)

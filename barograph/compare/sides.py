@@ -35,8 +35,8 @@ Text = Annotated[str, StringConstraints(min_length=1, max_length=1000, strip_whi
 
 class _Foreign(Strict):
     label: Annotated[str, StringConstraints(min_length=1, max_length=60, strip_whitespace=True)]
-    repository: Text
-    ref: Text
+    repository: Text | None = None
+    ref: Text | None = None
     build: list[Text] = Field(default_factory=list)
     jar: Text
     scheduler: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*$")]
@@ -71,6 +71,13 @@ def _foreign(path: Path) -> Side:
             f"{path}: no such file; a side is a git ref, or a YAML file of a scheduler (docs/comparing.md)"
         )
     model = validated(_Foreign, read_yaml(path), source=str(path))
+    if model.repository is None or model.ref is None:
+        if model.repository or model.ref or model.build:
+            raise ExperimentError(
+                f"{path}: repository and ref belong together; a jar without git has neither, and no build"
+            )
+        jar = Code(model.label, jar=str(path.parent / Path(model.jar).expanduser()), scheduler=model.scheduler)
+        return Side(jar, {"conf": model.conf, "rebalance": model.rebalance})
     code = Code(
         label=model.label,
         commit=model.ref,

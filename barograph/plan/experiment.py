@@ -50,7 +50,8 @@ class MachineCount:
 class Code:
     """Where a variant's scheduling code comes from; one that is not ours has a jar and a class in it.
 
-    People write `ref`; a series has recorded its commit, and the ref as `label`.
+    People write `ref`; a series has recorded its commit, and the ref as `label`. A jar without git is its own
+    `repository`; its `commit` is the SHA-256 of its content.
     """
 
     label: str = ""  # as the user said it
@@ -61,8 +62,15 @@ class Code:
     scheduler: str = ""  # its IScheduler
 
     def __post_init__(self) -> None:
+        if self.jar and self.scheduler and not (self.commit or self.repository or self.build):
+            object.__setattr__(self, "repository", str(Path(self.jar).expanduser().absolute()))
+            object.__setattr__(self, "jar", Path(self.jar).name)
         if not self.label:
-            object.__setattr__(self, "label", self.commit)
+            object.__setattr__(self, "label", self.jar if self.is_jar_file else self.commit)
+
+    @property
+    def is_jar_file(self) -> bool:
+        return bool(self.scheduler) and self.repository.endswith(".jar")
 
 
 @dataclass(frozen=True)
@@ -210,8 +218,8 @@ def _code_errors(variant: Variant) -> list[str]:
     code, where = variant.code, f"variants.{variant.name}"
     assert code is not None, "only asked of variants with code"
     wrong = []
-    if not code.commit:
-        wrong.append(f"{where}.code.ref is missing; give a branch, a tag or a commit")
+    if not code.commit and not code.is_jar_file:
+        wrong.append(f"{where}.code.ref is missing; give a branch, a tag or a commit, or a jar and its scheduler alone")
     if (variant.policy == FOREIGN) != bool(code.scheduler):
         wrong.append(
             f"{where} has policy {variant.policy!r} and code.scheduler {code.scheduler!r}; allowed: policy"

@@ -47,7 +47,7 @@ def test_a_repository_beside_the_file_is_found_from_everywhere(said: str, tmp_pa
 
 WRONG = [
     ("branch: x", "unknown key branch; known here: label, repository, ref, build, jar, scheduler, conf, rebalance"),
-    ("label: theirs", "repository is missing"),
+    ("label: theirs", "jar is missing"),
     ("[1]", "holds list, not a mapping"),
     ("a: [", "is not YAML"),
     (FOREIGN.replace("org.example.Theirs", "org/example"), "scheduler is 'org/example'; allowed: string should match"),
