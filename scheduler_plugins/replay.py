@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -93,26 +93,31 @@ AblationRow = dict[str, Any]
 
 
 def ablate(
-    path: Path, common: Mapping[str, Any] = MappingProxyType({}), variants: Mapping[str, Mapping[str, Any]] = VARIANTS
+    rounds: Iterable[Mapping[str, Any]],
+    common: Mapping[str, Any] = MappingProxyType({}),
+    variants: Mapping[str, Mapping[str, Any]] = VARIANTS,
 ) -> list[AblationRow]:
-    """A row (JSON data) per scale event of the decision log and variant; "paper" is the one the others differ from.
+    """A row (JSON data) per variant and scale event of these lines of a decision log; the others differ from "paper".
 
     `common`: parameters of `stela` that the run had and that no variant is about, such as `congestion`.
     A row: event_id, kind, t, variant, settled, reason, refused, executors {topology: {component: [before, after]}} of
     what changes, per_machine {topology: {machine: executors after}}, moved (tasks), release, same_as_paper (null if
     `variants` has no "paper"). The observation is that of the round in which the logged policy decided (the last one
-    on the event if it never did). Raises ReplayError for a log that cannot be read, PolicyError for bad parameters.
+    on the event if it never did). Raises ReplayError for a round of an older version, PolicyError for bad parameters.
     """
     policies = {name: bind("stela", {**common, **parameters}) for name, parameters in variants.items()}
-    return [row for event in _event_rounds(path) for row in _event_rows(*event, policies)]
+    return [row for event in _event_rounds(rounds) for row in _event_rows(*event, policies)]
 
 
-def _event_rounds(path: Path) -> Iterator[tuple[float, Observation]]:
+def _event_rounds(rounds: Iterable[Mapping[str, Any]]) -> Iterator[tuple[float, Observation]]:
     """The round that settled each event; while a rebalance is under way nobody is asked."""
     found: dict[str, tuple[float, Observation]] = {}
     settled: set[str] = set()
-    for line in read_rounds(path):
-        observation = observation_from_log(line["observation"])
+    for line in rounds:
+        try:
+            observation = observation_from_log(line["observation"])
+        except (KeyError, TypeError, MessageError) as error:
+            raise ReplayError(f"a round without an observation as it is written today ({error})") from error
         if observation.event is None or any(topology.rebalancing for topology in observation.topologies):
             continue
         event_id = observation.event.event_id

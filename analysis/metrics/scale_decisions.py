@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from analysis.record.event_timeline import Json, event_order, operation_id, timed_lines
+from analysis.record.event_timeline import Json, Round, event_order, operation_id, read_timeline
 from analysis.record.files import RunPaths, SeriesPaths
 from analysis.record.small_tables import Row, rows
 from scheduler_plugins import replay
@@ -59,30 +59,25 @@ class ScaleDecision:
 
 def scale_decisions(run: RunPaths, variant: str) -> list[ScaleDecision]:
     """The last word on each event; one that was repeated counts as one event."""
-    answers: dict[str, ScaleDecision] = {}
-    for line in timed_lines(run.decisions):
-        event = (line.get("observation") or {}).get("event")
-        if event and _decides(line.get("decision") or {}):
-            answer = _scale_decision(run.run_id, variant, operation_id(event), line)
-            if answer is not None:
-                answers[answer.event_id] = answer
-    return list(answers.values())
+    rounds = (each for each in read_timeline(run).rounds if _decides(each.decision))
+    decisions = (_scale_decision(run.run_id, variant, each) for each in rounds)
+    return list({decision.event_id: decision for decision in decisions if decision is not None}.values())
 
 
 def _decides(decision: Json) -> bool:
     return bool(decision.get("settled") or any(decision.get(key) for key in ("executors", "placement", "rebalance")))
 
 
-def _scale_decision(run_id: str, variant: str, event_id: str, line: Json) -> ScaleDecision | None:
+def _scale_decision(run_id: str, variant: str, each: Round) -> ScaleDecision | None:
     try:
-        topology = observation_from_log(line["observation"]).topologies[0]
+        topology = observation_from_log(each.observation).topologies[0]
     except (KeyError, IndexError, MessageError):
         return None  # a log of an older version, or of no topology
-    decision = line["decision"]
+    decision = each.decision
     before = {c.name: len(c.executors) for c in topology.components if c.kind != "system"}
     placement = (decision.get("placement") or {}).get(topology.topology_id) or {}
     return ScaleDecision(
-        run_id, variant, event_id, before,
+        run_id, variant, each.event_id, before,
         before | ((decision.get("executors") or {}).get(topology.topology_id) or {}),
         _move_counts(topology, placement), pressure(topology), tuple(decision.get("release") or ()),
         decision.get("scheduler"),
@@ -160,7 +155,7 @@ def _common_parameters(complete: Sequence[Row]) -> Mapping[str, Any]:
 def _replay_rows(paths: SeriesPaths, run_id: str, common: Mapping[str, Any]) -> list[Row]:
     """Rows of the last attempt at each event; none for a log of an older version."""
     try:
-        found = replay.ablate(paths.run(run_id).decisions, common)
+        found = replay.ablate([each.line for each in read_timeline(paths.run(run_id)).rounds], common)
     except ReplayError:
         return []
     return list({(operation_id(row), row["variant"]): row for row in found}.values())

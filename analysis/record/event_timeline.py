@@ -1,14 +1,15 @@
-"""The events of a run: their ids and order (docs/contracts.md), and what was decided at each, read from the record's
-own lines. Damaged lines are skipped here; the table `damaged` counts them. Standard library only.
+"""The timeline of a run: its events, their ids and order (docs/contracts.md), and what was decided at each, read from
+the record's own lines. Damaged lines are counted and skipped. Standard library only.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from analysis.record.files import RunPaths, json_lines, read_json
+from analysis.record.files import RunPaths, parsed_lines, read_json
 
 WHOLE_RUN = "e0"
 FIRST_EVENT = "e1"
@@ -61,36 +62,91 @@ class EventOutcome:
     given_back: bool | None  # None: nobody left
 
 
-def timed_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The timed objects of a file of lines, oldest first."""
-    return (line for line in json_lines(path) if isinstance(line.get("t"), int | float))
+@dataclass(frozen=True)
+class Round:
+    """A scheduling round in which an event was pending, as its line of decisions.jsonl has it."""
+
+    event_id: str  # without the attempt
+    line: Json
+
+    @property
+    def observation(self) -> Json:
+        found: Json = self.line["observation"]
+        return found
+
+    @property
+    def decision(self) -> Json:
+        found: Json = self.line.get("decision") or {}
+        return found
 
 
-def run_events(run: RunPaths) -> list[dict[str, Any]]:
-    named = (event for event in timed_lines(run.events) if isinstance(event.get("kind"), str))
-    return sorted(named, key=lambda event: float(event["t"]))
+@dataclass(frozen=True)
+class RunTimeline:
+    """Events by time, and rounds in the order of the log; `damaged`: lines of both files without a time, or no JSON."""
+
+    events: tuple[dict[str, Any], ...]
+    rounds: tuple[Round, ...]
+    damaged: int
 
 
-def first_zero(found: list[dict[str, Any]]) -> float | None:
+def read_timeline(run: RunPaths) -> RunTimeline:
+    """Read once for as long as both files stay as they are."""
+    return _timeline(run, _stamp(run.events), _stamp(run.decisions))
+
+
+Stamp = tuple[int, int] | None
+
+
+def _stamp(path: Path) -> Stamp:
+    facts = path.stat() if path.is_file() else None
+    return (facts.st_mtime_ns, facts.st_size) if facts else None
+
+
+@lru_cache(maxsize=64)  # runs: a series is read run by run, several times
+def _timeline(run: RunPaths, *_stamps: Stamp) -> RunTimeline:
+    lines, damaged_lines = _timed_lines(run.events)
+    named = sorted((line for line in lines if isinstance(line.get("kind"), str)), key=lambda line: float(line["t"]))
+    found, damaged_rounds = _timed_lines(run.decisions, _has_event)
+    rounds = (Round(operation_id(line["observation"]["event"]), line) for line in found)
+    return RunTimeline(tuple(named), tuple(rounds), damaged_lines + damaged_rounds)
+
+
+def _has_event(line: Json) -> bool:
+    observation = line.get("observation")
+    return isinstance(observation, dict) and isinstance(observation.get("event"), dict)
+
+
+def _timed_lines(path: Path, wanted: Callable[[Json], bool] = lambda _: True) -> tuple[list[dict[str, Any]], int]:
+    """The lines that are wanted, oldest first, and how many of all are damaged. No file is no line."""
+    found, damaged = [], 0
+    for line in parsed_lines(path):
+        if line is None or not isinstance(line.get("t"), int | float):
+            damaged += 1
+        elif wanted(line):
+            found.append(line)
+    return found, damaged
+
+
+def first_zero(events: Sequence[Json]) -> float | None:
     """When the first event of the run happened."""
-    return next((float(event["t"]) for event in found if event["kind"] in ZEROS), None)
+    return next((float(event["t"]) for event in events if event["kind"] in ZEROS), None)
 
 
 def event_marks(run: RunPaths) -> list[EventMark]:
     """Every event of the plan, and what became of it where that shows in a timeline."""
-    found = run_events(run)
-    start = first_zero(found)
+    events = read_timeline(run).events
+    start = first_zero(events)
     if start is None:
         return []
-    asked: set[str] = set()
-    made = []
-    for event in found:
-        drawn = _event_mark(event, operation_id(event) in asked)
+    requested: set[str] = set()
+    marks = []
+    for event in events:
+        kind_and_label = _event_mark(event, operation_id(event) in requested)
         if event["kind"] in ZEROS:
-            asked.add(operation_id(event))
-        if drawn is not None:
-            made.append(EventMark(float(event["t"]) - start, operation_id(event), *drawn))
-    return made
+            requested.add(operation_id(event))
+        if kind_and_label is not None:
+            marks.append(EventMark(float(event["t"]) - start, operation_id(event), *kind_and_label))
+    return marks
 
 
 def _event_mark(event: Json, again: bool) -> tuple[str, str] | None:
@@ -123,19 +179,21 @@ def _machine_count(number: int | None, sign: str) -> str:
 
 def event_outcomes(run: RunPaths) -> list[EventOutcome]:
     """Each event of the plan in its order."""
-    found = run_events(run)
-    held = _hold_reasons(run)
-    zeros = {operation_id(event): event for event in reversed(found) if event["kind"] in ZEROS}
+    timeline = read_timeline(run)
+    hold_reasons = _hold_reasons(timeline.rounds)
+    zeros = {operation_id(event): event for event in reversed(timeline.events) if event["kind"] in ZEROS}
     ordered = sorted(zeros.items(), key=lambda pair: float(pair[1]["t"]))
     bounds = [*(float(event["t"]) for _, event in ordered), float("inf")]
-    spans = [[event for event in found if start <= float(event["t"]) < end] for start, end in pairwise(bounds)]
+    spans = [
+        [event for event in timeline.events if start <= float(event["t"]) < end] for start, end in pairwise(bounds)
+    ]
     return [
-        _event_outcome(name, event, span, held.get(name, []))
+        _event_outcome(name, event, span, hold_reasons.get(name, []))
         for (name, event), span in zip(ordered, spans, strict=True)
     ]
 
 
-def _event_outcome(name: str, event: Json, span: list[dict[str, Any]], held: list[str]) -> EventOutcome:
+def _event_outcome(name: str, event: Json, span: Sequence[Json], hold_reasons: Sequence[str]) -> EventOutcome:
     start = float(event["t"])
     decision = _first_of_kind(span, "decision")
     applied = next((e for e in span if e["kind"] == "applied" and e.get("ok")), None)
@@ -143,14 +201,15 @@ def _event_outcome(name: str, event: Json, span: list[dict[str, Any]], held: lis
     return EventOutcome(
         name, str(event.get("event") or ZEROS[event["kind"]]), event_label(event),
         str(decision.get("reason") or "") if decision else None,
-        _seconds_after(decision, start), _seconds_after(applied, start), held[-1] if held else None, len(held),
+        _seconds_after(decision, start), _seconds_after(applied, start),
+        hold_reasons[-1] if hold_reasons else None, len(hold_reasons),
         tuple(str(e.get("reason") or "no reason recorded") for e in span if e["kind"] == "scale_aborted"),
         tuple(machine for e in left for machine in e.get("machines") or ()),
         all(bool(e.get("given_back")) for e in left) if left else None,
     )  # fmt: skip
 
 
-def _first_of_kind(span: list[dict[str, Any]], kind: str) -> dict[str, Any] | None:
+def _first_of_kind(span: Sequence[Json], kind: str) -> Json | None:
     return next((event for event in span if event["kind"] == kind), None)
 
 
@@ -158,14 +217,13 @@ def _seconds_after(event: Json | None, start: float) -> float | None:
     return None if event is None else float(event["t"]) - start
 
 
-def _hold_reasons(run: RunPaths) -> dict[str, list[str]]:
+def _hold_reasons(rounds: Sequence[Round]) -> dict[str, list[str]]:
     """By event: the reasons of the rounds in which it was pending and the policy declined to decide."""
     reasons: dict[str, list[str]] = {}
-    for line in timed_lines(run.decisions):
-        event = (line.get("observation") or {}).get("event")
-        reason = str((line.get("decision") or {}).get("reason") or "")
-        if event and reason.startswith("held"):
-            reasons.setdefault(operation_id(event), []).append(reason.removeprefix("held").lstrip(": "))
+    for each in rounds:
+        reason = str(each.decision.get("reason") or "")
+        if reason.startswith("held"):
+            reasons.setdefault(each.event_id, []).append(reason.removeprefix("held").lstrip(": "))
     return reasons
 
 

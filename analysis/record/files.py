@@ -178,6 +178,11 @@ def is_complete(run_dir: Path) -> bool:
 
 def json_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The JSON objects of a file of lines, in order; a damaged line, or a file that is not there, says nothing."""
+    return (line for line in parsed_lines(path) if line is not None)
+
+
+def parsed_lines(path: Path) -> Iterator[dict[str, Any] | None]:
+    """As `json_lines`, with None for a damaged line."""
     if not path.is_file():
         return
     with path.open(encoding="utf-8", errors="replace") as file:
@@ -185,6 +190,5 @@ def json_lines(path: Path) -> Iterator[dict[str, Any]]:
             try:
                 value = json.loads(text)
             except ValueError:
-                continue
-            if isinstance(value, dict):
-                yield value
+                value = None
+            yield value if isinstance(value, dict) else None

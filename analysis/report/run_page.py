@@ -93,7 +93,7 @@ def collect(
     measured: shown.Measurements, all_runs: Sequence[str],
 ) -> RunContent:  # fmt: skip
     where = paths.run(run["run_id"])
-    lines = event_timeline.run_events(where)
+    lines = event_timeline.read_timeline(where).events
     zero_s = (
         next((row["zero_s"] for row in tables["zeros"]), None)
         or event_timeline.first_zero(lines)

@@ -22,7 +22,7 @@ from analysis.record.event_timeline import (
     EventOutcome,
     event_id_of,
     event_order,
-    run_events,
+    read_timeline,
 )
 from analysis.record.files import RunPaths, SeriesPaths, read_json
 from analysis.record.small_tables import Row
@@ -322,7 +322,7 @@ def machine_boots(runs: Sequence[RunPaths]) -> list[Boot]:
 
 
 def _boots_of_run(run: RunPaths) -> list[Boot]:
-    found = run_events(run)
+    found = read_timeline(run).events
     asked = {name: float(event["t"]) for event in found if event["kind"] == "machines_requested"
              for name in event.get("machines") or ()}  # fmt: skip
     joined = {name: float(event["t"]) for event in found if event["kind"] == "machines_joined"

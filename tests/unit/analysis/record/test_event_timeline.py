@@ -76,3 +76,15 @@ def test_damaged_lines_and_a_run_without_an_event_leave_nothing_behind(tmp_path:
     run = RunPaths(tmp_path / "runs" / "stela-r1")
     run.events.write_text(run.events.read_text() + '{"t": 17, "kind"\n[1]\n')
     assert event_timeline.event_marks(run) == [] and event_timeline.event_outcomes(run) == []
+    assert event_timeline.read_timeline(run).damaged == 2
+
+
+def test_a_timeline_has_the_rounds_with_an_event_and_follows_its_files(tmp_path: Path) -> None:
+    run = mixed(tmp_path)
+    timeline = event_timeline.read_timeline(run)
+    assert [each.event_id for each in timeline.rounds] == ["e1"] * 3 and timeline.damaged == 0
+    assert event_timeline.read_timeline(run) is timeline, "read once"
+    with run.decisions.open("a") as file:
+        file.write('{"t": 1, "observation": {"event": null}}\n{"observation": {"event": {"event_id": "e2"}}}\n')
+    again = event_timeline.read_timeline(run)
+    assert (again.rounds, again.damaged) == (timeline.rounds, 1)

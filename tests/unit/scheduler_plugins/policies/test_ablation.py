@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from scheduler_plugins.messages import decision_json, observation_json
 from scheduler_plugins.model import Decision, Observation, ScaleEvent
 from scheduler_plugins.policies import PolicyError, bind, initial_placement
 from scheduler_plugins.policies.stela import AUTHORS_PARAMETERS, PAPER_PARAMETERS, VARIANTS
-from scheduler_plugins.replay import AblationRow, ReplayError, ablate
+from scheduler_plugins.replay import AblationRow, ReplayError, ablate, read_rounds
 from tests.support.topologies_by_hand import machines, topology
 
 # a → b → d and a → c → e: b and c get 400 each, and execute 100 and 120.
@@ -30,14 +31,14 @@ def observe(kind: str = "scale_out", event_id: str = "e1", executors: int = 4) -
     return Observation(5.0, machines(4 if out else 3), (replace(shape, placement=placement),), 1.0, event)
 
 
-def log(tmp_path: Path, rounds: Sequence[tuple[Observation, Decision]]) -> Path:
+def log(tmp_path: Path, rounds: Sequence[tuple[Observation, Decision]]) -> list[dict[str, Any]]:
     path = tmp_path / "decisions.jsonl"
     lines = [
         {"t": 100.0 + i, "observation": observation_json(seen), "memory": {}, "decision": decision_json(decision)}
         for i, (seen, decision) in enumerate(rounds)
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
+    return list(read_rounds(path))
 
 
 def by_variant(rows: Sequence[AblationRow]) -> dict[str, AblationRow]:
@@ -98,17 +99,17 @@ def test_scale_in_shows_who_leaves(tmp_path: Path) -> None:
 
 
 def test_what_the_run_had_besides_is_kept(tmp_path: Path) -> None:
-    path = log(tmp_path, [(observe(), Decision(settled=True))])
-    plain, blind = ablate(path), ablate(path, {"congestion_rate": 1e6})
+    rounds = log(tmp_path, [(observe(), Decision(settled=True))])
+    plain, blind = ablate(rounds), ablate(rounds, {"congestion_rate": 1e6})
     # Nothing is congested at such a rate: a source grows.
     assert set(blind[0]["executors"]["t-1"]) == {"a"} != set(plain[0]["executors"]["t-1"])
     with pytest.raises(PolicyError, match="no parameter 'alpha'"):
-        ablate(path, {"alpha": 1})
+        ablate(rounds, {"alpha": 1})
 
 
 def test_a_log_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ReplayError, match=r"give a run's decisions\.jsonl"):
-        ablate(tmp_path / "decisions.jsonl")
+        list(read_rounds(tmp_path / "decisions.jsonl"))
 
 
 def test_the_papers_rules_are_the_defaults_and_the_codes_differ_in_each() -> None:
