@@ -3,6 +3,7 @@
 There are two databases: one for the scheduler and the pages of `barograph ui`, one for what the command line executes
 itself. A scheduler takes every DAG run under way in its database for its own: where the DAG is switched on it would do
 the tasks of `barograph run` a second time, and an interrupted run would keep the next from its turn for ever.
+Both are SQLite files. Where the user names a database by Airflow's own setting, the scheduler has that one.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def settings(home: Path) -> dict[str, str]:
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
         "AIRFLOW__CORE__PARALLELISM": str(PARALLELISM),
         "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "60",
-        CONNECTION: f"sqlite:///{home / SCHEDULER_DATABASE}",
+        CONNECTION: _sqlite(home / SCHEDULER_DATABASE),
         "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
         # A failed task held its slot for 5.4 s otherwise.
         "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
@@ -57,15 +58,38 @@ def environment(home: Path, base: Mapping[str, str] | None = None) -> dict[str, 
     """`base` (default: this process's) with our settings, and the virtual environment's programs first on PATH."""
     given = dict(os.environ if base is None else base)
     path = f"{Path(sys.executable).parent}{os.pathsep}{given.get('PATH', os.defpath)}"
-    return {**given, **settings(home), "PATH": path}
+    named = {CONNECTION: users} if (users := _users_database(home, given)) else {}
+    return {**given, **settings(home), **named, "PATH": path}
 
 
 def command_line_environment(home: Path) -> dict[str, str]:
     """As `environment`, with the database that no scheduler reads."""
-    return {**environment(home), CONNECTION: f"sqlite:///{home / COMMAND_LINE_DATABASE}"}
+    return _with_file(home, COMMAND_LINE_DATABASE)
+
+
+def _with_file(home: Path, name: str) -> dict[str, str]:
+    variables = {**environment(home), CONNECTION: _sqlite(home / name)}
+    variables.pop(f"{CONNECTION}_ASYNC", None)  # it would be of the database that the user names
+    return variables
+
+
+def _users_database(home: Path, given: Mapping[str, str]) -> str | None:
+    """The scheduler's database that the user names by Airflow's setting; processes that we started name ours."""
+    ours = (_sqlite(home / SCHEDULER_DATABASE), _sqlite(home / COMMAND_LINE_DATABASE))
+    named = given.get(CONNECTION)
+    return named if named and named not in ours else None
+
+
+def _sqlite(file: Path) -> str:
+    return f"sqlite:///{file}"
 
 
 def ready(home: Path) -> bool:
+    users = _users_database(home, os.environ)
+    return _files_ready(home) and (users is None or _mark(home, users).is_file())
+
+
+def _files_ready(home: Path) -> bool:
     return all(file.is_file() for file in (_mark(home), home / SCHEDULER_DATABASE, home / COMMAND_LINE_DATABASE))
 
 
@@ -74,11 +98,19 @@ def prepare(home: Path) -> bool:
     if ready(home):
         return False
     home.mkdir(parents=True, exist_ok=True)
-    _airflow(home, "db", "migrate")
-    _airflow(home, "pools", "import", str(_write_pools(home)))  # one call: Airflow takes seconds for each
-    _copy(home)
-    _mark(home).touch()
+    if not _files_ready(home):
+        _make(home, _with_file(home, SCHEDULER_DATABASE))
+        _copy(home)
+        _mark(home).touch()
+    if users := _users_database(home, os.environ):
+        _make(home, environment(home))
+        _mark(home, users).touch()
     return True
+
+
+def _make(home: Path, variables: Mapping[str, str]) -> None:
+    _airflow(home, variables, "db", "migrate")
+    _airflow(home, variables, "pools", "import", str(_write_pools(home)))  # one call: Airflow takes seconds for each
 
 
 def _copy(home: Path) -> None:
@@ -106,17 +138,17 @@ def pools() -> dict[str, int]:
     return {name: PARALLELISM if make().shared else 1 for name, make in TESTBEDS.items()}
 
 
-def _mark(home: Path) -> Path:
-    """A testbed that was added needs its pool too."""
-    wanted = hashlib.sha256(repr(sorted(pools().items())).encode()).hexdigest()[:8]
+def _mark(home: Path, users: str = "") -> Path:
+    """Says that our files are made, or the user's database. A testbed that was added needs its pool too."""
+    wanted = hashlib.sha256((repr(sorted(pools().items())) + users).encode()).hexdigest()[:8]
     return home / f"prepared-{version('apache-airflow')}-{wanted}"
 
 
-def _airflow(home: Path, *arguments: str) -> None:
+def _airflow(home: Path, variables: Mapping[str, str], *arguments: str) -> None:
     log = home / "prepare.log"
     with log.open("a") as file:
         argv = [sys.executable, "-m", "airflow", *arguments]
-        done = subprocess.run(argv, env=environment(home), stdout=file, stderr=file, stdin=subprocess.DEVNULL)
+        done = subprocess.run(argv, env=variables, stdout=file, stderr=file, stdin=subprocess.DEVNULL)
     code = done.returncode
     if code != 0:
         raise AirflowFailure(f"airflow {' '.join(arguments[:2])} failed with {code}; see {log}")

@@ -39,6 +39,7 @@ def pytest_configure() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     os.environ["PATH"] = programs.path()
+    os.environ.pop("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", None)  # the database of a developer's own Airflow
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

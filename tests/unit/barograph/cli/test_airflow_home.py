@@ -1,15 +1,25 @@
 """Airflow's two databases: what the command line executes is in one that no scheduler reads."""
 
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from barograph import airflow_environment
-from barograph.airflow_environment import COMMAND_LINE_DATABASE, CONNECTION, SCHEDULER_DATABASE, prepare, ready
+from barograph.airflow_environment import (
+    COMMAND_LINE_DATABASE,
+    CONNECTION,
+    SCHEDULER_DATABASE,
+    command_line_environment,
+    prepare,
+    ready,
+)
 from barograph.cli import dag_process
 from barograph.cli.ui import ui_environment
+
+THEIRS = "postgresql+psycopg2://barograph@db.example.org/airflow"
 
 
 @pytest.fixture
@@ -17,10 +27,11 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What Airflow was asked to do; to migrate makes a table."""
     asked: list[str] = []
 
-    def airflow(home: Path, *arguments: str) -> None:
-        asked.append(" ".join(arguments[:2]))
-        if arguments == ("db", "migrate"):
-            with closing(sqlite3.connect(home / SCHEDULER_DATABASE)) as database:
+    def airflow(_home: Path, variables: Mapping[str, str], *arguments: str) -> None:
+        kind, _, place = variables[CONNECTION].partition("://")
+        asked.append(f"{kind} {' '.join(arguments[:2])}")
+        if kind == "sqlite" and arguments == ("db", "migrate"):
+            with closing(sqlite3.connect(place.removeprefix("/"))) as database:
                 database.execute("create table if not exists dag_run (id)")
 
     monkeypatch.setattr(airflow_environment, "_airflow", airflow)
@@ -29,7 +40,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_both_databases_are_made_once(made: list[str], tmp_path: Path) -> None:
     assert prepare(tmp_path) and ready(tmp_path)
-    assert made == ["db migrate", "pools import"]
+    assert made == ["sqlite db migrate", "sqlite pools import"]
     with closing(sqlite3.connect(tmp_path / COMMAND_LINE_DATABASE)) as database:
         assert database.execute("select count(*) from dag_run").fetchone() == (0,)
     assert not prepare(tmp_path) and len(made) == 2
@@ -41,6 +52,23 @@ def test_a_home_from_before_gets_its_second_database(made: list[str], tmp_path: 
     (tmp_path / COMMAND_LINE_DATABASE).unlink()
     assert not ready(tmp_path) and prepare(tmp_path)
     assert (tmp_path / COMMAND_LINE_DATABASE).is_file()
+
+
+def test_the_scheduler_has_the_database_that_the_user_names(
+    made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(tmp_path)
+    monkeypatch.setenv(CONNECTION, THEIRS)
+    monkeypatch.setenv(f"{CONNECTION}_ASYNC", THEIRS.replace("psycopg2", "asyncpg"))
+    assert not ready(tmp_path) and prepare(tmp_path) and ready(tmp_path)
+    assert made[2:] == ["postgresql+psycopg2 db migrate", "postgresql+psycopg2 pools import"]
+    assert ui_environment(tmp_path, 8123)[CONNECTION] == THEIRS
+    own = command_line_environment(tmp_path)
+    assert own[CONNECTION] == f"sqlite:///{tmp_path}/{COMMAND_LINE_DATABASE}" and f"{CONNECTION}_ASYNC" not in own
+    monkeypatch.setenv(CONNECTION, f"{THEIRS}_2")
+    assert not ready(tmp_path), "another database is not made yet"
+    monkeypatch.setenv(CONNECTION, own[CONNECTION])
+    assert ready(tmp_path), "a process that the command line started names ours"
 
 
 def test_a_scheduler_does_not_see_what_the_command_line_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
