@@ -9,7 +9,7 @@ told = set -o pipefail; $(2) 2>&1 | sed -u 's/^/$(1): /'
 # `make test LONG=1`: also the tests that others cover in less time.
 tests = $(SUDO) $(if $(LONG),env BAROGRAPH_LONG_TESTS=1) $(BIN)/python -m pytest tests -m $(1)
 
-# With the programs of the packages that set-up declares and no others, as tests/programs.py has it.
+# With the programs of the packages that set-up declares and no others, as tests/support/programs.py has it.
 declared = PATH=$(CURDIR)/$(BIN):$(CURDIR)/.barograph/path
 
 .PHONY: help demo test machines experiments analyses integration spark unit browser e2e lint java bench setup ui clean lock

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import programs
+from tests.support import programs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,7 +22,7 @@ from barograph.errors import BarographError
 from barograph.settings import HOLDER, ROOT, airflow_home
 
 USER = "admin"
-READY_S = 90.0
+READY_S = 300.0  # on a busy box; an Airflow that has ended is seen at once
 # Its schedulers and servers may outlive `airflow standalone` itself.
 ENDING = ((signal.SIGINT, 15.0), (signal.SIGTERM, 15.0), (signal.SIGKILL, 15.0))
 LAST_PORT = 65_535

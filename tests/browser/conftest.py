@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests import programs
 from tests.golden.analysed import Analysed
+from tests.support import programs
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page

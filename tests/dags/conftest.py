@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from barograph.airflow_environment import prepare
 from tests.dags import fake_runs
 from tests.dags.fake_runs import Resumed
+from tests.support import postgres as server
+from tests.support.postgres import Postgres
 
 
 @pytest.fixture(scope="session")
@@ -17,6 +20,13 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("prepared")
     prepare(folder / "airflow")
     return folder
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """For an Airflow of which several parts write at once: SQLite answers that with `database is locked`."""
+    with server.running() as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

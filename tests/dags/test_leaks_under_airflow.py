@@ -9,25 +9,28 @@ import os
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from barograph.airflow_environment import CONNECTION, SCHEDULER_DATABASE
 from barograph.child_processes import ChildProcess
 from barograph.cli.ui import ENDING
 from barograph.settings import ROOT
 from tests.support.cloud import unmanned
 from tests.support.cloud.cloud import Cloud
 from tests.support.cloud.leaks import NO_WAY
+from tests.support.postgres import Postgres
 
 pytestmark = pytest.mark.timeout(1800)  # an Airflow with all its parts, on a busy box
 DAG = "stela.star"
@@ -37,8 +40,8 @@ RUN = {
 }  # fmt: skip
 REAP = """
 import sys, time
-from barograph.machines.reaper import look
-rows = look(dry_run=False, by="dag", now_s=time.time() + float(sys.argv[1]))
+from barograph.machines.reaper import sweep
+rows = sweep(dry_run=False, by="dag", now_s=time.time() + float(sys.argv[1]))
 assert not any(row.error for row in rows), rows
 """
 HOUR = 3600.0
@@ -173,15 +176,14 @@ def site(request: pytest.FixtureRequest) -> Site:
 
 @pytest.fixture(scope="module")
 def home(prepared: Path, site: Site, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database for each testbed: the last test leaves a run in it that nobody ends."""
     folder = shutil.copytree(prepared, tmp_path_factory.mktemp(site.testbed) / "barograph")
     unmanned.settings(folder / "airflow")
     return folder
 
 
 @pytest.fixture(scope="module")
-def airflow(home: Path, site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
-    """One for all tests on a testbed: the last one kills it."""
+def airflow(home: Path, site: Site, postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
+    """One for all tests on a testbed, with a database of its own: the last test kills it and leaves a run there."""
     tmp_path = tmp_path_factory.mktemp(site.testbed)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -193,6 +195,7 @@ def airflow(home: Path, site: Site, tmp_path_factory: pytest.TempPathFactory) ->
         "BAROGRAPH_STATE": str(tmp_path / "state"),
         "BAROGRAPH_RESULTS": str(tmp_path / "results"),
         "BAROGRAPH_FAKE_PACE": "0.5",
+        CONNECTION: postgres.create(f"leaks_{site.testbed}"),
         "AIRFLOW__API__WORKERS": "1",
     }
     (tmp_path / "results").mkdir()
@@ -250,6 +253,11 @@ def nothing_is_left(airflow: Airflow) -> None:
     """After the next pass of the reaper that is due once the lease is over."""
     airflow.reap(3 * HOUR)
     assert (airflow.site.left(airflow.under), airflow.leases()) == ([], [])
+
+
+def test_the_scheduler_has_the_database_that_was_named(airflow: Airflow) -> None:
+    with closing(sqlite3.connect(airflow.home / "airflow" / SCHEDULER_DATABASE)) as file:
+        assert file.execute("select count(*) from dag").fetchone() == (0,)
 
 
 def test_edited_states_and_cleared_tasks_do_not_leak(airflow: Airflow) -> None:

@@ -23,8 +23,8 @@ from barograph.airflow_environment import CONNECTION, command_line_environment
 from barograph.child_processes import ChildProcess
 from barograph.cli.ui import ENDING, ui_environment
 from barograph.settings import ROOT
-from tests import programs
 from tests.dags.fake_runs import Resumed
+from tests.support import programs
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]  # a busy box is slow
 DAG = "stela.star"

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from inventory.local import preflight
-from tests import programs
+from tests.support import programs
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-STATE = Path(__file__).resolve().parent.parent / ".barograph"
+STATE = Path(__file__).resolve().parents[2] / ".barograph"
 LINKS = STATE / "path"  # made by .ci/bootstrap
 CALLED = (
     "debootstrap", "git", "ip", "iperf3", "java", "make", "mvn", "podman", "ps", "python3", "runc", "setpriv", "sh",
