@@ -78,11 +78,11 @@ class Classic:
         account: OpsAccount,
         project: str,
         options: ClassicOptions | None = None,
-        patience: Timing = Timing(),  # noqa: B008  # frozen
+        timing: Timing = Timing(),  # noqa: B008  # frozen
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._account, self._project, self._options = account, project, options
-        self._patience, self._sleep = patience, sleep
+        self._timing, self._sleep = timing, sleep
 
     def site(self) -> Mapping[str, str]:
         """See `Access.site`."""
@@ -168,17 +168,17 @@ class Classic:
 
     def end(self, experiment: str) -> None:
         """See `Access.end`. In transition it cannot be ended, so it is asked for again."""
-        deadline = time.monotonic() + self._patience.end_s
+        deadline = time.monotonic() + self._timing.end_s
         with OpsHost(self._account) as ops:
             while not NO_EXPERIMENT.search(_both_outputs(self._expinfo(ops, experiment))):
                 answer = self._tolerant(ops, [f"{EMULAB_BIN}/endexp", "-w", "-N", "-e", self._both(experiment)])
                 if time.monotonic() > deadline:
                     raise InfrastructureError(
-                        f"emulab: experiment {experiment} is still there {self._patience.end_s:g} s after it was ended "
+                        f"emulab: experiment {experiment} is still there {self._timing.end_s:g} s after it was ended "
                         f"({_both_outputs(answer).strip()[-300:]}); end it on its page, or later with `barograph reap`"
                     )
                 if answer.code:
-                    self._sleep(self._patience.poll_s)
+                    self._sleep(self._timing.poll_s)
             ops.run(["rm", "-f", *(_ops_path(experiment, end) for end in sorted(FILE_SUFFIXES))])
         experiments.remove_record(experiment)
 
@@ -219,7 +219,7 @@ class Classic:
 
     def _tolerant(self, ops: OpsHost, argv: Sequence[str]) -> Result:
         try:
-            return ops.run(argv, self._patience.end_s)
+            return ops.run(argv, self._timing.end_s)
         except RemoteTimeoutError as error:
             return Result("", str(error), 124)
 

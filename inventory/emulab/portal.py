@@ -16,20 +16,20 @@ import os
 import re
 import ssl
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from email.message import Message
-from typing import Any
-from urllib.parse import urljoin, urlsplit
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 from inventory.emulab.access import Node, Timing, emulab_error
 from inventory.emulab.options import PortalOptions
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.machines import MachineRequest
+
+if TYPE_CHECKING:
+    import httpx
 
 
 @dataclass(frozen=True)
@@ -109,40 +109,27 @@ RETRY_STATUSES = (500, 502, 504)
 REDIRECT_STATUSES = (307, 308)
 
 
-@dataclass(frozen=True)
-class PortalAnswer:
-    status: int
-    body: str
-    headers: Message
-
-    def data(self) -> Any:
-        try:
-            return json.loads(self.body or "null")
-        except ValueError as error:
-            raise InfrastructureError(
-                f"emulab: the portal's answer ({self.status}) is no JSON: {self.body[:200]!r}; is the endpoint right?"
-            ) from error
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Redirects are followed by `PortalClient`, which does not carry the token to another host."""
-
-    def redirect_request(self, *_: object, **__: object) -> None:
-        return None
+def _json(answer: "httpx.Response") -> Any:
+    try:
+        return json.loads(answer.text or "null")
+    except ValueError as error:
+        raise InfrastructureError(
+            f"emulab: the portal's answer ({answer.status_code}) is no JSON: {answer.text[:200]!r};"
+            " is the endpoint right?"
+        ) from error
 
 
 class PortalClient:
     """`call` returns answers below 400 and 404; every other one is an error with a blame. The token is never told."""
 
-    def __init__(self, endpoint: str, patience: Timing, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, endpoint: str, timing: Timing, sleep: Callable[[float], None] = time.sleep) -> None:
         self._endpoint = endpoint
-        self._patience = patience
+        self._timing = timing
         self._sleep = sleep
-        self._opener = urllib.request.build_opener(_NoRedirects)
 
-    def call(self, method: str, path: str, body: Mapping[str, object] | None = None) -> PortalAnswer:
+    def call(self, method: str, path: str, body: Mapping[str, object] | None = None) -> "httpx.Response":
         """One request, asked again where the portal is busy, or where it failed and asking twice does no harm."""
-        deadline = time.monotonic() + self._patience.busy_s
+        deadline = time.monotonic() + self._timing.busy_s
         while True:
             late = time.monotonic() >= deadline
             try:
@@ -150,87 +137,92 @@ class PortalClient:
             except InfrastructureError:
                 if method == "POST" or late:
                     raise
-                self._sleep(self._patience.poll_s)
+                self._sleep(self._timing.poll_s)
                 continue
-            if late or not (answer.status in BUSY_STATUSES or (answer.status in RETRY_STATUSES and method != "POST")):
+            if late or not (
+                answer.status_code in BUSY_STATUSES or (answer.status_code in RETRY_STATUSES and method != "POST")
+            ):
                 return self._judged(method, path, answer)
             self._sleep(self._wait_s(answer))
 
-    def _wait_s(self, answer: PortalAnswer) -> float:
+    def _wait_s(self, answer: "httpx.Response") -> float:
         wished = answer.headers.get("Retry-After", "")
-        return min(float(wished), self._patience.busy_s) if wished.isdigit() else self._patience.poll_s
+        return min(float(wished), self._timing.busy_s) if wished.isdigit() else self._timing.poll_s
 
-    def _follow(self, method: str, url: str, body: Mapping[str, object] | None) -> PortalAnswer:
+    def _follow(self, method: str, url: str, body: Mapping[str, object] | None) -> "httpx.Response":
         answer = self._send(method, url, body)
-        if answer.status not in REDIRECT_STATUSES:
+        if answer.status_code not in REDIRECT_STATUSES:
             return answer
-        target = urlsplit(urljoin(url, answer.headers.get("Location", "")))
-        here = urlsplit(url)
-        if target.netloc != here.netloc:
+        # httpx itself would carry this token to any host.
+        target = answer.request.url.join(answer.headers.get("Location", ""))
+        if target.netloc != answer.request.url.netloc:
             raise ConfigurationError(
-                f"emulab: {self._endpoint} redirects to {target.netloc}; the token is not carried there, "
+                f"emulab: {self._endpoint} redirects to {target.netloc.decode()}; the token is not carried there, "
                 "set testbed.options.emulab.endpoint to it"
             )
         # A server behind another one that speaks TLS for it names the wrong scheme.
-        return self._send(method, target._replace(scheme=here.scheme).geturl(), body)
+        return self._send(method, str(target.copy_with(scheme=answer.request.url.scheme)), body)
 
-    def _send(self, method: str, url: str, body: Mapping[str, object] | None) -> PortalAnswer:
-        data = None if body is None else json.dumps(body).encode()
-        headers = {"X-Api-Token": _token(), "Content-Type": "application/json", "Accept": "application/json"}
-        # The pattern of the endpoint allows http(s) only.
-        request = urllib.request.Request(url, data, headers, method=method)
+    def _send(self, method: str, url: str, body: Mapping[str, object] | None) -> "httpx.Response":
+        import httpx
+
+        headers = {"X-Api-Token": _token(), "Accept": "application/json"}
         try:
-            with self._opener.open(request, timeout=self._patience.connect_s) as reply:
-                return PortalAnswer(reply.status, reply.read().decode(errors="replace"), reply.headers)
-        except urllib.error.HTTPError as error:
-            return PortalAnswer(error.code, error.read().decode(errors="replace"), error.headers)
-        except (OSError, EOFError, urllib.error.URLError) as error:
+            return self._http.request(method, url, json=body, headers=headers)
+        except httpx.TransportError as error:
             raise self._unreachable(error) from error
-        except Exception as error:
-            if type(error).__module__ != "http.client":  # BadStatusLine, IncompleteRead: the line went dead
-                raise
-            raise self._unreachable(error) from error
+
+    @cached_property
+    def _http(self) -> "httpx.Client":
+        import httpx
+
+        # The system's certificates, not httpx's own: a site may have added its issuer. No connection is kept, because
+        # the portal may close it just as an experiment is created on it.
+        limits = httpx.Limits(max_keepalive_connections=0)
+        return httpx.Client(timeout=self._timing.connect_s, verify=ssl.create_default_context(), limits=limits)
 
     def _unreachable(self, error: Exception) -> ConfigurationError | InfrastructureError:
-        why = getattr(error, "reason", None) or str(error) or type(error).__name__
-        if isinstance(why, ssl.SSLCertVerificationError):
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+            cause = cause.__cause__ or cause.__context__
+        if cause is not None:
             return ConfigurationError(
-                f"emulab: the certificate of {self._endpoint} is not trusted ({why.verify_message}); "
+                f"emulab: the certificate of {self._endpoint} is not trusted ({cause.verify_message}); "
                 "check the endpoint, or set SSL_CERT_FILE to a file with its issuer"
             )
         return InfrastructureError(
-            f"emulab: the portal at {self._endpoint} does not answer ({why}); "
+            f"emulab: the portal at {self._endpoint} does not answer ({str(error) or type(error).__name__}); "
             "check testbed.options.emulab.endpoint and the network, then try again"
         )
 
-    def _judged(self, method: str, path: str, answer: PortalAnswer) -> PortalAnswer:
-        if answer.status < 400 or answer.status == 404:
+    def _judged(self, method: str, path: str, answer: "httpx.Response") -> "httpx.Response":
+        if answer.status_code < 400 or answer.status_code == 404:
             return answer
         said = _error_text(answer)
-        if answer.status == 401:
+        if answer.status_code == 401:
             raise ConfigurationError(
                 f"emulab: the portal refuses the token in {TOKEN_VARIABLE} (401: {said}); if it"
                 f" expired, get another: {TOKEN_PAGE}"
             )
-        if answer.status == 403:
+        if answer.status_code == 403:
             raise ConfigurationError(
                 f"emulab: the token's owner may not {method} {path} (403: {said}); check project and profile_project"
             )
-        if answer.status in BUSY_STATUSES:
-            raise CapacityError(f"emulab: the portal is too busy ({answer.status}: {said}); try later")
-        if answer.status >= 500:
+        if answer.status_code in BUSY_STATUSES:
+            raise CapacityError(f"emulab: the portal is too busy ({answer.status_code}: {said}); try later")
+        if answer.status_code >= 500:
             raise InfrastructureError(
-                f"emulab: the portal failed at {method} {path} ({answer.status}: {said}); try again"
+                f"emulab: the portal failed at {method} {path} ({answer.status_code}: {said}); try again"
             )
-        raise emulab_error(f"{method} {path} ({answer.status})", f"invalid: {said}")
+        raise emulab_error(f"{method} {path} ({answer.status_code})", f"invalid: {said}")
 
 
-def _error_text(answer: PortalAnswer) -> str:
+def _error_text(answer: "httpx.Response") -> str:
     """The portal's `{"code": …, "error": …}` as one line; whatever else came, shortened."""
     try:
-        data = json.loads(answer.body)
+        data = json.loads(answer.text)
     except ValueError:
-        return answer.body[:200]
+        return answer.text[:200]
     if not isinstance(data, dict):
         return str(data)[:200]
     return " ".join(str(data[key]) for key in ("error", "errors", "detail") if data.get(key))[:400] or "no reason"
@@ -263,12 +255,12 @@ class Portal:
         endpoint: str,
         project: str,
         options: PortalOptions | None = None,
-        patience: Timing = Timing(),  # noqa: B008  # frozen
+        timing: Timing = Timing(),  # noqa: B008  # frozen
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._endpoint, self._project, self._options = endpoint, project, options
-        self._patience, self._sleep = patience, sleep
-        self._client = PortalClient(endpoint, patience, sleep)
+        self._timing, self._sleep = timing, sleep
+        self._client = PortalClient(endpoint, timing, sleep)
 
     def site(self) -> Mapping[str, str]:
         """See `Access.site`."""
@@ -280,7 +272,7 @@ class Portal:
         self.experiments()
         answer = self._client.call("GET", f"/profiles?project={options.profile_project}")
         listed = [
-            one for one in _object_rows(answer.data(), "profiles") if one.get("project") == options.profile_project
+            one for one in _object_rows(_json(answer), "profiles") if one.get("project") == options.profile_project
         ]
         names = sorted({str(one.get("name")) for one in listed})
         # Profiles of other people's projects may not be listed at all: then creating says it.
@@ -302,19 +294,19 @@ class Portal:
             "bindings": bindings,
         }  # fmt: skip
         answer = self._client.call("POST", "/experiments", body)
-        if answer.status == 404:
+        if answer.status_code == 404:
             raise ConfigurationError(
                 f"emulab: the portal knows no profile {options.profile_project}/{options.profile} or no project "
-                f"{self._project} ({answer.body[:200]}); check profile, profile_project and project"
+                f"{self._project} ({answer.text[:200]}); check profile, profile_project and project"
             )
         self._wait_until_ready(experiment, options.ready_minutes * 60)
 
     def nodes(self, experiment: str, requests: Sequence[MachineRequest]) -> tuple[Node, ...]:
         """See `Access.nodes`."""
         answer = self._client.call("GET", f"{self._path(experiment)}/manifests")
-        data = answer.data()
+        data = _json(answer)
         texts = [text for text in data.values() if isinstance(text, str)] if isinstance(data, dict) else []
-        if answer.status == 404 or not texts:
+        if answer.status_code == 404 or not texts:
             raise InfrastructureError(f"emulab: experiment {experiment} has no manifest (was it ended?); start again")
         found = manifest_nodes(texts, self._needed().user)
         return assign_nodes(found, [request.name for request in requests])
@@ -327,7 +319,7 @@ class Portal:
         if (ends := _epoch(now.get("expires_at"))) is not None and ends >= end_s:
             return
         body = {"expires_at": datetime.fromtimestamp(end_s, UTC).isoformat(timespec="seconds"), "reason": "measuring"}
-        answer = self._client.call("PUT", self._path(experiment), body).data()
+        answer = _json(self._client.call("PUT", self._path(experiment), body))
         granted = _epoch(answer.get("expires_at")) if isinstance(answer, dict) else None
         if granted is None or granted < end_s - 60:
             until = "its old end" if granted is None else datetime.fromtimestamp(granted, UTC).isoformat()
@@ -338,12 +330,12 @@ class Portal:
 
     def end(self, experiment: str) -> None:
         """See `Access.end`. A transition that is under way may have to end first, so it is asked for again."""
-        deadline = time.monotonic() + self._patience.end_s
+        deadline = time.monotonic() + self._timing.end_s
         refused: Exception | None = None
         while (now := self._experiment(experiment)) is not None:
             if time.monotonic() > deadline:
                 raise InfrastructureError(
-                    f"emulab: experiment {experiment} is still there {self._patience.end_s:g} s after it was ended; "
+                    f"emulab: experiment {experiment} is still there {self._timing.end_s:g} s after it was ended; "
                     f"end it on its page, or later with `barograph reap`{f' ({refused})' if refused else ''}"
                 ) from refused
             try:
@@ -351,16 +343,16 @@ class Portal:
                     self._client.call("DELETE", self._path(experiment))
             except ConfigurationError as error:  # 4xx: busy, as far as it is known
                 refused = error
-            self._sleep(self._patience.poll_s)
+            self._sleep(self._timing.poll_s)
 
     def experiments(self) -> tuple[str, ...]:
         """See `Access.experiments`."""
         answer = self._client.call("GET", f"/experiments?project={self._project}")
-        if answer.status == 404:
+        if answer.status_code == 404:
             raise ConfigurationError(
-                f"testbed.options.emulab.project is {self._project!r}: the portal knows none ({answer.body[:200]})"
+                f"testbed.options.emulab.project is {self._project!r}: the portal knows none ({answer.text[:200]})"
             )
-        rows = _object_rows(answer.data(), "experiments")
+        rows = _object_rows(_json(answer), "experiments")
         return tuple(str(one.get("name")) for one in rows if one.get("project", self._project) == self._project)
 
     def _wait_until_ready(self, experiment: str, limit_s: float) -> None:
@@ -369,20 +361,20 @@ class Portal:
             if status in FINAL_STATUSES:
                 raise emulab_error(f"experiment {experiment} is {status}", _failure_text(now))
             waited_s = time.monotonic() - begun
-            if waited_s > (limit_s if now else self._patience.busy_s):
+            if waited_s > (limit_s if now else self._timing.busy_s):
                 raise InfrastructureError(
                     f"emulab: experiment {experiment} is {status or 'not there'} after {waited_s / 60:.1f} min; "
                     "raise testbed.options.emulab.ready_minutes, or look at its page"
                 )
-            self._sleep(self._patience.poll_s)
+            self._sleep(self._timing.poll_s)
 
     def _experiment(self, name: str) -> dict[str, Any] | None:
         answer = self._client.call("GET", self._path(name))
-        if answer.status == 404:
+        if answer.status_code == 404:
             return None
-        data = answer.data()
+        data = _json(answer)
         if not isinstance(data, dict):
-            raise InfrastructureError(f"emulab: the portal's answer for {name} is no experiment: {answer.body[:200]!r}")
+            raise InfrastructureError(f"emulab: the portal's answer for {name} is no experiment: {answer.text[:200]!r}")
         return data
 
     def _path(self, experiment: str) -> str:

@@ -119,10 +119,10 @@ def host_keys_from_file(nodes: Sequence[Node], source: Path) -> str:
 
 
 def scan_host_keys(
-    nodes: Sequence[Node], account: OpsAccount, patience: Timing, sleep: Callable[[float], None] = time.sleep
+    nodes: Sequence[Node], account: OpsAccount, timing: Timing, sleep: Callable[[float], None] = time.sleep
 ) -> str:
     """What the nodes answer to the ops host, which also waits for each to answer ssh at all."""
-    deadline = time.monotonic() + patience.ssh_s
+    deadline = time.monotonic() + timing.ssh_s
     lines = []
     with OpsHost(account) as ops:
         for node in nodes:
@@ -130,9 +130,9 @@ def scan_host_keys(
                 if time.monotonic() > deadline:
                     raise InfrastructureError(
                         f"emulab: {node.name} ({_known_hosts_name(node)}) shows {account.host} no host key after "
-                        f"{patience.ssh_s:g} s; look at its console, or start again"
+                        f"{timing.ssh_s:g} s; look at its console, or start again"
                     )
-                sleep(patience.poll_s)
+                sleep(timing.poll_s)
             lines.append(found)
     return "".join(lines)
 
@@ -147,8 +147,8 @@ KNOWN_HOSTS = "known_hosts"
 class NodeLogin:
     """How this experiment's user comes to machines."""
 
-    def __init__(self, options: EmulabOptions, patience: Timing, sleep: Callable[[float], None]) -> None:
-        self._options, self._patience, self._sleep = options, patience, sleep
+    def __init__(self, options: EmulabOptions, timing: Timing, sleep: Callable[[float], None]) -> None:
+        self._options, self._timing, self._sleep = options, timing, sleep
 
     def machines(
         self, lease: Lease, nodes: Sequence[Node], types: Sequence[MachineType], begun: float
@@ -160,7 +160,7 @@ class NodeLogin:
     def _host_keys(self, nodes: Sequence[Node]) -> str:
         if self._options.known_hosts is not None:
             return host_keys_from_file(nodes, expand_path(self._options.known_hosts))
-        return scan_host_keys(nodes, ops_account(self._options), self._patience, self._sleep)
+        return scan_host_keys(nodes, ops_account(self._options), self._timing, self._sleep)
 
     def _admitted(self, node: Node, type: MachineType, known_hosts: Path, begun: float) -> Machine:
         machine = Machine(
@@ -170,10 +170,10 @@ class NodeLogin:
         waiting = time.monotonic()
         while (error := _login_error(machine)) is not None:
             # Accounts are made while a node boots, so a refusal may pass too, but not for as long as silence.
-            limit_s = self._patience.refused_s if error.blame == "configuration" else self._patience.ssh_s
+            limit_s = self._timing.refused_s if error.blame == "configuration" else self._timing.ssh_s
             if time.monotonic() - waiting > limit_s:
                 raise error
-            self._sleep(self._patience.poll_s)
+            self._sleep(self._timing.poll_s)
         return Machine(**{**vars(machine), "boot_s": time.monotonic() - begun})
 
 

@@ -33,12 +33,12 @@ class EmulabTestbed:
     def __init__(
         self,
         options: EmulabOptions | None = None,
-        patience: Timing = Timing(),  # noqa: B008  # frozen
+        timing: Timing = Timing(),  # noqa: B008  # frozen
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._options = options
-        self._patience, self._sleep = patience, sleep
-        self._access = access_of_options(options, patience, sleep) if options else None
+        self._timing, self._sleep = timing, sleep
+        self._access = access_of_options(options, timing, sleep) if options else None
 
     def site(self) -> Mapping[str, str]:
         """See `Testbed.site`."""
@@ -129,7 +129,7 @@ class EmulabTestbed:
         """The machines of the requests, once each of them lets us in."""
         nodes = access.nodes(experiments.experiment_name(lease.lease_id), requests)
         types = [request.type for request in requests]
-        return NodeLogin(self._given(), self._patience, self._sleep).machines(lease, nodes, types, begun)
+        return NodeLogin(self._given(), self._timing, self._sleep).machines(lease, nodes, types, begun)
 
     def _release_after(self, error: BaseException, lease: Lease) -> None:
         try:
@@ -145,7 +145,7 @@ class EmulabTestbed:
     def _at(self, site: Mapping[str, str]) -> Access:
         if self._access is not None and self._access.site() == site:
             return self._access
-        return access_of_site(site, self._patience, self._sleep)
+        return access_of_site(site, self._timing, self._sleep)
 
     def _given(self) -> EmulabOptions:
         if self._options is None:
@@ -167,22 +167,22 @@ def _leftover_name(lease_id: str) -> str:
     return f"machines of {lease_id}"
 
 
-def access_of_options(chosen: EmulabOptions, patience: Timing, sleep: Callable[[float], None]) -> Access:
+def access_of_options(chosen: EmulabOptions, timing: Timing, sleep: Callable[[float], None]) -> Access:
     """The way that the options choose."""
     if isinstance(chosen, PortalOptions):
-        return Portal(chosen.endpoint, chosen.project, chosen, patience, sleep)
+        return Portal(chosen.endpoint, chosen.project, chosen, timing, sleep)
     assert isinstance(chosen, ClassicOptions)
-    return Classic(ops_account(chosen), chosen.project, chosen, patience, sleep)
+    return Classic(ops_account(chosen), chosen.project, chosen, timing, sleep)
 
 
-def access_of_site(site: Mapping[str, str], patience: Timing, sleep: Callable[[float], None]) -> Access:
+def access_of_site(site: Mapping[str, str], timing: Timing, sleep: Callable[[float], None]) -> Access:
     """The way back to a place, for looking and ending only."""
     if site["access"] == "portal":
-        return Portal(site["endpoint"], site["project"], None, patience, sleep)
+        return Portal(site["endpoint"], site["project"], None, timing, sleep)
     account = OpsAccount(
         site["ops_host"], int(site["ops_port"]), site["user"], Path(site["ssh_key"]), Path(site["ops_known_hosts"])
     )
-    return Classic(account, site["project"], None, patience, sleep)
+    return Classic(account, site["project"], None, timing, sleep)
 
 
 class ClassicEmulabTestbed(EmulabTestbed):
@@ -227,10 +227,10 @@ class ClassicEmulabTestbed(EmulabTestbed):
 
 def emulab_testbed(
     options: Mapping[str, object] | None = None,
-    patience: Timing = Timing(),  # noqa: B008  # frozen
+    timing: Timing = Timing(),  # noqa: B008  # frozen
     sleep: Callable[[float], None] = time.sleep,
 ) -> EmulabTestbed:
     """The testbed with the abilities of the chosen access; without options what release and the reaper need."""
     chosen = read_emulab_options(options) if options else None
     kind = ClassicEmulabTestbed if isinstance(chosen, ClassicOptions) else EmulabTestbed
-    return kind(chosen, patience, sleep)
+    return kind(chosen, timing, sleep)

@@ -113,7 +113,7 @@ FLAWS = {
 
 
 def test_an_instance_that_cannot_be_used_is_infrastructure_and_named(cloud: Cloud, harness: Path) -> None:
-    """Each of a lease of its own, side by side: all of the time is patience."""
+    """Each of a lease of its own, side by side: all of the time is timing."""
     cloud.expect(Trouble(silent=("m1",), keyless=("m2",), unconfigured=("m3",)))
     testbeds = {name: Ec2Testbed(cloud.options(), pace=IMPATIENT) for name in FLAWS}
     taken = {name: take(testbed) for name, testbed in testbeds.items()}

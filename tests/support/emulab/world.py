@@ -29,12 +29,12 @@ class World:
     portal: FakePortal
     options: dict[str, object]
 
-    def testbed(self, patience: Timing = IMPATIENT, **changed: object) -> EmulabTestbed:
-        return emulab_testbed({**self.options, **changed}, patience)
+    def testbed(self, timing: Timing = IMPATIENT, **changed: object) -> EmulabTestbed:
+        return emulab_testbed({**self.options, **changed}, timing)
 
-    def reaper(self, patience: Timing = IMPATIENT) -> EmulabTestbed:
+    def reaper(self, timing: Timing = IMPATIENT) -> EmulabTestbed:
         """What another process has: no options."""
-        return emulab_testbed(None, patience)
+        return emulab_testbed(None, timing)
 
     def broken(self) -> EmulabTestbed:
         """One that fails while it acquires: the portal's experiment is never ready, classic's nodes are silent."""

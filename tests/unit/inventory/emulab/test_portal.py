@@ -2,13 +2,20 @@
 
 import logging
 import math
+import ssl
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from inventory.emulab import portal
 from inventory.emulab.portal import TOKEN_VARIABLE as VARIABLE
@@ -211,3 +218,23 @@ def test_nodes_are_taken_in_natural_order_or_by_our_names() -> None:
     ours = written(many[:2], 22).replace('"node0"', '"m1"').replace('"node1"', '"master"')
     seated = portal.assign_nodes(portal.manifest_nodes([ours], "ann"), ["master", "m1"])
     assert [(node.name, node.inside_address) for node in seated] == [("master", "127.0.0.11"), ("m1", "127.0.0.10")]
+
+
+def test_a_certificate_that_nobody_vouches_for_is_for_the_user_to_mend(there: World, tmp_path: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    end = datetime.now(UTC) + timedelta(days=1)
+    certificate = x509.CertificateBuilder(name, name, key.public_key(), 1, end - timedelta(days=2), end).sign(
+        key, SHA256()
+    )
+    pem = certificate.public_bytes(Encoding.PEM) + key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (tmp_path / "server.pem").write_bytes(pem)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.pem")
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        Thread(target=server.serve_forever, daemon=True).start()
+        client = portal.PortalClient(f"https://127.0.0.1:{server.server_port}", HURRIED)
+        with pytest.raises(ConfigurationError, match=r"certificate of https://127\.0\.0\.1:\d+ is not trusted \(self"):
+            client.call("GET", "/experiments")
+        server.shutdown()
