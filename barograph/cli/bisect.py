@@ -48,7 +48,7 @@ LEAST_BLOCKS = 3
 def add_arguments(bisect: argparse.ArgumentParser) -> None:
     bisect.add_argument("good", metavar="GOOD", help="a commit, branch or tag where the number was well")
     bisect.add_argument("bad", metavar="BAD", help="a later one where it is worse")
-    bisect.add_argument("--experiment", required=True, metavar="FAMILY/NAME")
+    bisect.add_argument("--experiment", required=True, metavar="FAMILY/NAME", help="whose runs are compared")
     bisect.add_argument("--variant", required=True, metavar="NAME", help="of the experiment")
     bisect.add_argument("--metric", required=True, metavar="NAME", help="such as throughput_after")
     bisect.add_argument("--event", default="e1", metavar="ID", help="which event of the plan (default e1)")

@@ -24,17 +24,21 @@ FOREIGN = "foreign"  # the policy that hosts a scheduler which is not ours
 
 @dataclass(frozen=True)
 class TopologyChoice:
-    name: Word
-    parameters: Mapping[str, Any] = field(default_factory=dict)  # the Flux file's placeholders
-    overrides: Mapping[str, Any] = field(default_factory=dict)  # topology configuration
+    """The topology, one of `topologies/flux/`."""
+
+    name: Word  # the file's name, such as star
+    parameters: Mapping[str, Any] = field(default_factory=dict)  # the file's placeholders, see policies.md
+    overrides: Mapping[str, Any] = field(default_factory=dict)  # Storm settings of the topology, and `workers`
 
 
 @dataclass(frozen=True)
 class TestbedChoice:
-    name: Word
-    machine_type: Word
-    scale: Annotated[float, Field(strict=True, gt=0, le=1)] = 1.0  # of the type's cores and memory
-    bandwidth_mbit: Annotated[float, Field(strict=True, gt=0, le=100_000)] = 100.0
+    """Where machines come from, and what they are."""
+
+    name: Word  # local, ec2, emulab, existing
+    machine_type: Word  # a type of inventory/machine_types.yaml
+    scale: Annotated[float, Field(strict=True, gt=0, le=1)] = 1.0  # of the type's cores and memory, if emulated
+    bandwidth_mbit: Annotated[float, Field(strict=True, gt=0, le=100_000)] = 100.0  # of each machine
     joining: Literal["ready", "booted"] = "ready"  # machines that join: up before the run, or started at the event
     options: Mapping[Word, Mapping[str, Any]] = field(default_factory=dict)  # by testbed; each knows its own
     __test__ = False  # pytest would collect it by its name
@@ -42,7 +46,9 @@ class TestbedChoice:
 
 @dataclass(frozen=True)
 class MachineCount:
-    before: MachineNumber
+    """Workers, without the master."""
+
+    before: MachineNumber  # at the start
     after: MachineNumber  # when all events are over; one that crashed and stays down still counts
 
 
@@ -54,12 +60,12 @@ class Code:
     `repository`; its `commit` is the SHA-256 of its content.
     """
 
-    label: str = ""  # as the user said it
-    commit: Annotated[str, Field(validation_alias=AliasChoices("ref", "commit"))] = ""  # full hash, once resolved
-    repository: str = ""  # a path or URL; empty: this one
-    build: tuple[Text, ...] = ()  # argv, run in the checkout
-    jar: str = ""  # path in the checkout, after the build
-    scheduler: str = ""  # its IScheduler
+    label: str = ""  # its name in reports; without it: the ref, or the jar's name
+    commit: Annotated[str, Field(validation_alias=AliasChoices("ref", "commit"))] = ""  # a branch, a tag or a commit
+    repository: str = ""  # of another repository: its folder, or a URL for git
+    build: tuple[Text, ...] = ()  # a program and its arguments, run in a clone of the commit
+    jar: str = ""  # path in the checkout after the build; without ref and repository: of a file on this box
+    scheduler: str = ""  # the class in the jar that implements IScheduler
 
     def __post_init__(self) -> None:
         if self.jar and self.scheduler and not (self.commit or self.repository or self.build):
@@ -75,10 +81,12 @@ class Code:
 
 @dataclass(frozen=True)
 class Variant:
-    name: Word
-    policy: Word
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    code: Code | None = None  # None: the work tree
+    """What is compared: a policy with parameters, perhaps with code of its own."""
+
+    name: Word  # as figures and commands call it
+    policy: Word  # see policies.md
+    parameters: Mapping[str, Any] = field(default_factory=dict)  # of the policy
+    code: Code | None = None  # where its scheduling code comes from; without it: the work tree
 
     def configured(self) -> dict[str, Any]:
         """The parameters as the policy service gets them: a scheduler that is not ours is named by its code."""
@@ -90,10 +98,10 @@ class Variant:
 class Durations:
     """Seconds. Warm-up counts from the first tuple; what follows an event counts from its zero."""
 
-    warm_up_floor_s: Seconds
-    warm_up_ceiling_s: Seconds
-    after_floor_s: Seconds
-    horizon_s: Seconds
+    warm_up_floor_s: Seconds  # before the first event, at least; steadiness is tested from then on
+    warm_up_ceiling_s: Seconds  # then the first event comes, steady or not
+    after_floor_s: Seconds  # after an event, at least; steadiness is tested from then on
+    horizon_s: Seconds  # after an event, at most; what is not steady by then has not converged
 
 
 @dataclass(frozen=True)
@@ -102,17 +110,17 @@ class Experiment:
 
     __pydantic_config__ = CLOSED
     name: str  # family/name
-    title: str
-    topology: TopologyChoice
-    testbed: TestbedChoice
-    machines: MachineCount
-    variants: Annotated[tuple[Variant, ...], Field(min_length=1)]
-    events: Annotated[tuple[AnyEvent, ...], Field(min_length=1, max_length=100)]
-    durations: Durations
-    repetitions: Annotated[int, Field(strict=True, ge=1, le=1000)]
-    seed: Annotated[int, Field(strict=True, ge=0)]
-    lease_minutes: Annotated[float, Field(strict=True, gt=0, le=10_080)]
-    claims: tuple[Annotated[str, StringConstraints(pattern=r"^[A-Z][0-9]{2}$")], ...] = ()
+    title: str  # one line, for reports
+    topology: TopologyChoice  # what runs
+    testbed: TestbedChoice  # where it runs
+    machines: MachineCount  # on how many
+    variants: Annotated[tuple[Variant, ...], Field(min_length=1)]  # what is compared
+    events: Annotated[tuple[AnyEvent, ...], Field(min_length=1, max_length=100)]  # what happens, in this order
+    durations: Durations  # how long it is watched
+    repetitions: Annotated[int, Field(strict=True, ge=1, le=1000)]  # of each variant; one of each makes a block
+    seed: Annotated[int, Field(strict=True, ge=0)]  # of the order of runs in each block, and of the policies
+    lease_minutes: Annotated[float, Field(strict=True, gt=0, le=10_080)]  # then forgotten machines end
+    claims: tuple[Annotated[str, StringConstraints(pattern=r"^[A-Z][0-9]{2}$")], ...] = ()  # that it tests, by id
 
     def starting(self) -> tuple[str, ...]:
         """The machines of the start, by name."""

@@ -20,9 +20,9 @@ from barograph.yaml_files import Word
 
 @dataclass(frozen=True)
 class Crash(PlannedEvent):
-    at: EventTime
-    machine: Word
-    restart_after_s: Seconds | None = None  # from the crash; None: it stays down
+    at: EventTime  # `steady`, or seconds after the first tuple or after the zero of the event before
+    machine: Word  # such as m2; it is there by then
+    restart_after_s: Seconds | None = None  # from the crash; without it: it stays down
     kind: Literal["crash"] = "crash"
 
     crashes_machines: ClassVar[bool] = True

@@ -113,7 +113,7 @@ class RunActions(Protocol):
 class PlannedEvent(ABC):
     """A kind of event; a subclass is a frozen dataclass whose constants below say what differs from these."""
 
-    at: EventTime
+    at: EventTime  # `steady`, or seconds after the first tuple or after the zero of the event before
     kind: str
     asks_policy: ClassVar[bool] = False  # the policy decides; `Policy.events` says which kinds it answers
     crashes_machines: ClassVar[bool] = False  # needs a testbed with inventory's SupportsFaults

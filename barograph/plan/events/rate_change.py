@@ -13,7 +13,7 @@ from barograph.plan.events.kind import EventTime, EventTimes, PlannedEvent, RunA
 
 @dataclass(frozen=True)
 class RateChange(PlannedEvent):
-    at: EventTime
+    at: EventTime  # `steady`, or seconds after the first tuple or after the zero of the event before
     factor: Annotated[float, Field(strict=True, gt=0, le=1000)]  # of the rate that the topology was submitted with
     kind: Literal["rate"] = "rate"
 

@@ -22,8 +22,8 @@ from barograph.plan.events.kind import (
 
 @dataclass(frozen=True)
 class ScaleIn(PlannedEvent):
-    at: EventTime
-    machines: MachineNumber
+    at: EventTime  # `steady`, or seconds after the first tuple or after the zero of the event before
+    machines: MachineNumber  # how many
     kind: Literal["scale_in"] = "scale_in"
 
     asks_policy: ClassVar[bool] = True

@@ -21,8 +21,8 @@ from barograph.plan.events.kind import (
 
 @dataclass(frozen=True)
 class ScaleOut(PlannedEvent):
-    at: EventTime
-    machines: MachineNumber
+    at: EventTime  # `steady`, or seconds after the first tuple or after the zero of the event before
+    machines: MachineNumber  # how many
     kind: Literal["scale_out"] = "scale_out"
 
     asks_policy: ClassVar[bool] = True
