@@ -8,14 +8,14 @@ those of every experiment (`dags.wiring`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import DAG, Param, task
 
 from barograph.plan.experiment import names
 from barograph.web.dag_documentation import COMPARISON_DOCUMENTATION
-from dags.wiring import NEW, add_series_tasks, opened_param, options_param, series_param
+from dags.wiring import NEW, add_series_tasks, new_dag, opened_param, options_param, series_param
 from inventory import TESTBEDS
 
 LATEST_END = timedelta(hours=48)
@@ -30,11 +30,11 @@ def form() -> dict[str, Param]:
         "a": Param("main", type="string", minLength=1, title="A", description=side),
         "b": Param(None, type="string", minLength=1, title="B", description=f"{side}; compared against A"),
         "experiment": Param(first, type="string", enum=experiments, title="Experiment"),
-        "policies": Param(
-            [], type="array", items={"type": "string"}, title="Policies",
+        "variants": Param(
+            [], type="array", items={"type": "string"}, title="Variants",
             description="Which of the experiment's variants to compare, one a line; none: all of them",
         ),
-        "repetitions": Param(
+        "blocks": Param(
             None, type=["null", "integer"], minimum=3, maximum=1000, title="Blocks",
             description="Runs of each variant on each side; empty: those of the experiment, at least 3",
         ),
@@ -64,17 +64,13 @@ def form() -> dict[str, Param]:
 
 
 def build() -> DAG:
-    with DAG(
-        dag_id="compare_branches",
-        description="Is B better than A, on one experiment, in blocks on the same machines",
-        schedule=None,
-        start_date=datetime(2025, 1, 1, tzinfo=UTC),
-        catchup=False,
-        max_active_runs=1,
-        params=form(),
+    with new_dag(
+        "compare_branches",
+        "Is B better than A, on one experiment, in blocks on the same machines",
+        form=form(),
         tags=["comparison"],
-        dagrun_timeout=LATEST_END,
-        doc_md=COMPARISON_DOCUMENTATION,
+        limit=LATEST_END,
+        documentation=COMPARISON_DOCUMENTATION,
     ) as dag:
 
         @task

@@ -5,31 +5,27 @@ Only wiring; the tasks after `open_series` are those of `dags.wiring`.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import DAG, task
 
 from barograph.plan.experiment import Experiment, load, names
 from barograph.web.dag_documentation import experiment_documentation
-from dags.wiring import NEW, add_series_tasks, changes_of, dags_of, experiment_form, pool_of
+from dags.wiring import NEW, add_series_tasks, changes_of, dags_of, experiment_form, new_dag, pool_of
 
 LATEST_END = timedelta(hours=24)
 
 
 def build(experiment: Experiment) -> DAG:
     """The DAG of an experiment; its id is `family.name`."""
-    with DAG(
-        dag_id=experiment.name.replace("/", "."),
-        description=experiment.title,
-        schedule=None,
-        start_date=datetime(2025, 1, 1, tzinfo=UTC),
-        catchup=False,
-        max_active_runs=1,
-        params=experiment_form(experiment),
+    with new_dag(
+        experiment.name.replace("/", "."),
+        experiment.title,
+        form=experiment_form(experiment),
         tags=["experiment", experiment.name.partition("/")[0], *experiment.claims],
-        dagrun_timeout=LATEST_END,
-        doc_md=experiment_documentation(experiment),
+        limit=LATEST_END,
+        documentation=experiment_documentation(experiment),
     ) as dag:
 
         @task

@@ -7,14 +7,14 @@ keep the next from its turn; the watchers make the DAG run red for it.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import DAG, Param, TaskGroup, task, teardown
 
 from barograph.nights.suite import LONGEST_H, Suite, load_suite, suite_names
 from barograph.web.dag_documentation import suite_documentation
-from dags.wiring import add_series_tasks, dags_of, pool_of
+from dags.wiring import add_series_tasks, add_watcher, dags_of, new_dag, pool_of
 
 # The run that was under way, the last analysis, the pages. Airflow's own end of a DAG run skips teardowns.
 BEYOND_DEADLINE = timedelta(hours=6)
@@ -36,17 +36,14 @@ def form(suite: Suite) -> dict[str, Param]:
 def build(suite: Suite) -> DAG:
     """The DAG of a suite; its id is `nightly.<suite>`."""
     name = suite.name
-    with DAG(
-        dag_id=f"nightly.{name}",
-        description=suite.title,
-        schedule=suite.schedule,
-        start_date=datetime(2025, 1, 1, tzinfo=UTC),
-        catchup=False,
-        max_active_runs=1,
-        params=form(suite),
+    with new_dag(
+        f"nightly.{name}",
+        suite.title,
+        form=form(suite),
         tags=["nightly", suite.testbed],
-        dagrun_timeout=timedelta(hours=LONGEST_H) + BEYOND_DEADLINE,
-        doc_md=suite_documentation(suite),
+        limit=timedelta(hours=LONGEST_H) + BEYOND_DEADLINE,
+        documentation=suite_documentation(suite),
+        schedule=suite.schedule,
     ) as dag:
 
         @task
@@ -86,12 +83,6 @@ def build(suite: Suite) -> DAG:
             if night is not None:
                 release_night(name, night)
 
-        @task(trigger_rule="one_failed")
-        def watcher() -> None:
-            from barograph.errors import BarographError
-
-            raise BarographError("a task of this night failed; its own log says why")
-
         night: Any = open_night()
         before: Any = night
         concluded = []
@@ -105,8 +96,7 @@ def build(suite: Suite) -> DAG:
         gone: Any = let_go(night)
         page >> posted >> judged
         page >> gone
-        watched: Any = watcher()
-        [night, *concluded, page, posted, judged] >> watched
+        add_watcher([night, *concluded, page, posted, judged])
     return dag
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.sdk import DAG, Param, setup, task, teardown
@@ -26,6 +27,31 @@ DURATIONS_SECTION, OPTIONS_SECTION, COMMAND_LINE_SECTION = (
 )
 
 
+def new_dag(
+    dag_id: str,
+    title: str,
+    *,
+    form: dict[str, Param],
+    tags: list[str],
+    limit: timedelta,
+    documentation: str,
+    schedule: str | None = None,
+) -> DAG:
+    """A DAG that measures: one run at a time, and none for the past. Airflow fails a run that takes `limit`."""
+    return DAG(
+        dag_id=dag_id,
+        description=title,
+        schedule=schedule,
+        start_date=datetime(2025, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        params=form,
+        tags=tags,
+        dagrun_timeout=limit,
+        doc_md=documentation,
+    )
+
+
 def pool_of(testbed: str) -> str:
     """The pool of a testbed's runs: of one slot where they must be strictly sequential."""
     return f"testbed_{testbed}"
@@ -34,8 +60,8 @@ def pool_of(testbed: str) -> str:
 def experiment_form(experiment: Experiment) -> dict[str, Param]:
     """The trigger form: what `barograph.plan.experiment` lets one change, and how the series is opened."""
     names = [variant.name for variant in experiment.variants]
-    policies = Param(
-        names, type="array", items={"type": "string", "enum": names}, examples=names, minItems=1, title="Policies",
+    variants = Param(
+        names, type="array", items={"type": "string", "enum": names}, examples=names, minItems=1, title="Variants",
         description="Which of the experiment's variants to run",
     )  # fmt: skip
     repetitions = Param(
@@ -44,7 +70,7 @@ def experiment_form(experiment: Experiment) -> dict[str, Param]:
     )  # fmt: skip
     testbed = Param(experiment.testbed.name, type="string", enum=list(TESTBEDS), title="Testbed")
     durations = {name: _duration_param(name, getattr(experiment.durations, name)) for name in DURATION_NAMES}
-    first = {"policies": policies, "repetitions": repetitions, "testbed": testbed, "series": series_param("series")}
+    first = {"variants": variants, "repetitions": repetitions, "testbed": testbed, "series": series_param("series")}
     return {**first, **durations, "options": options_param(), "opened": opened_param()}
 
 
@@ -176,12 +202,6 @@ def add_series_tasks(series: Any, pool: str) -> None:
 
         announce(Path(series), Path(path))
 
-    @task(trigger_rule="one_failed")
-    def watcher() -> None:
-        from barograph.errors import BarographError
-
-        raise BarographError("a task of this DAG failed; its own log says why")
-
     machines: Any = provision(series)
     deployed: Any = deploy(series)
     planned: Any = plan_runs(series)
@@ -194,5 +214,17 @@ def add_series_tasks(series: Any, pool: str) -> None:
     runs >> analysed
     released >> analysed
     # Not of `machines`: a setup's direct children must be all_success, and a failed setup fails `deployed` too.
-    watched: Any = watcher()
-    [series, deployed, planned, runs, analysed, reported] >> watched
+    add_watcher([series, deployed, planned, runs, analysed, reported])
+
+
+def add_watcher(tasks: list[Any]) -> None:
+    """A task that fails where one of these did, so that the DAG run is red although its last task went well."""
+
+    @task(trigger_rule="one_failed")
+    def watcher() -> None:
+        from barograph.errors import BarographError
+
+        raise BarographError("a task before this one failed; its own log says why")
+
+    end: Any = watcher()
+    tasks >> end

@@ -22,6 +22,16 @@ def add_testbed(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_renamed(command: argparse.ArgumentParser, old: str, new: str) -> None:
+    """`old` is an error that says that the option is called `new` now."""
+
+    class Renamed(argparse.Action):
+        def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
+            parser.error(f"{old} is called {new} now")
+
+    command.add_argument(old, action=Renamed, nargs="?", help=argparse.SUPPRESS)
+
+
 def testbed_options(pairs: Sequence[tuple[str, str]]) -> dict[str, Any] | None:
     """`--option KEY=VALUE`, each key once. Raises ExperimentError."""
     keys = [key for key, _ in pairs]

@@ -14,7 +14,7 @@ from rich.table import Table
 from analysis.compare.result import RESULT
 from analysis.errors import RecordError
 from analysis.record.files import read_json
-from barograph.cli.arguments import add_testbed, testbed_options
+from barograph.cli.arguments import add_renamed, add_testbed, testbed_options
 from barograph.cli.compare import open_comparison_on_terminal
 from barograph.cli.execution import Ending, carry_out
 from barograph.cli.terminal import Say, line_printer, stdout_console
@@ -53,19 +53,20 @@ def add_arguments(bisect: argparse.ArgumentParser) -> None:
     bisect.add_argument("--metric", required=True, metavar="NAME", help="such as throughput_after")
     bisect.add_argument("--event", default="e1", metavar="ID", help="which event of the plan (default e1)")
     bisect.add_argument("--all", action="store_true", help="also commits that do not change scheduler_plugins/")
-    bisect.add_argument("--repetitions", type=int, default=12, metavar="N", help="blocks a comparison, at most (12)")
+    bisect.add_argument("--blocks", type=int, default=12, metavar="N", help="of a comparison, at most (default 12)")
     bisect.add_argument(
         "--goal", type=float, default=5.0, metavar="X",
         help="how narrow the first comparison's interval must be, ± percent (or the metric's unit; 5)",
     )  # fmt: skip
     add_testbed(bisect)
+    add_renamed(bisect, "--repetitions", "--blocks")
     bisect.add_argument("--new", action="store_true", help="search again, also where this search was begun before")
 
 
 def execute(options: argparse.Namespace) -> int:
     request = BisectionRequest(
         options.experiment, VariantMetric(options.variant, options.metric, options.event), options.good, options.bad,
-        everything=options.all, blocks=options.repetitions, goal=options.goal, testbed=options.testbed,
+        everything=options.all, blocks=options.blocks, goal=options.goal, testbed=options.testbed,
         options=testbed_options(options.option),
     )  # fmt: skip
     return bisect(request, stdout_console(), new=options.new)
@@ -131,7 +132,7 @@ def check_request(asked: BisectionRequest, repository: Path) -> BisectionRequest
     require_direction(asked.about.metric)
     _require_known(asked)
     if asked.blocks < LEAST_BLOCKS:
-        raise ExperimentError(f"--repetitions is {asked.blocks}; a comparison needs at least {LEAST_BLOCKS} blocks")
+        raise ExperimentError(f"--blocks is {asked.blocks}; a comparison needs at least {LEAST_BLOCKS} blocks")
     if not asked.goal > 0:
         raise ExperimentError(f"--goal is {asked.goal:g}; allowed: above 0, such as 5")
     good, bad = (commit_of(ref, repository).hash for ref in (asked.good, asked.bad))
@@ -185,7 +186,7 @@ def _comparison(search: Bisection, commit: Commit) -> Comparison:
     half = wanted.goal if search.reference is None else required_half_width(search.reference) or wanted.goal
     return plan_comparison(
         ComparisonRequest(
-            a=wanted.good[:10], b=commit.short, experiment=wanted.experiment, policies=(about.variant,),
+            a=wanted.good[:10], b=commit.short, experiment=wanted.experiment, variants=(about.variant,),
             testbed=wanted.testbed, options=wanted.options,
             question=Question(until_certain=True, goal_percent=half, budget=Budget(blocks=wanted.blocks)),
             bisecting={"search": search.id, "variant": about.variant, "metric": about.metric, "event": about.event,

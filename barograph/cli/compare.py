@@ -19,7 +19,7 @@ from analysis.metrics.metric_directions import metric
 from analysis.numerals import MISSING, change, number
 from analysis.record import wall_time
 from analysis.record.files import read_json
-from barograph.cli.arguments import add_testbed, comma_separated, testbed_options
+from barograph.cli.arguments import add_renamed, add_testbed, comma_separated, testbed_options
 from barograph.cli.execution import Ending, carry_out, prepare_series
 from barograph.cli.terminal import line_printer, stdout_console
 from barograph.compare import record
@@ -34,8 +34,8 @@ def add_arguments(compare: argparse.ArgumentParser) -> None:
     compare.add_argument("a", metavar="A", help=side)
     compare.add_argument("b", metavar="B", help="likewise; what is told is B against A")
     compare.add_argument("--experiment", required=True, metavar="FAMILY/NAME", help="see `barograph list`")
-    compare.add_argument("--policies", type=comma_separated, metavar="A,B", help="only these of its variants")
-    compare.add_argument("--repetitions", type=int, metavar="N", help="blocks; default: the experiment's, at least 3")
+    compare.add_argument("--variants", type=comma_separated, metavar="A,B", help="only these of its variants")
+    compare.add_argument("--blocks", type=int, metavar="N", help="at least 3; default: the experiment's repetitions")
     compare.add_argument(
         "--until-certain", action="store_true", help="add blocks until the intervals are narrow enough"
     )
@@ -45,6 +45,8 @@ def add_arguments(compare: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     compare.add_argument("--budget", metavar="LIMIT", help="of --until-certain: '20 blocks' (default), 2h, 90min, '$5'")
     add_testbed(compare)
+    add_renamed(compare, "--policies", "--variants")
+    add_renamed(compare, "--repetitions", "--blocks")
     compare.add_argument("--new", action="store_true", help="a new series, also where one is unfinished")
     compare.add_argument("--rebuild", action="store_true", help="build both sides again, also what failed to build")
 
@@ -70,8 +72,8 @@ def resume_command(asked: ComparisonRequest, comparison: Comparison) -> list[str
     ]
     given = {
         "--experiment": asked.experiment,
-        "--policies": ",".join(asked.policies) if asked.policies else None,
-        "--repetitions": asked.repetitions,
+        "--variants": ",".join(asked.variants) if asked.variants else None,
+        "--blocks": asked.blocks,
         "--goal": f"{question.goal_percent:g}",
         "--budget": budget_text(question.budget) if question.until_certain else None,
         "--testbed": asked.testbed,

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis.record.files import SeriesPaths
-from barograph.cli.arguments import add_testbed, comma_separated, testbed_options
+from barograph.cli.arguments import add_renamed, add_testbed, comma_separated, testbed_options
 from barograph.cli.execution import carry_out, prepare
 from barograph.cli.terminal import line_printer, stdout_console
 from barograph.code.refs import resolve_experiment
@@ -43,9 +43,10 @@ def add_arguments(run: argparse.ArgumentParser) -> None:
         "experiment", nargs="+", help="family/name, several of them, or a quoted glob such as 'stela/*'; of several,"
         " those that are complete are skipped; see `barograph list`",
     )  # fmt: skip
-    run.add_argument("--policies", type=comma_separated, metavar="A,B", help="only these of its variants")
+    run.add_argument("--variants", type=comma_separated, metavar="A,B", help="only these of its variants")
     run.add_argument("--repetitions", type=int, metavar="N", help="of each variant, instead of the file's")
     add_testbed(run)
+    add_renamed(run, "--policies", "--variants")
     run.add_argument("--new", action="store_true", help="a new series, also where one is unfinished")
     run.add_argument("--demo", action="store_true", help="one short repetition of each variant")
     run.add_argument("--rebuild", action="store_true", help="build the code of variants again, also what failed before")
@@ -53,7 +54,7 @@ def add_arguments(run: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     changes = {
-        "policies": options.policies,
+        "variants": options.variants,
         "repetitions": options.repetitions,
         "testbed": options.testbed,
         "options": testbed_options(options.option),

@@ -75,7 +75,7 @@ def derive(
     if not 0 < question.goal_percent < inf:
         raise ExperimentError(f"goal is {question.goal_percent:g}; allowed: percent above 0, such as 5")
     if blocks < FEWEST_BLOCKS:
-        raise ExperimentError(f"repetitions is {blocks}; a comparison needs at least {FEWEST_BLOCKS} blocks")
+        raise ExperimentError(f"blocks is {blocks}; a comparison needs at least {FEWEST_BLOCKS} blocks")
     experiment = replace(
         source,
         name=comparison_name(source.name),

@@ -34,8 +34,8 @@ class ComparisonRequest:
     a: str
     b: str
     experiment: str
-    policies: tuple[str, ...] | None = None  # None: all variants
-    repetitions: int | None = None  # blocks; None: those of the experiment
+    variants: tuple[str, ...] | None = None  # None: all of them
+    blocks: int | None = None  # None: the experiment's repetitions
     testbed: str | None = None
     options: Mapping[str, Any] | None = None  # of the testbed
     question: Question = field(default_factory=Question)
@@ -44,13 +44,13 @@ class ComparisonRequest:
 
 def comparison_request(given: Mapping[str, Any]) -> ComparisonRequest:
     """The answers of a form, or the options of the command line. Raises ExperimentError for what contradicts itself."""
-    policies: Sequence[str] | None = given["policies"]
+    variants: Sequence[str] | None = given["variants"]
     return ComparisonRequest(
         a=given["a"],
         b=given["b"],
         experiment=given["experiment"],
-        policies=tuple(policies) if policies else None,
-        repetitions=given["repetitions"],
+        variants=tuple(variants) if variants else None,
+        blocks=given["blocks"],
         testbed=given["testbed"],
         options=given["options"] or None,
         question=_question(given),
@@ -61,11 +61,11 @@ def _question(given: Mapping[str, Any]) -> Question:
     until_certain, budget = bool(given["until_certain"]), given["budget"]
     goal = 5.0 if given["goal_percent"] is None else float(given["goal_percent"])
     if budget and not until_certain:
-        raise ExperimentError(f"budget is {budget!r}, which is for --until-certain; without it give --repetitions")
-    if until_certain and given["repetitions"] is not None:
+        raise ExperimentError(f"budget is {budget!r}, which is for --until-certain; without it give --blocks")
+    if until_certain and given["blocks"] is not None:
         raise ExperimentError(
-            f"repetitions is {given['repetitions']} with --until-certain, which decides how many blocks are needed;"
-            f" limit them with --budget '{given['repetitions']} blocks'"
+            f"blocks is {given['blocks']} with --until-certain, which decides how many blocks are needed;"
+            f" limit them with --budget '{given['blocks']} blocks'"
         )
     return Question(until_certain, goal, parse_budget(budget) if budget else DEFAULT_BUDGET)
 
@@ -90,7 +90,7 @@ def open_comparison(asked: ComparisonRequest, *, new: bool, rebuild: bool = Fals
 
 def plan_comparison(asked: ComparisonRequest) -> Comparison:
     """What will be run: names looked up, refs resolved to commits; nothing is built. Raises ExperimentError."""
-    changes = {"policies": asked.policies, "testbed": asked.testbed, "options": asked.options}
+    changes = {"variants": asked.variants, "testbed": asked.testbed, "options": asked.options}
     source = limit_cost(with_changes(load(asked.experiment), changes), asked.question.budget)
     testbed_of(source.testbed)  # a name that is not known need not wait for a build
     a, b = (_resolve_side(read_side(said)) for said in (asked.a, asked.b))
@@ -110,5 +110,5 @@ def _resolve_side(side: Side) -> Side:
 
 def _blocks(asked: ComparisonRequest, source: Experiment, a: Side, b: Side) -> int:
     if not asked.question.until_certain:
-        return asked.repetitions if asked.repetitions is not None else max(FEWEST_BLOCKS, source.repetitions)
+        return asked.blocks if asked.blocks is not None else max(FEWEST_BLOCKS, source.repetitions)
     return most_blocks(source, block_size(source, a, b), asked.question.budget, holdings.pricing_of(source))

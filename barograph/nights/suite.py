@@ -28,7 +28,7 @@ class Choice:
     """One experiment of a suite, and what of it differs from its file."""
 
     experiment: str
-    policies: tuple[str, ...] = ()  # empty: all
+    variants: tuple[str, ...] = ()  # empty: all
     repetitions: int | None = None  # None: the file's
 
 
@@ -66,7 +66,7 @@ class Suite:
     def changes(self, choice: Choice) -> dict[str, Any]:
         """What `barograph.plan.experiment` is to change in the experiment's file."""
         return {
-            "policies": list(choice.policies) or None,
+            "variants": list(choice.variants) or None,
             "repetitions": choice.repetitions,
             "testbed": self.testbed,
             "options": dict(self.options) or None,
@@ -136,7 +136,7 @@ Words = Annotated[str, StringConstraints(min_length=1)]
 
 class _ChoiceModel(Strict):
     experiment: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*/[a-z][a-z0-9_]*$")]
-    policies: Annotated[list[Word], Field(min_length=1)] | None = None
+    variants: Annotated[list[Word], Field(min_length=1)] | None = None
     repetitions: Annotated[int, Field(ge=1, le=1000)] | None = None
 
 
@@ -199,7 +199,7 @@ def parse_suite(name: str, data: Any, *, source: str) -> Suite:
 
 
 def _freeze(name: str, model: _SuiteModel) -> Suite:
-    choices = [Choice(each.experiment, tuple(each.policies or ()), each.repetitions) for each in model.experiments]
+    choices = [Choice(each.experiment, tuple(each.variants or ()), each.repetitions) for each in model.experiments]
     accepted = tuple(AcceptedRegression(**each.model_dump()) for each in model.accepted)
     renames = Renames(**model.renames.model_dump())
     rest = model.model_dump(exclude={"experiments", "accepted", "renames"})

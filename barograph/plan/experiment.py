@@ -183,7 +183,7 @@ def only(experiment: Experiment, variants: tuple[str, ...]) -> Experiment:
     unknown = [name for name in variants if name not in known]
     if unknown or not variants:
         said = ", ".join(unknown) or "nothing"
-        raise ExperimentError(f"policies names {said}; {experiment.name} has the variants {', '.join(known)}")
+        raise ExperimentError(f"variants is {said}; {experiment.name} has the variants {', '.join(known)}")
     return replace(experiment, variants=tuple(v for v in experiment.variants if v.name in variants))
 
 
@@ -241,7 +241,7 @@ def _code_errors(variant: Variant) -> list[str]:
 
 
 DURATION_NAMES = tuple(field.name for field in fields(Durations))
-CHANGEABLE = ("policies", "repetitions", "testbed", "options", "demo", *DURATION_NAMES)
+CHANGEABLE = ("variants", "repetitions", "testbed", "options", "demo", *DURATION_NAMES)
 
 
 def with_changes(experiment: Experiment, changes: Mapping[str, Any]) -> Experiment:
@@ -255,8 +255,8 @@ def with_changes(experiment: Experiment, changes: Mapping[str, Any]) -> Experime
     asked = {key: value for key, value in changes.items() if value is not None}
     if asked.pop("demo", False):
         experiment = demo(experiment)
-    if "policies" in asked:
-        experiment = only(experiment, tuple(asked.pop("policies")))
+    if "variants" in asked:
+        experiment = only(experiment, tuple(asked.pop("variants")))
     if "testbed" in asked:
         experiment = replace(experiment, testbed=replace(experiment.testbed, name=asked.pop("testbed")))
     if options := asked.pop("options", None):

@@ -46,9 +46,9 @@ def suite_documentation(suite: Suite) -> str:
 
 
 def _choice_words(choice: Choice) -> str:
-    policies = ", ".join(f"`{policy}`" for policy in choice.policies) or "all its variants"
+    variants = ", ".join(f"`{variant}`" for variant in choice.variants) or "all its variants"
     times = "" if choice.repetitions is None else f", {choice.repetitions} runs of each"
-    return f"`{choice.experiment}`: {policies}{times}"
+    return f"`{choice.experiment}`: {variants}{times}"
 
 
 def experiment_documentation(experiment: Experiment) -> str:

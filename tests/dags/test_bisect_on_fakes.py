@@ -28,7 +28,7 @@ def test_the_slow_commit_is_found(world: dict[str, str]) -> None:
     good, first, slow, last = deciding()
     env = {**environment(Path(world["BAROGRAPH_HOME"]) / "airflow", world), "SLOW_COMMITS": f"{slow} {last}"}
     asked = ["--experiment", "stela/star", "--variant", "stela", "--metric", "throughput_after", "--testbed", "fake"]
-    argv = [sys.executable, "tests/dags/slow_commits.py", good, last, *asked, "--repetitions", "4"]
+    argv = [sys.executable, "tests/dags/slow_commits.py", good, last, *asked, "--blocks", "4"]
     done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     assert f"first bad commit {slow[:10]}" in done.stdout

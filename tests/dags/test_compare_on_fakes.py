@@ -45,13 +45,13 @@ def python(world: dict[str, str], *arguments: str) -> subprocess.CompletedProces
 
 def from_the_form(world: dict[str, str], *answers: dict[str, object]) -> subprocess.CompletedProcess[str]:
     """A DAG run for each, one after the other."""
-    given = {"a": "HEAD", "b": "HEAD", "experiment": "stela/star", "policies": ["stela"], "testbed": "fake"}
+    given = {"a": "HEAD", "b": "HEAD", "experiment": "stela/star", "variants": ["stela"], "testbed": "fake"}
     return python(world, "-c", FORM, *(json.dumps({**given, **each}) for each in answers))
 
 
 @pytest.mark.spark
 def test_the_same_commit_until_certain_from_the_command_line(world: dict[str, str]) -> None:
-    asked = ["compare", "HEAD", "HEAD", "--experiment", "stela/star", "--policies", "stela", "--testbed", "fake"]
+    asked = ["compare", "HEAD", "HEAD", "--experiment", "stela/star", "--variants", "stela", "--testbed", "fake"]
     done = python(world, "-m", "barograph", *asked, "--until-certain", "--budget", "9 blocks")
     said = done.stdout + done.stderr
     assert done.returncode == 0 and "Traceback" not in said, said
@@ -77,7 +77,7 @@ def test_a_side_that_fails_does_not_stop_the_other_and_is_the_answer(
 ) -> None:
     for name in ("BAROGRAPH_RESULTS", "BAROGRAPH_STATE"):
         monkeypatch.setenv(name, world[name])
-    source = with_changes(load("stela/star"), {"testbed": "fake", "policies": ["stela"]})
+    source = with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"]})
     sides = (Side(Code("main", "a" * 40)), Side(Code("my-branch", "b" * 40)))
     comparison = derive(source, *sides, 3, Question())
     series = open_series(comparison.experiment).folder
@@ -117,7 +117,7 @@ def theirs(tmp_path: Path) -> Path:
 
 @pytest.mark.spark
 def test_a_scheduler_that_is_not_ours_from_the_form(world: dict[str, str], theirs: Path) -> None:
-    done = from_the_form(world, {"b": str(theirs), "policies": ["even_rebalance", "stela"], "repetitions": 3})
+    done = from_the_form(world, {"b": str(theirs), "variants": ["even_rebalance", "stela"], "blocks": 3})
     assert "state: success" in done.stdout, done.stdout + done.stderr
     (series,) = compared(world)
     assert len(statuses(series)) == 9, "it runs once a block, and is in both pairs"
@@ -138,9 +138,9 @@ def test_a_side_that_does_not_build_is_refused_with_its_log(world: dict[str, str
 
 
 def test_the_first_task_refuses_in_one_line_what_cannot_be_compared(world: dict[str, str]) -> None:
-    done = from_the_form(world, {"b": "no-such-branch"}, {"policies": ["stella"]})
+    done = from_the_form(world, {"b": "no-such-branch"}, {"variants": ["stella"]})
     said = done.stdout + done.stderr
     assert done.stdout.count("state: failed") == 2, said
     assert "configuration: this repository has no commit 'no-such-branch'" in said
-    assert "configuration: policies names stella; stela/star has the variants" in said
+    assert "configuration: variants is stella; stela/star has the variants" in said
     assert compared(world) == []

@@ -111,7 +111,7 @@ def test_runs_are_sequential_by_a_pool_of_the_testbed(name: str, wired: dict[str
 @pytest.mark.parametrize("name", names())
 def test_the_trigger_form(name: str, wired: dict[str, Any]) -> None:
     form = wired["dags"][name.replace("/", ".")]["params"]
-    assert form["policies"]["items"]["enum"] == [variant.name for variant in load(name).variants]
+    assert form["variants"]["items"]["enum"] == [variant.name for variant in load(name).variants]
     assert form["repetitions"]["minimum"] == 1
     assert "local" in form["testbed"]["enum"]
     assert form["series"]["enum"] == ["resume", "new"]
@@ -135,8 +135,8 @@ def test_the_form_of_a_comparison(wired: dict[str, Any]) -> None:
     form = wired["compare"]["params"]
     assert form["experiment"]["enum"] == list(names())
     assert form["a"]["type"] == form["b"]["type"] == "string"
-    assert form["repetitions"]["minimum"] == 3 and form["goal_percent"]["exclusiveMinimum"] == 0
-    asked = {"policies", "until_certain", "budget", "testbed", "options", "series", "rebuild"}
+    assert form["blocks"]["minimum"] == 3 and form["goal_percent"]["exclusiveMinimum"] == 0
+    asked = {"variants", "until_certain", "budget", "testbed", "options", "series", "rebuild"}
     assert asked <= set(form) and None in form["testbed"]["enum"]
 
 

@@ -86,7 +86,7 @@ MIXED = (ScaleOut("steady", 1), ScaleIn("steady", 1), RateChange(60.0, 1.5), Cra
 def series_with(world: dict[str, str], monkeypatch: pytest.MonkeyPatch, *events: PlannedEvent) -> Path:
     """An opened series of star with these events, one run; `barograph run` knows only plans that ship."""
     monkeypatch.setenv("BAROGRAPH_RESULTS", world["BAROGRAPH_RESULTS"])
-    star = with_changes(load("stela/star"), {"testbed": "fake", "repetitions": 1, "policies": ["stela"]})
+    star = with_changes(load("stela/star"), {"testbed": "fake", "repetitions": 1, "variants": ["stela"]})
     return open_series(
         replace(star, events=events, machines=MachineCount(4, machines_at_end(4, events)), durations=SHORT)
     ).folder

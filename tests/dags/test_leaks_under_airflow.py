@@ -35,7 +35,7 @@ from tests.support.postgres import Postgres
 pytestmark = pytest.mark.timeout(1800)  # an Airflow with all its parts, on a busy box
 DAG = "stela.star"
 RUN = {
-    "repetitions": 1, "policies": ["stela"], "series": "new",
+    "repetitions": 1, "variants": ["stela"], "series": "new",
     "warm_up_floor_s": 300, "warm_up_ceiling_s": 400, "after_floor_s": 50, "horizon_s": 90,
 }  # fmt: skip
 REAP = """

@@ -45,8 +45,8 @@ schedule: null
 testbed: fake
 deadline_hours: 10
 experiments:
-  - {experiment: stela/linear, policies: [stela], repetitions: 1}
-  - {experiment: stela/star, policies: [stela], repetitions: 400}
+  - {experiment: stela/linear, variants: [stela], repetitions: 1}
+  - {experiment: stela/star, variants: [stela], repetitions: 400}
 """
 pytestmark = pytest.mark.timeout(1200)  # the only limit on what ends by itself: a busy box is slow
 

@@ -59,7 +59,7 @@ def test_a_parent_that_is_killed_takes_its_child_along(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("runs", "said"), [(1, "to resume: the same command"), (2, "to analyse it: barograph report")])
 def test_what_is_measured_whole_is_not_measured_again(own_folders: None, runs: int, said: str) -> None:
-    series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "policies": ["stela"], "repetitions": 2}))
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"], "repetitions": 2}))
     for _ in range(runs):
         series_steps.do_next_run(series.folder)
     heard: list[str] = []

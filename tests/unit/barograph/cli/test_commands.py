@@ -80,7 +80,7 @@ def test_the_traceback_of_a_bug_is_in_a_file(
 
 BAD: list[tuple[list[str], int, str]] = [
     (["run", "stela/sun", "--testbed", "fake"], 2, "no experiment 'stela/sun'"),
-    (["run", "stela/star", "--policies", "storm", "--testbed", "fake"], 2, "the variants even_rebalance, stela"),
+    (["run", "stela/star", "--variants", "storm", "--testbed", "fake"], 2, "the variants even_rebalance, stela"),
     (["run", "stela/star", "--repetitions", "0", "--testbed", "fake"], 2, "star (as asked for): repetitions is 0; "),
     (["run", "stela/star", "--testbed", "cloud"], 2, "testbed.name is 'cloud'; known: local"),
     (["report", "nothing"], 2, "no series 'nothing'; give a folder results/<experiment>/<series>, a series id or an "),
@@ -139,6 +139,23 @@ for command in cli.COMMANDS:
 def test_a_mistyped_option_does_not_wait_for_what_the_command_needs() -> None:
     done = subprocess.run([sys.executable, "-c", LIGHT], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+RENAMED = [
+    (["run", "stela/star", "--policies", "stela"], "barograph run: error: --policies is called --variants now"),
+    (["compare", "A", "B", "--policies=stela"], "barograph compare: error: --policies is called --variants now"),
+    (["compare", "A", "B", "--repetitions", "6"], "barograph compare: error: --repetitions is called --blocks now"),
+    (["bisect", "A", "B", "--repetitions", "6"], "barograph bisect: error: --repetitions is called --blocks now"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "error"), RENAMED)
+def test_an_option_that_was_renamed_says_its_new_name(
+    arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(arguments)
+    assert caught.value.code == 2 and capsys.readouterr().err.splitlines()[-1] == error
 
 
 @pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in cli.COMMANDS)])

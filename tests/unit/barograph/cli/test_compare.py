@@ -28,8 +28,8 @@ STAR = ("--experiment", "stela/star", "--testbed", "fake")
 BAD: list[tuple[list[str], str]] = [
     ([HEAD, HEAD, "--experiment", "stela/sun"], "no experiment 'stela/sun' in experiments/; there are:"),
     (["HEAD", "no-such-branch", *STAR], "has no commit 'no-such-branch'"),
-    ([HEAD, HEAD, *STAR, "--policies", "stella"], "policies names stella; stela/star has the variants"),
-    ([HEAD, HEAD, *STAR, "--repetitions", "2"], "repetitions is 2; a comparison needs at least 3 blocks"),
+    ([HEAD, HEAD, *STAR, "--variants", "stella"], "variants is stella; stela/star has the variants"),
+    ([HEAD, HEAD, *STAR, "--blocks", "2"], "blocks is 2; a comparison needs at least 3 blocks"),
     ([HEAD, HEAD, *STAR, "--budget", "2h"], "which is for --until-certain"),
     ([HEAD, HEAD, *STAR, "--until-certain", "--budget", "2 days"], "budget is '2 days'; allowed: `20 blocks`"),
     ([HEAD, HEAD, *STAR, "--until-certain", "--budget", "2 blocks"], "holds 2 blocks of 4 runs; a comparison needs 3"),
@@ -110,13 +110,13 @@ def test_no_word_or_number_is_cut_in_80_characters(tmp_path: Path) -> None:
 
 def test_it_is_resumed_by_a_command_that_asks_the_very_same() -> None:
     """By commits: a branch may have moved when somebody comes back."""
-    options = ["--policies", "stela", "--option", "core_hour_usd=0.5", "--until-certain", "--goal", "2.5"]
+    options = ["--variants", "stela", "--option", "core_hour_usd=0.5", "--until-certain", "--goal", "2.5"]
     asked = asked_by(["compare", HEAD[:12], HEAD, *STAR, *options, "--budget", "90min"])
     words = resume_command(asked, plan_comparison(asked))
     assert words[:4] == ["barograph", "compare", HEAD, HEAD]
     resumed = asked_by(words[1:])
     assert digest(plan_comparison(resumed).experiment) == digest(plan_comparison(asked).experiment)
-    assert (resumed.question, resumed.policies, resumed.options) == (asked.question, asked.policies, asked.options)
+    assert (resumed.question, resumed.variants, resumed.options) == (asked.question, asked.variants, asked.options)
 
 
 def asked_by(arguments: list[str]) -> ComparisonRequest:

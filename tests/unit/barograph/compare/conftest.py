@@ -50,7 +50,7 @@ class SidedStorm(FakeStorm):
 
 @pytest.fixture
 def source() -> Experiment:
-    return replace(with_changes(load("stela/star"), {"testbed": "fake", "policies": ["stela"]}), durations=SHORT)
+    return replace(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"]}), durations=SHORT)
 
 
 @pytest.fixture

@@ -67,7 +67,7 @@ def test_two_schedulers_that_are_not_ours_are_one_pair(both: Experiment) -> None
 @pytest.mark.parametrize(
     ("blocks", "question", "said"),
     [
-        (2, Question(), "repetitions is 2; a comparison needs at least 3 blocks"),
+        (2, Question(), "blocks is 2; a comparison needs at least 3 blocks"),
         (3, Question(goal_percent=0), "goal is 0; allowed: percent above 0"),
         (1001, Question(), "repetitions is 1001"),
     ],
@@ -84,24 +84,24 @@ def test_the_same_commit_twice_is_allowed_and_told(compared: Compared) -> None:
 
 
 GIVEN = {
-    "a": "main", "b": "x", "experiment": "stela/star", "policies": None, "repetitions": None, "testbed": None,
+    "a": "main", "b": "x", "experiment": "stela/star", "variants": None, "blocks": None, "testbed": None,
     "options": None, "until_certain": False, "goal_percent": None, "budget": None,
 }  # fmt: skip
 
 
 def test_what_was_asked() -> None:
     asked = comparison_request(
-        {**GIVEN, "policies": ["stela"], "until_certain": True, "budget": "2h", "goal_percent": 2}
+        {**GIVEN, "variants": ["stela"], "until_certain": True, "budget": "2h", "goal_percent": 2}
     )
-    assert asked.policies == ("stela",) and asked.question == Question(True, 2.0, Budget(seconds=7200.0))
-    assert comparison_request({**GIVEN, "policies": []}).policies is None
+    assert asked.variants == ("stela",) and asked.question == Question(True, 2.0, Budget(seconds=7200.0))
+    assert comparison_request({**GIVEN, "variants": []}).variants is None
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         ({"budget": "2h"}, "budget is '2h', which is for --until-certain"),
-        ({"until_certain": True, "repetitions": 7}, "limit them with --budget '7 blocks'"),
+        ({"until_certain": True, "blocks": 7}, "limit them with --budget '7 blocks'"),
         ({"until_certain": True, "budget": "much"}, "budget is 'much'; allowed: `20 blocks`, `2h`"),
     ],
 )

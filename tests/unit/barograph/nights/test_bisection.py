@@ -160,7 +160,7 @@ def test_a_comparison_that_was_interrupted_in_its_analysis_is_analysed_and_not_m
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The interruption has asked the series to stop, and nothing that only goes on with it may begin."""
-    series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "policies": ["stela"], "repetitions": 1}))
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"], "repetitions": 1}))
     assert series_steps.do_next_run(series.folder) and series.left() == 0
     interruption.request_stop(series.folder)
     analysed: list[Path] = []
@@ -174,7 +174,7 @@ def test_a_comparison_that_was_interrupted_in_its_analysis_is_analysed_and_not_m
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"blocks": 2}, "--repetitions is 2; a comparison needs at least 3 blocks"),
+        ({"blocks": 2}, "--blocks is 2; a comparison needs at least 3 blocks"),
         ({"goal": 0.0}, "--goal is 0; allowed: above 0"),
         ({"about": VariantMetric("stela", "due_after", "e1")}, "neither better high nor low"),
         ({"about": VariantMetric("x", "throughput_after", "e1")}, "--variant is 'x'; stela/star has even_"

@@ -9,7 +9,7 @@ from barograph.nights.suite import Choice, load_suite, parse_suite, subset, suit
 
 GOOD: dict[str, Any] = {
     "title": "Star", "schedule": "0 1 * * *", "testbed": "fake", "deadline_hours": 2,
-    "experiments": [{"experiment": "stela/star", "policies": ["stela"], "repetitions": 2}],
+    "experiments": [{"experiment": "stela/star", "variants": ["stela"], "repetitions": 2}],
 }  # fmt: skip
 
 
@@ -45,14 +45,14 @@ def test_renames_and_accepted_regressions() -> None:
     [
         ({"shedule": "x"}, "unknown key shedule; known here: title, schedule, testbed, .*; did you mean schedule"),
         ({"experiments": [{"experiment": "stela/star", "reps": 3}]},
-         "unknown key experiments.0.reps; known here: experiment, policies, repetitions"),
+         "unknown key experiments.0.reps; known here: experiment, variants, repetitions"),
         ({"renames": {"runs": {}}}, "unknown key renames.runs; known here: experiments, variants, metrics"),
         ({"schedule": "0 1 * *"}, r"schedule is '0 1 \* \*'; allowed: five fields"),
         ({"deadline_hours": 25}, "deadline_hours is 25; allowed: .*less than or equal to 24"),
         ({"testbed": "lokal"}, "testbed is 'lokal'; known: .*local"),
         ({"experiments": [{"experiment": "stela/sun"}]}, "experiments.0: no experiment 'stela/sun'.*there are: "),
-        ({"experiments": [{"experiment": "stela/star", "policies": ["x"]}]},
-         "experiments.0: policies names x; stela/star has the variants even_rebalance, stela"),
+        ({"experiments": [{"experiment": "stela/star", "variants": ["x"]}]},
+         "experiments.0: variants is x; stela/star has the variants even_rebalance, stela"),
         ({"experiments": GOOD["experiments"] * 2}, "experiments has stela/star twice"),
         ({"experiments": []}, "experiments is .*at least 1"),
         ({"accepted": [{"series": "*", "night": "yesterday", "why": "x"}]}, "accepted.0.night is 'yesterday'"),

@@ -307,4 +307,4 @@ def test_what_a_form_sends_is_validated_as_the_file_is() -> None:
         with_changes(load("stela/star"), {"repetitions": 0})
     with pytest.raises(ExperimentError, match="cannot change seed"):
         with_changes(load("stela/star"), {"seed": 3})
-    assert with_changes(load("stela/star"), {"horizon_s": 200, "policies": None}).durations.horizon_s == 200
+    assert with_changes(load("stela/star"), {"horizon_s": 200, "variants": None}).durations.horizon_s == 200
