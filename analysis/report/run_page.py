@@ -16,11 +16,11 @@ from analysis.record.files import RunPaths, SeriesPaths
 from analysis.record.run_errors import ErrorGroup, RunErrors
 from analysis.record.small_tables import Row, by_run, rows
 from analysis.report import page, series_tables
-from analysis.report import series_tables as shown
 from analysis.report.figures import run_timeline, style
 from analysis.report.figures.catalogue import Figure, page_figure
 from analysis.report.figures.run_timeline import RunData, Windows
 from analysis.report.page import Download
+from analysis.report.series_tables import Measurements
 
 TEMPLATE = "run.html.j2"
 TABLES = ("throughput", "activity", "cpu_windows", "settled", "intervals", "damaged", "zeros", "scale_events")
@@ -47,9 +47,9 @@ class RunContent:
     variant: str
     facts: list[tuple[str, str]]
     figure: Figure | None
-    measured: list[tuple[str, list[tuple[str, str]]]]  # an event's values
+    measurements: list[tuple[str, list[tuple[str, str]]]]  # an event's values
     events: list[Row]
-    happenings: list[Row]
+    outcome_rows: list[Row]
     placements: list[Placement]
     failures: list[str]
     errors: RunErrors
@@ -60,37 +60,37 @@ class RunContent:
     tables: dict[str, list[Row]]  # the data behind what is shown
 
 
-def write_all(paths: SeriesPaths, found: Sequence[tuple[str, EventOutcome]]) -> None:
-    """`runs/<run>/report.html` of every run; `found`: what happened in each, for its decision log is read once."""
+def write_all(paths: SeriesPaths, outcomes: Sequence[tuple[str, EventOutcome]]) -> None:
+    """`runs/<run>/report.html` of every run. `outcomes`: of the events of each run, whose decision log is read once."""
     runs = sorted(rows(paths, "runs"), key=lambda run: (run["order"] is None, run["order"], run["run_id"]))
     split = {name: by_run(rows(paths, name)) for name in TABLES}
-    measured = shown.measurements_by_event(rows(paths, "measurements"))
+    measurements = series_tables.measurements_by_event(rows(paths, "measurements"))
     for run in runs:
-        mine = {name: split[name].get(run["run_id"], []) for name in TABLES}
-        happenings = [happening for run_id, happening in found if run_id == run["run_id"]]
-        content = collect(paths, run, mine, happenings, measured, [other["run_id"] for other in runs])
+        tables = {name: split[name].get(run["run_id"], []) for name in TABLES}
+        outcomes_of_run = [outcome for run_id, outcome in outcomes if run_id == run["run_id"]]
+        content = collect(paths, run, tables, outcomes_of_run, measurements, [other["run_id"] for other in runs])
         write(paths.run(run["run_id"]), content)
 
 
 def write(run: RunPaths, content: RunContent) -> None:
     """The page; a file that is too large for it stands in `figures/` beside it."""
-    offered = files(content)
-    links = page.download_links(offered, "figures")
-    for name, mine in offered.items():
+    groups = files(content)
+    links = page.download_links(groups, "figures")
+    for name, group in groups.items():
         page.write_downloads(
-            run.root / "figures", [f for f, link in zip(mine, links[name], strict=True) if link.beside]
+            run.root / "figures", [f for f, link in zip(group, links[name], strict=True) if link.beside]
         )
     page.write(run.root / "report.html", page.render(TEMPLATE, c=content, links=links, listed=MOST_ROWS))
 
 
 def files(content: RunContent) -> dict[str, tuple[Download, ...]]:
-    drawn = {content.figure.name: content.figure.files} if content.figure else {}
-    return drawn | {name: page.row_downloads(name, found) for name, found in content.tables.items()}
+    figures = {content.figure.name: content.figure.files} if content.figure else {}
+    return figures | {name: page.row_downloads(name, table) for name, table in content.tables.items()}
 
 
 def collect(
-    paths: SeriesPaths, run: Row, tables: Mapping[str, list[Row]], found: Sequence[EventOutcome],
-    measured: shown.Measurements, all_runs: Sequence[str],
+    paths: SeriesPaths, run: Row, tables: Mapping[str, list[Row]], outcomes: Sequence[EventOutcome],
+    measurements: Measurements, all_runs: Sequence[str],
 ) -> RunContent:  # fmt: skip
     where = paths.run(run["run_id"])
     lines = event_timeline.read_timeline(where).events
@@ -101,20 +101,20 @@ def collect(
         or 0.0
     )
     data = run_data(where, tables)
-    drawn = run_timeline.draw(data)
+    drawing = run_timeline.draw(data)
     errors = run_errors.errors_of_run(where)
     during, afterwards = split_errors(errors.found, lines, zero_s)
     events = [event_row(event, zero_s) for event in lines]
-    placed = placements(tables["settled"], {one.event_id: one.asked for one in found})
+    placement_list = placements(tables["settled"], {outcome.event_id: outcome.asked for outcome in outcomes})
     return RunContent(
         run=run,
         variant=style.display_name(run["variant"] or "?"),
         facts=facts(run, _run_document(where)),
-        figure=page_figure("timeline", f"{run['run_id']} over time", CAPTION, drawn) if drawn else None,
-        measured=measurement_tables(run["run_id"], measured),
+        figure=page_figure("timeline", f"{run['run_id']} over time", CAPTION, drawing) if drawing else None,
+        measurements=measurement_tables(run["run_id"], measurements),
         events=events,
-        happenings=[shown.outcome_row(run["run_id"], happening) for happening in found],
-        placements=placed,
+        outcome_rows=[series_tables.outcome_row(run["run_id"], outcome) for outcome in outcomes],
+        placements=placement_list,
         failures=failures(run, lines, tables["damaged"]),
         errors=errors,
         during=during,
@@ -122,9 +122,9 @@ def collect(
         others=[other for other in all_runs if other != run["run_id"]],
         report="../../report.html",
         tables={
-            "measured": measurement_rows(run["run_id"], measured),
-            "decisions": series_tables.outcome_data([(run["run_id"], happening) for happening in found]),
-            "placements": placement_rows(placed),
+            "measurements": measurement_rows(run["run_id"], measurements),
+            "decisions": series_tables.outcome_data([(run["run_id"], outcome) for outcome in outcomes]),
+            "placements": placement_rows(placement_list),
             "events": events,
             "errors": during,
         },
@@ -157,9 +157,9 @@ def run_data(run: RunPaths, tables: Mapping[str, list[Row]]) -> RunData:
     )
 
 
-def _windows(found: Iterable[tuple[str, float, float | None]]) -> dict[str, Windows]:
+def _windows(values: Iterable[tuple[str, float, float | None]]) -> dict[str, Windows]:
     lines: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for name, start, value in found:
+    for name, start, value in values:
         if value is not None:
             lines[name].append((start, value))
     return {name: sorted(line) for name, line in sorted(lines.items())}
@@ -175,13 +175,13 @@ def _steady_parts(tables: Mapping[str, list[Row]]) -> tuple[tuple[float, float],
 
 def facts(run: Row, record: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the run was, in the order in which a reader asks."""
-    begun, ended = run["started_s"], run["ended_s"]
+    start_s, end_s = run["started_s"], run["ended_s"]
     values = {
         "policy": " ".join(part for part in (run["policy"], _parameters(run["parameters"])) if part),
         "block, order": ", ".join(str(run[name]) for name in ("block", "order") if run[name] is not None),
         "seed": run["seed"],
-        "begun": None if begun is None else f"{datetime.fromtimestamp(begun, UTC):%Y-%m-%d %H:%M:%S} UTC",
-        "took": None if begun is None or ended is None else f"{ended - begun:.0f} s",
+        "start": None if start_s is None else f"{datetime.fromtimestamp(start_s, UTC):%Y-%m-%d %H:%M:%S} UTC",
+        "duration": None if start_s is None or end_s is None else f"{end_s - start_s:.0f} s",
         "attempt": record.get("attempt"),
         "workers": run["workers"],
         "git commit": run["git_commit"] and run["git_commit"][:12] + (" + changes" if run["git_dirty"] else ""),
@@ -194,22 +194,24 @@ def _parameters(text: str | None) -> str:
     return ", ".join(f"{key} = {value}" for key, value in sorted(json.loads(text or "{}").items()))
 
 
-def measurement_tables(run_id: str, measured: shown.Measurements) -> list[tuple[str, list[tuple[str, str]]]]:
+def measurement_tables(
+    run_id: str, measurements: series_tables.Measurements
+) -> list[tuple[str, list[tuple[str, str]]]]:
     """By event: the values of the report's tables, with their headings."""
-    columns = {metric: column for table in shown.RUN_TABLES.values() for metric, column in table.items()}
-    mine = sorted((event for run, event in measured if run == run_id), key=event_order)
+    columns = {metric: column for table in series_tables.RUN_TABLES.values() for metric, column in table.items()}
+    events = sorted((event for run, event in measurements if run == run_id), key=event_order)
     return [
-        (event, [(heading, shown.cell(measured[run_id, event][metric], digits))
-                 for metric, (heading, digits) in columns.items() if metric in measured[run_id, event]])
-        for event in mine
+        (event, [(heading, series_tables.cell(measurements[run_id, event][metric], digits))
+                 for metric, (heading, digits) in columns.items() if metric in measurements[run_id, event]])
+        for event in events
     ]  # fmt: skip
 
 
-def measurement_rows(run_id: str, measured: shown.Measurements) -> list[Row]:
+def measurement_rows(run_id: str, measurements: Measurements) -> list[Row]:
     """All that was measured, also what no table of the report shows."""
     return [
         {"event_id": event, "metric": metric, "value": value, "censored": censored}
-        for (run, event), values in sorted(measured.items())
+        for (run, event), values in sorted(measurements.items())
         if run == run_id
         for metric, (value, censored) in sorted(values.items())
     ]
@@ -218,8 +220,8 @@ def measurement_rows(run_id: str, measured: shown.Measurements) -> list[Row]:
 def event_row(event: Mapping[str, Any], zero_s: float) -> Row:
     """When, what, and everything else that the line says."""
     more = {key: value for key, value in event.items() if key not in TIME_AND_KIND and value not in (None, "", [])}
-    told = "; ".join(f"{key.replace('_', ' ')} {_value_text(value)}" for key, value in more.items())
-    return {"time_s": round(float(event["t"]) - zero_s, 3), "kind": event["kind"], "details": told}
+    details = "; ".join(f"{key.replace('_', ' ')} {_value_text(value)}" for key, value in more.items())
+    return {"time_s": round(float(event["t"]) - zero_s, 3), "kind": event["kind"], "details": details}
 
 
 def _value_text(value: Any) -> str:
@@ -232,28 +234,28 @@ def _value_text(value: Any) -> str:
 
 def placements(settled: Sequence[Row], labels: Mapping[str, str]) -> list[Placement]:
     """Executors by machine and component, before and after each event."""
-    counted: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
+    executors: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
     for row in settled:
         if row["task"] == row["first_task"] and row["machine"]:
-            counted[row["event_id"], row["phase"], row["machine"]][row["component"]] += 1
-    events = sorted({event for event, _, _ in counted}, key=event_order)
-    return [Placement(event, labels.get(event, event), _machine_placements(counted, event)) for event in events]
+            executors[row["event_id"], row["phase"], row["machine"]][row["component"]] += 1
+    events = sorted({event for event, _, _ in executors}, key=event_order)
+    return [Placement(event, labels.get(event, event), _machine_placements(executors, event)) for event in events]
 
 
-def placement_rows(found: Sequence[Placement]) -> list[Row]:
+def placement_rows(placement_list: Sequence[Placement]) -> list[Row]:
     return [
-        {"event_id": one.event_id, "machine": machine, "before": before, "after": after, "changed": changed}
-        for one in found
-        for machine, before, after, changed in one.machines
+        {"event_id": placement.event_id, "machine": machine, "before": before, "after": after, "changed": changed}
+        for placement in placement_list
+        for machine, before, after, changed in placement.machines
     ]
 
 
 def _machine_placements(
-    counted: Mapping[tuple[str, str, str], Counter[str]], event: str
+    executors: Mapping[tuple[str, str, str], Counter[str]], event: str
 ) -> tuple[tuple[str, str, str, bool], ...]:
-    names = sorted({machine for of, _, machine in counted if of == event}, key=lambda name: (len(name), name))
+    names = sorted({machine for of, _, machine in executors if of == event}, key=lambda name: (len(name), name))
     sides = [
-        tuple(_executor_text(counted.get((event, phase, name), Counter())) for phase in ("before", "after"))
+        tuple(_executor_text(executors.get((event, phase, name), Counter())) for phase in ("before", "after"))
         for name in names
     ]
     return tuple((name, before, after, before != after) for name, (before, after) in zip(names, sides, strict=True))
@@ -266,29 +268,29 @@ def _executor_text(on_machine: Counter[str]) -> str:
 
 def failures(run: Row, events: Sequence[Mapping[str, Any]], damaged: Sequence[Row]) -> list[str]:
     """Everything that went wrong, whatever it led to."""
-    said = []
+    lines = []
     if run["failure_message"]:
         blame = (run["failure_blame"] or "nobody").replace("_", " ")
         where = f", in {run['failure_where']}" if run["failure_where"] else ""
-        said.append(f"{run['status']}, blamed on {blame}{where}: {run['failure_message']}")
+        lines.append(f"{run['status']}, blamed on {blame}{where}: {run['failure_message']}")
     elif run["status"] != "complete":
-        said.append(f"The run is {run['status']}; its record gives no reason.")
+        lines.append(f"The run is {run['status']}; its record gives no reason.")
     for event in events:
         if event["kind"] in ("fallback", "scale_aborted") or (event["kind"] == "applied" and event.get("ok") is False):
-            said.append(f"{event['kind'].replace('_', ' ')}: {event.get('reason') or 'no reason recorded'}")
-    said += [
+            lines.append(f"{event['kind'].replace('_', ' ')}: {event.get('reason') or 'no reason recorded'}")
+    lines += [
         f"{row['damaged']} of {row['lines']} lines of {row['file']} could not be read"
         for row in damaged
         if row["damaged"]
     ]
-    return said
+    return lines
 
 
 def split_errors(
-    found: Sequence[ErrorGroup], events: Sequence[Mapping[str, Any]], zero_s: float
+    groups: Sequence[ErrorGroup], events: Sequence[Mapping[str, Any]], zero_s: float
 ) -> tuple[list[Row], int]:
     """Errors while the topology ran, as rows; and how many kinds there were only while it was being stopped."""
     killed_s = next((float(event["t"]) for event in events if event["kind"] == "topology_killed"), None)
-    during = [one for one in found if killed_s is None or one.t_s is None or one.t_s < killed_s]
-    told = [replace(one, t_s=None if one.t_s is None else round(one.t_s - zero_s, 3)) for one in during]
-    return [{"time_s": row.pop("t_s"), **row} for row in map(asdict, told)], len(found) - len(during)
+    during = [group for group in groups if killed_s is None or group.t_s is None or group.t_s < killed_s]
+    shifted = [replace(group, t_s=None if group.t_s is None else round(group.t_s - zero_s, 3)) for group in during]
+    return [{"time_s": row.pop("t_s"), **row} for row in map(asdict, shifted)], len(groups) - len(during)

@@ -22,12 +22,12 @@ from analysis.record.event_timeline import FIRST_EVENT, EventOutcome
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from analysis.record.small_tables import Row, rows
 from analysis.report import index_page, page, run_page, series_tables
-from analysis.report import series_tables as shown
 from analysis.report.figures import catalogue, decision_graph, series_data, style, topology_graph
 from analysis.report.figures.catalogue import Figure, page_figure
 from analysis.report.figures.decision_graph import DecisionRow
 from analysis.report.headline import headline
 from analysis.report.ledger_table import ledger_row
+from analysis.report.page import Download
 from analysis.report.series_tables import Measurements
 
 BUFFER_KEY = "topology.executor.receive.buffer.size"
@@ -35,12 +35,17 @@ PARAMETERS_KEY = "barograph.parameters"
 
 
 def workload_sentences(
-    paths: SeriesPaths, runs: Sequence[Row], measured: Measurements, machines: Sequence[Row]
+    paths: SeriesPaths, runs: Sequence[Row], measurements: Measurements, machines: Sequence[Row]
 ) -> list[str]:
-    """Nothing is said that the record does not hold."""
+    """How the runs were loaded, as far as the record says it."""
     configs = [config for run in runs if (config := _flux_config(paths, run["run_id"]))]
-    told = [_offered_load(configs, measured), _cost_model(configs), _buffer_sizes(configs), _machine_types(machines)]
-    return [sentence for sentence in told if sentence]
+    sentences = [
+        _offered_load(configs, measurements),
+        _cost_model(configs),
+        _buffer_sizes(configs),
+        _machine_types(machines),
+    ]
+    return [sentence for sentence in sentences if sentence]
 
 
 def _flux_config(paths: SeriesPaths, run_id: str) -> Mapping[str, Any]:
@@ -56,22 +61,23 @@ def _flux_config(paths: SeriesPaths, run_id: str) -> Mapping[str, Any]:
 
 
 def _parameter_values(configs: Sequence[Mapping[str, Any]], parameter: str) -> str:
-    seen = {str(config.get(PARAMETERS_KEY, {}).get(parameter)) for config in configs}
-    return " or ".join(sorted(seen - {"None"}))
+    values = {str(config.get(PARAMETERS_KEY, {}).get(parameter)) for config in configs}
+    return " or ".join(sorted(values - {"None"}))
 
 
-def _offered_load(configs: Sequence[Mapping[str, Any]], measured: Measurements) -> str:
-    due = [values["due_before"][0] for (_, event), values in measured.items()
+def _offered_load(configs: Sequence[Mapping[str, Any]], measurements: Measurements) -> str:
+    due = [values["due_before"][0] for (_, event), values in measurements.items()
            if event == FIRST_EVENT and "due_before" in values]  # fmt: skip
     rate = _parameter_values(configs, "rate_per_s")
     if not due:
         return ""
-    told = f"Offered load: {median(due):.0f} tuples/s over all spouts before the first event (median over runs)"
-    told += f", {rate} tuples/s asked of each spout component" if rate else ""
+    sentence = f"Offered load: {median(due):.0f} tuples/s over all spouts before the first event (median over runs)"
+    sentence += f", {rate} tuples/s of each spout component" if rate else ""
     if _parameter_values(configs, "unthrottled") == "True":
-        return told + "; spouts were not throttled, so the offered rate is what they managed to emit."
+        return sentence + "; spouts were not throttled, so the offered rate is what they managed to emit."
     return (
-        told + ". It is chosen above what the costliest component can do at first, so that there is congestion to cure."
+        sentence
+        + ". It is chosen above what the costliest component can do at first, so that there is congestion to cure."
     )
 
 
@@ -88,9 +94,9 @@ def _buffer_sizes(configs: Sequence[Mapping[str, Any]]) -> str:
     sizes = sorted({config[BUFFER_KEY] for config in configs if BUFFER_KEY in config})
     if not sizes:
         return ""
-    told = " or ".join(f"{size:,}".replace(",", "\u2009") for size in sizes)
+    texts = " or ".join(f"{size:,}".replace(",", "\u2009") for size in sizes)
     return (
-        f"Receive buffer: {told} tuples an executor, large enough that a queue grows during the whole run instead of "
+        f"Receive buffer: {texts} tuples an executor, large enough that a queue grows during the whole run instead of "
         "Storm's back-pressure stopping the spouts, which would hide congestion from the policies."
     )
 
@@ -100,13 +106,13 @@ def _machine_types(machines: Sequence[Row]) -> str:
     for row in machines:
         key = (row["type"], row["cores"], row["memory_mb"], row["slots"], row["bandwidth_mbit"])
         kinds[key] = kinds.get(key, 0) + 1
-    told = [
+    texts = [
         f"{number} of {kind or 'no named type'} with {cores:g} cores, {memory:.0f} MB, {slots} slots"
         + (f", {bandwidth:.0f} Mbit/s" if bandwidth else "")
         for (kind, cores, memory, slots, bandwidth), number in kinds.items()
         if None not in (cores, memory, slots)
     ]
-    return f"Machines: {'; '.join(told)} (the master not counted)." if told else ""
+    return f"Machines: {'; '.join(texts)} (the master not counted)." if texts else ""
 
 
 TEMPLATE = "report.html.j2"
@@ -120,7 +126,7 @@ class TopologyContent:
     name: str
     figure: Figure
     components: tuple[str, ...]
-    answers: list[DecisionRow]
+    decisions: list[DecisionRow]
 
 
 @dataclass(frozen=True)
@@ -141,12 +147,12 @@ class SeriesContent:
     topology: TopologyContent | None
     figures: list[Figure]
     warnings: list[str]
-    happened: list[tuple[str, EventOutcome]]
-    happenings: list[Row]  # the same in words
+    outcomes: list[tuple[str, EventOutcome]]
+    outcome_rows: list[Row]  # the same in words
     boots: list[series_tables.Boot]
     money: series_tables.SeriesCost | None
     ablation: list[scale_decisions.AblationRow]
-    measured: shown.Measurements
+    measurements: series_tables.Measurements
     run_tables: list[tuple[str, list[str], list[list[str]]]]
     runs: list[Row]
     steady: list[Row]
@@ -164,14 +170,14 @@ class SeriesContent:
 def build_report(series_dir: Path | str) -> Path:
     """Write figures, claims.json, report.html and a page a run; returns the report's path."""
     paths = SeriesPaths(Path(series_dir))
-    measured = claims_ledger.conditions([paths])
-    ledger = claims_ledger.judge_all(load_claims(), measured)
-    content = collect(paths, ledger, measured)
+    conditions = claims_ledger.conditions([paths])
+    ledger = claims_ledger.judge_all(load_claims(), conditions)
+    content = collect(paths, ledger, conditions)
     write_json_atomic(paths.root / "claims.json", {"v": 1, "claims": [ledger_row(row) for row in ledger]})
-    files = series_tables.downloads_by_name(content)
-    for offered in files.values():
-        page.write_downloads(paths.figures, offered)
-    run_page.write_all(paths, content.happened)
+    files = downloads_by_name(content)
+    for downloads in files.values():
+        page.write_downloads(paths.figures, downloads)
+    run_page.write_all(paths, content.outcomes)
     page.write(paths.report, page.render(TEMPLATE, c=content, links=page.download_links(files, FIGURES)))
     index_page.write_summary(paths, index_page.summary_of(paths, content.ledger, content.headline))
     return paths.report
@@ -180,17 +186,15 @@ def build_report(series_dir: Path | str) -> Path:
 def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow], conditions: Conditions) -> SeriesContent:
     """Everything but the ledger and what it is made of is read here, from small tables and the runs' own lines."""
     runs = sorted(rows(paths, "runs"), key=lambda run: (run["order"] is None, run["order"], run["run_id"]))
-    measured = shown.measurements_by_event(rows(paths, "measurements"))
+    measurements = series_tables.measurements_by_event(rows(paths, "measurements"))
     experiment = next((run["experiment"] for run in runs if run["experiment"]), paths.root.parent.name)
-    tested = [row for row in ledger if row.claim.experiment == experiment]
-    counted = sorted(rows(paths, "damaged"), key=lambda row: (row["run_id"], row["file"]))
-    entries = shown.run_rows(runs, measured)
+    rows_of_experiment = [row for row in ledger if row.claim.experiment == experiment]
+    damaged_files = sorted(rows(paths, "damaged"), key=lambda row: (row["run_id"], row["file"]))
+    entries = series_tables.run_rows(runs, measurements)
     machines = rows(paths, "machines")
     data = series_data.collect(paths)
-    found = [
-        (run["run_id"], happening)
-        for run in runs
-        for happening in event_timeline.event_outcomes(paths.run(run["run_id"]))
+    outcomes = [
+        (run["run_id"], outcome) for run in runs for outcome in event_timeline.event_outcomes(paths.run(run["run_id"]))
     ]
     return SeriesContent(
         title=index_page.spec_title(paths) or experiment,
@@ -202,34 +206,37 @@ def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow], conditions: Conditi
         headline=headline(
             experiment,
             planned_variants(paths, runs),
-            event_kinds([outcome for _, outcome in found]),
+            event_kinds([outcome for _, outcome in outcomes]),
             conditions,
-            [row.claim for row in tested],
+            [row.claim for row in rows_of_experiment],
         ),
         legend=[(style.display_name(name), colour) for name, colour in style.colours(data.variants).items()],
-        notes=[*shown.exclusions(runs), *series_tables.cpu_limit_warnings(rows(paths, "cpu"))],
-        ledger=[ledger_row(row) for row in tested],
+        notes=[*series_tables.exclusions(runs), *series_tables.cpu_limit_warnings(rows(paths, "cpu"))],
+        ledger=[ledger_row(row) for row in rows_of_experiment],
         elsewhere=sorted({row.claim.experiment for row in ledger if "/" in row.claim.experiment} - {experiment}),
         topology=topology_content(paths, runs),
         figures=catalogue.build(data),
-        warnings=shown.event_warnings(found),
-        happened=found,
-        happenings=[shown.outcome_row(run_id, happening) for run_id, happening in found],
+        warnings=series_tables.event_warnings(outcomes),
+        outcomes=outcomes,
+        outcome_rows=[series_tables.outcome_row(run_id, outcome) for run_id, outcome in outcomes],
         boots=series_tables.machine_boots([paths.run(run["run_id"]) for run in runs]),
         money=series_tables.series_cost(paths),
         ablation=scale_decisions.ablation_rows(paths),
-        measured=measured,
-        run_tables=[shown.run_table(title, columns, entries, measured) for title, columns in shown.RUN_TABLES.items()],
+        measurements=measurements,
+        run_tables=[
+            series_tables.run_table(title, columns, entries, measurements)
+            for title, columns in series_tables.RUN_TABLES.items()
+        ],
         runs=entries,
-        steady=shown.steady_rows(rows(paths, "intervals")),
-        losses=shown.edge_losses(rows(paths, "losses")),
-        damaged=[row for row in counted if row["damaged"]],
-        files_read=len(counted),
-        lines_read=sum(row["lines"] for row in counted),
-        load=workload_sentences(paths, runs, measured, _machines_of_one_run(machines)),
-        machines=shown.machine_facts(machines),
-        environment=shown.environment_facts(runs),
-        assumptions=shown.specification_facts(runs),
+        steady=series_tables.steady_rows(rows(paths, "intervals")),
+        losses=series_tables.edge_losses(rows(paths, "losses")),
+        damaged=[row for row in damaged_files if row["damaged"]],
+        files_read=len(damaged_files),
+        lines_read=sum(row["lines"] for row in damaged_files),
+        load=workload_sentences(paths, runs, measurements, _machines_of_one_run(machines)),
+        machines=series_tables.machine_facts(machines),
+        environment=series_tables.environment_facts(runs),
+        assumptions=series_tables.specification_facts(runs),
         glossary=glossary(),
     )
 
@@ -255,15 +262,44 @@ def _machines_of_one_run(machines: Sequence[Row]) -> list[Row]:
 
 def topology_content(paths: SeriesPaths, runs: Sequence[Row]) -> TopologyContent | None:
     """The graph as the runs had it, with the answers."""
-    found = decision_graph.collect(paths)
-    if found is None:
+    decisions = decision_graph.collect(paths)
+    if decisions is None:
         return None
     name = next((run["topology"] for run in runs if run["topology"]), "topology")
-    drawn = topology_graph.graph_drawing(found.graph, f"Logical graph of {name}", decision_graph.notes(found))
-    figure = page_figure("topology", f"Logical graph of {name}", "", drawn)
+    drawing = topology_graph.graph_drawing(decisions.graph, f"Logical graph of {name}", decision_graph.notes(decisions))
+    figure = page_figure("topology", f"Logical graph of {name}", "", drawing)
     return TopologyContent(
-        name, figure, tuple(node.name for node in found.graph.nodes), decision_graph.decision_table(found)
+        name, figure, tuple(node.name for node in decisions.graph.nodes), decision_graph.decision_table(decisions)
     )
+
+
+def downloads_by_name(content: SeriesContent) -> dict[str, tuple[Download, ...]]:
+    """By figure or table: its files. No name is of both."""
+    drawn = [*content.figures, *([content.topology.figure] if content.topology else [])]
+    return {figure.name: figure.files for figure in drawn} | {
+        name: page.row_downloads(name, table) for name, table in data_by_name(content).items()
+    }
+
+
+def data_by_name(content: SeriesContent) -> dict[str, list[Row]]:
+    executions, types = series_tables.cost_data(content.money)
+    graph = content.topology
+    return {
+        "claims": content.ledger,
+        "decisions": series_tables.decision_data(graph.components, graph.decisions) if graph else [],
+        "outcomes": series_tables.outcome_data(content.outcomes),
+        "boots": series_tables.boot_data(content.boots),
+        "money": executions,
+        "money_types": types,
+        "ablation": series_tables.ablation_data(content.ablation),
+        "runs": series_tables.run_data(content.runs, content.measurements),
+        "steady": series_tables.steady_data(content.steady),
+        "losses": content.losses,
+        "damaged": content.damaged,
+        "machines": content.machines,
+        "environment": series_tables.pair_data(content.environment),
+        "specification": series_tables.pair_data(content.assumptions),
+    }
 
 
 def glossary() -> list[tuple[str, str]]:

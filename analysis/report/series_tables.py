@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from analysis.metrics.scale_decisions import AblationRow
 from analysis.numerals import number
@@ -26,14 +26,8 @@ from analysis.record.event_timeline import (
 )
 from analysis.record.files import RunPaths, SeriesPaths, read_json
 from analysis.record.small_tables import Row
-from analysis.report import page
 from analysis.report.figures import style
 from analysis.report.figures.decision_graph import DecisionRow
-from analysis.report.page import Download
-
-if TYPE_CHECKING:
-    from analysis.report.series_page import SeriesContent
-
 
 Measurements = Mapping[tuple[str, str], Mapping[str, tuple[float, bool]]]
 
@@ -352,35 +346,6 @@ def series_cost(paths: SeriesPaths) -> SeriesCost | None:
         document["testbed"], document["budget_usd"], document["used_usd"], document["machine_hours"],
         ", ".join(dates) or "an unknown day", executions, tuple(document["types"]),
     )  # fmt: skip
-
-
-def downloads_by_name(content: SeriesContent) -> dict[str, tuple[Download, ...]]:
-    """By figure or table: its files. No name is of both."""
-    drawn = [*content.figures, *([content.topology.figure] if content.topology else [])]
-    return {figure.name: figure.files for figure in drawn} | {
-        name: page.row_downloads(name, found) for name, found in data_by_name(content).items()
-    }
-
-
-def data_by_name(content: SeriesContent) -> dict[str, list[Row]]:
-    executions, types = cost_data(content.money)
-    graph = content.topology
-    return {
-        "claims": content.ledger,
-        "decisions": decision_data(graph.components, graph.answers) if graph else [],
-        "happened": outcome_data(content.happened),
-        "boots": boot_data(content.boots),
-        "money": executions,
-        "money_types": types,
-        "ablation": ablation_data(content.ablation),
-        "runs": run_data(content.runs, content.measured),
-        "steady": steady_data(content.steady),
-        "losses": content.losses,
-        "damaged": content.damaged,
-        "machines": content.machines,
-        "environment": pair_data(content.environment),
-        "specification": pair_data(content.assumptions),
-    }
 
 
 def decision_data(components: Sequence[str], answers: Sequence[DecisionRow]) -> list[Row]:

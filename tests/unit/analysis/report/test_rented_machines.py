@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from analysis.record.files import RunPaths, SeriesPaths, append_event, write_json_atomic
-from analysis.report import page, series_tables
+from analysis.report import page, series_page, series_tables
 from analysis.report.page import render
 from analysis.report.series_page import SeriesContent
 
@@ -52,20 +52,20 @@ def test_money_stands_beside_its_estimate(run: RunPaths, tmp_path: Path) -> None
     assert "$1.31 for 7.50 machine-hours on ec2, of a budget of $5.00" in page
     assert '<td class="n">31.5</td><td class="n">90.0</td>' in page and ">4.50<" in page
     bare = _page(boots=[], money=None)
-    assert "Money" not in bare and "booted during a run" not in bare
+    assert "<h2>Cost" not in bare and "booted during a run" not in bare
 
 
 def _page(**given: object) -> str:
     content = _bare(**given)
-    links = page.download_links(series_tables.downloads_by_name(content), "figures")
+    links = page.download_links(series_page.downloads_by_name(content), "figures")
     return render("report.html.j2", c=content, links=links)
 
 
 def _bare(**given: object) -> SeriesContent:
     """A report of nothing but what is given."""
     empty: dict[str, object] = {field.name: [] for field in fields(SeriesContent)}
-    words = dict.fromkeys(("title", "experiment", "series_id"), "x")
+    words = dict.fromkeys(("title", "experiment", "series_id", "headline"), "x")
     numbers = dict.fromkeys(("complete", "all_runs", "files_read", "lines_read"), 0)
     return SeriesContent(
-        **(empty | words | numbers | {"several_events": False, "topology": None, "measured": {}} | given)
+        **(empty | words | numbers | {"several_events": False, "topology": None, "measurements": {}} | given)
     )  # type: ignore[arg-type]
