@@ -1,4 +1,7 @@
-"""The child process of `barograph run`: execute the DAG with `dag.test()` and give the machines back whatever happens.
+"""The child process of `barograph run`: execute the DAG with `dag.test()`.
+
+The DAG owns the end of an execution: its teardown releases the machines, its report task stores the results and
+writes the index. Airflow skips both after an interruption; then, and only then, this process does it.
 
 `python -m barograph.cli.child SERIES_DIR PARENT_PID`. Its output belongs in the series' log; its exit codes are
 those of the command line.
@@ -8,6 +11,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
 import traceback
 from pathlib import Path
 from typing import Any
@@ -15,13 +19,13 @@ from typing import Any
 from barograph.child_processes import die_with_parent
 from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, Interrupted, RunsFailed, blame_of, message_of
 from barograph.series.interruption import interruptible
-from barograph.series.progress import ProgressFile, failures_since, worst_of
+from barograph.series.progress import ProgressFile, failures_since, lines_since, worst_of
 from barograph.series.series import Series, read_series
 
 
 def main(arguments: list[str]) -> int:
     series_dir = Path(arguments[0])
-    progress = ProgressFile(series_dir)
+    progress, begun_s = ProgressFile(series_dir), time.time()
     try:
         with interruptible():
             # `interruptible` makes an orderly end of it. Airflow takes SIGTERM for itself as each task starts.
@@ -36,7 +40,7 @@ def main(arguments: list[str]) -> int:
         return EXIT_CODES[blame_of(error)]
     finally:
         _release(series_dir)
-        _store(series_dir, progress)
+        _store(series_dir, progress, begun_s)
     progress.tell("finished")
     return 0
 
@@ -83,7 +87,7 @@ def _stop_requested(series: Series) -> bool:
 
 
 def _release(series_dir: Path) -> None:
-    """The DAG's teardown has done it; this is for the ways out that skip teardowns. Not to be cut short."""
+    """Release what the DAG's teardown has not; nothing happens where it has. Not to be cut short."""
     from barograph.machines.provision import release
 
     before = [signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)]
@@ -95,12 +99,13 @@ def _release(series_dir: Path) -> None:
         signal.signal(number, handler)
 
 
-def _store(series_dir: Path, progress: ProgressFile) -> None:
-    """Whatever came of it: where results are stored elsewhere, they go there, or wait for the next chance."""
-    from barograph.series.results import finish
+def _store(series_dir: Path, progress: ProgressFile, begun_s: float) -> None:
+    """Finish what the DAG's report task has not; where it has, only the last lines of the logs are sent."""
+    from barograph.series.results import finish, store
 
+    announced = lines_since(series_dir, "report", begun_s)
     try:
-        finish(series_dir, lambda text: progress.tell("message", text=text))
+        (store if announced else finish)(series_dir, lambda text: progress.tell("message", text=text))
     except Exception:  # noqa: BLE001 - it waits in the spool
         traceback.print_exc()
 

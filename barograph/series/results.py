@@ -293,12 +293,16 @@ def analyse_again(series_dir: Path, say: Say) -> Path:
 
 def finish(series_dir: Path, say: Say) -> None:
     """The end of an execution: everything is sent, and the index of all results tells of it."""
-    sent = _try_to_send(lambda: results_of(series_dir).end(series_dir), series_dir, say)
-    if sent and series_dir.absolute().is_relative_to(results_root()):
+    if store(series_dir, say) and series_dir.absolute().is_relative_to(results_root()):
         try:
             write_index()
         except Exception as error:  # noqa: BLE001 - what was measured is there; only the page that lists it is not
             say(f"no index: {blame_of(error).replace('_', ' ')}: {message_of(error)}")
+
+
+def store(series_dir: Path, say: Say) -> bool:
+    """Send everything and let others write the series; whether that worked. Harmless where it was done before."""
+    return _try_to_send(lambda: results_of(series_dir).end(series_dir), series_dir, say)
 
 
 def write_index() -> Path:

@@ -18,8 +18,9 @@ from barograph.settings import ROOT
 
 CHILD = """
 import sys
-from barograph import provision, series_steps
+from barograph import series_steps
 from barograph.cli import child
+from barograph.machines import provision
 
 def steps(series_dir):
     provision.provision(series_dir)

@@ -18,6 +18,7 @@ from barograph.errors import INTERRUPTED_EXIT
 from barograph.plan.experiment import load, with_changes
 from barograph.series.series import open_series
 from barograph.settings import ROOT
+from inventory.leases import registry
 
 CHILD = """
 import pathlib, signal, sys, time
@@ -66,6 +67,41 @@ def test_what_is_measured_whole_is_not_measured_again(own_folders: None, runs: i
     view: Any = SimpleNamespace(say=heard.append)
     assert _end_interrupted(series, None, view, Ending(lambda *_: None, "the same command")) == INTERRUPTED_EXIT
     assert heard[0].startswith(f"{runs} of 2 runs are complete") and heard[-1].startswith(said)
+
+
+ONE_END = """
+import pathlib, sys
+from barograph import series_steps
+from barograph.cli import child
+from barograph.machines import provision
+from barograph.series import results
+
+def count_index():
+    with pathlib.Path(sys.argv[1], "indexes").open("a") as file:
+        file.write("written\\n")
+
+def tasks(series_dir):
+    provision.provision(series_dir)
+    if sys.argv[3] == "interrupted":
+        raise KeyboardInterrupt
+    provision.release(series_dir)
+    series_steps.announce(series_dir, series_dir / "report.html")
+
+results.write_index = count_index
+child._run = tasks
+sys.exit(child.main(sys.argv[1:3]))
+"""
+
+
+@pytest.mark.parametrize(("how", "code"), [("whole", 0), ("interrupted", INTERRUPTED_EXIT)])
+def test_machines_are_released_and_results_stored_once(how: str, code: int, own_folders: None) -> None:
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake"})).folder
+    argv = [sys.executable, "-c", ONE_END, str(series), str(os.getpid()), how]
+    assert subprocess.run(argv, cwd=ROOT).returncode == code
+    assert registry.read_all() == ()
+    lines = [json.loads(line) for line in (series / "progress.jsonl").read_text().splitlines()]
+    assert [line["phase"] for line in lines if line["kind"] == "phase"] == ["provision", "release"]
+    assert (series / "indexes").read_text() == "written\n"
 
 
 def test_a_parent_that_was_gone_before_the_child_asked(tmp_path: Path) -> None:
