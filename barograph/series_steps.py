@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from barograph.errors import BarographError, DiskFull, Interrupted, MachineLost, blame_of, message_of
+from barograph.errors import BarographError, DiskFull, Interrupted, MachineLost, Say, blame_of, message_of
 from barograph.machines import holdings
 from barograph.machines.series_lease import keep_alive
 from barograph.plan import durations
@@ -168,7 +168,7 @@ def _require_whole(context: SeriesContext) -> None:
         raise MachineLost("a machine is lost and this testbed cannot replace it; run it again to resume on others")
 
 
-def _message_writer(series_dir: Path) -> Callable[[str], None]:
+def _message_writer(series_dir: Path) -> Say:
     """Notes on the terminal that follows."""
     return lambda text: ProgressFile(series_dir).tell("message", text=text)
 

@@ -17,7 +17,7 @@ from analysis.record.files import read_json
 from barograph.cli.arguments import add_renamed, add_testbed, testbed_options
 from barograph.cli.compare import open_comparison_on_terminal
 from barograph.cli.execution import Ending, carry_out
-from barograph.cli.terminal import Say, line_printer, stdout_console
+from barograph.cli.terminal import line_printer, stdout_console
 from barograph.code.errors import BuildFailed, Unfit
 from barograph.compare.budget import Budget
 from barograph.compare.comparison import Comparison, Question
@@ -29,7 +29,7 @@ from barograph.compare.difference import (
     required_half_width,
 )
 from barograph.compare.request import ComparisonRequest, plan_comparison
-from barograph.errors import INTERRUPTED_EXIT, ExperimentError, RunsFailed
+from barograph.errors import INTERRUPTED_EXIT, ExperimentError, RunsFailed, Say
 from barograph.nights import bisection
 from barograph.nights import bisection as searches
 from barograph.nights.bisection import Bisection, BisectionRequest, NotWorse, PendingProbe, Probe

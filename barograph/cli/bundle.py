@@ -28,9 +28,9 @@ from analysis.compare.result import RESULT, result_data
 from analysis.errors import BundleError, RecordError
 from analysis.query import dictionary
 from analysis.record.files import SeriesPaths, read_json
-from barograph.cli.terminal import Say, say
+from barograph.cli.terminal import say
 from barograph.code.git import GitFailed, git
-from barograph.errors import ExperimentError
+from barograph.errors import ExperimentError, Say
 from barograph.settings import ROOT
 
 SHORT = 12

@@ -9,8 +9,9 @@ from typing import Any
 from barograph.cli.arguments import add_testbed, testbed_options
 from barograph.cli.execution import all_remarks, cost_remarks, require_fit_box
 from barograph.cli.run import select_experiments
-from barograph.cli.terminal import Say, say
+from barograph.cli.terminal import say
 from barograph.code.refs import resolve_experiment
+from barograph.errors import Say
 from barograph.machines import holdings
 from barograph.plan.checks import check
 from barograph.plan.experiment import load, names, with_changes

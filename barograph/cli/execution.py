@@ -14,10 +14,10 @@ from rich.console import Console
 
 from analysis.record.files import SeriesPaths
 from barograph.cli.dag_process import DagProcess, signals_as_interrupt
-from barograph.cli.terminal import Say, line_printer
+from barograph.cli.terminal import line_printer
 from barograph.cli.view import View, view_for
 from barograph.code.refs import resolve_experiment, uncommitted_remark
-from barograph.errors import INTERRUPTED_EXIT, BarographError, RunsFailed
+from barograph.errors import INTERRUPTED_EXIT, BarographError, RunsFailed, Say
 from barograph.machines import holdings
 from barograph.plan.checks import IN_MEMORY_TESTBEDS, check, remarks
 from barograph.plan.costs import Cost, cost_lines, usd

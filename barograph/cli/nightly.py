@@ -12,8 +12,8 @@ from rich.console import Console
 from barograph.cli.arguments import comma_separated
 from barograph.cli.dag_process import signals_as_interrupt
 from barograph.cli.execution import carry_out, prepare
-from barograph.cli.terminal import Say, line_printer, stdout_console
-from barograph.errors import INTERRUPTED_EXIT, REGRESSION_EXIT, BarographError, Interrupted, blame_of, message_of
+from barograph.cli.terminal import line_printer, stdout_console
+from barograph.errors import INTERRUPTED_EXIT, REGRESSION_EXIT, BarographError, Interrupted, Say, blame_of, message_of
 from barograph.nights import findings, night_state, outcome, procedure
 from barograph.nights.findings import post, webhook_warning
 from barograph.nights.night_state import Night

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from barograph.cli.terminal import Say, say, stdout_console
+from barograph.cli.terminal import say, stdout_console
+from barograph.errors import Say
 from barograph.machines import reaper
 from barograph.machines.reaper import Leftover, require_all_released, sweep
 from barograph.plan.costs import usd

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 
 from rich.console import Console
 
-Say = Callable[[str], None]
+from barograph.errors import Say
 
 
 def stdout_console() -> Console:

@@ -17,8 +17,8 @@ from pathlib import Path
 from barograph.airflow_environment import AirflowFailure, environment, prepare
 from barograph.child_processes import ChildProcess
 from barograph.cli.dag_process import signals_as_interrupt
-from barograph.cli.terminal import Say, say
-from barograph.errors import BarographError
+from barograph.cli.terminal import say
+from barograph.errors import BarographError, Say
 from barograph.settings import HOLDER, ROOT, airflow_home
 
 USER = "admin"
