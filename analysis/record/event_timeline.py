@@ -14,7 +14,7 @@ from analysis.record.files import RunPaths, parsed_lines, read_json
 WHOLE_RUN = "e0"
 FIRST_EVENT = "e1"
 # The kinds of lines whose time is the zero of an event, and the kind of event that each stands for where it says none.
-ZEROS = {"scale_requested": "scale", "rate_changed": "rate", "crashed": "crash"}
+ZEROS = {"scale_requested": "scale", "rate_changed": "rate", "crashed": "crash", "event_performed": "event"}
 
 
 def operation_id(row: Mapping[str, Any]) -> str:
@@ -153,15 +153,17 @@ def _event_mark(event: Json, again: bool) -> tuple[str, str] | None:
     kind = event["kind"]
     if kind == "scale_requested":
         return ("repeated", "repeated") if again else (str(event["event"]), event_label(event))
-    if kind in ("rate_changed", "crashed"):
-        return ZEROS[kind], event_label(event)
+    if kind in ZEROS:
+        return str(event.get("event") or ZEROS[kind]), event_label(event)
     if kind == "restarted":
         return "restarted", f"{event.get('machine', 'it')} is back"
     return ("aborted", "aborted") if kind == "scale_aborted" else None
 
 
 def event_label(event: Json) -> str:
-    """An event of the plan in two or three words."""
+    """An event of the plan in two or three words; kinds without a line of their own say them in the record."""
+    if event["kind"] == "event_performed":
+        return str(event.get("label") or event.get("event") or "an event")
     if event["kind"] == "rate_changed":
         return f"rate × {event.get('factor', '?'):g}" if isinstance(event.get("factor"), int | float) else "rate"
     if event["kind"] == "crashed":

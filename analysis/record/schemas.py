@@ -223,7 +223,7 @@ TABLES = {table.name: table for table in (
                "machines concerned: of `machines_joined`, `machines_left` …", "another kind"),
         Column("event_id", "string", "",
                "event of the plan that it belongs to; `e1.2` is the second attempt at `e1`", "it belongs to none"),
-        Column("event", "string", "", "`scale_out` or `scale_in`, of `scale_requested`", "another kind"),
+        Column("event", "string", "", "kind of event, of `scale_requested` and `event_performed`", "another kind"),
         Column("joined", "array<string>", "", "machines that joined, of `scale_requested`", "another kind"),
         Column("leave", "int", "", "how many machines are to leave, of `scale_requested`", "another kind"),
         Column("decision_id", "string", "", "of `decision` and `applied`", "another kind"),

@@ -120,7 +120,7 @@ def outcome_row(run_id: str, happening: EventOutcome) -> Row:
         "run_id": run_id,
         "event_id": happening.event_id,
         "asked": happening.asked,
-        "decision": happening.reason or ("" if happening.kind in ("rate", "crash") else "none"),
+        "decision": happening.reason or ("none" if happening.kind.startswith("scale") else ""),
         "decided": _seconds(happening.decided_s),
         "applied": _seconds(happening.applied_s),
         "remarks": remarks(happening),

@@ -1,63 +1,19 @@
 """Every kind of event over a fake cluster: what happens, what is written down, and what goes wrong."""
 
-import json
-from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from barograph.errors import ExperimentError, Interrupted, MachineLost, RunBroken
 from barograph.plan.events import Crash, PlannedEvent, RateChange, ScaleIn, ScaleOut
-from barograph.plan.experiment import Experiment, MachineCount
 from barograph.policy_service import ServiceUnreachable
-from barograph.run.context import SeriesContext
-from barograph.run.fake_cluster import FakeClock, FakeStorm
-from barograph.run.monitor import steady_test
 from barograph.series.run_record import read_run
-from barograph.series.series import Series, open_series
 from barograph.series_steps import attempt_next_run
+from tests.unit.barograph.run.conftest import SetUp, Stage
 
 OUT, IN = ScaleOut("steady", 1), ScaleIn("steady", 1)
 RATE, CRASH = RateChange("steady", 1.5), Crash("steady", "m2")
 REVIVED = Crash("steady", "m2", restart_after_s=10.0)
-
-
-class Stage:
-    """A series of one experiment with these events, and the fake that it runs on."""
-
-    def __init__(self, experiment: Experiment, listener: Any) -> None:
-        self.series = open_series(experiment, new=True, now_s=1_699_999_000.0)
-        self.storm = FakeStorm(FakeClock(), experiment.starting(), experiment.workers())
-        steady = steady_test(experiment.durations)
-        self.bench = SeriesContext(experiment, self.storm, self.storm, self.storm.clock, listener, steady)
-        self.run_id = self.series.plan()[0].run_id
-
-    def go(self) -> list[dict[str, Any]]:
-        assert attempt_next_run(self.series, self.bench) == self.run_id
-        assert self.document()["status"] == "complete"
-        return self.events()
-
-    def events(self) -> list[dict[str, Any]]:
-        path = self.series.run_folder(self.run_id) / "events.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()]
-
-    def document(self) -> dict[str, Any]:
-        found = read_run(self.series.run_folder(self.run_id))
-        assert found is not None
-        return found
-
-
-SetUp = Callable[..., Stage]
-
-
-@pytest.fixture
-def stage(experiment: Experiment, series: Series, heard: Any) -> SetUp:
-    def set_up(*events: PlannedEvent, before: int = 4, repetitions: int = 2) -> Stage:
-        planned = replace(experiment, events=events, machines=MachineCount(before, before), repetitions=repetitions)
-        return Stage(planned, heard)
-
-    return set_up
 
 
 def named(told: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
@@ -68,7 +24,7 @@ def last_run_of(stage: SetUp, *events: PlannedEvent) -> Stage:
     """Everything but one run of the series is done."""
     one = stage(*events, repetitions=1)
     for _ in one.series.plan()[:-1]:
-        attempt_next_run(one.series, one.bench)
+        attempt_next_run(one.series, one.context)
     one.run_id = one.series.plan()[-1].run_id
     return one
 
@@ -105,7 +61,7 @@ def test_a_run_that_gave_machines_back_is_not_repeated_on_what_is_left(stage: Se
     here = last_run_of(stage, IN)
     here.storm.faults["stop"] = [ServiceUnreachable("the network went")]
     with pytest.raises(ServiceUnreachable):
-        attempt_next_run(here.series, here.bench)
+        attempt_next_run(here.series, here.context)
     assert here.storm.returned == {"m4"} and here.document()["attempt"] == 1
 
 
@@ -129,7 +85,7 @@ def test_a_policy_that_does_not_release_what_was_asked_is_the_result(
     here = stage(IN)
     here.storm.faults |= {"release": released, "reason": "refused: too few slots"}
     with pytest.raises(RunBroken, match=said):
-        attempt_next_run(here.series, here.bench)
+        attempt_next_run(here.series, here.context)
     assert "leave" not in here.storm.calls
     assert here.document()["failure"]["blame"] == "system_under_test"
 
@@ -138,7 +94,7 @@ def test_tasks_without_a_place_keep_the_machine(stage: SetUp) -> None:
     here = stage(IN)
     here.storm.faults["placed"] = 1
     with pytest.raises(RunBroken, match=r"not every task found a place before m4 left within 60 s; 1 of 2 tasks"):
-        attempt_next_run(here.series, here.bench)
+        attempt_next_run(here.series, here.context)
     assert "leave" not in here.storm.calls
 
 
@@ -170,7 +126,7 @@ def test_an_aborted_scale_in_is_repeated(stage: SetUp) -> None:
 def first_failure(here: Stage) -> dict[str, str]:
     """What ended the first attempt; infrastructure is repeated, and here the machine stays dead."""
     with pytest.raises(MachineLost):
-        attempt_next_run(here.series, here.bench)
+        attempt_next_run(here.series, here.context)
     kept = read_run(here.series.attempts / f"{here.run_id}.attempt-1")
     assert kept is not None
     failure: dict[str, str] = kept["failure"]
@@ -195,14 +151,14 @@ def test_why_the_policy_held_is_said(stage: SetUp) -> None:
     here = stage(OUT)
     here.storm.faults["held"] = "held: samples are 12.0 s old, allowed are 10 s"
     with pytest.raises(RunBroken, match=r"e1 was not decided.*within 90 s; policy \w+: held: samples are 12.0 s old"):
-        attempt_next_run(here.series, here.bench)
+        attempt_next_run(here.series, here.context)
 
 
 def test_samples_that_stop_while_the_policy_holds(stage: SetUp) -> None:
     here = stage(OUT)
     here.storm.faults |= {"held": "held: no samples", "silent_after_s": 52}
     with pytest.raises(RunBroken, match=r"a worker has been silent for 7\d s; held: no samples"):
-        attempt_next_run(here.series, here.bench)
+        attempt_next_run(here.series, here.context)
 
 
 def test_the_input_rate_changes(stage: SetUp) -> None:
@@ -211,7 +167,7 @@ def test_the_input_rate_changes(stage: SetUp) -> None:
     (changed,) = named(told, "rate_changed")
     assert (changed["event_id"], changed["factor"]) == ("e1", 1.5)
     assert here.storm.state().input_rate_factor == 1.5
-    assert named(told, "steady")[1]["t"] - changed["t"] >= here.bench.experiment.durations.after_floor_s
+    assert named(told, "steady")[1]["t"] - changed["t"] >= here.context.experiment.durations.after_floor_s
     assert here.storm.state().series.sinks[-1] == pytest.approx(300)
 
 
@@ -250,7 +206,7 @@ def test_another_machine_that_dies_meanwhile_is_still_infrastructure(stage: SetU
     here = stage(CRASH)
     here.storm.faults |= {"dead": ("m3",), "dies_after_s": 9_000}
     with pytest.raises(MachineLost, match="m3 stopped answering during the run"):
-        attempt_next_run(here.series, here.bench)
+        attempt_next_run(here.series, here.context)
 
 
 def test_a_topology_that_does_not_recover_is_a_result_not_an_error(stage: SetUp) -> None:
@@ -264,7 +220,7 @@ def test_a_topology_that_does_not_recover_is_a_result_not_an_error(stage: SetUp)
 def test_a_crash_of_a_machine_that_was_let_go_is_the_users(stage: SetUp) -> None:
     here = stage(IN, Crash("steady", "m4"))
     with pytest.raises(ExperimentError, match=r"events.1.machine is 'm4', but the policy had let it leave"):
-        attempt_next_run(here.series, here.bench)
+        attempt_next_run(here.series, here.context)
 
 
 MIXED = (ScaleOut("steady", 2), ScaleIn("steady", 1), RateChange(70.0, 1.5), Crash("steady", "m2", 10.0))
@@ -291,7 +247,7 @@ def test_the_second_run_starts_with_every_machine_again(stage: SetUp) -> None:
     here = stage(*MIXED)
     here.go()
     second = here.series.plan()[1].run_id
-    assert attempt_next_run(here.series, here.bench) == second
+    assert attempt_next_run(here.series, here.context) == second
 
 
 CALLS = [
@@ -313,7 +269,7 @@ def test_an_interruption_in_each_kind_keeps_what_was_measured(event: PlannedEven
     here.storm.calls.clear()
     here.storm.faults[call] = [Interrupted()]
     with pytest.raises(Interrupted):
-        attempt_next_run(here.series, here.bench)
+        attempt_next_run(here.series, here.context)
     assert here.document()["status"] == "incomplete" and here.document()["failure"] is None
     assert here.storm.calls[-2:] == ["stop", "collect"]
     assert here.events()[-1]["kind"] == "run_ended"

@@ -1,0 +1,66 @@
+"""What every kind of event keeps to: the example of each in docs/experiments.md, performed on the fake cluster."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from analysis.record.event_timeline import event_marks, event_outcomes
+from analysis.record.files import RunPaths
+from barograph.plan.durations import longest_run_s
+from barograph.plan.events import KINDS, PlannedEvent
+from barograph.plan.experiment import EXPERIMENTS, parse
+from barograph.series.status import PHASE_WORDS
+from barograph.web.dag_documentation import experiment_documentation
+from barograph.yaml_files import read_yaml
+from tests.unit.barograph.run.conftest import SetUp
+
+PAGE = Path(__file__).parents[4] / "docs" / "experiments.md"
+
+
+def examples() -> dict[str, PlannedEvent]:
+    """The events of the page's example, by kind."""
+    (example,) = re.findall(r"```yaml\n(machines:.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    data: dict[str, Any] = read_yaml(EXPERIMENTS / "stela" / "star.yaml") | yaml.safe_load(example)
+    return {event.kind: event for event in parse("docs/example", data, source=PAGE.name).events}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_its_name_is_the_same_everywhere(kind: str) -> None:
+    example = examples().get(kind)
+    assert example is not None, f"{kind} of KINDS has no example in {PAGE}"
+    assert isinstance(example, KINDS[kind])
+    assert f"| `{kind}` |" in PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_performed_and_stands_in_the_record(kind: str, stage: SetUp) -> None:
+    event = examples()[kind]
+    here = stage(event)
+    here.go()
+    run = RunPaths(here.series.run_folder(here.run_id))
+    assert next(mark.kind for mark in event_marks(run) if mark.event_id == "e1") == kind
+    (outcome,) = event_outcomes(run)
+    assert outcome.kind == kind
+    assert outcome.asked not in ("", "event", kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_people_read_its_words(kind: str, stage: SetUp) -> None:
+    event = examples()[kind]
+    here = stage(event)
+    here.go()
+    assert event.words() in experiment_documentation(here.context.experiment)
+    phases = {phase["name"] for phase in here.document()["phases"]}
+    assert phases <= set(PHASE_WORDS)
+    assert phases & set(event.phases), "an event that takes no time of the run"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_over_in_its_longest_time(kind: str, stage: SetUp) -> None:
+    here = stage(examples()[kind])
+    here.go()
+    document = here.document()
+    assert document["ended_s"] - document["started_s"] <= longest_run_s(here.context.experiment)
