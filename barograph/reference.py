@@ -43,7 +43,11 @@ def command_line() -> str:
         command: argparse.ArgumentParser = subcommands.choices[name]
         parts.append(f"## {name}\n\n{_sentence(command.description or purpose)}\n")
         parts.append("```\n" + " ".join(_usage(command).split()) + "\n```\n")
-        rows = [_argument(action) for action in command._actions if action.dest != "help"]
+        rows = [
+            _argument(action)
+            for action in command._actions
+            if action.dest != "help" and action.help != argparse.SUPPRESS
+        ]
         if rows:
             parts.append("| argument | default | meaning |\n|---|---|---|\n" + "\n".join(rows) + "\n")
         if command.epilog:

@@ -7,6 +7,7 @@ is given is imported: a mistyped option must not wait for Spark or Airflow.
 from __future__ import annotations
 
 import argparse
+import difflib
 import sys
 import tempfile
 import traceback
@@ -18,31 +19,32 @@ from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, blame_of, message_of
 
 # command -> (its module, what it is for)
 COMMANDS = {
-    "run": ("barograph.cli.run", "run experiments, or resume their unfinished series"),
-    "compare": ("barograph.cli.compare", "is B better than A, in blocks on the same machines"),
-    "report": ("barograph.cli.report", "analyse a series again, or list all results"),
-    "nightly": ("barograph.cli.nightly", "measure a suite for a night, and say what got worse"),
-    "bisect": ("barograph.cli.bisect", "which commit made a number worse"),
-    "claims": ("barograph.cli.claims", "what the papers state and what was measured"),
-    "ablate": ("barograph.cli.ablate", "what Stela's variants would have decided in a series' runs"),
-    "read": ("barograph.cli.read", "other people's logs into a series, for `report`"),
-    "sql": ("barograph.cli.sql", "ask the tables of analysed series in Spark SQL (docs/tables.md)"),
-    "bundle": ("barograph.cli.bundle", "a series, or one run, as an artifact that others can re-make"),
-    "list": ("barograph.cli.experiments", "the experiments there are"),
-    "check": ("barograph.cli.check", "can they run, and what may they cost; nothing is started"),
+    "run": ("barograph.cli.run", "run experiments, or resume those that are unfinished"),
+    "compare": ("barograph.cli.compare", "say whether B is better than A, measured in blocks on the same machines"),
+    "report": ("barograph.cli.report", "analyse a series again, or write the index of all results"),
+    "nightly": ("barograph.cli.nightly", "measure a suite for a night and say what got worse"),
+    "bisect": ("barograph.cli.bisect", "find the commit that made a number worse"),
+    "claims": ("barograph.cli.claims", "show what the papers state and what was measured"),
+    "ablate": ("barograph.cli.ablate", "show what Stela's variants would have decided in a series"),
+    "read": ("barograph.cli.read", "turn other people's logs into a series, for `report`"),
+    "sql": ("barograph.cli.sql", "query the tables of analysed series in Spark SQL (docs/tables.md)"),
+    "bundle": ("barograph.cli.bundle", "pack a series or a run so that others can make its results again"),
+    "list": ("barograph.cli.experiments", "list the experiments"),
+    "check": ("barograph.cli.check", "say whether experiments can run here and what they may cost"),
     "setup": ("barograph.cli.setup", "build everything that experiments need"),
-    "ui": ("barograph.cli.ui", "Airflow on loopback"),
-    "reap": ("barograph.cli.reap", "release what dead runs have left"),
-    "replay": ("barograph.cli.replay", "ask a policy again, from a run's decision log"),
+    "ui": ("barograph.cli.ui", "serve Airflow's pages on this machine only (127.0.0.1)"),
+    "reap": ("barograph.cli.reap", "release machines that dead runs have left"),
+    "replay": ("barograph.cli.replay", "ask a policy again, with the observations of a recorded run"),
 }
-EPILOG = """exit codes: 0 done, 2 configuration, 3 capacity, 4 infrastructure, 5 system under test, 1 a bug (its
-traceback is in a file), 130 interrupted; 6 of `nightly`: a confirmed regression. Begin with README.md."""
+EPILOG = """exit codes: 0 done, 1 a bug of Barograph (a file has its traceback), 2 wrong configuration, 3 no capacity,
+4 the infrastructure failed, 5 Storm or a policy failed, 6 `nightly` confirmed a regression, 130 interrupted.
+README.md is the place to begin."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code, of EXIT_CODES."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    options = parser(words[:1]).parse_args(words)
+    options = _options(words)
     try:
         code: int = options.execute(options)
     except KeyboardInterrupt:
@@ -53,6 +55,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - the one place where errors become a line and an exit code
         return _explain(error)
     return code
+
+
+def _options(words: Sequence[str]) -> argparse.Namespace:
+    """Exits with 2, and the usage of the command that is meant, where the words are wrong."""
+    top = parser(words[:1])
+    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+        near = "".join(f"did you mean {name}? " for name in difflib.get_close_matches(words[0], COMMANDS, n=1))
+        top.error(f"{words[0]!r} is not a command; {near}`barograph --help` lists them")
+    options, unknown = top.parse_known_args(words)
+    if unknown:
+        options.error(f"unrecognized arguments: {' '.join(unknown)}")
+    return options
 
 
 def parser(complete: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
@@ -66,7 +80,7 @@ def parser(complete: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentPars
         if name in complete:
             code = import_module(module)
             code.add_arguments(command)
-            command.set_defaults(execute=code.execute)
+            command.set_defaults(execute=code.execute, error=command.error)
     return top
 
 

@@ -25,8 +25,8 @@ INDENT = "    "
 
 
 def add_arguments(ablate: argparse.ArgumentParser) -> None:
-    ablate.add_argument("series", help="its folder, its id, or an experiment for its newest")
-    ablate.add_argument("--json", action="store_true", help="for other programs")
+    ablate.add_argument("series", help="the series' folder or id, or an experiment for its newest")
+    ablate.add_argument("--json", action="store_true", help="print JSON, for other programs")
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ import yaml
 
 from barograph.errors import ExperimentError
 
-TESTBED = "local, ec2, emulab or existing instead of the file's; their options are in docs/"
+TESTBED = "local, ec2, emulab or existing, instead of the experiment's (docs/ has a page on each)"
 
 
 def add_testbed(command: argparse.ArgumentParser) -> None:
@@ -18,7 +18,7 @@ def add_testbed(command: argparse.ArgumentParser) -> None:
     command.add_argument("--testbed", metavar="NAME", help=TESTBED)
     command.add_argument(
         "--option", type=key_value, action="append", default=[], metavar="KEY=VALUE",
-        help="of the testbed, laid over testbed.options of the file; a value is YAML: 5, word, [a, b]",
+        help="an option of the testbed, before those of the experiment; the value is YAML: 5, word, [a, b]",
     )  # fmt: skip
 
 

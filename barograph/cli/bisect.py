@@ -46,21 +46,25 @@ LEAST_BLOCKS = 3
 
 
 def add_arguments(bisect: argparse.ArgumentParser) -> None:
-    bisect.add_argument("good", metavar="GOOD", help="a commit, branch or tag where the number was well")
+    bisect.add_argument("good", metavar="GOOD", help="a commit, branch or tag where the number was good")
     bisect.add_argument("bad", metavar="BAD", help="a later one where it is worse")
     bisect.add_argument("--experiment", required=True, metavar="FAMILY/NAME", help="whose runs are compared")
-    bisect.add_argument("--variant", required=True, metavar="NAME", help="of the experiment")
+    bisect.add_argument("--variant", required=True, metavar="NAME", help="a variant of the experiment")
     bisect.add_argument("--metric", required=True, metavar="NAME", help="such as throughput_after")
-    bisect.add_argument("--event", default="e1", metavar="ID", help="which event of the plan (default e1)")
-    bisect.add_argument("--all", action="store_true", help="also commits that do not change scheduler_plugins/")
-    bisect.add_argument("--blocks", type=int, default=12, metavar="N", help="of a comparison, at most (default 12)")
+    bisect.add_argument(
+        "--event", default="e1", metavar="ID", help="the event that the metric is of (default e1, the first)"
+    )
+    bisect.add_argument("--all", action="store_true", help="also try commits that do not change scheduler_plugins/")
+    bisect.add_argument(
+        "--blocks", type=int, default=12, metavar="N", help="at most so many in each comparison (default 12)"
+    )
     bisect.add_argument(
         "--goal", type=float, default=5.0, metavar="X",
-        help="how narrow the first comparison's interval must be, ± percent (or the metric's unit; 5)",
+        help="how narrow the first comparison's interval must be: ± percent, or the metric's unit (default 5)",
     )  # fmt: skip
     add_testbed(bisect)
     add_renamed(bisect, "--repetitions", "--blocks")
-    bisect.add_argument("--new", action="store_true", help="search again, also where this search was begun before")
+    bisect.add_argument("--new", action="store_true", help="search again even where this search was begun before")
 
 
 def execute(options: argparse.Namespace) -> int:

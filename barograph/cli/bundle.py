@@ -38,8 +38,10 @@ ARCHIVE_LIMIT_S = 300
 
 
 def add_arguments(bundle: argparse.ArgumentParser) -> None:
-    bundle.add_argument("series", metavar="SERIES|RUN", help="as of `report`; of a run SERIES/RUN, or its folder")
-    bundle.add_argument("--to", type=Path, metavar="FILE.tar.gz", help="default: named after the series, here")
+    bundle.add_argument(
+        "series", metavar="SERIES|RUN", help="a series as for `report`; a run as SERIES/RUN, or its folder"
+    )
+    bundle.add_argument("--to", type=Path, metavar="FILE.tar.gz", help="default: a file here, named after the series")
     bundle.add_argument("--without", choices=("raw",), help="leave out the raw lines and logs (docs/bundles.md)")
 
 

@@ -19,8 +19,10 @@ from barograph.series.variant_code import prepare_code
 
 
 def add_arguments(check: argparse.ArgumentParser) -> None:
-    check.add_argument("experiment", nargs="*", help="family/name or quoted globs; none: all that this box runs")
-    check.add_argument("--repetitions", type=int, metavar="N", help="of each variant, instead of the file's")
+    check.add_argument(
+        "experiment", nargs="*", help="family/name or a quoted glob; without one, all that run on this machine"
+    )
+    check.add_argument("--repetitions", type=int, metavar="N", help="runs of each variant, instead of the experiment's")
     add_testbed(check)
 
 

@@ -33,7 +33,7 @@ MISSING = "–"
 
 
 def add_arguments(claims: argparse.ArgumentParser) -> None:
-    claims.add_argument("--json", action="store_true", help="as in claims.json, for other programs")
+    claims.add_argument("--json", action="store_true", help="print JSON as in claims.json, for other programs")
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -32,23 +32,25 @@ from barograph.series.series import Series
 def add_arguments(compare: argparse.ArgumentParser) -> None:
     side = "a branch, tag or commit of this repository, or the YAML file of a scheduler (docs/comparing.md)"
     compare.add_argument("a", metavar="A", help=side)
-    compare.add_argument("b", metavar="B", help="likewise; what is told is B against A")
+    compare.add_argument("b", metavar="B", help="the same; the answer is about B against A")
     compare.add_argument("--experiment", required=True, metavar="FAMILY/NAME", help="see `barograph list`")
-    compare.add_argument("--variants", type=comma_separated, metavar="A,B", help="only these of its variants")
+    compare.add_argument("--variants", type=comma_separated, metavar="A,B", help="only these variants")
     compare.add_argument("--blocks", type=int, metavar="N", help="at least 3; default: the experiment's repetitions")
     compare.add_argument(
-        "--until-certain", action="store_true", help="add blocks until the intervals are narrow enough"
+        "--until-certain", action="store_true", help="add blocks until every interval is narrow enough"
     )
     compare.add_argument(
         "--goal", dest="goal_percent", type=float, default=5.0, metavar="PERCENT",
-        help="narrow enough: an interval reaches this far to either side (default 5)",
+        help="how far a narrow interval reaches to either side (default 5)",
     )  # fmt: skip
-    compare.add_argument("--budget", metavar="LIMIT", help="of --until-certain: '20 blocks' (default), 2h, 90min, '$5'")
+    compare.add_argument(
+        "--budget", metavar="LIMIT", help="limit of --until-certain: '20 blocks' (default), 2h, 90min, '$5'"
+    )
     add_testbed(compare)
     add_renamed(compare, "--policies", "--variants")
     add_renamed(compare, "--repetitions", "--blocks")
-    compare.add_argument("--new", action="store_true", help="a new series, also where one is unfinished")
-    compare.add_argument("--rebuild", action="store_true", help="build both sides again, also what failed to build")
+    compare.add_argument("--new", action="store_true", help="begin a new series even where one is unfinished")
+    compare.add_argument("--rebuild", action="store_true", help="build both sides again, even what failed to build")
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -100,23 +100,29 @@ def _airflow(tell: Say) -> object:
 
 @dataclass(frozen=True)
 class Ending:
-    """What an execution says at its end: the answer, once there is a report, and how to go on after an interruption."""
+    """What an execution prints at its end.
+
+    With a report: `show` prints its tables, and `answer` is the last line, where it is not empty. After an
+    interruption: `resume` is the command that goes on.
+    """
 
     show: Callable[[Path, Console], None]
-    again: str
+    resume: str
+    answer: Callable[[Path], str] = lambda _: ""
 
 
 def carry_out(series: Series, console: Console, ending: Ending | None = None) -> int:
     """The exit code: 0, or that of an interruption. Raises RunsFailed."""
-    last = ending or Ending(_show_claims, f"barograph run {series.experiment.name}, with the same options")
-    supervised: DagProcess | None = None
+    resume = f"barograph run {series.experiment.name}, with the same options"
+    last = ending or Ending(_show_claims, resume, headline)
+    child: DagProcess | None = None
     with signals_as_interrupt(), view_for(console, initial_status(series.left(), series.experiment)) as view:
         try:
-            supervised = DagProcess(series.folder)
-            code = supervised.follow(view)
+            child = DagProcess(series.folder)
+            code = child.follow(view)
         except KeyboardInterrupt:
             view.say("interrupted: keeping what was measured, releasing machines (once more to hurry)")
-            return _end_interrupted(series, supervised, view, last)
+            return _end_interrupted(series, child, view, last)
     return _finish(series, view.story, code, console, last)
 
 
@@ -206,8 +212,8 @@ def _say_cost(series: Series, say: Say) -> None:
     )
 
 
-def _end_interrupted(series: Series, supervised: DagProcess | None, view: View, ending: Ending) -> int:
-    by_itself = supervised.end(view) if supervised is not None else True
+def _end_interrupted(series: Series, child: DagProcess | None, view: View, ending: Ending) -> int:
+    by_itself = child.end(view) if child is not None else True
     if not by_itself:
         from barograph.machines.provision import release
 
@@ -215,7 +221,7 @@ def _end_interrupted(series: Series, supervised: DagProcess | None, view: View, 
     view.say(f"{len(series.complete())} of {len(series.plan())} runs are complete in {series.folder}")
     _say_cost(series, view.say)
     # With every run there, the same command again would begin a new series.
-    view.say(f"to resume: {ending.again}" if series.left() else f"to analyse it: barograph report {series.folder}")
+    view.say(f"to resume: {ending.resume}" if series.left() else f"to analyse it: barograph report {series.folder}")
     return INTERRUPTED_EXIT
 
 
@@ -225,12 +231,21 @@ def _show_claims(series_dir: Path, console: Console) -> None:
     show_claims(series_dir, console)
 
 
+def headline(series_dir: Path) -> str:
+    """The sentence that the series' report begins with; empty where there is none."""
+    from analysis.report.index_page import headline_of
+
+    return headline_of(SeriesPaths(series_dir))
+
+
 def _finish(series: Series, status: SeriesStatus, code: int, console: Console, ending: Ending) -> int:
     say = line_printer(console)
     if status.report:
         ending.show(series.folder, console)
         say(f"report: {status.report}")
     _say_cost(series, say)
+    if status.report and (answer := ending.answer(series.folder)):
+        say(answer)
     if code == INTERRUPTED_EXIT:
         return code
     if code != 0:

@@ -22,11 +22,15 @@ from barograph.series.status import hours
 
 
 def add_arguments(nightly: argparse.ArgumentParser) -> None:
-    nightly.add_argument("suite", help="a file of dags/suites; a wrong one lists the known")
-    nightly.add_argument("--experiments", type=comma_separated, metavar="A,B", help="only these of the suite")
-    nightly.add_argument("--deadline", metavar="TIME", help="07:00, 6h or 90min instead of the suite's own")
-    nightly.add_argument("--dry-run", action="store_true", help="what would be measured when; nothing is started")
-    nightly.add_argument("--report-only", action="store_true", help="the pages again, from the nights on record")
+    nightly.add_argument("suite", help="the name of a file in dags/suites; a wrong name lists them")
+    nightly.add_argument(
+        "--experiments", type=comma_separated, metavar="A,B", help="only these experiments of the suite"
+    )
+    nightly.add_argument(
+        "--deadline", metavar="TIME", help="when the night ends: 07:00, 6h or 90min, instead of the suite's own"
+    )
+    nightly.add_argument("--dry-run", action="store_true", help="show what would be measured when; start nothing")
+    nightly.add_argument("--report-only", action="store_true", help="write the pages again, from the nights on record")
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -19,9 +19,11 @@ UNKNOWN = "–"
 
 
 def add_arguments(reap: argparse.ArgumentParser) -> None:
-    reap.add_argument("--dry-run", action="store_true", help="only show what would be ended, and why")
-    reap.add_argument("--everywhere", action="store_true", help="look also where this harness never was (all regions)")
-    reap.add_argument("--status", action="store_true", help="when the reaper last worked, and what it did")
+    reap.add_argument("--dry-run", action="store_true", help="show what would be released, and why; release nothing")
+    reap.add_argument(
+        "--everywhere", action="store_true", help="look in all regions, even where nothing was ever rented"
+    )
+    reap.add_argument("--status", action="store_true", help="show when the reaper last worked, and what it did")
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -11,10 +11,15 @@ from scheduler_plugins.replay import replay
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("decisions", type=decisions_file, help="decisions.jsonl, or the run's folder")
-    command.add_argument("--policy", required=True, metavar="NAME", help="see docs/policies.md")
+    command.add_argument("decisions", type=decisions_file, help="a decisions.jsonl, or the folder of a run")
+    command.add_argument("--policy", required=True, metavar="NAME", help="a policy of docs/policies.md")
     command.add_argument(
-        "--parameter", type=key_value, action="append", default=[], metavar="KEY=VALUE", help="of the policy"
+        "--parameter",
+        type=key_value,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a parameter of the policy",
     )
 
 

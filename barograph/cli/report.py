@@ -7,6 +7,7 @@ import argparse
 from barograph.cli.claims import show_claims
 from barograph.cli.compare import show_comparison
 from barograph.cli.dag_process import signals_as_interrupt
+from barograph.cli.execution import headline
 from barograph.cli.terminal import say, stdout_console
 from barograph.compare.record import is_comparison
 from barograph.errors import ExperimentError
@@ -15,8 +16,8 @@ from barograph.series.series import find_series
 
 
 def add_arguments(report: argparse.ArgumentParser) -> None:
-    report.add_argument("series", nargs="?", help="its folder, its id, or an experiment for its newest")
-    report.add_argument("--index", action="store_true", help="only write index.html of all results anew")
+    report.add_argument("series", nargs="?", help="the series' folder or id, or an experiment for its newest")
+    report.add_argument("--index", action="store_true", help="write only index.html, the index of all results")
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -27,9 +28,11 @@ def execute(options: argparse.Namespace) -> int:
         path = analyse_again(series_dir, say)
     console = stdout_console()
     show_claims(series_dir, console)
-    if is_comparison(series_dir):
+    if comparison := is_comparison(series_dir):
         show_comparison(series_dir, console)
     say(f"report: {path}")
+    if not comparison and (answer := headline(series_dir)):
+        say(answer)
     return 0
 
 

@@ -40,16 +40,16 @@ from barograph.settings import results_root
 
 def add_arguments(run: argparse.ArgumentParser) -> None:
     run.add_argument(
-        "experiment", nargs="+", help="family/name, several of them, or a quoted glob such as 'stela/*'; of several,"
-        " those that are complete are skipped; see `barograph list`",
+        "experiment", nargs="+", help="family/name as `barograph list` shows it, several of them, or a quoted glob such"
+        " as 'stela/*'; of several, those that are complete are skipped",
     )  # fmt: skip
-    run.add_argument("--variants", type=comma_separated, metavar="A,B", help="only these of its variants")
-    run.add_argument("--repetitions", type=int, metavar="N", help="of each variant, instead of the file's")
+    run.add_argument("--variants", type=comma_separated, metavar="A,B", help="only these variants")
+    run.add_argument("--repetitions", type=int, metavar="N", help="runs of each variant, instead of the experiment's")
     add_testbed(run)
     add_renamed(run, "--policies", "--variants")
-    run.add_argument("--new", action="store_true", help="a new series, also where one is unfinished")
-    run.add_argument("--demo", action="store_true", help="one short repetition of each variant")
-    run.add_argument("--rebuild", action="store_true", help="build the code of variants again, also what failed before")
+    run.add_argument("--new", action="store_true", help="begin a new series even where one is unfinished")
+    run.add_argument("--demo", action="store_true", help="one short run of each variant")
+    run.add_argument("--rebuild", action="store_true", help="build the code of variants again, even what failed before")
 
 
 def execute(options: argparse.Namespace) -> int:

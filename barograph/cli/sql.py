@@ -43,13 +43,15 @@ DIGITS = 6
 def add_arguments(sql: argparse.ArgumentParser) -> None:
     sql.add_argument("query", nargs="?", help="'select …'; every table has the columns experiment and series_id")
     of = sql.add_mutually_exclusive_group()
-    of.add_argument("--series", metavar="SERIES", help="only this one: its folder, id, or an experiment for its newest")
-    of.add_argument("--experiment", metavar="FAMILY/NAME", help="only the series of this one")
+    of.add_argument(
+        "--series", metavar="SERIES", help="only this one: its folder or id, or an experiment for its newest"
+    )
+    of.add_argument("--experiment", metavar="FAMILY/NAME", help="only the series of this experiment")
     sql.add_argument("--format", choices=("table", "csv", "json"), default="table")
-    sql.add_argument("--to", type=Path, metavar="FILE.parquet", help="write the answer there instead")
+    sql.add_argument("--to", type=Path, metavar="FILE.parquet", help="write the rows to this file instead")
     sql.add_argument("--limit", type=int, metavar="N", help="rows to show (default 50 of a table, else all)")
-    sql.add_argument("--tables", action="store_true", help="the tables that there are; nothing is asked")
-    sql.add_argument("--describe", metavar="TABLE", help="its columns, their units and what they mean")
+    sql.add_argument("--tables", action="store_true", help="list the tables; no query is run")
+    sql.add_argument("--describe", metavar="TABLE", help="show a table's columns, their units and meanings")
 
 
 def execute(options: argparse.Namespace) -> int:

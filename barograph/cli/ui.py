@@ -29,7 +29,7 @@ LAST_PORT = 65_535
 
 
 def add_arguments(ui: argparse.ArgumentParser) -> None:
-    ui.add_argument("--port", type=int, default=8080, metavar="N", help="of 127.0.0.1 (default 8080)")
+    ui.add_argument("--port", type=int, default=8080, metavar="N", help="port of 127.0.0.1 (default 8080)")
 
 
 def execute(options: argparse.Namespace) -> int:

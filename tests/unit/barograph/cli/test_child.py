@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,10 +14,12 @@ from typing import Any
 import pytest
 
 from barograph import series_steps
-from barograph.cli.execution import Ending, _end_interrupted
+from barograph.cli.execution import Ending, _end_interrupted, _finish, headline
+from barograph.cli.terminal import stdout_console
 from barograph.errors import INTERRUPTED_EXIT
 from barograph.plan.experiment import load, with_changes
 from barograph.series.series import open_series
+from barograph.series.status import initial_status
 from barograph.settings import ROOT
 from inventory.leases import registry
 
@@ -102,6 +105,16 @@ def test_machines_are_released_and_results_stored_once(how: str, code: int, own_
     lines = [json.loads(line) for line in (series / "progress.jsonl").read_text().splitlines()]
     assert [line["phase"] for line in lines if line["kind"] == "phase"] == ["provision", "release"]
     assert (series / "indexes").read_text() == "written\n"
+
+
+def test_a_run_ends_with_the_sentence_of_its_report(own_folders: None, capsys: pytest.CaptureFixture[str]) -> None:
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"], "repetitions": 1}))
+    (series.folder / "report.json").write_text(json.dumps({"v": 1, "headline": "Stela's throughput was 43 % higher."}))
+    report = str(series.folder / "report.html")
+    for path, lines in ((report, [f"report: {report}", "Stela's throughput was 43 % higher."]), (None, [])):
+        status = replace(initial_status(0, series.experiment), report=path)
+        assert _finish(series, status, 0, stdout_console(), Ending(lambda *_: None, "", headline)) == 0
+        assert capsys.readouterr().out.splitlines() == lines
 
 
 def test_a_parent_that_was_gone_before_the_child_asked(tmp_path: Path) -> None:

@@ -170,6 +170,22 @@ def test_every_command_says_what_it_takes_within_80_columns(
     assert [line for line in shown.splitlines() if len(line) > 80] == []
 
 
+WRONG = [
+    (["runn"], "barograph: error: 'runn' is not a command; did you mean run? `barograph --help` lists them"),
+    (["fly"], "barograph: error: 'fly' is not a command; `barograph --help` lists them"),
+    (["run", "stela/star", "--nope"], "barograph run: error: unrecognized arguments: --nope"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "error"), WRONG)
+def test_a_mistyped_word_is_answered_by_the_command_that_was_meant(
+    arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(arguments)
+    assert caught.value.code == 2 and capsys.readouterr().err.splitlines()[-1] == error
+
+
 def test_list_names_experiments_and_variants(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["list"]) == 0
     assert "stela/star: Scale-out of star from 4 to 5 machines (even_rebalance, stela" in capsys.readouterr().out

@@ -285,11 +285,9 @@ def test_yaml_cannot_make_objects(tmp_path: Path) -> None:
         load("mine/evil", tmp_path)
 
 
-def test_a_subset_of_the_policies() -> None:
+def test_a_subset_of_the_variants() -> None:
     assert [variant.name for variant in only(load("stela/star"), ("stela",)).variants] == ["stela"]
-    with pytest.raises(
-        ExperimentError, match="policies names storm; stela/star has the variants even_rebalance, stela"
-    ):
+    with pytest.raises(ExperimentError, match="variants is storm; stela/star has the variants even_rebalance, stela"):
         only(load("stela/star"), ("storm",))
 
 
