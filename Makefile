@@ -5,14 +5,17 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 # Side by side, each line says whose it is.
-told = set -o pipefail; $(2) 2>&1 | sed -u 's/^/$(1): /'
-# `make test LONG=1`: also the tests that others cover in less time.
-tests = $(SUDO) $(if $(LONG),env BAROGRAPH_LONG_TESTS=1) $(BIN)/python -m pytest tests -m $(1)
+named = set -o pipefail; $(2) 2>&1 | sed -u 's/^/$(1): /'
+# $(call tests,part,folders and options): with the time of each test in .barograph/junit. `make test LONG=1`: also the
+# tests that others cover in less time.
+JUNIT := .barograph/junit
+tests = $(SUDO) $(if $(LONG),env BAROGRAPH_LONG_TESTS=1) $(BIN)/python -m $(if $(COVERED),coverage run -m )pytest --junitxml=$(JUNIT)/$(1).xml $(2)
+part = @$(call named,$(1),$(call tests,$(1),$(2)))
 
 # With the programs of the packages that set-up declares and no others, as tests/support/programs.py has it.
 declared = PATH=$(CURDIR)/$(BIN):$(CURDIR)/.barograph/path
 
-.PHONY: help demo test machines experiments analyses integration spark unit browser e2e lint java bench setup ui clean lock
+.PHONY: help demo test cloud machines experiments analyses airflow unit integration spark browser e2e coverage lint java bench setup ui clean lock
 help:  ## what there is
 	@grep -E '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -26,44 +29,62 @@ setup: bootstrap  ## install and build everything an experiment needs
 demo: setup  ## star from 4 to 5 machines, Storm's default and Stela, one short run each; ends with a report
 	@$(SUDO) $(BIN)/barograph run stela/star --demo --new
 
-# Two chains side by side, for what has machines waits most of the time. In each everything is run, whatever fails.
-# Whole experiments come last: they measure, so no other machines are up then, and the local testbed's get their cores
-# before all else on the box.
+# Four chains side by side, or two where memory is short: what has machines waits most of the time. In each chain
+# everything is run, whatever fails. Whole experiments on the local testbed measure: they wait until no other machines
+# are up (the lock), and theirs get their cores before all else on the box.
+CHAINS := $(shell awk '/^MemAvailable/ {print ($$2 > 12e6) ? 4 : 2}' /proc/meminfo)
+MACHINES_LOCK := .barograph/machines.lock
 each = status=0; for part in $(1); do $(MAKE) --no-print-directory $$part || status=1; done; exit $$status
 
 test: setup  ## everything: linters, Java and Python tests, real experiments through Airflow; LONG=1: the long ones too
-	@$(MAKE) --no-print-directory --jobs=2 --keep-going on-machines beside
+	@$(SUDO) rm -rf $(JUNIT)
+	@$(MAKE) --no-print-directory --jobs=$(CHAINS) --keep-going with-cloud with-machines analyses airflow; status=$$?; \
+		$(BIN)/python .ci/timings.py $(JUNIT); exit $$status
 
-on-machines:
-	@$(call each,machines lint java experiments)
+with-cloud:
+	@$(call each,cloud experiments)
 
-beside:
-	@$(call each,analyses unit)
-.PHONY: on-machines beside
+with-machines:
+	@$(call each,machines java lint unit)
+.PHONY: with-cloud with-machines
 
-machines: bootstrap  ## the parts on emulated machines and whole experiments on rented ones, one after the other
-	@$(call told,machines,$(call tests,"integration or cloud"))
+cloud: bootstrap  ## EC2 on this box: parts, and a whole experiment on rented machines
+	@$(call named,cloud,flock --shared $(MACHINES_LOCK) $(call tests,cloud,-m cloud))
+
+machines: bootstrap  ## the parts on other emulated machines: real ssh, Ansible, ZooKeeper, Storm
+	@$(call named,machines,flock --shared $(MACHINES_LOCK) $(call tests,machines,-m "integration and not cloud and not e2e"))
 
 experiments: bootstrap  ## whole experiments on the local testbed
-	@$(call told,experiments,$(call tests,"e2e and not cloud"))
+	@$(call named,experiments,flock $(MACHINES_LOCK) $(call tests,experiments,-m "e2e and not cloud"))
 
 analyses: bootstrap  ## the tests with Spark or a browser, in one process: they share a session and the golden series
-	@$(call told,analyses,$(call tests,"(spark or browser) and not integration and not e2e"))
+	$(call part,analyses,--ignore=tests/dags -m "(spark or browser) and not integration and not e2e")
 
-spark: bootstrap  ## of these, those with a Spark session
-	@$(call told,spark,$(call tests,"spark and not integration and not e2e and not browser"))
+airflow: bootstrap  ## whole DAGs in Airflow on the fake testbed
+	$(call part,airflow,tests/dags)
 
-browser: bootstrap  ## of these, those of pages, in the system's Chromium
-	@$(call told,browser,$(call tests,"browser and not e2e"))
+unit: bootstrap  ## every other Python test that needs no emulated machines, two at a time
+	$(call part,unit,--ignore=tests/dags -n 2 --dist loadfile -m "not spark and not browser and not integration and not e2e")
 
-unit: bootstrap  ## every other Python test that needs no emulated machines
-	@$(call told,unit,$(call tests,"not spark and not integration and not e2e and not browser"))
+spark: bootstrap  ## of analyses, those with a Spark session
+	$(call part,spark,--ignore=tests/dags -m "spark and not browser and not integration and not e2e")
 
-integration: bootstrap  ## the parts on emulated machines: real ssh, Ansible, ZooKeeper, Storm
-	@$(call told,integration,$(call tests,"integration and not e2e"))
+browser: bootstrap  ## of analyses, those of pages, in the system's Chromium
+	$(call part,browser,-m "browser and not e2e")
+
+integration: bootstrap  ## cloud and machines without whole experiments
+	$(call part,integration,-m "integration and not e2e")
 
 e2e: bootstrap  ## whole experiments on emulated machines
-	@$(call told,e2e,$(call tests,e2e))
+	$(call part,e2e,-m e2e)
+
+# Of the parts without machines: a line that only an experiment on Storm passes through counts as not covered.
+COVERAGE := .barograph/coverage
+coverage: bootstrap  ## branch coverage of analyses, airflow and unit, with the processes they start
+	@rm -rf $(COVERAGE) && mkdir -p $(COVERAGE)
+	@status=0; for part in unit analyses airflow; do \
+		$(MAKE) --no-print-directory $$part COVERED=1 || status=1; done; \
+		$(BIN)/coverage combine -q && $(BIN)/coverage report --skip-covered --sort=miss | tail -n 60; exit $$status
 
 lint: bootstrap  ## ruff, mypy, import-linter, ansible-lint
 	@$(BIN)/ruff check .

@@ -143,18 +143,18 @@ def fake_site(folder: Path) -> Iterator[Site]:
 
 @dataclass(frozen=True)
 class SiteKind:
-    """`open` gets an empty folder; `testbed` is its name in TESTBEDS; `integration`: it starts machines on this box."""
+    """`open` gets an empty folder; `testbed` is its name in TESTBEDS; `marks`: where it starts machines on this box."""
 
     testbed: str
     open: Callable[[Path], AbstractContextManager[Site]]
-    integration: bool = False
+    marks: tuple[pytest.MarkDecorator, ...] = ()
 
 
 SITES: dict[str, SiteKind] = {
-    "local": SiteKind("local", local_site, integration=True),
+    "local": SiteKind("local", local_site, (pytest.mark.integration,)),
     "fake": SiteKind("fake", fake_site),
-    "ec2": SiteKind("ec2", ec2_site, integration=True),
-    "existing": SiteKind("existing", existing_site, integration=True),
+    "ec2": SiteKind("ec2", ec2_site, (pytest.mark.integration, pytest.mark.cloud)),
+    "existing": SiteKind("existing", existing_site, (pytest.mark.integration,)),
     "emulab portal": SiteKind("emulab", partial(emulab_site, access="portal")),
     "emulab classic": SiteKind("emulab", partial(emulab_site, access="classic")),
 }
@@ -168,6 +168,6 @@ def _kind(name: str) -> SiteKind:
 
 WITHOUT_SITE = sorted(set(TESTBEDS) - {kind.testbed for kind in SITES.values()})
 EVERY = [
-    *(pytest.param(name, marks=[pytest.mark.integration] if kind.integration else []) for name, kind in SITES.items()),
+    *(pytest.param(name, marks=kind.marks) for name, kind in SITES.items()),
     *WITHOUT_SITE,
 ]

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -146,10 +145,3 @@ def test_the_plugin_is_found_and_costs_other_processes_nothing(wired: dict[str, 
 
 def test_the_reaper_is_a_dag(wired: dict[str, Any]) -> None:
     assert wired["reaper"] == ["reap"]
-
-
-def test_the_settings_are_the_measured_ones(tmp_path: Path) -> None:
-    ours = settings(tmp_path)
-    assert ours["AIRFLOW__CORE__LOAD_EXAMPLES"] == "False"
-    assert ours["AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL"] == "1"
-    assert ours["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] == f"sqlite:///{tmp_path}/airflow.db"

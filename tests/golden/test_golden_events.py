@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from analysis.metrics.metric_directions import METRICS
 from tests.golden import scale_in
 from tests.golden.analysed import Analysed
 
@@ -72,3 +73,8 @@ def test_what_is_lost_in_one_event_is_not_counted_in_the_next(mixed: Analysed) -
     lost = {name: mixed.measured(RUN, name) for name in ("e1", "e2")}
     assert lost["e1"]["lost_before"] == 0
     assert lost["e2"]["lost_before"] == pytest.approx(lost["e1"]["lost_after"])
+
+
+def test_every_metric_that_is_measured_is_in_the_table_of_directions(mixed: Analysed, analysed: Analysed) -> None:
+    measured = {row["metric"] for series in (mixed, analysed) for row in series.rows("measurements")}
+    assert len(measured) > 20 and measured <= set(METRICS)

@@ -142,9 +142,11 @@ def command(
     return subprocess.run(argv, env=environment, capture_output=True, text=True, cwd=folder)
 
 
-def test_the_command_shows_some_rows_and_says_that_there_are_more(results: Path, tmp_path: Path) -> None:
+def test_the_command_shows_some_rows_and_says_that_there_are_more(
+    results: Path, tmp_path: Path, spark_variables: dict[str, str]
+) -> None:
     query = "select series_id, window_s, rate from throughput where scope = 'total' order by 1, 2, 3"
-    done = command(results, tmp_path, query, "--limit", "3")
+    done = command(results, tmp_path, query, "--limit", "3", variables=spark_variables)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["series_id", "window_s", "rate"] and len(lines) == 5

@@ -114,85 +114,90 @@ def test_the_machines_are_what_they_are_and_ours_for_now(borrowed: Borrowed) -> 
     assert borrowed.there.sh("m1", "pgrep -f [b]arograph-guard") != ""
 
 
-def test_storm_is_delivered_and_runs(borrowed: Borrowed) -> None:
-    """`deploy` returns when Nimbus has the supervisors."""
+@pytest.fixture(scope="module")
+def delivered(borrowed: Borrowed) -> Borrowed:
+    """With Storm on it: `deploy` returns when Nimbus has the supervisors."""
     assert borrowed.deploy() > 0
+    return borrowed
+
+
+def test_storm_is_delivered_and_runs(delivered: Borrowed) -> None:
     for name in ("master", "m1"):
-        assert borrowed.there.sh(name, "stat -c '%a %U' /etc/barograph/token").split() == ["600", "storm"]
-        assert "10.220.0." in borrowed.there.sh(name, "getent hosts master")
-        assert borrowed.there.sh(name, "pgrep -f [s]erve_forever") == ""
-    archive = borrowed.there.sh("m1", "ls /opt/barograph/storm/cds").split()
+        assert delivered.there.sh(name, "stat -c '%a %U' /etc/barograph/token").split() == ["600", "storm"]
+        assert "10.220.0." in delivered.there.sh(name, "getent hosts master")
+        assert delivered.there.sh(name, "pgrep -f [s]erve_forever") == ""
+    archive = delivered.there.sh("m1", "ls /opt/barograph/storm/cds").split()
     assert "worker.jsa" in archive, "the machines have the very Java that made the class data"
-    assert borrowed.deploy() == 0
+    assert delivered.deploy() == 0
 
 
-def test_a_worker_starts_from_the_delivered_home(borrowed: Borrowed, tmp_path: Path) -> None:
-    borrowed.measure("r1", tmp_path)
+def test_a_worker_starts_from_the_delivered_home(delivered: Borrowed, tmp_path: Path) -> None:
+    delivered.measure("r1", tmp_path)
 
 
 def test_a_runs_own_code_is_delivered_to_nimbus_and_the_next_run_has_the_old(
-    borrowed: Borrowed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    delivered: Borrowed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("barograph.code.git.barograph_home", lambda: tmp_path)
     theirs = Repository.at(tmp_path / "theirs")
     build = (
-        f"mkdir classes && javac -cp '{borrowed.home}/lib/*' -d classes Theirs.java && jar cf theirs.jar -C classes ."
+        f"mkdir classes && javac -cp '{delivered.home}/lib/*' -d classes Theirs.java && jar cf theirs.jar -C classes ."
     )
     theirs.commit({"Theirs.java": THEIRS, "build.sh": build})
     code = resolve_ref("main", str(theirs.folder))
     code = replace(code, build=("sh", "build.sh"), jar="theirs.jar", scheduler="theirs.Theirs")
-    master = next(machine for machine in borrowed.machines if machine.name == "master")
-    service = HttpService(master.control_address, borrowed.directory / "token")
-    storm_cluster.note_deployment(borrowed.directory, borrowed.home)
-    first, inode = borrowed.pids(), f"stat -c %i {HOMES}/{borrowed.home.name}"
-    unpacked = borrowed.there.sh("master", inode)
+    master = next(machine for machine in delivered.machines if machine.name == "master")
+    service = HttpService(master.control_address, delivered.directory / "token")
+    storm_cluster.note_deployment(delivered.directory, delivered.home)
+    first, inode = delivered.pids(), f"stat -c %i {HOMES}/{delivered.home.name}"
+    unpacked = delivered.there.sh("master", inode)
 
-    storm_cluster.switch_code(borrowed.inventory, borrowed.directory, code)
-    other = borrowed.pids()
+    storm_cluster.switch_code(delivered.inventory, delivered.directory, code)
+    other = delivered.pids()
     assert {name for name in first if first[name] != other[name]} == {"nimbus"}
-    own = storm_home_of(code, borrowed.home, print).name
-    assert borrowed.homes() == {"master": own, "m1": borrowed.home.name} and own != borrowed.home.name
-    assert borrowed.there.sh("master", f"ls {STORM}/foreign").split() == ["theirs.jar"]
+    own = storm_home_of(code, delivered.home, print).name
+    assert delivered.homes() == {"master": own, "m1": delivered.home.name} and own != delivered.home.name
+    assert delivered.there.sh("master", f"ls {STORM}/foreign").split() == ["theirs.jar"]
     service.configure("r2", "foreign", {"scheduler": code.scheduler}, 1, 60.0)
-    borrowed.measure("r2", tmp_path)
+    delivered.measure("r2", tmp_path)
 
-    storm_cluster.switch_code(borrowed.inventory, borrowed.directory, None)
-    back = borrowed.pids()
+    storm_cluster.switch_code(delivered.inventory, delivered.directory, None)
+    back = delivered.pids()
     assert {name for name in first if other[name] != back[name]} == {"nimbus"}
-    assert set(borrowed.homes().values()) == {borrowed.home.name}
-    assert borrowed.there.sh("master", inode) == unpacked, "what the machine has is not sent again"
+    assert set(delivered.homes().values()) == {delivered.home.name}
+    assert delivered.there.sh("master", inode) == unpacked, "what the machine has is not sent again"
     service.configure("r3", "even", {}, 1, 60.0)
 
 
-def test_a_machine_comes_while_the_cluster_runs(borrowed: Borrowed) -> None:
-    before = {name: borrowed.pid(name, program) for name, program in (("master", "nimbus"), ("m1", "supervisor"))}
-    borrowed.machines = (*borrowed.machines, *borrowed.testbed.grow(borrowed.lease, LATER))
-    extended = cluster.extend(borrowed.inventory, borrowed.directory, ["m2"], borrowed.home)
+def test_a_machine_comes_while_the_cluster_runs(delivered: Borrowed) -> None:
+    before = {name: delivered.pid(name, program) for name, program in (("master", "nimbus"), ("m1", "supervisor"))}
+    delivered.machines = (*delivered.machines, *delivered.testbed.grow(delivered.lease, LATER))
+    extended = cluster.extend(delivered.inventory, delivered.directory, ["m2"], delivered.home)
     sent = [one.outcome for one in extended.tasks if one.task.endswith("Copy the Storm home to the master")]
     assert sent == ["skipped"], "the master has kept what it hands on"
     for name in ("master", "m1", "m2"):
-        assert "10.220.0." in borrowed.there.sh(name, "getent hosts m2")
-    assert "STOPPED" in borrowed.there.sh("m2", "supervisorctl status supervisor")
-    cluster.join(borrowed.inventory, borrowed.directory, "r1")
-    assert before == {"master": borrowed.pid("master", "nimbus"), "m1": borrowed.pid("m1", "supervisor")}
+        assert "10.220.0." in delivered.there.sh(name, "getent hosts m2")
+    assert "STOPPED" in delivered.there.sh("m2", "supervisorctl status supervisor")
+    cluster.join(delivered.inventory, delivered.directory, "r1")
+    assert before == {"master": delivered.pid("master", "nimbus"), "m1": delivered.pid("m1", "supervisor")}
 
 
-def test_a_home_without_class_data_replaces_it_and_the_daemons_restart(borrowed: Borrowed) -> None:
-    before = borrowed.pid("m1", "supervisor")
-    (jar,) = (borrowed.home / "extlib-daemon").glob("*.jar")
-    plain = borrowed.home.with_name("plain")
-    shutil.copytree(borrowed.home, plain)
+def test_a_home_without_class_data_replaces_it_and_the_daemons_restart(delivered: Borrowed) -> None:
+    before = delivered.pid("m1", "supervisor")
+    (jar,) = (delivered.home / "extlib-daemon").glob("*.jar")
+    plain = delivered.home.with_name("plain")
+    shutil.copytree(delivered.home, plain)
     shutil.rmtree(plain / "cds")
     (plain / "cds").mkdir()
-    borrowed.home = assemble.complete_home(plain, None, [jar], borrowed.home.parent)
-    assert borrowed.deploy() > 0
-    assert borrowed.pid("m1", "supervisor") != before
-    assert borrowed.there.sh("m1", "ls /opt/barograph/storm/cds") == ""
+    delivered.home = assemble.complete_home(plain, None, [jar], delivered.home.parent)
+    assert delivered.deploy() > 0
+    assert delivered.pid("m1", "supervisor") != before
+    assert delivered.there.sh("m1", "ls /opt/barograph/storm/cds") == ""
 
 
-def test_nothing_of_ours_is_left(borrowed: Borrowed) -> None:
-    borrowed.testbed.release(borrowed.lease)
+def test_nothing_of_ours_is_left(delivered: Borrowed) -> None:
+    delivered.testbed.release(delivered.lease)
     for name in ("master", "m1", "m2"):
-        assert borrowed.there.sh(name, f"ls -d {' '.join(OURS)} 2>/dev/null") == ""
-        assert borrowed.there.sh(name, "pgrep -x java") == ""
-        assert borrowed.there.sh(name, "cat /etc/hosts").splitlines() == ["127.0.0.1 localhost", f"127.0.1.1 {name}"]
+        assert delivered.there.sh(name, f"ls -d {' '.join(OURS)} 2>/dev/null") == ""
+        assert delivered.there.sh(name, "pgrep -x java") == ""
+        assert delivered.there.sh(name, "cat /etc/hosts").splitlines() == ["127.0.0.1 localhost", f"127.0.1.1 {name}"]

@@ -30,7 +30,7 @@ CORES = 0.5  # of each worker: three of them and the master have what two cores 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
     workers = [MachineRequest(name, scale_type(MACHINE_TYPES["type_1"], CORES)) for name in WORKERS]
-    with deployed(workers, JOINING, ("10.217.0.0/24", "10.218.0.0/24")) as one:
+    with deployed(workers, JOINING, ("10.223.0.0/24", "10.224.0.0/24")) as one:
         yield one
 
 
@@ -109,16 +109,27 @@ def test_a_run_from_reset_to_record(site: Site, tmp_path: Path) -> None:
     logs = tmp_path / "run" / "logs"
     assert (logs / "master" / "nimbus.log").stat().st_size > 0
     assert list((logs / "m1" / "workers-artifacts").glob("star-*/67*/worker.log"))
+    token = cluster.token(site.directory).encode()
+    record = [file for file in (tmp_path / "run").rglob("*") if file.is_file()]
+    assert [file for file in record if token in file.read_bytes()] == []
 
 
-def test_spouts_offer_half_more_of_the_run_that_goes_on(site: Site) -> None:
+@pytest.fixture
+def star_runs(site: Site, tmp_path: Path) -> None:
+    """The run of the test before this one goes on, or one begins here."""
+    if not workers_of(site, "m1"):
+        cluster.reset(site.inventory, site.directory, "r1")
+        submit(site, tmp_path, star())
+        assert eventually(lambda: bool(workers_of(site, "m1")))
+
+
+def test_spouts_offer_half_more_of_the_run_that_goes_on(site: Site, star_runs: None) -> None:
     before = median(offered(seen(site, lambda state: are_alike(offered(state)), 120)))
     service(site).input_rate(1.5)
     seen(site, lambda state: are_alike(offered(state)) and 1.4 < median(offered(state)) / before < 1.6, 120)
 
 
-def test_a_reset_leaves_nothing_of_the_run(site: Site, tmp_path: Path) -> None:
-    assert workers_of(site, "m1")
+def test_a_reset_leaves_nothing_of_the_run(site: Site, star_runs: None, tmp_path: Path) -> None:
     cluster.reset(site.inventory, site.directory, "r2")
     assert [workers_of(site, name) for name in WORKERS] == [[], [], []]
     assert "STOPPED" in site.run("m3", "supervisorctl", "status", "supervisor")

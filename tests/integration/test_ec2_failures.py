@@ -21,7 +21,7 @@ from inventory.machines import Machine, MachineRequest, machine_type
 from tests.support.cloud.cloud import ROOT, Cloud, until
 from tests.support.cloud.trouble import Refusal, Trouble
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.cloud, pytest.mark.timeout(900)]
 
 MASTER, M1 = MachineRequest("master", machine_type("master")), MachineRequest("m1", machine_type("type_1"))
 PACE = Timing(poll_s=0.5, relist_s=2.0, lag_s=30.0, ready_s=300.0, recalled_s=0.0)

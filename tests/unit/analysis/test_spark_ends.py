@@ -49,9 +49,16 @@ def await_end(pid: int) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("at_work", [False, True], ids=["starting", "at_work"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_no_jvm_is_left_behind(at_work: bool, number: signal.Signals, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "at_work"),
+    [
+        pytest.param(signal.SIGTERM, False, id="term while it starts"),
+        pytest.param(signal.SIGKILL, True, id="kill at work"),
+        pytest.param(signal.SIGTERM, True, id="term at work", marks=pytest.mark.long),
+        pytest.param(signal.SIGKILL, False, id="kill while it starts", marks=pytest.mark.long),
+    ],
+)
+def test_no_jvm_is_left_behind(number: signal.Signals, at_work: bool, tmp_path: Path) -> None:
     series = tmp_path / "20261121-000000-abcdef01"
     records.write_series(series, repetitions=1)
     process = subprocess.Popen([sys.executable, "-c", ANALYSIS, str(series)], cwd=ROOT, stderr=subprocess.DEVNULL)

@@ -1,27 +1,8 @@
 """The one table of what is better: it knows every metric that a run is measured by, and guesses nothing of others."""
 
-import inspect
-import re
-
 import pytest
 
-from analysis.metrics import measurements
 from analysis.metrics.metric_directions import METRICS, Better, DifferenceKind, metric
-
-PREFIXES = ("throughput", "spouts", "due", "latency_p50_ms", "latency_p95_ms", "cpu_percent", "cpu_spread_percent",
-            "cpu_cores", "memory_mb")  # fmt: skip
-
-
-def named_in_the_code() -> set[str]:
-    """The names that are written out in measurements.py."""
-    found = set(re.findall(r'"([a-z][a-z0-9_]+)"', inspect.getsource(measurements)))
-    return found & set(METRICS) | {name for name in found if name.endswith(("_percent", "_moved", "_restarted"))}
-
-
-def test_every_metric_that_is_measured_is_in_the_table() -> None:
-    sides = {f"{prefix}_{phase}" for prefix in PREFIXES for phase in ("before", "after")}
-    times = {f"convergence_{definition}_s" for definition in ("sp", "st", "script")}
-    assert sides | times | (named_in_the_code() - set(PREFIXES)) <= set(METRICS)
 
 
 def test_what_is_compared_as_a_difference_says_how_much_matters_and_in_what() -> None:

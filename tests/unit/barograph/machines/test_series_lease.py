@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import threading
 import time
 from dataclasses import replace
 from typing import Any
@@ -105,15 +106,12 @@ def test_a_lease_is_prolonged_also_during_one_long_run_but_not_for_ever(series: 
     short = Series(series.folder, _with_lease(series, minutes=0.02), 0.0)  # 1.2 s
     lease = series_lease.saved_lease(series.folder)
     assert lease is not None
-    with keep_alive(short, limit_s=1.0):
-        ends = set()
-        begin_s = time.monotonic()
-        while time.monotonic() - begin_s < 4:
-            now = registry.read(lease.lease_id)
-            ends.add(now.expires_s if now else None)
+    with keep_alive(short, limit_s=2.0):
+        (keeper,) = [thread for thread in threading.enumerate() if thread.name == "lease keeper"]
+        first = registry.read(lease.lease_id)
+        while registry.read(lease.lease_id) == first:
             time.sleep(0.05)
-    assert len(ends) >= 2, "prolonged while the block went on"
-    assert max(end for end in ends if end) < time.time(), "but not once the limit was over"
+        keeper.join()  # pytest's timeout ends a wait in vain
     release(series.folder)
 
 

@@ -169,7 +169,6 @@ NOT_HERE: list[tuple[Callable[[dict[str, Any]], None], str]] = [
     (put("variants", 0, "policy", value="stella"), "variants.even_rebalance: policy 'stella' is not known"),
     (put("variants", 1, "parameters", value={"x": 1}), "variants.stela: policy stela has no parameter 'x'"),
     (put("claims", value=["Z99"]), "claims has Z99; known: "),
-    (put("topology", "name", value="sun"), "topology 'sun' does not exist"),
 ]
 
 

@@ -6,13 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
 from barograph.cli.view import Lines, Panel, draw, view_for
-from barograph.plan.durations import run_s, series_s
+from barograph.plan.durations import DEFAULT_OVERHEAD, run_s, series_s
 from barograph.plan.events import RateChange, ScaleIn
 from barograph.plan.experiment import Durations, load
 from barograph.series.progress import ProgressFile, ProgressReader, failures_since
@@ -45,7 +44,7 @@ def test_a_run_in_its_warm_up() -> None:
 def test_time_left_learns_from_runs_that_are_done() -> None:
     early, later = told(*RUN), told(*RUN, ENDED)
     assert later.lengths_s == (200.0,)
-    assert later.time_left_s(240.0) == pytest.approx(200 + 45, abs=101)
+    assert later.time_left_s(240.0) == 200 + DEFAULT_OVERHEAD.closing_s, "one more run as long as this one"
     assert early.time_left_s(100.0) > later.time_left_s(240.0)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from barograph.errors import BarographError, ExperimentError, Interrupted, TestbedTaken
+from barograph.errors import ExperimentError, Interrupted, TestbedTaken
 from barograph.machines import series_lease
 from barograph.machines.provision import open_requested, provision, release, require_free_testbed
 from barograph.plan.experiment import Experiment, load, with_changes
@@ -153,7 +153,3 @@ def test_the_record_of_machines_is_whole_json(faked: Experiment) -> None:
     document = json.loads((series.folder / series_lease.MACHINES_FILE).read_text())
     assert {machine["name"] for machine in document["machines"]} == {"master", "m1", "m2", "m3", "m4", "m5"}
     release(series.folder)
-
-
-def test_errors_keep_their_blame() -> None:
-    assert BarographError.blame == "harness" and issubclass(Interrupted, KeyboardInterrupt)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from analysis.report.figures import decision_graph, points, style, topology_graph
-from analysis.report.figures.catalogue import FIGURES, page_figure
+from analysis.report.figures.catalogue import page_figure
 from analysis.report.figures.points import Column, Drawing, Spot
 from topologies import catalogue
 
@@ -88,8 +88,3 @@ def test_edges_are_the_same_curves_in_the_pdf() -> None:
     vertices, codes = topology_graph._path_vertices("M1.0 2.0H5.0C6.0 2.0 7.0 3.5 8.0 3.5")
     assert vertices == [(1, 2), (5, 2), (6, 2), (7, 3.5), (8, 3.5)]
     assert codes == [1, 2, 4, 4, 4]
-
-
-def test_every_figure_of_a_report_says_what_its_columns_are() -> None:
-    for name, recipe in FIGURES.items():
-        assert recipe.caption.endswith("."), name

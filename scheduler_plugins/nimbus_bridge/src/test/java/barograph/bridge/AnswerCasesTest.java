@@ -11,13 +11,17 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.TreeMap;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
-/** answers_*.json: which answers are valid, and what a Storm cluster looks like once they are applied. */
+/**
+ * answers_*.json: which answers are valid, and what they change in a Storm cluster: `at_once` has the tasks that are
+ * elsewhere than in the request (null: nowhere), `after` those that are elsewhere again after the rebalance.
+ */
 class AnswerCasesTest {
     @TempDir
     Path folder;
@@ -65,10 +69,12 @@ class AnswerCasesTest {
         world.answer = whole.get("answer");
         RequestCluster storm = world.round(RequestCluster.of(request));
         Map<String, Object> applied = new TreeMap<>();
-        applied.put("at_once", placements(storm));
+        Map<String, Map<Integer, String>> atOnce = placements(storm);
+        applied.put("at_once", changes(placements(RequestCluster.of(request)), atOnce));
         applied.put("rebalance", new TreeMap<>(world.rebalances));
         JsonNode placed = withPlacements(request, storm);
-        applied.put("after", placements(world.rebalances.isEmpty() ? storm : world.rebalanceRound(placed)));
+        RequestCluster after = world.rebalances.isEmpty() ? storm : world.rebalanceRound(placed);
+        applied.put("after", changes(atOnce, placements(after)));
         return applied;
     }
 
@@ -89,6 +95,23 @@ class AnswerCasesTest {
             ((ObjectNode) topology).set("placement", Cases.JSON.valueToTree(storm.placement(topology.get("id").asText())));
         }
         return placed;
+    }
+
+    /** The tasks that are elsewhere, of topologies that have such tasks. */
+    private static Map<String, Map<Integer, String>> changes(
+            Map<String, Map<Integer, String>> before, Map<String, Map<Integer, String>> now) {
+        assertEquals(before.keySet(), now.keySet());
+        Map<String, Map<Integer, String>> changes = new TreeMap<>();
+        now.forEach((topology, placed) -> {
+            Map<Integer, String> moved = new TreeMap<>();
+            Stream.concat(before.get(topology).keySet().stream(), placed.keySet().stream())
+                .filter(task -> !Objects.equals(before.get(topology).get(task), placed.get(task)))
+                .forEach(task -> moved.put(task, placed.get(task)));
+            if (!moved.isEmpty()) {
+                changes.put(topology, moved);
+            }
+        });
+        return changes;
     }
 
     private static Map<String, Map<Integer, String>> placements(RequestCluster storm) {

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.core.util.DefaultIndenter;
 import com.fasterxml.jackson.core.util.DefaultPrettyPrinter;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -32,7 +33,17 @@ final class Cases {
         }
     }
 
+    /** A case. Several cases may have one request: they name a file of `requests/`. */
     static JsonNode read(Path file) {
+        JsonNode whole = parse(file);
+        JsonNode request = whole.path("request");
+        if (request.isTextual()) {
+            ((ObjectNode) whole).set("request", parse(FOLDER.resolve("requests").resolve(request.asText() + ".json")));
+        }
+        return whole;
+    }
+
+    private static JsonNode parse(Path file) {
         try {
             return JSON.readTree(Files.readString(file));
         } catch (IOException e) {
@@ -42,6 +53,10 @@ final class Cases {
 
     /** Records what Storm answers as the case's expected value. */
     static void write(Path file, JsonNode whole) {
+        JsonNode request = parse(file).path("request");
+        if (request.isTextual()) {
+            ((ObjectNode) whole).set("request", request);
+        }
         DefaultPrettyPrinter printer = new DefaultPrettyPrinter();
         printer.indentObjectsWith(new DefaultIndenter(" ", "\n"));
         try {
