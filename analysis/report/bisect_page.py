@@ -29,8 +29,8 @@ class DrawingScale:
 
 def drawing_scale(search: Mapping[str, Any]) -> DrawingScale | None:
     """Over all intervals, 0 and the reference; None where there is nothing to draw."""
-    found = [0.0, *_interval_ends(search)]
-    return DrawingScale(min(found), max(found)) if len(found) > 1 else None
+    ends = [0.0, *_interval_ends(search)]
+    return DrawingScale(min(ends), max(ends)) if len(ends) > 1 else None
 
 
 def _interval_ends(search: Mapping[str, Any]) -> Iterator[float]:

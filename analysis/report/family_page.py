@@ -42,7 +42,7 @@ class FamilyFigure:
 
 @dataclass(frozen=True)
 class Source:
-    """One series that the page was made from."""
+    """A series that the page is about."""
 
     experiment: str
     series_id: str
@@ -60,7 +60,7 @@ class FamilyContent:
     counts: list[tuple[str, int]]
     ledger: list[Row]
     ablation: list[tuple[str, str, list[str]]]
-    ablated: list[str]
+    ablation_experiments: list[str]
     sources: list[Source]
     older: list[str]
     files: dict[str, tuple[Download, ...]]  # by figure or table
@@ -68,15 +68,15 @@ class FamilyContent:
 
 def newest_series(series_dirs: Sequence[Path]) -> tuple[dict[str, SeriesPaths], list[str]]:
     """The newest series of each experiment, and the ids of those that it supersedes here."""
-    found: dict[str, SeriesPaths] = {}
+    series: dict[str, SeriesPaths] = {}
     older = []
     for folder in sorted(series_dirs, key=lambda path: path.name):
         paths = SeriesPaths(folder)
         experiment = _experiment_of(paths)
-        if experiment in found:
-            older.append(f"{experiment} {found[experiment].root.name}")
-        found[experiment] = paths
-    return found, older
+        if experiment in series:
+            older.append(f"{experiment} {series[experiment].root.name}")
+        series[experiment] = paths
+    return series, older
 
 
 def _experiment_of(paths: SeriesPaths) -> str:
@@ -89,24 +89,25 @@ def _experiment_of(paths: SeriesPaths) -> str:
 
 
 def collect(
-    found: dict[str, SeriesPaths], older: list[str], ledger: Sequence[LedgerRow], target: Path
+    series: dict[str, SeriesPaths], older: list[str], ledger: Sequence[LedgerRow], target: Path
 ) -> FamilyContent:
-    data = {experiment: series_data.collect(paths) for experiment, paths in found.items()}
+    data = {experiment: series_data.collect(paths) for experiment, paths in series.items()}
     figures = statements.load_figures(frozenset(paper_figures.PANELS))
-    lines = {experiment: mine for experiment, paths in found.items() if (mine := scale_decisions.ablation_rows(paths))}
-    told = [ledger_row(row) for row in ledger]
-    given = Counter(index_page.verdict_of(row) for row in told)
-    shown = [_family_figure(number, figure, found, data) for number, figure in enumerate(figures, start=1)]
-    files = {drawn.name: drawn.files for figure in shown for drawn in figure.drawings}
-    files["claims"] = page.row_downloads("claims", told)
+    ablation = {experiment: scale_decisions.ablation_rows(paths) for experiment, paths in series.items()}
+    lines = {experiment: rows_of_series for experiment, rows_of_series in ablation.items() if rows_of_series}
+    claim_rows = [ledger_row(row) for row in ledger]
+    verdicts = Counter(index_page.verdict_of(row) for row in claim_rows)
+    family_figures = [_family_figure(number, figure, series, data) for number, figure in enumerate(figures, start=1)]
+    files = {drawing.name: drawing.files for figure in family_figures for drawing in figure.drawings}
+    files["claims"] = page.row_downloads("claims", claim_rows)
     return FamilyContent(
-        family=" and ".join(sorted({experiment.partition("/")[0] for experiment in found})),
-        figures=shown,
-        counts=[(verdict, given[verdict]) for verdict in index_page.VERDICTS],
-        ledger=told,
+        family=" and ".join(sorted({experiment.partition("/")[0] for experiment in series})),
+        figures=family_figures,
+        counts=[(verdict, verdicts[verdict]) for verdict in index_page.VERDICTS],
+        ledger=claim_rows,
         ablation=ablation_table(lines),
-        ablated=list(lines),
-        sources=[_source(experiment, paths, target) for experiment, paths in sorted(found.items())],
+        ablation_experiments=list(lines),
+        sources=[_source(experiment, paths, target) for experiment, paths in sorted(series.items())],
         older=older,
         files=files,
     )
@@ -114,40 +115,40 @@ def collect(
 
 def ablation_table(lines: dict[str, list[AblationRow]]) -> list[tuple[str, str, list[str]]]:
     """Variant, what it changes, and per experiment whether that mattered at any event."""
-    variants = dict.fromkeys((line.variant, line.changed) for mine in lines.values() for line in mine)
+    variants = dict.fromkeys((line.variant, line.changed) for rows_ in lines.values() for line in rows_)
     return [
         (
             variant,
             changed,
-            [_difference_text([line for line in mine if line.variant == variant]) for mine in lines.values()],
+            [_difference_text([line for line in rows_ if line.variant == variant]) for rows_ in lines.values()],
         )
         for variant, changed in variants
     ]
 
 
-def _difference_text(mine: Sequence[AblationRow]) -> str:
-    if mine and mine[0].variant == scale_decisions.PAPER:
-        return "; ".join(line.answers[0] for line in mine)
-    differing, runs = sum(line.differing for line in mine), sum(line.runs for line in mine)
+def _difference_text(rows_of_variant: Sequence[AblationRow]) -> str:
+    if rows_of_variant and rows_of_variant[0].variant == scale_decisions.PAPER:
+        return "; ".join(line.answers[0] for line in rows_of_variant)
+    differing, runs = sum(line.differing for line in rows_of_variant), sum(line.runs for line in rows_of_variant)
     return f"differs in {differing} of {runs}" if differing else "no difference"
 
 
 def _family_figure(
-    number: int, figure: statements.PublishedFigure, found: dict[str, SeriesPaths], data: dict[str, SeriesData]
+    number: int, figure: statements.PublishedFigure, series: dict[str, SeriesPaths], data: dict[str, SeriesData]
 ) -> FamilyFigure:
     missing = tuple(dict.fromkeys(p.experiment for p in figure.panels if p.experiment not in data))
-    drawn = []
+    drawings = []
     if figure.is_graphs:
-        drawn = [page_figure(f"figure_{number}_{p.topology}", p.title, "", _graph(p, found)) for p in figure.panels]
+        drawings = [page_figure(f"figure_{number}_{p.topology}", p.title, "", _graph(p, series)) for p in figure.panels]
     elif any(panel.experiment in data for panel in figure.panels):
-        drawn = [page_figure(f"figure_{number}", figure.title, "", paper_figures.draw(figure, data))]
-    return FamilyFigure(figure.source, figure.title, figure.caption, tuple(drawn), missing)
+        drawings = [page_figure(f"figure_{number}", figure.title, "", paper_figures.draw(figure, data))]
+    return FamilyFigure(figure.source, figure.title, figure.caption, tuple(drawings), missing)
 
 
-def _graph(panel: statements.Panel, found: dict[str, SeriesPaths]) -> Drawing:
-    """As it was run, with what was decided; else as its file has it."""
+def _graph(panel: statements.Panel, series: dict[str, SeriesPaths]) -> Drawing:
+    """The graph that was run, with the decisions; without a run the graph of the topology's file."""
     title = f"Logical graph of {panel.topology}"
-    run = decision_graph.collect(found[panel.experiment]) if panel.experiment in found else None
+    run = decision_graph.collect(series[panel.experiment]) if panel.experiment in series else None
     if run is None:
         return topology_graph.graph_drawing(decision_graph.graph_from_catalogue(panel.topology), title)
     return topology_graph.graph_drawing(run.graph, title, decision_graph.notes(run))
@@ -155,11 +156,11 @@ def _graph(panel: statements.Panel, found: dict[str, SeriesPaths]) -> Drawing:
 
 def _source(experiment: str, paths: SeriesPaths, target: Path) -> Source:
     runs = rows(paths, "runs")
-    begun = min((run["started_s"] for run in runs if run["started_s"]), default=None)
+    start_s = min((run["started_s"] for run in runs if run["started_s"]), default=None)
     return Source(
         experiment, next((run["series_id"] for run in runs if run["series_id"]), paths.root.name), len(runs),
         sum(run["status"] == "complete" for run in runs),
-        "–" if begun is None else datetime.fromtimestamp(begun, UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "–" if start_s is None else datetime.fromtimestamp(start_s, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         index_page.headline_of(paths),
         os.path.relpath(paths.report, target.parent) if paths.report.is_file() else None,
     )  # fmt: skip
@@ -169,8 +170,8 @@ def write(series_dirs: Sequence[Path], target: Path, evaluate: Any) -> Path:
     """The page at `target`; `evaluate` gives the ledger of series folders."""
     if not series_dirs:
         raise SeriesError("a family report needs one series or more; none was given")
-    found, older = newest_series(series_dirs)
-    content = collect(found, older, evaluate([paths.root for paths in found.values()]), target)
-    for offered in content.files.values():
-        page.write_downloads(target.parent / FIGURES, offered)
+    series, older = newest_series(series_dirs)
+    content = collect(series, older, evaluate([paths.root for paths in series.values()]), target)
+    for downloads in content.files.values():
+        page.write_downloads(target.parent / FIGURES, downloads)
     return page.write(target, page.render(TEMPLATE, c=content, links=page.download_links(content.files, FIGURES)))

@@ -126,15 +126,15 @@ def write(root: Path, now_s: float) -> Path:
 
 
 def collect(root: Path, now_s: float) -> IndexContent:
-    found: dict[str, list[ExperimentEntry]] = {}
+    experiments: dict[str, list[ExperimentEntry]] = {}
     for family, folder in _experiments(root):
-        found.setdefault(family, []).append(experiment_entry(root, folder))
+        experiments.setdefault(family, []).append(experiment_entry(root, folder))
     return IndexContent(
         tuple(
-            (family, _link(root, root / family / "report.html"), tuple(mine))
-            for family, mine in found.items() if family != COMPARISONS
+            (family, _link(root, root / family / "report.html"), tuple(entries))
+            for family, entries in experiments.items() if family != COMPARISONS
         ),
-        tuple(found.get(COMPARISONS, ())),
+        tuple(experiments.get(COMPARISONS, ())),
         tuple(suite_entry(root, folder) for folder in _folders(root / NIGHTLY) if (folder / "nights").is_dir()),
         f"{datetime.fromtimestamp(now_s, UTC):%Y-%m-%d %H:%M} UTC",
     )  # fmt: skip
@@ -162,12 +162,12 @@ def _has_series(folder: Path) -> bool:
 def experiment_entry(root: Path, folder: Path) -> ExperimentEntry:
     """Newest series first: an id begins with its time."""
     every = sorted((path for path in folder.iterdir() if _has_series(path)), key=lambda path: path.name, reverse=True)
-    shown = [_document(path / SUMMARY_FILE) for path in every[:MOST_SUMMARIES]]
-    title = next((document["title"] for document in shown if document and document.get("title")), None)
+    summaries = [_document(path / SUMMARY_FILE) for path in every[:MOST_SUMMARIES]]
+    title = next((document["title"] for document in summaries if document and document.get("title")), None)
     return ExperimentEntry(
         f"{folder.parent.name}/{folder.name}",
         str(title or _title_of_series(every[0])),
-        tuple(series_entry(root, path, document) for path, document in zip(every, shown, strict=False)),
+        tuple(series_entry(root, path, document) for path, document in zip(every, summaries, strict=False)),
         tuple(
             (path.name, _link(root, path / "report.html"))
             for path in every[MOST_SUMMARIES : MOST_SUMMARIES + MOST_LINKS]
@@ -178,14 +178,14 @@ def experiment_entry(root: Path, folder: Path) -> ExperimentEntry:
 
 def series_entry(root: Path, folder: Path, document: Mapping[str, Any] | None) -> SeriesEntry:
     compared = _document(folder / "comparison_result.json")
-    known = document or {}
-    verdicts = known.get("verdicts") or {}
+    summary = document or {}
+    verdicts = summary.get("verdicts") or {}
     return SeriesEntry(
-        folder.name, start_text(known.get("begun_s"), folder.name), _link(root, folder / "report.html", document),
-        f"{known['complete']} of {known['runs']}" if "runs" in known else None,
-        ", ".join(f"{number} {why}" for why, number in (known.get("not_complete") or {}).items()),
+        folder.name, start_text(summary.get("begun_s"), folder.name), _link(root, folder / "report.html", document),
+        f"{summary['complete']} of {summary['runs']}" if "runs" in summary else None,
+        ", ".join(f"{number} {why}" for why, number in (summary.get("not_complete") or {}).items()),
         tuple((verdict, verdicts[verdict]) for verdict in VERDICTS if verdicts.get(verdict)),
-        str((compared or {}).get("sentence") or known.get("headline") or ""),
+        str((compared or {}).get("sentence") or summary.get("headline") or ""),
         _link(root, folder / "comparison.html", compared),
     )  # fmt: skip
 
@@ -203,8 +203,8 @@ def start_text(begun_s: float | None, series_id: str) -> str:
 def suite_entry(root: Path, folder: Path) -> SuiteEntry:
     nights = sorted(folder.glob("nights/*.json"), key=lambda path: path.name)
     newest = _document(nights[-1]) if nights else None
-    told = f"{newest.get('night')}: {newest.get('status')}" if newest else "none yet"
-    return SuiteEntry(folder.name, len(nights), told, _link(root, folder / "index.html"))
+    text = f"{newest.get('night')}: {newest.get('status')}" if newest else "none yet"
+    return SuiteEntry(folder.name, len(nights), text, _link(root, folder / "index.html"))
 
 
 def _title_of_series(series_dir: Path) -> str:
@@ -219,6 +219,6 @@ def _document(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def _link(root: Path, target: Path, said: Mapping[str, Any] | None = None) -> str | None:
-    """`said`: what was written beside it; of a series in a bucket that is here, and the page where the index goes."""
-    return quote(target.relative_to(root).as_posix()) if said is not None or target.is_file() else None
+def _link(root: Path, target: Path, document: Mapping[str, Any] | None = None) -> str | None:
+    """None where there is no such page. With a `document` beside it the page exists, though it may lie in a bucket."""
+    return quote(target.relative_to(root).as_posix()) if document is not None or target.is_file() else None

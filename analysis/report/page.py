@@ -43,12 +43,12 @@ def write(path: Path, text: str) -> Path:
 def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    made.globals["as_number"] = number
-    return made
+    environment.globals["as_number"] = number
+    return environment
 
 
 Row = Mapping[str, Any]
@@ -162,13 +162,13 @@ def download_links(
 
 def embedded_kinds(files: Sequence[Download], budget: int) -> frozenset[str]:
     """The kinds that all fit, the most wanted first."""
-    kept: set[str] = set()
+    kinds: set[str] = set()
     for kind in EMBEDDING_ORDER:
         size = sum(file.embedded_bytes for file in files if file.kind == kind)
         if size <= budget:
-            kept.add(kind)
+            kinds.add(kind)
             budget -= size
-    return frozenset(kept)
+    return frozenset(kinds)
 
 
 def _download_link(file: Download, folder: str, inside: bool) -> DownloadLink:

@@ -63,12 +63,12 @@ RUN_TABLES = {
 
 def measurements_by_event(measurements: Sequence[Row]) -> dict[tuple[str, str], dict[str, tuple[float, bool]]]:
     """(run, event) -> metric -> (value, censored); what concerns the whole run stands with its first event."""
-    measured: dict[tuple[str, str], dict[str, tuple[float, bool]]] = {}
+    values: dict[tuple[str, str], dict[str, tuple[float, bool]]] = {}
     for row in measurements:
         event = event_id_of(row)
         key = (row["run_id"], FIRST_EVENT if event == WHOLE_RUN else event)
-        measured.setdefault(key, {})[row["metric"]] = (row["value"], row["censored"])
-    return measured
+        values.setdefault(key, {})[row["metric"]] = (row["value"], row["censored"])
+    return values
 
 
 def exclusions(runs: Sequence[Row]) -> list[str]:
@@ -85,26 +85,28 @@ def _failure_text(run: Row) -> str:
     return ": ".join(part for part in (blame, run["failure_message"]) if part)
 
 
-def run_rows(runs: Sequence[Row], measured: Measurements) -> list[Row]:
+def run_rows(runs: Sequence[Row], measurements: Measurements) -> list[Row]:
     """A row a run and event: its name, status and, where it does not count, why."""
-    shown = []
+    entries = []
     for run in runs:
-        mine = [event for run_id, event in measured if run_id == run["run_id"]]
-        for event in sorted(mine, key=event_order) or [FIRST_EVENT]:
-            shown.append({
+        events = [event for run_id, event in measurements if run_id == run["run_id"]]
+        for event in sorted(events, key=event_order) or [FIRST_EVENT]:
+            entries.append({
                 "run_id": run["run_id"], "event_id": event, "variant": style.display_name(run["variant"] or "?"),
                 "status": run["status"], "counts": run["status"] == "complete", "why": _failure_text(run),
             })  # fmt: skip
-    return shown
+    return entries
 
 
 def run_table(
-    title: str, columns: Mapping[str, tuple[str, int]], shown: Sequence[Row], measured: Measurements
+    title: str, columns: Mapping[str, tuple[str, int]], entries: Sequence[Row], measurements: Measurements
 ) -> tuple[str, list[str], list[list[str]]]:
-    """Title, headings and a row of text a row of `shown`, without empty columns; a censored time is a lower bound."""
-    found = [measured.get((row["run_id"], row["event_id"]), {}) for row in shown]
-    present = {metric: column for metric, column in columns.items() if any(metric in values for values in found)}
-    cells = [[cell(values.get(metric), digits) for metric, (_, digits) in present.items()] for values in found]
+    """Title, headings and the text of each of `entries`, without empty columns; a censored time is a lower bound."""
+    values_by_row = [measurements.get((row["run_id"], row["event_id"]), {}) for row in entries]
+    present = {
+        metric: column for metric, column in columns.items() if any(metric in values for values in values_by_row)
+    }
+    cells = [[cell(values.get(metric), digits) for metric, (_, digits) in present.items()] for values in values_by_row]
     return title, [heading for heading, _ in present.values()], cells
 
 
@@ -114,16 +116,16 @@ def cell(value: tuple[float, bool] | None, digits: int) -> str:
     return f"{'> ' if value[1] else ''}{number(value[0], digits)}"
 
 
-def outcome_row(run_id: str, happening: EventOutcome) -> Row:
+def outcome_row(run_id: str, outcome: EventOutcome) -> Row:
     """One event of one run in words."""
     return {
         "run_id": run_id,
-        "event_id": happening.event_id,
-        "asked": happening.asked,
-        "decision": happening.reason or ("none" if happening.kind.startswith("scale") else ""),
-        "decided": _seconds(happening.decided_s),
-        "applied": _seconds(happening.applied_s),
-        "remarks": remarks(happening),
+        "event_id": outcome.event_id,
+        "asked": outcome.asked,
+        "decision": outcome.reason or ("none" if outcome.kind.startswith("scale") else ""),
+        "decided": _seconds(outcome.decided_s),
+        "applied": _seconds(outcome.applied_s),
+        "remarks": remarks(outcome),
     }
 
 
@@ -131,28 +133,28 @@ def _seconds(value: float | None) -> str:
     return "–" if value is None else f"{value:.1f}"
 
 
-def remarks(happening: EventOutcome) -> list[str]:
+def remarks(outcome: EventOutcome) -> list[str]:
     """What a reader must not overlook: no data, attempts given up, machines that left."""
-    said = []
-    if happening.held_rounds:
-        rounds = f"{happening.held_rounds} round{'s' if happening.held_rounds > 1 else ''}"
-        outcome = "before it was decided" if happening.decided_s is not None else "and it was never decided"
-        said.append(f"no decision for lack of data in {rounds} {outcome} ({happening.held})")
-    for attempt, reason in enumerate(happening.aborted, start=1):
-        last = attempt == len(happening.aborted) and happening.applied_s is None
-        said.append(f"attempt {attempt} was aborted ({reason}) and {'not applied again' if last else 'repeated'}")
-    if happening.released:
-        where = "given back to the testbed" if happening.given_back else "kept idle, for later runs need them"
-        said.append(f"{', '.join(happening.released)} left; {where}")
-    return said
+    lines = []
+    if outcome.held_rounds:
+        rounds = f"{outcome.held_rounds} round{'s' if outcome.held_rounds > 1 else ''}"
+        end = "before it was decided" if outcome.decided_s is not None else "and it was never decided"
+        lines.append(f"no decision for lack of data in {rounds} {end} ({outcome.held})")
+    for attempt, reason in enumerate(outcome.aborted, start=1):
+        last = attempt == len(outcome.aborted) and outcome.applied_s is None
+        lines.append(f"attempt {attempt} was aborted ({reason}) and {'not applied again' if last else 'repeated'}")
+    if outcome.released:
+        where = "given back to the testbed" if outcome.given_back else "kept idle, for later runs need them"
+        lines.append(f"{', '.join(outcome.released)} left; {where}")
+    return lines
 
 
-def event_warnings(found: Sequence[tuple[str, EventOutcome]]) -> list[str]:
+def event_warnings(outcomes: Sequence[tuple[str, EventOutcome]]) -> list[str]:
     """Sentences for the top of the report: events that did not simply go well."""
     return [
-        f"{run_id}, {happening.asked}: {remark}."
-        for run_id, happening in found
-        for remark in remarks(happening)
+        f"{run_id}, {outcome.asked}: {remark}."
+        for run_id, outcome in outcomes
+        for remark in remarks(outcome)
         if " left; " not in remark
     ]
 
@@ -187,11 +189,11 @@ def machine_facts(machines: Sequence[Row]) -> list[Row]:
     columns = ("machine", "type", "cores", "memory_mb", "bandwidth_mbit", "slots", "joins_at_scale")
     offsets: dict[tuple[Any, ...], list[float]] = {}
     for row in machines:
-        seen = offsets.setdefault(tuple(row[column] for column in columns), [])
-        seen += [] if row["clock_offset_ms"] is None else [abs(row["clock_offset_ms"])]
+        values = offsets.setdefault(tuple(row[column] for column in columns), [])
+        values += [] if row["clock_offset_ms"] is None else [abs(row["clock_offset_ms"])]
     described = [
-        dict(zip(columns, key, strict=True)) | {"clock_offset_ms": max(seen, default=None)}
-        for key, seen in offsets.items()
+        dict(zip(columns, key, strict=True)) | {"clock_offset_ms": max(values, default=None)}
+        for key, values in offsets.items()
     ]
     return sorted(described, key=lambda row: (len(row["machine"]), row["machine"]))
 
@@ -205,8 +207,8 @@ def environment_facts(runs: Sequence[Row]) -> list[tuple[str, str]]:
     for column in ("versions", "harness_facts"):
         dictionaries = [flatten(json.loads(run[column] or "{}")) for run in runs]
         for key in sorted({key for facts_ in dictionaries for key in facts_}):
-            seen = sorted({facts_[key] for facts_ in dictionaries if key in facts_})
-            facts.append((key.replace("_", " "), " | ".join(seen)))
+            values = sorted({facts_[key] for facts_ in dictionaries if key in facts_})
+            facts.append((key.replace("_", " "), " | ".join(values)))
     return facts
 
 
@@ -222,8 +224,8 @@ def _commit_text(run: Row) -> str | None:
 
 
 def _distinct_values(runs: Sequence[Row], of: Callable[[Row], Any]) -> str:
-    seen = sorted({str(of(run)) for run in runs if of(run) is not None})
-    return " | ".join(seen) if seen else "not recorded"
+    values = sorted({str(of(run)) for run in runs if of(run) is not None})
+    return " | ".join(values) if values else "not recorded"
 
 
 def flatten(value: Any, prefix: str = "") -> dict[str, str]:
@@ -236,10 +238,10 @@ def flatten(value: Any, prefix: str = "") -> dict[str, str]:
         return {prefix: ", ".join(map(str, value))}
     else:
         return {prefix: "–" if value is None else str(value)}
-    found: dict[str, str] = {}
+    flat: dict[str, str] = {}
     for key, inner in pairs:
-        found |= flatten(inner, key)
-    return found
+        flat |= flatten(inner, key)
+    return flat
 
 
 LIMIT_SHARE = 0.95  # of the quota, the mean over a part that counts; a few percent are lost between its periods
@@ -250,13 +252,13 @@ def cpu_limit_warnings(cpu: Sequence[Row]) -> list[str]:
     before, after = (_machines_at_limit(cpu, phase) for phase in ("before", "after"))
     runs = len({row["run_id"] for row in cpu})
     where = [
-        f"{phase} the first event in {len(found)} of {runs} runs"
-        for phase, found in (("before", before), ("after", after))
-        if found
+        f"{phase} the first event in {len(groups)} of {runs} runs"
+        for phase, groups in (("before", before), ("after", after))
+        if groups
     ]
     if not where:
         return []
-    used = number(100 * median(row["utilisation_mean"] for found in (*before, *after) for row in found), 0)
+    used = number(100 * median(row["utilisation_mean"] for groups in (*before, *after) for row in groups), 0)
     return [
         f"Most machines were at their CPU limit {' and '.join(where)} ({used} % of their quota): what is measured there"
         " is also what the machines can do, not only what the components' cost and the policy allow."
@@ -274,7 +276,7 @@ def _machines_at_limit(cpu: Sequence[Row], phase: str) -> list[list[Row]]:
         counts = joins is not None and used is not None and not (joins and phase == "before")
         if counts and row["phase"] == phase and event_id_of(row) == FIRST_EVENT:
             by_run[row["run_id"]].append(row)
-    return [found for found in by_run.values() if median(row["utilisation_mean"] for row in found) >= LIMIT_SHARE]
+    return [rows for rows in by_run.values() if median(row["utilisation_mean"] for row in rows) >= LIMIT_SHARE]
 
 
 @dataclass(frozen=True)
@@ -316,15 +318,15 @@ def machine_boots(runs: Sequence[RunPaths]) -> list[Boot]:
 
 
 def _boots_of_run(run: RunPaths) -> list[Boot]:
-    found = read_timeline(run).events
-    asked = {name: float(event["t"]) for event in found if event["kind"] == "machines_requested"
+    events = read_timeline(run).events
+    requests = {name: float(event["t"]) for event in events if event["kind"] == "machines_requested"
              for name in event.get("machines") or ()}  # fmt: skip
-    joined = {name: float(event["t"]) for event in found if event["kind"] == "machines_joined"
+    joined = {name: float(event["t"]) for event in events if event["kind"] == "machines_joined"
               for name in event.get("machines") or ()}  # fmt: skip
-    took = {event.get("machine"): event.get("boot_s") for event in found if event["kind"] == "machine_booted"}
+    boot_times = {event.get("machine"): event.get("boot_s") for event in events if event["kind"] == "machine_booted"}
     return [
-        Boot(run.run_id, name, took.get(name), joined[name] - asked_s if name in joined else None)
-        for name, asked_s in asked.items()
+        Boot(run.run_id, name, boot_times.get(name), joined[name] - request_s if name in joined else None)
+        for name, request_s in requests.items()
     ]
 
 
@@ -348,49 +350,49 @@ def series_cost(paths: SeriesPaths) -> SeriesCost | None:
     )  # fmt: skip
 
 
-def decision_data(components: Sequence[str], answers: Sequence[DecisionRow]) -> list[Row]:
+def decision_data(components: Sequence[str], decisions: Sequence[DecisionRow]) -> list[Row]:
     """One row an event, variant and outcome, with what changed at each component."""
     return [
         {"event_id": row.event_id, "variant": row.variant, "runs": row.runs}
         | dict(zip(components, row.cells, strict=True))
         | {"released": row.released}
-        for row in answers
+        for row in decisions
     ]
 
 
-def outcome_data(found: Sequence[tuple[str, EventOutcome]]) -> list[Row]:
-    return [{"run_id": run_id, **_joined_cells(asdict(happening))} for run_id, happening in found]
+def outcome_data(outcomes: Sequence[tuple[str, EventOutcome]]) -> list[Row]:
+    return [{"run_id": run_id, **_joined_cells(asdict(outcome))} for run_id, outcome in outcomes]
 
 
-def boot_data(found: Sequence[Boot]) -> list[Row]:
-    return [asdict(boot) for boot in found]
+def boot_data(boots: Sequence[Boot]) -> list[Row]:
+    return [asdict(boot) for boot in boots]
 
 
-def cost_data(found: SeriesCost | None) -> tuple[list[Row], list[Row]]:
+def cost_data(cost: SeriesCost | None) -> tuple[list[Row], list[Row]]:
     """Executions, and types of machines."""
-    return ([asdict(row) for row in found.executions], [dict(row) for row in found.types]) if found else ([], [])
+    return ([asdict(row) for row in cost.executions], [dict(row) for row in cost.types]) if cost else ([], [])
 
 
 def ablation_data(lines: Sequence[AblationRow]) -> list[Row]:
     return [_joined_cells(asdict(line)) for line in lines]
 
 
-def run_data(shown: Sequence[Row], measured: Measurements) -> list[Row]:
+def run_data(entries: Sequence[Row], measurements: Measurements) -> list[Row]:
     """The tables of runs side by side; a censored time is a lower bound, and `…_censored` says so."""
     metrics = [metric for columns in RUN_TABLES.values() for metric in columns]
-    present = [metric for metric in metrics if any(metric in values for values in measured.values())]
-    censored = {metric for values in measured.values() for metric, (_, bound) in values.items() if bound}
-    made = []
-    for row in shown:
-        values = measured.get((row["run_id"], row["event_id"]), {})
+    present = [metric for metric in metrics if any(metric in values for values in measurements.values())]
+    censored = {metric for values in measurements.values() for metric, (_, bound) in values.items() if bound}
+    table = []
+    for row in entries:
+        values = measurements.get((row["run_id"], row["event_id"]), {})
         cells: dict[str, Any] = {name: row[name] for name in ("run_id", "event_id", "variant", "status", "why")}
         for metric in present:
             value, bound = values.get(metric, (None, None))
             cells[metric] = value
             if metric in censored:
                 cells[f"{metric}_censored"] = bound
-        made.append(cells)
-    return made
+        table.append(cells)
+    return table
 
 
 def steady_data(rows: Sequence[Row]) -> list[Row]:
@@ -398,8 +400,8 @@ def steady_data(rows: Sequence[Row]) -> list[Row]:
     return [{name: value for name, value in row.items() if name not in ("used", "live")} for row in rows]
 
 
-def pair_data(found: Sequence[tuple[str, str]]) -> list[Row]:
-    return [{"key": key, "value": value} for key, value in found]
+def pair_data(pairs: Sequence[tuple[str, str]]) -> list[Row]:
+    return [{"key": key, "value": value} for key, value in pairs]
 
 
 def _joined_cells(values: Mapping[str, Any]) -> Row:

@@ -66,16 +66,16 @@ def build(data: SeriesData) -> list[Figure]:
     """Figures that have something to show."""
     drawings = {name: recipe.draw(data) for name, recipe in FIGURES.items()}
     return [
-        page_figure(name, FIGURES[name].title, FIGURES[name].caption, drawn)
-        for name, drawn in drawings.items()
-        if drawn is not None
+        page_figure(name, FIGURES[name].title, FIGURES[name].caption, drawing)
+        for name, drawing in drawings.items()
+        if drawing is not None
     ]
 
 
-def page_figure(name: str, title: str, caption: str, drawn: Drawing) -> Figure:
+def page_figure(name: str, title: str, caption: str, drawing: Drawing) -> Figure:
     """`name`: of its files, and unique on its page."""
-    svg = prefix_ids(drawn.svg, name)
-    return Figure(name, title, caption, svg, drawn.points(), page.drawing_downloads(name, drawn, svg))
+    svg = prefix_ids(drawing.svg, name)
+    return Figure(name, title, caption, svg, drawing.points(), page.drawing_downloads(name, drawing, svg))
 
 
 def prefix_ids(svg: str, name: str) -> str:

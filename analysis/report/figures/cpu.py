@@ -37,11 +37,11 @@ def draw(data: SeriesData) -> Drawing | None:
     rows = ceil(len(data.variants) / columns)
     with style.canvas((2.5 if rows < 3 else 1.7) * rows + 0.4, columns, rows, sharey=True) as (figure, panels):
         for axes, variant in zip(panels, data.variants, strict=False):
-            mine = [load for load in loads if load.variant == variant]
-            _draw_panel(axes, mine, machines, variant, data)
+            loads_of_variant = [load for load in loads if load.variant == variant]
+            _draw_panel(axes, loads_of_variant, machines, variant, data)
             axes.set_xticks(
                 range(len(machines)),
-                [_machine_label(machine, machine in joined, mine) for machine in machines],
+                [_machine_label(machine, machine in joined, loads_of_variant) for machine in machines],
                 fontsize=8.5 if len(machines) < MANY_MACHINES else 7.5,
             )
         for axes in panels[len(data.variants) :]:
@@ -54,10 +54,10 @@ def draw(data: SeriesData) -> Drawing | None:
 
 def _machine_label(machine: str, joined: bool, loads: list[Load]) -> str:
     """With what happened to it; where it left in a part of the runs only, in how many."""
-    mine = {load.run_id: load.left for load in loads if load.machine == machine}
-    left = sum(mine.values())
-    if left:
-        return f"{machine}\n(left)" if left == len(mine) else f"{machine}\n(left,\n{left} of {len(mine)})"
+    departures = {load.run_id: load.left for load in loads if load.machine == machine}
+    times = sum(departures.values())
+    if times:
+        return f"{machine}\n(left)" if times == len(departures) else f"{machine}\n(left,\n{times} of {len(departures)})"
     return f"{machine}\n(joins)" if joined else machine
 
 
@@ -73,9 +73,9 @@ def _draw_panel(axes: Axes, loads: list[Load], machines: list[str], variant: str
                   label=load.phase if load.phase not in labelled else None)  # fmt: skip
         labelled.add(load.phase)
     for phase in OFFSETS:
-        mine = [load for load in loads if load.phase == phase]
-        _add_run_points(axes, mine, machines, colour)
-        _draw_medians(axes, mine, machines, colour)
+        loads_of_phase = [load for load in loads if load.phase == phase]
+        _add_run_points(axes, loads_of_phase, machines, colour)
+        _draw_medians(axes, loads_of_phase, machines, colour)
     axes.set_title(style.display_name(variant), loc="left", color=colour, fontweight="bold")
     axes.legend(loc="upper left", frameon=False, ncols=2, handletextpad=0.2, fontsize=8.5)
     axes.set_xlim(-0.6, len(machines) - 0.4)

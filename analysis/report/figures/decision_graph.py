@@ -28,7 +28,7 @@ class DecisionGraph:
 
     graph: Graph
     variants: tuple[str, ...]
-    answers: tuple[ScaleDecision, ...]
+    decisions: tuple[ScaleDecision, ...]
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ def collect(paths: SeriesPaths) -> DecisionGraph | None:
     shape = next((record for record in records if record), None)
     if shape is None:
         return None
-    found = [
+    decisions = [
         answer
         for row in complete
         for answer in scale_decisions.scale_decisions(paths.run(row["run_id"]), row["variant"])
     ]
-    return DecisionGraph(graph_of(shape), order_variants({row["variant"] for row in complete}), tuple(found))
+    return DecisionGraph(graph_of(shape), order_variants({row["variant"] for row in complete}), tuple(decisions))
 
 
 def graph_of(shape: Mapping[str, Any]) -> Graph:
@@ -79,11 +79,13 @@ def in_reading_order(graph: Graph) -> Graph:
     return Graph(tuple(sorted(graph.nodes, key=lambda n: (cells[n.name].column, cells[n.name].row))), graph.links)
 
 
-def notes(decided: DecisionGraph) -> Notes:
+def notes(decision_graph: DecisionGraph) -> Notes:
     """Changes of parallelism at the first event, and the components most runs saw congested then."""
-    first = [answer for answer in decided.answers if answer.event_id == FIRST_EVENT]
-    colours = style.colours(decided.variants)
-    changing = [v for v in decided.variants if any(a.variant == v and dict(a.before) != dict(a.after) for a in first)]
+    first = [answer for answer in decision_graph.decisions if answer.event_id == FIRST_EVENT]
+    colours = style.colours(decision_graph.variants)
+    changing = [
+        v for v in decision_graph.variants if any(a.variant == v and dict(a.before) != dict(a.after) for a in first)
+    ]
     lines: dict[str, list[Note]] = {}
     for variant in changing[:VARIANTS_WITH_NOTES]:
         for component, text in _changes([answer for answer in first if answer.variant == variant]):
@@ -91,12 +93,14 @@ def notes(decided: DecisionGraph) -> Notes:
     return Notes(lines, _pressure(first))
 
 
-def _changes(mine: Sequence[ScaleDecision]) -> list[tuple[str, str]]:
+def _changes(decisions: Sequence[ScaleDecision]) -> list[tuple[str, str]]:
     """Component and `2 → 3`, with the share of runs where they differ."""
-    seen = Counter((name, answer.cell(name)) for answer in mine for name in answer.after if _changes_size(answer, name))
+    counts = Counter(
+        (name, answer.cell(name)) for answer in decisions for name in answer.after if _changes_size(answer, name)
+    )
     return [
-        (name, cell if times == len(mine) else f"{cell} ({times} of {len(mine)})")
-        for (name, cell), times in sorted(seen.items())
+        (name, cell if times == len(decisions) else f"{cell} ({times} of {len(decisions)})")
+        for (name, cell), times in sorted(counts.items())
     ]
 
 
@@ -105,26 +109,26 @@ def _changes_size(answer: ScaleDecision, name: str) -> bool:
 
 
 def _pressure(first: Sequence[ScaleDecision]) -> dict[str, float]:
-    seen: dict[str, list[float]] = {}
+    ratios: dict[str, list[float]] = {}
     for answer in first:
         for name, value in answer.pressure.items():
-            seen.setdefault(name, []).append(value)
-    return {name: median(values) for name, values in seen.items() if 2 * len(values) > len(first)}
+            ratios.setdefault(name, []).append(value)
+    return {name: median(values) for name, values in ratios.items() if 2 * len(values) > len(first)}
 
 
-def decision_table(decided: DecisionGraph) -> list[DecisionRow]:
+def decision_table(decision_graph: DecisionGraph) -> list[DecisionRow]:
     """One row an event, variant and outcome, in that order."""
-    made = []
-    for event in sorted({answer.event_id for answer in decided.answers}, key=event_order):
-        for variant in decided.variants:
-            mine = [a for a in decided.answers if (a.event_id, a.variant) == (event, variant)]
-            made += [_row(decided.graph, alike) for alike in _groups_by_outcome(mine)]
-    return made
+    table = []
+    for event in sorted({answer.event_id for answer in decision_graph.decisions}, key=event_order):
+        for variant in decision_graph.variants:
+            decisions = [a for a in decision_graph.decisions if (a.event_id, a.variant) == (event, variant)]
+            table += [_row(decision_graph.graph, alike) for alike in _groups_by_outcome(decisions)]
+    return table
 
 
-def _groups_by_outcome(mine: Sequence[ScaleDecision]) -> list[list[ScaleDecision]]:
+def _groups_by_outcome(decisions: Sequence[ScaleDecision]) -> list[list[ScaleDecision]]:
     groups: dict[tuple[Any, ...], list[ScaleDecision]] = {}
-    for answer in sorted(mine, key=lambda answer: answer.run_id):
+    for answer in sorted(decisions, key=lambda answer: answer.run_id):
         groups.setdefault(answer.outcome(), []).append(answer)
     return list(groups.values())
 

@@ -72,15 +72,15 @@ def _convergence_bar(axes: Axes, position: int, times: Sequence[Time], colour: s
     for time, at in zip(times, heights, strict=True):
         axes.plot(time.seconds, at, marker=">" if time.censored else "o", ms=4.5, ls="", color=colour,
                   mfc="white" if time.censored else colour, clip_on=False, zorder=3)  # fmt: skip
-    name, told = (
+    name, values = (
         style.display_name(times[0].variant),
         {"event": event, "definition": DEFINITION_TITLES[times[0].definition]},
     )
     points.add_points(axes, name, "run", colour, [
-        Spot(time.seconds, at, told | {"convergence_s": time.seconds, "censored": time.censored}, time.run_id)
+        Spot(time.seconds, at, values | {"convergence_s": time.seconds, "censored": time.censored}, time.run_id)
         for time, at in zip(times, heights, strict=True)
     ])  # fmt: skip
-    middles = told | {"convergence_s": middle, "censored": censored}
+    middles = values | {"convergence_s": middle, "censored": censored}
     points.add_points(axes, name, "median", colour, [Spot(middle, position - 0.3, middles)])
     label = f"> {middle:.0f} s" if censored else f"{middle:.0f} s"
     axes.annotate(label, (max(t.seconds for t in times), position), xytext=(7, 0), textcoords="offset points",
@@ -93,17 +93,17 @@ DOWNTIME_COLUMNS = (Column("event", "event", kind="word"), Column("downtime_s", 
 def draw_downtime(data: SeriesData) -> Drawing | None:
     """Only where machines left or died: a scale-out's downtime stands in the table of runs."""
     kinds = {mark.event_id: mark for mark in data.marks if mark.kind in ("scale_in", "crash")}
-    shown = [
+    events = [
         event for event in sorted(kinds, key=event_order) if any(down.event_id == event for down in data.downtimes)
     ]
-    if not shown:
+    if not events:
         return None
-    with style.canvas(2.6, columns=len(shown), sharey=True) as (figure, panels):
-        for axes, event in zip(panels, shown, strict=True):
+    with style.canvas(2.6, columns=len(events), sharey=True) as (figure, panels):
+        for axes, event in zip(panels, events, strict=True):
             draw_downtime_panel(axes, data, event)
             axes.set_title(kinds[event].label, loc="left")
         panels[0].set_ylabel("downtime (s)")
-        panels[0].set_ylim(0, _downtime_top([down for down in data.downtimes if down.event_id in shown]))
+        panels[0].set_ylim(0, _downtime_top([down for down in data.downtimes if down.event_id in events]))
         return style.drawing(
             figure, "Seconds at zero throughput after the event, by variant, every run", DOWNTIME_COLUMNS
         )
@@ -114,9 +114,9 @@ def draw_downtime_panel(axes: Axes, data: SeriesData, event_id: str) -> None:
     colours = style.colours(data.variants)
     event = data.label(event_id)
     for position, variant in enumerate(data.variants):
-        mine = [down for down in downs if down.variant == variant]
-        if mine:
-            _downtime_bar(axes, position, mine, colours[variant], event)
+        downs_of_variant = [down for down in downs if down.variant == variant]
+        if downs_of_variant:
+            _downtime_bar(axes, position, downs_of_variant, colours[variant], event)
     axes.set_ylim(0, _downtime_top(downs))
     axes.set_xticks(range(len(data.variants)), [style.multiline_name(variant) for variant in data.variants])
     axes.set_xlim(-0.6, len(data.variants) - 0.4)
@@ -128,18 +128,18 @@ def _downtime_top(downs: list[Downtime]) -> float:
     return max(1.0, 1.2 * max((down.seconds for down in downs), default=0.0))
 
 
-def _downtime_bar(axes: Axes, position: int, mine: list[Downtime], colour: str, event: str) -> None:
-    middle = median(down.seconds for down in mine)
+def _downtime_bar(axes: Axes, position: int, downs_of_variant: list[Downtime], colour: str, event: str) -> None:
+    middle = median(down.seconds for down in downs_of_variant)
     axes.bar(position, middle, width=0.55, color=colour, alpha=0.3, lw=0)
-    step = 0.42 / len(mine)
-    places = [position + (i - (len(mine) - 1) / 2) * step for i in range(len(mine))]
-    for down, at in zip(mine, places, strict=True):
+    step = 0.42 / len(downs_of_variant)
+    places = [position + (i - (len(downs_of_variant) - 1) / 2) * step for i in range(len(downs_of_variant))]
+    for down, at in zip(downs_of_variant, places, strict=True):
         axes.plot(at, down.seconds, marker="o", ms=5, ls="", color=colour, clip_on=False, zorder=3)
-    name = style.display_name(mine[0].variant)
+    name = style.display_name(downs_of_variant[0].variant)
     points.add_points(axes, name, "run", colour, [
         Spot(at, down.seconds, {"event": event, "downtime_s": down.seconds}, down.run_id)
-        for down, at in zip(mine, places, strict=True)
+        for down, at in zip(downs_of_variant, places, strict=True)
     ])  # fmt: skip
     points.add_points(axes, name, "median", colour, [Spot(position, middle, {"event": event, "downtime_s": middle})])
-    axes.annotate(f"{middle:.0f} s", (position, max(down.seconds for down in mine)), xytext=(0, 6),
+    axes.annotate(f"{middle:.0f} s", (position, max(down.seconds for down in downs_of_variant)), xytext=(0, 6),
                   textcoords="offset points", ha="center", color=colour, fontsize=8.5)  # fmt: skip

@@ -30,17 +30,17 @@ GAIN = Column("gain_percent", "gain over its own before", "%")
 LEVEL = Column("throughput_after_per_s", "throughput after", "tuples/s")
 
 
-def draw(figure: PublishedFigure, found: Mapping[str, SeriesData]) -> Drawing:
+def draw(figure: PublishedFigure, data_by_experiment: Mapping[str, SeriesData]) -> Drawing:
     """One drawing; `found` has the experiments that were run."""
     columns = min(ABREAST, len(figure.panels))
     rows = ceil(len(figure.panels) / columns)
-    height = rows * max(_height(panel, found.get(panel.experiment)) for panel in figure.panels)
+    height = rows * max(_height(panel, data_by_experiment.get(panel.experiment)) for panel in figure.panels)
     kinds = {panel.draw for panel in figure.panels}
     shared = "all" if figure.share_y and len(kinds) <= len({k for k in kinds if k.startswith("convergence")}) else False
     with style.canvas(height, columns, rows, WIDTH_IN, sharex=shared) as (canvas, axes_of):
         for number, (axes, panel) in enumerate(zip(axes_of, figure.panels, strict=False)):
             axes.set_title(panel.title, loc="left", fontweight="bold")
-            data = found.get(panel.experiment)
+            data = data_by_experiment.get(panel.experiment)
             if data is None or not data.totals:
                 _empty_panel(axes, panel)
             else:
@@ -138,9 +138,13 @@ def _draw_spread(axes: Axes, position: int, variant: str, measured: list[RunValu
     axes.plot(values, [position] * len(values), marker="o", ms=4.5, ls="", color=colour, alpha=0.7)
     axes.plot([median(values)] * 2, [position - 0.28, position + 0.28], color=colour, lw=2)
     if len(values) >= MINIMUM_RUNS:
-        found = inference.median_interval(values, SEED)
-        axes.plot([found.low, found.high], [position, position], color=colour, lw=5, alpha=0.25, solid_capstyle="butt")
-        middle |= {end.name: value for end, value in zip(_interval_columns(of), (found.low, found.high), strict=True)}
+        interval = inference.median_interval(values, SEED)
+        axes.plot(
+            [interval.low, interval.high], [position, position], color=colour, lw=5, alpha=0.25, solid_capstyle="butt"
+        )
+        middle |= {
+            end.name: value for end, value in zip(_interval_columns(of), (interval.low, interval.high), strict=True)
+        }
     name = style.display_name(variant)
     points.add_points(
         axes, name, "run", colour, [Spot(value, position, {of.name: value}, run) for value, run in measured]

@@ -114,14 +114,14 @@ def traces_on_svg(canvas: Canvas, panels: bool = False) -> tuple[Trace, ...]:
 
 def _traces_of(canvas: Canvas) -> list[tuple[Axes, Trace]]:
     """matplotlib's artists carry no values of ours, so these go with their figure."""
-    found: list[tuple[Axes, Trace]] = vars(canvas).setdefault("_traces", [])
-    return found
+    canvas_traces: list[tuple[Axes, Trace]] = vars(canvas).setdefault("_traces", [])
+    return canvas_traces
 
 
 def _canvas(axes: Axes) -> Canvas:
     canvas: Any = axes.figure
-    found: Canvas = canvas
-    return found
+    figure: Canvas = canvas
+    return figure
 
 
 def _title(axes: Axes) -> str:

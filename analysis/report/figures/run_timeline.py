@@ -82,12 +82,12 @@ def _rates(axes: Axes, data: RunData) -> None:
     axes.set_ylim(0, 1.22 * max((rate for line in data.rates.values() for _, rate in line), default=1.0) or 1.0)
     axes.set_ylabel("rate (tuples/s)")
     _label_ends(axes, ends)
-    told = moments(data.marks)
-    for i, moment in enumerate(told):
+    event_moments = moments(data.marks)
+    for i, moment in enumerate(event_moments):
         axes.annotate(moment.label, (moment.middle_s, 1), xycoords=("data", "axes fraction"), va="top", fontsize=8,
                       xytext=(3, -2 - 10 * (i % 2)), textcoords="offset points", color="#222222")  # fmt: skip
     high = 0.93 * axes.get_ylim()[1]
-    spots = [Spot(m.middle_s, high, {"time_s": m.middle_s, "event": m.label}) for m in told]
+    spots = [Spot(m.middle_s, high, {"time_s": m.middle_s, "event": m.label}) for m in event_moments]
     points.add_points(axes, "", "event", "#222222", spots)
 
 

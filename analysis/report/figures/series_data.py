@@ -84,8 +84,8 @@ class SeriesData:
 
     def level_after(self, variant: str) -> float | None:
         """The median over the variant's runs."""
-        found = [level.after for level in self.levels if level.variant == variant and level.after is not None]
-        return median(found) if found else None
+        levels = [level.after for level in self.levels if level.variant == variant and level.after is not None]
+        return median(levels) if levels else None
 
     def label(self, event_id: str) -> str:
         """The event in two or three words; its id where no run's events say more."""
@@ -96,14 +96,14 @@ def collect(paths: SeriesPaths) -> SeriesData:
     """Reads tables that metrics.build wrote, and the events of the runs that count."""
     complete = {row["run_id"]: row["variant"] for row in rows(paths, "runs") if row["status"] == "complete"}
     scaled = {row["run_id"] for row in rows(paths, "zeros") if row["scaled"]}
-    known = {run_id: variant for run_id, variant in complete.items() if run_id in scaled}
-    windows = [row for row in rows(paths, "throughput") if row["complete"] and row["run_id"] in known]
+    variants = {run_id: variant for run_id, variant in complete.items() if run_id in scaled}
+    windows = [row for row in rows(paths, "throughput") if row["complete"] and row["run_id"] in variants]
     left = _machines_gone(rows(paths, "scale_events"))
     return SeriesData(
-        order_variants(set(complete.values())), _lines(windows, "total", known), _lines(windows, "due", known),
-        _times(rows(paths, "convergence"), known), _loads(rows(paths, "cpu"), known, left),
-        _levels(rows(paths, "intervals"), known), _downtimes(rows(paths, "downtime"), known),
-        tuple(mark for run_id in sorted(known) for mark in event_timeline.event_marks(paths.run(run_id))),
+        order_variants(set(complete.values())), _lines(windows, "total", variants), _lines(windows, "due", variants),
+        _times(rows(paths, "convergence"), variants), _loads(rows(paths, "cpu"), variants, left),
+        _levels(rows(paths, "intervals"), variants), _downtimes(rows(paths, "downtime"), variants),
+        tuple(mark for run_id in sorted(variants) for mark in event_timeline.event_marks(paths.run(run_id))),
     )  # fmt: skip
 
 
@@ -112,64 +112,64 @@ def order_variants(variants: set[str]) -> tuple[str, ...]:
     return tuple(sorted(variants, key=lambda name: (not name.startswith("even"), name.startswith("stela"), name)))
 
 
-def _lines(windows: list[Row], scope: str, known: dict[str, str]) -> tuple[Line, ...]:
-    mine = by_run(sorted((row for row in windows if row["scope"] == scope), key=lambda row: row["window_s"]))
+def _lines(windows: list[Row], scope: str, variants: dict[str, str]) -> tuple[Line, ...]:
+    windows_by_run = by_run(sorted((row for row in windows if row["scope"] == scope), key=lambda row: row["window_s"]))
     return tuple(
-        Line(run_id, known[run_id], tuple(p["window_s"] for p in points), tuple(p["rate"] for p in points))
-        for run_id, points in sorted(mine.items())
+        Line(run_id, variants[run_id], tuple(p["window_s"] for p in points), tuple(p["rate"] for p in points))
+        for run_id, points in sorted(windows_by_run.items())
     )
 
 
-def _times(found: list[Row], known: dict[str, str]) -> tuple[Time, ...]:
+def _times(table: list[Row], variants: dict[str, str]) -> tuple[Time, ...]:
     times = [
-        Time(row["run_id"], known[row["run_id"]], row["definition"],
+        Time(row["run_id"], variants[row["run_id"]], row["definition"],
              row["horizon_s"] if row["time_s"] is None else row["time_s"], row["censored"], event_id_of(row))
-        for row in found if row["run_id"] in known
+        for row in table if row["run_id"] in variants
     ]  # fmt: skip
     return tuple(sorted(times, key=lambda time: (time.run_id, time.event_id, time.definition)))
 
 
-def _downtimes(found: list[Row], known: dict[str, str]) -> tuple[Downtime, ...]:
+def _downtimes(table: list[Row], variants: dict[str, str]) -> tuple[Downtime, ...]:
     return tuple(
-        Downtime(row["run_id"], known[row["run_id"]], row["downtime_s"], event_id_of(row))
-        for row in sorted(found, key=lambda row: row["run_id"])
-        if row["run_id"] in known and row["downtime_s"] is not None
+        Downtime(row["run_id"], variants[row["run_id"]], row["downtime_s"], event_id_of(row))
+        for row in sorted(table, key=lambda row: row["run_id"])
+        if row["run_id"] in variants and row["downtime_s"] is not None
     )
 
 
-def _outer_phases(found: list[Row], known: dict[str, str]) -> list[Row]:
+def _outer_phases(table: list[Row], variants: dict[str, str]) -> list[Row]:
     """Of each run: the rows before its first event and after its last one."""
-    kept = []
-    for run_id, mine in by_run(found).items():
-        ids = sorted({event_id_of(row) for row in mine}, key=event_order)
+    outer = []
+    for run_id, rows_of_run in by_run(table).items():
+        ids = sorted({event_id_of(row) for row in rows_of_run}, key=event_order)
         edge = {"before": ids[0], "after": ids[-1]}
-        kept += [row for row in mine if run_id in known and event_id_of(row) == edge.get(row["phase"])]
-    return kept
+        outer += [row for row in rows_of_run if run_id in variants and event_id_of(row) == edge.get(row["phase"])]
+    return outer
 
 
-def _machines_gone(found: list[Row]) -> set[tuple[str, str]]:
+def _machines_gone(events: list[Row]) -> set[tuple[str, str]]:
     """(run, machine) of every machine that was gone when its run ended."""
     left: set[tuple[str, str]] = set()
-    for event in sorted(found, key=lambda event: float(event["zero_s"])):
+    for event in sorted(events, key=lambda event: float(event["zero_s"])):
         left -= {(event["run_id"], machine) for machine in event["joined"] or ()}
         left |= {(event["run_id"], machine) for machine in event["released"] or ()}
     return left
 
 
-def _loads(found: list[Row], known: dict[str, str], left: set[tuple[str, str]]) -> tuple[Load, ...]:
+def _loads(table: list[Row], variants: dict[str, str], left: set[tuple[str, str]]) -> tuple[Load, ...]:
     loads = [
-        Load(row["run_id"], known[row["run_id"]], row["phase"], row["machine"], bool(row["joins_at_scale"]),
+        Load(row["run_id"], variants[row["run_id"]], row["phase"], row["machine"], bool(row["joins_at_scale"]),
              row["utilisation_p10"], row["utilisation_p50"], row["utilisation_p90"],
              (row["run_id"], row["machine"]) in left)
-        for row in _outer_phases(found, known)
+        for row in _outer_phases(table, variants)
     ]  # fmt: skip
     return tuple(sorted(loads, key=lambda load: (load.run_id, load.phase, load.machine)))
 
 
-def _levels(found: list[Row], known: dict[str, str]) -> tuple[Level, ...]:
+def _levels(table: list[Row], variants: dict[str, str]) -> tuple[Level, ...]:
     means: dict[str, dict[str, float | None]] = {}
-    for row in _outer_phases(found, known):
+    for row in _outer_phases(table, variants):
         means.setdefault(row["run_id"], {})[row["phase"]] = row["mean"]
     return tuple(
-        Level(run_id, known[run_id], side.get("before"), side.get("after")) for run_id, side in sorted(means.items())
+        Level(run_id, variants[run_id], side.get("before"), side.get("after")) for run_id, side in sorted(means.items())
     )

@@ -111,10 +111,10 @@ def svg(figure: Canvas, title: str) -> str:
 def spread_labels(values: Sequence[float], gap: float) -> list[float]:
     """Heights for labels at the values given, moved apart to at least `gap`, order kept."""
     order = sorted(range(len(values)), key=lambda i: values[i])
-    placed: list[float] = list(values)
+    heights: list[float] = list(values)
     for lower, upper in pairwise(order):
-        placed[upper] = max(placed[upper], placed[lower] + gap)
-    return placed
+        heights[upper] = max(heights[upper], heights[lower] + gap)
+    return heights
 
 
 def _escape(text: str) -> str:

@@ -74,11 +74,11 @@ def _draw_variant(axes: Axes, data: SeriesData, variant: str, colour: str, value
     if not middle:
         return None
     axes.plot(middles(s for s, _ in middle), [r for _, r in middle], color=colour, lw=2.0)
-    seen = _by_window(lines)
+    runs = _by_window(lines)
     points.add_points(
-        axes, style.display_name(variant), "median", colour, [_spot(s, r, len(seen[s])) for s, r in middle]
+        axes, style.display_name(variant), "median", colour, [_spot(s, r, len(runs[s])) for s, r in middle]
     )
-    _add_band_points(axes, variant, colour, seen)
+    _add_band_points(axes, variant, colour, runs)
     level = data.level_after(variant) or middle[-1][1]
     return End(
         f"{style.display_name(variant)}, {level:.0f}/s" if values else style.multiline_name(variant), colour, level
@@ -87,16 +87,16 @@ def _draw_variant(axes: Axes, data: SeriesData, variant: str, colour: str, value
 
 def _draw_band(axes: Axes, lines: Sequence[Line], colour: str) -> None:
     """Smallest to largest of the repetitions in each window that at least two of them have."""
-    spans = [(start, seen[0][0], seen[-1][0]) for start, seen in sorted(_by_window(lines).items()) if len(seen) > 1]
+    spans = [(start, runs[0][0], runs[-1][0]) for start, runs in sorted(_by_window(lines).items()) if len(runs) > 1]
     if spans:
         starts, lows, highs = zip(*spans, strict=True)
         axes.fill_between(middles(starts), lows, highs, color=colour, alpha=0.18, lw=0)
 
 
-def _add_band_points(axes: Axes, variant: str, colour: str, seen: Rates) -> None:
+def _add_band_points(axes: Axes, variant: str, colour: str, rates: Rates) -> None:
     """Both edges, with the run that each point is of; the smallest and the largest of a single run are its median."""
     for mark, index in (("smallest run", 0), ("largest run", -1)):
-        edge = [_spot(start, *runs[index]) for start, runs in sorted(seen.items()) if len(runs) > 1]
+        edge = [_spot(start, *runs[index]) for start, runs in sorted(rates.items()) if len(runs) > 1]
         points.add_points(axes, style.display_name(variant), mark, colour, edge)
 
 
@@ -114,8 +114,8 @@ def finish(axes: Axes, ends: Sequence[End], events: Sequence[Moment], last_s: fl
     axes.set_ylim(0, top)
     for moment, tier in zip(events, tiers, strict=True):
         _draw_moment(axes, moment, tier)
-    told = [Spot(m.middle_s, 0.85 * top, {"time_s": m.middle_s, "event": m.label}) for m in events]
-    points.add_points(axes, "", "event", "#222222", told)
+    spots = [Spot(m.middle_s, 0.85 * top, {"time_s": m.middle_s, "event": m.label}) for m in events]
+    points.add_points(axes, "", "event", "#222222", spots)
     lines_of_text = max((end.text.count("\n") + 1 for end in ends), default=1)
     heights = style.spread_labels([end.rate for end in ends], (0.045 + 0.04 * lines_of_text) * top)
     for end, height in zip(ends, heights, strict=True):
@@ -139,8 +139,8 @@ def moments(marks: Iterable[EventMark]) -> list[Moment]:
     times: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for mark in marks:
         times[mark.event_id, mark.kind, mark.label].append(mark.t_s)
-    made = [Moment(label, min(t), median(t), max(t)) for (_, _, label), t in times.items()]
-    return sorted(made, key=lambda moment: moment.middle_s)
+    moment_list = [Moment(label, min(t), median(t), max(t)) for (_, _, label), t in times.items()]
+    return sorted(moment_list, key=lambda moment: moment.middle_s)
 
 
 def _label_tiers(events: Sequence[Moment], first_s: float, last_s: float) -> list[int]:
@@ -159,7 +159,7 @@ def median_line(lines: Sequence[Line]) -> list[tuple[float, float]]:
     """Median over the runs in every window that more than half of them have; (start, rate), oldest first."""
     rates = _by_window(lines)
     return [
-        (start, median(rate for rate, _ in seen)) for start, seen in sorted(rates.items()) if 2 * len(seen) > len(lines)
+        (start, median(rate for rate, _ in runs)) for start, runs in sorted(rates.items()) if 2 * len(runs) > len(lines)
     ]
 
 
@@ -169,7 +169,7 @@ def _by_window(lines: Iterable[Line]) -> Rates:
         for start, rate in zip(line.starts_s, line.rates, strict=True):
             if rate is not None:
                 rates[start].append((rate, line.run_id))
-    return {start: sorted(seen) for start, seen in rates.items()}
+    return {start: sorted(runs) for start, runs in rates.items()}
 
 
 def middles(starts: Iterable[float]) -> list[float]:

@@ -74,7 +74,7 @@ class Notes:
 class Grid:
     """Where boxes go, and their sizes."""
 
-    placed: Layers
+    layers: Layers
     width: float
     pitch: float
     box: float
@@ -93,7 +93,7 @@ def layout(graph: Graph) -> Layers:
 
 def draw_svg(graph: Graph, title: str, notes: Notes = Notes()) -> str:
     grid = grid_of(graph, layout(graph), notes)
-    height = grid.corner(Cell(0, _lowest(grid.placed)))[1] + grid.height + _notes_height(notes) + 40
+    height = grid.corner(Cell(0, _lowest(grid.layers)))[1] + grid.height + _notes_height(notes) + 40
     parts = [_arrowhead(), *(_link(grid, link) for link in graph.links)]
     parts += [_node(grid, node, notes) for node in graph.nodes]
     return (
@@ -104,17 +104,17 @@ def draw_svg(graph: Graph, title: str, notes: Notes = Notes()) -> str:
     )
 
 
-def _rows(placed: Layers) -> list[float]:
-    bends = [cell for cells in placed.bends.values() for cell in cells]
-    return [cell.row for cell in (*placed.cells.values(), *bends)]
+def _rows(layers: Layers) -> list[float]:
+    bends = [cell for cells in layers.bends.values() for cell in cells]
+    return [cell.row for cell in (*layers.cells.values(), *bends)]
 
 
-def _lowest(placed: Layers) -> float:
-    return max(_rows(placed))
+def _lowest(layers: Layers) -> float:
+    return max(_rows(layers))
 
 
-def grid_of(graph: Graph, placed: Layers, notes: Notes) -> Grid:
-    columns = max(cell.column for cell in placed.cells.values()) + 1
+def grid_of(graph: Graph, layers: Layers, notes: Notes) -> Grid:
+    columns = max(cell.column for cell in layers.cells.values()) + 1
     pitch = min(195.0, (WIDEST - 10) / columns)
     box = min(148.0, 0.76 * pitch)
     name_lines = max(len(_name_lines(node.name, box)) for node in graph.nodes)
@@ -122,11 +122,11 @@ def grid_of(graph: Graph, placed: Layers, notes: Notes) -> Grid:
     used = pitch * (columns - 1) + box
     width = max(NARROWEST, used + 10)
     step = height + _notes_height(notes) + 22
-    return Grid(placed, width, pitch, box, height, step, (width - used) / 2, 8.0 - min(_rows(placed)) * step)
+    return Grid(layers, width, pitch, box, height, step, (width - used) / 2, 8.0 - min(_rows(layers)) * step)
 
 
 def _notes_height(notes: Notes) -> float:
-    return LINE * max((len(found) for found in notes.changes.values()), default=0) + (LINE if notes.pressure else 0)
+    return LINE * max((len(lines) for lines in notes.changes.values()), default=0) + (LINE if notes.pressure else 0)
 
 
 def _name_lines(name: str, width: float) -> list[str]:
@@ -140,7 +140,7 @@ def _name_lines(name: str, width: float) -> list[str]:
 
 
 def _node(grid: Grid, node: Node, notes: Notes) -> str:
-    x, y = grid.corner(grid.placed.cells[node.name])
+    x, y = grid.corner(grid.layers.cells[node.name])
     congested = node.name in notes.pressure
     parts = [_shape(grid, node, x, y, WARM if congested else "#FFFFFF", 1.8 if congested else 1.1)]
     middle, names = x + grid.box / 2, _name_lines(node.name, grid.box)
@@ -185,7 +185,7 @@ def _text(x: float, y: float, text: str, more: str = "", anchor: str = "middle")
 
 def _link(grid: Grid, link: Link) -> str:
     """From right side to left side, straight across the columns that the edge passes."""
-    cells = grid.placed.path((link.source, link.target))
+    cells = grid.layers.path((link.source, link.target))
     corners = [grid.corner(cell) for cell in cells]
     half = grid.height / 2
     path = f"M{corners[0][0] + grid.box:.1f} {corners[0][1] + half:.1f}"
@@ -332,7 +332,7 @@ def graph_drawing(of: Graph, title: str, notes: Notes = NO_NOTES) -> Drawing:
 
 
 def _node_spot(grid: Grid, node: Node, notes: Notes) -> Spot:
-    x, y = grid.corner(grid.placed.cells[node.name])
+    x, y = grid.corner(grid.layers.cells[node.name])
     changes = "; ".join(note.text for note in notes.changes.get(node.name, ()))
     return Spot(x + grid.box / 2, y + grid.height / 2, {
         "kind": node.kind, "executors": node.executors, "tasks": node.tasks,
@@ -342,6 +342,6 @@ def _node_spot(grid: Grid, node: Node, notes: Notes) -> Spot:
 
 def _link_spot(grid: Grid, link: Link) -> Spot:
     """In the middle of the first bend that it takes."""
-    (x1, y1), (x2, y2) = (grid.corner(cell) for cell in grid.placed.path((link.source, link.target))[:2])
+    (x1, y1), (x2, y2) = (grid.corner(cell) for cell in grid.layers.path((link.source, link.target))[:2])
     values = {"target": link.target, "grouping": link.grouping}
     return Spot((x1 + grid.box + x2) / 2, (y1 + y2 + grid.height) / 2, values)
