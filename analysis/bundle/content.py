@@ -118,11 +118,11 @@ class Selection:
 
 def select_files(root: Path, *, without_raw: bool, environment: Mapping[str, str]) -> Selection:
     """Files of the series in `root`. Raises BundleError for a secret in what numbers are computed of."""
-    chosen, secrets = Selection(), secret_search(environment)
+    selection, secrets = Selection(), secret_search(environment)
     for name, path in _files(root):
         why = _reason_to_omit(PurePosixPath(name), without_raw)
         if why:
-            chosen.left_out[_file_group(name)] = why
+            selection.left_out[_file_group(name)] = why
             continue
         if found := secrets.first(path):
             if not LOG_FILES.match(name):
@@ -130,20 +130,20 @@ def select_files(root: Path, *, without_raw: bool, environment: Mapping[str, str
                     f"{path}, line {found.line}, holds {found.what}; numbers are computed of this file, so it cannot be"
                     " left out: take it out there, then analyse the series again"
                 )
-            chosen.left_out[name] = f"holds {found.what} in line {found.line}"
+            selection.left_out[name] = f"holds {found.what} in line {found.line}"
             continue
         if LOG_FILES.match(name) and _names_a_home(path):
-            chosen.homes.append(name)
-        chosen.entries.append(Entry(f"{SERIES}/{name}", path))
-    chosen.entries += _empty_runs(root, chosen)
-    return chosen
+            selection.homes.append(name)
+        selection.entries.append(Entry(f"{SERIES}/{name}", path))
+    selection.entries += _empty_runs(root, selection)
+    return selection
 
 
-def _empty_runs(root: Path, chosen: Selection) -> Iterator[Entry]:
+def _empty_runs(root: Path, selection: Selection) -> Iterator[Entry]:
     """A run that left nothing is a run all the same; an archive has files only."""
-    there = {entry.name.split("/")[2] for entry in chosen.entries if entry.name.startswith(f"{SERIES}/runs/")}
+    present = {entry.name.split("/")[2] for entry in selection.entries if entry.name.startswith(f"{SERIES}/runs/")}
     for run in SeriesPaths(root).all_runs():
-        if run.run_id not in there:
+        if run.run_id not in present:
             yield Entry(f"{SERIES}/runs/{run.run_id}/{EMPTY_RUN_FILE}", b"")
 
 

@@ -85,10 +85,10 @@ VIA = re.compile(r"#\s+(?:via\s+)?(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)")
 def requirements_of(pinned: str, roots: Collection[str]) -> str:
     """The blocks (pin, hashes, `via` comments) of `roots` and of all that they need."""
     blocks = _pin_blocks(pinned)
-    wanted = {_canonical_name(name) for name in roots} & set(blocks)
-    while more := {name for name in set(blocks) - wanted if _vias(blocks[name]) & wanted}:
-        wanted |= more
-    return "".join(blocks[name] for name in sorted(wanted))
+    needed = {_canonical_name(name) for name in roots} & set(blocks)
+    while more := {name for name in set(blocks) - needed if _vias(blocks[name]) & needed}:
+        needed |= more
+    return "".join(blocks[name] for name in sorted(needed))
 
 
 def _pin_blocks(pinned: str) -> dict[str, str]:

@@ -24,23 +24,23 @@ class ReadmeContent:
     homes: Sequence[str]
 
 
-def text(told: ReadmeContent) -> str:
-    return "\n".join([*_head(told), *_again(), *_claims(told.claims), *_inside(), *_runs(told.facts),
-                      *_environment(told.facts), *_code(told.sources), *_not_inside(told)]) + "\n"  # fmt: skip
+def text(content: ReadmeContent) -> str:
+    return "\n".join([*_head(content), *_again(), *_claims(content.claims), *_inside(), *_runs(content.facts),
+                      *_environment(content.facts), *_code(content.sources), *_not_inside(content)]) + "\n"  # fmt: skip
 
 
-def _head(told: ReadmeContent) -> Iterator[str]:
-    yield f"# {told.title}\n"
-    series = told.facts.series
+def _head(content: ReadmeContent) -> Iterator[str]:
+    yield f"# {content.title}\n"
+    series = content.facts.series
     yield (
         f"Series `{series.get('series_id')}` of the experiment `{series.get('experiment')}`, run by Barograph, a"
         " harness for experiments on the elastic scheduling of Apache Storm."
     )
-    if told.run_id is not None:
+    if content.run_id is not None:
         others = len(series.get("reduced_from") or ()) - 1
         yield (
-            f"Of the series this is the run `{told.run_id}` alone; {others} other runs are left out, tables are reduced"
-            " to it, and figures, report and verdicts are made of it."
+            f"Of the series this is the run `{content.run_id}` alone; {others} other runs are left out, tables are"
+            " reduced to it, and figures, report and verdicts are made of it."
         )
     yield ""
 
@@ -102,13 +102,13 @@ def _runs(facts: Facts) -> Iterator[str]:
 def _environment(facts: Facts) -> Iterator[str]:
     """Once, where it is the same in all runs; which it need not be in a series that was resumed elsewhere."""
     yield "## Environment\n"
-    told: dict[str, set[str]] = {}
+    facts_by_name: dict[str, set[str]] = {}
     for run_id, run in facts.runs.items():
         versions = {**(run.get("versions") or {}), **({"java": facts.java[run_id]} if run_id in facts.java else {})}
         box = {name: value for name, value in (run.get("harness_facts") or {}).items() if name != "load_1min"}
         for name, value in {**versions, **box, "workers' machines": _machines(run.get("machines") or {})}.items():
-            told.setdefault(name, set()).add(str(value))
-    yield from (f"- {name}: {'; '.join(sorted(values))}" for name, values in told.items())
+            facts_by_name.setdefault(name, set()).add(str(value))
+    yield from (f"- {name}: {'; '.join(sorted(values))}" for name, values in facts_by_name.items())
     made = facts.analysed.get("versions") or {}
     yield f"- analysed with {', '.join(f'{name} {version}' for name, version in made.items()) or 'unknown versions'}\n"
 
@@ -128,16 +128,16 @@ def _code(sources: Sequence[str]) -> Iterator[str]:
     yield ""
 
 
-def _not_inside(told: ReadmeContent) -> Iterator[str]:
+def _not_inside(content: ReadmeContent) -> Iterator[str]:
     yield "## What is not in it\n"
-    for name, why in sorted(told.left_out.items()):
+    for name, why in sorted(content.left_out.items()):
         yield f"- `{name}`: {why}"
-    if not told.left_out:
+    if not content.left_out:
         yield "- nothing of the series was left out"
-    if told.homes:
-        more = "" if len(told.homes) <= HOMES_SHOWN else f" and {len(told.homes) - HOMES_SHOWN} more"
-        named = ", ".join(f"`{name}`" for name in told.homes[:HOMES_SHOWN])
-        yield f"- logs are as they were written, and name folders in somebody's home: {named}{more}"
+    if content.homes:
+        more = "" if len(content.homes) <= HOMES_SHOWN else f" and {len(content.homes) - HOMES_SHOWN} more"
+        homes = ", ".join(f"`{name}`" for name in content.homes[:HOMES_SHOWN])
+        yield f"- logs are as they were written, and name folders in somebody's home: {homes}{more}"
 
 
 def _cells(values: Iterable[Any]) -> str:

@@ -42,20 +42,20 @@ SERIES_FILES = ("claims.json", "report.html", "report.json")
 def reduce_to_run(root: Path, run_id: str, scratch: Path) -> Iterator[Path]:
     """A folder below `scratch` that is such a series while the block lasts."""
     whole = SeriesPaths(root)
-    known = [run.run_id for run in whole.all_runs()]
-    if run_id not in known:
-        raise BundleError(f"{root.name} has no run {run_id!r}; it has {', '.join(known) or 'none'}")
-    one = SeriesPaths(scratch / root.name)
-    link_runs(whole, one, [run_id])
+    run_ids = [run.run_id for run in whole.all_runs()]
+    if run_id not in run_ids:
+        raise BundleError(f"{root.name} has no run {run_id!r}; it has {', '.join(run_ids) or 'none'}")
+    reduced = SeriesPaths(scratch / root.name)
+    link_runs(whole, reduced, [run_id])
     for path in sorted(root.iterdir()):
         if path.is_file() and path.name not in SERIES_FILES and not path.name.startswith("comparison"):
-            shutil.copyfile(path, one.root / path.name)
-    document = read_json(one.series_json)
-    write_json_atomic(one.series_json, document | {"runs": [run_id], "reduced_from": document.get("runs", known)})
+            shutil.copyfile(path, reduced.root / path.name)
+    document = read_json(reduced.series_json)
+    write_json_atomic(reduced.series_json, document | {"runs": [run_id], "reduced_from": document.get("runs", run_ids)})
     for name in TABLES:
-        _filter_table(whole.table(name), one.table(name), run_id)
-    _report(one.root)
-    yield one.root
+        _filter_table(whole.table(name), reduced.table(name), run_id)
+    _report(reduced.root)
+    yield reduced.root
 
 
 def _filter_table(source: Path, target: Path, run_id: str) -> None:

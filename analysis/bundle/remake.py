@@ -34,8 +34,8 @@ CHUNK = 1 << 20
 
 
 def main() -> int:
-    given = arguments()
-    target = (given.to or HERE / "remade").absolute()
+    options = arguments()
+    target = (options.to or HERE / "remade").absolute()
     faults = list(verify())
     for fault in faults:
         print(fault)
@@ -43,10 +43,10 @@ def main() -> int:
         print(f"damaged: {len(faults)} files of this bundle are not as they were packed; nothing was made again")
         return DAMAGED
     print(f"checksums: all {len(sums())} files are as they were packed")
-    if given.only_verify:
+    if options.only_verify:
         return EQUAL
     try:
-        python = interpreter(given.python, target)
+        python = interpreter(options.python, target)
         return remake(python, target)
     except (CannotRemake, OSError, subprocess.SubprocessError) as error:
         print(f"cannot be made again: {error}", file=sys.stderr)
@@ -79,18 +79,18 @@ def verify() -> Iterator[str]:
     if not (HERE / SUMS).is_file():
         yield f"missing: {SUMS}"
         return
-    known = sums()
-    for name, digest in known.items():
+    digests = sums()
+    for name, digest in digests.items():
         path = HERE / name
         if not path.is_file():
             yield f"missing: {name}"
         elif sha256(path) != digest:
             yield f"changed: {name}"
-    made = {mark.parent for mark in HERE.glob(f"*/{MARK}")}
+    outputs = {mark.parent for mark in HERE.glob(f"*/{MARK}")}
     for path in sorted(HERE.rglob("*")):
-        if not made & {path, *path.parents} and not path.is_dir():
+        if not outputs & {path, *path.parents} and not path.is_dir():
             name = path.relative_to(HERE).as_posix()
-            if name not in known and name != SUMS:
+            if name not in digests and name != SUMS:
                 yield f"added: {name}"
 
 
@@ -105,22 +105,22 @@ def sha256(path: Path) -> str:
 # --- making it again -------------------------------------------------------------------------------------------------
 
 
-def interpreter(given: str | None, target: Path) -> str:
+def interpreter(path: str | None, target: Path) -> str:
     """A Python with the packages: the one given, or that of an environment made here."""
     if target.exists():
         raise CannotRemake(
             f"{target} is there already, and nothing is written over: remove it, or give --to another folder"
         )
     require_java()
-    if given is not None:
-        found = shutil.which(given)
+    if path is not None:
+        found = shutil.which(path)
         if found is None:
-            raise CannotRemake(f"--python {given}: there is no such program")
+            raise CannotRemake(f"--python {path}: there is no such program")
         return found
     if sys.version_info[:2] not in PYTHONS:
-        mine = sys.version.split()[0]
+        version = sys.version.split()[0]
         raise CannotRemake(
-            f"this is Python {mine}; the pinned packages are for 3.11 and 3.12: start it with one of them"
+            f"this is Python {version}; the pinned packages are for 3.11 and 3.12: start it with one of them"
         )
     return make_environment(environment_of(target))
 
@@ -132,8 +132,8 @@ def require_java() -> None:
     advice = f"apt-get install openjdk-{JAVA}-jre-headless, or set JAVA_HOME"
     if program is None:
         raise CannotRemake(f"there is no java{f' in {home}' if home else ''}, which Spark needs: {advice}")
-    said = subprocess.run([program, "-version"], capture_output=True, text=True).stderr
-    number = re.search(r'version "(\d+)', said)
+    output = subprocess.run([program, "-version"], capture_output=True, text=True).stderr
+    number = re.search(r'version "(\d+)', output)
     if number is not None and int(number[1]) < JAVA:
         raise CannotRemake(f"{program} is Java {number[1]}; Spark needs {JAVA} or later: {advice}")
 
@@ -182,12 +182,12 @@ def remake(python: str, target: Path) -> int:
         "TZ": "UTC", "MPLCONFIGDIR": str(target / ".matplotlib"),
     }  # fmt: skip
     argv = [python, "-m", "analysis.bundle.reproduction", str(HERE), str(target)]
-    done = subprocess.run(argv, env=environment, cwd=target)
+    process = subprocess.run(argv, env=environment, cwd=target)
     shutil.rmtree(target / ".matplotlib", ignore_errors=True)
-    if done.returncode not in MEANING:
+    if process.returncode not in MEANING:
         why = f"{python} may lack packages of requirements-analysis.txt"
-        raise CannotRemake(f"the analysis ended with {done.returncode} (above); {why}")
-    return MEANING[done.returncode]
+        raise CannotRemake(f"the analysis ended with {process.returncode} (above); {why}")
+    return MEANING[process.returncode]
 
 
 if __name__ == "__main__":

@@ -225,9 +225,9 @@ def series_differences(
         runs = ", ".join(sorted(without_logs))
         words.append(f"pages of runs ({runs}) tell of logs that stayed behind, and are not compared")
     for name in sorted(_outputs(ours, without_logs) | _outputs(theirs, without_logs)):
-        unequal, told = file_differences(name, ours.root / name, theirs.root / name)
+        unequal, lines = file_differences(name, ours.root / name, theirs.root / name)
         differences += unequal
-        words += told
+        words += lines
     return differences, words
 
 
@@ -251,8 +251,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Started by a bundle's remake.py.")
     parser.add_argument("bundle", type=Path)
     parser.add_argument("target", type=Path)
-    given = parser.parse_args()
-    return remake(given.bundle.resolve(), given.target.resolve())
+    options = parser.parse_args()
+    return remake(options.bundle.resolve(), options.target.resolve())
 
 
 if __name__ == "__main__":

@@ -96,12 +96,12 @@ def runs_of(pair: Pair, runs: Sequence[Row]) -> PairRuns:
 
 
 def _side_runs(variant: str, runs: Sequence[Row]) -> SideRuns:
-    mine = [run for run in runs if run["variant"] == variant]
-    complete = {_block_number(run): run["run_id"] for run in mine if run["status"] == "complete"}
+    runs_of_side = [run for run in runs if run["variant"] == variant]
+    complete = {_block_number(run): run["run_id"] for run in runs_of_side if run["status"] == "complete"}
     lost = [
         LostRun(run["run_id"], _block_number(run), run["failure_blame"] or "",
              run["failure_message"] or STATUS_REASONS.get(run["status"], f"{run['status']}, no reason recorded"))
-        for run in sorted(mine, key=_block_number) if run["status"] != "complete"
+        for run in sorted(runs_of_side, key=_block_number) if run["status"] != "complete"
     ]  # fmt: skip
     return SideRuns(complete, tuple(lost))
 

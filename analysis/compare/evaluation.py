@@ -33,11 +33,11 @@ def differences_on_record(series_dir: Path) -> DifferencesOnRecord:
 
     Only of the same testbed and machines, and never of the series itself: its own noise is in its own floor.
     """
-    mine = conditions(SeriesPaths(series_dir))
+    own_conditions = conditions(SeriesPaths(series_dir))
     found: dict[tuple[str, str], list[float]] = defaultdict(list)
     for folder in same_code_series(series_dir):
         paths = SeriesPaths(folder)
-        if conditions(paths) == mine:
+        if conditions(paths) == own_conditions:
             question, runs = asking.read_question(folder), rows(paths, "runs")
             for each in metric_blocks((runs_of(pair, runs) for pair in question.pairs), rows(paths, "measurements")):
                 found[each.metric, each.event] += block_differences(each)
@@ -68,10 +68,10 @@ def conditions(paths: SeriesPaths) -> tuple[Any, ...]:
 
 def _testbed(paths: SeriesPaths) -> str:
     try:
-        chosen = read_json(paths.series_json).get("spec", {}).get("testbed", {})
+        testbed = read_json(paths.series_json).get("spec", {}).get("testbed", {})
     except AnalysisError:
         return ""
-    return json.dumps({key: chosen.get(key) for key in ("name", "machine_type", "scale", "bandwidth_mbit")})
+    return json.dumps({key: testbed.get(key) for key in ("name", "machine_type", "scale", "bandwidth_mbit")})
 
 
 def _host(runs: list[Row]) -> tuple[str, ...]:
@@ -89,8 +89,8 @@ def compare(series_dir: Path | str, on_record: DifferencesOnRecord | None = None
     runs = [runs_of(pair, read(paths, "runs")) for pair in question.pairs]
     kinds = {event_id_of(row): row["kind"] for row in read(paths, "scale_events") if row["kind"] != "none"}
     found = metric_blocks(runs, read(paths, "measurements"))
-    known = differences_on_record(root) if on_record is None else on_record
-    return evaluate(question, runs, found, dict(sorted(kinds.items())), known)
+    differences = differences_on_record(root) if on_record is None else on_record
+    return evaluate(question, runs, found, dict(sorted(kinds.items())), differences)
 
 
 def evaluate(
@@ -104,10 +104,10 @@ def evaluate(
         *(row for pair in runs if (row := verdict.failure_row(pair))),
         *(making.metric_row(each, question.level, question.goal_percent, on_record) for each in found),
     ])  # fmt: skip
-    judged = [_with_note(row, question) for row in verdict.judge_rows(rows, runs, question.level)]
-    certain, waiting, reason = verdict.certainty(question, judged, runs)
+    verdicts = [_with_note(row, question) for row in verdict.judge_rows(rows, runs, question.level)]
+    certain, waiting, reason = verdict.certainty(question, verdicts, runs)
     return Comparison(
-        question, tuple(judged), tuple(runs), sentence.sentence(question, judged, runs, kinds), certain,
+        question, tuple(verdicts), tuple(runs), sentence.sentence(question, verdicts, runs, kinds), certain,
         sentence.certainty_text(question, certain, waiting, reason, kinds), sentence.notes(question, runs), kinds,
     )  # fmt: skip
 

@@ -119,8 +119,8 @@ def write(series_dir: Path | str) -> Path:
     write_json_atomic(paths.root / RESULT, result_data(found))
     content = collect(paths, found)
     offered = page_downloads(content)
-    for mine in offered.values():
-        page.write_downloads(paths.figures, mine)
+    for downloads in offered.values():
+        page.write_downloads(paths.figures, downloads)
     links = page.download_links(offered, paths.figures.name)
     return page.write(paths.root / PAGE, page.render(TEMPLATE, c=content, links=links))
 
@@ -192,12 +192,12 @@ def _side_facts(letter: str, side: Side) -> SideFacts:
 
 def _run_lines(root: Path, found: Comparison, pair: PairRuns) -> list[RunLine]:
     """Both sides' runs block by block, those that count and those that do not."""
-    made = [
+    lines = [
         *_run_lines_of_side(root, pair, found.asked.a.label, pair.a),
         *_run_lines_of_side(root, pair, found.asked.b.label, pair.b),
     ]
     order = (found.asked.a.label, found.asked.b.label)
-    return sorted(made, key=lambda run: (run.block, order.index(run.side), run.run_id))
+    return sorted(lines, key=lambda run: (run.block, order.index(run.side), run.run_id))
 
 
 def _run_lines_of_side(root: Path, pair: PairRuns, label: str, side: SideRuns) -> list[RunLine]:
@@ -222,10 +222,10 @@ def _link(root: Path, run_id: str) -> str | None:
 def _reason_of_end(root: Path) -> str:
     """Why no further block was run, where that was decided."""
     try:
-        known = read_json(root / ENOUGH_FILE) if (root / ENOUGH_FILE).is_file() else {}
+        document = read_json(root / ENOUGH_FILE) if (root / ENOUGH_FILE).is_file() else {}
     except RecordError:
         return ""
-    return str(known.get("said") or "")
+    return str(document.get("said") or "")
 
 
 def _wall_time_text(root: Path) -> str:

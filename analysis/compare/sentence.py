@@ -68,8 +68,8 @@ def p_text(value: float | None) -> str:
     return MISSING if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def count_text(count: int, one: str, many: str = "") -> str:
-    return f"{count} {one if count == 1 else many or one + 's'}"
+def count_text(count: int, singular: str, plural: str = "") -> str:
+    return f"{count} {singular if count == 1 else plural or singular + 's'}"
 
 
 def enumeration(parts: Sequence[str]) -> str:
@@ -81,10 +81,10 @@ def event_text(row: MetricRow, kinds: Mapping[str, str]) -> str:
     """`throughput after scale-out`; with several events also which."""
     if row.event == WHOLE_RUN or row.event not in kinds:
         return row.words
-    named = EVENT_WORDS.get(kinds[row.event], kinds[row.event])
+    words = EVENT_WORDS.get(kinds[row.event], kinds[row.event])
     several = f" ({row.event})" if len(kinds) > 1 else ""
     joined = "" if row.words.endswith(("after", "before")) else " after"
-    return f"{row.words}{joined} {named}{several}"
+    return f"{row.words}{joined} {words}{several}"
 
 
 def first_line(text: str, most: int = 160) -> str:
@@ -100,19 +100,19 @@ def distinct(texts: Iterable[str]) -> list[str]:
 Kinds = Mapping[str, str]  # event -> its kind
 
 
-def sentence(asked: Question, rows: Sequence[MetricRow], runs: Sequence[PairRuns], kinds: Kinds) -> str:
+def sentence(question: Question, rows: Sequence[MetricRow], runs: Sequence[PairRuns], kinds: Kinds) -> str:
     """Better, worse, or no difference that so many blocks can show; then each pair's primary metrics and failures."""
     primary = [row for row in rows if row.primary]
-    headline = _headline(asked, primary, runs)
+    headline = _headline(question, primary, runs)
     if len(runs) == 1:
-        told = _of_pair(asked, runs[0], primary, kinds, short=False)
-        return f"{headline}: {told}." if told else f"{headline}."
-    each = [(pair.pair.name, _of_pair(asked, pair, primary, kinds, short=True)) for pair in runs]
-    return " ".join([f"{headline}.", *(f"{name}: {told}." for name, told in each if told)])
+        text = _of_pair(question, runs[0], primary, kinds, short=False)
+        return f"{headline}: {text}." if text else f"{headline}."
+    each = [(pair.pair.name, _of_pair(question, pair, primary, kinds, short=True)) for pair in runs]
+    return " ".join([f"{headline}.", *(f"{name}: {text}." for name, text in each if text)])
 
 
-def _headline(asked: Question, primary: Sequence[MetricRow], runs: Sequence[PairRuns]) -> str:
-    a, b = asked.a.label, asked.b.label
+def _headline(question: Question, primary: Sequence[MetricRow], runs: Sequence[PairRuns]) -> str:
+    a, b = question.a.label, question.b.label
     verdicts = {row.verdict for row in primary}
     measured = any(row.blocks for row in primary)
     if not measured and not verdicts & {Verdict.BETTER, Verdict.WORSE}:
@@ -129,36 +129,36 @@ def _headline(asked: Question, primary: Sequence[MetricRow], runs: Sequence[Pair
     return f"No difference {where}between {b} and {a} that {blocks} can show"
 
 
-def _of_pair(asked: Question, pair: PairRuns, primary: Sequence[MetricRow], kinds: Kinds, short: bool) -> str:
-    mine = [row for row in primary if row.pair == pair.pair.name and row.metric != RUNS_FAILED]
-    undecided = [row for row in mine if row.verdict is Verdict.UNDECIDED]
-    parts = [failures_text(asked, pair), _called_text(asked, mine, kinds), _no_difference_text(mine, kinds)]
+def _of_pair(question: Question, pair: PairRuns, primary: Sequence[MetricRow], kinds: Kinds, short: bool) -> str:
+    rows = [row for row in primary if row.pair == pair.pair.name and row.metric != RUNS_FAILED]
+    undecided = [row for row in rows if row.verdict is Verdict.UNDECIDED]
+    parts = [failures_text(question, pair), _called_text(question, rows, kinds), _no_difference_text(rows, kinds)]
     if short:
         parts.append(_list_text("undecided", undecided, kinds))
     else:
-        parts += [f"{event_text(row, kinds)}: {undecided_text(asked, row)}" for row in undecided]
+        parts += [f"{event_text(row, kinds)}: {undecided_text(question, row)}" for row in undecided]
     return "; ".join(part for part in parts if part)
 
 
-def _called_text(asked: Question, rows: Sequence[MetricRow], kinds: Kinds) -> str:
+def _called_text(question: Question, rows: Sequence[MetricRow], kinds: Kinds) -> str:
     called = [row for row in rows if row.called]
     if not called:
         return ""
-    told = [f"{event_text(row, kinds)} {_size_text(asked, row)}" for row in called]
-    return f"{enumeration(told)} in {count_text(max(len(row.blocks) for row in called), 'block')}"
+    texts = [f"{event_text(row, kinds)} {_size_text(question, row)}" for row in called]
+    return f"{enumeration(texts)} in {count_text(max(len(row.blocks) for row in called), 'block')}"
 
 
-def _size_text(asked: Question, row: MetricRow) -> str:
+def _size_text(question: Question, row: MetricRow) -> str:
     if row.kind is Kind.RANK:
         longer = "longer" if row.sign > 0 else "shorter"
-        return f"{longer} ({rank_text(row, asked.a.label, asked.b.label)})"
+        return f"{longer} ({rank_text(row, question.a.label, question.b.label)})"
     return f"{difference_text(row)} {interval_text(row)}"
 
 
 def _no_difference_text(rows: Sequence[MetricRow], kinds: Kinds) -> str:
     equal = [row for row in rows if row.verdict is Verdict.NO_DIFFERENCE]
-    told = [f"{event_text(row, kinds)} ({_bounds_text(row)})" for row in equal]
-    return f"no difference in {enumeration(told)}" if told else ""
+    texts = [f"{event_text(row, kinds)} ({_bounds_text(row)})" for row in equal]
+    return f"no difference in {enumeration(texts)}" if texts else ""
 
 
 def _bounds_text(row: MetricRow) -> str:
@@ -169,20 +169,22 @@ def _list_text(what: str, rows: Sequence[MetricRow], kinds: Kinds) -> str:
     return f"{what}: {enumeration([event_text(row, kinds) for row in rows])}" if rows else ""
 
 
-def undecided_text(asked: Question, row: MetricRow) -> str:
+def undecided_text(question: Question, row: MetricRow) -> str:
     """What is not decided: what was seen, and how many blocks would show more."""
     if row.kind is Kind.RANK:
-        return f"no difference that ranks can show ({rank_text(row, asked.a.label, asked.b.label)})"
+        return f"no difference that ranks can show ({rank_text(row, question.a.label, question.b.label)})"
     blocks = count_text(len(row.blocks), "block")
     if row.p is None:
         return f"{difference_text(row)}, {blocks} {'is' if len(row.blocks) == 1 else 'are'} too few to tell"
-    seen = f"{difference_text(row)} {interval_text(row)}"
+    estimate = f"{difference_text(row)} {interval_text(row)}"
     if not holds_zero(row) and not beyond_floor(row):
-        return f"{seen}, which is inside the A/A floor of {plus_minus(row.floor, row)}"
+        return f"{estimate}, which is inside the A/A floor of {plus_minus(row.floor, row)}"
     if not holds_zero(row):
         more = _more_blocks_text(row.needed_for_seen, row, "a difference like it")
-        return f"{seen}, which {blocks} cannot tell from chance{more}"
-    return f"no difference that {blocks} can show ({seen}{_more_blocks_text(row.needed_blocks, row, goal_text(row))})"
+        return f"{estimate}, which {blocks} cannot tell from chance{more}"
+    return (
+        f"no difference that {blocks} can show ({estimate}{_more_blocks_text(row.needed_blocks, row, goal_text(row))})"
+    )
 
 
 def _more_blocks_text(needed: int | None, row: MetricRow, what: str) -> str:
@@ -191,11 +193,11 @@ def _more_blocks_text(needed: int | None, row: MetricRow, what: str) -> str:
     return f"; about {count_text(needed - len(row.blocks), 'more block')} would show {what}"
 
 
-def failures_text(asked: Question, pair: PairRuns) -> str:
+def failures_text(question: Question, pair: PairRuns) -> str:
     """What the system under test failed in, or whose failure it was that a side never ran."""
-    a, b = asked.a.label, asked.b.label
-    told = (_side_failures_text(a, pair.a, b, pair.b), _side_failures_text(b, pair.b, a, pair.a))
-    return "; ".join(text for text in told if text)
+    a, b = question.a.label, question.b.label
+    texts = (_side_failures_text(a, pair.a, b, pair.b), _side_failures_text(b, pair.b, a, pair.a))
+    return "; ".join(text for text in texts if text)
 
 
 def _side_failures_text(label: str, side: SideRuns, other_label: str, other: SideRuns) -> str:
@@ -215,40 +217,40 @@ def blame_text(run: LostRun) -> str:
 
 def reasons_text(lost: Sequence[LostRun]) -> str:
     """The distinct messages, the first two in full."""
-    said = distinct(first_line(run.message).rstrip(".") for run in lost)
-    more = f", and {count_text(len(said) - 2, 'other reason')}" if len(said) > 2 else ""
-    return "; ".join(said[:2]) + more
+    messages = distinct(first_line(run.message).rstrip(".") for run in lost)
+    more = f", and {count_text(len(messages) - 2, 'other reason')}" if len(messages) > 2 else ""
+    return "; ".join(messages[:2]) + more
 
 
-def certainty_text(asked: Question, certain: bool, waiting: Sequence[MetricRow], reason: str, kinds: Kinds) -> str:
+def certainty_text(question: Question, certain: bool, waiting: Sequence[MetricRow], reason: str, kinds: Kinds) -> str:
     """Whether more blocks are needed, and what for."""
     if reason:
         return reason
     if certain:
-        return f"every primary interval is ±{asked.goal_percent:g} % or narrower, or its difference surely larger"
-    told = [f"{row.pair}, {event_text(row, kinds)}: {plus_minus(row.half_width, row)}, wanted "
+        return f"every primary interval is ±{question.goal_percent:g} % or narrower, or its difference surely larger"
+    texts = [f"{row.pair}, {event_text(row, kinds)}: {plus_minus(row.half_width, row)}, wanted "
             f"{plus_minus(row.goal, row)}" for row in waiting[:3]]  # fmt: skip
     more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
-    return "; ".join(told) + more
+    return "; ".join(texts) + more
 
 
-def notes(asked: Question, runs: Sequence[PairRuns]) -> tuple[str, ...]:
+def notes(question: Question, runs: Sequence[PairRuns]) -> tuple[str, ...]:
     """Every block that does not count for a pair, and whose failure it was; an A/A comparison says that it is one."""
-    said = []
-    if asked.same_code:
-        said.append(
-            f"Both sides are the same code ({asked.a.short}): an A/A comparison. A difference that it calls is chance, "
-            f"which happens in about {100 * asked.level:g} % of such comparisons."
+    lines = []
+    if question.same_code:
+        lines.append(
+            f"Both sides are the same code ({question.a.short}): an A/A comparison. A difference that it calls is "
+            f"chance, which happens in about {100 * question.level:g} % of such comparisons."
         )
     for pair in runs:
-        for label, side in ((asked.a.label, pair.a), (asked.b.label, pair.b)):
-            said += [f"{pair.pair.name}, block {run.block} is left out: {label} ({run.run_id}) {_loss_text(run)}."
+        for label, side in ((question.a.label, pair.a), (question.b.label, pair.b)):
+            lines += [f"{pair.pair.name}, block {run.block} is left out: {label} ({run.run_id}) {_loss_text(run)}."
                      for run in side.lost]  # fmt: skip
         if one_side_always_failed(pair):
-            said.append(f"{pair.pair.name}: one side failed in every run, the other in none; a fact, not a test.")
-    return tuple(said)
+            lines.append(f"{pair.pair.name}: one side failed in every run, the other in none; a fact, not a test.")
+    return tuple(lines)
 
 
 def _loss_text(run: LostRun) -> str:
-    said = first_line(run.message).rstrip(".")
-    return f"was lost by {blame_text(run)}: {said}" if run.blame else f"was {said}"
+    message = first_line(run.message).rstrip(".")
+    return f"was lost by {blame_text(run)}: {message}" if run.blame else f"was {message}"

@@ -103,13 +103,13 @@ def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record
     a = [block.a.number for block in found.blocks]
     b = [block.b.number for block in found.blocks]
     ratio = metric.compared is DifferenceKind.RATIO and min(a + b) > 0
-    seen = _estimate_of(a, b, ratio, _quantum(metric))
+    estimate = _estimate_of(a, b, ratio, _quantum(metric))
     smallest = 100 * metric.smallest / fmean(a) if ratio else metric.smallest
     enough = len(a) >= MINIMUM_BLOCKS
     before = (
         on_record.get((found.metric, found.event), ()) if ratio is (metric.compared is DifferenceKind.RATIO) else ()
     )
-    bound, recorded = _row_floor(a, b, seen, _quantum(metric), level, before) if enough else (None, False)
+    bound, recorded = _row_floor(a, b, estimate, _quantum(metric), level, before) if enough else (None, False)
     return MetricRow(
         pair=found.pair,
         metric=found.metric,
@@ -120,14 +120,14 @@ def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record
         unit="%" if ratio else metric.unit,
         a=geometric_mean(a) if ratio else fmean(a),
         b=geometric_mean(b) if ratio else fmean(b),
-        estimate=seen,
-        p=float(paired_differences.p_value(seen.mean, seen.error, seen.blocks)) if enough else None,
+        estimate=estimate,
+        p=float(paired_differences.p_value(estimate.mean, estimate.error, estimate.blocks)) if enough else None,
         effect=inference.cliffs_delta(b, a),
         floor=None if bound is None else max(bound, smallest),
         floor_on_record=recorded,
         goal=max(goal_percent if ratio else goal_percent / 100 * abs(fmean(a)), smallest),
         blocks=found.blocks,
-        sign=int(np.sign(seen.mean)),
+        sign=int(np.sign(estimate.mean)),
         note=_why_no_ratio(metric) if metric.compared is DifferenceKind.RATIO and not ratio else "",
     )
 
@@ -146,19 +146,19 @@ def _quantum(metric: Metric) -> float:
 
 
 def _row_floor(
-    a: Sequence[float], b: Sequence[float], seen: Estimate, quantum: float, level: float, before: Sequence[float]
+    a: Sequence[float], b: Sequence[float], estimate: Estimate, quantum: float, level: float, before: Sequence[float]
 ) -> tuple[float, bool]:
     """The A/A floor in the row's unit, on the side on which b lies: −33 % is as far as +50 %. And whether it comes from
     comparisons on record.
     """
     first, second = (np.asarray(side, dtype=np.float64) for side in (a, b))
-    step = quantum / float(first.mean()) if seen.logarithmic else quantum
-    if seen.logarithmic:
+    step = quantum / float(first.mean()) if estimate.logarithmic else quantum
+    if estimate.logarithmic:
         first, second = np.log(first), np.log(second)
-    here = float(same_code_floors.neighbour_floor(first, second, level, step))
-    known = same_code_floors.record_floor(before, len(a), level)
-    bound = float(np.copysign(max(here, known or 0.0), seen.mean))
-    return abs(paired_differences.in_units(seen, bound)), known is not None and known > here
+    in_series = float(same_code_floors.neighbour_floor(first, second, level, step))
+    on_record = same_code_floors.record_floor(before, len(a), level)
+    bound = float(np.copysign(max(in_series, on_record or 0.0), estimate.mean))
+    return abs(paired_differences.in_units(estimate, bound)), on_record is not None and on_record > in_series
 
 
 def _why_no_ratio(metric: Metric) -> str:
@@ -182,7 +182,7 @@ def block_differences(found: MetricBlocks) -> list[float]:
 def judge_rows(rows: Sequence[MetricRow], runs: Sequence[PairRuns], level: float) -> list[MetricRow]:
     """Every row with its verdict; primary rows are corrected among themselves, and so are the others."""
     by_fact = {pair.pair.name for pair in runs if one_side_always_failed(pair)}
-    done: dict[int, MetricRow] = {}
+    verdicts: dict[int, MetricRow] = {}
     for primary in (True, False):
         family = [i for i, row in enumerate(rows) if row.primary is primary]
         p_of = {i: p for i in family if (p := rows[i].p) is not None and not same_in_every_block(rows[i])}
@@ -190,8 +190,8 @@ def judge_rows(rows: Sequence[MetricRow], runs: Sequence[PairRuns], level: float
         for i in family:
             row = _with_needed_blocks(replace(rows[i], p_holm=p_holm.get(i)), level / max(1, len(p_of)))
             fact = row.metric == RUNS_FAILED and row.pair in by_fact
-            done[i] = replace(row, verdict=_better_or_worse(row) if fact else _verdict(row, level))
-    return [done[i] for i in range(len(rows))]
+            verdicts[i] = replace(row, verdict=_better_or_worse(row) if fact else _verdict(row, level))
+    return [verdicts[i] for i in range(len(rows))]
 
 
 def same_in_every_block(row: MetricRow) -> bool:
@@ -212,14 +212,14 @@ def one_side_always_failed(runs: PairRuns) -> bool:
 
 
 def _with_needed_blocks(row: MetricRow, level: float) -> MetricRow:
-    found = row.estimate
-    if found is None or row.goal is None or row.p is None:
+    estimate = row.estimate
+    if estimate is None or row.goal is None or row.p is None:
         return row
-    wanted = paired_differences.blocks_needed(found.deviation, on_axis(found, row.goal), level)
+    needed = paired_differences.blocks_needed(estimate.deviation, on_axis(estimate, row.goal), level)
     return replace(
         row,
-        needed_blocks=wanted,
-        needed_for_seen=paired_differences.blocks_needed(found.deviation, abs(found.mean), level),
+        needed_blocks=needed,
+        needed_for_seen=paired_differences.blocks_needed(estimate.deviation, abs(estimate.mean), level),
     )
 
 
@@ -265,18 +265,18 @@ def surely_beyond_goal(row: MetricRow, level: float) -> bool:
 
 
 def certainty(
-    asked: Question, rows: Sequence[MetricRow], runs: Sequence[PairRuns]
+    question: Question, rows: Sequence[MetricRow], runs: Sequence[PairRuns]
 ) -> tuple[bool, list[MetricRow], str]:
     """(whether more blocks are not needed, the rows that wait for some, the reason where it is not an interval)."""
-    going = [pair for pair in runs if not (always_failed(pair.a) or always_failed(pair.b))]
-    if runs and not going:
+    open_pairs = [pair for pair in runs if not (always_failed(pair.a) or always_failed(pair.b))]
+    if runs and not open_pairs:
         return True, [], "a side failed in every run"
-    short = [pair.pair.name for pair in going if len(pair.whole) < MINIMUM_BLOCKS]
+    short = [pair.pair.name for pair in open_pairs if len(pair.whole) < MINIMUM_BLOCKS]
     if short or not runs:
         return False, [], f"{' and '.join(short) or 'no pair'}: fewer than {MINIMUM_BLOCKS} whole blocks"
     judged_rows = [row for row in rows if row.primary and row.half_width is not None]
     level = level_of_one_check(
-        asked.level, sum(row.p_holm is not None for row in rows if row.primary), asked.most_blocks
+        question.level, sum(row.p_holm is not None for row in rows if row.primary), question.most_blocks
     )
     waiting = [row for row in judged_rows if not (is_narrow(row) or surely_beyond_goal(row, level))]
     return not waiting, waiting, ""

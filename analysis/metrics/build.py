@@ -68,11 +68,11 @@ def build_metrics(spark: SparkSession, series: SeriesPaths | Path | str) -> None
 
 def build_events(at: TableAccess) -> None:
     """The time axis of every run, and its events on it."""
-    seen = collect_rows(
+    bounds = collect_rows(
         throughput.observation_times(at.read("worker_samples"), at.read("machine_samples"))
     )  # a row a run
     events = at.rows("events")
-    zeros = throughput.zeros(events, seen)
+    zeros = throughput.zeros(events, bounds)
     at.write_rows("zeros", zeros)
     at.write_rows("scale_events", scale_events.scale_event_rows(events, zeros, at.rows("machines")))
 

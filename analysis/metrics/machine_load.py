@@ -28,7 +28,7 @@ def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, axes: Dat
     """Mean cores, the distribution of utilisation over seconds, throttling and memory of each machine and phase."""
     used = f.try_divide("cpu_cores", "cpu_quota_cores")
     deciles = [f.percentile("utilisation", f.lit(q / 100)).alias(f"utilisation_p{q}") for q in (10, 50, 90)]
-    known = machines.select("run_id", "machine", "joins_at_scale")
+    described = machines.select("run_id", "machine", "joins_at_scale")
     phased = in_intervals(samples, intervals, axes).select(
         "run_id",
         "event_id",
@@ -50,7 +50,7 @@ def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, axes: Dat
             f.avg("memory_bytes").alias("memory_bytes_mean"),
             f.count("*").alias("samples"),
         )
-        .join(f.broadcast(known), ["run_id", "machine"], how="left")
+        .join(f.broadcast(described), ["run_id", "machine"], how="left")
         .select("run_id", "event_id", "phase", "machine", "joins_at_scale", "cores_mean", "utilisation_mean",
                 "utilisation_p10", "utilisation_p50", "utilisation_p90", "throttled_ms_per_s", "memory_bytes_mean",
                 "samples")

@@ -88,8 +88,8 @@ def offered_rates(read: Reader) -> Iterator[Row]:
     windows = _by_event(read("event_throughput"), "scope")
     for span in read("intervals"):
         for scope in ("spouts", "due"):
-            mine = _windows_inside(span, windows.get((span["run_id"], span["event_id"], scope), ()))
-            yield from _metric_rows(span, {f"{scope}_{span['phase']}": _mean(_column_values(mine, "rate"))})
+            rates = _windows_inside(span, windows.get((span["run_id"], span["event_id"], scope), ()))
+            yield from _metric_rows(span, {f"{scope}_{span['phase']}": _mean(_column_values(rates, "rate"))})
 
 
 def convergence_times(read: Reader) -> Iterator[Row]:
@@ -107,10 +107,10 @@ def downtimes(read: Reader) -> Iterator[Row]:
 def tuple_losses(read: Reader) -> Iterator[Row]:
     """Tuples lost on all edges in each phase, and the share of what was sent after the event."""
     for (run_id, event_id, phase), edges in _by_event(read("losses"), "phase").items():
-        gone, sent = _total(_column_values(edges, "lost")), _total(_column_values(edges, "sent"))
-        numbers: dict[str, float | None] = {f"lost_{phase}": gone}
+        lost, sent = _total(_column_values(edges, "lost")), _total(_column_values(edges, "sent"))
+        numbers: dict[str, float | None] = {f"lost_{phase}": lost}
         if phase == "after":
-            share = _share(gone, sent)
+            share = _share(lost, sent)
             numbers["lost_after_percent"] = None if share is None else 100 * share
         yield from _metric_rows((run_id, event_id), numbers)
 
@@ -119,9 +119,9 @@ def latencies(read: Reader) -> Iterator[Row]:
     """Median over the windows of the part that counts of the windows' median and 95th percentile."""
     windows = _by_event(read("latency"))
     for span in read("intervals"):
-        mine = _windows_inside(span, windows.get((span["run_id"], span["event_id"]), ()))
+        rows = _windows_inside(span, windows.get((span["run_id"], span["event_id"]), ()))
         for name in ("p50_ms", "p95_ms"):
-            values = _column_values(mine, name)
+            values = _column_values(rows, name)
             yield from _metric_rows(span, {f"latency_{name}_{span['phase']}": median(values) if values else None})
 
 
@@ -131,9 +131,9 @@ def machine_loads(read: Reader) -> Iterator[Row]:
 
     Machines that an event released no longer count after it, even where they are kept idle and measured.
     """
-    gone = _departures(read("scale_events"))
+    departures = _departures(read("scale_events"))
     for (run_id, event_id, phase), found in _by_event(read("cpu"), "phase").items():
-        machines = [row for row in found if row["machine"] not in gone.get((run_id, event_id, phase), ())]
+        machines = [row for row in found if row["machine"] not in departures.get((run_id, event_id, phase), ())]
         workers = [row for row in machines if row["joins_at_scale"] is not None]  # the master is in no run's machines
         used = [100 * share for share in _column_values(workers, "utilisation_mean")]
         memory = _total(_column_values(machines, "memory_bytes_mean"))
@@ -148,13 +148,13 @@ def machine_loads(read: Reader) -> Iterator[Row]:
 
 def _departures(events: Iterable[Row]) -> dict[Key, set[str]]:
     """(run, event, phase) -> the machines that have left by then and not joined again."""
-    left: dict[str, set[str]] = defaultdict(set)
+    machines: dict[str, set[str]] = defaultdict(set)
     found: dict[Key, set[str]] = {}
     for event in sorted(events, key=lambda event: float(event["zero_s"])):
         run_id = event["run_id"]
-        found[run_id, event["event_id"], "before"] = left[run_id]
-        left[run_id] = (left[run_id] - set(event["joined"] or ())) | set(event["released"] or ())
-        found[run_id, event["event_id"], "after"] = left[run_id]
+        found[run_id, event["event_id"], "before"] = machines[run_id]
+        machines[run_id] = (machines[run_id] - set(event["joined"] or ())) | set(event["released"] or ())
+        found[run_id, event["event_id"], "after"] = machines[run_id]
     return found
 
 

@@ -74,13 +74,13 @@ def slots(settled: DataFrame, restarts: DataFrame, machines: DataFrame) -> DataF
         .pivot("phase", ["before", "after"])
         .agg(f.array_sort(f.collect_set(label)))
     )
-    known = machines.select("run_id", "machine", "joins_at_scale")
+    described = machines.select("run_id", "machine", "joins_at_scale")
     before, after = (f.coalesce(side, f.array().cast("array<string>")) for side in ("before", "after"))
     return (
         sets.join(restarts, ["run_id", "event_id", "slot"], how="left")
         .select("run_id", "event_id", "slot", f.substring_index("slot", ":", 1).alias("machine"), before.alias("b"),
                 after.alias("a"), "seen_before", "seen_after", "restarts")
-        .join(f.broadcast(known), ["run_id", "machine"], how="left")
+        .join(f.broadcast(described), ["run_id", "machine"], how="left")
         .select("run_id", "event_id", "slot", "machine", "joins_at_scale", f.size("b").alias("executors_before"),
                 f.size("a").alias("executors_after"), (f.col("b") != f.col("a")).alias("changed"),
                 f.coalesce("seen_before", f.lit(False)).alias("seen_before"),
@@ -124,12 +124,12 @@ def time_to_running(
 
     `censored`: an executor had left no sample when the next event or the end came; the time is then that horizon.
     """
-    wanted = executors_of_changed_workers(settled, slots)
-    first = first_samples(wanted, new_processes(workers, spans), tasks)
+    executors = executors_of_changed_workers(settled, slots)
+    first = first_samples(executors, new_processes(workers, spans), tasks)
     horizon = f.col("last_s") - f.col("zero_s")
     silent = f.count_if(f.col("first_s").isNull())
     reached = (
-        wanted.join(first, ["run_id", "event_id", "task"], how="left")
+        executors.join(first, ["run_id", "event_id", "task"], how="left")
         .groupBy("run_id", "event_id")
         .agg(f.max("first_s").alias("running_s"), (silent > 0).alias("censored"))
     )
@@ -161,20 +161,24 @@ def new_processes(workers: DataFrame, spans: DataFrame) -> DataFrame:
     """Per event and slot: when the worker that has the new executors began. It is the first one after Storm was asked
     to rebalance; where a slot has only one that began earlier after the request, that one."""
     starts = process_starts(workers).where(f.coalesce("began_again", f.lit(True))).select("run_id", "slot", "t_s")
-    asked = f.coalesce("applied_s", "zero_s")
+    requested_s = f.coalesce("applied_s", "zero_s")
     return (
         with_phase(starts, event_spans(spans), f.col("t_s"))
         .where(f.col("phase") == "after")
-        .join(f.broadcast(spans.select("run_id", "event_id", asked.alias("asked_s"))), ["run_id", "event_id"], "inner")
+        .join(
+            f.broadcast(spans.select("run_id", "event_id", requested_s.alias("asked_s"))),
+            ["run_id", "event_id"],
+            "inner",
+        )
         .groupBy("run_id", "event_id", "slot")
         .agg(f.coalesce(f.min(f.when(f.col("t_s") >= f.col("asked_s"), f.col("t_s"))), f.max("t_s")).alias("begun_s"))
         .select("run_id", "event_id", "slot", "begun_s")
     )
 
 
-def first_samples(wanted: DataFrame, processes: DataFrame, tasks: DataFrame) -> DataFrame:
+def first_samples(executors: DataFrame, processes: DataFrame, tasks: DataFrame) -> DataFrame:
     """When each task first had a sample from its worker's new process."""
-    due = wanted.join(processes, ["run_id", "event_id", "slot"], how="inner")
+    due = executors.join(processes, ["run_id", "event_id", "slot"], how="inner")
     return (
         tasks.select("run_id", "t_s", f.concat_ws(":", "machine", "port").alias("slot"), "task")
         .join(f.broadcast(due), ["run_id", "slot", "task"], how="inner")
@@ -200,8 +204,8 @@ def time_to_load(events: Sequence[Row], firsts: Iterable[Row], components: Itera
     tasks: dict[str, set[int]] = defaultdict(set)
     for row in components:
         tasks[row["run_id"]].add(row["task"])
-    return [_load_time(run_id, submitted[run_id], [first.get((run_id, task)) for task in mine])
-            for run_id, mine in tasks.items() if run_id in submitted]  # fmt: skip
+    return [_load_time(run_id, submitted[run_id], [first.get((run_id, task)) for task in rows])
+            for run_id, rows in tasks.items() if run_id in submitted]  # fmt: skip
 
 
 def _load_time(run_id: str, submitted_s: float, firsts: Sequence[float | None]) -> dict[str, Any]:

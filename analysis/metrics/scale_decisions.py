@@ -161,12 +161,12 @@ def _replay_rows(paths: SeriesPaths, run_id: str, common: Mapping[str, Any]) -> 
     return list({(operation_id(row), row["variant"]): row for row in found}.values())
 
 
-def _ablation_row(event: str, variant: str, mine: Sequence[Row]) -> AblationRow:
+def _ablation_row(event: str, variant: str, rows: Sequence[Row]) -> AblationRow:
     paper = {} if variant == PAPER else VARIANTS[PAPER]
     changed = ", ".join(f"{k}: {v}" for k, v in VARIANTS[variant].items() if paper.get(k) != v)
-    answers = Counter(_decision_text(row) for row in mine).most_common()
-    told = tuple(text if times == len(mine) else f"{text} ({times} of {len(mine)})" for text, times in answers)
-    return AblationRow(event, variant, changed, len(mine), sum(row["same_as_paper"] is False for row in mine), told)
+    answers = Counter(_decision_text(row) for row in rows).most_common()
+    texts = tuple(text if times == len(rows) else f"{text} ({times} of {len(rows)})" for text, times in answers)
+    return AblationRow(event, variant, changed, len(rows), sum(row["same_as_paper"] is False for row in rows), texts)
 
 
 def _decision_text(row: Row) -> str:

@@ -41,16 +41,16 @@ def events_of_run(events: Sequence[Row], axis: Row, machines: int | None) -> lis
         firsts.items(), [None, *zeros_s], zeros_s, [*zeros_s[1:], None], strict=False
     ):
         kind = first["event"] or ZEROS[first["kind"]]
-        done = _event_result(_between(events, zero_s, until_s), event_id)
-        found.append(_span(axis, event_id, kind, zero_s, from_s, until_s) | done | {"machines_before": machines})
-        machines = _machines_after(machines, done)
+        result = _event_result(_between(events, zero_s, until_s), event_id)
+        found.append(_span(axis, event_id, kind, zero_s, from_s, until_s) | result | {"machines_before": machines})
+        machines = _machines_after(machines, result)
     return found
 
 
-def _machines_after(machines: int | None, done: Row) -> int | None:
-    if machines is None or done["joined"] is None:
+def _machines_after(machines: int | None, result: Row) -> int | None:
+    if machines is None or result["joined"] is None:
         return None
-    return machines + len(done["joined"]) - len(done["released"])
+    return machines + len(result["joined"]) - len(result["released"])
 
 
 def _span(
@@ -74,18 +74,18 @@ def _event_result(span: Sequence[Row], event_id: str) -> dict[str, Any]:
     Machines and attempts are null in a log of others that has no more than the time of a scale event.
     """
     requests = [e for e in span if e["kind"] in ZEROS and operation_id(e) == event_id]
-    left = [event for event in span if event["kind"] == "machines_left"]
+    departures = [event for event in span if event["kind"] == "machines_left"]
     applied = [event for event in span if event["kind"] == "applied" and event["ok"]]
     carried_out = {event["decision_id"] for event in applied}
     decided = [event for event in span if event["kind"] == "decision" and event["decision_id"] in carried_out]
-    told = {
+    result = {
         "joined": _names(requests, "joined"),
-        "released": _names(left, "machines"),
-        "given_back": len(_names([event for event in left if event["given_back"]], "machines")),
+        "released": _names(departures, "machines"),
+        "given_back": len(_names([event for event in departures if event["given_back"]], "machines")),
         "attempts": len(requests),
     }
     untold = any(event["kind"] == "scale_requested" and event["joined"] is None for event in requests)
-    return (dict.fromkeys(told) if untold else told) | {
+    return (dict.fromkeys(result) if untold else result) | {
         "decided_s": min((event["t_s"] for event in decided), default=None),
         "applied_s": max((event["t_s"] for event in applied), default=None),
     }

@@ -112,8 +112,8 @@ def drain_reason(
     needed, third = round(DRAIN_SPAN_S / step_s), round(DRAIN_SPAN_S / step_s / 3)
     if len(sinks) < needed:
         return None
-    seen = [rate for rate in sinks[-needed:] if rate is not None]
-    allowed = DRAIN_SHARE * sum(seen) / max(len(seen), 1)
+    rates = [rate for rate in sinks[-needed:] if rate is not None]
+    allowed = DRAIN_SHARE * sum(rates) / max(len(rates), 1)
     for component, waiting in queues.items():
         span = waiting[-needed:]
         shrinks = (sum(span[:third]) - sum(span[-third:])) / third / (DRAIN_SPAN_S - third * step_s)

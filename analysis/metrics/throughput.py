@@ -41,9 +41,9 @@ def observation_times(workers: DataFrame, machines: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def zeros(events: Sequence[Row], seen: Iterable[Row]) -> list[dict[str, Any]]:
+def zeros(events: Sequence[Row], observed: Iterable[Row]) -> list[dict[str, Any]]:
     """Per run: the zero of its time axis (its first event; else the first sample) and how far it was observed."""
-    return [_zero(run, [e for e in events if e["run_id"] == run["run_id"]]) for run in seen if run["first_s"]]
+    return [_zero(run, [e for e in events if e["run_id"] == run["run_id"]]) for run in observed if run["first_s"]]
 
 
 def _zero(run: Row, events: Sequence[Row]) -> dict[str, Any]:
@@ -142,13 +142,13 @@ def _add_counts(into: _WindowCounts, row: Row, sinks: set[str]) -> None:
             into.counts[scope][row["window_s"]] = into.counts[scope].get(row["window_s"], 0) + tuples
 
 
-def _axis_rows(axis: Row, seen: _WindowCounts, sinks: set[str]) -> Iterator[dict[str, Any]]:
+def _axis_rows(axis: Row, counts: _WindowCounts, sinks: set[str]) -> Iterator[dict[str, Any]]:
     scopes = [("total", ""), *(("sink", name) for name in sorted(sinks))]
-    scopes += [scope for scope in (("spouts", ""), ("due", "")) if seen.counts[scope]]
+    scopes += [scope for scope in (("spouts", ""), ("due", "")) if counts.counts[scope]]
     for window_s, complete in grid(axis):
-        reported = window_s in seen.reported
+        reported = window_s in counts.reported
         for scope, component in scopes:
-            tuples = seen.counts[scope, component].get(window_s, 0)
+            tuples = counts.counts[scope, component].get(window_s, 0)
             yield {
                 "run_id": axis["run_id"], "event_id": axis["event_id"], "window_s": window_s, "scope": scope,
                 "component": component, "rate": tuples / WINDOW_S if reported else None, "complete": complete,
@@ -311,14 +311,14 @@ def queue_growth(tasks: DataFrame, components: DataFrame, spans: DataFrame) -> D
             *[f.max_by("queue", t).alias(f"{name}_queue") for name, t in latest.items()],
         )
     )
-    known = {
+    queues = {
         name: f.when(f.col(f"{name}_t") >= end - TASK_SILENCE_S, f.col(f"{name}_queue")).otherwise(0)
         for name, end in ends.items()
     }
     summed = (
         at.join(f.broadcast(owners), ["run_id", "task"], how="inner")
         .groupBy("run_id", "event_id", "target")
-        .agg(*[f.sum(queue).alias(name) for name, queue in known.items()])
+        .agg(*[f.sum(queue).alias(name) for name, queue in queues.items()])
     )
     return summed.select(
         "run_id",

@@ -32,18 +32,18 @@ def read(
     target: Path,
     *,
     name: str,
-    given: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
     spark: "SparkSession | None" = None,
 ) -> Path:
     """Read logs of one format into the series `target/<name>/<date>-<time>-<digest>`; returns its folder.
 
     `target`: the root of results. `name`: the experiment, `family/name`; claims about it are judged with these runs.
-    `given`: options of all files; what stands in `<file>.yaml` beside a file goes first. `spark`: used and left
+    `options`: options of all files; what stands in `<file>.yaml` beside a file goes first. `spark`: used and left
     running; else a session is started and stopped. Raises ForeignLogError before anything is written.
     """
     reader = reader_of(format)
     experiment = check_name(name)
-    sources = [contract.source_with_options(reader, Path(file), given or {}) for file in files]
+    sources = [contract.source_with_options(reader, Path(file), options or {}) for file in files]
     contract.check_formats(format, sources, READERS)
     total = sum(source.file.stat().st_size for source in sources)
     running = spark or session.spark(raw_bytes=total)

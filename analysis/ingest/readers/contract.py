@@ -65,12 +65,12 @@ class Reader:
     run_of_file: Callable[[DataFrame, Sequence[Source]], Mapping[str, str]]
 
 
-def source_with_options(reader: Reader, file: Path, given: Mapping[str, Any]) -> Source:
+def source_with_options(reader: Reader, file: Path, options: Mapping[str, Any]) -> Source:
     """A file with its options; ForeignLogError names file, field, value and what is allowed."""
     if not file.is_file():
         raise ForeignLogError(f"{file}: no such file")
     beside = options_file(file)
-    merged = {**given, **_options_document(beside)}
+    merged = {**options, **_options_document(beside)}
     try:
         return Source(file.absolute(), reader.options.model_validate(merged))
     except ValidationError as error:
@@ -99,10 +99,10 @@ def _options_document(path: Path) -> Mapping[str, Any]:
 def _option_fault(error: ValidationError, reader: Reader) -> str:
     first = error.errors()[0]
     field = ".".join(map(str, first["loc"]))
-    known = ", ".join(reader.options.model_fields)
+    names = ", ".join(reader.options.model_fields)
     if first["type"] == "extra_forbidden":
-        return f"unknown option {field!r}; there are {known}"
-    return f"{field} is {first['input']!r}: {first['msg'].lower()}; options are {known}"
+        return f"unknown option {field!r}; there are {names}"
+    return f"{field} is {first['input']!r}: {first['msg'].lower()}; options are {names}"
 
 
 CHECK_LINES = 1000
@@ -149,9 +149,9 @@ def _matches(reader: Reader, beginning: Sequence[tuple[int, str]]) -> bool:
 
 
 def _format_error(format: str, reader: Reader, file: Path, number: int, line: str, advice: str = "") -> ForeignLogError:
-    seen = line[:EXCERPT_CHARACTERS]
+    excerpt = line[:EXCERPT_CHARACTERS]
     return ForeignLogError(
-        f"{file}: line {number} is {seen!r}; wanted is a {format} line such as {reader.example!r}{advice}"
+        f"{file}: line {number} is {excerpt!r}; wanted is a {format} line such as {reader.example!r}{advice}"
     )
 
 

@@ -170,8 +170,8 @@ def write_series(
 
 
 def _new_folder(experiment_dir: Path, stamp: str, sources: Sequence[Source]) -> Path:
-    said = "\n".join(f"{source.file} {source.options.model_dump_json()}" for source in sources)
-    digest = hashlib.sha256(f"{said}\n{time.time_ns()}".encode()).hexdigest()[:8]
+    text = "\n".join(f"{source.file} {source.options.model_dump_json()}" for source in sources)
+    digest = hashlib.sha256(f"{text}\n{time.time_ns()}".encode()).hexdigest()[:8]
     root = experiment_dir / f"{stamp}-{digest}"
     (root / STAGING).mkdir(parents=True)
     return root
@@ -189,10 +189,10 @@ def _write_folder(
     whole = worker_lines(cut_at_windows(read, _run_bounds(spark, found)))
     _write_lines(whole.unionByName(_damaged_lines(parsed, reader, sources, found)), staging / "workers")
     _rename_parts(staging / "workers", paths)
-    for one in found.values():
+    for run_samples in found.values():
         _write_run(
-            paths.run(one.facts.run),
-            one,
+            paths.run(run_samples.facts.run),
+            run_samples,
             _source_record(format, sources, counted),
             paths.root.name,
             _experiment_name(paths),
@@ -226,19 +226,24 @@ def _runs_with_samples(read: DataFrame, facts: Mapping[str, RunFacts]) -> dict[s
             "tasks (of Storm from 2.3 on with topology.enable.v2.metrics.tick: true)"
         )
     found = {
-        run: RunSamples(one, tuple(components[run]), spans[run].started_s, spans[run].ended_s)
-        for run, one in facts.items()
+        run: RunSamples(run_samples, tuple(components[run]), spans[run].started_s, spans[run].ended_s)
+        for run, run_samples in facts.items()
     }
-    for one in found.values():
-        _check_run(one)
+    for run_samples in found.values():
+        _check_run(run_samples)
     return found
 
 
 def _run_bounds(spark: SparkSession, found: Mapping[str, RunSamples]) -> DataFrame:
     """`zero_s`: where the analysis will lay the edge of a window (analysis.metrics.throughput.zeros)."""
     rows = [
-        (run, one.started_s, one.ended_s, one.started_s if one.facts.scaled_at_s is None else one.facts.scaled_at_s)
-        for run, one in found.items()
+        (
+            run,
+            run_samples.started_s,
+            run_samples.ended_s,
+            run_samples.started_s if run_samples.facts.scaled_at_s is None else run_samples.facts.scaled_at_s,
+        )
+        for run, run_samples in found.items()
     ]
     return small_tables.frame_of_rows(spark, rows, "run string, started_s double, ended_s double, zero_s double")
 

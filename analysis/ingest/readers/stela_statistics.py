@@ -55,12 +55,12 @@ def runs(parsed: DataFrame, sources: Sequence[Source]) -> Mapping[str, RunFacts]
     options = {str(source.file): _options(source) for source in sources}
     _refuse_unknown_schedulers(options, {row.scheduler for row in rows})
     names = {name_and_start(row.topology)[0] for row in rows}
-    seen: dict[tuple[str, str], int] = defaultdict(int)
+    counts: dict[tuple[str, str], int] = defaultdict(int)
     found = {}
     for row in sorted(rows, key=lambda row: (name_and_start(row.topology)[1], row.run)):
         name, _ = name_and_start(row.topology)
-        seen[row.scheduler, name] += 1
-        found[row.run] = _facts(row, options[row.file], seen[row.scheduler, name], len(names) > 1)
+        counts[row.scheduler, name] += 1
+        found[row.run] = _facts(row, options[row.file], counts[row.scheduler, name], len(names) > 1)
     return found
 
 
@@ -104,13 +104,14 @@ def _refuse_repeated_seconds(parsed: DataFrame) -> None:
         )
 
 
-def _refuse_unknown_schedulers(options: Mapping[str, StelaStatisticsOptions], known: set[str]) -> None:
-    for file, chosen in options.items():
-        at = chosen.scaled_at_s if isinstance(chosen.scaled_at_s, dict) else {}
-        for field, named in (("scaled_at_s", at), ("variants", chosen.variants)):
-            for scheduler in sorted(set(named) - known):
+def _refuse_unknown_schedulers(options: Mapping[str, StelaStatisticsOptions], schedulers: set[str]) -> None:
+    for file, of_file in options.items():
+        at = of_file.scaled_at_s if isinstance(of_file.scaled_at_s, dict) else {}
+        for field, names in (("scaled_at_s", at), ("variants", of_file.variants)):
+            for scheduler in sorted(set(names) - schedulers):
                 raise ForeignLogError(
-                    f"{file}: {field} names the scheduler {scheduler!r}; in the logs are {', '.join(sorted(known))}"
+                    f"{file}: {field} names the scheduler {scheduler!r}; in the logs are"
+                    f" {', '.join(sorted(schedulers))}"
                 )
 
 
@@ -127,11 +128,11 @@ def samples(parsed: DataFrame, sources: Sequence[Source]) -> DataFrame:
         for source in sources
         for o in [_options(source)]
     ]
-    known = small_tables.frame_of_rows(
+    runs_frame = small_tables.frame_of_rows(
         parsed.sparkSession, rows, "file string, interval_s double, per_s boolean, mean boolean"
     )
     names = f.array_sort(f.filter(f.split("sinks", ","), lambda name: name != ""))
-    lines = _with_run(parsed).join(f.broadcast(known), "file", how="inner").select(
+    lines = _with_run(parsed).join(f.broadcast(runs_frame), "file", how="inner").select(
         "run", f.col("seconds").cast("double").alias("seconds"), names.alias("names"),
         f.array_join(names, "+").alias("component"), "topology",
         f.greatest(f.col("value").cast("double"), f.lit(0.0)).alias("value"), "interval_s", "per_s", "mean",

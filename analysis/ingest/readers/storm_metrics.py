@@ -45,8 +45,8 @@ class StormMetricsOptions(Options):
 
 def run_of(source: Source) -> str:
     """All files of one topology are one run: each consumer task logs in its own worker."""
-    chosen = _options(source).run or _topology_id(source.file)
-    return chosen or re.sub(r"[^A-Za-z0-9._-]+", "_", source.file.name.split(".")[0])
+    name = _options(source).run or _topology_id(source.file)
+    return name or re.sub(r"[^A-Za-z0-9._-]+", "_", source.file.name.split(".")[0])
 
 
 def _topology_id(file: Path) -> str | None:
@@ -123,10 +123,10 @@ def _sum_of_map() -> Column:
 def _reports(counted: DataFrame, sources: Sequence[Source]) -> DataFrame:
     """One row a run, task and time, with its file's run and interval."""
     rows = [(str(source.file), run_of(source), _options(source).interval_s) for source in sources]
-    known = small_tables.frame_of_rows(counted.sparkSession, rows, "file string, run string, given_s double")
+    runs_frame = small_tables.frame_of_rows(counted.sparkSession, rows, "file string, run string, given_s double")
     sums = [f.sum(f.when(f.col("kind") == kind, f.col("n"))).alias(kind) for kind in METRICS.values()]
     return (
-        counted.join(f.broadcast(known), "file", how="inner")
+        counted.join(f.broadcast(runs_frame), "file", how="inner")
         .groupBy("run", "given_s", "machine", "port", "task", "component", "t_s", "cumulative")
         .agg(*sums)
     )
