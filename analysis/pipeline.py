@@ -52,12 +52,12 @@ def analyse(
             tables.build_tables(spark, paths)
             build.build_metrics(spark, paths)
         provenance.write_provenance(paths, spark, code)
-        made = series_page.build_report(paths.root)
+        report = series_page.build_report(paths.root)
     finally:
         spark.stop()
     if question.is_comparison(paths.root):
         compare.write(paths.root)
-    return made
+    return report
 
 
 def family_report(series_dirs: Sequence[Path], target: Path) -> Path:
@@ -83,16 +83,16 @@ def analyse_new_runs(series_dir: Path, start: Callable[[int], "SparkSession"]) -
     """
     series, target = SeriesPaths(series_dir), SeriesPaths(series_dir / INCREMENTAL_FOLDER)
     _link_documents(target)
-    known = _parsed_runs(target)
+    parsed = _parsed_runs(target)
     complete = {run.run_id: _run_stamp(run) for run in series.all_runs() if is_complete(run.root)}
-    new = [run for run, stamp in complete.items() if known.get(run) != stamp]
+    new = [run for run, stamp in complete.items() if parsed.get(run) != stamp]
     found = _rows_of_new_runs(series, target, new, start) if new else {}
     _write_runs(series, target)
     for name in INCREMENTAL_TABLES:
-        kept = [
+        rows_of_parsed = [
             row for row in small_tables.rows(target, name) if row["run_id"] in complete and row["run_id"] not in new
         ]
-        small_tables.write(target, name, [*kept, *found.get(name, ())])
+        small_tables.write(target, name, [*rows_of_parsed, *found.get(name, ())])
     write_json_atomic(target.root / PARSED_FILE, {"v": 1, "runs": complete})
     return target.root
 

@@ -46,10 +46,10 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def code_digest() -> str:
     """Of names and contents of all that code."""
-    told = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, path in code_files().items():
-        told.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
-    return told.hexdigest()
+        digest.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()
 
 
 def write_provenance(paths: SeriesPaths, spark: SparkSession, made_by: str) -> None:

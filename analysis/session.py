@@ -63,10 +63,10 @@ def require_shared_folder(spark: "SparkSession", folder: Path) -> None:
     marker = folder / f"shared-{word}.txt"
     marker.write_text(word, encoding="utf-8")
     try:
-        seen = _marker_contents(spark, marker)
+        contents = _marker_contents(spark, marker)
     finally:
         marker.unlink(missing_ok=True)
-    if seen != {word}:
+    if contents != {word}:
         raise StorageConfigurationError(
             f"the workers of {spark.sparkContext.master} do not all see {folder}, a folder of this machine; set"
             " BAROGRAPH_RESULTS to s3://bucket/prefix or to a folder that every worker mounts at the same place, or"
@@ -131,12 +131,12 @@ def spark(master: str = "local[*]", raw_bytes: int = 0, settings: Mapping[str, s
     if is_local(master):
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     builder = SparkSession.builder.master(master).appName("barograph")
-    chosen = {**SETTINGS, **(LOCAL if is_local(master) else cluster_settings(master))}
+    options = {**SETTINGS, **(LOCAL if is_local(master) else cluster_settings(master))}
     if raw_bytes < SHORT_BYTES:
-        chosen |= SHORT_SETTINGS
-        chosen["spark.driver.extraJavaOptions"] += f" {SHORT_OPTIONS}"
-    chosen |= settings or {}
-    for key, value in chosen.items():
+        options |= SHORT_SETTINGS
+        options["spark.driver.extraJavaOptions"] += f" {SHORT_OPTIONS}"
+    options |= settings or {}
+    for key, value in options.items():
         builder = builder.config(key, value)
     with defer_signals():
         return builder.getOrCreate()
@@ -154,8 +154,8 @@ def defer_signals() -> Iterator[None]:
         yield
         return
     came: list[int] = []
-    held = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, lambda number, _frame: came.append(number)) for number in held}
+    deferred = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, lambda number, _frame: came.append(number)) for number in deferred}
     try:
         yield
     finally:

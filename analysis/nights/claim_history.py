@@ -72,8 +72,8 @@ def _best_rows(rows: Iterable[ClaimRow]) -> dict[str, ClaimRow]:
     order = [*CLEAR_VERDICTS, ClaimVerdict.UNDECIDED, ClaimVerdict.NOT_RUN]
     found: dict[str, ClaimRow] = {}
     for row in rows:
-        there = found.get(row.name)
-        if there is None or order.index(verdict_of(row)) < order.index(verdict_of(there)) > order.index(
+        best = found.get(row.name)
+        if best is None or order.index(verdict_of(row)) < order.index(verdict_of(best)) > order.index(
             ClaimVerdict.UNMET
         ):
             found[row.name] = row
@@ -90,8 +90,8 @@ def verdict_changes(claims: Sequence[ClaimHistory]) -> tuple[VerdictChange, ...]
     """Every change of a verdict, oldest first; nights without one are passed over."""
     found = []
     for claim in claims:
-        given = [(i, cell.verdict) for i, cell in enumerate(claim.cells) if cell.verdict in CLEAR_VERDICTS]
-        for (last, before), (since, after) in pairwise(given):
+        clear = [(i, cell.verdict) for i, cell in enumerate(claim.cells) if cell.verdict in CLEAR_VERDICTS]
+        for (last, before), (since, after) in pairwise(clear):
             if before != after:
                 found.append(VerdictChange(claim.name, before, after, since, last))
     return tuple(sorted(found, key=lambda turn: turn.since))

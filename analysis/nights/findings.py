@@ -130,19 +130,19 @@ class Findings:
 
 def review(folder: Path | str, settings: Settings) -> Findings:
     """Evaluate a suite's folder; Otava is asked only about what it was not asked about before."""
-    known = ChangePointCache(Path(folder))
-    found = evaluate(read_history(folder), settings, known.change_points)
-    known.keep()
+    cache = ChangePointCache(Path(folder))
+    found = evaluate(read_history(folder), settings, cache.change_points)
+    cache.keep()
     return found
 
 
 def evaluate(history: History, settings: Settings, find: FindChangePoints = change_points) -> Findings:
     """Findings of a history; `find` answers where values change."""
-    made = build_series(history.nights, settings.renames)
-    newest = _latest_machines(made)
+    all_series = build_series(history.nights, settings.renames)
+    newest = _latest_machines(all_series)
     series = tuple(
         _series_findings(one, history.nights, settings, find, current=newest[one.key.names] == one.key.machine)
-        for one in made
+        for one in all_series
     )
     claims = claim_history.claim_histories(history.nights)
     found = Findings(
@@ -157,9 +157,9 @@ def evaluate(history: History, settings: Settings, find: FindChangePoints = chan
     return replace(found, told=tuple(_notes(found)))
 
 
-def _latest_machines(made: Sequence[Series]) -> dict[SeriesName, str]:
+def _latest_machines(series: Sequence[Series]) -> dict[SeriesName, str]:
     """By name of a series: the machines that measured it last."""
-    ordered = sorted(made, key=lambda one: one.nights[-1])
+    ordered = sorted(series, key=lambda one: one.nights[-1])
     return {one.key.names: one.key.machine for one in ordered}
 
 
@@ -174,15 +174,15 @@ def _series_findings(
         return SeriesFindings(series, found, current)
 
     @cache
-    def said(night: int) -> tuple[Finding, ...]:
+    def findings_of(night: int) -> tuple[Finding, ...]:
         """What was said of the series that night."""
         then = Series(series.key, series.points[: night + 1])
         return judge(then, nights[: night + 1], find(then.values, settings.rule), settings) if then.values else ()
 
-    return SeriesFindings(series, tuple(replace(one, new=_is_new(one, tonight, said)) for one in found), current)
+    return SeriesFindings(series, tuple(replace(one, new=_is_new(one, tonight, findings_of)) for one in found), current)
 
 
-def _is_new(finding: Finding, tonight: int, said: Callable[[int], Sequence[Finding]]) -> bool:
+def _is_new(finding: Finding, tonight: int, findings_of: Callable[[int], Sequence[Finding]]) -> bool:
     """Whether the night before did not say so, nor, once it is confirmed, any other since.
 
     A change that is hardly beyond chance comes and goes with the nights after it: it is told once.
@@ -191,7 +191,7 @@ def _is_new(finding: Finding, tonight: int, said: Callable[[int], Sequence[Findi
     return not any(
         same_change(finding, one) and finding.status is one.status
         for night in range(tonight - 1, first - 1, -1)
-        for one in said(night)
+        for one in findings_of(night)
     )
 
 

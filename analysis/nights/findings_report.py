@@ -52,16 +52,16 @@ def series_text(key: Key) -> str:
 
 def status_text(finding: Finding, nights: Sequence[Night]) -> str:
     """The status with what it rests on."""
-    one = f"{finding.nights_after} night{'s' if finding.nights_after != 1 else ''}"
+    count = f"{finding.nights_after} night{'s' if finding.nights_after != 1 else ''}"
     if finding.status is Status.SUSPECTED:
-        return f"suspected, {one} so far"
+        return f"suspected, {count} so far"
     if finding.status is Status.RECOVERED and finding.recovered is not None:
         return f"recovered in night {nights[finding.recovered].id}"
     if finding.status is Status.ACCEPTED:
         return f"accepted: {finding.why_accepted}"
     if finding.status is Status.NOT_MEASURED:
         return "not measured any more on these machines"
-    return f"confirmed, {one}" + (f"; good again in the last {finding.good_again}" if finding.good_again else "")
+    return f"confirmed, {count}" + (f"; good again in the last {finding.good_again}" if finding.good_again else "")
 
 
 def finding_sentence(finding: Finding, nights: Sequence[Night]) -> str:
@@ -141,19 +141,21 @@ def finding_counts(found: Findings) -> dict[str, int]:
     }
 
 
-def finding_data(one: Finding, found: Findings) -> dict[str, Any]:
-    nights, key = found.history.nights, one.key
+def finding_data(finding: Finding, found: Findings) -> dict[str, Any]:
+    nights, key = found.history.nights, finding.key
     return {
         "series": key.name, "experiment": key.experiment, "variant": key.variant, "metric": key.metric,
         "event": key.event, "machine": key.machine, "unit": metric_of(key.metric).unit,
-        "kind": one.kind, "status": one.status, "new": one.new, "alarms": one.alarms,
-        "good_night": nights[one.good].id, "since_night": nights[one.since].id, "bad_night": nights[one.bad].id,
-        "confirmed_night": _night_id(found, one.confirmed), "recovered_night": _night_id(found, one.recovered),
-        "before": one.before, "after": one.after, "now": one.now, "percent": one.percent, "p": one.p,
-        "floor": one.floor, "nights_after": one.nights_after,
-        "commits": {"kind": one.commits.kind, "good": one.commits.good, "bad": one.commits.bad,
-                    "between": one.commits.between},
-        "why_accepted": one.why_accepted, "sentence": finding_sentence(one, nights),
+        "kind": finding.kind, "status": finding.status, "new": finding.new, "alarms": finding.alarms,
+        "good_night": nights[finding.good].id, "since_night": nights[finding.since].id,
+        "bad_night": nights[finding.bad].id,
+        "confirmed_night": _night_id(found, finding.confirmed), "recovered_night": _night_id(found, finding.recovered),
+        "before": finding.before, "after": finding.after, "now": finding.now, "percent": finding.percent,
+        "p": finding.p,
+        "floor": finding.floor, "nights_after": finding.nights_after,
+        "commits": {"kind": finding.commits.kind, "good": finding.commits.good, "bad": finding.commits.bad,
+                    "between": finding.commits.between},
+        "why_accepted": finding.why_accepted, "sentence": finding_sentence(finding, nights),
     }  # fmt: skip
 
 
@@ -163,12 +165,12 @@ def _night_id(found: Findings, index: int | None) -> str | None:
 
 def _claim_data(claim: ClaimHistory, found: Findings) -> dict[str, Any]:
     """The last verdict that was given, and in which night."""
-    given = [i for i, cell in enumerate(claim.cells) if cell.verdict in CLEAR_VERDICTS]
-    last = claim.cells[given[-1]] if given else None
+    clear = [i for i, cell in enumerate(claim.cells) if cell.verdict in CLEAR_VERDICTS]
+    last = claim.cells[clear[-1]] if clear else None
     row = last.row if last else None
     return {
         "claim": claim.name, "verdict": last.verdict if last else "not run",
-        "night": _night_id(found, given[-1] if given else None),
+        "night": _night_id(found, clear[-1] if clear else None),
         "measured": row.measured if row else None, "low": row.low if row else None, "high": row.high if row else None,
         "tonight": claim.cells[-1].verdict if claim.cells else "not run",
     }  # fmt: skip

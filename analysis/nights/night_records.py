@@ -142,8 +142,8 @@ def _error_text(error: ValidationError) -> str:
     """The first of the errors, and how many more there are."""
     first, more = error.errors()[0], error.error_count() - 1
     place = ".".join(str(part) for part in first["loc"])
-    known = ", ".join(Night.__dataclass_fields__)
-    hint = f"; a night has {known}" if first["type"] == "unexpected_keyword_argument" and "." not in place else ""
+    fields = ", ".join(Night.__dataclass_fields__)
+    hint = f"; a night has {fields}" if first["type"] == "unexpected_keyword_argument" and "." not in place else ""
     return f"{place}: {first['msg']} (found {first['input']!r:.80}){hint}" + (f"; and {more} more" if more else "")
 
 
@@ -173,9 +173,9 @@ def append_night(folder: Path | str, night: Mapping[str, Any]) -> Path:
 
     Raises NightFormError (harness) for one that does not follow its form, NightTaken (capacity) where its id is taken.
     """
-    there = read_history(folder)
-    taken = len(there.nights) + len(there.damaged)
-    sequence = max([taken, *(one.sequence for one in there.nights)]) + 1
+    history = read_history(folder)
+    sequence_before = len(history.nights) + len(history.damaged)
+    sequence = max([sequence_before, *(one.sequence for one in history.nights)]) + 1
     found = parse_night(json.dumps({**night, "sequence": sequence}), f"the night for {folder}")
     path = Path(folder) / "nights" / f"{found.id}.json"
     _write_once(path, night_json(found))
@@ -228,7 +228,7 @@ def _read_night(path: Path) -> Night:
 
 def clock_jumps(history: History) -> list[str]:
     """A night that begins before the one appended before it ended, or ends before it began."""
-    told = [
+    jumps = [
         f"night {night.id} ends {night.started_s - night.ended_s:.0f} s before it begins: its clock was set back"
         for night in history.nights
         if night.ended_s < night.started_s
@@ -236,11 +236,11 @@ def clock_jumps(history: History) -> list[str]:
     for before, after in pairwise(history.nights):
         if after.started_s < before.ended_s:
             minutes = (before.ended_s - after.started_s) / 60
-            told.append(
+            jumps.append(
                 f"night {after.id} begins {minutes:.0f} min before the end of {before.id}, which was appended before "
                 "it: a clock jumped, or two nights ran at once. They are kept in the order of appending"
             )
-    return told
+    return jumps
 
 
 MISSING_NIGHT = "missing"

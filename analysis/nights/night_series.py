@@ -94,20 +94,20 @@ def build_series(nights: Sequence[Night], renames: Renames) -> tuple[Series, ...
     for i, (night, experiments) in enumerate(zip(nights, renamed, strict=True)):
         for name, values in _measurements(experiments):
             found[Key(*name, machine_of(night, experiments[name[0]]))][i] = values
-    made = []
+    result = []
     for key, by_night in sorted(found.items()):
         whys = {i: _why(nights[i], renamed[i], key) for i in range(len(nights)) if i not in by_night}
-        made.append(_series(key, by_night, whys))
+        result.append(_series(key, by_night, whys))
         if any(values.censored for values in by_night.values()):
-            made.append(_never_series(key, by_night, whys))
-    return tuple(made)
+            result.append(_never_series(key, by_night, whys))
+    return tuple(result)
 
 
 def apply_renames(night: Night, renames: Renames) -> dict[str, ExperimentNight]:
     """Its experiments, variants and metrics under the names of today; where both names are there the new one counts."""
-    there = {found.experiment for found in night.experiments}
+    experiments = {found.experiment for found in night.experiments}
     return {
-        _new_name(found.experiment, renames.experiments, there): ExperimentNight(
+        _new_name(found.experiment, renames.experiments, experiments): ExperimentNight(
             found.experiment, found.status, found.series, found.reason,
             {
                 _new_name(variant, renames.variants, found.variants): {
@@ -127,9 +127,9 @@ def machine_of(night: Night, found: ExperimentNight | None) -> str:
     return (found and found.machine) or night.machine
 
 
-def _new_name(name: str, renames: Mapping[str, str], there: Mapping[str, object] | set[str]) -> str:
+def _new_name(name: str, renames: Mapping[str, str], names: Mapping[str, object] | set[str]) -> str:
     new = renames.get(name, name)
-    return name if new in there else new
+    return name if new in names else new
 
 
 def _measurements(experiments: Mapping[str, ExperimentNight]) -> Iterator[tuple[SeriesName, Values]]:
@@ -196,8 +196,8 @@ def name_changes(nights: Sequence[Night], renames: Renames) -> list[str]:
         of = [(night, found[experiment]) for night, found in by_night if _has_values(found.get(experiment))]
         lines += _lines_of_names("variant", experiment, [(night, frozenset(found.variants)) for night, found in of])
         for variant in sorted({name for _, found in of for name in found.variants}):
-            seen = [(night, frozenset(found.variants[variant])) for night, found in of if variant in found.variants]
-            lines += _lines_of_names("metric", f"{experiment}/{variant}", seen)
+            names = [(night, frozenset(found.variants[variant])) for night, found in of if variant in found.variants]
+            lines += _lines_of_names("metric", f"{experiment}/{variant}", names)
     return lines
 
 
@@ -205,31 +205,31 @@ def _has_values(found: ExperimentNight | None) -> bool:
     return found is not None and found.status == "complete" and bool(found.variants)
 
 
-def _lines_of_names(what: str, where: str, seen: NamesByNight) -> Iterator[str]:
+def _lines_of_names(what: str, where: str, names: NamesByNight) -> Iterator[str]:
     place = f" of {where}" if where else ""
-    gone, come = dict(_last_nights(seen)), dict(_first_nights(seen))
-    for name, last in gone.items():
-        others = [new for new, first in come.items() if first == last + 1]
+    last_nights, first_nights = dict(_last_nights(names)), dict(_first_nights(names))
+    for name, last in last_nights.items():
+        others = [new for new, first in first_nights.items() if first == last + 1]
         maybe = f" Since then there is {', '.join(others)}." if others else ""
         yield (
-            f"{what} {name}{place} is in no night since {seen[last][0].id} ({len(seen) - last - 1} nights).{maybe} "
+            f"{what} {name}{place} is in no night since {names[last][0].id} ({len(names) - last - 1} nights).{maybe} "
             f"If it was renamed, say so in `renames.{what}s` of the suite; if it was dropped, this line goes in time."
         )
-    for name, first in come.items():
-        yield f"{what} {name}{place} is new since {seen[first][0].id}: it has no history before."
+    for name, first in first_nights.items():
+        yield f"{what} {name}{place} is new since {names[first][0].id}: it has no history before."
 
 
-def _last_nights(seen: NamesByNight) -> Iterator[tuple[str, int]]:
+def _last_nights(nights: NamesByNight) -> Iterator[tuple[str, int]]:
     """Names, and the last night that had them."""
-    for name in sorted(frozenset().union(*(names for _, names in seen))):
-        last = max(i for i, (_, names) in enumerate(seen) if name in names)
-        if NIGHTS_WITHOUT_NAME <= len(seen) - last - 1 <= NIGHTS_OF_NEWS:
+    for name in sorted(frozenset().union(*(each for _, each in nights))):
+        last = max(i for i, (_, each) in enumerate(nights) if name in each)
+        if NIGHTS_WITHOUT_NAME <= len(nights) - last - 1 <= NIGHTS_OF_NEWS:
             yield name, last
 
 
-def _first_nights(seen: NamesByNight) -> Iterator[tuple[str, int]]:
+def _first_nights(nights: NamesByNight) -> Iterator[tuple[str, int]]:
     """Names that the first nights did not have, and the first night that had them."""
-    for name in sorted(frozenset().union(*(names for _, names in seen))):
-        first = min(i for i, (_, names) in enumerate(seen) if name in names)
-        if first >= NIGHTS_WITHOUT_NAME and len(seen) - first <= NIGHTS_OF_NEWS:
+    for name in sorted(frozenset().union(*(each for _, each in nights))):
+        first = min(i for i, (_, each) in enumerate(nights) if name in each)
+        if first >= NIGHTS_WITHOUT_NAME and len(nights) - first <= NIGHTS_OF_NEWS:
             yield name, first

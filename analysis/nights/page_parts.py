@@ -76,27 +76,31 @@ def experiment_page(experiment: str) -> str:
 
 
 def finding_rows(found: Findings, lines: dict[str, list[Timeline]]) -> list[FindingRow]:
-    by_name = {line.name: line for mine in lines.values() for line in mine}
+    by_name = {line.name: line for timelines in lines.values() for line in timelines}
     return [finding_row(one, by_name[one.key.names], found) for one in found.all]
 
 
-def finding_row(one: Finding, line: Timeline, found: Findings) -> FindingRow:
+def finding_row(finding: Finding, line: Timeline, found: Findings) -> FindingRow:
     nights = found.history.nights
-    to_bisect = one.kind is Kind.REGRESSION and one.commits.kind is RangeKind.COMMITS and one.status is Status.CONFIRMED
+    to_bisect = (
+        finding.kind is Kind.REGRESSION
+        and finding.commits.kind is RangeKind.COMMITS
+        and finding.status is Status.CONFIRMED
+    )
     return FindingRow(
-        finding=one,
-        experiment=one.key.experiment,
-        series=findings_report.series_text(one.key),
-        change=findings_report.change_text(one),
-        levels=findings_report.levels_text(one),
-        floor=findings_report.floor_text(one),
-        since=nights[one.since].id,
-        sure=findings_report.status_text(one, nights),
-        commits=one.commits.words,
-        bisect=findings_report.bisect_command(one) if to_bisect else "",
-        css=css_class(one),
+        finding=finding,
+        experiment=finding.key.experiment,
+        series=findings_report.series_text(finding.key),
+        change=findings_report.change_text(finding),
+        levels=findings_report.levels_text(finding),
+        floor=findings_report.floor_text(finding),
+        since=nights[finding.since].id,
+        sure=findings_report.status_text(finding, nights),
+        commits=finding.commits.words,
+        bisect=findings_report.bisect_command(finding) if to_bisect else "",
+        css=css_class(finding),
         spark=_sparkline(line),
-        href=f"{experiment_page(one.key.experiment)}#{line.anchor}",
+        href=f"{experiment_page(finding.key.experiment)}#{line.anchor}",
     )
 
 
@@ -120,9 +124,9 @@ def _sparkline(line: Timeline) -> str:
     """The last nights of a series, small."""
     columns = len(line.cells)
     from_column = max(0, columns - SPARK_NIGHTS)
-    shown = [spot for spot in line.spots if spot.column >= from_column] or list(line.spots[-1:])
-    first = min(from_column, shown[0].column)
-    moved = [replace(spot, column=spot.column - first) for spot in shown]
+    spots = [spot for spot in line.spots if spot.column >= from_column] or list(line.spots[-1:])
+    first = min(from_column, spots[0].column)
+    moved = [replace(spot, column=spot.column - first) for spot in spots]
     return sparkline(
         moved,
         columns - first,
@@ -134,19 +138,19 @@ def _sparkline(line: Timeline) -> str:
     )
 
 
-def cards(mine: Sequence[Timeline]) -> list[Card]:
+def cards(lines: Sequence[Timeline]) -> list[Card]:
     """Those of the first page; what is worse now comes first."""
-    return [_card(line) for line in sorted(first_page_timelines(mine), key=lambda line: not line.worse)]
+    return [_card(line) for line in sorted(first_page_timelines(lines), key=lambda line: not line.worse)]
 
 
 def _card(line: Timeline) -> Card:
-    one, last = line.standing, line.spots[-1]
+    finding, last = line.standing, line.spots[-1]
     never = " (time watched: most runs never got there)" if last.point.horizon else ""
     return Card(
         findings_report.series_text(line.segments[-1].key),
         findings_report.value_text(last.value, line.metric.unit) + never,
-        f"{findings_report.change_text(one)} since {line.nights[one.since]}" if one else "",
-        css_class(one) if one else "",
+        f"{findings_report.change_text(finding)} since {line.nights[finding.since]}" if finding else "",
+        css_class(finding) if finding else "",
         _sparkline(line),
         f"{experiment_page(line.name[0])}#{line.anchor}",
     )
@@ -173,8 +177,8 @@ def failures(experiments: Iterable[ExperimentNight]) -> list[ExperimentNight]:
 
 def claim_line(claim: ClaimHistory, found: Findings) -> ClaimLine:
     """The last verdict and since when it is so; the strip has all nights."""
-    given = [(i, cell) for i, cell in enumerate(claim.cells) if cell.verdict in CLEAR_VERDICTS]
-    if not given:
+    clear = [(i, cell) for i, cell in enumerate(claim.cells) if cell.verdict in CLEAR_VERDICTS]
+    if not clear:
         undecided = [cell for cell in claim.cells if cell.verdict is ClaimVerdict.UNDECIDED]
         row = undecided[-1].row if undecided else None
         return ClaimLine(
@@ -187,8 +191,8 @@ def claim_line(claim: ClaimHistory, found: Findings) -> ClaimLine:
             "–",
             claim_strip(claim, found),
         )
-    last = given[-1][1]
-    since = next(given[i][0] for i in range(len(given)) if all(cell.verdict is last.verdict for _, cell in given[i:]))
+    last = clear[-1][1]
+    since = next(clear[i][0] for i in range(len(clear)) if all(cell.verdict is last.verdict for _, cell in clear[i:]))
     row = last.row
     return ClaimLine(
         claim.name, claim.statement, claim.stated, last.verdict, found.history.nights[since].id,
@@ -210,10 +214,10 @@ def claim_strip(claim: ClaimHistory, found: Findings) -> str:
         if at:
             bars = "".join(f"M{i} 12v-{height}h1v{height}z" for i in at)
             paths.append(f'<path class="{verdict.replace(" ", "-")}" d="{bars}"/>')
-    told = ", ".join(f"{sum(c.verdict is v for c in claim.cells)} {v}" for v in ClaimVerdict)
+    counts = ", ".join(f"{sum(c.verdict is v for c in claim.cells)} {v}" for v in ClaimVerdict)
     return (
         f'<svg class="claim" viewBox="0 0 {max(1, len(found.cells))} 12" preserveAspectRatio="none" role="img">'
-        f"<title>{escape(f'{claim.name}: {told}')}</title>{''.join(paths)}</svg>"
+        f"<title>{escape(f'{claim.name}: {counts}')}</title>{''.join(paths)}</svg>"
     )
 
 

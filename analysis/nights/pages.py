@@ -67,12 +67,12 @@ class NightDifference:
 
 def night_differences(series: Sequence[SeriesFindings], night: int) -> list[NightDifference]:
     """Of every series with a direction that the night measured and enough nights before did; the worst first."""
-    found = [one for judged in series if (one := _night_difference(judged, night)) is not None]
+    found = [one for findings in series if (one := _night_difference(findings, night)) is not None]
     return sorted(found, key=lambda one: (-(one.sigmas or 0.0), one.key))
 
 
-def _night_difference(judged: SeriesFindings, night: int) -> NightDifference | None:
-    of = judged.series
+def _night_difference(findings: SeriesFindings, night: int) -> NightDifference | None:
+    of = findings.series
     point = of.points[night]
     if point.value is None or of.metric.better is Better.NONE:
         return None
@@ -95,7 +95,7 @@ NIGHT_TEMPLATE = "night.html.j2"
 def night_content(i: int, found: Findings, rows: Sequence[FindingRow], root: Path) -> dict[str, Any]:
     nights = found.history.nights
     night = nights[i]
-    told = [row for row in rows if i in (row.finding.since, row.finding.confirmed, row.finding.recovered)]
+    news = [row for row in rows if i in (row.finding.since, row.finding.confirmed, row.finding.recovered)]
     differing = night_differences(found.series, i)
     return {
         "title": f"Night {night.id}",
@@ -110,7 +110,7 @@ def night_content(i: int, found: Findings, rows: Sequence[FindingRow], root: Pat
              "values": sum(len(events) for metrics in one.variants.values() for events in metrics.values())}
             for one in night.experiments
         ],
-        "findings": [(row, _finding_event(row.finding, i)) for row in told],
+        "findings": [(row, _finding_event(row.finding, i)) for row in news],
         "unusual": [difference_row(one) for one in differing if one.unusual],
         "usual": [difference_row(one) for one in differing if not one.unusual],
         "claims": [claim for claim in (_claim_of_night(claim, i) for claim in found.claims) if claim],
@@ -128,25 +128,26 @@ def report_of(root: Path, series: str) -> str | None:
     return os.path.relpath(report, root / "nights") if series and report.is_file() else None
 
 
-def _finding_event(one: Finding, night: int) -> str:
-    if night == one.recovered:
+def _finding_event(finding: Finding, night: int) -> str:
+    if night == finding.recovered:
         return "recovered"
-    if night == one.confirmed:
+    if night == finding.confirmed:
         return "confirmed"
-    return "first bad night" if one.kind is Kind.REGRESSION else "first better night"
+    return "first bad night" if finding.kind is Kind.REGRESSION else "first better night"
 
 
-def difference_row(one: NightDifference) -> dict[str, str]:
-    of = metric_of(one.key.metric)
-    away = (one.point.value or 0.0) - one.before
+def difference_row(night: NightDifference) -> dict[str, str]:
+    of = metric_of(night.key.metric)
+    away = (night.point.value or 0.0) - night.before
     return {
-        "experiment": one.key.experiment, "series": findings_report.series_text(one.key),
-        "tonight": findings_report.value_text(one.point.value, of.unit),
-        "spread": f"{number(one.point.low)} to {number(one.point.high)}" if one.point.runs > 1 else "–",
-        "before": number(one.before),
-        "difference": change(away, of.unit) if one.percent is None else change(one.percent, "%"),
-        "sigmas": "–" if one.sigmas is None else f"{abs(one.sigmas):.1f}", "css": "worse" if one.worse else "better",
-        "words": ("worse" if one.worse else "better") if away else "the same",
+        "experiment": night.key.experiment, "series": findings_report.series_text(night.key),
+        "tonight": findings_report.value_text(night.point.value, of.unit),
+        "spread": f"{number(night.point.low)} to {number(night.point.high)}" if night.point.runs > 1 else "–",
+        "before": number(night.before),
+        "difference": change(away, of.unit) if night.percent is None else change(night.percent, "%"),
+        "sigmas": "–" if night.sigmas is None else f"{abs(night.sigmas):.1f}",
+        "css": "worse" if night.worse else "better",
+        "words": ("worse" if night.worse else "better") if away else "the same",
     }  # fmt: skip
 
 
@@ -169,10 +170,9 @@ def write(folder: Path | str, found: Findings) -> Path:
     lines = timelines(found)
     rows = finding_rows(found, lines)
     write_json_atomic(root / "findings.json", findings_data(found))
-    for experiment, mine in lines.items():
-        _write_page(
-            root / experiment_page(experiment), EXPERIMENT_TEMPLATE, experiment_content(experiment, mine, found)
-        )
+    for experiment, of_experiment in lines.items():
+        content = experiment_content(experiment, of_experiment, found)
+        _write_page(root / experiment_page(experiment), EXPERIMENT_TEMPLATE, content)
     count = len(found.history.nights)
     for i, night in enumerate(found.history.nights):
         page = root / "nights" / f"{night.id}.html"
@@ -205,13 +205,13 @@ def index_content(found: Findings, rows: Sequence[FindingRow], lines: dict[str, 
         "failures": failures(last.experiments if last else ()),
         "claims": [claim_line(claim, found) for claim in found.claims],
         "turns": [verdict_change_row(turn, found) for turn in reversed(found.turns)][:20],
-        "experiments": [(name, experiment_page(name), cards(mine), len(mine)) for name, mine in lines.items()],
+        "experiments": [(name, experiment_page(name), cards(own), len(own)) for name, own in lines.items()],
         "sparked": SPARK_NIGHTS,
         "told": found.told,
     }  # fmt: skip
 
 
-def experiment_content(experiment: str, mine: Sequence[Timeline], found: Findings) -> dict[str, Any]:
+def experiment_content(experiment: str, timelines: Sequence[Timeline], found: Findings) -> dict[str, Any]:
     nights = found.history.nights
     return {
         "title": experiment,
@@ -230,6 +230,6 @@ def experiment_content(experiment: str, mine: Sequence[Timeline], found: Finding
                 "measured": len(line.spots),
                 "missing": len(line.gaps),
             }
-            for line in mine
+            for line in timelines
         ],
     }

@@ -128,19 +128,19 @@ def judge(series: Series, nights: Sequence[Night], found: Sequence[Candidate], s
           *, current: bool = True) -> tuple[Finding, ...]:  # fmt: skip
     """The findings of a series, oldest first. `current`: its machines are those that are measured today."""
     noise = same_code_noise(nights, series.nights, series.values)
-    made = steps(series.values, found, series.metric, settings.rule, noise)
+    changes = steps(series.values, found, series.metric, settings.rule, noise)
     findings, recoveries = [], set[int]()
-    for place, step in enumerate(made):
+    for place, step in enumerate(changes):
         if place in recoveries or series.metric.better is Better.NONE:
             continue
-        finding = _finding(series, nights, step, made[place + 1 :], noise, settings.rule)
+        finding = _finding(series, nights, step, changes[place + 1 :], noise, settings.rule)
         if finding is None:
             continue
         if finding.kind is Kind.REGRESSION:
-            back = _recovery(finding, made[place + 1 :], series.metric, settings.rule, noise)
+            back = _recovery(finding, changes[place + 1 :], series.metric, settings.rule, noise)
             if back is not None:
                 recoveries.add(place + 1 + back)
-                finding = _with_recovery(finding, series, made[place + 1 + back], settings.rule)
+                finding = _with_recovery(finding, series, changes[place + 1 + back], settings.rule)
         findings.append(_with_status(finding, nights, settings.accepted, current=current))
     return tuple(findings)
 

@@ -262,5 +262,5 @@ def _order(name: SeriesName) -> tuple[object, ...]:
 
 def first_page_timelines(lines: Sequence[Timeline]) -> list[Timeline]:
     """What the index shows of an experiment: all of it where none of its metrics is a primary one."""
-    chosen = [line for line in lines if line.shown_first]
-    return chosen if any(line.name[2] in PRIMARY for line in lines) else list(lines)
+    first = [line for line in lines if line.shown_first]
+    return first if any(line.name[2] in PRIMARY for line in lines) else list(lines)

@@ -66,8 +66,8 @@ def require_query(text: str) -> str:
     query = text.strip().rstrip(";").rstrip()
     begin = COMMENT.sub(" ", query).strip()
     if not QUERY.match(begin):
-        said = f"begins with {begin.split()[0]!r}" if begin else "is empty"
-        raise QueryError(f"the query {said}; tables are only read: give select …, with … select … or values …")
+        fault = f"begins with {begin.split()[0]!r}" if begin else "is empty"
+        raise QueryError(f"the query {fault}; tables are only read: give select …, with … select … or values …")
     return query
 
 
@@ -83,8 +83,8 @@ def tables_in(query: str) -> list[str]:
 def open_views(spark: SparkSession, query: str, stored: Sequence[SeriesTables], tell: Callable[[str], None]) -> None:
     """A view for every table that the query names; what is not the same in all series is told."""
     for name in tables_in(query):
-        having = [one for one in stored if name in one.names]
-        if lacking := [one for one in stored if name not in one.names]:
+        having = [series for series in stored if name in series.names]
+        if lacking := [series for series in stored if name not in series.names]:
             tell(f"{name}: no such table in {_series_list(lacking, len(stored))}; left out")
         view(spark, name, having, tell).createOrReplaceTempView(name)
 
@@ -107,12 +107,12 @@ def _read(spark: SparkSession, name: str, alike: Sequence[SeriesTables], columns
 
     where = small_tables.frame_of_rows(
         spark,
-        [(_above(one.table(name)), one.experiment, one.series_id) for one in alike],
+        [(_above(stored.table(name)), stored.experiment, stored.series_id) for stored in alike],
         f"above string, {', '.join(f'{column} string' for column in OF_FOLDER)}",
     )
     # A plus in a path is a plus; decoding would make a space of it.
     path = f.url_decode(f.replace(f.col("_metadata.file_path"), f.lit("+"), f.lit("%2B")))
-    rows = spark.read.parquet(*[one.table(name) for one in alike]).select(
+    rows = spark.read.parquet(*[stored.table(name) for stored in alike]).select(
         f.regexp_extract(path, ABOVE, 1).alias("above"), *_columns(name, columns)
     )
     series = [f.col(of).alias(column) for column, of in zip(SERIES, OF_FOLDER, strict=True)]
@@ -134,12 +134,12 @@ def _own_columns(name: str) -> list[str]:
     return [f"`{column.name}`" for column in TABLES[name].columns if column.name not in SERIES]
 
 
-def _columns(name: str, there: Collection[str]) -> list[Column]:
+def _columns(name: str, stored: Collection[str]) -> list[Column]:
     """The declared columns, of a stored table that may lack some or have them of another type."""
     from pyspark.sql import functions as f
 
     return [
-        (f.col(f"`{c.name}`").try_cast(c.type) if c.name in there else f.lit(None).cast(c.type)).alias(c.name)
+        (f.col(f"`{c.name}`").try_cast(c.type) if c.name in stored else f.lit(None).cast(c.type)).alias(c.name)
         for c in TABLES[name].columns
     ]
 
@@ -149,17 +149,17 @@ def _by_types(
 ) -> dict[tuple[str, ...], list[SeriesTables]]:
     """Series whose table has the same columns and types, which Spark reads as one."""
     found: dict[tuple[str, ...], list[SeriesTables]] = defaultdict(list)
-    for one in having:
-        found[_types(spark, one, name)].append(one)
+    for series in having:
+        found[_types(spark, series, name)].append(series)
     return found
 
 
-def _types(spark: SparkSession, one: SeriesTables, name: str) -> tuple[str, ...]:
-    if not one.local:
-        return tuple(f"{column} {kind}" for column, kind in spark.read.parquet(one.table(name)).dtypes)
+def _types(spark: SparkSession, series: SeriesTables, name: str) -> tuple[str, ...]:
+    if not series.local:
+        return tuple(f"{column} {kind}" for column, kind in spark.read.parquet(series.table(name)).dtypes)
     import pyarrow.parquet as pq
 
-    schema = pq.read_schema(min(Path(one.table(name)).glob("*.parquet")))
+    schema = pq.read_schema(min(Path(series.table(name)).glob("*.parquet")))
     return tuple(f"{field.name} {field.type}" for field in schema)
 
 
@@ -168,7 +168,7 @@ def _above(table: str) -> str:
 
 
 def _series_list(some: Sequence[SeriesTables], of: int) -> str:
-    ids = [one.series_id for one in some[:MOST_LISTED]] + (["…"] if len(some) > MOST_LISTED else [])
+    ids = [series.series_id for series in some[:MOST_LISTED]] + (["…"] if len(some) > MOST_LISTED else [])
     return f"{len(some)} of {of} series ({', '.join(ids)})"
 
 
@@ -193,10 +193,10 @@ def query_errors() -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        said = SparkFault(
+        fault = SparkFault(
             error.getCondition() or "", error.getMessage() or str(error), error.getMessageParameters() or {}
         )
-        if (ours := _query_error(said)) is None:
+        if (ours := _query_error(fault)) is None:
             raise
         raise ours from error
     except Py4JJavaError as error:  # of a task: what it met is somewhere among the causes
@@ -223,13 +223,13 @@ def _java_fault(thrown: JavaObject) -> SparkFault:
     return SparkFault("", "")
 
 
-def _query_error(said: SparkFault) -> Exception | None:
+def _query_error(fault: SparkFault) -> Exception | None:
     """None where Spark does not say that it is of the query."""
-    if said.condition.startswith(UNREADABLE):
-        return RecordError(f"{_message_text(said.message)}; analyse that series again: barograph report SERIES")
-    if not said.condition or said.condition.startswith("INTERNAL_ERROR"):
+    if fault.condition.startswith(UNREADABLE):
+        return RecordError(f"{_message_text(fault.message)}; analyse that series again: barograph report SERIES")
+    if not fault.condition or fault.condition.startswith("INTERNAL_ERROR"):
         return None
-    return QueryError(_fault_line(said))
+    return QueryError(_fault_line(fault))
 
 
 def silence_spark(spark: SparkSession) -> None:
@@ -241,14 +241,14 @@ def silence_spark(spark: SparkSession) -> None:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-def _fault_line(said: SparkFault) -> str:
-    if said.condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
-        return _no_table(_unquoted(said.parameters.get("relationName", "?")))
-    if said.condition.startswith("UNRESOLVED_COLUMN"):
-        proposal = _unquoted(said.parameters.get("proposal", ""))
+def _fault_line(fault: SparkFault) -> str:
+    if fault.condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
+        return _no_table(_unquoted(fault.parameters.get("relationName", "?")))
+    if fault.condition.startswith("UNRESOLVED_COLUMN"):
+        proposal = _unquoted(fault.parameters.get("proposal", ""))
         ending = f"; is it one of {proposal}?" if proposal else ""
-        return f"no column {_unquoted(said.parameters.get('objectName', '?'))!r} in the tables asked{ending}"
-    return _message_text(said.message)
+        return f"no column {_unquoted(fault.parameters.get('objectName', '?'))!r} in the tables asked{ending}"
+    return _message_text(fault.message)
 
 
 def _message_text(message: str) -> str:

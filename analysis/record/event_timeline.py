@@ -116,13 +116,13 @@ def _has_event(line: Json) -> bool:
     return isinstance(observation, dict) and isinstance(observation.get("event"), dict)
 
 
-def _timed_lines(path: Path, wanted: Callable[[Json], bool] = lambda _: True) -> tuple[list[dict[str, Any]], int]:
+def _timed_lines(path: Path, counts: Callable[[Json], bool] = lambda _: True) -> tuple[list[dict[str, Any]], int]:
     """The lines that are wanted, oldest first, and how many of all are damaged. No file is no line."""
     found, damaged = [], 0
     for line in parsed_lines(path):
         if line is None or not isinstance(line.get("t"), int | float):
             damaged += 1
-        elif wanted(line):
+        elif counts(line):
             found.append(line)
     return found, damaged
 
@@ -199,15 +199,15 @@ def _event_outcome(name: str, event: Json, span: Sequence[Json], hold_reasons: S
     start = float(event["t"])
     decision = _first_of_kind(span, "decision")
     applied = next((e for e in span if e["kind"] == "applied" and e.get("ok")), None)
-    left = [e for e in span if e["kind"] == "machines_left"]
+    departures = [e for e in span if e["kind"] == "machines_left"]
     return EventOutcome(
         name, str(event.get("event") or ZEROS[event["kind"]]), event_label(event),
         str(decision.get("reason") or "") if decision else None,
         _seconds_after(decision, start), _seconds_after(applied, start),
         hold_reasons[-1] if hold_reasons else None, len(hold_reasons),
         tuple(str(e.get("reason") or "no reason recorded") for e in span if e["kind"] == "scale_aborted"),
-        tuple(machine for e in left for machine in e.get("machines") or ()),
-        all(bool(e.get("given_back")) for e in left) if left else None,
+        tuple(machine for e in departures for machine in e.get("machines") or ()),
+        all(bool(e.get("given_back")) for e in departures) if departures else None,
     )  # fmt: skip
 
 

@@ -129,14 +129,16 @@ def without_lone_nights(values: Sequence[float]) -> list[float]:
 def steps(values: Sequence[float], found: Sequence[Candidate], metric: Metric, rule: Rule,
           noise: float | None = None) -> tuple[Step, ...]:  # fmt: skip
     """The changes that matter, in order. `noise`: standard deviation between nights of the same code, where known."""
-    kept = sorted(found, key=lambda candidate: candidate.index)
-    while kept:
-        made = _steps_between(values, kept, rule, lambda a, b: needed_difference(a, b, metric, rule, noise))
-        small = [step for step in made if abs(step.difference) < step.needed or step.difference == 0]
+    candidates = sorted(found, key=lambda candidate: candidate.index)
+    while candidates:
+        changes = _steps_between(values, candidates, rule, lambda a, b: needed_difference(a, b, metric, rule, noise))
+        small = [step for step in changes if abs(step.difference) < step.needed or step.difference == 0]
         if not small:
-            return tuple(made)
+            return tuple(changes)
         least = min(small, key=lambda step: abs(step.difference) / step.needed if step.needed else 0.0)
-        kept = [candidate for candidate in kept if not least.before.stop <= candidate.index <= least.after.start]
+        candidates = [
+            candidate for candidate in candidates if not least.before.stop <= candidate.index <= least.after.start
+        ]
     return ()
 
 

@@ -192,34 +192,34 @@ class Bucket:
             pages = self.client.get_paginator("list_multipart_uploads").paginate(
                 Bucket=self.location.bucket, Prefix=self.location.key(prefix)
             )
-            left = [each for page in pages for each in page.get("Uploads", [])]
-            for each in left:
+            uploads = [each for page in pages for each in page.get("Uploads", [])]
+            for each in uploads:
                 self.client.abort_multipart_upload(
                     Bucket=self.location.bucket, Key=each["Key"], UploadId=each["UploadId"]
                 )
-        return len(left)
+        return len(uploads)
 
     @contextmanager
     def _explained(self, what: str) -> Iterator[None]:
         from boto3.exceptions import Boto3Error
-        from botocore import exceptions as told
+        from botocore import exceptions
         from botocore.exceptions import BotoCoreError, ClientError
 
-        ill_given = (
-            told.NoCredentialsError, told.PartialCredentialsError, told.ProfileNotFound, told.NoRegionError,
-            told.InvalidRegionError,
+        configuration_errors = (
+            exceptions.NoCredentialsError, exceptions.PartialCredentialsError, exceptions.ProfileNotFound,
+            exceptions.NoRegionError, exceptions.InvalidRegionError,
         )  # fmt: skip
         try:
             yield
-        except ill_given as error:
+        except configuration_errors as error:
             raise StorageConfigurationError(f"{self.location}: {error}; {CREDENTIALS}") from error
         except ClientError as error:
             raise self._of_code(error.response.get("Error", {}), what) from error
         except (BotoCoreError, Boto3Error, OSError) as error:
             raise self._of_cause(error, what) from error
 
-    def _of_code(self, said: Mapping[str, object], what: str) -> Exception:
-        code, message = str(said.get("Code", "?")), said.get("Message", "")
+    def _of_code(self, facts: Mapping[str, object], what: str) -> Exception:
+        code, message = str(facts.get("Code", "?")), facts.get("Message", "")
         about = f"{self.location}: cannot {what}: {code}: {message}"
         if code in NO_BUCKET_CODES:
             return StorageConfigurationError(f"{about}; make the bucket, or mend BAROGRAPH_RESULTS")

@@ -48,24 +48,24 @@ def take(bucket: Bucket, series: str, folder: Path, me: Holder, *, now_s: float,
 
 def prolong(bucket: Bucket, series: str, folder: Path, until_s: float) -> None:
     """Raises SeriesTaken where somebody else has it by now."""
-    mine = read_json(folder / layout.HOLD)
-    me = Holder(*(mine[field] for field in ("harness", "host", "pid", "born")))
+    own = read_json(folder / layout.HOLD)
+    me = Holder(*(own[field] for field in ("harness", "host", "pid", "born")))
     try:
-        etag = bucket.write_if(f"{series}/{layout.HOLD}", _body(me, until_s), mine["etag"])
+        etag = bucket.write_if(f"{series}/{layout.HOLD}", _body(me, until_s), own["etag"])
     except (WriteConflict, NoSuchObject) as error:
-        said = f"series {series} has meanwhile been taken by another harness: nothing more is written"
-        raise SeriesInUse(said) from error
+        message = f"series {series} has meanwhile been taken by another harness: nothing more is written"
+        raise SeriesInUse(message) from error
     write_json_atomic(folder / layout.HOLD, {"etag": etag, **asdict(me)})
 
 
 def drop(bucket: Bucket, series: str, folder: Path) -> None:
     """Only our own; nothing happens where there is none."""
     try:
-        mine = read_json(folder / layout.HOLD)
+        own = read_json(folder / layout.HOLD)
     except RecordError:
         return
     found = read_hold(bucket, series)
-    if found is not None and found[1] == mine["etag"]:
+    if found is not None and found[1] == own["etag"]:
         bucket.remove([f"{series}/{layout.HOLD}"])
     (folder / layout.HOLD).unlink(missing_ok=True)
 

@@ -82,24 +82,24 @@ def spool_paths(keys: Iterable[str], generation: str | None, *, digest: bool) ->
     """
     every = list(keys)
     last = {folder: f"runs/{run_id}" for run_id, folder in run_folders(every).items()}
-    placed = {key: _spool_path(key, last, generation, digest) for key in every}
-    return {key: path for key, path in placed.items() if path is not None}
+    paths = {key: _spool_path(key, last, generation, digest) for key in every}
+    return {key: path for key, path in paths.items() if path is not None}
 
 
 def disk_paths(keys: Iterable[str], generation: str | None) -> dict[str, str]:
     """All that belongs to a series: key -> path as on a disk; of the tables the generation that counts."""
     every = [key for key in keys if key not in (POINTER, HOLD)]
     last = {folder: f"runs/{run_id}" for run_id, folder in run_folders(every).items()}
-    placed = {}
+    paths = {}
     for key in every:
         top, _, rest = key.partition("/")
         of, _, inside = rest.partition("/")
         if top == "tables":
             if of == generation:
-                placed[key] = f"tables/{inside}"
+                paths[key] = f"tables/{inside}"
         else:
-            placed[key] = f"{last.get(f'{top}/{of}', f'{top}/{of}')}/{inside}" if inside else key
-    return placed
+            paths[key] = f"{last.get(f'{top}/{of}', f'{top}/{of}')}/{inside}" if inside else key
+    return paths
 
 
 def _spool_path(key: str, last: Mapping[str, str], generation: str | None, digest: bool) -> str | None:
@@ -108,9 +108,9 @@ def _spool_path(key: str, last: Mapping[str, str], generation: str | None, diges
         small = len(parts) == 4 and parts[1] == generation and parts[2].removesuffix(".parquet") not in LARGE_TABLES
         return f"tables/{parts[2]}/{parts[3]}" if digest and small else None
     if parts[0] in ("runs", "attempts") and len(parts) > 2:
-        wanted = parts[2] == RUN_JSON or (digest and parts[2] in (*LINE_FILES, "report.html"))
+        mirrored = parts[2] == RUN_JSON or (digest and parts[2] in (*LINE_FILES, "report.html"))
         folder = last.get(f"{parts[0]}/{parts[1]}", f"{parts[0]}/{parts[1]}")
-        return f"{folder}/{parts[2]}" if wanted and len(parts) == 3 else None
+        return f"{folder}/{parts[2]}" if mirrored and len(parts) == 3 else None
     if key in ALWAYS:
         return key
     return key if digest and (key in REPORTS or parts[0] == "figures") else None

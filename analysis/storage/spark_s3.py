@@ -60,10 +60,10 @@ def _fetch(cache: Path, folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix=".s3a-", dir=cache) as scratch:
         out = Path(scratch) / "jars"
         argv = ["mvn", "-B", "-q", "-f", str(POM), MAVEN_GOAL, f"-DoutputDirectory={out}"]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=MAVEN_LIMIT_S, stdin=subprocess.DEVNULL)
-        if done.returncode != 0:
-            last = " ".join((done.stdout + done.stderr).split())[-600:]
-            raise StorageError(f"mvn -f {POM} {MAVEN_GOAL} ended with {done.returncode}: {last}")
+        process = subprocess.run(argv, capture_output=True, text=True, timeout=MAVEN_LIMIT_S, stdin=subprocess.DEVNULL)
+        if process.returncode != 0:
+            last = " ".join((process.stdout + process.stderr).split())[-600:]
+            raise StorageError(f"mvn -f {POM} {MAVEN_GOAL} ended with {process.returncode}: {last}")
         if not folder.is_dir():  # somebody else was quicker
             out.rename(folder)
 
@@ -83,7 +83,7 @@ def require_same_hadoop() -> None:
 
 def s3a_settings(found: Sequence[Path]) -> dict[str, str]:
     """Of a session that reads and writes s3a with these jars."""
-    chosen = {
+    settings = {
         "spark.jars": ",".join(str(jar) for jar in found),
         "spark.hadoop.fs.s3a.aws.credentials.provider": ",".join(CREDENTIAL_PROVIDERS),
         # Nobody reads a generation of tables before it is published, so a task's files may appear as it ends: the
@@ -93,14 +93,14 @@ def s3a_settings(found: Sequence[Path]) -> dict[str, str]:
     }
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if region:
-        chosen["spark.hadoop.fs.s3a.endpoint.region"] = region
+        settings["spark.hadoop.fs.s3a.endpoint.region"] = region
     if other := endpoint():
-        chosen |= {
+        settings |= {
             "spark.hadoop.fs.s3a.endpoint": other,
             "spark.hadoop.fs.s3a.path.style.access": "true",
             "spark.hadoop.fs.s3a.connection.ssl.enabled": str(other.startswith("https:")).lower(),
         }
-    return chosen
+    return settings
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,8 @@ class SharedSeries:
 
     def raw_files(self, part: str) -> list[str]:
         """URIs of the lines of one part of every run: a folder (`workers`) or a file (`events.jsonl`)."""
-        wanted = (name for name in self.names if name.split("/")[2] == part and name.endswith(".jsonl"))
-        return [self.bucket.location.uri(f"{self.series}/{name}") for name in wanted]
+        names = (name for name in self.names if name.split("/")[2] == part and name.endswith(".jsonl"))
+        return [self.bucket.location.uri(f"{self.series}/{name}") for name in names]
 
     def table(self, name: str) -> str:
         return self.bucket.location.uri(self._table(name))
@@ -174,10 +174,10 @@ class SharedSeries:
 
 def open_shared(bucket: Bucket, series: str, now_s: float) -> SharedSeries:
     """The series as it lies in the bucket now: every complete run, and the last attempt at each other one."""
-    held = {key.removeprefix(f"{series}/"): each for key, each in bucket.objects(f"{series}/").items()}
-    folders = tuple(f"{folder}/" for folder in layout.run_folders(held).values())
-    names = tuple(name for name in sorted(held) if name.startswith(folders))
-    size = sum(held[name].size for name in names if name.endswith(".jsonl"))
+    objects = {key.removeprefix(f"{series}/"): each for key, each in bucket.objects(f"{series}/").items()}
+    folders = tuple(f"{folder}/" for folder in layout.run_folders(objects).values())
+    names = tuple(name for name in sorted(objects) if name.startswith(folders))
+    size = sum(objects[name].size for name in names if name.endswith(".jsonl"))
     stamp = f"{datetime.fromtimestamp(now_s, UTC):%Y%m%d-%H%M%S-%f}"
     return SharedSeries(bucket, series, stamp, names, size)
 
@@ -188,8 +188,8 @@ def current_tables(bucket: Bucket, series: str, folder: Path) -> SeriesTables | 
         return None
     generation = str(read_json(folder / layout.POINTER)["generation"])
     name = f"{series}/tables/{generation}"
-    held = bucket.objects(f"{name}/")
-    tables = frozenset(key.split("/")[-2].removesuffix(".parquet") for key in held if key.endswith(".parquet"))
+    objects = bucket.objects(f"{name}/")
+    tables = frozenset(key.split("/")[-2].removesuffix(".parquet") for key in objects if key.endswith(".parquet"))
     if not tables:  # another analysis was published since
         raise StorageError(f"{bucket.location.uri(name)}: these tables are gone; ask again")
     experiment, _, series_id = series.rpartition("/")

@@ -35,9 +35,9 @@ def send_series(bucket: Bucket, series: str, folder: Path, *, under_way: str | N
     """
     bucket.abandon(f"{series}/")
     keys = {f"{series}/{key}": path for key, path in bucket_files(folder, under_way).items()}
-    there = bucket.objects(f"{series}/")
+    present = bucket.objects(f"{series}/")
     first, last = layout.sending_order(keys)
-    parts = [send_files(bucket, {key: keys[key] for key in names}, there) for names in (first, last)]
+    parts = [send_files(bucket, {key: keys[key] for key in names}, present) for names in (first, last)]
     return TransferCounts(*(sum(getattr(part, name) for part in parts) for name in ("files", "there", "bytes")))
 
 
@@ -45,8 +45,8 @@ def bucket_files(folder: Path, under_way: str | None = None) -> dict[str, Path]:
     """Key -> file, of what belongs into the bucket."""
     runs = {run: state for run, state in run_states(folder).items() if run != under_way}
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink()]
-    named = {path: layout.bucket_key(path.relative_to(folder).as_posix(), runs) for path in paths}
-    return {key: path for path, key in named.items() if key is not None}
+    keys = {path: layout.bucket_key(path.relative_to(folder).as_posix(), runs) for path in paths}
+    return {key: path for path, key in keys.items() if key is not None}
 
 
 def run_states(folder: Path) -> dict[str, RunState]:
@@ -61,13 +61,13 @@ def run_states(folder: Path) -> dict[str, RunState]:
     return found
 
 
-def send_files(bucket: Bucket, files: dict[str, Path], there: dict[str, ObjectFacts]) -> TransferCounts:
+def send_files(bucket: Bucket, files: dict[str, Path], present: dict[str, ObjectFacts]) -> TransferCounts:
     """Side by side; the first failure is raised once the others under way have ended."""
 
     def send(key: str) -> int | None:
         path = files[key]
         size = path.stat().st_size
-        if key in there and there[key].size == size and bucket.digest(key) == sha256(path):
+        if key in present and present[key].size == size and bucket.digest(key) == sha256(path):
             return None
         bucket.send(path, key)
         return size
@@ -96,10 +96,10 @@ UNSENT = ".unsent"
 def visible_series(keys: dict[str, ObjectFacts]) -> dict[str, dict[str, ObjectFacts]]:
     """By series that can be seen (`family/name/id`): its keys, relative to it."""
     found: dict[str, dict[str, ObjectFacts]] = {}
-    for key, held in keys.items():
+    for key, names in keys.items():
         parts = key.split("/", 3)
         if len(parts) == 4 and ".." not in key.split("/"):
-            found.setdefault("/".join(parts[:3]), {})[parts[3]] = held
+            found.setdefault("/".join(parts[:3]), {})[parts[3]] = names
     return {series: inside for series, inside in found.items() if "series.json" in inside}
 
 
@@ -114,16 +114,16 @@ def mirror(bucket: Bucket, root: Path, scope: str = "", *, digest: bool = False)
 def mirror_series(bucket: Bucket, series: str, folder: Path, inside: dict[str, ObjectFacts], *, digest: bool) -> None:
     """`inside`: its keys in the bucket."""
     generation = _current_generation(bucket, series) if layout.POINTER in inside else None
-    wanted = layout.spool_paths(inside, generation, digest=digest)
+    paths = layout.spool_paths(inside, generation, digest=digest)
     index, unsent = _mirror_index(folder), (folder / UNSENT).exists()
     new = {
-        key: path for key, path in wanted.items()
+        key: path for key, path in paths.items()
         if not ((folder / path).exists() and (unsent or index.get(path) == inside[key].etag))
     }  # fmt: skip
     # A run is there when its run.json is, here as there.
     for names in layout.sending_order(new):
         in_parallel(lambda key: bucket.fetch(f"{series}/{key}", folder / new[key]), names)
-    _remove_stale(folder, index, set(wanted.values()), unsent=unsent, digest=digest)
+    _remove_stale(folder, index, set(paths.values()), unsent=unsent, digest=digest)
     index |= {path: inside[key].etag for key, path in new.items()}
     if new:
         write_json_atomic(folder / INDEX_FILE, {path: etag for path, etag in index.items() if (folder / path).exists()})
@@ -133,8 +133,8 @@ def fetch_series(bucket: Bucket, series: str, folder: Path) -> Path:
     """Everything that is stored of a series, into a new folder as it would be on a disk; the folder."""
     inside = visible_series(bucket.objects(f"{series}/")).get(series, {})
     generation = _current_generation(bucket, series) if layout.POINTER in inside else None
-    placed = layout.disk_paths(inside, generation)
-    in_parallel(lambda key: bucket.fetch(f"{series}/{key}", folder / placed[key]), list(placed))
+    paths = layout.disk_paths(inside, generation)
+    in_parallel(lambda key: bucket.fetch(f"{series}/{key}", folder / paths[key]), list(paths))
     return folder
 
 
@@ -154,9 +154,9 @@ def _mirror_index(folder: Path) -> dict[str, str]:
         return {}
 
 
-def _remove_stale(folder: Path, index: dict[str, str], wanted: set[str], *, unsent: bool, digest: bool) -> None:
+def _remove_stale(folder: Path, index: dict[str, str], current: set[str], *, unsent: bool, digest: bool) -> None:
     """What was brought and is not there any more: tables of an older analysis, an attempt that another one followed."""
-    for path in sorted(set(index) - wanted):
+    for path in sorted(set(index) - current):
         tables = PurePosixPath(path).parts[0] == "tables"
         if not unsent and (digest or not tables) and (tables or path.endswith(layout.RUN_JSON)):
             (folder / path).unlink(missing_ok=True)

@@ -192,8 +192,8 @@ def coverage_table(rng: np.random.Generator, number: int, spread: float, noises:
         shares: dict[str, list[float | None]] = {"Student": [], "percentile bootstrap": [], "signed rank": []}
         for blocks in BLOCKS:
             sides = simulate(rng, number, 1, blocks, noise, spread)
-            judged, differences = judge_sides(sides), (sides.b - sides.a)[:, 0]
-            shares["Student"].append(float((np.abs(judged.mean) <= judged.half).mean()))
+            judgements, differences = judge_sides(sides), (sides.b - sides.a)[:, 0]
+            shares["Student"].append(float((np.abs(judgements.mean) <= judgements.half).mean()))
             shares["percentile bootstrap"].append(bootstrap_covers(rng, differences[:2000], LEVEL))
             shares["signed rank"].append(signed_rank_covers(differences, LEVEL))
         rows += [[name, interval, *map(percent_text, found)] for interval, found in shares.items()]
@@ -240,12 +240,12 @@ def main() -> None:
     parser.add_argument("--comparisons", type=int, default=10_000)
     parser.add_argument("--spreads", type=float, nargs="+", default=[0.011, 0.02, 0.04, 0.08], metavar="SHARE")
     parser.add_argument("--series", type=Path, nargs="+", default=[], help="draw the noise from these series' runs")
-    wanted = parser.parse_args()
-    rng, number, spreads = np.random.default_rng(SEED), wanted.comparisons, wanted.spreads
+    options = parser.parse_args()
+    rng, number, spreads = np.random.default_rng(SEED), options.comparisons, options.spreads
     noises: Noises = NOISES
     power: Noises = {"normal": normal}
-    if wanted.series:
-        runs = residuals(wanted.series)
+    if options.series:
+        runs = residuals(options.series)
         noises = power = {f"of {len(runs)} runs": noise_from(runs)}
         spreads = [float(runs.std())]
     print(false_alarm_table(rng, number, spreads[0], noises))

@@ -154,9 +154,9 @@ def compare(engines: Mapping[str, Callable[[list[Path], Path], None]], files: li
     for number in range(rounds + 1):
         found = {}
         for name, engine in engines.items():
-            taken, found[name] = measure(engine, files, folder / f"{name}.parquet")
+            elapsed, found[name] = measure(engine, files, folder / f"{name}.parquet")
             if number:
-                seconds[name].append(taken)
+                seconds[name].append(elapsed)
         if len(set(found.values())) != 1:
             raise AnalysisError(f"the engines disagree: {found}")
     return seconds
@@ -186,12 +186,12 @@ def main() -> None:
 
 
 def print_table(seconds: dict[str, list[float]], megabytes: float) -> None:
-    rate = {name: megabytes / median(taken) for name, taken in seconds.items()}
+    rate = {name: megabytes / median(of_engine) for name, of_engine in seconds.items()}
     print(f"{megabytes:.0f} MB, median of {len(seconds['spark'])} rounds")
     print(f"{'engine':<8} {'s':>7} {'MB/s':>7} {'of duckdb':>10}   rounds (s)")
-    for name, taken in seconds.items():
-        rounds = " ".join(f"{s:.2f}" for s in taken)
-        print(f"{name:<8} {median(taken):7.2f} {rate[name]:7.0f} {rate[name] / rate['duckdb']:10.2f}   {rounds}")
+    for name, of_engine in seconds.items():
+        rounds = " ".join(f"{s:.2f}" for s in of_engine)
+        print(f"{name:<8} {median(of_engine):7.2f} {rate[name]:7.0f} {rate[name] / rate['duckdb']:10.2f}   {rounds}")
 
 
 if __name__ == "__main__":

@@ -70,13 +70,13 @@ def by_night(
 
 def alarms(values: Sequence[float], rules: Sequence[Rule]) -> list[int]:
     """Times that each rule told of a confirmed change, a change once however often its border moved."""
-    told: list[list[Finding]] = [[] for _ in rules]
-    for seen in by_night(values, rules, 10, len(values)):
-        for mine, said in zip(told, seen, strict=True):
-            for one in said.confirmed():
-                if not any(one.kind is other.kind and abs(one.since - other.since) <= 5 for other in mine):
-                    mine.append(one)
-    return [sum(one.kind is Kind.REGRESSION for one in mine) for mine in told]
+    findings: list[list[Finding]] = [[] for _ in rules]
+    for nights in by_night(values, rules, 10, len(values)):
+        for alarms_of_rule, night in zip(findings, nights, strict=True):
+            for one in night.confirmed():
+                if not any(one.kind is other.kind and abs(one.since - other.since) <= 5 for other in alarms_of_rule):
+                    alarms_of_rule.append(one)
+    return [sum(one.kind is Kind.REGRESSION for one in alarms_of_rule) for alarms_of_rule in findings]
 
 
 def false_alarms(
@@ -129,13 +129,13 @@ def detect_steps(rule: Rule, percent: float, step: float, series: int, seed: int
 def _first_confirmation(values: Sequence[float], rule: Rule, suspected: list[int]) -> NightFindings | None:
     """The first night after the step that confirms a regression near it; notes when it was first suspected."""
     noted = False
-    for (seen,) in by_night(values, [rule], BEFORE, len(values)):
-        near = [one for one in seen.findings if one.kind is Kind.REGRESSION and abs(one.since - BEFORE) <= 5]
+    for (night,) in by_night(values, [rule], BEFORE, len(values)):
+        near = [one for one in night.findings if one.kind is Kind.REGRESSION and abs(one.since - BEFORE) <= 5]
         if near and not noted:
-            suspected.append(seen.night - BEFORE + 1)
+            suspected.append(night.night - BEFORE + 1)
             noted = True
         if any(one.status is Status.CONFIRMED for one in near):
-            return NightFindings(seen.night, tuple(near))
+            return NightFindings(night.night, tuple(near))
     return None
 
 
@@ -146,9 +146,9 @@ def spikes_that_alarm(rule: Rule, percent: float, series: int, seed: int) -> tup
     for _ in range(series):
         values = synthetic_nights.noise(rng, BEFORE + 12, percent)
         values[BEFORE] *= 1 - SPIKE / 100
-        said = [seen for (seen,) in by_night(list(values), [rule], BEFORE, len(values))]
-        suspected += any(one.since == BEFORE for one in said[0].findings)
-        wrong += any(abs(one.since - BEFORE) <= 3 for seen in said for one in seen.confirmed())
+        nights = [night for (night,) in by_night(list(values), [rule], BEFORE, len(values))]
+        suspected += any(one.since == BEFORE for one in nights[0].findings)
+        wrong += any(abs(one.since - BEFORE) <= 3 for night in nights for one in night.confirmed())
     return wrong, suspected
 
 
@@ -159,9 +159,9 @@ def drift_until_alarm(rule: Rule, percent: float, series: int, seed: int) -> tup
     for _ in range(series):
         values = synthetic_nights.noise(rng, BEFORE + 150, percent)
         values[BEFORE:] *= 1 - DRIFT / 100 * np.arange(1, 151)
-        for (seen,) in by_night(list(values), [rule], BEFORE, len(values)):
-            if any(one.kind is Kind.REGRESSION and one.since >= BEFORE for one in seen.confirmed()):
-                lost.append((seen.night - BEFORE + 1) * DRIFT)
+        for (night,) in by_night(list(values), [rule], BEFORE, len(values)):
+            if any(one.kind is Kind.REGRESSION and one.since >= BEFORE for one in night.confirmed()):
+                lost.append((night.night - BEFORE + 1) * DRIFT)
                 break
     return 100 * len(lost) / series, median(lost) if lost else None
 
@@ -191,8 +191,8 @@ def speed(series: int, nights: int, seed: int) -> None:
 
 def _timed(do: Callable[[], Result]) -> tuple[float, Result]:
     started = time.process_time()
-    made = do()
-    return time.process_time() - started, made
+    result = do()
+    return time.process_time() - started, result
 
 
 def _print_alarms(series: int, nights: int, seed: int) -> None:
@@ -221,16 +221,16 @@ def _print_steps(series: int, seed: int) -> None:
 def _print_spikes(series: int, seed: int) -> None:
     for percent in NOISES:
         wrong, suspected = spikes_that_alarm(Rule(), percent, series, seed)
-        said = f"{wrong} of {series} alarmed, {suspected} suspected that night"
-        print(f"One night {SPIKE:.0f} % worse, noise {percent:.0f} %: {said}", flush=True)
+        text = f"{wrong} of {series} alarmed, {suspected} suspected that night"
+        print(f"One night {SPIKE:.0f} % worse, noise {percent:.0f} %: {text}", flush=True)
 
 
 def _print_drift(series: int, seed: int) -> None:
     for percent in NOISES:
         share, lost = drift_until_alarm(Rule(), percent, series, seed)
-        said = f"{share:.0f} % told within 150 nights"
+        text = f"{share:.0f} % found within 150 nights"
         by = "" if lost is None else f", when {lost:.1f} % were lost (median)"
-        print(f"Drift of {DRIFT} % a night, noise {percent:.0f} %: {said}{by}", flush=True)
+        print(f"Drift of {DRIFT} % a night, noise {percent:.0f} %: {text}{by}", flush=True)
 
 
 def _print_grid(series: int, nights: int, seed: int) -> None:
@@ -251,16 +251,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--series", type=int, default=200)
     parser.add_argument("--nights", type=int, default=365)
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     do: dict[str, Callable[[], None]] = {
-        "alarms": lambda: _print_alarms(given.series, given.nights, given.seed),
-        "steps": lambda: _print_steps(given.series, given.seed),
-        "spikes": lambda: _print_spikes(given.series, given.seed),
-        "drift": lambda: _print_drift(given.series, given.seed),
-        "grid": lambda: _print_grid(given.series, given.nights, given.seed),
-        "speed": lambda: speed(given.series, given.nights, given.seed),
+        "alarms": lambda: _print_alarms(options.series, options.nights, options.seed),
+        "steps": lambda: _print_steps(options.series, options.seed),
+        "spikes": lambda: _print_spikes(options.series, options.seed),
+        "drift": lambda: _print_drift(options.series, options.seed),
+        "grid": lambda: _print_grid(options.series, options.nights, options.seed),
+        "speed": lambda: speed(options.series, options.nights, options.seed),
     }
-    for part in given.parts or [name for name in parts if name != "grid"]:
+    for part in options.parts or [name for name in parts if name != "grid"]:
         do[part]()
     return 0
 

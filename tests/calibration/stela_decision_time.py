@@ -25,8 +25,8 @@ def layered_topology(count: int, congested: float, random: Random) -> Topology:
     width = isqrt(count)
     parents = {n: random.sample(range((n // width - 1) * width, n // width * width), 3) for n in range(width, count)}
     fans = [0] * count
-    for mine in parents.values():
-        for parent in mine:
+    for sources in parents.values():
+        for parent in sources:
             fans[parent] += 1
     rates: list[float] = []
     edges: list[Edge] = []

@@ -28,8 +28,8 @@ def noise(rng: np.random.Generator, nights: int, percent: float, level: float = 
 
 def heavy_noise(rng: np.random.Generator, nights: int, percent: float, level: float = 100.0) -> Values:
     """The same standard deviation from Student's t with 3 degrees of freedom: now and then far out."""
-    drawn: Values = level * (1 + percent / 100 * rng.standard_t(3, nights) / np.sqrt(3))
-    return drawn
+    values: Values = level * (1 + percent / 100 * rng.standard_t(3, nights) / np.sqrt(3))
+    return values
 
 
 def commit(i: int) -> str:

@@ -159,7 +159,7 @@ def test_cumulative_counts_survive_a_move(spark: "SparkSession", storm: Path) ->
 def refused(spark: "SparkSession", tmp_path: Path, format: str, lines: Iterator[str], **given: object) -> str:
     log = foreign_logs.write(tmp_path / "bad.log", lines)
     with pytest.raises(ForeignLogError) as caught:
-        readers.read(format, [log], tmp_path / "results", name="old/bad", spark=spark, given=given)
+        readers.read(format, [log], tmp_path / "results", name="old/bad", spark=spark, options=given)
     assert not list((tmp_path / "results").glob("*/*/*")), "a refused log leaves nothing behind"
     return str(caught.value)
 

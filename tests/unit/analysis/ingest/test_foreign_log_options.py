@@ -15,7 +15,7 @@ def log(tmp_path: Path) -> Path:
 
 def refusal(format: str, *files: Path, name: str = "old/star", **given: object) -> str:
     with pytest.raises(ForeignLogError) as caught:
-        readers.read(format, list(files), Path("/nonexistent"), name=name, given=given)
+        readers.read(format, list(files), Path("/nonexistent"), name=name, options=given)
     assert caught.value.blame == "configuration"
     return str(caught.value)
 
