@@ -14,7 +14,7 @@ from tests.golden import records
 
 ANALYSIS = """
 import sys
-from analysis import analyse
+from analysis.pipeline import analyse
 from barograph.series.interruption import interruptible
 with interruptible():
     analyse(sys.argv[1], "local[1]")
