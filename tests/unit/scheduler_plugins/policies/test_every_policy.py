@@ -125,7 +125,9 @@ def could_place(topology: Topology, observation: Observation) -> bool:
     """A slot that this topology has already, or more that are free than other topologies could be given."""
     alive = [m for m in observation.machines if m.alive]
     offered = {Slot(m.name, port) for m in alive for port in m.ports}
-    wanted = sum(t.workers for t in observation.topologies if unplaced_tasks(t) and t is not topology)
+    # One component a machine takes a slot for each, however few workers were wanted.
+    others = [t for t in observation.topologies if unplaced_tasks(t) and t is not topology]
+    wanted = sum(max(t.workers, len(t.components)) for t in others)
     free = offered - initial_placement.taken_slots(observation.topologies)
     return bool(set(topology.placement.values()) & offered) or len(free) > wanted
 

@@ -72,3 +72,16 @@ def test_without_a_free_slot_the_unplaced_join_the_topologys_own_workers() -> No
     decision = even.decide(Observation(0.0, machines(1, ports=2), (replace(shape, placement=kept),)), {})
     assert set(decision.placement["t-1"]) == set(lost)
     assert set(decision.placement["t-1"].values()) <= {Slot("m1", 6700), Slot("m1", 6701)}
+
+
+def test_fewer_slots_than_topologies_leave_everything_where_it_is() -> None:
+    """The machine of the first is lost: on the only slot that is left, the second runs."""
+    lost, last = machines(2, ports=1)
+    shape = topology(STAR, tasks=1, executors=1, workers=1)
+    first, second = (
+        replace(shape, topology_id=name, placement=dict.fromkeys(range(1, 6), Slot(machine.name, 6700)))
+        for name, machine in (("t-1", lost), ("t-2", last))
+    )
+    both = Observation(0.0, (replace(lost, alive=False), last), (first, second))
+    decision = even.place_everything_again(both, {})
+    assert not decision.changes()
