@@ -28,8 +28,8 @@ def place_topology(topology: Topology, slots: Sequence[Slot]) -> dict[int, Slot]
 def place_all(topologies: Sequence[Topology], machines: Iterable[Machine]) -> dict[str, dict[int, Slot]]:
     """Everything dealt out again over the living ones of `machines`: topology id → task → slot that changes.
 
-    Each topology leaves one slot for each that follows it. Where there are fewer slots than topologies, nothing changes:
-    a topology without a new slot would stay on one that another is given.
+    Each topology leaves one slot for each that follows it. With fewer slots than topologies nothing changes: a topology
+    without a new slot would stay on one that another is given.
     """
     alive = list(machines)
     if len(sort_slots(free_slots(alive, ()))) < len(topologies):
