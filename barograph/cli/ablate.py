@@ -43,12 +43,12 @@ def lines_of_series(series_dir: Path) -> list[AblationRow]:
     paths = SeriesPaths(series_dir)
     if not paths.table("runs").exists():
         raise ExperimentError(f"{series_dir} has no tables yet; make them with: barograph report {series_dir}")
-    found = scale_decisions.ablation_rows(paths)
-    if not found:
+    rows = scale_decisions.ablation_rows(paths)
+    if not rows:
         raise ExperimentError(
             f"no complete run of {series_dir} has a scale event in its decision log; give another series"
         )
-    return found
+    return rows
 
 
 def table_lines(lines: Sequence[AblationRow], width: int) -> Iterator[str]:

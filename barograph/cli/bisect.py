@@ -81,7 +81,7 @@ class SearchInterruption(Exception):
 
 
 def bisect(
-    asked: BisectionRequest,
+    request: BisectionRequest,
     console: Console,
     compare: Compare | None = None,
     *,
@@ -90,11 +90,11 @@ def bisect(
 ) -> int:
     """The exit code: 0 with whatever answer, 130 for an interruption; the same command goes on with the search.
 
-    `asked` is as on the command line, GOOD and BAD any refs. `compare` (default: on real machines) answers with the
+    `request` is as on the command line, GOOD and BAD any refs. `compare` (default: on real machines) answers with the
     search that knows more of the commit.
     """
     say = line_printer(console)
-    search = open_search(check_request(asked, repository), say, new=new, repository=repository)
+    search = open_search(check_request(request, repository), say, new=new, repository=repository)
     page = save_search(search)
     while not isinstance(step := search.next(), FirstBad | NotWorse):
         commit = search.commits[step.commit] if isinstance(step, Query) else commit_of(search.wanted.bad, repository)
@@ -111,45 +111,48 @@ def bisect(
     return 0
 
 
-def open_search(wanted: BisectionRequest, say: Say, *, new: bool, repository: Path) -> Bisection:
+def open_search(request: BisectionRequest, say: Say, *, new: bool, repository: Path) -> Bisection:
     """The newest search of exactly this request, or (or if `new`) a fresh one. Raises ExperimentError."""
-    earlier = None if new else searches.newest_bisection(wanted)
+    earlier = None if new else searches.newest_bisection(request)
     if earlier is not None:
         over = isinstance(earlier.next(), FirstBad | NotWorse)
         say(f"bisect {earlier.id}: {'was over (--new searches again)' if over else 'goes on'}")
         return earlier
-    good, bad = commit_of(wanted.good, repository), commit_of(wanted.bad, repository)
-    commits = commits_between(good, bad, everything=wanted.everything, root=repository)
+    good, bad = commit_of(request.good, repository), commit_of(request.bad, repository)
+    commits = commits_between(good, bad, everything=request.everything, root=repository)
     if not commits:
         raise ExperimentError(
             f"no commit between GOOD {good.short} and BAD {bad.short} changes {POLICY_FOLDER}/, which is all that a"
             f" commit"
             " brings to a comparison; the difference is elsewhere (--all asks about every commit all the same)"
         )
-    search = searches.new_bisection(wanted, commits, time.time())
+    search = searches.new_bisection(request, commits, time.time())
     say(f"bisect {search.id}: {len(commits)} commits from {commits[0].short} to {commits[-1].short}")
     return search
 
 
-def check_request(asked: BisectionRequest, repository: Path) -> BisectionRequest:
+def check_request(request: BisectionRequest, repository: Path) -> BisectionRequest:
     """With commits for refs, so that a branch that moves on is another request. Raises ExperimentError."""
-    require_direction(asked.about.metric)
-    _require_known(asked)
-    if asked.blocks < LEAST_BLOCKS:
-        raise ExperimentError(f"--blocks is {asked.blocks}; a comparison needs at least {LEAST_BLOCKS} blocks")
-    if not asked.goal > 0:
-        raise ExperimentError(f"--goal is {asked.goal:g}; allowed: above 0, such as 5")
-    good, bad = (commit_of(ref, repository).hash for ref in (asked.good, asked.bad))
-    return replace(asked, good=good, bad=bad)
+    require_direction(request.about.metric)
+    _require_known(request)
+    if request.blocks < LEAST_BLOCKS:
+        raise ExperimentError(f"--blocks is {request.blocks}; a comparison needs at least {LEAST_BLOCKS} blocks")
+    if not request.goal > 0:
+        raise ExperimentError(f"--goal is {request.goal:g}; allowed: above 0, such as 5")
+    good, bad = (commit_of(ref, repository).hash for ref in (request.good, request.bad))
+    return replace(request, good=good, bad=bad)
 
 
-def _require_known(asked: BisectionRequest) -> None:
+def _require_known(request: BisectionRequest) -> None:
     """Testbed, variant and event, before a search is begun that could never find them."""
-    experiment = with_changes(load(asked.experiment), {"testbed": asked.testbed, "options": asked.options})
+    experiment = with_changes(load(request.experiment), {"testbed": request.testbed, "options": request.options})
     testbed_of(experiment.testbed)
     variants = [variant.name for variant in experiment.variants]
     events = [f"e{place}" for place in range(1, len(experiment.events) + 1)]
-    for option, value, known in (("--variant", asked.about.variant, variants), ("--event", asked.about.event, events)):
+    for option, value, known in (
+        ("--variant", request.about.variant, variants),
+        ("--event", request.about.event, events),
+    ):
         if value not in known:
             raise ExperimentError(f"{option} is {value!r}; {experiment.name} has {', '.join(known)}")
 
@@ -161,7 +164,7 @@ def compare_commit(search: Bisection, commit: Commit, console: Console) -> Bisec
         series = _comparison_series(search, commit, console)
         search = replace(search, asking=PendingProbe(commit.hash, _series_name(series)))
         searches.write_bisection(search)
-        found = _measure(search, series, console)
+        difference = _measure(search, series, console)
     except (BuildFailed, Unfit) as error:
         if of_bad:
             raise
@@ -171,28 +174,28 @@ def compare_commit(search: Bisection, commit: Commit, console: Console) -> Bisec
             raise
         return search.with_probe(Probe(commit.hash, "skip", None, str(error), _series_name(series)))
     if of_bad:
-        return search.with_reference(found, _series_name(series))
-    return search.with_difference(commit.hash, found, _series_name(series))
+        return search.with_reference(difference, _series_name(series))
+    return search.with_difference(commit.hash, difference, _series_name(series))
 
 
 def _comparison_series(search: Bisection, commit: Commit, console: Console) -> Series:
     """Of the comparison that was begun, or of a new one: asked again, a commit is measured again."""
     comparison = _comparison(search, commit)
-    asking = search.asking
-    if asking is None or asking.commit != commit.hash:
+    pending = search.asking
+    if pending is None or pending.commit != commit.hash:
         return open_comparison_on_terminal(comparison, console, new=True)
-    begun = read_series(results_root() / asking.series)
+    begun = read_series(results_root() / pending.series)
     return open_comparison_on_terminal(comparison, console, new=False) if begun.left() else begun
 
 
 def _comparison(search: Bisection, commit: Commit) -> Comparison:
-    wanted, about = search.wanted, search.wanted.about
-    half = wanted.goal if search.reference is None else required_half_width(search.reference) or wanted.goal
+    request, about = search.wanted, search.wanted.about
+    half = request.goal if search.reference is None else required_half_width(search.reference) or request.goal
     return plan_comparison(
         ComparisonRequest(
-            a=wanted.good[:10], b=commit.short, experiment=wanted.experiment, variants=(about.variant,),
-            testbed=wanted.testbed, options=wanted.options,
-            question=Question(until_certain=True, goal_percent=half, budget=Budget(blocks=wanted.blocks)),
+            a=request.good[:10], b=commit.short, experiment=request.experiment, variants=(about.variant,),
+            testbed=request.testbed, options=request.options,
+            question=Question(until_certain=True, goal_percent=half, budget=Budget(blocks=request.blocks)),
             bisecting={"search": search.id, "variant": about.variant, "metric": about.metric, "event": about.event,
                        "half_width": half},
         )
@@ -203,12 +206,12 @@ def _measure(search: Bisection, series: Series, console: Console) -> Difference:
     """Carries the comparison out, unless it was over before. What the commit's failures left may still say enough."""
     failure = _carry_out_comparison(series, console)
     try:
-        found = difference_of(read_json(series.folder / RESULT), search.wanted.about)
+        difference = difference_of(read_json(series.folder / RESULT), search.wanted.about)
     except (RecordError, ExperimentError) as error:
         raise failure or error from error
-    if failure is not None and found.half_width is None:
+    if failure is not None and difference.half_width is None:
         raise failure
-    return found
+    return difference
 
 
 def _carry_out_comparison(series: Series, console: Console) -> RunsFailed | None:

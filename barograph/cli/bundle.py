@@ -46,7 +46,7 @@ def add_arguments(bundle: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    return bundle(options.series, options.to, without_raw=options.without == "raw", tell=say)
+    return bundle(options.series, options.to, without_raw=options.without == "raw", say=say)
 
 
 @dataclass
@@ -67,15 +67,15 @@ class _SourceCommit:
 
 def sources_of(runs: Mapping[str, Mapping[str, Any]], scratch: Path) -> RunSources:
     """`runs`: the documents of the runs. Files of an archive wait in `scratch`."""
-    found = RunSources()
-    for wanted in dict.fromkeys(_source_commits(runs)):
-        _add_commit(found, wanted, scratch)
+    sources = RunSources()
+    for source in dict.fromkeys(_source_commits(runs)):
+        _add_commit(sources, source, scratch)
     dirty = sorted({str(run.get("git_commit"))[:SHORT] for run in runs.values() if run.get("git_dirty")})
     if dirty:
-        found.lines.append(_changes_line(runs, dirty))
-    if not found.lines:
-        found.lines.append("the runs name no commit: they were read from other people's logs, or not run from git")
-    return found
+        sources.lines.append(_changes_line(runs, dirty))
+    if not sources.lines:
+        sources.lines.append("the runs name no commit: they were read from other people's logs, or not run from git")
+    return sources
 
 
 def _source_commits(runs: Mapping[str, Mapping[str, Any]]) -> Iterator[_SourceCommit]:
@@ -93,41 +93,41 @@ def _changes_line(runs: Mapping[str, Mapping[str, Any]], dirty: list[str]) -> st
     """Changes of the work tree are kept when a series is opened (barograph/series/provenance.py), since that is."""
     names = sorted({str(run["git_changes"]) for run in runs.values() if run.get("git_changes")})
     where = ", ".join(f"`series/{name}`" for name in names)
-    said = f"the changes are in {where} (`git apply`)" if names else "the changes were not kept"
-    return f"the work tree had been changed since {', '.join(dirty)}; {said}"
+    changes = f"the changes are in {where} (`git apply`)" if names else "the changes were not kept"
+    return f"the work tree had been changed since {', '.join(dirty)}; {changes}"
 
 
-def _add_commit(found: RunSources, wanted: _SourceCommit, scratch: Path) -> None:
-    folder = _local_repository(wanted.repository)
-    short = wanted.commit[:SHORT]
-    if wanted.repository.endswith(".jar"):
-        _add_jar(found, wanted)
+def _add_commit(sources: RunSources, source: _SourceCommit, scratch: Path) -> None:
+    folder = _local_repository(source.repository)
+    short = source.commit[:SHORT]
+    if source.repository.endswith(".jar"):
+        _add_jar(sources, source)
         return
-    tar = scratch / f"{short}-{len(found.lines)}.tar"
+    tar = scratch / f"{short}-{len(sources.lines)}.tar"
     try:
         if folder is None:
             raise GitFailed("no mirror")
-        git(folder, "archive", "--format=tar", "-o", str(tar), wanted.commit, limit_s=ARCHIVE_LIMIT_S)
+        git(folder, "archive", "--format=tar", "-o", str(tar), source.commit, limit_s=ARCHIVE_LIMIT_S)
     except GitFailed:
-        _add_substitute(found, wanted, "it is not mirrored here" if wanted.repository else "it is not in it any more")
+        _add_substitute(sources, source, "it is not mirrored here" if source.repository else "it is not in it any more")
         return
     name = f"source/{short}"
-    if not any(entry.name.startswith(f"{name}/") for entry in found.entries):
-        found.entries += _members(tar, name)
-    of = f" of {wanted.repository}" if wanted.repository else ""
-    found.lines.append(f"`{name}/`: commit {wanted.commit}{of}: {wanted.what}")
+    if not any(entry.name.startswith(f"{name}/") for entry in sources.entries):
+        sources.entries += _members(tar, name)
+    of = f" of {source.repository}" if source.repository else ""
+    sources.lines.append(f"`{name}/`: commit {source.commit}{of}: {source.what}")
 
 
-def _add_jar(found: RunSources, wanted: _SourceCommit) -> None:
+def _add_jar(sources: RunSources, source: _SourceCommit) -> None:
     """A jar without git, if it is still the one that ran."""
-    jar, name = Path(wanted.repository), f"source/{wanted.commit[:SHORT]}"
-    if not jar.is_file() or hashlib.sha256(jar.read_bytes()).hexdigest() != wanted.commit:
-        said = f"the jar {jar.name} with SHA-256 {wanted.commit} cannot be had (it is not at its place any more)"
-        found.lines.append(f"{said}: {wanted.what}")
-        found.missing.append(said)
+    jar, name = Path(source.repository), f"source/{source.commit[:SHORT]}"
+    if not jar.is_file() or hashlib.sha256(jar.read_bytes()).hexdigest() != source.commit:
+        problem = f"the jar {jar.name} with SHA-256 {source.commit} cannot be had (it is not at its place any more)"
+        sources.lines.append(f"{problem}: {source.what}")
+        sources.missing.append(problem)
         return
-    found.entries.append(Entry(f"{name}/{jar.name}", jar))
-    found.lines.append(f"`{name}/{jar.name}`: SHA-256 {wanted.commit}: {wanted.what}")
+    sources.entries.append(Entry(f"{name}/{jar.name}", jar))
+    sources.lines.append(f"`{name}/{jar.name}`: SHA-256 {source.commit}: {source.what}")
 
 
 def _local_repository(repository: str) -> Path | None:
@@ -140,15 +140,15 @@ def _local_repository(repository: str) -> Path | None:
     return mirror if mirror.is_dir() else None
 
 
-def _add_substitute(found: RunSources, wanted: _SourceCommit, why: str) -> None:
+def _add_substitute(sources: RunSources, source: _SourceCommit, why: str) -> None:
     """The work tree stands in for a commit of this repository that is gone; of another one its name must do."""
-    said = f"commit {wanted.commit} of {wanted.repository or 'this repository'} cannot be had ({why})"
+    problem = f"commit {source.commit} of {source.repository or 'this repository'} cannot be had ({why})"
     name = "source/work_tree"
-    if not wanted.repository and not any(entry.name.startswith(f"{name}/") for entry in found.entries):
-        found.entries += [Entry(f"{name}/{each}", ROOT / each) for each in _work_tree()]
-    instead = "" if wanted.repository else f"; `{name}/` is the code as it stood when this was bundled"
-    found.lines.append(f"{said}: {wanted.what}{instead}")
-    found.missing.append(said + instead)
+    if not source.repository and not any(entry.name.startswith(f"{name}/") for entry in sources.entries):
+        sources.entries += [Entry(f"{name}/{each}", ROOT / each) for each in _work_tree()]
+    instead = "" if source.repository else f"; `{name}/` is the code as it stood when this was bundled"
+    sources.lines.append(f"{problem}: {source.what}{instead}")
+    sources.missing.append(problem + instead)
 
 
 def _work_tree() -> list[str]:
@@ -179,7 +179,7 @@ SUFFIX = ".tar.gz"
 COMPARISON_TABLES = ("runs", "machines", "measurements")
 
 
-def bundle(name: str, to: Path | None, *, without_raw: bool, tell: Say) -> int:
+def bundle(name: str, to: Path | None, *, without_raw: bool, say: Say) -> int:
     """The archive of a series, or of one of its runs; what cannot be is said before anything is written."""
     from barograph.series.results import results_of
 
@@ -195,20 +195,20 @@ def bundle(name: str, to: Path | None, *, without_raw: bool, tell: Say) -> int:
         _reduced(root, run_id, scratch) as one,
     ):
         chosen = select_files(one, without_raw=without_raw, environment=os.environ)
-        told = environment.facts_of_series(one)
-        sources = sources_of(told.runs, scratch)
+        facts = environment.facts_of_series(one)
+        sources = sources_of(facts.runs, scratch)
         own = [
-            *_own_files(one, run_id, told, chosen, sources),
+            *_own_files(one, run_id, facts, chosen, sources),
             *_analysis_code(),
             *_earlier_comparisons(series_dir, one),
         ]
         entries = [*chosen.entries, *own, *sources.entries]
         archive.write(target, target.name.removesuffix(SUFFIX), entries)
     for each, why in sorted(chosen.left_out.items()):
-        tell(f"left out: {each}: {why}")
+        say(f"left out: {each}: {why}")
     for line in sources.missing:
-        tell(f"note: {line}")
-    tell(f"bundle: {target} ({target.stat().st_size / 1e6:.1f} MB, {len(entries)} files); python3 remake.py in it")
+        say(f"note: {line}")
+    say(f"bundle: {target} ({target.stat().st_size / 1e6:.1f} MB, {len(entries)} files); python3 remake.py in it")
     return 0
 
 
@@ -299,20 +299,20 @@ def _reduced(root: Path, run_id: str | None, scratch: Path) -> Iterator[Path]:
 
 
 def _own_files(
-    root: Path, run_id: str | None, told: environment.Facts, chosen: Selection, sources: RunSources
+    root: Path, run_id: str | None, facts: environment.Facts, chosen: Selection, sources: RunSources
 ) -> Iterator[Entry]:
     words = readme.ReadmeContent(
-        _title(told.series, run_id), run_id, told, _claims(root, told.series), sources.lines, chosen.left_out,
+        _title(facts.series, run_id), run_id, facts, _claims(root, facts.series), sources.lines, chosen.left_out,
         chosen.homes,
     )  # fmt: skip
     pinned = (ROOT / "requirements.txt").read_text(encoding="utf-8")
     yield Entry("README.md", readme.text(words).encode())
     yield Entry("remake.py", Path(remake.__file__), executable=True)
-    yield Entry("environment.json", _as_json(told.environment(chosen.left_out)))
+    yield Entry("environment.json", _as_json(facts.environment(chosen.left_out)))
     yield Entry("requirements.txt", pinned.encode())
     yield Entry("requirements-analysis.txt", environment.requirements_of(pinned, provenance.DISTRIBUTIONS).encode())
     yield Entry("tables.md", dictionary.markdown().encode())
-    yield Entry("specs/experiment.json", _as_json(told.series.get("spec") or {}))
+    yield Entry("specs/experiment.json", _as_json(facts.series.get("spec") or {}))
     for run in SeriesPaths(root).all_runs():
         if (run.root / "topology.yaml").is_file():
             yield Entry(f"specs/topologies/{run.run_id}.yaml", run.root / "topology.yaml")
@@ -329,11 +329,11 @@ def _earlier_comparisons(series_dir: Path, one: Path) -> Iterator[Entry]:
     if not question.is_comparison(one):
         return
     for folder in evaluation.same_code_series(series_dir):
-        wanted = [folder / "series.json", folder / "comparison.json"]
-        wanted += [
+        files = [folder / "series.json", folder / "comparison.json"]
+        files += [
             path for name in COMPARISON_TABLES for path in sorted(SeriesPaths(folder).table(name).glob("*.parquet"))
         ]
-        yield from (Entry(f"{BESIDE}/{path.relative_to(folder.parent).as_posix()}", path) for path in wanted)
+        yield from (Entry(f"{BESIDE}/{path.relative_to(folder.parent).as_posix()}", path) for path in files)
 
 
 def _title(series: Mapping[str, Any], run_id: str | None) -> str:

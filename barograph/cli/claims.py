@@ -50,8 +50,8 @@ def claim_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     cells = [list(COLUMNS), *([_cell(row, key) for key in COLUMNS.values()] for row in rows)]
     widths = [max(len(line[place]) for line in cells) for place in range(len(COLUMNS))]
     head, *numbers = [_padded(line, widths) for line in cells]
-    told = [[line, *_notes_below(row, max(width, NARROWEST))] for line, row in zip(numbers, rows, strict=True)]
-    return [head, *(line for one in told for line in one)]
+    paragraphs = [[line, *_notes_below(row, max(width, NARROWEST))] for line, row in zip(numbers, rows, strict=True)]
+    return [head, *(line for one in paragraphs for line in one)]
 
 
 def _padded(cells: Sequence[str], widths: Sequence[int]) -> str:
@@ -113,11 +113,11 @@ def ledger() -> list[dict[str, Any]]:
     from analysis.claims.statements import FAMILIES, load_claims
     from analysis.report.ledger_table import ledger_row
 
-    found = {**newest_findings(), **newest_ledger()}
+    findings = {**newest_findings(), **newest_ledger()}
     rows = []
     for claim in (claim for family in FAMILIES for claim in load_claims(family)):
         unknown = LedgerRow(claim, None, None, None, 0, NOT_RUN, "no series here has tested it", ())
-        rows.append({**ledger_row(unknown), "series": None, **found.get(claim.name, {})})
+        rows.append({**ledger_row(unknown), "series": None, **findings.get(claim.name, {})})
     return rows
 
 
@@ -136,7 +136,7 @@ def newest_findings() -> dict[str, Mapping[str, Any]]:
 
     A demo or an unfinished series must not hide a verdict.
     """
-    found: dict[str, Mapping[str, Any]] = {}
+    findings: dict[str, Mapping[str, Any]] = {}
     for path in sorted(results_root().glob("*/*/*/claims.json"), key=lambda path: path.parent.name):
         try:
             rows = read_json(path).get("claims", [])
@@ -144,9 +144,9 @@ def newest_findings() -> dict[str, Mapping[str, Any]]:
             continue
         tested = "/".join(path.parts[-4:-2])
         for row in rows:
-            if row.get("experiment") == tested and _information(row) >= _information(found.get(row["id"], {})):
-                found[row["id"]] = {**row, "series": path.parent.name}
-    return found
+            if row.get("experiment") == tested and _information(row) >= _information(findings.get(row["id"], {})):
+                findings[row["id"]] = {**row, "series": path.parent.name}
+    return findings
 
 
 def _information(row: Mapping[str, Any]) -> tuple[bool, bool]:

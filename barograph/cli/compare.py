@@ -58,31 +58,31 @@ def execute(options: argparse.Namespace) -> int:
     return compare(request, stdout_console(), new=options.new, rebuild=options.rebuild)
 
 
-def compare(asked: ComparisonRequest, console: Console, *, new: bool, rebuild: bool) -> int:
+def compare(request: ComparisonRequest, console: Console, *, new: bool, rebuild: bool) -> int:
     """The exit code: 0 whatever the answer is."""
-    comparison = plan_comparison(asked)
+    comparison = plan_comparison(request)
     series = open_comparison_on_terminal(comparison, console, new=new, rebuild=rebuild)
-    return carry_out(series, console, Ending(show_comparison, shlex.join(resume_command(asked, comparison))))
+    return carry_out(series, console, Ending(show_comparison, shlex.join(resume_command(request, comparison))))
 
 
-def resume_command(asked: ComparisonRequest, comparison: Comparison) -> list[str]:
+def resume_command(request: ComparisonRequest, comparison: Comparison) -> list[str]:
     """The command that resumes it, on the same commits also where branches have moved meanwhile."""
-    question = asked.question
+    question = request.question
     sides = [
-        said if side.foreign else side.code.commit
-        for said, side in zip((asked.a, asked.b), comparison.sides.values(), strict=True)
+        text if side.foreign else side.code.commit
+        for text, side in zip((request.a, request.b), comparison.sides.values(), strict=True)
     ]
-    given = {
-        "--experiment": asked.experiment,
-        "--variants": ",".join(asked.variants) if asked.variants else None,
-        "--blocks": asked.blocks,
+    values = {
+        "--experiment": request.experiment,
+        "--variants": ",".join(request.variants) if request.variants else None,
+        "--blocks": request.blocks,
         "--goal": f"{question.goal_percent:g}",
         "--budget": budget_text(question.budget) if question.until_certain else None,
-        "--testbed": asked.testbed,
+        "--testbed": request.testbed,
     }
-    words = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+    words = [word for name, value in values.items() if value is not None for word in (name, str(value))]
     options = [
-        word for key, value in (asked.options or {}).items() for word in ("--option", f"{key}={json.dumps(value)}")
+        word for key, value in (request.options or {}).items() for word in ("--option", f"{key}={json.dumps(value)}")
     ]
     return ["barograph", "compare", *sides, *words, *options, *(["--until-certain"] if question.until_certain else [])]
 
@@ -104,19 +104,19 @@ def show_comparison(series_dir: Path, console: Console) -> None:
     """The sentence, the table of what was compared, why no more was measured, where the time went, the page."""
     say = line_printer(console)
     try:
-        found = read_json(series_dir / RESULT)
+        result = read_json(series_dir / RESULT)
     except RecordError as error:
         say(f"no comparison: {error}")
         return
-    table = _table(found["rows"], console.width)
+    table = _table(result["rows"], console.width)
     if table.row_count:
         console.print(table)
-    for line in _lines(series_dir, found):
+    for line in _lines(series_dir, result):
         say(line)
 
 
-def _lines(series_dir: Path, found: Mapping[str, Any]) -> list[str]:
-    lines = [str(found["sentence"])]
+def _lines(series_dir: Path, result: Mapping[str, Any]) -> list[str]:
+    lines = [str(result["sentence"])]
     if (stopped := record.enough(series_dir)) is not None:
         lines.append(f"stopped after {stopped['blocks']} blocks ({stopped['why']}): {stopped['said']}")
     if (took := wall_time.read_wall_time(series_dir)) is not None:
@@ -144,15 +144,15 @@ WRAP_WIDTHS = {"variant": 7, "metric": 11}  # column -> characters at least, whe
 def _table(rows: Sequence[Mapping[str, Any]], width: int) -> Table:
     """What carries the sentence; the page has the rest. What all rows share is no column; no word is cut in 80."""
     primary = [dict(zip(COLUMNS, _cells(row), strict=True)) for row in rows if row["primary"]]
-    shown = [name for name in COLUMNS if name not in OPTIONAL_IF_EQUAL or len({cells[name] for cells in primary}) > 1]
+    columns = [name for name in COLUMNS if name not in OPTIONAL_IF_EQUAL or len({cells[name] for cells in primary}) > 1]
     for name in OPTIONAL_COLUMNS:
-        if name in shown and sum(_least_width(column, primary) + 1 for column in shown) - 1 > width:
-            shown.remove(name)
+        if name in columns and sum(_least_width(column, primary) + 1 for column in columns) - 1 > width:
+            columns.remove(name)
     table = Table(box=None, pad_edge=False, collapse_padding=True)
-    for name in shown:
+    for name in columns:
         table.add_column(name, overflow="fold", no_wrap=name not in WRAP_WIDTHS, min_width=WRAP_WIDTHS.get(name))
     for cells in primary:
-        table.add_row(*(cells[name] for name in shown))
+        table.add_row(*(cells[name] for name in columns))
     return table
 
 

@@ -59,7 +59,7 @@ class DagProcess:
 
     def _pass_on(self, view: View) -> None:
         for line in self._reader.new():
-            view.hear(line)
+            view.update(line)
 
 
 @contextmanager

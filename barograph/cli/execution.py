@@ -39,7 +39,7 @@ class UnfitBox(BarographError):
         self.blame = blame
 
 
-def require_fit_box(tell: Say) -> None:
+def require_fit_box(say: Say) -> None:
     """Raises BoxUnfit listing what is fatal; says what is only a limit."""
     from inventory.local import preflight
 
@@ -47,20 +47,20 @@ def require_fit_box(tell: Say) -> None:
     fatal = [problem for problem in problems if problem.fatal]
     missing = java_problems()
     if fatal or missing:
-        said = [str(problem) for problem in fatal] + missing
-        raise UnfitBox("; ".join(said), fatal[0].blame if fatal else "configuration")
+        reasons = [str(problem) for problem in fatal] + missing
+        raise UnfitBox("; ".join(reasons), fatal[0].blame if fatal else "configuration")
     for problem in problems:
-        tell(f"note: {problem}")
+        say(f"note: {problem}")
 
 
 def java_problems() -> list[str]:
     """What building and submitting need beside the testbed's own programs."""
-    found = []
+    problems = []
     if shutil.which("mvn") is None:
-        found.append("mvn is not installed; apt-get install maven")
+        problems.append("mvn is not installed; apt-get install maven")
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
-        found.append("Java 17 is not installed; apt-get install openjdk-17-jdk-headless")
-    return found
+        problems.append("Java 17 is not installed; apt-get install openjdk-17-jdk-headless")
+    return problems
 
 
 def software_parts() -> Mapping[str, Callable[[Say], object]]:
@@ -74,27 +74,27 @@ def software_parts() -> Mapping[str, Callable[[Say], object]]:
     }
 
 
-def prepare_software(tell: Say) -> None:
+def prepare_software(say: Say) -> None:
     """Make every part that is not there; says what took more than a second."""
     for name, make in software_parts().items():
         begin_s = time.monotonic()
-        make(tell)
+        make(say)
         took_s = time.monotonic() - begin_s
         if took_s > 1:
-            tell(f"{name}: ready after {took_s:.0f} s")
+            say(f"{name}: ready after {took_s:.0f} s")
 
 
-def _root_filesystem(tell: Say) -> object:
+def _root_filesystem(say: Say) -> object:
     from inventory.local.rootfs import build, cache_dir
 
-    return build(cache_dir(), tell)
+    return build(cache_dir(), say)
 
 
-def _airflow(tell: Say) -> object:
+def _airflow(say: Say) -> object:
     from barograph.airflow_environment import prepare, ready
 
     if not ready(airflow_home()):
-        tell("Airflow: making its database")
+        say("Airflow: making its database")
     return prepare(airflow_home())
 
 
@@ -123,7 +123,7 @@ def carry_out(series: Series, console: Console, ending: Ending | None = None) ->
         except KeyboardInterrupt:
             view.say("interrupted: keeping what was measured, releasing machines (once more to hurry)")
             return _end_interrupted(series, child, view, last)
-    return _finish(series, view.story, code, console, last)
+    return _finish(series, view.status, code, console, last)
 
 
 def prepare(name: str, changes: Mapping[str, Any], *, new: bool, console: Console, rebuild: bool = False) -> Series:
@@ -191,8 +191,8 @@ def cost_remarks(cost: Cost | None) -> list[str]:
         return []
     from barograph.machines.reaper import health_warning
 
-    asleep = health_warning(time.time())
-    return [*cost_lines(cost), *([asleep] if asleep else [])]
+    warning = health_warning(time.time())
+    return [*cost_lines(cost), *([warning] if warning else [])]
 
 
 def _say_cost(series: Series, say: Say) -> None:
@@ -200,15 +200,15 @@ def _say_cost(series: Series, say: Say) -> None:
     from analysis.record.files import read_json
 
     estimates = read_json(SeriesPaths(series.folder).series_json).get("estimates", [])
-    stand = holdings.usage_so_far(series)
-    if not estimates or "used_usd" not in stand:
+    usage = holdings.usage_so_far(series)
+    if not estimates or "used_usd" not in usage:
         return
     last = estimates[-1]
     before = last["spent_before_usd"]
     say(
-        f"money: {usd(stand['used_usd'])} used for {stand['machine_hours']:.2f} machine-hours; estimated were about"
+        f"money: {usd(usage['used_usd'])} used for {usage['machine_hours']:.2f} machine-hours; estimated were about"
         f" {usd(before + last['expected_usd'])}, at most {usd(before + last['longest_usd'])}, of a budget of"
-        f" {usd(stand['budget_usd'])}"
+        f" {usd(usage['budget_usd'])}"
     )
 
 

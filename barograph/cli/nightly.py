@@ -57,19 +57,19 @@ class NightRequest:
     report_only: bool = False
 
 
-def nightly(asked: NightRequest, console: Console) -> int:
+def nightly(request: NightRequest, console: Console) -> int:
     """The exit code: 0 nothing new, 6 a newly confirmed regression, 130 an interruption, else the worst failure's."""
     say = line_printer(console)
-    suite = load_suite(asked.suite)
-    if asked.experiments:
-        suite = subset(suite, asked.experiments)
-    if asked.report_only:
+    suite = load_suite(request.suite)
+    if request.experiments:
+        suite = subset(suite, request.experiments)
+    if request.report_only:
         return report_nights(suite, say)
-    if deaf := webhook_warning():
-        say(deaf)
+    if warning := webhook_warning():
+        say(warning)
     now_s = time.time()
-    end_s = deadline_s(asked.deadline, suite.deadline_hours, now_s)
-    if asked.dry_run:
+    end_s = deadline_s(request.deadline, suite.deadline_hours, now_s)
+    if request.dry_run:
         return show_forecast(suite, end_s, now_s, say)
     return measure_night(suite, end_s, console, say)
 
@@ -114,13 +114,13 @@ def measure_experiment(suite: Suite, under_way: Night, choice: Choice, console: 
 
 def finish_night(suite: Suite, record: dict[str, Any], begun_s: float, say: Say) -> int:
     """Evaluate, write the pages, tell. The record is safe already."""
-    found, index, message = findings.publish(suite, record, begun_s, say)
-    for line in findings.finding_lines(found, record):
+    result, index, message = findings.publish(suite, record, begun_s, say)
+    for line in findings.finding_lines(result, record):
         say(line)
-    if said := post(message):
-        say(said)
+    if remark := post(message):
+        say(remark)
     say(f"night {record['id']}: {record['status']}; pages: {index}")
-    return outcome.exit_code([each["status"] for each in record["experiments"]], len(found.alarms))
+    return outcome.exit_code([each["status"] for each in record["experiments"]], len(result.alarms))
 
 
 def show_forecast(suite: Suite, end_s: float, now_s: float, say: Say) -> int:
@@ -133,23 +133,23 @@ def show_forecast(suite: Suite, end_s: float, now_s: float, say: Say) -> int:
         say(f"{each.choice.experiment}: {each.runs} runs, about {hours(each.seconds)}, {when}")
         at_s += each.seconds * fits
     say(f"about {hours(at_s - now_s)} in all; {suite.schedule or 'no'} schedule (UTC) under Airflow")
-    if held := night_state.current_hold(suite.name, suite.testbed, now_s):
-        say(f"now it would be refused: night {held.night} of suite {held.suite} is under way on {held.testbed}")
+    if hold := night_state.current_hold(suite.name, suite.testbed, now_s):
+        say(f"now it would be refused: night {hold.night} of suite {hold.suite} is under way on {hold.testbed}")
     return 0
 
 
 def report_nights(suite: Suite, say: Say) -> int:
     """The pages again, from the nights on record; 6 where the newest night confirmed a regression."""
-    found, index = findings.write_pages(suite)
-    if found.last is None:
+    result, index = findings.write_pages(suite)
+    if result.last is None:
         raise NoNightOnRecord(
             f"suite {suite.name} has no night on record in {night_state.nights_folder(suite.name)};"
             f" measure one with barograph nightly {suite.name}"
         )
-    for finding in found.all:
+    for finding in result.all:
         say(findings.finding_line(finding))
-    say(f"{len(found.history.nights)} nights; pages: {index}")
-    return REGRESSION_EXIT if found.alarms else 0
+    say(f"{len(result.history.nights)} nights; pages: {index}")
+    return REGRESSION_EXIT if result.alarms else 0
 
 
 def _clock(at_s: float) -> str:

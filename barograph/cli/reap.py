@@ -44,14 +44,14 @@ def reap(*, dry_run: bool, everywhere: bool, console: Console) -> int:
 
 
 def table(rows: Sequence[Leftover], dry_run: bool) -> Table:
-    shown = Table(box=None, pad_edge=False)
+    grid = Table(box=None, pad_edge=False)
     for column in ("testbed", "would be ended" if dry_run else "ended", "why", "held", "cost of its series"):
-        shown.add_column(column, overflow="fold")
+        grid.add_column(column, overflow="fold")
     for row in rows:
         why = f"{row.why}; NOT ended: {row.error}" if row.error else row.why
-        held = UNKNOWN if row.held_s is None else reaper.age(row.held_s)
-        shown.add_row(row.testbed, row.what, why, held, UNKNOWN if row.cost_usd is None else usd(row.cost_usd))
-    return shown
+        age = UNKNOWN if row.held_s is None else reaper.age(row.held_s)
+        grid.add_row(row.testbed, row.what, why, age, UNKNOWN if row.cost_usd is None else usd(row.cost_usd))
+    return grid
 
 
 def show_status(say: Say) -> int:
@@ -59,6 +59,6 @@ def show_status(say: Say) -> int:
     now_s = time.time()
     for line in reaper.health_lines(now_s):
         say(line)
-    if asleep := reaper.health_warning(now_s):
-        say(asleep)
+    if warning := reaper.health_warning(now_s):
+        say(warning)
     return 0

@@ -97,12 +97,12 @@ def is_suite(patterns: Sequence[str]) -> bool:
 
 def select_experiments(patterns: Sequence[str], known: Sequence[str] | None = None) -> tuple[str, ...]:
     """The experiments that the names and globs mean, each once, sorted. Raises ExperimentError for one without any."""
-    there = names() if known is None else known
-    found = {pattern: [name for name in there if fnmatchcase(name, pattern)] for pattern in patterns}
-    strangers = [pattern for pattern, fitting in found.items() if not fitting]
+    everything = names() if known is None else known
+    matches = {pattern: [name for name in everything if fnmatchcase(name, pattern)] for pattern in patterns}
+    strangers = [pattern for pattern, fitting in matches.items() if not fitting]
     if strangers:
-        raise ExperimentError(f"no experiment is called {', '.join(strangers)}; there are: {', '.join(there)}")
-    return tuple(sorted({name for fitting in found.values() for name in fitting}))
+        raise ExperimentError(f"no experiment is called {', '.join(strangers)}; there are: {', '.join(everything)}")
+    return tuple(sorted({name for fitting in matches.values() for name in fitting}))
 
 
 def run_suite(patterns: Sequence[str], changes: Mapping[str, Any], *, new: bool, console: Console) -> int:
@@ -158,9 +158,9 @@ def run_one(name: str, changes: Mapping[str, Any], *, new: bool, console: Consol
     except (KeyboardInterrupt, Interrupted):
         return SuiteRow(name, "interrupted", INTERRUPTED_EXIT, series)
     except Exception as error:  # noqa: BLE001 - the table says whose failure it was, and the next experiment goes on
-        said = f"{blame_of(error).replace('_', ' ')}: {message_of(error)}"
-        say(f"{name}: {said}")
-        return SuiteRow(name, said, EXIT_CODES[blame_of(error)], series)
+        outcome = f"{blame_of(error).replace('_', ' ')}: {message_of(error)}"
+        say(f"{name}: {outcome}")
+        return SuiteRow(name, outcome, EXIT_CODES[blame_of(error)], series)
     return SuiteRow(name, "interrupted" if code == INTERRUPTED_EXIT else "complete", code, series)
 
 
@@ -208,14 +208,14 @@ def _family_report(family: str, rows: Sequence[SuiteRow]) -> Path | None:
 
 def family_series(family: str, own: Mapping[str, Path]) -> list[Path]:
     """Of each experiment of the family: its series of this suite, or else its newest one, if it has a report."""
-    found = []
+    newest_folders = []
     for name in names():
         if name.partition("/")[0] != family:
             continue
         newest = sorted((results_root() / name).glob("*/series.json"), key=lambda path: path.parent.name, reverse=True)
         folders = [own[name]] if name in own and _report_of(own[name]) else [path.parent for path in newest]
-        found += [folder for folder in folders if _report_of(folder)][:1]
-    return found
+        newest_folders += [folder for folder in folders if _report_of(folder)][:1]
+    return newest_folders
 
 
 def _report_of(series_dir: Path) -> Path | None:

@@ -67,10 +67,10 @@ def execute(options: argparse.Namespace) -> int:
 
 def as_table(columns: Sequence[str], rows: Iterator[Row], widest: int = WIDEST) -> Iterator[str]:
     """Numbers to the right. All rows are held to know the widths, so there are few of them."""
-    held = list(rows)
-    cells = [[_cell(value, widest) for value in row] for row in held]
+    all_rows = list(rows)
+    cells = [[_cell(value, widest) for value in row] for row in all_rows]
     widths = [max(len(text) for text in column) for column in zip(columns, *cells, strict=True)]
-    right = [bool(held) and all(_number(row[i]) or row[i] is None for row in held) for i in range(len(columns))]
+    right = [bool(all_rows) and all(_number(row[i]) or row[i] is None for row in all_rows) for i in range(len(columns))]
     yield _line(columns, widths, right)
     yield _line(["-" * width for width in widths], widths, right)
     for row in cells:
@@ -160,74 +160,76 @@ class SqlRequest:
     limit: int | None
 
 
-def run_query(asked: SqlRequest, tell: Say) -> int:
+def run_query(request: SqlRequest, say: Say) -> int:
     """What can be wrong without Spark is said before Spark is started. Notes go to `tell`, rows to stdout."""
     from analysis.query import sql
 
-    query = sql.require_query(asked.query)
-    require_target(asked)
-    place, folders = _select_series(asked)
+    query = sql.require_query(request.query)
+    require_target(request)
+    place, folders = _select_series(request)
     stored = [one for folder in folders if (one := place.tables(folder))]
-    _require_tables(stored, folders, asked)
-    with _session(place, stored, tell) as spark:
+    _require_tables(stored, folders, request)
+    with _session(place, stored, say) as spark:
         sql.silence_spark(spark)
-        sql.open_views(spark, query, stored, tell)
+        sql.open_views(spark, query, stored, say)
         frame = sql.run_query(spark, query)
-        if asked.to is not None:
-            return _write_parquet(frame, asked.to, tell)
-        _print_rows(frame, asked, tell)
+        if request.to is not None:
+            return _write_parquet(frame, request.to, say)
+        _print_rows(frame, request, say)
     return 0
 
 
-def require_target(asked: SqlRequest) -> None:
-    if asked.limit is not None and asked.limit < 1:
-        raise QueryError(f"--limit is {asked.limit}; give 1 or more")
-    if asked.to is None:
+def require_target(request: SqlRequest) -> None:
+    if request.limit is not None and request.limit < 1:
+        raise QueryError(f"--limit is {request.limit}; give 1 or more")
+    if request.to is None:
         return
-    if asked.to.suffix != ".parquet":
-        raise QueryError(f"--to {asked.to} does not end in .parquet; of other formats: --format csv > FILE")
-    if asked.to.exists():
-        raise QueryError(f"--to {asked.to} exists; nothing is overwritten: give another name, or remove it")
-    if not asked.to.absolute().parent.is_dir():
-        raise QueryError(f"--to {asked.to}: there is no folder {asked.to.absolute().parent}; make it")
+    if request.to.suffix != ".parquet":
+        raise QueryError(f"--to {request.to} does not end in .parquet; of other formats: --format csv > FILE")
+    if request.to.exists():
+        raise QueryError(f"--to {request.to} exists; nothing is overwritten: give another name, or remove it")
+    if not request.to.absolute().parent.is_dir():
+        raise QueryError(f"--to {request.to}: there is no folder {request.to.absolute().parent}; make it")
 
 
-def _select_series(asked: SqlRequest) -> tuple[Results, list[Path]]:
+def _select_series(request: SqlRequest) -> tuple[Results, list[Path]]:
     """The series to ask, and where their results are."""
     from barograph.series.results import results, results_of
     from barograph.series.series import find_series
 
-    if asked.series is not None:
-        folder = find_series(asked.series)
+    if request.series is not None:
+        folder = find_series(request.series)
         return results_of(folder), [folder]
     place = results()
-    place.refresh(asked.experiment or "")
+    place.refresh(request.experiment or "")
     folders = sorted(path.parent for path in place.root.glob("*/*/*/series.json"))
-    if asked.experiment is None:
+    if request.experiment is None:
         return place, folders
-    mine = [folder for folder in folders if "/".join(folder.parts[-3:-1]) == asked.experiment]
+    mine = [folder for folder in folders if "/".join(folder.parts[-3:-1]) == request.experiment]
     if not mine:
         known = sorted({"/".join(folder.parts[-3:-1]) for folder in folders})
-        raise ExperimentError(f"no series of {asked.experiment!r}; there are series of {', '.join(known) or 'nothing'}")
+        raise ExperimentError(
+            f"no series of {request.experiment!r}; there are series of {', '.join(known) or 'nothing'}"
+        )
     return place, mine
 
 
-def _require_tables(stored: Sequence[SeriesTables], folders: Sequence[Path], asked: SqlRequest) -> None:
+def _require_tables(stored: Sequence[SeriesTables], folders: Sequence[Path], request: SqlRequest) -> None:
     if stored:
         return
     if folders:
-        where = asked.series or asked.experiment or "here"
+        where = request.series or request.experiment or "here"
         raise QueryError(f"none of {len(folders)} series ({where}) is analysed; barograph report SERIES does it")
     raise QueryError("there are no results yet; barograph run EXPERIMENT makes some, or set BAROGRAPH_RESULTS")
 
 
 @contextmanager
-def _session(place: Results, stored: Sequence[SeriesTables], tell: Say) -> Iterator[SparkSession]:
+def _session(place: Results, stored: Sequence[SeriesTables], say: Say) -> Iterator[SparkSession]:
     from analysis import session
     from barograph.settings import spark_master
 
     master = spark_master()
-    spark = session.spark(master, settings=place.spark_settings(tell))
+    spark = session.spark(master, settings=place.spark_settings(say))
     try:
         if not session.is_local(master) and all(one.local for one in stored):
             session.require_shared_folder(spark, place.root)
@@ -239,22 +241,22 @@ def _session(place: Results, stored: Sequence[SeriesTables], tell: Say) -> Itera
 # --- where the answer goes -------------------------------------------------------------------------------------------
 
 
-def _print_rows(frame: DataFrame, asked: SqlRequest, tell: Say) -> None:
+def _print_rows(frame: DataFrame, request: SqlRequest, say: Say) -> None:
     from analysis.query import sql
 
-    if asked.format == "json" and len(set(frame.columns)) < len(frame.columns):
+    if request.format == "json" and len(set(frame.columns)) < len(frame.columns):
         raise QueryError(f"two columns of the answer have one name ({', '.join(frame.columns)}); name them with `as`")
-    most = TABLE_ROWS if asked.limit is None and asked.format == "table" else asked.limit
+    most = TABLE_ROWS if request.limit is None and request.format == "table" else request.limit
     rows = sql.stream_rows(frame, None if most is None else most + 1)
-    shown = islice(rows, most)
-    for line in FORMATS[asked.format](frame.columns, shown):
+    visible = islice(rows, most)
+    for line in FORMATS[request.format](frame.columns, visible):
         sys.stdout.write(line)
     sys.stdout.flush()
     if next(rows, None) is not None:
-        tell(f"only the first {most} rows are shown; --limit N shows more, --format csv or --to FILE.parquet has all")
+        say(f"only the first {most} rows are shown; --limit N shows more, --format csv or --to FILE.parquet has all")
 
 
-def _write_parquet(frame: DataFrame, target: Path, tell: Say) -> int:
+def _write_parquet(frame: DataFrame, target: Path, say: Say) -> int:
     """One Parquet file, there whole or not at all."""
     from analysis import session
     from analysis.query import sql
@@ -268,7 +270,7 @@ def _write_parquet(frame: DataFrame, target: Path, tell: Say) -> int:
             frame.coalesce(1).write.parquet(f"file://{scratch}/answer")
         (part,) = (Path(scratch) / "answer").glob("*.parquet")
         part.rename(target.absolute())
-    tell(f"answer: {target}")
+    say(f"answer: {target}")
     return 0
 
 

@@ -17,7 +17,7 @@ from barograph.series.status import PHASE_WORDS, SeriesStatus, minutes, sparklin
 
 
 class View(Protocol):
-    story: SeriesStatus
+    status: SeriesStatus
 
     def __enter__(self) -> Self: ...
 
@@ -25,8 +25,8 @@ class View(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    def hear(self, line: Mapping[str, Any]) -> None:
-        """One progress line."""
+    def update(self, line: Mapping[str, Any]) -> None:
+        """Take in one line of the progress file."""
         ...
 
     def tick(self) -> None:
@@ -36,15 +36,15 @@ class View(Protocol):
     def say(self, text: str) -> None: ...
 
 
-def view_for(console: Console, story: SeriesStatus, clock: Callable[[], float] = time.time) -> View:
-    return Panel(console, story, clock) if console.is_terminal else Lines(console, story, clock)
+def view_for(console: Console, status: SeriesStatus, clock: Callable[[], float] = time.time) -> View:
+    return Panel(console, status, clock) if console.is_terminal else Lines(console, status, clock)
 
 
 class Panel:
     """Redraws a few lines in place."""
 
-    def __init__(self, console: Console, story: SeriesStatus, clock: Callable[[], float]) -> None:
-        self.story, self._console, self._clock = story, console, clock
+    def __init__(self, console: Console, status: SeriesStatus, clock: Callable[[], float]) -> None:
+        self.status, self._console, self._clock = status, console, clock
         self._live = Live(console=console, refresh_per_second=4, transient=True, get_renderable=self._draw)
 
     def __enter__(self) -> Self:
@@ -56,8 +56,8 @@ class Panel:
     ) -> None:
         self._live.__exit__(kind, error, trace)
 
-    def hear(self, line: Mapping[str, Any]) -> None:
-        self.story = update_status(self.story, line)
+    def update(self, line: Mapping[str, Any]) -> None:
+        self.status = update_status(self.status, line)
         if line["kind"] in ("run_ended", "run_failed", "message"):
             self.say(_line_of(line))
 
@@ -68,21 +68,21 @@ class Panel:
         self._console.print(Text(text))
 
     def _draw(self) -> Group:
-        return draw(self.story, self._clock())
+        return draw(self.status, self._clock())
 
 
-def draw(story: SeriesStatus, now_s: float) -> Group:
+def draw(status: SeriesStatus, now_s: float) -> Group:
     """Phase, time left, throughput now, runs done."""
     table = Table.grid(padding=(0, 2))
-    since = now_s if story.phase_since_s is None else story.phase_since_s
-    table.add_row("phase", f"{PHASE_WORDS.get(story.phase, story.phase)}  {minutes(now_s - since)}")
-    table.add_row("run", story.run_id or "–")
-    newest = story.throughput[-1] if story.throughput else None
+    since = now_s if status.phase_since_s is None else status.phase_since_s
+    table.add_row("phase", f"{PHASE_WORDS.get(status.phase, status.phase)}  {minutes(now_s - since)}")
+    table.add_row("run", status.run_id or "–")
+    newest = status.throughput[-1] if status.throughput else None
     shown = "–" if newest is None else f"{newest:.0f} tuples/s"
-    table.add_row("throughput", Text.assemble((sparkline(story.throughput), "cyan"), f"  {shown}"))
-    table.add_row("runs", f"{len(story.done)} of {story.runs} done, about {minutes(story.time_left_s(now_s))} left")
-    if story.money is not None:
-        table.add_row("money", f"{usd(story.money[0])} of {usd(story.money[1])}")
+    table.add_row("throughput", Text.assemble((sparkline(status.throughput), "cyan"), f"  {shown}"))
+    table.add_row("runs", f"{len(status.done)} of {status.runs} done, about {minutes(status.time_left_s(now_s))} left")
+    if status.money is not None:
+        table.add_row("money", f"{usd(status.money[0])} of {usd(status.money[1])}")
     return Group(table)
 
 
@@ -90,10 +90,10 @@ class Lines:
     """A line when something changes, and throughput every ten seconds."""
 
     def __init__(
-        self, console: Console, story: SeriesStatus, clock: Callable[[], float], every_s: float = 10.0
+        self, console: Console, status: SeriesStatus, clock: Callable[[], float], every_s: float = 10.0
     ) -> None:
-        self.story, self._console, self._clock = story, console, clock
-        self._every_s, self._said_s = every_s, 0.0
+        self.status, self._console, self._clock = status, console, clock
+        self._every_s, self._printed_s = every_s, 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -103,18 +103,18 @@ class Lines:
     ) -> None:
         return
 
-    def hear(self, line: Mapping[str, Any]) -> None:
-        self.story = update_status(self.story, line)
+    def update(self, line: Mapping[str, Any]) -> None:
+        self.status = update_status(self.status, line)
         text = _line_of(line)
         if text:
-            left = minutes(self.story.time_left_s(self._clock()))
+            left = minutes(self.status.time_left_s(self._clock()))
             self.say(f"{text} (about {left} left)" if line["kind"] == "phase" else text)
 
     def tick(self) -> None:
-        now, rates = self._clock(), self.story.throughput if self.story.run_id else ()
-        if rates and rates[-1] is not None and now - self._said_s >= self._every_s:
-            self._said_s = now
-            self.say(f"{self.story.run_id}: {rates[-1]:.0f} tuples/s")
+        now, rates = self._clock(), self.status.throughput if self.status.run_id else ()
+        if rates and rates[-1] is not None and now - self._printed_s >= self._every_s:
+            self._printed_s = now
+            self.say(f"{self.status.run_id}: {rates[-1]:.0f} tuples/s")
 
     def say(self, text: str) -> None:
         stamp = time.strftime("%H:%M:%S", time.localtime(self._clock()))

@@ -26,9 +26,9 @@ class DagRunFacts:
     state: str
     started_s: float | None
     ended_s: float | None
-    task: str | None  # that opens what the run makes; None: the DAG makes no report
-    task_state: str | None
-    opened: str | None  # what that task answered with
+    opening_task: str | None  # None: the DAG makes no report
+    opening_state: str | None  # of that task
+    result: str | None  # of that task: the series' folder, or the night's id
     failed: tuple[str, ...] = ()  # its tasks that failed by themselves
 
     @property
@@ -44,19 +44,19 @@ class SeriesProgress:
     experiment: str
     title: str
     report: str | None  # its name below the results
-    fresh: bool  # the report is of this DAG run, or later
-    story: SeriesStatus | None  # None: its spec is of another version, and only what it left can be shown
+    current: bool  # the report is of this DAG run, or later
+    status: SeriesStatus | None  # None: its spec is of another version, and only what it left can be shown
     failures: tuple[Mapping[str, Any], ...]
 
 
-def series_progress(root: Path, name: str, made: DagRunFacts) -> SeriesProgress | None:
+def series_progress(root: Path, name: str, dag_run: DagRunFacts) -> SeriesProgress | None:
     """None where the folder holds no series (any more)."""
     folder = root / name
     try:
         document = series_document(folder)
     except ExperimentError:
         return None
-    told = lines_between(folder, *_span(made))
+    lines = lines_between(folder, *_span(dag_run))
     report = next((folder / file for file in REPORTS if (folder / file).is_file()), None)
     experiment = str(document.get("experiment", name))
     return SeriesProgress(
@@ -64,32 +64,32 @@ def series_progress(root: Path, name: str, made: DagRunFacts) -> SeriesProgress 
         experiment,
         str(document.get("spec", {}).get("title", experiment)),
         None if report is None else report.relative_to(root).as_posix(),
-        report is not None and report.stat().st_mtime >= (made.started_s or 0.0) - MARGIN_S,
-        _status(folder, told),
-        tuple(_failures(told)),
+        report is not None and report.stat().st_mtime >= (dag_run.started_s or 0.0) - MARGIN_S,
+        _status(folder, lines),
+        tuple(_failures(lines)),
     )
 
 
-def _span(made: DagRunFacts) -> tuple[float, float]:
-    until_s = float("inf") if made.ended_s is None else made.ended_s + MARGIN_S
-    return (made.started_s or 0.0) - MARGIN_S, until_s
+def _span(dag_run: DagRunFacts) -> tuple[float, float]:
+    until_s = float("inf") if dag_run.ended_s is None else dag_run.ended_s + MARGIN_S
+    return (dag_run.started_s or 0.0) - MARGIN_S, until_s
 
 
-def _status(folder: Path, told: list[dict[str, Any]]) -> SeriesStatus | None:
+def _status(folder: Path, lines: list[dict[str, Any]]) -> SeriesStatus | None:
     """How many runs there are to do: those that were done, and those that nobody has tried yet."""
     try:
         series = read_series(folder)
     except ExperimentError:
         return None
-    story = initial_status(0, series.experiment)
-    for line in told:
-        story = update_status(story, line)
-    done = {run_id for run_id, _ in story.done}
+    status = initial_status(0, series.experiment)
+    for line in lines:
+        status = update_status(status, line)
+    done = {run_id for run_id, _ in status.done}
     waiting = {run.run_id for run in series.plan()} - series.complete() - done
-    return replace(story, runs=len(done) + len(waiting))
+    return replace(status, runs=len(done) + len(waiting))
 
 
-def _failures(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _failures(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Of runs that were given up, else of steps."""
-    runs = [line for line in told if line["kind"] == "run_failed" and not line["again"]]
-    return runs or [line for line in told if line["kind"] == "step_failed"]
+    runs = [line for line in lines if line["kind"] == "run_failed" and not line["again"]]
+    return runs or [line for line in lines if line["kind"] == "step_failed"]

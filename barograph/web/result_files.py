@@ -117,22 +117,22 @@ REFRESH_ALL_S = 120.0  # of everything, which lists the bucket
 class Freshness:
     """When each part of the results was last brought here; one at a time, for a slow bucket must not be asked twice."""
 
-    looked_s: dict[str, float] = field(default_factory=dict)
+    refreshed_s: dict[str, float] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def bring(self, place: Results, name: str) -> None:
+    def refresh(self, place: Results, name: str) -> None:
         """What belongs to `name`. A bucket that fails is told in the log; what is here is shown."""
         from analysis.errors import StorageConfigurationError, StorageError
 
         scope = scope_of(name)
         with self.lock:
-            if time.monotonic() < self.looked_s.get(scope, float("-inf")) + (REFRESH_S if scope else REFRESH_ALL_S):
+            if time.monotonic() < self.refreshed_s.get(scope, float("-inf")) + (REFRESH_S if scope else REFRESH_ALL_S):
                 return
             try:
                 _fetch(place, scope)
             except (StorageError, StorageConfigurationError) as error:
                 log.warning("shown is what is on this box, for the bucket does not answer: %s", message_of(error))
-            self.looked_s[scope] = time.monotonic()
+            self.refreshed_s[scope] = time.monotonic()
 
 
 def scope_of(name: str) -> str:

@@ -47,103 +47,112 @@ class Page:
     rows: tuple[tuple[str | Link, ...], ...] = ()
     notes: tuple[str, ...] = ()
     links: tuple[Link, ...] = ()
-    again_s: int | None = None
+    reload_s: int | None = None
 
 
-def page_without_series(made: DagRunFacts) -> Page:
+def page_without_series(dag_run: DagRunFacts) -> Page:
     """Of a DAG run that has not opened anything."""
-    return Page("No report", _meta(made), _why_no_series(made), again_s=RELOAD_S if _may_open_series(made) else None)
+    return Page(
+        "No report", _meta(dag_run), _why_no_series(dag_run), reload_s=RELOAD_S if _may_open_series(dag_run) else None
+    )
 
 
-def _may_open_series(made: DagRunFacts) -> bool:
-    return made.task is not None and made.active and made.task_state not in ("failed", "upstream_failed")
-
-
-def _why_no_series(made: DagRunFacts) -> tuple[str, ...]:
-    if made.task is None:
-        return (f"Runs of {made.dag_id} measure nothing, so they have no report.",)
-    if _may_open_series(made):
-        waits = "is waiting for its turn" if made.state == "queued" else "has not opened its series yet"
-        return (f"This run {waits}.", RELOAD_SENTENCE)
+def _may_open_series(dag_run: DagRunFacts) -> bool:
     return (
-        f"This run ended before it opened a series: its task {made.task} is {made.task_state or 'not done'}.",
+        dag_run.opening_task is not None
+        and dag_run.active
+        and dag_run.opening_state not in ("failed", "upstream_failed")
+    )
+
+
+def _why_no_series(dag_run: DagRunFacts) -> tuple[str, ...]:
+    if dag_run.opening_task is None:
+        return (f"Runs of {dag_run.dag_id} measure nothing, so they have no report.",)
+    if _may_open_series(dag_run):
+        waits = "is waiting for its turn" if dag_run.state == "queued" else "has not opened its series yet"
+        return (f"This run {waits}.", RELOAD_SENTENCE)
+    state = dag_run.opening_state or "not done"
+    return (
+        f"This run ended before it opened a series: its task {dag_run.opening_task} is {state}.",
         "Its log says why; often an answer in the trigger form cannot be run, or another series has the testbed.",
     )
 
 
-def page_of_other_results(made: DagRunFacts, root: str) -> Page:
+def page_of_other_results(dag_run: DagRunFacts, root: str) -> Page:
     """Of a series that these results do not have."""
-    where = f"What it made is {made.opened}. These pages show {root}: start Airflow with the BAROGRAPH_RESULTS of then."
-    return Page("No report here", _meta(made), ("This run put its results in another place.", where))
+    where = (
+        f"What it made is {dag_run.result}. These pages show {root}: start Airflow with the BAROGRAPH_RESULTS of then."
+    )
+    return Page("No report here", _meta(dag_run), ("This run put its results in another place.", where))
 
 
-def page_of_missing_series(made: DagRunFacts, name: str) -> Page:
-    return Page("No report any more", _meta(made), (f"The folder {name} of the results was removed, or damaged.",))
+def page_of_missing_series(dag_run: DagRunFacts, name: str) -> Page:
+    return Page("No report any more", _meta(dag_run), (f"The folder {name} of the results was removed, or damaged.",))
 
 
-def page_of_series(made: DagRunFacts, seen: SeriesProgress, now_s: float) -> Redirection | Page:
-    finished = seen.story is None or seen.story.report is not None
-    if seen.report and seen.fresh and (finished or not made.active):
-        return Redirection(seen.report)
-    if made.active:
-        return _progress_page(made, seen, now_s)
-    return _failure_page(made, seen)
+def page_of_series(dag_run: DagRunFacts, progress: SeriesProgress, now_s: float) -> Redirection | Page:
+    finished = progress.status is None or progress.status.report is not None
+    if progress.report and progress.current and (finished or not dag_run.active):
+        return Redirection(progress.report)
+    if dag_run.active:
+        return _progress_page(dag_run, progress, now_s)
+    return _failure_page(dag_run, progress)
 
 
-def _progress_page(made: DagRunFacts, seen: SeriesProgress, now_s: float) -> Page:
-    story = seen.story
-    facts = () if story is None else _progress_facts(story, now_s)
+def _progress_page(dag_run: DagRunFacts, progress: SeriesProgress, now_s: float) -> Page:
+    status = progress.status
+    facts = () if status is None else _progress_facts(status, now_s)
     return Page(
-        seen.title,
-        _meta(made, seen.name),
+        progress.title,
+        _meta(dag_run, progress.name),
         ("This run is under way.", RELOAD_SENTENCE),
         facts,
-        () if story is None else story.throughput,
-        *_run_table(story),
-        _last_notes(story),
-        _report_links(seen, "The report of the runs until now"),
+        () if status is None else status.throughput,
+        *_run_table(status),
+        _last_notes(status),
+        _report_links(progress, "The report of the runs until now"),
         RELOAD_S,
     )
 
 
-def _progress_facts(story: SeriesStatus, now_s: float) -> tuple[tuple[str, str], ...]:
-    since_s = now_s if story.phase_since_s is None else story.phase_since_s
-    newest = story.throughput[-1] if story.throughput else None
+def _progress_facts(status: SeriesStatus, now_s: float) -> tuple[tuple[str, str], ...]:
+    since_s = now_s if status.phase_since_s is None else status.phase_since_s
+    newest = status.throughput[-1] if status.throughput else None
     facts = [
-        ("phase", f"{PHASE_WORDS.get(story.phase, story.phase)}, for {minutes(max(0.0, now_s - since_s))}"),
-        ("run", story.run_id or "–"),
+        ("phase", f"{PHASE_WORDS.get(status.phase, status.phase)}, for {minutes(max(0.0, now_s - since_s))}"),
+        ("run", status.run_id or "–"),
         ("throughput", "–" if newest is None else f"{newest:.0f} tuples/s"),
-        ("runs", f"{len(story.done)} of {story.runs} done, about {hours(story.time_left_s(now_s))} left"),
+        ("runs", f"{len(status.done)} of {status.runs} done, about {hours(status.time_left_s(now_s))} left"),
     ]
-    if story.money is not None:
-        facts.append(("money", f"{usd(story.money[0])} of {usd(story.money[1])}"))
+    if status.money is not None:
+        facts.append(("money", f"{usd(status.money[0])} of {usd(status.money[1])}"))
     return tuple(facts)
 
 
-def _failure_page(made: DagRunFacts, seen: SeriesProgress) -> Page:
-    done = 0 if seen.story is None else sum(status == "complete" for _, status in seen.story.done)
+def _failure_page(dag_run: DagRunFacts, progress: SeriesProgress) -> Page:
+    done = 0 if progress.status is None else sum(status == "complete" for _, status in progress.status.done)
     kept = f"Complete and kept: {done} run{'s' if done > 1 else ''}." if done else "No run is complete."
     return Page(
-        seen.title,
-        _meta(made, seen.name),
+        progress.title,
+        _meta(dag_run, progress.name),
         (
             "This run ended without a report.",
-            *_failed_tasks(made),
+            *_failed_tasks(dag_run),
             f"{kept} The same request again goes on with this series.",
         ),
         (),
         (),
-        *_run_table(seen.story),
-        tuple(_failure_line(line) for line in seen.failures) or _last_notes(seen.story),
-        _report_links(seen, "The report of an earlier run of this series"),
+        *_run_table(progress.status),
+        tuple(_failure_line(line) for line in progress.failures) or _last_notes(progress.status),
+        _report_links(progress, "The report of an earlier run of this series"),
     )
 
 
-def _failed_tasks(made: DagRunFacts) -> tuple[str, ...]:
-    if not made.failed:
+def _failed_tasks(dag_run: DagRunFacts) -> tuple[str, ...]:
+    if not dag_run.failed:
         return ()
-    word, whose = ("Task", "its log says") if len(made.failed) == 1 else ("Tasks", "their logs say")
-    return (f"{word} {', '.join(made.failed)} failed; {whose} why.",)
+    word, whose = ("Task", "its log says") if len(dag_run.failed) == 1 else ("Tasks", "their logs say")
+    return (f"{word} {', '.join(dag_run.failed)} failed; {whose} why.",)
 
 
 def _failure_line(line: Mapping[str, Any]) -> str:
@@ -151,33 +160,38 @@ def _failure_line(line: Mapping[str, Any]) -> str:
     return f"{where}{line['blame']}: {line['message']}"
 
 
-def _run_table(story: SeriesStatus | None) -> tuple[tuple[str, ...], tuple[tuple[str | Link, ...], ...]]:
-    return (("run", "status"), story.done) if story is not None and story.done else ((), ())
+def _run_table(status: SeriesStatus | None) -> tuple[tuple[str, ...], tuple[tuple[str | Link, ...], ...]]:
+    return (("run", "status"), status.done) if status is not None and status.done else ((), ())
 
 
-def _last_notes(story: SeriesStatus | None) -> tuple[str, ...]:
-    return () if story is None else story.notes[-12:]
+def _last_notes(status: SeriesStatus | None) -> tuple[str, ...]:
+    return () if status is None else status.notes[-12:]
 
 
-def _report_links(seen: SeriesProgress, text: str) -> tuple[Link, ...]:
-    return (Link(seen.report, text),) if seen.report else ()
+def _report_links(progress: SeriesProgress, text: str) -> tuple[Link, ...]:
+    return (Link(progress.report, text),) if progress.report else ()
 
 
 def page_of_night(
-    made: DagRunFacts, suite: str, report: str | None, tonight: Night | None, reports: Collection[str]
+    dag_run: DagRunFacts, suite: str, report: str | None, night: Night | None, reports: Collection[str]
 ) -> Redirection | Page:
-    """`report`: its page below the results; `tonight`: the night, until it is on record; `reports`: those of series."""
+    """`report`: its page below the results; `night`: the night, until it is on record; `reports`: those of series."""
     if report is not None:
         return Redirection(report)
-    title, meta = f"Night {made.opened} of {suite}", _meta(made)
-    again_s = RELOAD_S if made.active else None
-    if tonight is not None:
-        rows = tuple(_entry_row(entry, reports) for entry in tonight.experiments)
+    title, meta = f"Night {dag_run.result} of {suite}", _meta(dag_run)
+    reload_s = RELOAD_S if dag_run.active else None
+    if night is not None:
+        rows = tuple(_entry_row(entry, reports) for entry in night.experiments)
         return Page(
-            title, meta, _night_sentences(made), headings=("experiment", "status", "why"), rows=rows, again_s=again_s
+            title,
+            meta,
+            _night_sentences(dag_run),
+            headings=("experiment", "status", "why"),
+            rows=rows,
+            reload_s=reload_s,
         )
-    if made.active:
-        return Page(title, meta, ("The night's page is being written.", RELOAD_SENTENCE), again_s=again_s)
+    if dag_run.active:
+        return Page(title, meta, ("The night's page is being written.", RELOAD_SENTENCE), reload_s=reload_s)
     return Page(title, meta, ("This night has no page in these results.",))
 
 
@@ -187,14 +201,14 @@ def _entry_row(entry: NightEntry, reports: Collection[str]) -> tuple[str | Link,
     return named, entry.status, entry.reason or "–"
 
 
-def _night_sentences(made: DagRunFacts) -> tuple[str, ...]:
-    if made.active:
+def _night_sentences(dag_run: DagRunFacts) -> tuple[str, ...]:
+    if dag_run.active:
         return ("The night is under way.", RELOAD_SENTENCE)
     return ("This run ended before its night was put on record; the suite's next night does that.",)
 
 
-def _meta(made: DagRunFacts, *more: str) -> str:
-    return " · ".join([*more, f"DAG run {made.run_id}", made.state, "Barograph"])
+def _meta(dag_run: DagRunFacts, *more: str) -> str:
+    return " · ".join([*more, f"DAG run {dag_run.run_id}", dag_run.state, "Barograph"])
 
 
 def sparkline_points(values: Sequence[float | None], width: float, height: float) -> list[str]:
@@ -213,33 +227,33 @@ def sparkline_points(values: Sequence[float | None], width: float, height: float
 NIGHT_DAGS = "nightly."
 
 
-def result_folder(root: Path, made: DagRunFacts) -> str | None:
+def result_folder(root: Path, dag_run: DagRunFacts) -> str | None:
     """The folder below the results that the run is about: of its series, or of its suite; None: there is none."""
-    if made.opened is None:
+    if dag_run.result is None:
         return None
-    if made.dag_id.startswith(NIGHT_DAGS):
-        return f"{NIGHTS}/{_suite(made)}"
-    return result_files.name_of_folder(root, made.opened)
+    if dag_run.dag_id.startswith(NIGHT_DAGS):
+        return f"{NIGHTS}/{_suite(dag_run)}"
+    return result_files.name_of_folder(root, dag_run.result)
 
 
-def page_of_dag_run(root: Path, made: DagRunFacts) -> Redirection | Page:
-    if made.opened is None:
-        return page_without_series(made)
-    if made.dag_id.startswith(NIGHT_DAGS):
-        return _page_of_night_run(root, made, made.opened)
-    name = result_files.name_of_folder(root, made.opened)
+def page_of_dag_run(root: Path, dag_run: DagRunFacts) -> Redirection | Page:
+    if dag_run.result is None:
+        return page_without_series(dag_run)
+    if dag_run.dag_id.startswith(NIGHT_DAGS):
+        return _page_of_night_run(root, dag_run, dag_run.result)
+    name = result_files.name_of_folder(root, dag_run.result)
     if name is None:
-        return page_of_other_results(made, str(root))
-    seen = series_progress(root, name, made)
-    return page_of_missing_series(made, name) if seen is None else page_of_series(made, seen, time.time())
+        return page_of_other_results(dag_run, str(root))
+    progress = series_progress(root, name, dag_run)
+    return page_of_missing_series(dag_run, name) if progress is None else page_of_series(dag_run, progress, time.time())
 
 
-def _suite(made: DagRunFacts) -> str:
-    return made.dag_id.removeprefix(NIGHT_DAGS)
+def _suite(dag_run: DagRunFacts) -> str:
+    return dag_run.dag_id.removeprefix(NIGHT_DAGS)
 
 
-def _page_of_night_run(root: Path, made: DagRunFacts, night: str) -> Redirection | Page:
-    suite = _suite(made)
+def _page_of_night_run(root: Path, dag_run: DagRunFacts, night: str) -> Redirection | Page:
+    suite = _suite(dag_run)
     page = f"{NIGHTS}/{suite}/nights/{night}.html"
     under_way = night_state.read_night(suite)
     if under_way is not None and under_way.id != night:
@@ -247,4 +261,4 @@ def _page_of_night_run(root: Path, made: DagRunFacts, night: str) -> Redirection
     entries = under_way.experiments if under_way else ()
     named = (f"{entry.series}/report.html" for entry in entries if entry.series)
     reports = {report for report in named if result_files.find_file(root, report)}
-    return page_of_night(made, suite, page if result_files.find_file(root, page) else None, under_way, reports)
+    return page_of_night(dag_run, suite, page if result_files.find_file(root, page) else None, under_way, reports)

@@ -113,12 +113,12 @@ TEXTS = {401: "Results are for those who have logged in to this Airflow.", 403: 
 def build() -> FastAPI:
     # Without pages of its own: those would be open to everybody.
     app = FastAPI(title="Barograph", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(get_user)])
-    fresh = Freshness()
+    freshness = Freshness()
 
     @app.get("/")
     def index(user: GetUserDep) -> Response:
         place = results()
-        fresh.bring(place, INDEX)
+        freshness.refresh(place, INDEX)
         if (place.root / INDEX).is_file() and may_read(user, dags_of(place.root, INDEX)):
             return RedirectResponse(pages.href(INDEX), 303)
         shown = pages.result_groups(place.root, lambda dag: may_read(user, {dag}))
@@ -129,7 +129,7 @@ def build() -> FastAPI:
         place = results()
         if result_files.is_name(name):
             require_right(user, dags_of(place.root, name))
-            fresh.bring(place, name)
+            freshness.refresh(place, name)
         found = result_files.find_file(place.root, name)
         if found is None:
             raise HTTPException(404, "These results have no such page, drawing or table.")
@@ -141,14 +141,14 @@ def build() -> FastAPI:
 
     @app.get("/run", dependencies=[Depends(requires_access_dag("GET", DagAccessEntity.RUN))])
     def run(dag_id: str, run_id: str, user: GetUserDep, session: SessionDep) -> Response:
-        made = dag_run_facts(session, dag_id, run_id)
-        if made is None:
+        facts = dag_run_facts(session, dag_id, run_id)
+        if facts is None:
             raise HTTPException(404, f"Airflow knows no run {run_id} of the DAG {dag_id}.")
         place = results()
-        if (name := result_folder(place.root, made)) is not None:
+        if (name := result_folder(place.root, facts)) is not None:
             require_right(user, dags_of(place.root, f"{name}/any"))
-            fresh.bring(place, name)
-        page = page_of_dag_run(place.root, made)
+            freshness.refresh(place, name)
+        page = page_of_dag_run(place.root, facts)
         return (
             RedirectResponse(pages.href(page.name), 303)
             if isinstance(page, Redirection)

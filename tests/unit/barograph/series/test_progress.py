@@ -92,7 +92,7 @@ def test_plain_lines() -> None:
     out = console(False)
     view = Lines(out, initial_status(2, STAR), clock=lambda: 100.0)
     for line in [*RUN, ENDED]:
-        view.hear(line)
+        view.update(line)
         view.tick()
     text = out.file.getvalue()  # type: ignore[attr-defined]
     assert "stela-r1: warming up until steady (about" in text
@@ -104,7 +104,7 @@ def test_no_throughput_is_said_of_a_run_that_is_over() -> None:
     out, now_s = console(False), [100.0]
     view = Lines(out, initial_status(2, STAR), clock=lambda: now_s[0])
     for line in [*RUN, ENDED]:
-        view.hear(line)
+        view.update(line)
     now_s[0] = 250.0
     view.tick()
     assert "tuples/s" not in out.file.getvalue()  # type: ignore[attr-defined]

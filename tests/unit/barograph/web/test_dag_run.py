@@ -54,7 +54,7 @@ def told(folder: Path, t: float, **line: Any) -> None:
 
 
 def opened(series: Path, **changes: Any) -> DagRunFacts:
-    return replace(RUN, opened=str(series), **changes)
+    return replace(RUN, result=str(series), **changes)
 
 
 def with_report(series: Path, name: str = "report.html", written_s: float = BEGUN + 200) -> None:
@@ -70,7 +70,7 @@ def page_of(root: Path, made: DagRunFacts) -> Page:
 
 def test_a_run_under_way_shows_how_far_it_is_and_looks_again(root: Path, series: Path) -> None:
     page = page_of(root, opened(series))
-    assert page.again_s == run_page.RELOAD_S
+    assert page.reload_s == run_page.RELOAD_S
     facts = dict(page.facts)
     assert facts["runs"].startswith("1 of 2 done") and facts["throughput"] == "210 tuples/s"
     assert facts["phase"].startswith("warming up until steady")
@@ -114,7 +114,7 @@ def test_a_report_of_before_is_not_shown_as_this_runs(root: Path, series: Path) 
         again=False,
     )
     page = page_of(root, opened(series, state="failed", ended_s=BEGUN + 110))
-    assert page.sentences[0] == "This run ended without a report." and page.again_s is None
+    assert page.sentences[0] == "This run ended without a report." and page.reload_s is None
     assert page.notes == ("stela-r1: infrastructure: m2 is gone",)
     assert page.links[0].text == "The report of an earlier run of this series"
 
@@ -141,27 +141,27 @@ def test_a_report_is_shown_also_where_its_spec_cannot_be_read_any_more(root: Pat
 @pytest.mark.parametrize(
     ("made", "said", "again"),
     [
-        (replace(RUN, task=None, task_state=None), "measure nothing", False),
-        (replace(RUN, state="queued", task_state=None), "waiting for its turn", True),
-        (replace(RUN, task_state="running"), "has not opened its series yet", True),
-        (replace(RUN, state="failed", task_state="failed"), "open_series is failed", False),
-        (replace(RUN, task_state="failed"), "open_series is failed", False),
-        (replace(RUN, opened="/elsewhere/stela/star/s1"), "in another place", False),
-        (replace(RUN, opened="{root}/stela/star/gone"), "was removed", False),
+        (replace(RUN, opening_task=None, opening_state=None), "measure nothing", False),
+        (replace(RUN, state="queued", opening_state=None), "waiting for its turn", True),
+        (replace(RUN, opening_state="running"), "has not opened its series yet", True),
+        (replace(RUN, state="failed", opening_state="failed"), "open_series is failed", False),
+        (replace(RUN, opening_state="failed"), "open_series is failed", False),
+        (replace(RUN, result="/elsewhere/stela/star/s1"), "in another place", False),
+        (replace(RUN, result="{root}/stela/star/gone"), "was removed", False),
     ],
 )  # fmt: skip
 def test_why_there_is_none(root: Path, made: DagRunFacts, said: str, again: bool) -> None:
-    made = replace(made, opened=made.opened.replace("{root}", str(root)) if made.opened else None)
+    made = replace(made, result=made.result.replace("{root}", str(root)) if made.result else None)
     page = page_of(root, made)
-    assert said in " ".join(page.sentences) and (page.again_s is not None) is again
+    assert said in " ".join(page.sentences) and (page.reload_s is not None) is again
     assert said in pages.run_html(page)
 
 
 def test_an_answer_of_a_task_leads_nowhere_outside(root: Path) -> None:
     """Whoever may write an XCom chooses it."""
-    assert result_folder(root, replace(RUN, opened="/etc")) is None
-    assert result_folder(root, replace(RUN, opened=f"{root}/../..")) is None
-    assert result_folder(root, replace(RUN, opened=str(root / NAME))) == NAME
+    assert result_folder(root, replace(RUN, result="/etc")) is None
+    assert result_folder(root, replace(RUN, result=f"{root}/../..")) is None
+    assert result_folder(root, replace(RUN, result=str(root / NAME))) == NAME
 
 
 NIGHT = DagRunFacts("nightly.quick", "scheduled__1", "running", BEGUN, None, "open_night", "success", "20261118-020000")
@@ -175,7 +175,7 @@ def test_a_night_under_way_and_its_page(root: Path, series: Path) -> None:
     with_report(series)
     reports = {f"{NAME}/report.html"}
     page = run_page.page_of_night(NIGHT, "quick", None, TONIGHT, reports)
-    assert isinstance(page, Page) and page.again_s
+    assert isinstance(page, Page) and page.reload_s
     assert [row[1] for row in page.rows] == ["complete", "begun"]
     assert f'href="files/{NAME}/report.html"' in pages.run_html(page)
     done = root / "nightly" / "quick" / "nights"
@@ -190,6 +190,6 @@ def test_a_night_that_left_nothing(root: Path) -> None:
 
 
 def test_names_in_pages_are_escaped(root: Path) -> None:
-    page = page_of(root, replace(RUN, run_id="<script>x()</script>", opened="/elsewhere/<b>"))
+    page = page_of(root, replace(RUN, run_id="<script>x()</script>", result="/elsewhere/<b>"))
     assert "<script>" not in pages.run_html(page) and "<b>" not in pages.run_html(page)
     assert pages.href("a b/ü.html") == "files/a%20b/%C3%BC.html"

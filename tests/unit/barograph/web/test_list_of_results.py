@@ -80,6 +80,6 @@ def test_a_bucket_is_not_asked_at_every_click_and_its_failure_hides_nothing(root
 
     fresh = Freshness()
     for _ in range(3):
-        fresh.bring(Broken(), "stela/star/s1/report.html")  # type: ignore[arg-type]  # only what is asked here
-    fresh.bring(Broken(), "index.html")  # type: ignore[arg-type]
+        fresh.refresh(Broken(), "stela/star/s1/report.html")  # type: ignore[arg-type]  # only what is asked here
+    fresh.refresh(Broken(), "index.html")  # type: ignore[arg-type]
     assert asked == [("stela/star/s1", True), ("", False)]

@@ -43,12 +43,12 @@ def place(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Re
 )
 def test_what_one_opens_is_brought(place: Results, name: str) -> None:
     assert result_files.find_file(place.root, name) is None
-    Freshness().bring(place, name)
+    Freshness().refresh(place, name)
     assert result_files.find_file(place.root, name) is not None
 
 
 def test_the_index_names_what_is_elsewhere_and_brings_no_reports(place: Results) -> None:
-    Freshness().bring(place, "index.html")
+    Freshness().refresh(place, "index.html")
     index = place.root / "index.html"
     assert "20261121-084501-a1b2c3d4" in index.read_text()
     assert result_files.find_file(place.root, f"{SERIES}/report.html") is None
