@@ -19,7 +19,7 @@ from inventory.leases import registry
 from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest
 from inventory.remote.ssh import Remote, Result
-from inventory.testbed import Estimate, Options, read_options
+from inventory.testbed import Estimate, Options, Place, read_options
 
 PRICES_OF = "2026-11-21"
 
@@ -138,6 +138,7 @@ class FakeTestbed:
     name = "fake"
     shared = False
     whole_machines = False
+    place: Place = "memory"
 
     def __init__(
         self,

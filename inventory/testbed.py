@@ -5,7 +5,7 @@ A testbed's options are the experiment's `testbed.options.<testbed>`, validated 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -30,18 +30,24 @@ class Estimate:
         return sum(self.lines.values())
 
 
+Place = Literal["memory", "this_box", "elsewhere"]
+
+
 class Testbed(Protocol):
     """A source of machines. Errors are those of `inventory.errors`.
 
     `TESTBEDS[name](options=…)` gets the experiment's `testbed.options[name]` and refuses what it does not know with a
     ConfigurationError that names the field; without options it can still release, list leftovers and sweep.
     `shared`: several leases may hold machines at once. `whole_machines`: it gives machines as they are; an experiment's
-    `scale` and `bandwidth_mbit` are for testbeds that make them.
+    `scale` and `bandwidth_mbit` are for testbeds that make them. `place` is where the machines are: in `memory`
+    (nothing is installed on them), on `this_box` (they take its cores; `TESTBEDS[name]` then has the argument `mounts`
+    too: folders of the box, and where every machine sees them), or `elsewhere`.
     """
 
     name: str
     shared: bool
     whole_machines: bool
+    place: Place
 
     def site(self) -> Mapping[str, str]:
         """What `release` needs beside the lease's id to find the lease's machines again in another process, no secrets.

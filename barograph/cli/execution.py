@@ -19,7 +19,7 @@ from barograph.cli.view import View, view_for
 from barograph.code.refs import resolve_experiment, uncommitted_remark
 from barograph.errors import INTERRUPTED_EXIT, BarographError, RunsFailed, Say
 from barograph.machines import holdings
-from barograph.plan.checks import IN_MEMORY_TESTBEDS, check, remarks
+from barograph.plan.checks import check, place_of, remarks
 from barograph.plan.costs import Cost, cost_lines, usd
 from barograph.plan.durations import series_s
 from barograph.plan.experiment import Experiment, load, with_changes
@@ -141,8 +141,8 @@ def prepare_series(experiment: Experiment, *, new: bool, console: Console, rebui
 
     say = line_printer(console)
     experiment = resolve_experiment(experiment)
-    local = experiment.testbed.name == "local"
-    if local:
+    place = place_of(experiment.testbed)
+    if place == "this_box":
         require_fit_box(say)
     for line in _reap_first(experiment.testbed.name):
         say(line)
@@ -155,7 +155,7 @@ def prepare_series(experiment: Experiment, *, new: bool, console: Console, rebui
     cost = holdings.estimate_cost(experiment, new=new)
     for line in cost_remarks(cost):
         say(line)
-    if experiment.testbed.name not in IN_MEMORY_TESTBEDS:
+    if place != "memory":
         prepare_software(say)
     else:
         from barograph.settings import airflow_home

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from analysis import pipeline
 from analysis.record.files import write_json_atomic
 from barograph.compare import record
+from barograph.plan.checks import place_of
 from barograph.series.series import read_series
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def main(arguments: list[str]) -> int:
 
 def _give_way(series_dir: Path) -> None:
     """Only to what is measured: on a busy box it would get next to nothing for no reason, and the runs wait for it."""
-    if read_series(series_dir).experiment.testbed.name == "local":
+    if place_of(read_series(series_dir).experiment.testbed) == "this_box":
         os.nice(NICENESS)
 
 

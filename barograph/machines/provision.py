@@ -14,7 +14,6 @@ from barograph.code.refs import resolve_experiment
 from barograph.errors import TestbedTaken
 from barograph.machines import holdings, series_lease
 from barograph.machines.series_lease import remove_cluster_files
-from barograph.plan import checks
 from barograph.plan.checks import check, testbed_of, testbed_without_options
 from barograph.plan.costs import cost_lines
 from barograph.plan.experiment import Experiment, TestbedChoice, load, with_changes
@@ -120,12 +119,13 @@ def _owner() -> str:
 
 
 def ready_testbed(choice: TestbedChoice) -> Testbed:
-    """A testbed that can acquire: emulated machines mount the software, for others it is built before they cost."""
-    if choice.name in checks.IN_MEMORY_TESTBEDS:
-        return testbed_of(choice)
+    """A testbed that can acquire: machines on this box mount the software, for others it is built before they cost."""
+    testbed = testbed_of(choice)
+    if testbed.place == "memory":
+        return testbed
     from barograph.software import build_for_machines, mounts
 
-    if choice.name != "local":
+    if testbed.place == "elsewhere":
         build_for_machines(log.info)
-        return testbed_of(choice)
+        return testbed
     return TESTBEDS[choice.name](mounts=mounts(log.info), options=choice.options.get(choice.name))

@@ -24,7 +24,7 @@ from barograph.nights.night_state import BEGUN, WAITING, Night, NightEntry
 from barograph.nights.outcome import claims_of, numbers_of
 from barograph.nights.suite import Choice, Suite
 from barograph.plan import durations
-from barograph.plan.checks import machine_requests
+from barograph.plan.checks import machine_requests, testbed_without_options
 from barograph.plan.experiment import Experiment
 from barograph.series import run_record
 from barograph.series.results import results
@@ -37,7 +37,7 @@ def facts_of_box(testbed: str) -> dict[str, Any]:
     from barograph.series.provenance import box_facts, versions
     from inventory.local.rootfs import JRE
 
-    box = box_facts() if testbed == "local" else {}
+    box = box_facts() if testbed_without_options(testbed).place == "this_box" else {}
     host = {key: box[key] for key in ("cpu_model", "cpus") if key in box}
     return {"testbed": testbed, "storm": versions()["storm"], "java": JRE, "host": host}
 

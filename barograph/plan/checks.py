@@ -15,10 +15,9 @@ from barograph.plan.events import working_machines_after
 from barograph.plan.experiment import Experiment, TestbedChoice
 from inventory import TESTBEDS, machines
 from inventory.machines import MachineRequest
-from inventory.testbed import SupportsFaults, SupportsGiveBack, SupportsGrow, Testbed
+from inventory.testbed import Place, SupportsFaults, SupportsGiveBack, SupportsGrow, Testbed
 
 log = logging.getLogger(__name__)
-IN_MEMORY_TESTBEDS = ("fake",)  # machines that need no software
 
 
 def testbed_of(choice: TestbedChoice) -> Testbed:
@@ -28,6 +27,11 @@ def testbed_of(choice: TestbedChoice) -> Testbed:
     if unknown := sorted(set(choice.options) - set(TESTBEDS)):
         raise ExperimentError(f"testbed.options has {', '.join(unknown)}; known testbeds: {', '.join(TESTBEDS)}")
     return _cached_testbed(choice.name, json.dumps(choice.options.get(choice.name, {}), sort_keys=True))
+
+
+def place_of(choice: TestbedChoice) -> Place:
+    """Where the machines are, whatever the options say. Raises ExperimentError listing the known testbeds."""
+    return testbed_of(replace(choice, options={})).place
 
 
 def testbed_without_options(name: str) -> Testbed:

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from barograph.errors import MachineRecalled
 from barograph.machines import series_lease
 from barograph.plan.blocks import PlannedRun
+from barograph.plan.checks import place_of
 from barograph.plan.experiment import Experiment
 from barograph.policy_service import ServiceClient, ServiceState
 from barograph.run.cluster import Cluster
@@ -139,8 +140,9 @@ FAKE_PACE = "BAROGRAPH_FAKE_PACE"  # real seconds for each second of the fake te
 
 
 def context_of(series: Series) -> SeriesContext:
-    """By the testbed's name: whatever is not in the dict is a testbed with real machines."""
-    return CONTEXTS.get(series.experiment.testbed.name, _storm_context)(series)
+    """Machines in memory have a cluster in memory, all others have Storm on them."""
+    in_memory = place_of(series.experiment.testbed) == "memory"
+    return _fake_context(series) if in_memory else _storm_context(series)
 
 
 def _storm_context(series: Series) -> SeriesContext:
@@ -184,6 +186,3 @@ def _fake_context(series: Series) -> SeriesContext:
     )
     steady = steady_test(experiment.durations)
     return SeriesContext(experiment, storm, storm, clock, ProgressFile(series.folder), steady)
-
-
-CONTEXTS: Mapping[str, Callable[[Series], SeriesContext]] = {"fake": _fake_context}

@@ -21,7 +21,7 @@ from barograph.code.git import sources_home
 from barograph.code.refs import code_label
 from barograph.code.store import LOG, prune
 from barograph.errors import Say
-from barograph.plan.checks import IN_MEMORY_TESTBEDS
+from barograph.plan.checks import place_of
 from barograph.plan.experiment import Code, Experiment, Variant
 from barograph.policy_service import read_state
 from barograph.series.series import read_series
@@ -123,7 +123,7 @@ def prepare_code(experiment: Experiment, say: Say, *, rebuild: bool = False, pac
         with _naming_variants(experiment, code):
             build_code(code, say, rebuild=rebuild)
     require_fit(experiment)
-    if pack and experiment.testbed.name not in IN_MEMORY_TESTBEDS:
+    if pack and place_of(experiment.testbed) != "memory":
         base = storm_home(say)
         for code in codes:
             with _naming_variants(experiment, code):

@@ -21,7 +21,7 @@ from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest
 from inventory.remote import host_keys
 from inventory.remote.ssh import Remote, connect
-from inventory.testbed import Estimate, read_options
+from inventory.testbed import Estimate, Place, read_options
 
 if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client
@@ -36,6 +36,7 @@ class Ec2Testbed:
     name = regions.TESTBED
     shared = True
     whole_machines = True
+    place: Place = "elsewhere"
 
     def __init__(
         self,

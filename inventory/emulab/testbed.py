@@ -19,6 +19,7 @@ from inventory.leases import registry
 from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest
 from inventory.remote.ssh import Remote, connect
+from inventory.testbed import Place
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +30,7 @@ class EmulabTestbed:
     name = NAME
     shared = True
     whole_machines = True
+    place: Place = "elsewhere"
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ from inventory.leases import registry
 from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest
 from inventory.remote.ssh import Remote, connect
-from inventory.testbed import read_options
+from inventory.testbed import Place, read_options
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +38,7 @@ class ExistingTestbed:
     name = "existing"
     shared = False
     whole_machines = True
+    place: Place = "elsewhere"
 
     def __init__(self, options: Mapping[str, object] | None = None) -> None:
         # Without options it can still release; that they are missing is said when they are needed.

@@ -21,7 +21,7 @@ from inventory.local.podman import Container, Podman
 from inventory.machines import Machine, MachineRequest
 from inventory.remote import host_keys
 from inventory.remote.ssh import Remote, connect
-from inventory.testbed import refuse_options
+from inventory.testbed import Place, refuse_options
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +35,7 @@ class LocalTestbed:
     name = "local"
     shared = False
     whole_machines = False
+    place: Place = "this_box"
 
     def __init__(
         self,

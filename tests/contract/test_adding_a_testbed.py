@@ -35,6 +35,25 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tree
 
 
+RUN = """
+from barograph.machines.provision import provision, release
+from barograph.plan.checks import check
+from barograph.plan.experiment import load, with_changes
+from barograph.series.run_record import read_run
+from barograph.series.series import open_series
+from barograph.series_steps import deploy, do_next_run
+
+experiment = with_changes(load("stela/star"), {"testbed": "mine", "demo": True, "variants": ["even_rebalance"]})
+check(experiment)
+folder = open_series(experiment, new=True).folder
+provision(folder)
+deploy(folder)
+run = do_next_run(folder)
+release(folder)
+print(read_run(folder / "runs" / run)["status"])
+"""
+
+
 def blocks() -> tuple[str, str, str]:
     """The page's file, line and site."""
     page = (ROOT / "docs" / "adding_a_testbed.md").read_text(encoding="utf-8")
@@ -65,3 +84,10 @@ def test_one_file_one_line_one_site(tree: Path) -> None:
     sites.write_text(text.replace("WITHOUT_SITE =", f"{site}\nWITHOUT_SITE =", 1))
     said = contract(tree)
     assert re.search(r"\b(\d\d) passed", said) and "failed" not in said, said[-4000:]
+
+
+def test_the_harness_runs_experiments_on_it(tree: Path, tmp_path: Path) -> None:
+    folders = {f"BAROGRAPH_{name}": str(tmp_path / name.lower()) for name in ("STATE", "RESULTS", "HOME")}
+    environment = {**os.environ, **folders, "PYTHONPATH": f"{tree}:{ROOT}"}
+    done = subprocess.run([sys.executable, "-c", RUN], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1:] == ["complete"], done.stderr[-3000:]

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from barograph.plan import checks
-from barograph.run import context
 from inventory import TESTBEDS
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.machines import Machine
+from inventory.testbed import Place
 from tests.support.cloud.life import QUICK
 
 SETTINGS = "from tests.support.cloud.unmanned import arrange\n\narrange()\n__all__ = ()\n"
@@ -21,6 +20,8 @@ SETTINGS = "from tests.support.cloud.unmanned import arrange\n\narrange()\n__all
 
 class UnmannedTestbed(Ec2Testbed):
     """Its machines answer at once, and none has a guard that could be told its new end."""
+
+    place: Place = "memory"
 
     def __init__(self, options: Mapping[str, object] | None = None) -> None:
         super().__init__(options, answers=lambda _: None, pace=QUICK)
@@ -32,8 +33,6 @@ class UnmannedTestbed(Ec2Testbed):
 def arrange() -> None:
     """As if `ec2` needed no software and no ssh, like `fake`."""
     TESTBEDS["ec2"] = UnmannedTestbed
-    checks.IN_MEMORY_TESTBEDS = (*checks.IN_MEMORY_TESTBEDS, "ec2")  # type: ignore[assignment]  # declared with one name
-    context.CONTEXTS = {**context.CONTEXTS, "ec2": context.CONTEXTS["fake"]}
 
 
 def settings(airflow_home: Path) -> None:
