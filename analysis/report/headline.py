@@ -12,7 +12,12 @@ from analysis.report.figures import style
 
 METRIC, OWN_CHANGE = "throughput_after", "gain_percent"
 MOST_PAIRS = 3  # sentences; of more pairs only the variant with the highest throughput is named
-EVENT_NAMES = {"scale_out": "scale-out", "scale_in": "scale-in", "rate": "rate change", "crash": "crash"}
+EVENT_NAMES = {
+    "scale_out": "scale-out",
+    "scale_in": "scale-in",
+    "scale": "scale event",
+    "rate": "rate change",
+}  # of others their kind
 BASELINE_NAMES = {"even_rebalance": "Storm's default (even + rebalance)"}
 
 
@@ -66,7 +71,7 @@ def _pairs(
 
 
 def _after(event: str, events: Mapping[str, str]) -> str:
-    name = EVENT_NAMES.get(events[event], "scale event")
+    name = EVENT_NAMES.get(events[event], events[event].replace("_", " "))
     if len(events) == 1:
         return f"after the {name}"
     return f"after event {list(events).index(event) + 1} of {len(events)} ({name})"

@@ -110,4 +110,4 @@ def _unread(root: Path) -> result.Comparison:
 def test_a_comparison_of_which_nothing_ran_has_a_page_all_the_same(tmp_path: Path) -> None:
     root = write(tmp_path / "20260101-000000-aa", {"stela": (SideOf({}), SideOf({}))})
     text = compare.write(root).read_text()
-    assert "my-branch cannot be compared with main." in text and "No block is whole" in text and "<svg" not in text
+    assert "my-branch cannot be compared with main." in text and "No block is complete" in text and "<svg" not in text
