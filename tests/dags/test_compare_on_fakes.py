@@ -16,6 +16,7 @@ from barograph.compare.sides import Side
 from barograph.plan.experiment import Code, load, with_changes
 from barograph.series.series import open_series
 from barograph.settings import ROOT
+from tests.dags.fake_runs import statuses
 
 pytestmark = [
     pytest.mark.timeout(1200),
@@ -32,10 +33,6 @@ for answers in sys.argv[1:]:
 
 def compared(world: dict[str, str]) -> list[Path]:
     return sorted(Path(world["BAROGRAPH_RESULTS"]).glob("compare/stela_star/*"))
-
-
-def statuses(series: Path) -> dict[str, str]:
-    return {path.parent.name: json.loads(path.read_text())["status"] for path in series.glob("runs/*/run.json")}
 
 
 def python(world: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
