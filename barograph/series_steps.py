@@ -115,7 +115,7 @@ def deploy(series_dir: Path) -> None:
 
 def remaining_runs(series_dir: Path) -> list[int]:
     """One number for each run without a complete record; which run a number does is decided when it starts."""
-    return list(range(read_series(series_dir).left()))
+    return list(range(read_series(series_dir).missing_runs()))
 
 
 def do_next_run(series_dir: Path) -> str | None:

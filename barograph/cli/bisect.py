@@ -70,7 +70,7 @@ def add_arguments(bisect: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     request = BisectionRequest(
         options.experiment, VariantMetric(options.variant, options.metric, options.event), options.good, options.bad,
-        everything=options.all, blocks=options.blocks, goal=options.goal, testbed=options.testbed,
+        all_commits=options.all, blocks=options.blocks, goal=options.goal, testbed=options.testbed,
         options=testbed_options(options.option),
     )  # fmt: skip
     return bisect(request, stdout_console(), new=options.new)
@@ -97,7 +97,7 @@ def bisect(
     search = open_search(check_request(request, repository), say, new=new, repository=repository)
     page = save_search(search)
     while not isinstance(step := search.next(), FirstBad | NotWorse):
-        commit = search.commits[step.commit] if isinstance(step, Query) else commit_of(search.wanted.bad, repository)
+        commit = search.commits[step.commit] if isinstance(step, Query) else commit_of(search.request.bad, repository)
         say(f"bisect {search.id}: {bisection.sentence(search)}; comparing {commit.short} with GOOD")
         try:
             search = (compare or compare_commit)(search, commit, console)
@@ -119,7 +119,7 @@ def open_search(request: BisectionRequest, say: Say, *, new: bool, repository: P
         say(f"bisect {earlier.id}: {'was over (--new searches again)' if over else 'goes on'}")
         return earlier
     good, bad = commit_of(request.good, repository), commit_of(request.bad, repository)
-    commits = commits_between(good, bad, everything=request.everything, root=repository)
+    commits = commits_between(good, bad, all_commits=request.all_commits, root=repository)
     if not commits:
         raise ExperimentError(
             f"no commit between GOOD {good.short} and BAD {bad.short} changes {POLICY_FOLDER}/, which is all that a"
@@ -162,7 +162,7 @@ def compare_commit(search: Bisection, commit: Commit, console: Console) -> Bisec
     of_bad = search.reference is None
     try:
         series = _comparison_series(search, commit, console)
-        search = replace(search, asking=PendingProbe(commit.hash, _series_name(series)))
+        search = replace(search, pending=PendingProbe(commit.hash, _series_name(series)))
         searches.write_bisection(search)
         difference = _measure(search, series, console)
     except (BuildFailed, Unfit) as error:
@@ -181,15 +181,15 @@ def compare_commit(search: Bisection, commit: Commit, console: Console) -> Bisec
 def _comparison_series(search: Bisection, commit: Commit, console: Console) -> Series:
     """Of the comparison that was begun, or of a new one: asked again, a commit is measured again."""
     comparison = _comparison(search, commit)
-    pending = search.asking
+    pending = search.pending
     if pending is None or pending.commit != commit.hash:
         return open_comparison_on_terminal(comparison, console, new=True)
     begun = read_series(results_root() / pending.series)
-    return open_comparison_on_terminal(comparison, console, new=False) if begun.left() else begun
+    return open_comparison_on_terminal(comparison, console, new=False) if begun.missing_runs() else begun
 
 
 def _comparison(search: Bisection, commit: Commit) -> Comparison:
-    request, about = search.wanted, search.wanted.about
+    request, about = search.request, search.request.about
     half = request.goal if search.reference is None else required_half_width(search.reference) or request.goal
     return plan_comparison(
         ComparisonRequest(
@@ -206,7 +206,7 @@ def _measure(search: Bisection, series: Series, console: Console) -> Difference:
     """Carries the comparison out, unless it was over before. What the commit's failures left may still say enough."""
     failure = _carry_out_comparison(series, console)
     try:
-        difference = difference_of(read_json(series.folder / RESULT), search.wanted.about)
+        difference = difference_of(read_json(series.folder / RESULT), search.request.about)
     except (RecordError, ExperimentError) as error:
         raise failure or error from error
     if failure is not None and difference.half_width is None:
@@ -216,7 +216,7 @@ def _measure(search: Bisection, series: Series, console: Console) -> Difference:
 
 def _carry_out_comparison(series: Series, console: Console) -> RunsFailed | None:
     """How the system under test failed, which is a result. Raises every other failure, and Stopped."""
-    if not series.left():
+    if not series.missing_runs():
         if not (series.folder / RESULT).is_file():  # interrupted while it was analysed
             say = line_printer(console)
             say(f"{_series_name(series)}: measured; its analysis is made up for")

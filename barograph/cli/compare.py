@@ -117,7 +117,7 @@ def show_comparison(series_dir: Path, console: Console) -> None:
 
 def _lines(series_dir: Path, result: Mapping[str, Any]) -> list[str]:
     lines = [str(result["sentence"])]
-    if (stopped := record.enough(series_dir)) is not None:
+    if (stopped := record.sufficiency(series_dir)) is not None:
         lines.append(f"stopped after {stopped['blocks']} blocks ({stopped['why']}): {stopped['said']}")
     if (took := wall_time.read_wall_time(series_dir)) is not None:
         lines.append(f"time: {wall_time.wall_time_line(took)}")

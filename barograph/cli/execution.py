@@ -116,7 +116,7 @@ def carry_out(series: Series, console: Console, ending: Ending | None = None) ->
     resume = f"barograph run {series.experiment.name}, with the same options"
     last = ending or Ending(_show_claims, resume, headline)
     child: DagProcess | None = None
-    with signals_as_interrupt(), view_for(console, initial_status(series.left(), series.experiment)) as view:
+    with signals_as_interrupt(), view_for(console, initial_status(series.missing_runs(), series.experiment)) as view:
         try:
             child = DagProcess(series.folder)
             code = child.follow(view)
@@ -164,7 +164,7 @@ def prepare_series(experiment: Experiment, *, new: bool, console: Console, rebui
     prepare_code(experiment, say, rebuild=rebuild)
     series = open_series(experiment, new=new, estimate=cost.as_data() if cost else None)
     resumed = series_document(series.folder)["resumed"]
-    begun, left = "resuming" if resumed else "new", series.left()
+    begun, left = "resuming" if resumed else "new", series.missing_runs()
     time_s = hours(series_s(experiment, left))
     say(f"{begun} series {series.folder}: {left} of {len(series.plan())} runs to do, about {time_s}")
     return series
@@ -221,7 +221,9 @@ def _end_interrupted(series: Series, child: DagProcess | None, view: View, endin
     view.say(f"{len(series.complete())} of {len(series.plan())} runs are complete in {series.folder}")
     _say_cost(series, view.say)
     # With every run there, the same command again would begin a new series.
-    view.say(f"to resume: {ending.resume}" if series.left() else f"to analyse it: barograph report {series.folder}")
+    view.say(
+        f"to resume: {ending.resume}" if series.missing_runs() else f"to analyse it: barograph report {series.folder}"
+    )
     return INTERRUPTED_EXIT
 
 

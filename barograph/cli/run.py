@@ -140,7 +140,7 @@ def _runs_left(experiment: Experiment, new: bool) -> int:
     if not new and complete_series(experiment):
         return 0
     series = None if new else unfinished_series(experiment)
-    return series.left() if series else experiment.repetitions * len(experiment.variants)
+    return series.missing_runs() if series else experiment.repetitions * len(experiment.variants)
 
 
 def run_one(name: str, changes: Mapping[str, Any], *, new: bool, console: Console) -> SuiteRow:

@@ -39,12 +39,12 @@ DEFAULT_BUDGET = Budget(blocks=20)
 
 def parse_budget(text: str) -> Budget:
     """Raises ExperimentError with what is allowed."""
-    found = _PATTERN.fullmatch(text.strip())
-    unit = found["unit"] or "" if found else ""
-    if found is None or bool(found["usd"]) == bool(unit) or not float(found["number"]) > 0:
+    match = _PATTERN.fullmatch(text.strip())
+    unit = match["unit"] or "" if match else ""
+    if match is None or bool(match["usd"]) == bool(unit) or not float(match["number"]) > 0:
         raise ExperimentError(f"budget is {text!r}; allowed: {ALLOWED_BUDGETS}")
-    number = float(found["number"])
-    if found["usd"]:
+    number = float(match["number"])
+    if match["usd"]:
         return Budget(usd=number)
     if unit in _UNIT_S:
         return Budget(seconds=number * _UNIT_S[unit])
@@ -71,18 +71,18 @@ def most_blocks(experiment: Experiment, block: int, budget: Budget, pricing: Sup
     """
     ceiling = MOST_RUNS // block
     if budget.usd is not None:
-        found, need = _for_money(experiment, block, budget.usd, pricing)
+        blocks, need = _for_money(experiment, block, budget.usd, pricing)
     elif budget.seconds is not None:
         block_s = block * durations.run_s(experiment, replace(durations.DEFAULT_OVERHEAD, run_s=0.0, boot_s=0.0))
-        found, need = int(budget.seconds // block_s), f"at least {FEWEST_BLOCKS * block_s / 60:.0f} min"
+        blocks, need = int(budget.seconds // block_s), f"at least {FEWEST_BLOCKS * block_s / 60:.0f} min"
     else:
-        found, need = budget.blocks or 0, f"{FEWEST_BLOCKS} blocks"
-    if found < FEWEST_BLOCKS:
+        blocks, need = budget.blocks or 0, f"{FEWEST_BLOCKS} blocks"
+    if blocks < FEWEST_BLOCKS:
         raise ExperimentError(
-            f"budget is {budget_text(budget)}, which holds {found} blocks of {block} runs; a comparison needs"
+            f"budget is {budget_text(budget)}, which holds {blocks} blocks of {block} runs; a comparison needs"
             f" {FEWEST_BLOCKS}: give {need}"
         )
-    return min(found, ceiling)
+    return min(blocks, ceiling)
 
 
 def budget_text(budget: Budget) -> str:

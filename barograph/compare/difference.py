@@ -64,30 +64,30 @@ def require_direction(name: str) -> None:
 def difference_of(result: Mapping[str, Any], about: VariantMetric) -> Difference:
     """From `comparison_result.json`. Raises ExperimentError where it has no such row."""
     rows = result["rows"]
-    found = next((row for row in rows if (row["pair"], row["metric"], row["event"]) == _key(about)), None)
-    if found is None:
+    match = next((row for row in rows if (row["pair"], row["metric"], row["event"]) == _key(about)), None)
+    if match is None:
         there = sorted({f"{row['metric']} ({row['event']})" for row in rows if row["pair"] == about.variant})
         missing = f"{about.metric} ({about.event}) of {about.variant}"
         raise ExperimentError(f"the comparison has no {missing}; it has {', '.join(there) or 'none'}")
     return Difference(
-        found["difference"], found["low"], found["high"], found["unit"], found["blocks"], found["verdict"]
+        match["difference"], match["low"], match["high"], match["unit"], match["blocks"], match["verdict"]
     )
 
 
-def is_worse(found: Difference, name: str) -> bool:
+def is_worse(difference: Difference, name: str) -> bool:
     """Whether BAD is worse than GOOD at all: its interval lies on the worse side, or the comparison says so."""
-    if found.low is None or found.high is None:
-        return found.verdict == WORSE
-    return found.high < 0 if metric(name).better is Better.HIGHER else found.low > 0
+    if difference.low is None or difference.high is None:
+        return difference.verdict == WORSE
+    return difference.high < 0 if metric(name).better is Better.HIGHER else difference.low > 0
 
 
-def verdict_of(found: Difference, reference: Difference) -> Verdict:
+def verdict_of(difference: Difference, reference: Difference) -> Verdict:
     """Good, bad, or undecided where the interval is too wide to tell."""
-    if found.value is None or reference.value is None or found.half_width is None:
-        return _verdict_of_call(found)
-    if found.half_width > required_half_width(reference):
+    if difference.value is None or reference.value is None or difference.half_width is None:
+        return _verdict_of_call(difference)
+    if difference.half_width > required_half_width(reference):
         return "undecided"
-    return "bad" if abs(found.value - reference.value) < abs(found.value) else "good"
+    return "bad" if abs(difference.value - reference.value) < abs(difference.value) else "good"
 
 
 def required_half_width(reference: Difference) -> float:
@@ -99,19 +99,22 @@ def is_narrow_enough(bisecting: Mapping[str, Any], rows: list[Mapping[str, Any]]
     """Whether a search needs no further block of this comparison, and why; only its own metric counts."""
     about = VariantMetric(bisecting["variant"], bisecting["metric"], bisecting["event"])
     try:
-        found = difference_of({"rows": rows}, about)
+        difference = difference_of({"rows": rows}, about)
     except ExperimentError as error:
         return False, str(error)
-    wanted = bisecting["half_width"]
-    if found.half_width is None:
+    limit = bisecting["half_width"]
+    if difference.half_width is None:
         return False, f"{about.words} has no interval yet"
-    return found.half_width <= wanted, f"{about.words}: ±{found.half_width:.3g} {found.unit}, wanted ±{wanted:.3g}"
+    return (
+        difference.half_width <= limit,
+        f"{about.words}: ±{difference.half_width:.3g} {difference.unit}, wanted ±{limit:.3g}",
+    )
 
 
-def _verdict_of_call(found: Difference) -> Verdict:
-    if found.verdict not in CALLS:
+def _verdict_of_call(difference: Difference) -> Verdict:
+    if difference.verdict not in CALLS:
         return "undecided"
-    return "bad" if found.verdict == WORSE else "good"
+    return "bad" if difference.verdict == WORSE else "good"
 
 
 def _key(about: VariantMetric) -> tuple[str, str, str]:

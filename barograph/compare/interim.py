@@ -32,11 +32,11 @@ def main(arguments: list[str]) -> int:
     series_dir = Path(arguments[0])
     _give_way(series_dir)
     # A/A comparisons on record widen the floor of the last answer; whether more blocks are needed is not theirs to say.
-    found = compare(_analyse(series_dir), on_record={})
-    certain, why = found.certain, found.why
+    result = compare(_analyse(series_dir), on_record={})
+    certain, why = result.certain, result.why
     if bisecting := record.read(series_dir)["bisecting"]:
-        certain, why = is_narrow_enough(bisecting, result_data(found)["rows"])  # a search looks at one metric
-    answer = {"v": 1, "certain": certain, "why": why, "sentence": found.sentence}
+        certain, why = is_narrow_enough(bisecting, result_data(result)["rows"])  # a search looks at one metric
+    answer = {"v": 1, "certain": certain, "why": why, "sentence": result.sentence}
     write_json_atomic(series_dir / pipeline.INCREMENTAL_FOLDER / "answer.json", answer)
     return 0
 

@@ -94,12 +94,12 @@ def read(series_dir: Path) -> dict[str, Any]:
         raise ExperimentError(f"{series_dir} is no comparison: {error}; make one with barograph compare A B") from error
 
 
-def mark_enough(series_dir: Path, why: str, blocks: int, said: str) -> None:
+def mark_sufficient(series_dir: Path, why: str, blocks: int, said: str) -> None:
     """`why`: certain, budget, or failed (a side has no run that could be compared)."""
     write_json_atomic(series_dir / ENOUGH_FILE, {"v": 1, "t": time.time(), "why": why, "blocks": blocks, "said": said})
 
 
-def enough(series_dir: Path) -> dict[str, Any] | None:
+def sufficiency(series_dir: Path) -> dict[str, Any] | None:
     """Why no further block was needed; None where the plan went to its end."""
     return read_json(series_dir / ENOUGH_FILE) if (series_dir / ENOUGH_FILE).is_file() else None
 

@@ -42,30 +42,30 @@ class ComparisonRequest:
     bisecting: Mapping[str, Any] | None = None
 
 
-def comparison_request(given: Mapping[str, Any]) -> ComparisonRequest:
+def comparison_request(answers: Mapping[str, Any]) -> ComparisonRequest:
     """The answers of a form, or the options of the command line. Raises ExperimentError for what contradicts itself."""
-    variants: Sequence[str] | None = given["variants"]
+    variants: Sequence[str] | None = answers["variants"]
     return ComparisonRequest(
-        a=given["a"],
-        b=given["b"],
-        experiment=given["experiment"],
+        a=answers["a"],
+        b=answers["b"],
+        experiment=answers["experiment"],
         variants=tuple(variants) if variants else None,
-        blocks=given["blocks"],
-        testbed=given["testbed"],
-        options=given["options"] or None,
-        question=_question(given),
+        blocks=answers["blocks"],
+        testbed=answers["testbed"],
+        options=answers["options"] or None,
+        question=_question(answers),
     )
 
 
-def _question(given: Mapping[str, Any]) -> Question:
-    until_certain, budget = bool(given["until_certain"]), given["budget"]
-    goal = 5.0 if given["goal_percent"] is None else float(given["goal_percent"])
+def _question(answers: Mapping[str, Any]) -> Question:
+    until_certain, budget = bool(answers["until_certain"]), answers["budget"]
+    goal = 5.0 if answers["goal_percent"] is None else float(answers["goal_percent"])
     if budget and not until_certain:
         raise ExperimentError(f"budget is {budget!r}, which is for --until-certain; without it give --blocks")
-    if until_certain and given["blocks"] is not None:
+    if until_certain and answers["blocks"] is not None:
         raise ExperimentError(
-            f"blocks is {given['blocks']} with --until-certain, which decides how many blocks are needed;"
-            f" limit them with --budget '{given['blocks']} blocks'"
+            f"blocks is {answers['blocks']} with --until-certain, which decides how many blocks are needed;"
+            f" limit them with --budget '{answers['blocks']} blocks'"
         )
     return Question(until_certain, goal, parse_budget(budget) if budget else DEFAULT_BUDGET)
 
@@ -73,9 +73,9 @@ def _question(given: Mapping[str, Any]) -> Question:
 log = logging.getLogger(__name__)
 
 
-def open_comparison(asked: ComparisonRequest, *, new: bool, rebuild: bool = False) -> Path:
+def open_comparison(request: ComparisonRequest, *, new: bool, rebuild: bool = False) -> Path:
     """The folder of the comparison's series. Nothing is started. Raises what has `blame`."""
-    comparison = plan_comparison(asked)
+    comparison = plan_comparison(request)
     check(comparison.experiment)
     require_free_testbed(comparison.experiment)
     prepare_code(comparison.experiment, log.info, rebuild=rebuild)
@@ -88,19 +88,19 @@ def open_comparison(asked: ComparisonRequest, *, new: bool, rebuild: bool = Fals
     return series.folder
 
 
-def plan_comparison(asked: ComparisonRequest) -> Comparison:
+def plan_comparison(request: ComparisonRequest) -> Comparison:
     """What will be run: names looked up, refs resolved to commits; nothing is built. Raises ExperimentError."""
-    changes = {"variants": asked.variants, "testbed": asked.testbed, "options": asked.options}
-    source = limit_cost(with_changes(load(asked.experiment), changes), asked.question.budget)
+    changes = {"variants": request.variants, "testbed": request.testbed, "options": request.options}
+    source = limit_cost(with_changes(load(request.experiment), changes), request.question.budget)
     testbed_of(source.testbed)  # a name that is not known need not wait for a build
-    a, b = (_resolve_side(read_side(said)) for said in (asked.a, asked.b))
-    return derive(source, a, b, _blocks(asked, source, a, b), asked.question, asked.bisecting)
+    a, b = (_resolve_side(read_side(said)) for said in (request.a, request.b))
+    return derive(source, a, b, _blocks(request, source, a, b), request.question, request.bisecting)
 
 
 def reopen_comparison(comparison: Comparison, *, new: bool) -> None:
     """A series that was enough for an easier question has runs to do for this one; not where a `new` one is wanted."""
     series = None if new else complete_series(comparison.experiment)
-    if series is not None and series.enough() and record.is_comparison(series.folder):
+    if series is not None and series.is_sufficient() and record.is_comparison(series.folder):
         record.write(series.folder, comparison)
 
 
@@ -108,7 +108,7 @@ def _resolve_side(side: Side) -> Side:
     return replace(side, code=resolve_code(side.code))
 
 
-def _blocks(asked: ComparisonRequest, source: Experiment, a: Side, b: Side) -> int:
-    if not asked.question.until_certain:
-        return asked.blocks if asked.blocks is not None else max(FEWEST_BLOCKS, source.repetitions)
-    return most_blocks(source, block_size(source, a, b), asked.question.budget, holdings.pricing_of(source))
+def _blocks(request: ComparisonRequest, source: Experiment, a: Side, b: Side) -> int:
+    if not request.question.until_certain:
+        return request.blocks if request.blocks is not None else max(FEWEST_BLOCKS, source.repetitions)
+    return most_blocks(source, block_size(source, a, b), request.question.budget, holdings.pricing_of(source))

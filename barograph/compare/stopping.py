@@ -67,9 +67,9 @@ def wall_time(series: Series, now_s: float, analysis_s: float) -> WallTime:
     return WallTime(now_s - series.opened_s, watched_s, runs_s - watched_s, checks_s, analysis_s, len(mine))
 
 
-def write_wall_time(series_dir: Path, found: WallTime) -> None:
-    facts = {"rest_s": found.rest_s, "over_runs_percent": found.over_runs_percent}
-    write_json_atomic(series_dir / FILE, {"v": 1, **asdict(found), **facts})
+def write_wall_time(series_dir: Path, times: WallTime) -> None:
+    facts = {"rest_s": times.rest_s, "over_runs_percent": times.over_runs_percent}
+    write_json_atomic(series_dir / FILE, {"v": 1, **asdict(times), **facts})
 
 
 def _attempts(series_dir: Path) -> Iterator[dict[str, Any]]:
@@ -117,12 +117,12 @@ class Stop:
 
 def check_after_run(series: Series) -> None:
     """Around each run. Marks the series enough where it is; what goes wrong here never stops the runs."""
-    if series.enough() or not record.is_comparison(series.folder):
+    if series.is_sufficient() or not record.is_comparison(series.folder):
         return
     document = record.read(series.folder)
     if not document["until_certain"]:
         return
-    blocks = whole_blocks(series.plan(), series.complete() | series.tried())
+    blocks = whole_blocks(series.plan(), series.complete() | series.current_attempts())
     goal = document["goal_percent"]
     checked = [line["blocks"] for line in read_checks(series.folder) if line["goal_percent"] == goal]
     if blocks < FEWEST_BLOCKS or blocks <= max(checked, default=0):
@@ -133,7 +133,7 @@ def check_after_run(series: Series) -> None:
     progress.tell("message", text=f"after {blocks} blocks: {said}")
     # With nothing left of the plan there is nothing to end, and what an accident has cost can still be measured again.
     if stop is not None and (stop.why != "budget" or series.next_run() is not None):
-        record.mark_enough(series.folder, stop.why, blocks, stop.said)
+        record.mark_sufficient(series.folder, stop.why, blocks, stop.said)
         progress.tell("message", text=f"enough after {blocks} blocks: {stop.said}")
 
 
@@ -225,5 +225,5 @@ def run_interim_analysis(series_dir: Path) -> InterimAnswer:
         raise InterimAnalysisFailure(f"it took more than {ANALYSIS_LIMIT_S:g} s; see {series_dir / 'harness.log'}")
     if code != 0:
         raise InterimAnalysisFailure(f"it ended with {code}; see {series_dir / 'harness.log'}")
-    found = read_json(series_dir / pipeline.INCREMENTAL_FOLDER / "answer.json")
-    return InterimAnswer(bool(found["certain"]), str(found["why"]), str(found["sentence"]))
+    answer = read_json(series_dir / pipeline.INCREMENTAL_FOLDER / "answer.json")
+    return InterimAnswer(bool(answer["certain"]), str(answer["why"]), str(answer["sentence"]))

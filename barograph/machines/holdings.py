@@ -126,11 +126,11 @@ def estimate_cost(experiment: Experiment, *, new: bool) -> Cost | None:
     if pricing is None:
         return None
     series = None if new else unfinished_series(experiment)
-    runs = series.left() if series else experiment.repetitions * len(experiment.variants)
+    runs = series.missing_runs() if series else experiment.repetitions * len(experiment.variants)
     spent = spent_usd(series, time.time()) if series else 0.0
-    found = costs.cost(experiment, runs, run_record.median_overhead(experiment.testbed), pricing, spent)
-    costs.require_affordable(experiment, found, pricing)
-    return found
+    cost = costs.cost(experiment, runs, run_record.median_overhead(experiment.testbed), pricing, spent)
+    costs.require_affordable(experiment, cost, pricing)
+    return cost
 
 
 def require_one_more(series: Series) -> None:
@@ -186,12 +186,12 @@ def _cost_of_executions(
     """Each estimate with what was held from its opening to the next one's."""
     all_machines = tuple(machines)
     ends = [*(float(each["opened_s"]) for each in estimates[1:]), now_s]
-    found = []
+    rows = []
     for estimate, end_s in zip(estimates, ends, strict=False):
         mine = tuple(clip(all_machines, float(estimate["opened_s"]), end_s))
         used = {"used_usd": _price_usd(mine, pricing), "machine_hours": sum(each.hours for each in mine)}
-        found.append({**estimate, **used})
-    return found
+        rows.append({**estimate, **used})
+    return rows
 
 
 def _cost_of_types(machines: Iterable[Holding], pricing: SupportsPricing) -> list[dict[str, Any]]:

@@ -44,12 +44,12 @@ def open_requested(name: str, changes: Mapping[str, Any], *, new: bool) -> Path:
 
 def require_free_testbed(experiment: Experiment) -> None:
     """A second run must not even open a series that somebody is writing; where a testbed is shared, only that one."""
-    held = [lease for lease in registry.read_all() if lease.testbed == experiment.testbed.name]
+    leases = [lease for lease in registry.read_all() if lease.testbed == experiment.testbed.name]
     if testbed_of(experiment.testbed).shared:
         mine = unfinished_series(experiment)
-        held = [lease for lease in held if mine is not None and lease.series_id == mine.series_id]
+        leases = [lease for lease in leases if mine is not None and lease.series_id == mine.series_id]
     now = time.time()
-    live = next((lease for lease in held if registry.is_live(lease, now)), None)
+    live = next((lease for lease in leases if registry.is_live(lease, now)), None)
     if live is not None:
         raise _taken_error(live, now)
 

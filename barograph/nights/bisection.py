@@ -27,7 +27,7 @@ BISECTIONS_FOLDER = "bisect"
 
 @dataclass(frozen=True)
 class BisectionRequest:
-    """`good` and `bad` are refs, of a search full commits; `everything`: also commits that do not change what decides.
+    """`good` and `bad` are refs, of a search full commits; `all_commits`: also those that do not change what decides.
 
     `blocks`: at most that many a comparison. `goal`: how narrow BAD's own comparison must be, in its unit.
     """
@@ -36,7 +36,7 @@ class BisectionRequest:
     about: VariantMetric
     good: str
     bad: str
-    everything: bool = False
+    all_commits: bool = False
     blocks: int = 12
     goal: float = 5.0
     certainty: Certainty = field(default_factory=Certainty)
@@ -78,19 +78,19 @@ class Bisection:
     """`commits`: after GOOD, oldest first; the last is BAD, or the last that changed what decides."""
 
     id: str
-    wanted: BisectionRequest
+    request: BisectionRequest
     commits: tuple[Commit, ...]
     reference: Difference | None = None
     reference_series: str = ""
     probes: tuple[Probe, ...] = ()
-    asking: PendingProbe | None = None
+    pending: PendingProbe | None = None
 
     def next(self) -> Step:
         if self.reference is None:
             return "reference"
-        if not is_worse(self.reference, self.wanted.about.metric):
+        if not is_worse(self.reference, self.request.about.metric):
             return NotWorse(self.reference)
-        return next_step(len(self.commits), self.answers(), self.wanted.certainty)
+        return next_step(len(self.commits), self.answers(), self.request.certainty)
 
     def answers(self) -> list[Answer]:
         place = {commit.hash: number for number, commit in enumerate(self.commits)}
@@ -99,40 +99,43 @@ class Bisection:
     def of(self, commit: str) -> tuple[Probe, ...]:
         return tuple(probe for probe in self.probes if probe.commit == commit)
 
-    def with_reference(self, found: Difference, series: str) -> Bisection:
-        return replace(self, reference=found, reference_series=series, asking=None)
+    def with_reference(self, difference: Difference, series: str) -> Bisection:
+        return replace(self, reference=difference, reference_series=series, pending=None)
 
-    def with_difference(self, commit: str, found: Difference, series: str) -> Bisection:
+    def with_difference(self, commit: str, difference: Difference, series: str) -> Bisection:
         assert self.reference is not None, "BAD is compared first"
-        return self.with_probe(Probe(commit, verdict_of(found, self.reference), found, "", series))
+        return self.with_probe(Probe(commit, verdict_of(difference, self.reference), difference, "", series))
 
     def with_probe(self, probe: Probe) -> Bisection:
-        return replace(self, probes=(*self.probes, probe), asking=None)
+        return replace(self, probes=(*self.probes, probe), pending=None)
 
 
-def request_digest(wanted: BisectionRequest) -> str:
+def request_digest(request: BisectionRequest) -> str:
     """The same for the very same request, however often it is made."""
-    return hashlib.sha256(json.dumps(asdict(wanted), sort_keys=True).encode()).hexdigest()[:8]
+    return hashlib.sha256(json.dumps(_request_data(request), sort_keys=True).encode()).hexdigest()[:8]
 
 
-def new_bisection(wanted: BisectionRequest, commits: tuple[Commit, ...], now_s: float) -> Bisection:
+def new_bisection(request: BisectionRequest, commits: tuple[Commit, ...], now_s: float) -> Bisection:
     stamp = f"{datetime.fromtimestamp(now_s, UTC):%Y%m%d-%H%M%S}"
-    return Bisection(f"{stamp}-{request_digest(wanted)}", wanted, commits)
+    return Bisection(f"{stamp}-{request_digest(request)}", request, commits)
 
 
 def bisection_folder(bisection: str) -> Path:
     return results_root() / BISECTIONS_FOLDER / bisection
 
 
-def newest_bisection(wanted: BisectionRequest) -> Bisection | None:
+def newest_bisection(request: BisectionRequest) -> Bisection | None:
     """The newest search of exactly this request."""
-    found = sorted((results_root() / BISECTIONS_FOLDER).glob(f"*-{request_digest(wanted)}/{BISECTION_FILE}"))
-    return read_bisection(found[-1]) if found else None
+    files = sorted((results_root() / BISECTIONS_FOLDER).glob(f"*-{request_digest(request)}/{BISECTION_FILE}"))
+    return read_bisection(files[-1]) if files else None
 
 
 def write_bisection(bisection: Bisection) -> Path:
     path = bisection_folder(bisection.id) / BISECTION_FILE
-    write_json_atomic(path, {"v": 1, **asdict(bisection)})
+    data = asdict(bisection)
+    del data["request"]
+    names = {"wanted": _request_data(bisection.request), "asking": data.pop("pending")}
+    write_json_atomic(path, {"v": 1, **data, **names})
     return path
 
 
@@ -140,13 +143,10 @@ def read_bisection(path: Path) -> Bisection:
     """Raises RecordError for a file that is no search."""
     data = read_json(path)
     try:
-        wanted = data["wanted"]
-        made = BisectionRequest(
-            **{**wanted, "about": VariantMetric(**wanted["about"]), "certainty": Certainty(**wanted["certainty"])}
-        )
+        request = _request_of_json(data["wanted"])
         return Bisection(
             data["id"],
-            made,
+            request,
             tuple(Commit(**commit) for commit in data["commits"]),
             _difference_of_json(data["reference"]),
             data["reference_series"],
@@ -159,13 +159,26 @@ def read_bisection(path: Path) -> Bisection:
         raise RecordError(f"{path}: is no search ({error!r}); move its folder away to begin anew") from error
 
 
+def _request_data(request: BisectionRequest) -> dict[str, Any]:
+    """As files and digests have it; `everything` is their word for all commits."""
+    data = asdict(request)
+    data["everything"] = data.pop("all_commits")
+    return data
+
+
+def _request_of_json(data: Mapping[str, Any]) -> BisectionRequest:
+    facts = {key: value for key, value in data.items() if key != "everything"}
+    about, certainty = VariantMetric(**data["about"]), Certainty(**data["certainty"])
+    return BisectionRequest(**{**facts, "all_commits": data["everything"], "about": about, "certainty": certainty})
+
+
 def _difference_of_json(data: Mapping[str, Any] | None) -> Difference | None:
     return Difference(**data) if data else None
 
 
 def sentence(bisection: Bisection) -> str:
     """What is known, as far as the search has come."""
-    step, about = bisection.next(), bisection.wanted.about.words
+    step, about = bisection.next(), bisection.request.about.words
     if step == "reference":
         return f"{about}: BAD is not compared with GOOD yet"
     if isinstance(step, NotWorse):
@@ -194,7 +207,7 @@ def first_bad_text(bisection: Bisection, step: FirstBad) -> str:
 
 def evidence(bisection: Bisection) -> list[tuple[str, str, str, str, str]]:
     """Of each commit, oldest first: hash, subject, what was measured, verdict, probability that it is the one."""
-    chances = probabilities(len(bisection.commits), bisection.answers(), bisection.wanted.certainty.error_rate)
+    chances = probabilities(len(bisection.commits), bisection.answers(), bisection.request.certainty.error_rate)
     rows = []
     for commit, chance in zip(bisection.commits, chances, strict=True):
         probes = bisection.of(commit.hash)
@@ -207,21 +220,21 @@ def evidence(bisection: Bisection) -> list[tuple[str, str, str, str, str]]:
 
 def page_data(bisection: Bisection) -> dict[str, Any]:
     """What `analysis.report.bisect_page` shows. Plain data; the page lies two folders below the results."""
-    step, wanted = bisection.next(), bisection.wanted
-    chances = probabilities(len(bisection.commits), bisection.answers(), wanted.certainty.error_rate)
+    step, request = bisection.next(), bisection.request
+    chances = probabilities(len(bisection.commits), bisection.answers(), request.certainty.error_rate)
     guilty = range(step.first, step.last + 1) if isinstance(step, FirstBad) else range(0)
     return {
         "id": bisection.id,
         "sentence": sentence(bisection),
         "over": isinstance(step, FirstBad | NotWorse),
-        "experiment": wanted.experiment,
-        "about": wanted.about.words,
-        "good": wanted.good,
-        "bad": wanted.bad,
+        "experiment": request.experiment,
+        "about": request.about.words,
+        "good": request.good,
+        "bad": request.bad,
         "reference": _difference_data(bisection.reference, bisection.reference_series),
-        "error_rate": wanted.certainty.error_rate,
-        "confidence": wanted.certainty.confidence,
-        "blocks": wanted.blocks,
+        "error_rate": request.certainty.error_rate,
+        "confidence": request.certainty.confidence,
+        "blocks": request.blocks,
         "commits": [
             _commit_data(commit, bisection.of(commit.hash), chance, guilty=place in guilty)
             for place, (commit, chance) in enumerate(zip(bisection.commits, chances, strict=True))

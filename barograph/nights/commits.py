@@ -62,7 +62,7 @@ def branches(root: Path) -> tuple[str, ...]:
     return tuple(said.split())
 
 
-def commits_between(good: Commit, bad: Commit, *, everything: bool, root: Path = ROOT) -> tuple[Commit, ...]:
+def commits_between(good: Commit, bad: Commit, *, all_commits: bool, root: Path = ROOT) -> tuple[Commit, ...]:
     """The commits after `good` up to `bad`, oldest first, along first parents; those that change what decides, or all.
 
     Raises ExperimentError where `good` is not behind `bad`.
@@ -75,7 +75,7 @@ def commits_between(good: Commit, bad: Commit, *, everything: bool, root: Path =
         if base == bad.hash:
             hint = ", which is the older of the two: give the commit where the number was well first"
         raise ExperimentError(f"GOOD {good.short} is not an ancestor of BAD {bad.short}{hint}")
-    paths: Sequence[str] = () if everything else (POLICY_FOLDER,)
+    paths: Sequence[str] = () if all_commits else (POLICY_FOLDER,)
     said = git(
         root, "log", "--first-parent", "--reverse", "--format=%H%x00%ct%x00%s", f"{good.hash}..{bad.hash}", "--", *paths
     )

@@ -49,17 +49,17 @@ def write_pages(suite: Suite) -> tuple[Findings, Path]:
     from analysis.nights.findings import review
 
     folder = nights_folder(suite.name)
-    found = review(folder, settings_of(suite))
-    return found, pages.write(folder, found)
+    findings = review(folder, settings_of(suite))
+    return findings, pages.write(folder, findings)
 
 
 def publish(suite: Suite, record: Mapping[str, Any], since_s: float, say: Say) -> tuple[Findings, Path, dict[str, Any]]:
     """Of a night on record, measured since then: what all nights say now, their index, the message. All is kept."""
-    found, index = write_pages(suite)
-    message = message_body(found, record, index)
+    findings, index = write_pages(suite)
+    message = message_body(findings, record, index)
     write_message(suite.name, message)
     store_pages(suite.name, since_s, say)
-    return found, index, message
+    return findings, index, message
 
 
 def store_pages(suite: str, since_s: float, say: Say) -> None:
@@ -92,20 +92,20 @@ def read_message(suite: str) -> dict[str, Any]:
     return read_json(nights_folder(suite) / MESSAGE_FILE)
 
 
-def finding_lines(found: Findings, record: Mapping[str, Any]) -> list[str]:
+def finding_lines(findings: Findings, record: Mapping[str, Any]) -> list[str]:
     """What somebody reads in the morning: what failed and whose failure it was, what got worse, what got better."""
-    told = [
+    lines = [
         f"{each['experiment']}: {each['status'].replace('_', ' ')}: {each['reason']}"
         for each in record["experiments"]
         if each["status"] != COMPLETE
     ]
-    return told + [finding_line(finding) for finding in _notable_findings(found)]
+    return lines + [finding_line(finding) for finding in _notable_findings(findings)]
 
 
-def message_body(found: Findings, record: Mapping[str, Any], index: Path) -> dict[str, Any]:
+def message_body(findings: Findings, record: Mapping[str, Any], index: Path) -> dict[str, Any]:
     """What the webhook posts (docs/contracts.md): no path outside the results, nothing secret."""
     experiments = [{key: each[key] for key in ("experiment", "status", "reason")} for each in record["experiments"]]
-    worth = _notable_findings(found)
+    worth = _notable_findings(findings)
     return {
         "v": 1,
         "suite": record["suite"],
@@ -114,8 +114,8 @@ def message_body(found: Findings, record: Mapping[str, Any], index: Path) -> dic
         "testbed": record["testbed"],
         "commit": record["commit"],
         "status": record["status"],
-        "text": "\n".join([_headline(found, record), *finding_lines(found, record)[:TOP]]),
-        "new_regressions": len(found.alarms),
+        "text": "\n".join([_headline(findings, record), *finding_lines(findings, record)[:TOP]]),
+        "new_regressions": len(findings.alarms),
         "experiments": experiments,
         "findings": [_as_data(finding) for finding in worth[:TOP]],
         "more_findings": max(0, len(worth) - TOP),
@@ -133,18 +133,18 @@ def finding_line(finding: Finding) -> str:
     return f"{said} ({number(finding.before)} → {number(finding.after)}), {finding.commits.words}"
 
 
-def _headline(found: Findings, record: Mapping[str, Any]) -> str:
-    news = len(found.alarms)
+def _headline(findings: Findings, record: Mapping[str, Any]) -> str:
+    news = len(findings.alarms)
     said = f"{news} newly confirmed regression{'s' * (news != 1)}" if news else "no newly confirmed regression"
     return f"Barograph, suite {record['suite']}, night {record['night']} ({record['status']}): {said}"
 
 
-def _notable_findings(found: Findings) -> list[Finding]:
+def _notable_findings(findings: Findings) -> list[Finding]:
     """What tonight confirmed, then whatever else is new, then regressions that stand."""
     from analysis.nights.regressions import Kind, Status
 
-    standing = found.of(Kind.REGRESSION, Status.CONFIRMED, Status.SUSPECTED)
-    ordered = [*found.alarms, *(finding for finding in found.all if finding.new), *standing]
+    standing = findings.of(Kind.REGRESSION, Status.CONFIRMED, Status.SUSPECTED)
+    ordered = [*findings.alarms, *(finding for finding in findings.all if finding.new), *standing]
     return list(dict.fromkeys(ordered))
 
 

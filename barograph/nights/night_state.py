@@ -100,10 +100,10 @@ def read_night(suite: str) -> Night | None:
 
 def night_of_id(suite: str, night: str) -> Night:
     """Raises NoNight where that night is not the one under way."""
-    found = read_night(suite)
-    if found is None or found.id != night:
+    current = read_night(suite)
+    if current is None or current.id != night:
         raise NoNight(f"night {night} of suite {suite} is not under way any more")
-    return found
+    return current
 
 
 def remove_night(night: Night) -> None:
@@ -148,21 +148,21 @@ def take_hold(suite: str, testbed: str, night: str, pid: int, until_s: float, no
 def drop_hold(suite: str, night: str) -> None:
     """Nothing happens where another night has taken it over."""
     with _lock_holds() as folder:
-        held = _read_hold(folder / f"{suite}.json")
-        if held is not None and held.night == night:
+        current = _read_hold(folder / f"{suite}.json")
+        if current is not None and current.night == night:
             (folder / f"{suite}.json").unlink()
 
 
 def current_hold(suite: str, testbed: str, now_s: float) -> Hold | None:
     """Who would refuse a night now; None: nobody."""
     with _lock_holds() as folder:
-        held = [other for other in _all_holds(folder) if other.suite == suite or other.testbed == testbed]
-    return next((other for other in held if other.counts(now_s)), None)
+        rivals = [other for other in _all_holds(folder) if other.suite == suite or other.testbed == testbed]
+    return next((other for other in rivals if other.counts(now_s)), None)
 
 
 def _all_holds(folder: Path) -> list[Hold]:
-    found = (_read_hold(path) for path in sorted(folder.glob("*.json")))
-    return [hold for hold in found if hold is not None]
+    holds = (_read_hold(path) for path in sorted(folder.glob("*.json")))
+    return [hold for hold in holds if hold is not None]
 
 
 def _read_hold(path: Path) -> Hold | None:

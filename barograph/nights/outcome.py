@@ -87,7 +87,7 @@ def outcome_of(series: Series) -> tuple[str, str]:
     if failures:
         blame, message = worst_of(failures)
         return STATUS_OF_BLAME[blame], message
-    if not series.left():
+    if not series.missing_runs():
         return COMPLETE, ""
     if invalid := _invalid_runs(series):
         return FAILED, f"{', '.join(invalid)} invalid: the bridge fell back, see their events"

@@ -50,9 +50,9 @@ class ProgressReader:
 
 def failures_since(series_dir: Path, since_s: float) -> list[dict[str, Any]]:
     """What went wrong for good since `since_s` (epoch seconds): failed runs, else failed steps, with their blame."""
-    told = _lines_from(series_dir, since_s)
-    runs = [line for line in told if line["kind"] == "run_failed" and not line["again"]]
-    return runs or [line for line in told if line["kind"] == "step_failed"]
+    lines = _lines_from(series_dir, since_s)
+    runs = [line for line in lines if line["kind"] == "run_failed" and not line["again"]]
+    return runs or [line for line in lines if line["kind"] == "step_failed"]
 
 
 def worst_of(failures: Sequence[Mapping[str, Any]]) -> tuple[str, str]:

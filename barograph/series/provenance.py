@@ -72,13 +72,13 @@ DISTRIBUTIONS = ("apache-airflow", "ansible-core", "ansible-runner", "pyspark")
 def versions() -> dict[str, str]:
     from playbooks.storm_home.assemble import storm_version
 
-    found = {"storm": storm_version(), "python": platform.python_version()}
+    known = {"storm": storm_version(), "python": platform.python_version()}
     for name in DISTRIBUTIONS:
         try:
-            found[name] = version(name)
+            known[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return known
 
 
 def box_facts() -> dict[str, Any]:

@@ -136,11 +136,11 @@ def median_overhead(choice: TestbedChoice) -> Overhead:
         openings += _opening_s(document, mine)
     if not runs:
         return DEFAULT_OVERHEAD
-    found = replace(DEFAULT_OVERHEAD, run_s=median(runs), runs=len(runs))
+    overhead = replace(DEFAULT_OVERHEAD, run_s=median(runs), runs=len(runs))
     return replace(
-        found,
-        opening_s=median(openings) if openings else found.opening_s,
-        boot_s=median(boots) if boots else found.boot_s,
+        overhead,
+        opening_s=median(openings) if openings else overhead.opening_s,
+        boot_s=median(boots) if boots else overhead.boot_s,
     )
 
 
@@ -159,7 +159,7 @@ def _opening_s(document: dict[str, Any], runs: list[dict[str, Any]]) -> list[flo
 
 
 def _newest_series(choice: TestbedChoice) -> Iterator[tuple[Path, dict[str, Any]]]:
-    found = 0
+    count = 0
     for path in sorted(results_root().glob("*/*/*/series.json"), key=lambda each: each.parent.name, reverse=True):
         try:
             document = read_json(path)
@@ -168,9 +168,9 @@ def _newest_series(choice: TestbedChoice) -> Iterator[tuple[Path, dict[str, Any]
         testbed = document.get("spec", {}).get("testbed", {})
         if (testbed.get("name"), testbed.get("joining", "ready")) != (choice.name, choice.joining):
             continue
-        found += 1
+        count += 1
         yield path.parent, document
-        if found == NEWEST_SERIES:
+        if count == NEWEST_SERIES:
             return
 
 

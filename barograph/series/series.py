@@ -53,23 +53,23 @@ class Series:
     def complete(self) -> frozenset[str]:
         return frozenset(run.run_id for run in self.plan() if is_complete(self.run_folder(run.run_id)))
 
-    def tried(self) -> frozenset[str]:
+    def current_attempts(self) -> frozenset[str]:
         """Runs that this execution has begun, whatever became of them."""
         return frozenset(run.run_id for run in self.plan() if self._begun_s(run.run_id) >= self.opened_s)
 
-    def enough(self) -> bool:
+    def is_sufficient(self) -> bool:
         return (self.folder / ENOUGH_FILE).is_file()
 
     def next_run(self) -> PlannedRun | None:
-        return None if self.enough() else next_run(self.plan(), self.complete(), self.tried())
+        return None if self.is_sufficient() else next_run(self.plan(), self.complete(), self.current_attempts())
 
     def is_last(self, run: PlannedRun) -> bool:
         """Whether this execution has nothing to do after `run`."""
-        return next_run(self.plan(), self.complete() | {run.run_id}, self.tried()) is None
+        return next_run(self.plan(), self.complete() | {run.run_id}, self.current_attempts()) is None
 
-    def left(self) -> int:
+    def missing_runs(self) -> int:
         """How many runs have no complete record and are needed."""
-        return 0 if self.enough() else len(self.plan()) - len(self.complete())
+        return 0 if self.is_sufficient() else len(self.plan()) - len(self.complete())
 
     def _begun_s(self, run_id: str) -> float:
         document = read_run(self.run_folder(run_id)) or {}
@@ -139,9 +139,9 @@ def find_series(name: str) -> Path:
     if (Path(name) / "series.json").is_file() and not Path(name).absolute().is_relative_to(place.root):
         return Path(name).absolute()
     place.refresh()
-    found = _find_folder(name)
-    place.refresh(found.relative_to(place.root).as_posix(), digest=True)
-    return found
+    folder = _find_folder(name)
+    place.refresh(folder.relative_to(place.root).as_posix(), digest=True)
+    return folder
 
 
 def _find_folder(name: str) -> Path:
@@ -164,13 +164,13 @@ def _experiment_of(folder: Path) -> str:
 def unfinished_series(experiment: Experiment) -> Series | None:
     """The newest series of exactly this request, if it has runs to do."""
     newest = _newest_of(experiment)
-    return newest if newest is not None and newest.left() else None
+    return newest if newest is not None and newest.missing_runs() else None
 
 
 def complete_series(experiment: Experiment) -> Series | None:
     """The newest series of exactly this request, if every run of it has a complete record."""
     newest = _newest_of(experiment)
-    return newest if newest is not None and not newest.left() else None
+    return newest if newest is not None and not newest.missing_runs() else None
 
 
 def _newest_of(experiment: Experiment) -> Series | None:

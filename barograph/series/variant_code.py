@@ -80,10 +80,10 @@ def _contract(experiment: Experiment, said: Mapping[str, Any], code: Code) -> It
 
 def describe_tree(tree: Path, variants: Sequence[Variant], code: Code) -> dict[str, Any]:
     """The checkout's own answer. Raises Unfit where it gives none: its code throws, or hangs."""
-    asked = {"variants": [{"policy": each.policy, "parameters": dict(each.parameters)} for each in variants]}
+    content = {"variants": [{"policy": each.policy, "parameters": dict(each.parameters)} for each in variants]}
     with tempfile.TemporaryDirectory(prefix="barograph-ask-") as nowhere:
         question, answer, log = (Path(nowhere, name) for name in ("asked.json", "answer.json", LOG))
-        question.write_text(json.dumps(asked))
+        question.write_text(json.dumps(content))
         argv = [sys.executable, "-P", "-s", str(DESCRIBE_SCRIPT), str(question), str(answer)]
         try:
             run_program(
@@ -104,8 +104,8 @@ def describe_tree(tree: Path, variants: Sequence[Variant], code: Code) -> dict[s
 
 def _tree_environment(tree: Path, home: str) -> dict[str, str]:
     """Policies need nothing of the user's."""
-    given = {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "HOME": home}
-    return {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ} | given
+    own = {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "HOME": home}
+    return {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ} | own
 
 
 KEPT_BUILDS = 24  # builds, of all repositories
@@ -151,5 +151,5 @@ def _prune_builds(experiment: Experiment) -> None:
 def _experiments_under_way() -> list[Experiment]:
     now = time.time()
     series = [lease.series_id for lease in registry.read_all() if registry.is_live(lease, now)]
-    found = [path for name in series for path in results_root().glob(f"*/*/{name}")]
-    return [read_series(folder).experiment for folder in found if (folder / "series.json").is_file()]
+    folders = [path for name in series for path in results_root().glob(f"*/*/{name}")]
+    return [read_series(folder).experiment for folder in folders if (folder / "series.json").is_file()]

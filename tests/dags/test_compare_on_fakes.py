@@ -53,7 +53,7 @@ def test_the_same_commit_until_certain_from_the_command_line(world: dict[str, st
     said = done.stdout + done.stderr
     assert done.returncode == 0 and "Traceback" not in said, said
     (series,) = compared(world)
-    enough = record.enough(series)
+    enough = record.sufficiency(series)
     assert enough is not None and enough["why"] == "certain" and 3 <= enough["blocks"] <= 5
     assert set(statuses(series).values()) == {"complete"} and len(statuses(series)) == 2 * enough["blocks"]
     looked = [line["blocks"] for line in stopping.read_checks(series)]

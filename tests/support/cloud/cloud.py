@@ -95,7 +95,7 @@ class Cloud:
 
     def rented(self) -> list[str]:
         """The machines of instances that are not terminated, by name."""
-        there = self.left().instances
+        there = self.missing_runs().instances
         launches = self.launches()  # asked last: it has every instance, also one that was launched meanwhile
         return sorted(str(launches[instance_id]["machine"]) for instance_id in there)
 

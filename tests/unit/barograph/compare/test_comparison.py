@@ -144,15 +144,15 @@ def test_a_harder_question_goes_on_with_the_series_that_was_enough(
 ) -> None:
     easy, hard = compared(until_certain=True, goal_percent=5.0), compared(until_certain=True, goal_percent=1.0)
     series = opened(easy)
-    record.mark_enough(series.folder, "certain", 3, "narrow enough")
+    record.mark_sufficient(series.folder, "certain", 3, "narrow enough")
     reopen_comparison(easy, new=False)
-    assert series.left() == 0 and open_series(easy.experiment).folder != series.folder
+    assert series.missing_runs() == 0 and open_series(easy.experiment).folder != series.folder
     series = opened(easy)
-    record.mark_enough(series.folder, "certain", 3, "narrow enough")
+    record.mark_sufficient(series.folder, "certain", 3, "narrow enough")
     reopen_comparison(hard, new=True)
-    assert series.left() == 0, "who wants a new series leaves the old one as it is"
+    assert series.missing_runs() == 0, "who wants a new series leaves the old one as it is"
     reopen_comparison(hard, new=False)
-    assert series.left() == 6 and opened(hard).folder == series.folder
+    assert series.missing_runs() == 6 and opened(hard).folder == series.folder
 
 
 def test_a_series_that_is_no_comparison(compared: Compared, own_folders: None) -> None:

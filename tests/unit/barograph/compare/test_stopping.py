@@ -37,7 +37,7 @@ class Looks:
 
     def __call__(self, series_dir: Path) -> InterimAnswer:
         series = read_series(series_dir)
-        self.blocks.append(whole_blocks(series.plan(), series.complete() | series.tried()))
+        self.blocks.append(whole_blocks(series.plan(), series.complete() | series.current_attempts()))
         found = self.answers.pop(0) if self.answers else UNSURE
         if isinstance(found, Exception):
             raise found
@@ -77,7 +77,7 @@ def test_a_fixed_number_of_blocks_is_never_looked_at(
     found = looks(SURE)
     series = opened(compared(4))
     assert None not in carried_out(series) and len(series.complete()) == 8
-    assert found.blocks == [] and not series.enough()
+    assert found.blocks == [] and not series.is_sufficient()
 
 
 def test_it_stops_at_the_first_whole_block_that_is_certain(
@@ -89,8 +89,8 @@ def test_it_stops_at_the_first_whole_block_that_is_certain(
     done = carried_out(series)
     assert found.blocks == [3, 4, 5], "after every whole block from the third on"
     assert len(series.complete()) == 10 and done[10:] == [None] * 30, "the tasks that are left do nothing"
-    assert series.left() == 0 and remaining_runs(series.folder) == []
-    enough = record.enough(series.folder)
+    assert series.missing_runs() == 0 and remaining_runs(series.folder) == []
+    enough = record.sufficiency(series.folder)
     assert enough is not None and (enough["why"], enough["blocks"], enough["said"]) == ("certain", 5, SURE.why)
     assert "enough after 5 blocks: all intervals are within ±5 %" in messages(series)
     assert [line["blocks"] for line in stopping.read_checks(series.folder)] == [3, 4, 5]
@@ -103,8 +103,8 @@ def test_blocks_that_are_spent_leave_a_plan_that_is_done(
     looks()
     series = opened(compared(4, until_certain=True))
     carried_out(series)
-    assert len(series.complete()) == 8 and series.left() == 0
-    assert record.enough(series.folder) is None, "a run that an accident spoilt could still be done again"
+    assert len(series.complete()) == 8 and series.missing_runs() == 0
+    assert record.sufficiency(series.folder) is None, "a run that an accident spoilt could still be done again"
 
 
 def test_a_time_that_is_over_stops_it(
@@ -114,7 +114,7 @@ def test_a_time_that_is_over_stops_it(
     looks()
     series = opened(compared(20, until_certain=True, budget=Budget(seconds=1200.0)))
     carried_out(series)
-    enough = record.enough(series.folder)
+    enough = record.sufficiency(series.folder)
     assert enough is not None and "min of the budget of 20 min are used, and a block takes" in enough["said"]
     assert 3 < enough["blocks"] < 20 and stopping.total_time_s(series) <= 1200.0
     assert stopping.total_time_s(series) * (enough["blocks"] + 1) / enough["blocks"] > 1200.0, (
@@ -142,7 +142,7 @@ def test_a_side_that_always_fails_does_not_take_the_whole_budget(
     found = looks()
     series = opened(compared(20, until_certain=True))
     carried_out(series)
-    enough = record.enough(series.folder)
+    enough = record.sufficiency(series.folder)
     assert enough is not None and (enough["why"], enough["blocks"]) == ("failed", 3)
     assert enough["said"] == "stela_b failed in 3 of 3 runs" and found.blocks == [3]
 
@@ -172,13 +172,13 @@ def test_it_is_resumed_where_it_was_cut_short(
         during.setattr(stopping, "run_interim_analysis", _interrupted)
         with pytest.raises(Interrupted):
             do_next_run(first.folder)
-    assert len(first.complete()) == 6 and not first.enough(), "what was measured is kept"
+    assert len(first.complete()) == 6 and not first.is_sufficient(), "what was measured is kept"
     again = opened(asked)
-    assert again.folder == first.folder and again.left() == 34
+    assert again.folder == first.folder and again.missing_runs() == 34
     (again.folder / "stop").unlink()
     carried_out(again)
     assert found.blocks == [3, 4] and len(again.complete()) == 8, "the analysis that was cut short came first"
-    enough = record.enough(again.folder)
+    enough = record.sufficiency(again.folder)
     assert enough is not None and enough["blocks"] == 4
 
 
@@ -199,7 +199,7 @@ def test_a_failed_run_is_measured_again_when_it_is_resumed(
     carried_out(opened(compared(3)))
     on_fakes({})
     series = opened(compared(3), now_s=time.time() + 86_400)  # the fakes' clock has run ahead
-    assert series.left() == 3
+    assert series.missing_runs() == 3
     carried_out(series)
     assert len(series.complete()) == 6
     assert (read_run(series.run_folder("stela_b-r1")) or {})["attempt"] == 2

@@ -161,7 +161,7 @@ def test_a_comparison_that_was_interrupted_in_its_analysis_is_analysed_and_not_m
 ) -> None:
     """The interruption has asked the series to stop, and nothing that only goes on with it may begin."""
     series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"], "repetitions": 1}))
-    assert series_steps.do_next_run(series.folder) and series.left() == 0
+    assert series_steps.do_next_run(series.folder) and series.missing_runs() == 0
     interruption.request_stop(series.folder)
     analysed: list[Path] = []
     monkeypatch.setattr(command, "analyse_again", lambda folder, _tell: analysed.append(folder))
@@ -196,7 +196,7 @@ def test_nothing_between_that_decides(commit: MakeCommit, tmp_path: Path) -> Non
     commit("words", "docs/a.md")
     with pytest.raises(ExperimentError, match=r"changes scheduler_plugins/, .*--all"):
         command.bisect(ask(good), Console(file=io.StringIO()), None, repository=tmp_path)
-    asked = ask(good, everything=True)
+    asked = ask(good, all_commits=True)
     assert run(tmp_path, asked, Ruler())[0] == 0
 
 
@@ -263,3 +263,19 @@ def test_a_search_is_the_same_after_it_was_written(commit: MakeCommit, tmp_path:
     assert bisection.read_bisection(bisection.write_bisection(search)) == search
     assert commit_of("main", tmp_path).hash == search.commits[-1].hash
     assert bisection.page_data(search)["commits"][-1]["guilty"]
+
+
+# On disk
+
+
+def test_a_search_from_before_goes_on() -> None:
+    request = BisectionRequest("stela/star", ABOUT, "a" * 40, "b" * 40, all_commits=True)
+    search = bisection.new_bisection(request, (), 0.0)
+    assert search.id == "19700101-000000-1ee4520a", "else a search that is begun would not be found again"
+    search = replace(search, pending=bisection.PendingProbe("c" * 40, "stela/star/1"))
+    document = json.loads(bisection.write_bisection(search).read_text())
+    assert set(document) == {
+        "v", "id", "wanted", "commits", "reference", "reference_series", "probes", "asking",
+    }  # fmt: skip
+    assert document["wanted"]["everything"] is True and "all_commits" not in document["wanted"]
+    assert bisection.newest_bisection(request) == search

@@ -18,8 +18,8 @@ def test_only_what_changes_decisions_unless_all(commit: MakeCommit, tmp_path: Pa
         commit("more", "README"),
     ]
     ends = commit_of(good, tmp_path), commit_of("main", tmp_path)
-    assert [each.subject for each in commits_between(*ends, everything=False, root=tmp_path)] == ["two", "three"]
-    every = commits_between(*ends, everything=True, root=tmp_path)
+    assert [each.subject for each in commits_between(*ends, all_commits=False, root=tmp_path)] == ["two", "three"]
+    every = commits_between(*ends, all_commits=True, root=tmp_path)
     assert [each.hash for each in every] == rest
 
 
@@ -31,7 +31,7 @@ def test_a_merge_counts_as_one(commit: MakeCommit, tmp_path: Path) -> None:
     git(tmp_path, "checkout", "-q", "main")
     commit("two")
     git(tmp_path, "merge", "-q", "--no-ff", "-m", "the side", "side")
-    found = commits_between(commit_of(good, tmp_path), commit_of("main", tmp_path), everything=False, root=tmp_path)
+    found = commits_between(commit_of(good, tmp_path), commit_of("main", tmp_path), all_commits=False, root=tmp_path)
     assert [each.subject for each in found] == ["two", "the side"]
 
 
@@ -42,11 +42,11 @@ def test_ends_that_are_none(commit: MakeCommit, tmp_path: Path) -> None:
     with pytest.raises(ExperimentError, match="--option' is no commit"):
         commit_of("--option", tmp_path)
     with pytest.raises(ExperimentError, match="the same commit"):
-        commits_between(good, good, everything=False, root=tmp_path)
+        commits_between(good, good, all_commits=False, root=tmp_path)
     with pytest.raises(
         ExperimentError, match=f"GOOD {bad.short} is not an ancestor of BAD {good.short}, which is the older of the two"
     ):
-        commits_between(bad, good, everything=False, root=tmp_path)
+        commits_between(bad, good, all_commits=False, root=tmp_path)
 
 
 def test_a_copy_without_git_has_no_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

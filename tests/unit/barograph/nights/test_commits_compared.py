@@ -91,7 +91,7 @@ def _require_own_series(search: Bisection, well: str) -> None:
     """Stopped as soon as the one metric that is looked at can tell; the halves are those of the reference."""
     folders = [results_root() / name for name in (search.reference_series, well)]
     halves = [read_json(folder / "comparison.json")["bisecting"]["half_width"] for folder in folders]
-    assert halves == [5.0, 10.0] and search.asking is None
+    assert halves == [5.0, 10.0] and search.pending is None
     for folder in folders:
-        series, enough = read_series(folder), record.enough(folder)
+        series, enough = read_series(folder), record.sufficiency(folder)
         assert len(series.complete()) == 6 and enough is not None and enough["why"] == "certain"

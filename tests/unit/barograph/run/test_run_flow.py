@@ -75,7 +75,7 @@ def test_only_watched_time_is_planned(series: Series, bench: SeriesContext) -> N
 def test_every_run_is_done_once(series: Series, bench: SeriesContext) -> None:
     done = [attempt_next_run(series, bench) for _ in series.plan()]
     assert done == [run.run_id for run in series.plan()]
-    assert attempt_next_run(series, bench) is None and series.left() == 0
+    assert attempt_next_run(series, bench) is None and series.missing_runs() == 0
 
 
 def test_an_unsteady_run_ends_at_ceiling_and_horizon(series: Series, bench: SeriesContext, storm: FakeStorm) -> None:

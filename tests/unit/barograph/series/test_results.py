@@ -87,7 +87,7 @@ def test_a_run_is_in_the_bucket_when_it_is_over_and_another_machine_goes_on(
     machine.be("b")
     there = open_series(faked, now_s=2000.0)
     assert there.series_id == series.series_id and there.folder != series.folder
-    assert there.complete() == {first} and there.left() == 1
+    assert there.complete() == {first} and there.missing_runs() == 1
     second = one_run(there.folder)
     assert second not in (None, first)
     monkeypatch.setattr(Spool, "analyse", lambda _self, folder, _master, _tell: folder / "report.html")

@@ -50,7 +50,7 @@ def test_a_finished_series_is_not_opened_again(faked: Experiment, bench: SeriesC
     series = open_series(faked, now_s=1000.0)
     while attempt_next_run(series, replace(bench, experiment=faked)):
         pass
-    assert series.left() == 0 and remaining_runs(series.folder) == []
+    assert series.missing_runs() == 0 and remaining_runs(series.folder) == []
     assert open_series(faked, now_s=2000.0).folder != series.folder
 
 
