@@ -31,7 +31,7 @@ demo: setup  ## star from 4 to 5 machines, Storm's default and Stela, one short 
 
 # Four chains side by side, or two where memory is short: what has machines waits most of the time. In each chain
 # everything is run, whatever fails. Whole experiments on the local testbed measure: they wait until no other machines
-# are up (the lock), and theirs get their cores before all else on the box.
+# are up (the lock, which what tests start must not inherit), and theirs get their cores before all else on the box.
 CHAINS := $(shell awk '/^MemAvailable/ {print ($$2 > 12e6) ? 4 : 2}' /proc/meminfo)
 MACHINES_LOCK := .barograph/machines.lock
 each = status=0; for part in $(1); do $(MAKE) --no-print-directory $$part || status=1; done; exit $$status
@@ -49,13 +49,13 @@ with-machines:
 .PHONY: with-cloud with-machines
 
 cloud: bootstrap  ## EC2 on this box: parts, and a whole experiment on rented machines
-	@$(call named,cloud,flock --shared $(MACHINES_LOCK) $(call tests,cloud,-m cloud))
+	@$(call named,cloud,flock --close --shared $(MACHINES_LOCK) $(call tests,cloud,-m cloud))
 
 machines: bootstrap  ## the parts on other emulated machines: real ssh, Ansible, ZooKeeper, Storm
-	@$(call named,machines,flock --shared $(MACHINES_LOCK) $(call tests,machines,-m "integration and not cloud and not e2e"))
+	@$(call named,machines,flock --close --shared $(MACHINES_LOCK) $(call tests,machines,-m "integration and not cloud and not e2e"))
 
 experiments: bootstrap  ## whole experiments on the local testbed
-	@$(call named,experiments,flock $(MACHINES_LOCK) $(call tests,experiments,-m "e2e and not cloud"))
+	@$(call named,experiments,flock --close $(MACHINES_LOCK) $(call tests,experiments,-m "e2e and not cloud"))
 
 analyses: bootstrap  ## the tests with Spark or a browser, in one process: they share a session and the golden series
 	$(call part,analyses,--ignore=tests/dags -m "(spark or browser) and not integration and not e2e")
