@@ -20,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from barograph.errors import BarographError
-from barograph.settings import ROOT
+from barograph.settings import ROOT, process_environment
 
 PARALLELISM = 4
 SCHEDULER_DATABASE, COMMAND_LINE_DATABASE = "airflow.db", "command_line.db"
@@ -56,7 +56,7 @@ def settings(home: Path) -> dict[str, str]:
 
 def environment(home: Path, base: Mapping[str, str] | None = None) -> dict[str, str]:
     """`base` (default: this process's) with our settings, and the virtual environment's programs first on PATH."""
-    given = dict(os.environ if base is None else base)
+    given = dict(process_environment() if base is None else base)
     path = f"{Path(sys.executable).parent}{os.pathsep}{given.get('PATH', os.defpath)}"
     named = {CONNECTION: users} if (users := _users_database(home, given)) else {}
     return {**given, **settings(home), **named, "PATH": path}
@@ -85,7 +85,7 @@ def _sqlite(file: Path) -> str:
 
 
 def ready(home: Path) -> bool:
-    users = _users_database(home, os.environ)
+    users = _users_database(home, process_environment())
     return _files_ready(home) and (users is None or _mark(home, users).is_file())
 
 
@@ -102,7 +102,7 @@ def prepare(home: Path) -> bool:
         _make(home, _with_file(home, SCHEDULER_DATABASE))
         _copy(home)
         _mark(home).touch()
-    if users := _users_database(home, os.environ):
+    if users := _users_database(home, process_environment()):
         _make(home, environment(home))
         _mark(home, users).touch()
     return True

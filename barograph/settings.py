@@ -1,4 +1,4 @@
-"""Where the harness keeps things on this box, and its settings from the environment."""
+"""Where the harness keeps things on this box, and its settings: the one place that reads the environment."""
 
 from __future__ import annotations
 
@@ -45,6 +45,24 @@ HOLDER = "BAROGRAPH_HOLDER_PID"
 def holder_pid() -> int:
     """The process whose death ends the lease: under a scheduler it is not the short-lived task's."""
     return int(os.environ.get(HOLDER) or os.getpid())
+
+
+WEBHOOK_VARIABLE = "BAROGRAPH_WEBHOOK"
+
+
+def webhook() -> str:
+    """The URL that gets a message after each night; empty where nobody asked for one."""
+    return os.environ.get(WEBHOOK_VARIABLE, "")
+
+
+def fake_pace() -> float:
+    """Real seconds for each second of machines in memory; 0: as fast as it goes."""
+    return float(os.environ.get("BAROGRAPH_FAKE_PACE") or 0.0)
+
+
+def process_environment() -> dict[str, str]:
+    """All variables of this process, for the programs that it starts; each caller says which of them it passes on."""
+    return dict(os.environ)
 
 
 def spark_master() -> str:

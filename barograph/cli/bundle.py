@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -31,7 +30,7 @@ from analysis.record.files import SeriesPaths, read_json
 from barograph.cli.terminal import say
 from barograph.code.git import GitFailed, git
 from barograph.errors import ExperimentError, Say
-from barograph.settings import ROOT
+from barograph.settings import ROOT, process_environment
 
 SHORT = 12
 ARCHIVE_LIMIT_S = 300
@@ -194,7 +193,7 @@ def bundle(name: str, to: Path | None, *, without_raw: bool, say: Say) -> int:
         _scratch(target) as scratch,
         _reduced(root, run_id, scratch) as one,
     ):
-        chosen = select_files(one, without_raw=without_raw, environment=os.environ)
+        chosen = select_files(one, without_raw=without_raw, environment=process_environment())
         facts = environment.facts_of_series(one)
         sources = sources_of(facts.runs, scratch)
         own = [

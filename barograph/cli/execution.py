@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -27,7 +26,7 @@ from barograph.series.results import results, send_waiting
 from barograph.series.series import Series, open_series, series_document
 from barograph.series.status import SeriesStatus, hours, initial_status
 from barograph.series.variant_code import prepare_code
-from barograph.settings import airflow_home
+from barograph.settings import airflow_home, process_environment
 from barograph.software import BRIDGE, TOPOLOGIES, build_jar, storm_home
 
 
@@ -58,7 +57,7 @@ def java_problems() -> list[str]:
     problems = []
     if shutil.which("mvn") is None:
         problems.append("mvn is not installed; apt-get install maven")
-    if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
+    if shutil.which("java") is None and not process_environment().get("JAVA_HOME"):
         problems.append("Java 17 is not installed; apt-get install openjdk-17-jdk-headless")
     return problems
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-import os
 import shutil
 import signal
 import zipfile
@@ -27,6 +26,7 @@ from barograph.code.refs import code_label
 from barograph.code.store import LOG, built_facts, log_end, make_once
 from barograph.errors import Say
 from barograph.plan.experiment import Code, Variant
+from barograph.settings import process_environment
 from barograph.software import BRIDGE, ToolMissing, build_jar
 from playbooks.storm_home import assemble
 from playbooks.storm_home.assemble import fingerprint
@@ -41,7 +41,7 @@ ENDING = ((signal.SIGTERM, 3.0), (signal.SIGKILL, 10.0))
 
 def clean_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """Of this process only what KEPT names."""
-    return {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ} | dict(more or {})
+    return {name: value for name, value in process_environment().items() if name in KEPT_VARIABLES} | dict(more or {})
 
 
 def run_program(

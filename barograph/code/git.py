@@ -7,13 +7,12 @@ keeps a commit when its branch is rebased.
 from __future__ import annotations
 
 import hashlib
-import os
 import subprocess
 from pathlib import Path
 
 from barograph.code.errors import NoSuchRepository
 from barograph.code.store import lock_folder, sweep
-from barograph.settings import barograph_home
+from barograph.settings import barograph_home, process_environment
 from playbooks.storm_home.assemble import atomic_folder
 
 COMMAND_LIMIT_S = 30
@@ -61,7 +60,7 @@ def git_bytes(folder: Path | None, *arguments: str, limit_s: float = COMMAND_LIM
 def _git_environment() -> dict[str, str]:
     """The user's own, for their keys and proxies; nothing binds git to another repository or waits."""
     bound = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE", "GIT_COMMON_DIR")
-    kept = {name: value for name, value in os.environ.items() if name not in bound}
+    kept = {name: value for name, value in process_environment().items() if name not in bound}
     ssh = {"GIT_SSH_COMMAND": kept.get("GIT_SSH_COMMAND", "ssh -o BatchMode=yes")}
     return {**kept, **ssh, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 

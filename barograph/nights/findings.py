@@ -22,6 +22,7 @@ from barograph.nights.night_state import NIGHT_FILE, nights_folder
 from barograph.nights.outcome import COMPLETE
 from barograph.nights.suite import Suite
 from barograph.series.results import results
+from barograph.settings import WEBHOOK_VARIABLE, webhook
 
 if TYPE_CHECKING:
     from analysis.nights.findings import Findings
@@ -163,7 +164,6 @@ def _as_data(finding: Finding) -> dict[str, Any]:
     }
 
 
-WEBHOOK_VARIABLE = "BAROGRAPH_WEBHOOK"
 POST_LIMIT_S = 10.0
 PAUSES_S = (2.0, 10.0)  # before the second and the third attempt
 
@@ -183,7 +183,7 @@ def post(
     limit_s: float = POST_LIMIT_S,
 ) -> str:
     """One line on what became of it; empty where nobody asked to be told. Never raises: it must not fail a night."""
-    url = os.environ.get(WEBHOOK_VARIABLE, "") if url is None else url
+    url = webhook() if url is None else url
     if not url:
         return ""
     if wrong := _url_problem(url):
@@ -200,7 +200,7 @@ def post(
 
 def webhook_warning() -> str:
     """Before a night that would tell nobody; empty where nobody asked to be told, or the setting is fine."""
-    url = os.environ.get(WEBHOOK_VARIABLE, "")
+    url = webhook()
     wrong = _url_problem(url) if url else ""
     return f"note: {wrong}; nobody will be told of this night" if wrong else ""
 

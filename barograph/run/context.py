@@ -4,7 +4,6 @@ machines that its series holds, and how far it is: the machines that take part, 
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from barograph.run.monitor import RunMonitor, SteadyTest, steady_test
 from barograph.series.progress import ProgressFile
 from barograph.series.run_record import Clock, Listener, RunRecord, WallClock
 from barograph.series.series import Series
+from barograph.settings import fake_pace
 
 
 @dataclass(frozen=True)
@@ -136,9 +136,6 @@ class RunContext:
                 self.record.event("applied", t=decision.applied_t, **about, ok=decision.applied)
 
 
-FAKE_PACE = "BAROGRAPH_FAKE_PACE"  # real seconds for each second of the fake testbed
-
-
 def context_of(series: Series) -> SeriesContext:
     """Machines in memory have a cluster in memory, all others have Storm on them."""
     in_memory = place_of(series.experiment.testbed) == "memory"
@@ -175,7 +172,7 @@ def _fake_context(series: Series) -> SeriesContext:
     from barograph.run.fake_cluster import FakeClock, FakeStorm
 
     experiment = series.experiment
-    clock = FakeClock(time.time(), pace=float(os.environ.get(FAKE_PACE) or 0.0))
+    clock = FakeClock(time.time(), pace=fake_pace())
     storm = FakeStorm(
         clock,
         experiment.starting(),

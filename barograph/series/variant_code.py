@@ -6,7 +6,6 @@ Whether a commit's policies can do what an experiment needs is answered by the c
 from __future__ import annotations
 
 import json
-import os
 import sys
 import tempfile
 import time
@@ -25,7 +24,7 @@ from barograph.plan.checks import place_of
 from barograph.plan.experiment import Code, Experiment, Variant
 from barograph.policy_service import read_state
 from barograph.series.series import read_series
-from barograph.settings import ROOT, results_root
+from barograph.settings import ROOT, process_environment, results_root
 from barograph.software import storm_home
 from inventory.leases import registry
 from scheduler_plugins.messages import VERSION
@@ -105,7 +104,7 @@ def describe_tree(tree: Path, variants: Sequence[Variant], code: Code) -> dict[s
 def _tree_environment(tree: Path, home: str) -> dict[str, str]:
     """Policies need nothing of the user's."""
     own = {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "HOME": home}
-    return {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ} | own
+    return {name: value for name, value in process_environment().items() if name in ("PATH", "LANG")} | own
 
 
 KEPT_BUILDS = 24  # builds, of all repositories
