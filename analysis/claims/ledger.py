@@ -2,7 +2,7 @@
 
 The rule. `reproduced` and `differs` rest on a 95 % bootstrap interval over runs, which needs at least 3 complete runs
 of each variant compared. With fewer there is a measurement but no interval, hence no verdict: the row stays `not run`,
-and its reason says so, with every value and the direction seen. A claim that is a condition (falls, at most, longer) is
+and its reason says so, with every value and the direction. A claim that is a condition (falls, at most, longer) is
 decided where all of the interval agrees or none of it does, else it is undecided. A claim about each run (`every_run`)
 is a check, not an estimate: one run is enough. An `exact` claim is computed. A censored convergence time is a lower
 bound: where one decides a median, the interval is open on that side and only a conclusion that holds over the whole
@@ -31,7 +31,7 @@ def evaluate(series_dirs: Sequence[Path | str], family: str = "stela") -> list[L
 
 
 def evaluate_newest(results: Path, family: str = "stela") -> list[LedgerRow]:
-    """The ledger of what is known here: the newest complete series of each experiment under `results`."""
+    """The ledger over the newest complete series of each experiment under `results`."""
     return evaluate([paths.root for paths in newest_complete(results).values()], family)
 
 
@@ -41,14 +41,14 @@ def newest_complete(results: Path) -> dict[str, SeriesPaths]:
     A demo, or another series of too few repetitions for an interval, must not hide a verdict: it counts only where
     there is nothing better. A series that stopped after whole blocks is a series of fewer repetitions.
     """
-    found: dict[str, tuple[bool, str, SeriesPaths]] = {}
+    newest: dict[str, tuple[bool, str, SeriesPaths]] = {}
     for path in results.glob("*/*/*/series.json"):
         paths, experiment = SeriesPaths(path.parent), "/".join(path.parts[-4:-2])
         repetitions = _complete_repetitions(paths)
-        mine = (repetitions >= MINIMUM_RUNS, path.parent.name, paths)
-        if repetitions and (experiment not in found or mine[:2] > found[experiment][:2]):
-            found[experiment] = mine
-    return {experiment: paths for experiment, (_, _, paths) in sorted(found.items())}
+        candidate = (repetitions >= MINIMUM_RUNS, path.parent.name, paths)
+        if repetitions and (experiment not in newest or candidate[:2] > newest[experiment][:2]):
+            newest[experiment] = candidate
+    return {experiment: paths for experiment, (_, _, paths) in sorted(newest.items())}
 
 
 def _complete_repetitions(paths: SeriesPaths) -> int:
@@ -71,19 +71,19 @@ def _variant_of(run_id: str) -> str:
 def conditions(series: Iterable[SeriesPaths]) -> Conditions:
     """Measurements of complete runs, and the runs left out."""
     values: dict[Key, list[Value]] = defaultdict(list)
-    left_out: dict[tuple[str, str], list[str]] = defaultdict(list)
+    exclusions: dict[tuple[str, str], list[str]] = defaultdict(list)
     runs_of = [(paths, {run["run_id"]: run for run in rows(paths, "runs")}) for paths in series]
     times = Counter(experiment for _, runs in runs_of for experiment in {run["experiment"] for run in runs.values()})
     for paths, runs in runs_of:
         for run in runs.values():
             if run["status"] != "complete":
                 why = f"{run['run_id']} ({run['status']}: {run['failure_message'] or 'no reason recorded'})"
-                left_out[run["experiment"] or "", run["variant"] or ""].append(why)
+                exclusions[run["experiment"] or "", run["variant"] or ""].append(why)
         for row in sorted(rows(paths, "measurements"), key=lambda row: str(row["run_id"])):
             run = runs[row["run_id"]]
             if run["status"] == "complete":
                 values[_key(run, row)].append(_value(run, row, alone=times[run["experiment"]] == 1))
-    return Conditions(dict(values), dict(left_out))
+    return Conditions(dict(values), dict(exclusions))
 
 
 def _key(run: Row, row: Row) -> Key:
@@ -98,14 +98,14 @@ def _value(run: Row, row: Row, alone: bool) -> Value:
 
 def judge_all(claims: Sequence[Claim], measured: Conditions) -> list[LedgerRow]:
     """Every claim, with Holm's correction over the claims that were tested; those that follow from others last."""
-    found = {claim.name: judge(claim, measured) for claim in claims if claim.kind not in rules.DERIVED_KINDS}
-    tested = {name: row.p_value for name, row in found.items() if row.p_value is not None}
-    for name, p_holm in zip(tested, inference.holm(list(tested.values())).tolist(), strict=True):
-        found[name] = replace(found[name], p_holm=p_holm)
+    ledger_by_name = {claim.name: judge(claim, measured) for claim in claims if claim.kind not in rules.DERIVED_KINDS}
+    p_values = {name: row.p_value for name, row in ledger_by_name.items() if row.p_value is not None}
+    for name, p_holm in zip(p_values, inference.holm(list(p_values.values())).tolist(), strict=True):
+        ledger_by_name[name] = replace(ledger_by_name[name], p_holm=p_holm)
     for claim in claims:
         if claim.kind in rules.DERIVED_KINDS:
-            found[claim.name] = rules.judge_derived(claim, found)
-    return [found[claim.name] for claim in claims]
+            ledger_by_name[claim.name] = rules.judge_derived(claim, ledger_by_name)
+    return [ledger_by_name[claim.name] for claim in claims]
 
 
 def judge(claim: Claim, measured: Conditions) -> LedgerRow:

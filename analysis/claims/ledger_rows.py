@@ -37,7 +37,7 @@ class Conditions:
     """Complete runs: (experiment, variant, metric, event) -> values; and the runs left out, with why."""
 
     values: Mapping[Key, Sequence[Value]]
-    left_out: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
+    exclusions: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
 
     def of(self, claim: Claim, variant: str | None) -> Sequence[Value]:
         return self.values.get((claim.experiment, variant or "", claim.metric, claim.event), [])
@@ -95,11 +95,11 @@ def ids_of_runs(values: Iterable[Value]) -> tuple[str, ...]:
 
 
 def row_without_runs(claim: Claim, measured: Conditions, variants: Sequence[str]) -> LedgerRow:
-    """Nothing to compare: of which variants, and which of their runs were left out."""
-    left = [run for variant in variants for run in measured.left_out.get((claim.experiment, variant), [])]
+    """The row where a variant has no complete run; it names the variants and the runs that were left out."""
+    exclusions = [run for variant in variants for run in measured.exclusions.get((claim.experiment, variant), [])]
     reason = f"no complete run of {', '.join(variants)} in {claim.experiment} measured {claim.metric}"
-    if left:
-        reason += f"; left out: {', '.join(left)}"
+    if exclusions:
+        reason += f"; left out: {', '.join(exclusions)}"
     return LedgerRow(claim, None, None, None, 0, NOT_RUN, reason, ())
 
 
@@ -109,10 +109,10 @@ Group = tuple[str, str]
 def claim_floor(claim: Claim, measured: Conditions, variants: Iterable[str]) -> Floor | None:
     """Over the variants compared, and over others of the experiment that are the same policy under another name."""
     groups = _groups(claim, measured)
-    named = {
+    compared = {
         _group(claim.experiment, variant, value) for variant in variants for value in measured.of(claim, variant)
     }  # fmt: skip
-    return largest_difference(claim.metric, (values for group, values in groups.items() if group in named))
+    return largest_difference(claim.metric, (values for group, values in groups.items() if group in compared))
 
 
 def testbed_floor(claim: Claim, measured: Conditions) -> Floor | None:

@@ -98,59 +98,59 @@ COMPUTATIONS: dict[str, Callable[[], float]] = {
 
 def judge_exact(claim: Claim) -> LedgerRow:
     """Equal to the digits that are stated."""
-    found = COMPUTATIONS[claim.metric]()
-    equal = round(found) == claim.stated
-    reason = f"exact: {found:.4g} {'rounds' if equal else 'does not round'} to {claim.stated:g}"
-    return LedgerRow(claim, found, found, found, 0, REPRODUCED if equal else DIFFERS, reason, ())
+    value = COMPUTATIONS[claim.metric]()
+    equal = round(value) == claim.stated
+    reason = f"computed, needs no run: {value:.4g} {'rounds' if equal else 'does not round'} to {claim.stated:g}"
+    return LedgerRow(claim, value, value, value, 0, REPRODUCED if equal else DIFFERS, reason, ())
 
 
 DERIVED_KINDS = (Kind.SPAN, Kind.LOWEST)
 
 
 def judge_derived(claim: Claim, rows: Mapping[str, LedgerRow]) -> LedgerRow:
-    """`low` and `high` span the numbers found. Without an interval behind every number there is no verdict."""
+    """`low` and `high` are the smallest and the largest number. There is no verdict unless each has an interval."""
     sources = [rows[name] for name in claim.of]
-    found = [row for row in sources if row.measured is not None]
-    if not found:
+    known = [row for row in sources if row.measured is not None]
+    if not known:
         return LedgerRow(claim, None, None, None, 0, NOT_RUN, f"none of {', '.join(claim.of)} was measured", ())
-    verdict, reason = _judge_span(claim, found) if claim.kind is Kind.SPAN else _judge_lowest(claim, found)
+    verdict, reason = _judge_span(claim, known) if claim.kind is Kind.SPAN else _judge_lowest(claim, known)
     unsure = [row.claim.name for row in sources if row.low is None]
     if unsure:
         verdict, reason = NOT_RUN, f"{reason}; no interval for {', '.join(unsure)}"
-    numbers = [row.measured for row in found if row.measured is not None]
+    numbers = [row.measured for row in known if row.measured is not None]
     best = min(numbers) if claim.kind is Kind.LOWEST else max(numbers)
-    run_ids = tuple(dict.fromkeys(run_id for row in found for run_id in row.run_ids))
-    runs = min(row.runs for row in found)
-    bound = next(row.bound for row in found if row.measured == best)
+    run_ids = tuple(dict.fromkeys(run_id for row in known for run_id in row.run_ids))
+    runs = min(row.runs for row in known)
+    bound = next(row.bound for row in known if row.measured == best)
     return LedgerRow(claim, best, min(numbers), max(numbers), runs, verdict, reason, run_ids, bound=bound)
 
 
-def _judge_span(claim: Claim, found: Sequence[LedgerRow]) -> tuple[str, str]:
+def _judge_span(claim: Claim, rows: Sequence[LedgerRow]) -> tuple[str, str]:
     top = claim.stated if claim.stated_high is None else claim.stated_high
     slack = ABOUT_SHARE if claim.about else 0.0
     low, high = claim.stated - slack * abs(claim.stated), top + slack * abs(top)
-    outside = [row for row in found if row.measured is not None and not low <= row.measured <= high]
+    outside = [row for row in rows if row.measured is not None and not low <= row.measured <= high]
     if outside:
         return (
             DIFFERS,
-            f"outside {claim.stated:g} to {top:g}: {_number_list(outside)}; inside: {_number_list(found, outside)}",
+            f"outside {claim.stated:g} to {top:g}: {_number_list(outside)}; inside: {_number_list(rows, outside)}",
         )
-    return REPRODUCED, f"all within {claim.stated:g} to {top:g}: {_number_list(found)}"
+    return REPRODUCED, f"all within {claim.stated:g} to {top:g}: {_number_list(rows)}"
 
 
-def _judge_lowest(claim: Claim, found: Sequence[LedgerRow]) -> tuple[str, str]:
-    lowest = min(found, key=lambda row: row.measured or 0.0)
+def _judge_lowest(claim: Claim, rows: Sequence[LedgerRow]) -> tuple[str, str]:
+    lowest = min(rows, key=lambda row: row.measured or 0.0)
     low, high = lowest.low, lowest.high
     inside = low is not None and high is not None and low <= claim.stated + claim.resolution
     inside = inside and high is not None and claim.stated - claim.resolution <= high
-    words = f"lowest is {lowest.claim.name}, of {_number_list(found)}"
+    words = f"lowest is {lowest.claim.name}, of {_number_list(rows)}"
     return (REPRODUCED if inside else DIFFERS), words
 
 
 def _number_list(rows: Sequence[LedgerRow], without: Sequence[LedgerRow] = ()) -> str:
-    shown = [f"{row.claim.name} {bound_sign(row)}{number(row.measured, 1, signed=True)}" for row in rows
+    texts = [f"{row.claim.name} {bound_sign(row)}{number(row.measured, 1, signed=True)}" for row in rows
              if row not in without]  # fmt: skip
-    return ", ".join(shown) or "none"
+    return ", ".join(texts) or "none"
 
 
 EPSILON = 1e-9
@@ -224,9 +224,9 @@ def _judge_own(claim: Claim, own: Sequence[Value], floor: Floor | None) -> Ledge
     values = [value.value for value in own]
     if len(values) < MINIMUM_RUNS:
         return _no_interval(claim, median(values), {claim.variant: own}, len(own), floor)
-    found = inference.median_interval(values, SEED)
-    verdict, reason = _judge_level(claim, found.point, found.low, found.high, floor)
-    return LedgerRow(claim, found.point, found.low, found.high, len(own), verdict, reason, ids_of_runs(own))
+    interval = inference.median_interval(values, SEED)
+    verdict, reason = _judge_level(claim, interval.point, interval.low, interval.high, floor)
+    return LedgerRow(claim, interval.point, interval.low, interval.high, len(own), verdict, reason, ids_of_runs(own))
 
 
 def _judge_level(claim: Claim, point: float, low: float, high: float, floor: Floor | None) -> tuple[str, str]:
@@ -262,10 +262,10 @@ def _judge_ratio(claim: Claim, own: Sequence[Value], other: Sequence[Value], flo
     point, bound = 100.0 * (median(top) / median(bottom) - 1.0), _bound(own, other)
     if runs < MINIMUM_RUNS:
         return _no_interval(claim, point, {claim.variant: own, str(claim.baseline): other}, runs, floor, bound)
-    found = inference.median_ratio_interval(top, bottom, SEED)
+    interval = inference.median_ratio_interval(top, bottom, SEED)
     # A median is a bound where half or more of its runs are: the interval is then open on that side.
-    high = inf if _is_censored(own) else 100.0 * (found.high - 1.0)
-    low = -100.0 if _is_censored(other) else 100.0 * (found.low - 1.0)
+    high = inf if _is_censored(own) else 100.0 * (interval.high - 1.0)
+    low = -100.0 if _is_censored(other) else 100.0 * (interval.low - 1.0)
     verdict, reason = _compare(claim, point, low, high, floor)
     return LedgerRow(
         claim,
@@ -305,12 +305,12 @@ def _judge_only(claim: Claim, measured: Conditions, floor: Floor | None) -> Ledg
     runs = min(len(values) for values in sides.values())
     if runs < MINIMUM_RUNS:
         return _no_interval(claim, levels[claim.variant], sides, runs, floor)
-    found = {name: inference.median_interval([v.value for v in values], SEED) for name, values in sides.items()}
-    better = [name for name in sides if found[name].low > claim.stated and not _under(levels[name], floor)]
+    intervals = {name: inference.median_interval([v.value for v in values], SEED) for name, values in sides.items()}
+    better = [name for name in sides if intervals[name].low > claim.stated and not _under(levels[name], floor)]
     ranking = ", ".join(
         f"{name} {_signed_text(level)}" for name, level in sorted(levels.items(), key=lambda pair: -pair[1])
     )
-    own = found[claim.variant]
+    own = intervals[claim.variant]
     verdict = REPRODUCED if better == [claim.variant] else DIFFERS
     return LedgerRow(
         claim, own.point, own.low, own.high, runs, verdict,
@@ -331,7 +331,7 @@ def _inside(claim: Claim, point: float, low: float, high: float, floor: Floor | 
 
 
 def _beside_open(claim: Claim, low: float, high: float) -> tuple[str, str]:
-    """The stated value lies outside an interval that is open: its known end says all there is to say."""
+    """Of an open interval without the stated value: only its known end can be compared."""
     if low - claim.resolution <= claim.stated <= high + claim.resolution:
         return REPRODUCED, f"the interval meets about {claim.stated:g} (within {claim.resolution:g})"
     end, way = (
@@ -370,9 +370,11 @@ def _no_interval(
     bound: str | None = None,
 ) -> LedgerRow:
     """Every value is shown instead; a censored one is a lower bound."""
-    values = "; ".join(f"{name} {', '.join(map(_value_text, found))}" for name, found in sides.items())
+    values = "; ".join(
+        f"{name} {', '.join(map(_value_text, values_of_side))}" for name, values_of_side in sides.items()
+    )
     reason = f"{runs} run{'s' if runs > 1 else ''}: no interval ({MINIMUM_RUNS} of each variant are needed): {values}"
-    everyone = ids_of_runs([value for found in sides.values() for value in found])
+    everyone = ids_of_runs([value for values_of_side in sides.values() for value in values_of_side])
     row = LedgerRow(claim, point, None, None, runs, NOT_RUN, reason, everyone, bound=bound)
     way = direction(row, floor)
     words = {SAME: "the same direction", OPPOSITE: "the opposite direction", NONE: "no difference beyond the A/A floor"}

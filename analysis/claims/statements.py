@@ -32,7 +32,7 @@ class Kind(StrEnum):
     `only`: the variant's median is above the stated value over its whole interval, and that of none of `others` is.
     `span`: what the claims in `of` measured lies between `stated` and `stated_high`.
     `lowest`: of the claims in `of`, the one with the lowest number has the stated value inside its interval.
-    `exact`: a computation with one right answer (`metric` names it, see exact.py), to the digits that are stated.
+    `exact`: a computation with one right answer (`metric` names it, see rules.py), to the digits that are stated.
     """
 
     RATIO = "ratio"
@@ -110,23 +110,23 @@ def load_claims(family: str = "stela") -> tuple[Claim, ...]:
 def parse_claims(document: Any, path: str) -> tuple[Claim, ...]:
     """A document `{claims: [...]}` to claims; ClaimFileError names file, claim, field and what is allowed."""
     if not isinstance(document, Mapping) or not isinstance(document.get("claims"), list):
-        raise ClaimFileError(f"{path}: wants one key `claims` with a list of claims")
+        raise ClaimFileError(f"{path}: needs one key `claims` with a list of claims")
     claims = tuple(_claim_from(entry, f"{path}: claim {number}") for number, entry in enumerate(document["claims"], 1))
     names = [claim.name for claim in claims]
     for claim in claims:
         unknown = [name for name in claim.of if name not in names]
         if unknown or names.count(claim.name) > 1:
-            said = f"`of` names {', '.join(unknown)}, which is no claim here" if unknown else "is there twice"
-            raise ClaimFileError(f"{path}: {claim.name} {said}; names are id, or id/part")
+            fault = f"`of` names {', '.join(unknown)}, which is no claim here" if unknown else "is there twice"
+            raise ClaimFileError(f"{path}: {claim.name} {fault}; names are id, or id/part")
     return claims
 
 
 def _claim_from(entry: Any, where: str) -> Claim:
-    known = {field.name for field in fields(Claim)}
+    allowed = {field.name for field in fields(Claim)}
     needed = {field.name for field in fields(Claim) if field.default is MISSING} - {"part"}
-    if not isinstance(entry, Mapping) or set(entry) - known or needed - set(entry):
-        unknown = sorted(set(entry) - known) if isinstance(entry, Mapping) else entry
-        raise ClaimFileError(f"{where}: unknown {unknown}; allowed {sorted(known)}, needed {sorted(needed)}")
+    if not isinstance(entry, Mapping) or set(entry) - allowed or needed - set(entry):
+        unknown = sorted(set(entry) - allowed) if isinstance(entry, Mapping) else entry
+        raise ClaimFileError(f"{where}: unknown {unknown}; allowed {sorted(allowed)}, needed {sorted(needed)}")
     try:
         kind = Kind(entry["kind"])
     except ValueError as error:

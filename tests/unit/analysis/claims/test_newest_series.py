@@ -100,4 +100,4 @@ def test_runs_that_do_not_count_are_named(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist(rows), table)
     known = conditions([SeriesPaths(root)])
     assert not known.values
-    assert known.left_out == {(STAR, "stela"): ["stela-r1 (invalid: fallback)"]}
+    assert known.exclusions == {(STAR, "stela"): ["stela-r1 (invalid: fallback)"]}
