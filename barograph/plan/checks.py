@@ -47,9 +47,9 @@ def _cached_testbed(name: str, options: str) -> Testbed:
 def check(experiment: Experiment) -> None:
     """Raises ExperimentError with every complaint, or the testbed's own error where machines do not fit."""
     complaints = [
-        said
+        complaint
         for test in (_topology, _policies, _isolation, _claims, _slots, _faults, _booting)
-        for said in test(experiment)
+        for complaint in test(experiment)
     ]
     if complaints:
         raise ExperimentError(f"{experiment.name}.yaml: {'; '.join(complaints)}")
@@ -76,14 +76,14 @@ def remarks(experiment: Experiment) -> tuple[str, ...]:
 
     chosen = experiment.testbed
     stated, whole = machines.machine_type(chosen.machine_type), testbed_of(chosen).whole_machines
-    said = [machines.describe_scaling(stated, 1.0 if whole else chosen.scale)]
+    remarks = [machines.describe_scaling(stated, 1.0 if whole else chosen.scale)]
     if whole and chosen.scale != 1:
-        said.append(f"{chosen.name} gives whole machines: the scale of {chosen.scale:g} is not applied")
+        remarks.append(f"{chosen.name} gives whole machines: the scale of {chosen.scale:g} is not applied")
     workers = experiment.topology.overrides.get("workers") or catalogue.read(experiment.topology.name).workers
     slots = experiment.machines.before * machine_requests(experiment)[1].type.slots
     if slots < workers:
-        said.append(f"{workers} workers are asked for but {slots} slots are there at the start: Storm uses {slots}")
-    return tuple(said)
+        remarks.append(f"{workers} workers are asked for but {slots} slots are there at the start: Storm uses {slots}")
+    return tuple(remarks)
 
 
 def _topology(experiment: Experiment) -> Sequence[str]:
@@ -96,17 +96,17 @@ def _topology(experiment: Experiment) -> Sequence[str]:
 def _policies(experiment: Experiment) -> Sequence[str]:
     from scheduler_plugins.policies import POLICIES, bind
 
-    said: list[str] = []
+    errors: list[str] = []
     for variant in experiment.variants:
         if variant.code is not None and not variant.code.scheduler:
             continue  # its own commit is asked, by barograph.code
-        mine = list(_configuration_errors(lambda variant=variant: bind(variant.policy, variant.configured())))  # type: ignore[misc]
+        wrong = list(_configuration_errors(lambda variant=variant: bind(variant.policy, variant.configured())))  # type: ignore[misc]
         kinds = {event.kind for event in experiment.events if event.asks_policy}
-        if not mine and (unanswered := kinds - POLICIES[variant.policy].events):
+        if not wrong and (unanswered := kinds - POLICIES[variant.policy].events):
             answered = ", ".join(sorted(POLICIES[variant.policy].events)) or "none"
-            mine = [f"policy {variant.policy} does not answer {', '.join(sorted(unanswered))}; it answers {answered}"]
-        said += [f"variants.{variant.name}: {each}" for each in mine]
-    return said
+            wrong = [f"policy {variant.policy} does not answer {', '.join(sorted(unanswered))}; it answers {answered}"]
+        errors += [f"variants.{variant.name}: {each}" for each in wrong]
+    return errors
 
 
 def _isolation(experiment: Experiment) -> Sequence[str]:
@@ -121,14 +121,14 @@ def _isolation(experiment: Experiment) -> Sequence[str]:
     if not isolating or _topology(experiment):
         return []
     chosen = experiment.topology
-    asked = catalogue.read_flux(catalogue.render(chosen.name, chosen.parameters, chosen.overrides))
-    executors = sum(component.executors for component in asked.components)
+    topology = catalogue.read_flux(catalogue.render(chosen.name, chosen.parameters, chosen.overrides))
+    executors = sum(component.executors for component in topology.components)
     return [
         f"variants.{variant.name}: Storm's isolation scheduler throws where a topology has more workers than executors,"
-        f" and {asked.name} has {asked.workers} workers and {executors} executors; set topology.overrides.workers to"
-        f" {executors} or fewer"
+        f" and {topology.name} has {topology.workers} workers and {executors} executors; set"
+        f" topology.overrides.workers to {executors} or fewer"
         for variant in isolating
-        if asked.workers > executors
+        if topology.workers > executors
     ]
 
 

@@ -73,19 +73,19 @@ def one_run_usd(experiment: Experiment, pricing: SupportsPricing) -> float:
     return _estimate(experiment, 1, longest_s, joined, pricing).total_usd
 
 
-def require_affordable(experiment: Experiment, found: Cost, pricing: SupportsPricing) -> None:
+def require_affordable(experiment: Experiment, estimate: Cost, pricing: SupportsPricing) -> None:
     """Raises ExperimentError where the most that it may cost is above the budget; says what would fit."""
     where = f"testbed.options.{experiment.testbed.name}.budget_usd"
-    if not found.budget_usd > 0:
-        raise ExperimentError(f"{where} is {found.budget_usd:g}; allowed: above 0; give what the series may cost")
-    whole_usd = found.spent_usd + found.longest.total_usd
-    if whole_usd <= found.budget_usd:
+    if not estimate.budget_usd > 0:
+        raise ExperimentError(f"{where} is {estimate.budget_usd:g}; allowed: above 0; give what the series may cost")
+    whole_usd = estimate.spent_usd + estimate.longest.total_usd
+    if whole_usd <= estimate.budget_usd:
         return
-    spent = f", {usd(found.spent_usd)} of it spent already" if found.spent_usd else ""
+    spent = f", {usd(estimate.spent_usd)} of it spent already" if estimate.spent_usd else ""
     raise ExperimentError(
-        f"{where} is {found.budget_usd:g}, but {found.runs} runs may cost {usd(whole_usd)}{spent} (expected:"
-        f" {usd(found.spent_usd + found.expected.total_usd)}; prices of {found.longest.prices_of});"
-        f" {_affordable_repetitions(experiment, found, pricing)}"
+        f"{where} is {estimate.budget_usd:g}, but {estimate.runs} runs may cost {usd(whole_usd)}{spent} (expected:"
+        f" {usd(estimate.spent_usd + estimate.expected.total_usd)}; prices of {estimate.longest.prices_of});"
+        f" {_affordable_repetitions(experiment, estimate, pricing)}"
     )
 
 
@@ -102,33 +102,33 @@ def require_one_more(experiment: Experiment, spent_usd: float, pricing: Supports
     )
 
 
-def cost_lines(found: Cost) -> list[str]:
+def cost_lines(estimate: Cost) -> list[str]:
     """For the terminal: the sum, then a line for each part of it."""
-    learned = f"{found.measured_runs} measured runs" if found.measured_runs else "nothing measured here yet"
-    spent = f"; spent before: {usd(found.spent_usd)}" if found.spent_usd else ""
+    learned = f"{estimate.measured_runs} measured runs" if estimate.measured_runs else "nothing measured here yet"
+    spent = f"; spent before: {usd(estimate.spent_usd)}" if estimate.spent_usd else ""
     head = (
-        f"money: about {usd(found.expected.total_usd)}, at most {usd(found.longest.total_usd)}, budget"
-        f" {usd(found.budget_usd)}{spent} ({found.runs} runs, {found.expected_s / 3600:.1f} h, at most"
-        f" {found.longest_s / 3600:.1f} h, from {learned}; prices of {found.longest.prices_of})"
+        f"money: about {usd(estimate.expected.total_usd)}, at most {usd(estimate.longest.total_usd)}, budget"
+        f" {usd(estimate.budget_usd)}{spent} ({estimate.runs} runs, {estimate.expected_s / 3600:.1f} h, at most"
+        f" {estimate.longest_s / 3600:.1f} h, from {learned}; prices of {estimate.longest.prices_of})"
     )
-    return [head, *(f"  {usd(amount)}  {line}" for line, amount in found.expected.lines.items())]
+    return [head, *(f"  {usd(amount)}  {line}" for line, amount in estimate.expected.lines.items())]
 
 
 def usd(amount: float) -> str:
     return f"${amount:.2f}"
 
 
-def _affordable_repetitions(experiment: Experiment, found: Cost, pricing: SupportsPricing) -> str:
+def _affordable_repetitions(experiment: Experiment, estimate: Cost, pricing: SupportsPricing) -> str:
     """In repetitions: whole blocks, less what is complete already."""
     block = len(experiment.variants)
-    left_usd = found.budget_usd - found.spent_usd
+    left_usd = estimate.budget_usd - estimate.spent_usd
 
     def most_usd(blocks: int) -> float:
         return cost(experiment, blocks * block, durations.DEFAULT_OVERHEAD, pricing).longest.total_usd
 
-    fitting = bisect_right(range(1, found.runs // block + 1), left_usd, key=most_usd)
-    raised = f"raise it to {found.spent_usd + found.longest.total_usd:.2f}"
-    if found.spent_usd:  # another number of repetitions is another series
+    fitting = bisect_right(range(1, estimate.runs // block + 1), left_usd, key=most_usd)
+    raised = f"raise it to {estimate.spent_usd + estimate.longest.total_usd:.2f}"
+    if estimate.spent_usd:  # another number of repetitions is another series
         return f"to go on with this series, {raised}"
     if not fitting:
         return f"not even one repetition fits: {raised}"

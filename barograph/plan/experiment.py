@@ -182,8 +182,8 @@ def only(experiment: Experiment, variants: tuple[str, ...]) -> Experiment:
     known = [variant.name for variant in experiment.variants]
     unknown = [name for name in variants if name not in known]
     if unknown or not variants:
-        said = ", ".join(unknown) or "nothing"
-        raise ExperimentError(f"variants is {said}; {experiment.name} has the variants {', '.join(known)}")
+        given = ", ".join(unknown) or "nothing"
+        raise ExperimentError(f"variants is {given}; {experiment.name} has the variants {', '.join(known)}")
     return replace(experiment, variants=tuple(v for v in experiment.variants if v.name in variants))
 
 
@@ -218,13 +218,13 @@ def _inconsistencies(experiment: Experiment) -> list[str]:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         wrong.append(f"variants has {', '.join(twice)} twice; give each variant a name of its own")
-    return wrong + [said for variant in experiment.variants if variant.code for said in _code_errors(variant)]
+    return wrong + [error for variant in experiment.variants if variant.code for error in _code_errors(variant)]
 
 
 def _code_errors(variant: Variant) -> list[str]:
     """A scheduler that is not ours has a jar and the policy `foreign`; one of ours has none of it."""
     code, where = variant.code, f"variants.{variant.name}"
-    assert code is not None, "only asked of variants with code"
+    assert code is not None, "only for variants with code"
     wrong = []
     if not code.commit and not code.is_jar_file:
         wrong.append(f"{where}.code.ref is missing; give a branch, a tag or a commit, or a jar and its scheduler alone")
@@ -252,22 +252,22 @@ def with_changes(experiment: Experiment, changes: Mapping[str, Any]) -> Experime
     unknown = sorted(set(changes) - set(CHANGEABLE))
     if unknown:
         raise ExperimentError(f"cannot change {', '.join(unknown)}; what can be changed: {', '.join(CHANGEABLE)}")
-    asked = {key: value for key, value in changes.items() if value is not None}
-    if asked.pop("demo", False):
+    values = {key: value for key, value in changes.items() if value is not None}
+    if values.pop("demo", False):
         experiment = demo(experiment)
-    if "variants" in asked:
-        experiment = only(experiment, tuple(asked.pop("variants")))
-    if "testbed" in asked:
-        experiment = replace(experiment, testbed=replace(experiment.testbed, name=asked.pop("testbed")))
-    if options := asked.pop("options", None):
+    if "variants" in values:
+        experiment = only(experiment, tuple(values.pop("variants")))
+    if "testbed" in values:
+        experiment = replace(experiment, testbed=replace(experiment.testbed, name=values.pop("testbed")))
+    if options := values.pop("options", None):
         experiment = replace(experiment, testbed=_with_options(experiment.testbed, options))
-    repetitions = asked.pop("repetitions", experiment.repetitions)
-    durations = replace(experiment.durations, **{key: float(value) for key, value in asked.items()})
+    repetitions = values.pop("repetitions", experiment.repetitions)
+    durations = replace(experiment.durations, **{key: float(value) for key, value in values.items()})
     return from_data(replace(experiment, repetitions=repetitions, durations=durations).as_data(), "as asked for")
 
 
 def _with_options(choice: TestbedChoice, options: Any) -> TestbedChoice:
     if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
         raise ExperimentError(f'options is {options!r}; give names with values, such as {{"region": "eu-west-1"}}')
-    mine = {**choice.options.get(choice.name, {}), **options}
-    return replace(choice, options={**choice.options, choice.name: mine})
+    merged = {**choice.options.get(choice.name, {}), **options}
+    return replace(choice, options={**choice.options, choice.name: merged})

@@ -55,9 +55,9 @@ NO_SAMPLES = "workers/*.jsonl"  # as the collection names it
 
 def collect(run: RunContext, names: Sequence[str]) -> None:
     """These workers' files, ahead of the others': the record is not judged yet."""
-    got = run.context.cluster.collect(run.record.folder, names)
+    collection = run.context.cluster.collect(run.record.folder, names)
     run.machines.on_record.update(names)
-    _note_collection(run, [name for name in got.missing if name != NO_SAMPLES], got.clock_offset_ms)
+    _note_collection(run, [name for name in collection.missing if name != NO_SAMPLES], collection.clock_offset_ms)
 
 
 def stop_and_collect(run: RunContext, *, bring_back: bool) -> None:
@@ -68,9 +68,9 @@ def stop_and_collect(run: RunContext, *, bring_back: bool) -> None:
         _restart_crashed(run)
     away = run.machines.on_record | run.machines.down | run.machines.dead | run.machines.later
     names = [name for name in run.context.experiment.workers() if name not in away]
-    got = run.context.cluster.collect(run.record.folder, ("master", *names))
+    collection = run.context.cluster.collect(run.record.folder, ("master", *names))
     down = [f"{name}: all files, it is down" for name in sorted(run.machines.down | run.machines.dead)]
-    _note_collection(run, [*got.missing, *down], got.clock_offset_ms)
+    _note_collection(run, [*collection.missing, *down], collection.clock_offset_ms)
     _note_inspection(run)
     if bring_back:
         _return_booted_machines(run)

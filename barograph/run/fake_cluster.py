@@ -1,7 +1,7 @@
 """A cluster that exists in memory: the whole flow without machines, in no time. Passes for Cluster and ServiceClient.
 
 Its topology is a spout and a sink at a steady rate, in proportion to the machines and to the input rate. A policy
-lets the machines with the highest numbers go. Faults are asked for by name. Its files are as the contracts have them:
+lets the machines with the highest numbers go. Faults are set by name. Its files are as the contracts have them:
 one worker with a spout and a sink.
 """
 
@@ -116,7 +116,7 @@ class FakeStorm:
     testbed: MachineSupply | None = None
     faults: dict[str, Any] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
-    given: dict[str, dict[str, Any]] = field(default_factory=dict)  # by call, what the last one was given
+    arguments: dict[str, dict[str, Any]] = field(default_factory=dict)  # by call, those of the last one
     returned: set[str] = field(default_factory=set)  # to the testbed, and not booted again
     _booted: set[str] = field(default_factory=set)
     _run_id: str = ""
@@ -125,7 +125,7 @@ class FakeStorm:
     _placed_among: tuple[str, ...] = ()
     _submitted_s: float | None = None
     _killed_s: float | None = None
-    _asked: list[ScaleRequest] = field(default_factory=list)
+    _requests: list[ScaleRequest] = field(default_factory=list)
     _down: dict[str, float] = field(default_factory=dict)  # crashed machine → since when
     _back_s: float = 0.0  # the newest restart
     _factor: float = 1.0
@@ -134,34 +134,34 @@ class FakeStorm:
     # As Cluster
 
     def deploy(self) -> None:
-        self._called("deploy")
+        self._note_call("deploy")
 
     def reset(self, run: PlannedRun) -> None:
         code = run.variant.code
-        self._called("reset", run_id=run.run_id, code=code.commit if code else None)
+        self._note_call("reset", run_id=run.run_id, code=code.commit if code else None)
         if code is not None and code.commit in self.faults.get("broken_code", ()):
             raise RunBroken(f"{code.label}: Nimbus does not start with the code of this run")
         assert not self.returned & set(self.starting), "a run on machines that the testbed has back"
         self._machines = list(self.starting)
         self._submitted_s, self._killed_s = None, None
-        self._asked, self._rates, self._down = [], [], {}
+        self._requests, self._rates, self._down = [], [], {}
 
     def submit(self, run: PlannedRun) -> None:
-        self._called("submit", run_id=run.run_id)
+        self._note_call("submit", run_id=run.run_id)
         unknown = self.faults.pop("unknown_at_submission", ())
         self._placed_among = tuple(name for name in self._machines if name not in unknown)
         self._submitted_s = self.clock.now()
         self._flows_from(self.clock.now())
 
     def join(self, machines: Sequence[str]) -> None:
-        self._called("join", machines=tuple(machines))
+        self._note_call("join", machines=tuple(machines))
         assert self.joining == "ready" or set(machines) <= self._booted, f"{machines} were not booted"
         if not self.faults.get("never_registers"):
             self._machines.extend(machines)
 
     def grow(self, machines: Sequence[str]) -> Mapping[str, float | None]:
         assert not self._booted & set(machines), f"{machines} are there already"
-        self._called("grow", machines=tuple(machines))
+        self._note_call("grow", machines=tuple(machines))
         if self.testbed is not None:
             self.testbed.grow(machines)
         self.clock.sleep(BOOT_S)
@@ -170,12 +170,12 @@ class FakeStorm:
         return dict.fromkeys(machines, BOOT_S)
 
     def leave(self, machines: Sequence[str]) -> None:
-        self._called("leave", machines=tuple(machines))
+        self._note_call("leave", machines=tuple(machines))
         self.clock.sleep(LEAVE_S)
         self._machines = [name for name in self._machines if name not in machines]
 
     def give_back(self, machines: Sequence[str]) -> bool:
-        self._called("give_back", machines=tuple(machines))
+        self._note_call("give_back", machines=tuple(machines))
         if self.testbed is not None:
             self.testbed.give_back(machines)
         self.returned.update(machines)
@@ -183,24 +183,24 @@ class FakeStorm:
         return True
 
     def crash(self, machine: str) -> None:
-        self._called("crash", machine=machine)
+        self._note_call("crash", machine=machine)
         now = self.clock.now()
         self._down[machine] = now
         self._rates += [(now, 0.0)]
         self._flows_from(now + NOTICE_S)
 
     def restart(self, machine: str) -> None:
-        self._called("restart", machine=machine)
+        self._note_call("restart", machine=machine)
         del self._down[machine]
         self._back_s = self.clock.now()
         self._flows_from(self.clock.now() + RESTART_S)
 
     def stop(self) -> None:
-        self._called("stop")
+        self._note_call("stop")
         self._killed_s = self.clock.now()
 
     def collect(self, folder: Path, machines: Sequence[str]) -> Collection:
-        self._called("collect", machines=tuple(machines))
+        self._note_call("collect", machines=tuple(machines))
         absent = set() if self.joining == "ready" else set(self.workers) - set(self.starting) - self._booted
         unreachable = (set(machines) & (self.returned | set(self._down) | absent)) - {"master"}
         assert not unreachable, f"files of {unreachable}, which cannot be reached"
@@ -228,7 +228,7 @@ class FakeStorm:
 
     def make_whole(self) -> bool:
         """With the fault `replaces` lost machines are replaced."""
-        self._called("make_whole")
+        self._note_call("make_whole")
         needed = {"master", *(self.starting if self.joining == "booted" else self.workers)}
         lost = needed & (self.returned | {*self.recalled(), *self.faults.get("dead", ())})
         if self.faults.get("replaces"):
@@ -246,28 +246,28 @@ class FakeStorm:
     # As ServiceClient
 
     def configure(self, run_id: str, policy: str, parameters: Mapping[str, Any], seed: int, window_s: float) -> None:
-        self._called("configure", parameters=dict(parameters), seed=seed, window_s=window_s)
+        self._note_call("configure", parameters=dict(parameters), seed=seed, window_s=window_s)
         self._run_id, self._policy, self._factor = run_id, policy, 1.0
 
     def scale(self, event_id: str, kind: str, joined: Sequence[str], leave: int) -> None:
-        self._called("scale", event_id=event_id, kind=kind, joined=tuple(joined), leave=leave)
+        self._note_call("scale", event_id=event_id, kind=kind, joined=tuple(joined), leave=leave)
         if self._pending() is not None:
             raise ServiceRefused("/scale of the policy service answered 409: an event is pending")
         refused = self.faults.get("refused", "") or self._dies_deciding()
         release = tuple(self._machines[-leave:]) if leave else ()
-        asked = ScaleRequest(event_id, self.clock.now(), self.faults.get("release", release), refused)
-        self._asked.append(asked)
+        request = ScaleRequest(event_id, self.clock.now(), self.faults.get("release", release), refused)
+        self._requests.append(request)
         if not refused:
-            self._rates += [(asked.t + APPLY_S, 0.0)]
-            self._flows_from(asked.t + RESTART_S, set(self._machines) - set(asked.release))
+            self._rates += [(request.t + APPLY_S, 0.0)]
+            self._flows_from(request.t + RESTART_S, set(self._machines) - set(request.release))
 
     def input_rate(self, factor: float) -> None:
-        self._called("input_rate", factor=factor)
+        self._note_call("input_rate", factor=factor)
         self._factor = factor
         self._flows_from(self.clock.now())
 
     def state(self) -> ServiceState:
-        self._raise_if_asked("state")
+        self._raise_fault("state")
         since_s = self._since_submission()
         if since_s >= self.faults.get("unreachable_after_s", NEVER):
             raise ServiceUnreachable("the policy service at http://fake does not answer")
@@ -290,12 +290,12 @@ class FakeStorm:
             placed_among=self._placed_among,
         )
 
-    def _called(self, name: str, **given: Any) -> None:
+    def _note_call(self, name: str, **arguments: Any) -> None:
         self.calls.append(name)
-        self.given[name] = given
-        self._raise_if_asked(name)
+        self.arguments[name] = arguments
+        self._raise_fault(name)
 
-    def _raise_if_asked(self, name: str) -> None:
+    def _raise_fault(self, name: str) -> None:
         """A fault named like the call is a list of what its next calls raise, None for nothing."""
         errors = self.faults.get(name)
         error = errors.pop(0) if errors else None
@@ -320,22 +320,22 @@ class FakeStorm:
         return 0.8 + max([silent_s, *waiting])
 
     def _pending(self) -> str | None:
-        if not self._asked:
+        if not self._requests:
             return None
-        newest = self._asked[-1]
+        newest = self._requests[-1]
         stuck = self.faults.get("never_decides") or self.faults.get("held")
         return newest.event_id if stuck or self.clock.now() < newest.t + DECIDE_S else None
 
     def _decisions(self) -> tuple[ServiceDecision, ...]:
-        answered = self._asked[: -1 if self._pending() else None]
-        return tuple(self._decision(number, asked) for number, asked in enumerate(answered, start=1))
+        answered = self._requests[: -1 if self._pending() else None]
+        return tuple(self._decision(number, request) for number, request in enumerate(answered, start=1))
 
-    def _decision(self, number: int, asked: ScaleRequest) -> ServiceDecision:
-        done_s = asked.t + APPLY_S if self.clock.now() >= asked.t + APPLY_S else None
-        applied, reason = done_s is not None and not asked.refused, self.faults.get("reason", "dealt again")
-        decided_s = asked.t + DECIDE_S
+    def _decision(self, number: int, request: ScaleRequest) -> ServiceDecision:
+        done_s = request.t + APPLY_S if self.clock.now() >= request.t + APPLY_S else None
+        applied, reason = done_s is not None and not request.refused, self.faults.get("reason", "dealt again")
+        decided_s = request.t + DECIDE_S
         return ServiceDecision(
-            f"d{number}", decided_s, asked.event_id, reason, applied, done_s, asked.refused, asked.release
+            f"d{number}", decided_s, request.event_id, reason, applied, done_s, request.refused, request.release
         )
 
     def _dies_deciding(self) -> str:

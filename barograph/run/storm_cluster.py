@@ -57,15 +57,15 @@ def switch_code(inventory: Path, directory: Path, code: Code | None) -> None:
     base = base_home(directory)
     assert base is not None, "a run before the cluster was deployed"
     home = storm_home_of(code, base, log.info) if code else base
-    wanted, present = _code_facts(home, code), directory / CODE_FILE
-    if _read_json(present) == wanted:
+    facts, present = _code_facts(home, code), directory / CODE_FILE
+    if _read_json(present) == facts:
         return
     present.unlink(missing_ok=True)
     try:
         cluster.switch(inventory, directory, home, {}, service_of(code) if code else None)
     except StormRefused as error:
         raise RunBroken(f"{code_label(code) if code else 'the harness'}: {error}") from error
-    _write_json(present, wanted)
+    _write_json(present, facts)
 
 
 def _code_facts(home: Path, code: Code | None) -> Mapping[str, Any]:
@@ -99,10 +99,10 @@ class StormCluster:
         """The cluster on the machines that the series holds. Raises NoMachines."""
         series_lease.current_machines(series.folder)
         lease = series_lease.saved_lease(series.folder)
-        assert lease is not None, "machines_held has found it"
-        made = cls(series, cluster_dir(lease.lease_id))
-        made._describe()
-        return made
+        assert lease is not None, "current_machines raises without a lease"
+        storm = cls(series, cluster_dir(lease.lease_id))
+        storm._describe()
+        return storm
 
     @property
     def machines(self) -> tuple[Machine, ...]:
@@ -153,9 +153,9 @@ class StormCluster:
         cluster.leave(self.inventory, self.directory, machines)
 
     def give_back(self, machines: Sequence[str]) -> bool:
-        given = machines_of.give_back(self.series, machines)
+        done = machines_of.give_back(self.series, machines)
         self._describe()
-        return given
+        return done
 
     def crash(self, machine: str) -> None:
         self._faulting().crash(self.machine(machine))
@@ -168,8 +168,8 @@ class StormCluster:
         cluster.kill(self.inventory, self.directory, self.series.series_id)
 
     def collect(self, folder: Path, machines: Sequence[str]) -> Collection:
-        got = cluster.collect(self.inventory, self.directory, folder.name, folder, machines=machines)
-        return Collection(got.missing, got.clock_offset_ms)
+        collection = cluster.collect(self.inventory, self.directory, folder.name, folder, machines=machines)
+        return Collection(collection.missing, collection.clock_offset_ms)
 
     def silent_machines(self) -> tuple[str, ...]:
         return tuple(machine.name for machine in self.machines if not _answers_ssh(machine))
@@ -179,11 +179,11 @@ class StormCluster:
 
     def make_whole(self) -> bool:
         """Where machines cannot be replaced, one that is only silent may come back: the reset will say."""
-        wanted = {"master", *self.series.experiment.acquired()}
-        missing = wanted - {machine.name for machine in self.machines}
-        lost = wanted & {*missing, *self.recalled()}
+        needed = {"master", *self.series.experiment.acquired()}
+        missing = needed - {machine.name for machine in self.machines}
+        lost = needed & {*missing, *self.recalled()}
         if machines_of.can_replace(self.series):
-            lost |= wanted & set(self.silent_machines())
+            lost |= needed & set(self.silent_machines())
         if lost and not machines_of.replace(self.series, lost):
             return False
         if lost:
@@ -192,22 +192,22 @@ class StormCluster:
         return True
 
     def facts(self) -> ClusterFacts:
-        """Of every worker that will take part: one that boots at its event is what was asked for."""
+        """Of every worker that will take part: one that boots at its event is as it was requested."""
         starting = self.series.experiment.starting()
-        asked = {request.name: request.type for request in machine_requests(self.series.experiment)[1:]}
-        types = asked | {machine.name: machine.type for machine in self.machines if machine.name in asked}
+        requests = {request.name: request.type for request in machine_requests(self.series.experiment)[1:]}
+        types = requests | {machine.name: machine.type for machine in self.machines if machine.name in requests}
         machines = {name: _machine_facts(type, name not in starting) for name, type in types.items()}
         return ClusterFacts(machines, versions(), box_facts())
 
     def _describe(self) -> None:
         """The inventory of the machines that are there."""
-        held = self.machines
-        there = {machine.name for machine in held}
-        mine = {
-            group: [name for name in names if name in there]
+        machines = self.machines
+        present = {machine.name for machine in machines}
+        groups = {
+            group: [name for name in names if name in present]
             for group, names in ansible_groups(self.series.experiment).items()
         }
-        write_ansible_inventory(held, mine, self.inventory)
+        write_ansible_inventory(machines, groups, self.inventory)
 
     def _faulting(self) -> SupportsFaults:
         testbed = testbed_of(self.series.experiment.testbed)
@@ -232,9 +232,9 @@ def ansible_groups(experiment: Experiment) -> dict[str, list[str]]:
     return {"master": ["master"], "workers": workers, "joining": workers[experiment.machines.before :]}
 
 
-def _machine_facts(given: MachineType, joins: bool) -> Mapping[str, object]:
-    sizes = {"cores": given.cores, "memory_mb": given.memory_mb, "bandwidth_mbit": given.bandwidth_mbit}
-    return {"type": given.name, **sizes, "slots": given.slots, "joins_at_scale": joins}
+def _machine_facts(type: MachineType, joins: bool) -> Mapping[str, object]:
+    sizes = {"cores": type.cores, "memory_mb": type.memory_mb, "bandwidth_mbit": type.bandwidth_mbit}
+    return {"type": type.name, **sizes, "slots": type.slots, "joins_at_scale": joins}
 
 
 def _answers_ssh(machine: Machine) -> bool:

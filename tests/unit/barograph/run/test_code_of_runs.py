@@ -113,7 +113,7 @@ def test_runs_record_their_code(series: Series, bench: SeriesContext, storm: Fak
     used = []
     while run := series.next_run():
         attempt_next_run(series, bench)
-        used.append((run.variant.name, storm.given["reset"]["code"]))
+        used.append((run.variant.name, storm.arguments["reset"]["code"]))
     assert sorted(used) == [("a", A.commit), ("b", B.commit), ("own", None)]
     documents = {name: read_json(RunPaths(series.run_folder(f"{name}-r1")).run_json) for name in ("a", "own")}
     assert documents["a"]["versions"]["code"] == A.commit
@@ -142,4 +142,4 @@ def test_a_foreign_scheduler_is_configured_by_its_class(
     alone = open_series(replace(experiment, variants=(theirs,)), now_s=1_699_999_500.0)
     assert alone.folder != series.folder
     attempt_next_run(alone, bench)
-    assert storm.given["configure"]["parameters"] == {"rebalance": True, "scheduler": "t.T"}
+    assert storm.arguments["configure"]["parameters"] == {"rebalance": True, "scheduler": "t.T"}

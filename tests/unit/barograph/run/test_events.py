@@ -44,7 +44,7 @@ def test_a_machine_leaves_when_nothing_is_on_it(stage: SetUp) -> None:
 def test_a_machine_that_left_is_not_collected_again(stage: SetUp) -> None:
     here = stage(IN)
     here.go()
-    assert here.storm.given["collect"]["machines"] == ("master", "m1", "m2", "m3")
+    assert here.storm.arguments["collect"]["machines"] == ("master", "m1", "m2", "m3")
     assert (here.series.run_folder(here.run_id) / "machines" / "m4.jsonl").stat().st_size > 0
     assert set(here.document()["clock_offset_ms"]) == {"master", "m1", "m2", "m3", "m4"}
 
@@ -184,7 +184,7 @@ def test_a_crashed_machines_files_are_fetched_in_the_end(stage: SetUp) -> None:
     here = stage(CRASH)
     here.go()
     assert here.storm.calls[-3:] == ["stop", "restart", "collect"]
-    assert "m2" in here.storm.given["collect"]["machines"] and here.document()["missing"] == []
+    assert "m2" in here.storm.arguments["collect"]["machines"] and here.document()["missing"] == []
 
 
 def test_a_machine_that_does_not_come_back_costs_its_files_only(stage: SetUp) -> None:
@@ -192,7 +192,7 @@ def test_a_machine_that_does_not_come_back_costs_its_files_only(stage: SetUp) ->
     here.storm.faults["restart"] = [OSError("no such container")]
     here.go()
     assert here.document()["missing"] == ["m2: all files, it is down"]
-    assert "m2" not in here.storm.given["collect"]["machines"]
+    assert "m2" not in here.storm.arguments["collect"]["machines"]
 
 
 def test_a_crashed_machine_restarts_when_the_plan_says(stage: SetUp) -> None:
