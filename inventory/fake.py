@@ -196,7 +196,7 @@ class FakeTestbed:
         return self._start(lease, requests)
 
     def grow(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
-        """See `Growing.grow`."""
+        """See `SupportsGrow.grow`."""
         self.check(requests)
         self._require_lease(lease)
         registry.refuse_names_in_use(lease, [request.name for request in requests])
@@ -209,7 +209,7 @@ class FakeTestbed:
         registry.hold_nothing(lease)
 
     def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
-        """See `GivingBack.give_back`."""
+        """See `SupportsGiveBack.give_back`."""
         if not _folder(lease.lease_id).exists():
             return
         gone = [machine.name for machine in machines]
@@ -217,31 +217,31 @@ class FakeTestbed:
         registry.hold(lease, [name for name in registry.lease_machines(lease) if name not in gone])
 
     def prolong(self, lease: Lease, machines: Sequence[Machine]) -> None:
-        """See `Prolonging.prolong`."""
+        """See `SupportsProlong.prolong`."""
         for machine in machines:
             if (path := _folder(lease.lease_id) / machine.name).exists():
                 path.write_text(str(lease.expires_s))
 
     def estimate(self, requests: Sequence[MachineRequest], hours: float) -> Estimate:
-        """See `Pricing.estimate`."""
+        """See `SupportsPricing.estimate`."""
         cores = sum(request.type.cores for request in requests)
         line = f"{len(requests)} machines of {cores:g} cores together, {hours:.2f} h"
         return Estimate({line: cores * hours * self._options.core_hour_usd}, PRICES_OF)
 
     def budget_usd(self) -> float:
-        """See `Pricing.budget_usd`."""
+        """See `SupportsPricing.budget_usd`."""
         return self._options.budget_usd
 
     def recalled(self, lease: Lease) -> tuple[str, ...]:
-        """See `Recalling.recalled`."""
+        """See `SupportsRecall.recalled`."""
         return tuple(name for name in registry.lease_machines(lease) if name in self._recalled)
 
     def crash(self, machine: Machine) -> None:
-        """See `Faulting.crash`; files are kept."""
+        """See `SupportsFaults.crash`; files are kept."""
         self._require(machine).alive = False
 
     def restart(self, machine: Machine) -> None:
-        """See `Faulting.restart`; a connection from before the crash stays dead."""
+        """See `SupportsFaults.restart`; a connection from before the crash stays dead."""
         fake = self._require(machine)
         if not fake.alive:
             fake.alive, fake.boots = True, fake.boots + 1
@@ -251,7 +251,7 @@ class FakeTestbed:
         return tuple(f"machines of {lease_id}" for lease_id in _orphans())
 
     def sweep(self) -> tuple[str, ...]:
-        """See `Sweeping.sweep`."""
+        """See `SupportsSweep.sweep`."""
         found = self.leftovers()
         for lease_id in _orphans():
             self._end(lease_id, [path.name for path in _folder(lease_id).glob("*")])
@@ -259,7 +259,7 @@ class FakeTestbed:
         return found
 
     def connect(self, machine: Machine) -> Remote:
-        """See `Connecting.connect`; a released machine does not answer."""
+        """See `SupportsConnect.connect`; a released machine does not answer."""
         fake = self._find(machine)
         if fake is None or not fake.alive:
             raise InfrastructureError(f"{machine.name} (fake) does not answer: no route to host")

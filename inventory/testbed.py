@@ -109,7 +109,9 @@ class SupportsGiveBack(Protocol):
     """The ability to take back a part of a lease's machines."""
 
     def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
-        """These machines of the lease are gone for good (`leases.held` says what is left); the others do not notice.
+        """End these machines of the lease for good; the others do not notice it.
+
+        `registry.lease_machines` says what is left.
 
         Idempotent, also for what is half gone; `release` still ends the whole lease.
         """

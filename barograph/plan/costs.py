@@ -1,6 +1,6 @@
 """What a series may cost: machines × time × price, as expected and at the most; refused above the budget.
 
-Pure but for the price table behind `Pricing`.
+Pure but for the price table behind `SupportsPricing`.
 """
 
 from __future__ import annotations

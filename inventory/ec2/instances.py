@@ -197,7 +197,7 @@ class Recalls:
 
 
 def recalled_machines(ec2: "EC2Client", lease_id: str, held: Sequence[str]) -> tuple[str, ...]:
-    """As `Recalling.recalled`, asked now."""
+    """As `SupportsRecall.recalled`, asked now."""
     by_machine = newest_by_machine(instances_of_lease(ec2, lease_id))
     present = [by_machine[name] for name in held if name in by_machine]
     notices = _notices(ec2, [one for one in present if one.spot_request])

@@ -81,14 +81,14 @@ class InstanceSpec:
 
 
 def launch_instances(
-    ec2: "EC2Client", order: LeaseSpec, zone: Zone, births: Sequence[InstanceSpec], seen: Callable[[str], None]
+    ec2: "EC2Client", order: LeaseSpec, zone: Zone, specs: Sequence[InstanceSpec], started: Callable[[str], None]
 ) -> dict[str, str]:
     """Start them all in the zone: machine → instance id, or the first error once every call has ended.
 
-    `seen` is told each id as soon as it is known, also if others fail: EC2 may not list them for a while.
+    `started` is called with each id as soon as it is known, also if others fail: EC2 may not list them for a while.
     """
-    with ThreadPoolExecutor(min(CONNECTIONS, len(births))) as pool:
-        calls = {birth.request.name: pool.submit(_start_instance, ec2, order, zone, birth, seen) for birth in births}
+    with ThreadPoolExecutor(min(CONNECTIONS, len(specs))) as pool:
+        calls = {spec.request.name: pool.submit(_start_instance, ec2, order, zone, spec, started) for spec in specs}
         _wait_for_calls(list(calls.values()))
     failed = [error for call in calls.values() if not call.cancelled() and (error := call.exception())]
     if failed:
@@ -103,17 +103,17 @@ def _wait_for_calls(calls: "Sequence[Future[str]]") -> None:
 
 
 def _start_instance(
-    ec2: "EC2Client", order: LeaseSpec, zone: Zone, birth: InstanceSpec, seen: Callable[[str], None]
+    ec2: "EC2Client", order: LeaseSpec, zone: Zone, spec: InstanceSpec, started: Callable[[str], None]
 ) -> str:
-    name, type_ = birth.request.name, birth.type.name
+    name, type_ = spec.request.name, spec.type.name
     with aws_errors(f"starting {name} ({type_}, {order.options.market}) in {zone.name}"):
-        started = ec2.run_instances(**launch_parameters(order, zone, birth))
-    instance_id = started["Instances"][0]["InstanceId"]
-    seen(instance_id)
+        answer = ec2.run_instances(**launch_parameters(order, zone, spec))
+    instance_id = answer["Instances"][0]["InstanceId"]
+    started(instance_id)
     return instance_id
 
 
-def launch_parameters(order: LeaseSpec, zone: Zone, birth: InstanceSpec) -> dict[str, Any]:
+def launch_parameters(order: LeaseSpec, zone: Zone, spec: InstanceSpec) -> dict[str, Any]:
     """What RunInstances is told."""
     options = order.options
     kinds: list[ResourceTypeType] = ["instance", "volume", "network-interface"]
@@ -121,19 +121,19 @@ def launch_parameters(order: LeaseSpec, zone: Zone, birth: InstanceSpec) -> dict
         kinds.append("spot-instances-request")
     return {
         "ImageId": order.image.image_id,
-        "InstanceType": birth.type.name,
+        "InstanceType": spec.type.name,
         "MinCount": 1,
         "MaxCount": 1,
         "KeyName": order.key_pair,
         # Should the answer get lost, the repeated call gets the same instance.
         "ClientToken": f"barograph-{uuid.uuid4().hex}",
-        "UserData": birth.user_data,
+        "UserData": spec.user_data,
         "NetworkInterfaces": [_interface(order, zone)],
         "BlockDeviceMappings": [_disk(order)],
         "MetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 1, "HttpEndpoint": "enabled"},
         # A machine that powers itself off is gone, disk and all.
         "InstanceInitiatedShutdownBehavior": "terminate",
-        "TagSpecifications": instances.tag_specifications(kinds, birth.tags),
+        "TagSpecifications": instances.tag_specifications(kinds, spec.tags),
         **({"Placement": {"GroupName": order.placement_group}} if order.placement_group else {}),
         **({"InstanceMarketOptions": _spot(options)} if options.market == "spot" else {}),
     }
@@ -183,8 +183,8 @@ class ReadinessWait:
     ec2: "EC2Client"
     ids: Mapping[str, str]
     machine_of: Callable[[str, Instance], Machine | None]  # None while it has no address
-    answers: ReadinessCheck
-    pace: Timing
+    readiness_check: ReadinessCheck
+    timing: Timing
     begun: float = field(default_factory=time.monotonic)
     listed: dict[str, Instance] = field(default_factory=dict)
     addressed: dict[str, Machine] = field(default_factory=dict)
@@ -197,11 +197,11 @@ class ReadinessWait:
         while len(self.boot_s) < len(self.ids):
             if len(self.addressed) < len(self.ids) or time.monotonic() >= relist_at:
                 self._list()
-                relist_at = time.monotonic() + self.pace.relist_s
+                relist_at = time.monotonic() + self.timing.relist_s
             self._probe([machine for name, machine in self.addressed.items() if name not in self.boot_s])
             self._refuse_if_late()
             if len(self.boot_s) < len(self.ids):
-                time.sleep(self.pace.poll_s)
+                time.sleep(self.timing.poll_s)
         return self.boot_s
 
     def _list(self) -> None:
@@ -223,7 +223,7 @@ class ReadinessWait:
         if not machines:
             return
         with ThreadPoolExecutor(min(CONNECTIONS, len(machines))) as pool:
-            for machine, why in zip(machines, pool.map(self.answers, machines), strict=True):
+            for machine, why in zip(machines, pool.map(self.readiness_check, machines), strict=True):
                 if why is None:
                     self.boot_s[machine.name] = time.monotonic() - self.begun
                 else:
@@ -232,12 +232,12 @@ class ReadinessWait:
     def _refuse_if_late(self) -> None:
         waited_s = time.monotonic() - self.begun
         if unlisted := [name for name in self.ids if name not in self.listed]:
-            if waited_s > self.pace.lag_s:
+            if waited_s > self.timing.lag_s:
                 which = ", ".join(f"{name} ({self.ids[name]})" for name in unlisted)
                 raise InfrastructureError(
                     f"ec2: {which} was started {waited_s:.0f} s ago and EC2 does not list it; start again"
                 )
-        elif waited_s > self.pace.ready_s and len(self.boot_s) < len(self.ids):
+        elif waited_s > self.timing.ready_s and len(self.boot_s) < len(self.ids):
             raise InfrastructureError(self._late(waited_s))
 
     def _late(self, waited_s: float) -> str:

@@ -6,7 +6,7 @@ The state folder keeps each region where something was ever made.
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -32,11 +32,11 @@ CONNECTIONS = 32  # at most this many machines are started at the same moment
 class Region:
     """One region; `endpoint` replaces AWS' own address for it."""
 
-    region: str
+    name: str
     endpoint: str = ""
 
     def site(self) -> dict[str, str]:
-        return {"region": self.region} | ({"endpoint": self.endpoint} if self.endpoint else {})
+        return {"region": self.name} | ({"endpoint": self.endpoint} if self.endpoint else {})
 
 
 def region_of_options(options: Ec2Options) -> Region:
@@ -64,7 +64,7 @@ def regions_of_lease(lease: registry.Lease) -> tuple[Region, ...]:
 def recorded_regions() -> tuple[Region, ...]:
     """Where this state folder ever made something, and what its leases name."""
     named = [region_of_site(lease.site) for lease in registry.read_all() if lease.testbed == TESTBED]
-    return tuple(sorted({*_regions_on_file(), *(place for place in named if place)}))
+    return tuple(sorted({*_regions_on_file(), *(region for region in named if region)}))
 
 
 def possible_regions(options: Ec2Options | None) -> tuple[Region, ...]:
@@ -76,37 +76,37 @@ def possible_regions(options: Ec2Options | None) -> tuple[Region, ...]:
     return tuple(sorted(found))
 
 
-def record_region(place: Region) -> None:
+def record_region(region: Region) -> None:
     """Record that something is about to be made there. It stays on record for good."""
     path = registry.state_dir() / "ec2-places.json"
     with FileLock(path.with_suffix(".lock")):
-        places = {*_regions_on_file(), place}
-        replace_file(path, json.dumps([asdict(each) for each in sorted(places)], indent=1))
+        known = {*_regions_on_file(), region}
+        replace_file(path, json.dumps([each.site() for each in sorted(known)], indent=1))
 
 
-def client(place: Region) -> "EC2Client":
+def client(region: Region) -> "EC2Client":
     """A client of EC2 there: it is patient with throttling, and threads may share it."""
-    made: EC2Client = _client(place, "ec2")
+    made: EC2Client = _client(region, "ec2")
     return made
 
 
-def account(place: Region) -> str:
+def account(region: Region) -> str:
     """Whose credentials these are: the account's number."""
     with aws_errors("asking who these credentials are"):
-        return str(_client(place, "sts").get_caller_identity()["Account"])
+        return str(_client(region, "sts").get_caller_identity()["Account"])
 
 
-def quota(place: Region, code: str) -> float | None:
+def quota(region: Region, code: str) -> float | None:
     """One of EC2's quotas; None where it may not be asked for."""
     try:
         with aws_errors("asking for a quota"):
-            answer = _client(place, "service-quotas", attempts=2).get_service_quota(ServiceCode="ec2", QuotaCode=code)
+            answer = _client(region, "service-quotas", attempts=2).get_service_quota(ServiceCode="ec2", QuotaCode=code)
             return float(answer["Quota"]["Value"])
     except (InventoryError, KeyError):
         return None
 
 
-def _client(place: Region, service: str, attempts: int = 10) -> Any:
+def _client(region: Region, service: str, attempts: int = 10) -> Any:
     import boto3
     from botocore.config import Config
 
@@ -115,9 +115,9 @@ def _client(place: Region, service: str, attempts: int = 10) -> Any:
         retries={"mode": "adaptive", "total_max_attempts": attempts}, connect_timeout=10, read_timeout=60,
         max_pool_connections=CONNECTIONS,
     )  # fmt: skip
-    with aws_errors(f"preparing for {place.region}"):
+    with aws_errors(f"preparing for {region.name}"):
         session: Any = boto3.session.Session(botocore_session=_botocore_session())
-        return session.client(service, region_name=place.region, endpoint_url=place.endpoint or None, config=config)
+        return session.client(service, region_name=region.name, endpoint_url=region.endpoint or None, config=config)
 
 
 def _botocore_session() -> "BotocoreSession":
@@ -148,10 +148,10 @@ def _default_region() -> str:
 def _regions_on_file() -> tuple[Region, ...]:
     path = registry.state_dir() / "ec2-places.json"
     try:
-        return tuple(Region(**each) for each in json.loads(path.read_text()))
+        return tuple(Region(each["region"], each.get("endpoint", "")) for each in json.loads(path.read_text()))
     except FileNotFoundError:
         return ()
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InfrastructureError(
             f'{path}: not a list of places ({error!r}); mend it as [{{"region": …}}], `barograph reap` looks there'
         ) from error

@@ -103,11 +103,11 @@ def resource_name(lease_id: str) -> str:
     return f"barograph-{lease_id}"
 
 
-def remove_lease(ec2: "EC2Client", lease_id: str, known: Collection[str], pace: Timing) -> None:
+def remove_lease(ec2: "EC2Client", lease_id: str, known: Collection[str], timing: Timing) -> None:
     """End everything that carries the lease's tag. `known`: instances that were started and may not be listed yet."""
-    deadline = time.monotonic() + pace.gone_s
+    deadline = time.monotonic() + timing.gone_s
     while True:
-        end_instances(ec2, lease_id, known, pace, gone=has_ended)
+        end_instances(ec2, lease_id, known, timing, gone=has_ended)
         _cancel_spot_requests(ec2, lease_id)
         _delete_volumes(ec2, lease_id)
         found = security_groups(ec2, lease_id)
@@ -119,10 +119,10 @@ def remove_lease(ec2: "EC2Client", lease_id: str, known: Collection[str], pace: 
             return
         if time.monotonic() > deadline:
             raise InfrastructureError(
-                f"ec2: the security group {resource_name(lease_id)} is still in use after {pace.gone_s:.0f} s and no "
+                f"ec2: the security group {resource_name(lease_id)} is still in use after {timing.gone_s:.0f} s and no "
                 "instance of the lease is listed; `barograph reap` tries again"
             )
-        time.sleep(pace.poll_s)
+        time.sleep(timing.poll_s)
 
 
 def is_gone_or_going(one: Instance) -> bool:
@@ -136,7 +136,7 @@ def has_ended(one: Instance) -> bool:
 
 
 def end_instances(
-    ec2: "EC2Client", lease_id: str, known: Collection[str], pace: Timing,
+    ec2: "EC2Client", lease_id: str, known: Collection[str], timing: Timing,
     machines: Collection[str] | None = None, gone: Callable[[Instance], bool] = is_gone_or_going,
 ) -> None:  # fmt: skip
     """End the lease's instances, those of `machines` only if given, and wait until each is `gone`."""
@@ -145,16 +145,16 @@ def end_instances(
         listed = _lease_instances(ec2, lease_id, machines) | (instances.instances_with_ids(ec2, known) if known else {})
         staying = [one for one in listed.values() if not gone(one)]
         waited_s = time.monotonic() - begun
-        unlisted = set(known) - listed.keys() if waited_s < pace.lag_s else set()
+        unlisted = set(known) - listed.keys() if waited_s < timing.lag_s else set()
         if not staying and not unlisted:
             return
-        if waited_s > pace.gone_s:
+        if waited_s > timing.gone_s:
             raise InfrastructureError(
                 f"ec2: {', '.join(one.instance_id for one in staying)} of lease {lease_id} still there after "
-                f"{pace.gone_s:.0f} s; `barograph reap` tries again"
+                f"{timing.gone_s:.0f} s; `barograph reap` tries again"
             )
         _terminate(ec2, {one.instance_id for one in staying if not is_gone_or_going(one)} | unlisted)
-        time.sleep(pace.poll_s)
+        time.sleep(timing.poll_s)
 
 
 def _lease_instances(ec2: "EC2Client", lease_id: str, machines: Collection[str] | None) -> dict[str, Instance]:

@@ -36,11 +36,11 @@ class Rental:
     lease: Lease
     options: Ec2Options
     plan: Plan
-    answers: ReadinessCheck
-    pace: Timing
+    readiness_check: ReadinessCheck
+    timing: Timing
     started: set[str] = field(default_factory=set)
 
-    def first(self, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
+    def start_first(self, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         """The lease's first machines, all in one zone: what a zone gave in part is ended before the next is tried."""
         order = self._prepare()
         refusals = []
@@ -52,10 +52,10 @@ class Rental:
                 refusals.append(f"{zone.name}: {error}")
                 # A placement group is in one zone as long as anything is in it.
                 gone = removal.has_ended if order.placement_group else removal.is_gone_or_going
-                removal.end_instances(self.ec2, self.lease.lease_id, self.started, self.pace, gone=gone)
+                removal.end_instances(self.ec2, self.lease.lease_id, self.started, self.timing, gone=gone)
         raise CapacityError(f"ec2: no zone has {len(requests)} machines now: {' | '.join(refusals)}")
 
-    def more(self, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
+    def start_more(self, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         """Further machines, beside those that the lease has."""
         return self._in_zone(*self._prepared(), requests)
 
@@ -103,32 +103,37 @@ class Rental:
 
     def _in_zone(self, order: LeaseSpec, zone: Zone, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         host_keys.add_host_keys(self._keys, [request.name for request in requests], self.lease.lease_id)
-        births = {request.name: self._birth(request) for request in requests}
+        specs = {request.name: self._instance_spec(request) for request in requests}
         begun = time.monotonic()
-        ids = launch.launch_instances(self.ec2, order, zone, list(births.values()), self.started.add)
-        awaited = ReadinessWait(
-            self.ec2, ids, lambda name, instance: self._machine(births[name], instance), self.answers, self.pace, begun
+        ids = launch.launch_instances(self.ec2, order, zone, list(specs.values()), self.started.add)
+        readiness = ReadinessWait(
+            self.ec2,
+            ids,
+            lambda name, instance: self._machine(specs[name], instance),
+            self.readiness_check,
+            self.timing,
+            begun,
         )
-        boot_s = awaited.all_ready()
+        boot_s = readiness.all_ready()
         if registry.read(self.lease.lease_id) is None:
             raise InfrastructureError(f"lease {self.lease.lease_id} was reaped while its machines started; start again")
         log.info("lease %s: %d machines in %s", self.lease.lease_id, len(ids), zone.name)
-        return tuple(replace(awaited.addressed[name], boot_s=boot_s[name]) for name in births)
+        return tuple(replace(readiness.addressed[name], boot_s=boot_s[name]) for name in specs)
 
-    def _birth(self, request: MachineRequest) -> InstanceSpec:
+    def _instance_spec(self, request: MachineRequest) -> InstanceSpec:
         text = user_data_script(request.name, self._keys / "machines" / request.name, self.lease.expires_s)
         marks = instances.lease_tags(self.lease, self.options.budget_usd, request.name)
         return InstanceSpec(request, self.plan.types[request.type.name], text, marks)
 
-    def _machine(self, birth: InstanceSpec, instance: Instance) -> Machine | None:
+    def _machine(self, spec: InstanceSpec, instance: Instance) -> Machine | None:
         """The machine as the harness reaches it, known by its host key from now on; None while it has no address."""
         inside = instance.private_address
         control = inside if self.options.addresses == "private" else instance.public_address
         if not control or not inside:
             return None
-        host_keys.add_known_hosts(self._keys, {birth.request.name: control})
+        host_keys.add_known_hosts(self._keys, {spec.request.name: control})
         return Machine(
-            birth.request.name, birth.type.as_machine_type(birth.request.type), control, inside, inside, SSH_USER, 22,
+            spec.request.name, spec.type.as_machine_type(spec.request.type), control, inside, inside, SSH_USER, 22,
             self._keys / "id_ed25519", self._keys / "known_hosts",
         )  # fmt: skip
 
@@ -139,8 +144,8 @@ class Rental:
 
 def trial_parameters(options: Ec2Options, plan: Plan, request: MachineRequest) -> Mapping[str, object]:
     """The parameters of a RunInstances like the real one, without what is only made for a lease."""
-    birth = InstanceSpec(request, plan.types[request.type.name], "", {instances.LEASE_TAG: "check"})
-    wanted = launch.launch_parameters(LeaseSpec(options, plan.image, "", "", None), plan.zones[0], birth)
+    spec = InstanceSpec(request, plan.types[request.type.name], "", {instances.LEASE_TAG: "check"})
+    wanted = launch.launch_parameters(LeaseSpec(options, plan.image, "", "", None), plan.zones[0], spec)
     interface = {key: value for key, value in wanted["NetworkInterfaces"][0].items() if key != "Groups"}
     kept = {key: value for key, value in wanted.items() if key not in ("KeyName", "UserData")}
     return {**kept, "NetworkInterfaces": [interface]}

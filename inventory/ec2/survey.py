@@ -238,24 +238,24 @@ def make_plan(ec2: "EC2Client", options: Ec2Options, requests: Sequence[MachineR
     return Plan(image, types, zones(ec2, options, {type_.name for type_ in types.values()}))
 
 
-def check_region(ec2: "EC2Client", place: Region) -> None:
+def check_region(ec2: "EC2Client", region: Region) -> None:
     """The region exists and the account has it enabled."""
     from botocore.exceptions import ClientError
 
-    with aws_errors(f"asking about the region {place.region}"):
+    with aws_errors(f"asking about the region {region.name}"):
         try:
-            filters: Any = [{"Name": "region-name", "Values": [place.region]}]
+            filters: Any = [{"Name": "region-name", "Values": [region.name]}]
             found = ec2.describe_regions(AllRegions=True, Filters=filters)["Regions"]
         except ClientError as error:
             if error_code(error) != "UnauthorizedOperation":
                 raise
             return  # what follows will say it if the region cannot be used
     if not found:
-        raise ConfigurationError(f"testbed.options.ec2.region is {place.region}; AWS has no such region")
+        raise ConfigurationError(f"testbed.options.ec2.region is {region.name}; AWS has no such region")
     if found[0].get("OptInStatus") == "not-opted-in":
         raise ConfigurationError(
-            f"testbed.options.ec2.region is {place.region}, which this account has not enabled; "
-            f"aws account enable-region --region-name {place.region}"
+            f"testbed.options.ec2.region is {region.name}, which this account has not enabled; "
+            f"aws account enable-region --region-name {region.name}"
         )
 
 
@@ -278,16 +278,16 @@ def check_permissions(ec2: "EC2Client", options: Ec2Options, found: Plan, trial:
         )
 
 
-def check_quota(place: Region, options: Ec2Options, types: Sequence[InstanceType]) -> None:
+def check_quota(region: Region, options: Ec2Options, types: Sequence[InstanceType]) -> None:
     """CapacityError where the account's quota is smaller than these machines alone; nothing where AWS does not say."""
     cores = sum(type_.cores for type_ in types if STANDARD_FAMILY.match(type_.name))
-    allowed = regions.quota(place, QUOTA[options.market])
+    allowed = regions.quota(region, QUOTA[options.market])
     if allowed is None:
         log.info("ec2: the vCPU quota could not be asked for")
     elif cores > allowed:
         raise CapacityError(
             f"ec2: {len(types)} machines need {cores} vCPUs, this account has {allowed:g} ({options.market}, quota "
-            f"{QUOTA[options.market]} in {place.region}); ask AWS for a larger quota, or for fewer machines"
+            f"{QUOTA[options.market]} in {region.name}); ask AWS for a larger quota, or for fewer machines"
         )
 
 

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class Ec2Testbed:
-    """Rented machines. `answers` and `pace` are for tests."""
+    """Rented machines. `readiness_check` and `timing` are for tests."""
 
     name = regions.TESTBED
     shared = True
@@ -41,40 +41,40 @@ class Ec2Testbed:
     def __init__(
         self,
         options: Mapping[str, object] | None = None,
-        answers: ReadinessCheck = check_over_ssh,
-        pace: Timing | None = None,
+        readiness_check: ReadinessCheck = check_over_ssh,
+        timing: Timing | None = None,
     ) -> None:
-        self._given = read_options(Ec2Options, self.name, options) if options else None
-        self._answers = answers
-        self._pace = pace or Timing()
+        self._options_of_experiment = read_options(Ec2Options, self.name, options) if options else None
+        self._readiness_check = readiness_check
+        self._timing = timing or Timing()
         self._clients: dict[Region, EC2Client] = {}
         self._lock = threading.Lock()
         self._roaming: tuple[Region, ...] = ()
-        self._recalls = Recalls(self._pace.recalled_s)
+        self._recalls = Recalls(self._timing.recalled_s)
 
     def site(self) -> Mapping[str, str]:
         """See `Testbed.site`: region, endpoint, and the account that the machines are rented with."""
-        place = regions.region_of_options(self._options)
-        return {**place.site(), "account": regions.account(place)}
+        region = regions.region_of_options(self._options)
+        return {**region.site(), "account": regions.account(region)}
 
     def check(self, requests: Sequence[MachineRequest]) -> None:
         """See `Testbed.check`: prices, credentials, region, types, zones, image, permissions, quota."""
         options = self._options
         machines.check_names(self.name, requests)
         self.estimate(requests, hours=1.0)
-        place = regions.region_of_options(options)
-        regions.account(place)
-        ec2 = self._client(place)
-        survey.check_region(ec2, place)
+        region = regions.region_of_options(options)
+        regions.account(region)
+        ec2 = self._client(region)
+        survey.check_region(ec2, region)
         plan = survey.make_plan(ec2, options, requests)
         survey.warn_of_burstable_types(plan.types)
         survey.check_permissions(ec2, options, plan, trial_parameters(options, plan, requests[0]))
-        survey.check_quota(place, options, [plan.types[request.type.name] for request in requests])
+        survey.check_quota(region, options, [plan.types[request.type.name] for request in requests])
 
     def acquire(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         """See `Testbed.acquire`: every machine answers ssh and has its guard when this returns."""
-        place = regions.region_of_options(self._options)
-        rental = self._rental(self._client(place), lease, requests)
+        region = regions.region_of_options(self._options)
+        rental = self._rental(self._client(region), lease, requests)
         if registry.read(lease.lease_id) is None:
             raise InfrastructureError(f"lease {lease.lease_id} is not on record (released or reaped); take a new one")
         keys = registry.key_dir(lease.lease_id)
@@ -83,42 +83,42 @@ class Ec2Testbed:
                 f"lease {lease.lease_id} holds machines already; release it before it acquires others"
             )
         try:
-            regions.record_region(place)
+            regions.record_region(region)
             host_keys.make_key_folder(keys, lease.lease_id)
             registry.hold(lease, [request.name for request in requests])
-            return rental.first(requests)
+            return rental.start_first(requests)
         except BaseException:
-            self._after_failure(lease, lambda: self._remove(place, lease, rental.started))
+            self._after_failure(lease, lambda: self._remove(region, lease, rental.started))
             raise
 
     def release(self, lease: Lease) -> None:
-        """See `Testbed.release`. The lease's keys go too; the record of the lease is `leases.drop`'s."""
-        for place in regions.regions_of_lease(lease):
-            self._check_account(place, lease)
-            self._remove(place, lease)
+        """See `Testbed.release`. The lease's keys go too; the record of the lease is `registry.drop`'s."""
+        for region in regions.regions_of_lease(lease):
+            self._check_account(region, lease)
+            self._remove(region, lease)
 
     def grow(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
-        """See `Growing.grow`: in the zone that the lease's machines are in."""
+        """See `SupportsGrow.grow`: in the zone that the lease's machines are in."""
         ec2, before = self._client_of(lease), registry.lease_machines(lease)
         registry.refuse_names_in_use(lease, [request.name for request in requests])
         rental = self._rental(ec2, lease, requests)
         names = [request.name for request in requests]
         try:
             registry.hold(lease, [*before, *names])
-            return rental.more(requests)
+            return rental.start_more(requests)
         except BaseException:
             self._after_failure(lease, lambda: self._take_back(ec2, lease, names, rental.started))
             raise
 
     def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
-        """See `GivingBack.give_back`: they are on their way down when this returns, and not paid for any more."""
+        """See `SupportsGiveBack.give_back`: they are on their way down when this returns, and not paid for any more."""
         names = [machine.name for machine in machines]
-        for place in regions.regions_of_lease(lease):
-            self._take_back(self._client(place), lease, names)
+        for region in regions.regions_of_lease(lease):
+            self._take_back(self._client(region), lease, names)
         log.info("lease %s: gave back %s", lease.lease_id, ", ".join(names))
 
     def prolong(self, lease: Lease, machines: Sequence[Machine]) -> None:
-        """See `Prolonging.prolong`: first the tags, so that nobody sweeps what is about to be told."""
+        """See `SupportsProlong.prolong`: first the tags, so that nobody sweeps what is about to be told."""
         removal.retag(self._client_of(lease), lease)
         with ThreadPoolExecutor(CONNECTIONS) as pool:
             told = [pool.submit(self._tell_guard, machine, lease.expires_s) for machine in machines]
@@ -126,7 +126,7 @@ class Ec2Testbed:
             each.result()
 
     def recalled(self, lease: Lease) -> tuple[str, ...]:
-        """See `Recalling.recalled`: spot requests and instance states, from an answer of the last 15 s."""
+        """See `SupportsRecall.recalled`: spot requests and instance states, from an answer of the last 15 s."""
         return self._recalls.of(lease.lease_id, registry.lease_machines(lease), lambda: self._client_of(lease))
 
     def leftovers(self) -> tuple[str, ...]:
@@ -134,74 +134,78 @@ class Ec2Testbed:
         return tuple(f"machines of {lease_id}" for _, lease_id in self._ownerless())
 
     def sweep(self) -> tuple[str, ...]:
-        """See `Sweeping.sweep`."""
+        """See `SupportsSweep.sweep`."""
         swept = self._ownerless()
-        for place, lease_id in swept:
-            removal.remove_lease(self._client(place), lease_id, (), self._pace)
+        for region, lease_id in swept:
+            removal.remove_lease(self._client(region), lease_id, (), self._timing)
             shutil.rmtree(registry.key_dir(lease_id), ignore_errors=True)
         return tuple(f"machines of {lease_id}" for _, lease_id in swept)
 
     def roam(self) -> tuple[str, ...]:
-        """See `Roaming.roam`: every region that is enabled for the account; one that cannot be searched is an error."""
-        home, *_ = (*regions.recorded_regions(), *regions.possible_regions(self._given), Region("us-east-1"))
+        """See `SupportsRoam.roam`: every enabled region of the account; one that cannot be searched is an error."""
+        home, *_ = (
+            *regions.recorded_regions(),
+            *regions.possible_regions(self._options_of_experiment),
+            Region("us-east-1"),
+        )
         with aws_errors("listing the account's regions"):
             found = self._client(home).describe_regions()["Regions"]
         self._roaming = tuple(Region(region["RegionName"], home.endpoint) for region in found)
-        return tuple(place.region for place in self._roaming)
+        return tuple(region.name for region in self._roaming)
 
     def estimate(self, requests: Sequence[MachineRequest], hours: float) -> Estimate:
-        """See `Pricing.estimate`."""
+        """See `SupportsPricing.estimate`."""
         options = self._options
         types = instance_types.names(options, requests)
         wanted = [types[request.type.name] for request in requests]
         return prices.estimate_cost(
-            prices.load_prices(), regions.region_of_options(options).region, options, wanted, hours
+            prices.load_prices(), regions.region_of_options(options).name, options, wanted, hours
         )
 
     def budget_usd(self) -> float:
-        """See `Pricing.budget_usd`."""
+        """See `SupportsPricing.budget_usd`."""
         return self._options.budget_usd
 
     def connect(self, machine: Machine) -> Remote:
-        """See `Connecting.connect`."""
+        """See `SupportsConnect.connect`."""
         return connect(machine)
 
     @property
     def _options(self) -> Ec2Options:
         """The experiment's options; without any, what is missing is said by name."""
-        return self._given or read_options(Ec2Options, self.name, {})
+        return self._options_of_experiment or read_options(Ec2Options, self.name, {})
 
     def _rental(self, ec2: "EC2Client", lease: Lease, requests: Sequence[MachineRequest]) -> Rental:
         """Everything that can be refused is refused here; nothing is made yet."""
         machines.check_names(self.name, requests)
         self.estimate(requests, hours=1.0)
         plan = survey.make_plan(ec2, self._options, requests)
-        return Rental(ec2, lease, self._options, plan, self._answers, self._pace)
+        return Rental(ec2, lease, self._options, plan, self._readiness_check, self._timing)
 
-    def _client(self, place: Region) -> "EC2Client":
+    def _client(self, region: Region) -> "EC2Client":
         with self._lock:
-            if place not in self._clients:
-                self._clients[place] = regions.client(place)
-            return self._clients[place]
+            if region not in self._clients:
+                self._clients[region] = regions.client(region)
+            return self._clients[region]
 
     def _client_of(self, lease: Lease) -> "EC2Client":
         return self._client(regions.region_of_site(lease.site) or regions.region_of_options(self._options))
 
-    def _check_account(self, place: Region, lease: Lease) -> None:
+    def _check_account(self, region: Region, lease: Lease) -> None:
         """With another account's credentials nothing would be found, and the lease forgotten while its machines run."""
         made_by = lease.site.get("account")
-        if made_by and (now := regions.account(place)) != made_by:
+        if made_by and (now := regions.account(region)) != made_by:
             raise ConfigurationError(
                 f"ec2: lease {lease.lease_id} is of account {made_by}, these credentials are of {now}; use the first's"
             )
 
-    def _remove(self, place: Region, lease: Lease, started: Collection[str] = ()) -> None:
-        removal.remove_lease(self._client(place), lease.lease_id, started, self._pace)
+    def _remove(self, region: Region, lease: Lease, started: Collection[str] = ()) -> None:
+        removal.remove_lease(self._client(region), lease.lease_id, started, self._timing)
         shutil.rmtree(registry.key_dir(lease.lease_id), ignore_errors=True)
         registry.hold_nothing(lease)
 
     def _take_back(self, ec2: "EC2Client", lease: Lease, names: Collection[str], started: Collection[str] = ()) -> None:
-        removal.end_instances(ec2, lease.lease_id, started, self._pace, names)
+        removal.end_instances(ec2, lease.lease_id, started, self._timing, names)
         if registry.key_dir(lease.lease_id).exists():
             host_keys.remove_known_hosts(registry.key_dir(lease.lease_id), names)
         if registry.read(lease.lease_id) is not None:
@@ -220,16 +224,16 @@ class Ec2Testbed:
 
     def _ownerless(self) -> list[tuple[Region, str]]:
         used = dict.fromkeys((*regions.recorded_regions(), *self._roaming))
-        found = [(place, lease_id) for place in used for lease_id in removal.ownerless_leases(self._client(place))]
-        for place in regions.possible_regions(self._given):
+        found = [(region, lease_id) for region in used for lease_id in removal.ownerless_leases(self._client(region))]
+        for region in regions.possible_regions(self._options_of_experiment):
             # Nobody has to have credentials for where nothing of this state folder was ever made.
-            if place not in used:
-                found += [(place, lease_id) for lease_id in self._ownerless_if_allowed(place)]
+            if region not in used:
+                found += [(region, lease_id) for lease_id in self._ownerless_if_allowed(region)]
         return found
 
-    def _ownerless_if_allowed(self, place: Region) -> tuple[str, ...]:
+    def _ownerless_if_allowed(self, region: Region) -> tuple[str, ...]:
         try:
-            return removal.ownerless_leases(self._client(place))
+            return removal.ownerless_leases(self._client(region))
         except InventoryError as error:
-            log.info("ec2: %s was not searched for leftovers: %s", place.region, error)
+            log.info("ec2: %s was not searched for leftovers: %s", region.name, error)
             return ()

@@ -88,7 +88,7 @@ class EmulabTestbed:
         registry.hold_nothing(lease)
 
     def prolong(self, lease: Lease, machines: Sequence[Machine]) -> None:  # noqa: ARG002  # they end as one
-        """See `Prolonging.prolong`."""
+        """See `SupportsProlong.prolong`."""
         self._of(lease).prolong(experiments.experiment_name(lease.lease_id), lease.expires_s)
 
     def leftovers(self) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ class EmulabTestbed:
         )
 
     def sweep(self) -> tuple[str, ...]:
-        """See `Sweeping.sweep`. A place where nothing is left, and where no lease is, need not be asked again."""
+        """See `SupportsSweep.sweep`. A place where nothing is left, and where no lease is, need not be asked again."""
         swept: list[str] = []
         refused: list[InventoryError] = []
         # A place that nothing was ever started at is not asked: no reaper needs an account on Emulab.
@@ -122,7 +122,7 @@ class EmulabTestbed:
         return [_leftover_name(lease_id) for lease_id in found]
 
     def connect(self, machine: Machine) -> Remote:
-        """See `Connecting.connect`."""
+        """See `SupportsConnect.connect`."""
         return connect(machine)
 
     def _machines(
@@ -191,7 +191,7 @@ class ClassicEmulabTestbed(EmulabTestbed):
     """Emulab keeps the nodes of the machines that stay; the portal has no such promise, so it is not offered there."""
 
     def grow(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
-        """See `Growing.grow`."""
+        """See `SupportsGrow.grow`."""
         begun, access = time.monotonic(), self._classic()
         held, experiment = registry.lease_machines(lease), experiments.experiment_name(lease.lease_id)
         registry.refuse_names_in_use(lease, [request.name for request in requests])
@@ -210,7 +210,7 @@ class ClassicEmulabTestbed(EmulabTestbed):
             raise
 
     def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
-        """See `GivingBack.give_back`."""
+        """See `SupportsGiveBack.give_back`."""
         gone, held = {machine.name for machine in machines}, registry.lease_machines(lease)
         if not gone & set(held):
             return

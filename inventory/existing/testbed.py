@@ -71,7 +71,7 @@ class ExistingTestbed:
             return _take_all(lease, seen)
 
     def grow(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
-        """See `Growing.grow`: the next machines of the file that the lease has not."""
+        """See `SupportsGrow.grow`: the next machines of the file that the lease has not."""
         before, names = logins.read_logins(lease.lease_id), registry.lease_machines(lease)
         registry.refuse_names_in_use(lease, [request.name for request in requests])
         seen = survey.survey_machines(requests, self._choice(), self._options(), [door.called for door in before])
@@ -85,7 +85,7 @@ class ExistingTestbed:
             return _take_all(lease, seen)
 
     def prolong(self, lease: Lease, machines: Sequence[Machine]) -> None:
-        """See `Prolonging.prolong`."""
+        """See `SupportsProlong.prolong`."""
 
         def one(machine: Machine) -> None:
             with connect(machine) as remote:
@@ -94,7 +94,7 @@ class ExistingTestbed:
         call_for_all(machines, one, f"lease {lease.lease_id} cannot be prolonged")
 
     def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
-        """See `GivingBack.give_back`."""
+        """See `SupportsGiveBack.give_back`."""
         if not (before := logins.read_logins(lease.lease_id)):
             return
         gone = {(machine.control_address, machine.ssh_port) for machine in machines}
@@ -121,7 +121,7 @@ class ExistingTestbed:
         return tuple(f"machines of {lease_id}" for lease_id in logins.ownerless_leases())
 
     def sweep(self) -> tuple[str, ...]:
-        """See `Sweeping.sweep`."""
+        """See `SupportsSweep.sweep`."""
         swept = logins.ownerless_leases()
         for lease_id in swept:
             since_s = logins.logins_file(lease_id).stat().st_mtime
@@ -130,7 +130,7 @@ class ExistingTestbed:
         return tuple(f"machines of {lease_id}" for lease_id in swept)
 
     def connect(self, machine: Machine) -> Remote:
-        """See `Connecting.connect`."""
+        """See `SupportsConnect.connect`."""
         return connect(machine)
 
     def _options(self) -> ExistingOptions:

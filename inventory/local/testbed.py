@@ -111,12 +111,12 @@ class LocalTestbed:
         return machines
 
     def release(self, lease: Lease) -> None:
-        """See `Testbed.release`. The lease's keys go too; the record of the lease is `leases.drop`'s."""
+        """See `Testbed.release`. The lease's keys go too; the record of the lease is `registry.drop`'s."""
         self._remove(lease.lease_id)
         registry.hold_nothing(lease)
 
     def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
-        """See `GivingBack.give_back`: container and disk, links, namespace and keys of each machine."""
+        """See `SupportsGiveBack.give_back`: container and disk, links, namespace and keys of each machine."""
         if not self._folder(lease.lease_id).exists():
             return
         podman = self._podman(lease.lease_id)
@@ -130,14 +130,14 @@ class LocalTestbed:
         log.info("lease %s: gave back %s", lease.lease_id, ", ".join(sorted(gone)))
 
     def crash(self, machine: Machine) -> None:
-        """See `Faulting.crash`: the links go down before the processes die, so that no connection is closed."""
+        """See `SupportsFaults.crash`: the links go down before the processes die, so that no connection is closed."""
         lease_id, seat = self._require(machine)
         lan.cut_links(lease_id, seat)
         self._podman(lease_id).stop(seat.netns)
         log.info("lease %s: crashed %s", lease_id, machine.name)
 
     def restart(self, machine: Machine) -> None:
-        """See `Faulting.restart`."""
+        """See `SupportsFaults.restart`."""
         lease_id, seat = self._require(machine)
         lan.restore_links(lease_id, seat)
         podman = self._podman(lease_id)
@@ -149,7 +149,7 @@ class LocalTestbed:
         return tuple(f"machines of {lease_id}" for lease_id in self._ownerless())
 
     def sweep(self) -> tuple[str, ...]:
-        """See `Sweeping.sweep`; also removes the routes that guard the address ranges, if nobody uses them."""
+        """See `SupportsSweep.sweep`; also removes the routes that guard the address ranges, if nobody uses them."""
         swept = self._ownerless()
         for lease_id in swept:
             self._remove(lease_id)
@@ -158,7 +158,7 @@ class LocalTestbed:
         return tuple(f"machines of {lease_id}" for lease_id in swept)
 
     def connect(self, machine: Machine) -> Remote:
-        """See `Connecting.connect`."""
+        """See `SupportsConnect.connect`."""
         return connect(machine)
 
     def _require(self, machine: Machine) -> tuple[str, lan.LanEndpoint]:

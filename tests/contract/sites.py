@@ -121,7 +121,7 @@ def ec2_site(folder: Path) -> Iterator[Site]:
         for variable, value in cloud.environment().items():
             patch.setenv(variable, value)
         options = cloud.options(instance_types={SMALL.name: "c7a.medium"})
-        yield Site(Ec2Testbed(options), lambda _folder: Ec2Testbed(options, pace=Timing(ready_s=0)))
+        yield Site(Ec2Testbed(options), lambda _folder: Ec2Testbed(options, timing=Timing(ready_s=0)))
 
 
 @contextmanager

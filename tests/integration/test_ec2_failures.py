@@ -68,7 +68,7 @@ def test_a_zone_without_capacity_for_all_gives_back_what_it_gave_and_the_next_on
 ) -> None:
     before = len(zones(cloud, "terminated"))
     cloud.expect(Trouble(refusals=(Refusal("RunInstances", FULL, zone="us-east-1a", after=1),), shutting_down_s=3))
-    testbed = Ec2Testbed(cloud.options(), pace=PACE)
+    testbed = Ec2Testbed(cloud.options(), timing=PACE)
     lease = take(testbed)
     machines = testbed.acquire(lease, [MASTER, M1])
     assert zones(cloud, "running") == ["us-east-1b", "us-east-1b"]
@@ -83,7 +83,7 @@ def test_a_zone_without_capacity_for_all_gives_back_what_it_gave_and_the_next_on
 def test_no_zone_has_capacity_while_describing_lags(cloud: Cloud, harness: Path) -> None:
     """The first instance is not listed yet when it has to be ended again."""
     cloud.expect(Trouble(hidden_s=4, refusals=(Refusal("RunInstances", FULL, after=1),)))
-    testbed = Ec2Testbed(cloud.options(), pace=PACE)
+    testbed = Ec2Testbed(cloud.options(), timing=PACE)
     with pytest.raises(CapacityError, match=r"no zone has 2 machines now: us-east-1a.*us-east-1b.*us-east-1c"):
         testbed.acquire(take(testbed), [MASTER, M1])
     assert not cloud.left()
@@ -95,7 +95,7 @@ def test_throttling_and_lag_are_waited_out(cloud: Cloud, harness: Path) -> None:
         Refusal(action, "RequestLimitExceeded", status=503, times=2) for action in ("RunInstances", "DescribeInstances")
     ]
     cloud.expect(Trouble(refusals=tuple(throttled), hidden_s=4, pending_s=2, shutting_down_s=2))
-    testbed = Ec2Testbed(cloud.options(), pace=PACE)
+    testbed = Ec2Testbed(cloud.options(), timing=PACE)
     lease = take(testbed)
     (machine,) = testbed.acquire(lease, [M1])
     assert answers(testbed, machine)
@@ -115,7 +115,7 @@ FLAWS = {
 def test_an_instance_that_cannot_be_used_is_infrastructure_and_named(cloud: Cloud, harness: Path) -> None:
     """Each of a lease of its own, side by side: all of the time is timing."""
     cloud.expect(Trouble(silent=("m1",), keyless=("m2",), unconfigured=("m3",)))
-    testbeds = {name: Ec2Testbed(cloud.options(), pace=IMPATIENT) for name in FLAWS}
+    testbeds = {name: Ec2Testbed(cloud.options(), timing=IMPATIENT) for name in FLAWS}
     taken = {name: take(testbed) for name, testbed in testbeds.items()}
 
     def refused(name: str) -> str:
@@ -134,14 +134,14 @@ def test_an_instance_that_ends_while_it_starts_is_infrastructure_with_amazons_re
     cloud: Cloud, harness: Path
 ) -> None:
     cloud.expect(Trouble(stillborn=("m1",), pending_s=2))
-    testbed = Ec2Testbed(cloud.options(), pace=PACE)
+    testbed = Ec2Testbed(cloud.options(), timing=PACE)
     with pytest.raises(InfrastructureError, match=r"m1 \(i-\w+\) ended by itself: Server.InternalError"):
         testbed.acquire(take(testbed), [M1])
     assert not cloud.left()
 
 
 def test_a_spot_interruption_is_heard_of_before_the_machine_goes(cloud: Cloud, harness: Path) -> None:
-    testbed = Ec2Testbed(cloud.options(market="spot", price_limit_usd=0.2), pace=PACE)
+    testbed = Ec2Testbed(cloud.options(market="spot", price_limit_usd=0.2), timing=PACE)
     lease = take(testbed)
     master, m1 = testbed.acquire(lease, [MASTER, M1])
     assert testbed.recalled(lease) == ()
@@ -157,7 +157,7 @@ def test_a_spot_interruption_is_heard_of_before_the_machine_goes(cloud: Cloud, h
 
 
 def test_machines_join_and_leave_while_the_others_stay(cloud: Cloud, harness: Path) -> None:
-    testbed = Ec2Testbed(cloud.options(placement="cluster"), pace=PACE)
+    testbed = Ec2Testbed(cloud.options(placement="cluster"), timing=PACE)
     lease = take(testbed)
     (master,) = testbed.acquire(lease, [MASTER])
     (m1,) = testbed.grow(lease, [M1])

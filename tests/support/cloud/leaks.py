@@ -104,7 +104,7 @@ def reap_all(cloud: Cloud) -> int:
 
     worked, quiet_since, deadline = 0, time.monotonic(), time.monotonic() + REAP_LIMIT_S
     while time.monotonic() - quiet_since < SLOW.hidden_s + SLOW.pending_s and time.monotonic() < deadline:
-        if reap(testbeds={"ec2": lambda: Ec2Testbed(pace=QUICK)}):
+        if reap(testbeds={"ec2": lambda: Ec2Testbed(timing=QUICK)}):
             worked, quiet_since = worked + 1, time.monotonic()
     return worked
 

@@ -59,7 +59,7 @@ def main() -> None:
 def live(options: Mapping[str, object], begin: Callable[[str], None]) -> None:
     """Everything that an experiment asks of a testbed, by the product's own functions; its machines answer at once."""
     begin("lease")
-    testbed = Ec2Testbed(options, answers=lambda _: None, pace=QUICK)
+    testbed = Ec2Testbed(options, readiness_check=lambda _: None, timing=QUICK)
     lease = registry.take("to be killed", "series", testbed.name, LIFE_S, site=testbed.site(), shared=testbed.shared)
     begin("acquire")
     testbed.acquire(lease, STARTING)

@@ -24,7 +24,7 @@ class UnmannedTestbed(Ec2Testbed):
     place: Place = "memory"
 
     def __init__(self, options: Mapping[str, object] | None = None) -> None:
-        super().__init__(options, answers=lambda _: None, pace=QUICK)
+        super().__init__(options, readiness_check=lambda _: None, timing=QUICK)
 
     def _tell_guard(self, machine: Machine, expires_s: float) -> None:
         """Nobody is there."""

@@ -31,15 +31,17 @@ class Site:
     cloud: Cloud
     state: Path
 
-    def testbed(self, answers: ReadinessCheck = lambda _: None, pace: Timing = PACE, **options: object) -> Ec2Testbed:
-        return Ec2Testbed(self.options(**options), answers, pace)
+    def testbed(
+        self, readiness_check: ReadinessCheck = lambda _: None, timing: Timing = PACE, **options: object
+    ) -> Ec2Testbed:
+        return Ec2Testbed(self.options(**options), readiness_check, timing)
 
     def options(self, **more: object) -> dict[str, object]:
         return self.cloud.options(ingress_from="192.0.2.7/32", **more)
 
     def releasing(self) -> Ec2Testbed:
         """As another process has it, which knows the lease's record alone."""
-        return Ec2Testbed(pace=PACE)
+        return Ec2Testbed(timing=PACE)
 
     def listed(self) -> list["InstanceTypeDef"]:
         """The instances that are there; EC2 also lists those of earlier tests."""

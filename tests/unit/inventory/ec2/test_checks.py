@@ -126,10 +126,10 @@ def test_a_harness_without_its_state_ends_only_what_is_past_its_own_end(
     testbed.acquire(old, [M1])
     testbed.acquire(young, [M2])
     monkeypatch.setenv("BAROGRAPH_STATE", str(tmp_path_factory.mktemp("another")))
-    assert Ec2Testbed(pace=PACE).leftovers() == ()
+    assert Ec2Testbed(timing=PACE).leftovers() == ()
     monkeypatch.setattr("inventory.ec2.removal.time.time", lambda now=time.time: now() + 200 + MARGIN_S)
-    assert Ec2Testbed(pace=PACE).leftovers() == (f"machines of {old.lease_id}",)
-    assert Ec2Testbed(pace=PACE).sweep() == (f"machines of {old.lease_id}",)
+    assert Ec2Testbed(timing=PACE).leftovers() == (f"machines of {old.lease_id}",)
+    assert Ec2Testbed(timing=PACE).sweep() == (f"machines of {old.lease_id}",)
     assert len(site.cloud.left().instances) == 1
     monkeypatch.setenv("BAROGRAPH_STATE", str(site.state))
     registry.drop(old)

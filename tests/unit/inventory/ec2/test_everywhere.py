@@ -10,7 +10,7 @@ def test_what_another_region_has_is_found_by_who_roams(site: Site) -> None:
     site.testbed().acquire(lease, [M1])
     registry.drop(lease)
     (site.state / "ec2-places.json").unlink()
-    stranger = Ec2Testbed(pace=PACE)
+    stranger = Ec2Testbed(timing=PACE)
     assert len(stranger.roam()) > 1
     assert stranger.leftovers() == (f"machines of {lease.lease_id}",) == stranger.sweep()
     assert not site.cloud.left()

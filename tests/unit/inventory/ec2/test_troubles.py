@@ -106,7 +106,7 @@ def test_instances_that_ec2_does_not_list_yet_are_waited_for(site: Site) -> None
 
 def test_what_is_never_listed_is_an_error_and_is_ended_all_the_same(site: Site) -> None:
     site.cloud.expect(Trouble(hidden_s=3.0))
-    testbed = site.testbed(pace=HASTY)
+    testbed = site.testbed(timing=HASTY)
     lease = site.take(testbed)
     with pytest.raises(InfrastructureError, match=r"m1 \(i-\w+\) was started \d+ s ago and EC2 does not list it"):
         testbed.acquire(lease, [M1])
@@ -128,7 +128,9 @@ def silent(name: str, why: str) -> Callable[[Machine], str | None]:
 
 
 def test_a_machine_that_never_answers_is_named_with_what_it_said_last(site: Site) -> None:
-    testbed = site.testbed(answers=silent("m1", "m1 (root@10.0.0.1:22) does not answer: timed out"), pace=HASTY)
+    testbed = site.testbed(
+        readiness_check=silent("m1", "m1 (root@10.0.0.1:22) does not answer: timed out"), timing=HASTY
+    )
     lease = site.take(testbed)
     expected = (
         r"m1 \(i-\w+\) does not answer ssh after \d+ s: .*timed out; its console ends with: .*; see that .*ingress_from"
@@ -139,7 +141,7 @@ def test_a_machine_that_never_answers_is_named_with_what_it_said_last(site: Site
 
 
 def test_a_machine_that_joins_and_never_answers_leaves_the_others(site: Site) -> None:
-    testbed = site.testbed(answers=silent("m2", "Authentication failed"), pace=HASTY)
+    testbed = site.testbed(readiness_check=silent("m2", "Authentication failed"), timing=HASTY)
     lease = site.take(testbed)
     testbed.acquire(lease, [MASTER, M1])
     with pytest.raises(InfrastructureError, match=r"m2 .*Authentication failed"):
@@ -159,7 +161,7 @@ def test_machines_that_aws_takes_away_are_recalled(site: Site) -> None:
 
 
 def test_whether_machines_are_recalled_is_asked_now_and_then(site: Site) -> None:
-    testbed = site.testbed(pace=Timing(poll_s=0.05, recalled_s=60.0))
+    testbed = site.testbed(timing=Timing(poll_s=0.05, recalled_s=60.0))
     lease = site.take(testbed)
     testbed.acquire(lease, [M1])
     begun = time.time()
