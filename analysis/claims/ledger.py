@@ -92,7 +92,7 @@ def _key(run: Row, row: Row) -> Key:
 
 def _value(run: Row, row: Row, alone: bool) -> Value:
     name = run["run_id"] if alone else f"{run['series_id']}/{run['run_id']}"
-    same = f"{run['series_id']} {run['policy']} {run['parameters']}"
+    same = f"{run['series_id']} {run['policy'] or run['variant']} {run['parameters']}"  # logs of others name no policy
     return Value(name, row["value"], row["censored"], same)
 
 

@@ -126,7 +126,7 @@ def test_the_report_of_a_read_series_has_claims_figures_and_no_invented_numbers(
     assert 'id="figure-cpu"' not in page
     assert "offered at spouts" not in page
     assert "0 machines" not in page
-    assert re.search(r"S03[^<]*1 run: no interval", page)
+    assert re.search(r"S03</td>\s*<td><span [^>]*>1 run: no interval", page)
     assert "stela_statistics" in page
 
 

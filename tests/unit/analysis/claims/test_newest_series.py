@@ -101,3 +101,15 @@ def test_runs_that_do_not_count_are_named(tmp_path: Path) -> None:
     known = conditions([SeriesPaths(root)])
     assert not known.values
     assert known.exclusions == {(STAR, "stela"): ["stela-r1 (invalid: fallback)"]}
+
+
+def test_runs_without_a_policy_have_no_floor_with_another_variant(tmp_path: Path) -> None:
+    """Logs of others name no policy; their variants are not the same for that."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    root = write(tmp_path, "s", {"stela": [160.0], "even_rebalance": [100.0]})
+    table = SeriesPaths(root).table("runs") / "part.parquet"
+    pq.write_table(pa.Table.from_pylist([run | {"policy": None} for run in pq.read_table(table).to_pylist()]), table)
+    row = {row.claim.name: row for row in evaluate([root])}["S03"]
+    assert (row.runs, row.floor_percent, row.direction) == (1, None, "same")
