@@ -197,7 +197,7 @@ def test_a_home_without_class_data_replaces_it_and_the_daemons_restart(delivered
 
 def test_nothing_of_ours_is_left(delivered: Borrowed) -> None:
     delivered.testbed.release(delivered.lease)
-    for name in ("master", "m1", "m2"):
+    for name in (machine.name for machine in delivered.machines):
         assert delivered.there.sh(name, f"ls -d {' '.join(OURS)} 2>/dev/null") == ""
         assert delivered.there.sh(name, "pgrep -x java") == ""
         assert delivered.there.sh(name, "cat /etc/hosts").splitlines() == ["127.0.0.1 localhost", f"127.0.1.1 {name}"]
