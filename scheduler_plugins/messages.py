@@ -34,7 +34,7 @@ class MessageError(Exception):
 
 
 def observation_from_request(request: Json, samples: Samples, event: ScaleEvent | None) -> Observation:
-    """The bridge's request joined with the samples: everything a policy may see. Raises WireError."""
+    """The bridge's request joined with the samples: everything a policy may see. Raises MessageError."""
     try:
         return _observation_from_request(request, samples, event)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -153,8 +153,8 @@ def _edge_with_rate(
 
 def _per_second(rates: list[TaskSums], column: str) -> float | None:
     """Sum over tasks of each one's count per second it was seen; None where no task was seen."""
-    seen = [(getattr(r, column), r.seconds) for r in rates if r.seconds > 0]
-    return sum(n / seconds for n, seconds in seen) if seen else None
+    measured = [(getattr(r, column), r.seconds) for r in rates if r.seconds > 0]
+    return sum(n / seconds for n, seconds in measured) if measured else None
 
 
 def _per_tuple(rates: list[TaskSums]) -> float | None:
@@ -173,8 +173,8 @@ def answer_json(decision: Decision, decision_id: str | None, policy: str) -> dic
         for topology in changed
         if decision.executors.get(topology) or decision.placement.get(topology)
     }
-    said = {"v": VERSION, "decision_id": decision_id, "policy": policy, "reason": decision.reason}
-    answer: dict[str, Any] = {**said, "topologies": topologies}
+    head = {"v": VERSION, "decision_id": decision_id, "policy": policy, "reason": decision.reason}
+    answer: dict[str, Any] = {**head, "topologies": topologies}
     if decision.release:
         answer["release"] = list(decision.release)
     if decision.scheduler is not None:
@@ -206,7 +206,7 @@ def _topology_json(topology: Topology) -> dict[str, Any]:
 
 
 def observation_from_log(body: Json) -> Observation:
-    """The observation of a log line. Raises WireError where the line is not the contract's."""
+    """The observation of a log line. Raises MessageError where the line is not the contract's."""
     try:
         return Observation(
             time_s=body["time_s"],

@@ -30,30 +30,30 @@ class PolicyServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, address: tuple[str, int], token: str, desk: ServiceState) -> None:
+    def __init__(self, address: tuple[str, int], token: str, state: ServiceState) -> None:
         super().__init__(address, _Handler)
-        self.token, self.desk, self.lock = token, desk, threading.Lock()
+        self.token, self.state, self.lock = token, state, threading.Lock()
 
     def answer(self, method: str, path: str, body: bytes) -> Mapping[str, Any]:
         call = CALLS.get((method, path))
         if call is None:
             raise CallRefusal(404, f"{method} {path}: known are {', '.join(f'{m} {p}' for m, p in sorted(CALLS))}")
         with self.lock:
-            return call(self.desk, body)
+            return call(self.state, body)
 
 
 def _json_call(
     call: Callable[[ServiceState, Mapping[str, Any]], Mapping[str, Any]],
 ) -> Callable[[ServiceState, bytes], Mapping[str, Any]]:
-    return lambda desk, body: call(desk, json.loads(body))
+    return lambda state, body: call(state, json.loads(body))
 
 
-def _samples_call(desk: ServiceState, body: bytes) -> Mapping[str, Any]:
-    return desk.take_samples(body.decode("utf-8", "replace").splitlines())
+def _samples_call(state: ServiceState, body: bytes) -> Mapping[str, Any]:
+    return state.take_samples(body.decode("utf-8", "replace").splitlines())
 
 
-def _machine_samples_call(desk: ServiceState, body: bytes) -> Mapping[str, Any]:
-    desk.take_machine_samples(body.decode("utf-8", "replace").splitlines())
+def _machine_samples_call(state: ServiceState, body: bytes) -> Mapping[str, Any]:
+    state.take_machine_samples(body.decode("utf-8", "replace").splitlines())
     return {}
 
 
@@ -65,7 +65,7 @@ CALLS: Mapping[tuple[str, str], Callable[[ServiceState, bytes], Mapping[str, Any
     ("POST", "/configure"): _json_call(ServiceState.configure),
     ("POST", "/scale"): _json_call(ServiceState.scale),
     ("POST", "/input_rate"): _json_call(ServiceState.change_input_rate),
-    ("GET", "/state"): lambda desk, _: desk.state(),
+    ("GET", "/state"): lambda state, _: state.state(),
 }
 
 

@@ -82,7 +82,7 @@ class DecisionStatus:
     memory_before: Memory
     waiting: set[str]
     failed: bool = False
-    told_t: float | None = None
+    outcome_t: float | None = None
     message: str = ""
 
     def json(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class DecisionStatus:
             "event_id": self.event_id,
             "reason": self.decision.reason,
             "applied": not self.waiting and not self.failed,
-            "applied_t": None if self.waiting and not self.failed else self.told_t,
+            "applied_t": None if self.waiting and not self.failed else self.outcome_t,
             "message": self.message,
             "release": list(self.decision.release),
         }
@@ -101,40 +101,42 @@ class DecisionStatus:
 
 @dataclass
 class DecisionTracker:
-    made: list[DecisionStatus] = field(default_factory=list)
+    statuses: list[DecisionStatus] = field(default_factory=list)
 
     def add(self, decision: Decision, t: float, event_id: str | None, memory_before: Memory) -> str:
         """Take a decision that changes something or settles an event; returns its id."""
         parts = [*decision.executors.items(), *decision.placement.items()]
         waiting = {topology for topology, change in parts if change} | set(decision.rebalance)
         # What moves nothing needs no rebalance: there is nothing left to apply, machines to release are empty already.
-        told = None if waiting else t
-        made = DecisionStatus(f"d{len(self.made) + 1}", t, event_id, decision, memory_before, waiting, told_t=told)
-        self.made.append(made)
-        return made.decision_id
+        outcome_t = None if waiting else t
+        status = DecisionStatus(
+            f"d{len(self.statuses) + 1}", t, event_id, decision, memory_before, waiting, outcome_t=outcome_t
+        )
+        self.statuses.append(status)
+        return status.decision_id
 
-    def told(self, body: Mapping[str, Any]) -> DecisionStatus | None:
+    def record_outcome(self, body: Mapping[str, Any]) -> DecisionStatus | None:
         """Take what the bridge says of a topology; returns the decision if it is the first to say that it failed."""
-        for made in self.made:
-            if made.decision_id == body["decision_id"] and body["topology"] in made.waiting:
-                return _record_outcome(made, body)
+        for status in self.statuses:
+            if status.decision_id == body["decision_id"] and body["topology"] in status.waiting:
+                return _record_outcome(status, body)
         return None  # of a run before, or said twice
 
-    def is_last(self, made: DecisionStatus) -> bool:
-        return self.made[-1] is made
+    def is_last(self, status: DecisionStatus) -> bool:
+        return self.statuses[-1] is status
 
     def released(self) -> set[str]:
         """Machines that may leave, or may once what was decided is applied."""
-        return {machine for made in self.made if not made.failed for machine in made.decision.release}
+        return {machine for status in self.statuses if not status.failed for machine in status.decision.release}
 
 
-def _record_outcome(made: DecisionStatus, body: Mapping[str, Any]) -> DecisionStatus | None:
-    made.waiting.discard(body["topology"])
-    first = not body["ok"] and not made.failed
-    made.failed = made.failed or not body["ok"]
-    if first or not made.failed:
-        made.told_t, made.message = float(body["t"]), str(body.get("message", ""))
-    return made if first else None
+def _record_outcome(status: DecisionStatus, body: Mapping[str, Any]) -> DecisionStatus | None:
+    status.waiting.discard(body["topology"])
+    first = not body["ok"] and not status.failed
+    status.failed = status.failed or not body["ok"]
+    if first or not status.failed:
+        status.outcome_t, status.message = float(body["t"]), str(body.get("message", ""))
+    return status if first else None
 
 
 @dataclass
@@ -156,7 +158,7 @@ class ServiceState:
     damaged_lines: int = 0
     _machines: tuple[str, ...] = ()
     _placed_among: tuple[str, ...] = ()  # what Nimbus knew when it first had the topology to place
-    _left: frozenset[str] = frozenset()  # released, and still known to Nimbus
+    _released: frozenset[str] = frozenset()  # released, and still known to Nimbus
     _tasks: tuple[int, int] = (0, 0)
     _slots: tuple[str, ...] = ()
     _unplaced_why: str | None = None
@@ -177,7 +179,7 @@ class ServiceState:
         self.memory, self.samples = {}, Samples(window_s=float(body.get("window_s") or 60.0))
         self.event, self.held, self.decisions, self.input_rate_factor = None, None, DecisionTracker(), 1.0
         self.policy_error, self.damaged_lines, self._unplaced_why, self._scheduler_error = None, 0, None, None
-        self._machines, self._left, self._tasks, self._slots, self._events_seen = (), frozenset(), (0, 0), (), set()
+        self._machines, self._released, self._tasks, self._slots, self._events_seen = (), frozenset(), (0, 0), (), set()
         self._placed_among = ()
         return {"run_id": self.run_id}
 
@@ -189,10 +191,10 @@ class ServiceState:
             raise CallRefusal(
                 409, f"scale: event {body['event_id']} was decided already; send it again under another id"
             )
-        back = self._left - set(body.get("joined") or ())
+        back = self._released - set(body.get("joined") or ())
         staying = tuple(machine for machine in self._machines if machine not in back)
         self.event = scale_event_from(body, POLICIES[self.policy_name].events, self.policy_name, staying)
-        self.held, self._left = "held: no scheduling round since the event", back
+        self.held, self._released = "held: no scheduling round since the event", back
         self._events_seen.add(self.event.event_id)
         return {"event_id": self.event.event_id, "t": self.clock()}
 
@@ -207,13 +209,13 @@ class ServiceState:
         return {"factor": self.input_rate_factor, "t": self.clock()}
 
     def take_samples(self, lines: Iterable[str]) -> dict[str, Any]:
-        self._take(lines, self.samples.add_worker)
+        self._add_lines(lines, self.samples.add_worker)
         return {"input_rate_factor": self.input_rate_factor}
 
     def take_machine_samples(self, lines: Iterable[str]) -> None:
-        self._take(lines, self.samples.add_machine)
+        self._add_lines(lines, self.samples.add_machine)
 
-    def _take(self, lines: Iterable[str], add: Callable[[Mapping[str, Any]], None]) -> None:
+    def _add_lines(self, lines: Iterable[str], add: Callable[[Mapping[str, Any]], None]) -> None:
         for line in lines:
             try:
                 if line.strip():
@@ -224,17 +226,17 @@ class ServiceState:
     def schedule(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """One scheduling round: ask the policy, log it, answer with what changes; one that throws moves nothing."""
         started = self.clock()
-        self._note(request)
+        self._record_request(request)
         observation = self._observe(request)
         before = self.memory
-        decision = self._ask(observation)
+        decision = self._decide(observation)
         decision_id = self._accept(decision, observation)
         self._log(request, observation, before, decision, started)
         return answer_json(decision, decision_id, self.policy_name)
 
-    def _note(self, request: Mapping[str, Any]) -> None:
+    def _record_request(self, request: Mapping[str, Any]) -> None:
         self._machines = tuple(m["name"] for m in request["machines"] if m.get("alive", True))
-        self._left &= set(self._machines)  # one that has left may come back as a new one
+        self._released &= set(self._machines)  # one that has left may come back as a new one
         topologies = request["topologies"]
         if topologies and not self._placed_among:
             self._placed_among = self._machines
@@ -246,13 +248,13 @@ class ServiceState:
             sum(len(c["tasks"]) for t in topologies for c in t["components"]),
         )
         self._unplaced_why = "; ".join(t["unplaced_why"] for t in topologies if t.get("unplaced_why")) or None
-        self._hear_of_failure(topologies)
+        self._record_scheduler_error(topologies)
         self._slots = tuple(sorted({slot for t in topologies for slot in t["placement"].values()}))
 
-    def _hear_of_failure(self, topologies: Iterable[Mapping[str, Any]]) -> None:
-        said = next((t["scheduler_error"] for t in topologies if t.get("scheduler_error")), None)
-        if said is not None and self._scheduler_error is None:
-            self._scheduler_error = self.policy_error = str(said)
+    def _record_scheduler_error(self, topologies: Iterable[Mapping[str, Any]]) -> None:
+        error = next((t["scheduler_error"] for t in topologies if t.get("scheduler_error")), None)
+        if error is not None and self._scheduler_error is None:
+            self._scheduler_error = self.policy_error = str(error)
 
     def _observe(self, request: Mapping[str, Any]) -> Observation:
         """What the policy sees. A machine that was released is not there for it any more, though Nimbus knows it.
@@ -260,12 +262,12 @@ class ServiceState:
         The event is kept from it while a task has no slot: what was lost is placed first, as without an event, and
         no policy has to decide on a scale event and a crash in one.
         """
-        seen = observation_from_request(request, self.samples, self.event)
-        machines = tuple(replace(m, alive=m.alive and m.name not in self._left) for m in seen.machines)
-        unplaced = any(unplaced_tasks(topology) for topology in seen.topologies)
-        return replace(seen, machines=machines, event=None if unplaced else seen.event)
+        observed = observation_from_request(request, self.samples, self.event)
+        machines = tuple(replace(m, alive=m.alive and m.name not in self._released) for m in observed.machines)
+        unplaced = any(unplaced_tasks(topology) for topology in observed.topologies)
+        return replace(observed, machines=machines, event=None if unplaced else observed.event)
 
-    def _ask(self, observation: Observation) -> Decision:
+    def _decide(self, observation: Observation) -> Decision:
         if any(topology.rebalancing for topology in observation.topologies):
             return Decision(memory=self.memory, reason="held: a rebalance is under way" if self.event else "")
         if self._scheduler_error is not None:
@@ -273,11 +275,11 @@ class ServiceState:
         try:
             decision = self.policy(observation, self.memory)
         except Exception as error:  # noqa: BLE001 - whatever a policy raises is a result about the policy
-            return self._failed(f"{type(error).__name__}: {error}")
+            return self._failure_decision(f"{type(error).__name__}: {error}")
         refused = refusal(observation, decision)
-        return self._failed(f"its decision is refused: {refused.message}") if refused else decision
+        return self._failure_decision(f"its decision is refused: {refused.message}") if refused else decision
 
-    def _failed(self, why: str) -> Decision:
+    def _failure_decision(self, why: str) -> Decision:
         self.policy_error = why
         return Decision(memory=self.memory, reason=f"policy failed: {why}")
 
@@ -289,7 +291,7 @@ class ServiceState:
         self.held = self._why_held(decision, observation)
         if not decision.changes() and not decision.settled:
             return None
-        self._left |= set(decision.release)
+        self._released |= set(decision.release)
         return self.decisions.add(decision, self.clock(), event_id, before)
 
     def _why_held(self, decision: Decision, observation: Observation) -> str | None:
@@ -303,9 +305,9 @@ class ServiceState:
 
     def applied(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """What the bridge says of a decision. One that failed never was: its event is over, its memory forgotten."""
-        failed = self.decisions.told(body)
+        failed = self.decisions.record_outcome(body)
         if failed is not None:
-            self._left = self._left & self.decisions.released()
+            self._released = self._released & self.decisions.released()
             if self.decisions.is_last(failed):
                 self.memory = failed.memory_before
             if self.event is not None and self.event.event_id == failed.event_id:
@@ -326,7 +328,7 @@ class ServiceState:
             "tasks_placed": self._tasks[0],
             "tasks_total": self._tasks[1],
             "pending_event": self.event.event_id if self.event else None,
-            "decisions": [made.json() for made in self.decisions.made],
+            "decisions": [status.json() for status in self.decisions.statuses],
             "held": self.held,
             "input_rate_factor": self.input_rate_factor,
             "unplaced_why": self._unplaced_why,
