@@ -77,7 +77,7 @@ def build(suite: Suite) -> DAG:
 
         @teardown
         def let_go(night: str | None) -> None:
-            """Also where somebody ends the DAG run: else the testbed stays taken until the hold's own end."""
+            """Also where somebody ends the DAG run: else the testbed stays taken until the reservation's own end."""
             from barograph.nights.procedure import release_night
 
             if night is not None:

@@ -133,8 +133,8 @@ def show_forecast(suite: Suite, end_s: float, now_s: float, say: Say) -> int:
         say(f"{each.choice.experiment}: {each.runs} runs, about {hours(each.seconds)}, {when}")
         at_s += each.seconds * fits
     say(f"about {hours(at_s - now_s)} in all; {suite.schedule or 'no'} schedule (UTC) under Airflow")
-    if hold := night_state.current_hold(suite.name, suite.testbed, now_s):
-        say(f"now it would be refused: night {hold.night} of suite {hold.suite} is under way on {hold.testbed}")
+    if other := night_state.current_reservation(suite.name, suite.testbed, now_s):
+        say(f"now it would be refused: night {other.night} of suite {other.suite} is under way on {other.testbed}")
     return 0
 
 

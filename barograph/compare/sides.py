@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -59,10 +59,6 @@ def labels(a: Side, b: Side) -> dict[Letter, str]:
     if first != second:
         return {"a": first, "b": second}
     return {"a": f"{first} (A)", "b": f"{second} (B)"}
-
-
-def with_code(side: Side, code: Code) -> Side:
-    return replace(side, code=code)
 
 
 def _foreign(path: Path) -> Side:

@@ -36,6 +36,9 @@ class NoMachines(BarographError):
 
     blame = "infrastructure"
 
+    def __init__(self, series_dir: Path) -> None:
+        super().__init__(f"series {series_dir.name} holds no machines (released or reaped); run it again to resume")
+
 
 def save_lease(series_dir: Path, lease: Lease, machines: Sequence[Machine]) -> None:
     document = {"lease": asdict(lease), "machines": [_machine_data(machine) for machine in machines]}
@@ -52,7 +55,7 @@ def current_machines(series_dir: Path) -> tuple[Machine, ...]:
     """Raises NoMachines where the lease was released or reaped meanwhile."""
     document = _read_document(series_dir)
     if document is None or read(document["lease"]["lease_id"]) is None:
-        raise NoMachines(f"series {series_dir.name} holds no machines (released or reaped); run it again to resume")
+        raise NoMachines(series_dir)
     return tuple(_machine_of(machine) for machine in document["machines"])
 
 
@@ -168,7 +171,7 @@ def _current_lease(series_dir: Path) -> Lease:
     saved = saved_lease(series_dir)
     lease = registry.read(saved.lease_id) if saved else None
     if lease is None:
-        raise NoMachines(f"series {series_dir.name} holds no machines (released or reaped); run it again to resume")
+        raise NoMachines(series_dir)
     return lease
 
 

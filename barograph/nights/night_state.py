@@ -1,7 +1,7 @@
-"""The night under way, in `under_way.json` of its suite, so that each task knows it, also after a crash; and its hold.
+"""The night under way, in `under_way.json` of its suite, so that each task knows it after a crash too; its reservation.
 
-One night at a time: of a suite, and on a testbed. The hold is a file for each suite in the state folder; it counts as
-long as the process that took it lives and its end has not come; then the next night takes it over.
+One night at a time: of a suite, and on a testbed. The reservation is a file for each suite in the state folder. It
+counts as long as the process that took it lives and its end has not come; then the next night takes it over.
 """
 
 from __future__ import annotations
@@ -117,27 +117,27 @@ class NightUnderWay(BarographError):
 
 
 @dataclass(frozen=True)
-class Hold:
+class Reservation:
     suite: str
     testbed: str
     night: str  # its id
     pid: int
-    born: str  # of the process, so that a pid that was used again holds nothing
+    born: str  # of the process, so that a pid that was used again reserves nothing
     until_s: float
 
     def counts(self, now_s: float) -> bool:
         return now_s < self.until_s and self.born != "" and process_start(self.pid) == self.born
 
 
-def take_hold(suite: str, testbed: str, night: str, pid: int, until_s: float, now_s: float) -> Hold:
+def take_reservation(suite: str, testbed: str, night: str, pid: int, until_s: float, now_s: float) -> Reservation:
     """Raises NightUnderWay naming who has it.
 
     The same process that takes its own suite again has lost the night before: Airflow runs one of a suite at a time,
     and a task that was killed gave nothing back.
     """
-    mine = Hold(suite, testbed, night, pid, process_start(pid), until_s)
-    with _lock_holds() as folder:
-        for other in _all_holds(folder):
+    mine = Reservation(suite, testbed, night, pid, process_start(pid), until_s)
+    with _lock_reservations() as folder:
+        for other in _all_reservations(folder):
             again = (other.suite, other.pid, other.born) == (mine.suite, mine.pid, mine.born)
             if other.counts(now_s) and not again and (other.suite == suite or other.testbed == testbed):
                 raise NightUnderWay(_refusal(other, now_s))
@@ -145,34 +145,34 @@ def take_hold(suite: str, testbed: str, night: str, pid: int, until_s: float, no
     return mine
 
 
-def drop_hold(suite: str, night: str) -> None:
+def drop_reservation(suite: str, night: str) -> None:
     """Nothing happens where another night has taken it over."""
-    with _lock_holds() as folder:
-        current = _read_hold(folder / f"{suite}.json")
+    with _lock_reservations() as folder:
+        current = _read_reservation(folder / f"{suite}.json")
         if current is not None and current.night == night:
             (folder / f"{suite}.json").unlink()
 
 
-def current_hold(suite: str, testbed: str, now_s: float) -> Hold | None:
+def current_reservation(suite: str, testbed: str, now_s: float) -> Reservation | None:
     """Who would refuse a night now; None: nobody."""
-    with _lock_holds() as folder:
-        rivals = [other for other in _all_holds(folder) if other.suite == suite or other.testbed == testbed]
+    with _lock_reservations() as folder:
+        rivals = [other for other in _all_reservations(folder) if other.suite == suite or other.testbed == testbed]
     return next((other for other in rivals if other.counts(now_s)), None)
 
 
-def _all_holds(folder: Path) -> list[Hold]:
-    holds = (_read_hold(path) for path in sorted(folder.glob("*.json")))
-    return [hold for hold in holds if hold is not None]
+def _all_reservations(folder: Path) -> list[Reservation]:
+    reservations = (_read_reservation(path) for path in sorted(folder.glob("*.json")))
+    return [each for each in reservations if each is not None]
 
 
-def _read_hold(path: Path) -> Hold | None:
-    """A file that is none holds nothing: it is written at once, so it is not one of ours half-way."""
+def _read_reservation(path: Path) -> Reservation | None:
+    """A file that is none reserves nothing: it is written at once, so it is not one of ours half-way."""
     with suppress(OSError, ValueError, TypeError):
-        return Hold(**json.loads(path.read_text(encoding="utf-8")))
+        return Reservation(**json.loads(path.read_text(encoding="utf-8")))
     return None
 
 
-def _refusal(other: Hold, now_s: float) -> str:
+def _refusal(other: Reservation, now_s: float) -> str:
     end = time.strftime("%Y-%m-%d %H:%M", time.localtime(other.until_s))
     minutes = max(1, round((other.until_s - now_s) / 60))
     return (
@@ -182,7 +182,7 @@ def _refusal(other: Hold, now_s: float) -> str:
 
 
 @contextmanager
-def _lock_holds() -> Iterator[Path]:
+def _lock_reservations() -> Iterator[Path]:
     folder = state_dir() / "nights"
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".lock"):

@@ -104,12 +104,14 @@ def open_night(suite: Suite, until_s: float, now_s: float) -> Night:
     results().fetch(f"nightly/{suite.name}/nights", ".json")
     night = _plan_night(suite, until_s, now_s)
     longest_s = max(durations.longest_run_s(suite.resolved(choice)) for choice in suite.experiments)
-    night_state.take_hold(suite.name, suite.testbed, night.id, holder_pid(), until_s + longest_s + CLOSING_S, now_s)
+    night_state.take_reservation(
+        suite.name, suite.testbed, night.id, holder_pid(), until_s + longest_s + CLOSING_S, now_s
+    )
     try:
         _put_on_record(suite.name, now_s)
         night_state.write_night(night)
     except BaseException:
-        night_state.drop_hold(suite.name, night.id)
+        night_state.drop_reservation(suite.name, night.id)
         raise
     log.info("night %s of suite %s: until %.0f", night.id, suite.name, until_s)
     return night
@@ -191,12 +193,12 @@ def close_night(suite: str, night: Night, ended_s: float) -> dict[str, Any]:
     try:
         return _record(night, ended_s)
     finally:
-        night_state.drop_hold(suite, night.id)
+        night_state.drop_reservation(suite, night.id)
 
 
 def release_night(suite: str, night: str) -> None:
     """For the ways out that skip `closed`; the next night puts on record what this one has measured."""
-    night_state.drop_hold(suite, night)
+    night_state.drop_reservation(suite, night)
 
 
 def _put_on_record(suite: str, now_s: float) -> None:

@@ -31,8 +31,11 @@ if TYPE_CHECKING:
 HOLD_S = 6 * 3600.0  # of one that is not prolonged: of another machine whose harness died it is waited for at most
 
 
-class Results(Protocol):
-    """Places for results. What concerns a series takes its folder below `root`."""
+class ResultsStore(Protocol):
+    """Where results are kept and sent. What concerns a series takes its folder below `root`.
+
+    A folder of this box has nothing to send: there these methods do nothing.
+    """
 
     @property
     def root(self) -> Path: ...
@@ -52,17 +55,21 @@ class Results(Protocol):
     def end(self, series_dir: Path) -> None:
         """Send, and let others write the series."""
 
+    def waiting(self) -> tuple[Path, ...]:
+        """Series that are not sent, of executions that have ended."""
+
     def keep(self, file: Path) -> None:
         """Store a file that belongs to no series."""
 
     def fetch(self, scope: str, ending: str) -> None:
         """Make files below `scope` that belong to no series readable here; those that are here stay as they are."""
 
+
+class ResultsAnalysis(Protocol):
+    """How Spark reads results where they are stored."""
+
     def analyse(self, series_dir: Path, master: str, say: Say) -> Path:
         """The report's path; every record has been sent."""
-
-    def waiting(self) -> tuple[Path, ...]:
-        """Series that are not sent, of executions that have ended."""
 
     def tables(self, series_dir: Path) -> SeriesTables | None:
         """Where Spark finds the tables of a series that is known here; None where it was not analysed."""
@@ -72,6 +79,10 @@ class Results(Protocol):
 
     def whole(self, series_dir: Path) -> AbstractContextManager[Path]:
         """A folder with everything that is stored of the series, raw lines too, while the block lasts."""
+
+
+class Results(ResultsStore, ResultsAnalysis, Protocol):
+    """Both, of one place."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +108,9 @@ class Folder:
 
     def end(self, series_dir: Path) -> None: ...
 
+    def waiting(self) -> tuple[Path, ...]:
+        return ()
+
     def keep(self, file: Path) -> None: ...
 
     def fetch(self, scope: str, ending: str) -> None: ...
@@ -106,9 +120,6 @@ class Folder:
 
         del say
         return analyse(series_dir, master)
-
-    def waiting(self) -> tuple[Path, ...]:
-        return ()
 
     def tables(self, series_dir: Path) -> SeriesTables | None:
         from analysis.query.sql import tables_on_disk

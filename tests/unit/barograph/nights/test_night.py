@@ -47,7 +47,7 @@ def test_a_whole_night(world: World) -> None:
     assert [claim["id"] for claim in star["claims"]] == ["S02"]
     assert (world.results / star["series"] / "series.json").is_file() and world.new == [True, True]
     assert not (world.results / "nightly" / "try" / night_state.NIGHT_FILE).exists()
-    assert night_state.current_hold("try", "fake", world.now_s) is None
+    assert night_state.current_reservation("try", "fake", world.now_s) is None
 
 
 def test_two_nights_are_two_records_of_the_same_machines(world: World) -> None:
@@ -164,7 +164,7 @@ def test_an_interruption_puts_on_record_what_was_measured(world: World) -> None:
     assert code == 130 and "interrupted" in said
     (found,) = world.nights()
     assert [each["status"] for each in found["experiments"]] == ["complete", "interrupted"]
-    assert found["status"] == "partial" and night_state.current_hold("try", "fake", world.now_s) is None
+    assert found["status"] == "partial" and night_state.current_reservation("try", "fake", world.now_s) is None
 
 
 def test_an_interruption_of_the_last_analysis_ends_the_night_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +212,7 @@ def test_a_dry_run_starts_nothing(world: World, monkeypatch: pytest.MonkeyPatch)
     assert code == 0 and world.opened == [] and world.nights() == []
     assert "stela/linear: 4 runs, about " in said and "stela/star: 2 runs, about " in said
     assert "not begun: past the deadline" in said
-    assert night_state.current_hold("try", "fake", world.now_s) is None
+    assert night_state.current_reservation("try", "fake", world.now_s) is None
 
 
 def test_what_is_posted_has_no_path_of_this_box(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,4 +247,4 @@ def test_a_damaged_night_under_way_is_told(world: World) -> None:
 
     with pytest.raises(RecordError, match=r"under_way.json: not a night under way .*; remove the file"):
         world.nightly()
-    assert night_state.current_hold("try", "fake", world.now_s) is None and Path(path).exists()
+    assert night_state.current_reservation("try", "fake", world.now_s) is None and Path(path).exists()

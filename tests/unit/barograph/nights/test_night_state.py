@@ -23,55 +23,55 @@ def other() -> int:
 
 
 def test_the_same_suite_is_refused_by_name_of_its_holder(other: int) -> None:
-    night_state.take_hold("quick", "local", "n1", other, LATER, NOW)
+    night_state.take_reservation("quick", "local", "n1", other, LATER, NOW)
     with pytest.raises(NightUnderWay, match=rf"suite quick is being measured on local \(night n1, process {other}\)"):
-        night_state.take_hold("quick", "ec2", "n2", os.getpid(), LATER, NOW)
+        night_state.take_reservation("quick", "ec2", "n2", os.getpid(), LATER, NOW)
     assert NightUnderWay.blame == "capacity"
 
 
 def test_another_suite_on_the_same_testbed_is_refused_and_on_another_it_is_not(other: int) -> None:
-    night_state.take_hold("quick", "local", "n1", other, LATER, NOW)
+    night_state.take_reservation("quick", "local", "n1", other, LATER, NOW)
     with pytest.raises(NightUnderWay, match="suite quick"):
-        night_state.take_hold("stela", "local", "n2", os.getpid(), LATER, NOW)
-    night_state.take_hold("stela", "ec2", "n2", os.getpid(), LATER, NOW)
-    found = night_state.current_hold("anything", "ec2", NOW)
+        night_state.take_reservation("stela", "local", "n2", os.getpid(), LATER, NOW)
+    night_state.take_reservation("stela", "ec2", "n2", os.getpid(), LATER, NOW)
+    found = night_state.current_reservation("anything", "ec2", NOW)
     assert found is not None and found.suite == "stela"
 
 
 def test_a_dead_holder_and_an_end_that_has_come_hold_nothing(other: int) -> None:
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
-    night_state.take_hold("quick", "local", "n1", dead.pid, LATER, NOW)
-    night_state.take_hold("stela", "local", "n2", other, LATER, NOW)
-    night_state.take_hold("stela", "local", "n3", os.getpid(), LATER, LATER)
-    assert night_state.current_hold("stela", "local", 2 * LATER) is None
+    night_state.take_reservation("quick", "local", "n1", dead.pid, LATER, NOW)
+    night_state.take_reservation("stela", "local", "n2", other, LATER, NOW)
+    night_state.take_reservation("stela", "local", "n3", os.getpid(), LATER, LATER)
+    assert night_state.current_reservation("stela", "local", 2 * LATER) is None
 
 
 def test_a_pid_that_was_used_again_holds_nothing(other: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    night_state.take_hold("quick", "local", "n1", other, LATER, NOW)
+    night_state.take_reservation("quick", "local", "n1", other, LATER, NOW)
     monkeypatch.setattr(night_state, "process_start", lambda _pid: "another birth")
-    assert night_state.current_hold("quick", "local", NOW) is None
+    assert night_state.current_reservation("quick", "local", NOW) is None
 
 
 def test_the_same_process_takes_its_own_suite_again_but_not_another_ones_testbed() -> None:
     me = os.getpid()
-    night_state.take_hold("quick", "local", "n1", me, LATER, NOW)
-    night_state.take_hold("quick", "local", "n2", me, LATER, NOW)
+    night_state.take_reservation("quick", "local", "n1", me, LATER, NOW)
+    night_state.take_reservation("quick", "local", "n2", me, LATER, NOW)
     with pytest.raises(NightUnderWay):
-        night_state.take_hold("stela", "local", "n3", me, LATER, NOW)
+        night_state.take_reservation("stela", "local", "n3", me, LATER, NOW)
 
 
 def test_only_its_own_night_drops_a_hold() -> None:
-    night_state.take_hold("quick", "local", "n1", os.getpid(), LATER, NOW)
-    night_state.drop_hold("quick", "n0")
-    assert night_state.current_hold("quick", "local", NOW) is not None
-    night_state.drop_hold("quick", "n1")
-    night_state.drop_hold("quick", "n1")
-    assert night_state.current_hold("quick", "local", NOW) is None
+    night_state.take_reservation("quick", "local", "n1", os.getpid(), LATER, NOW)
+    night_state.drop_reservation("quick", "n0")
+    assert night_state.current_reservation("quick", "local", NOW) is not None
+    night_state.drop_reservation("quick", "n1")
+    night_state.drop_reservation("quick", "n1")
+    assert night_state.current_reservation("quick", "local", NOW) is None
 
 
 def test_a_damaged_file_holds_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "state" / "nights"
     folder.mkdir(parents=True)
     (folder / "quick.json").write_text("{")
-    night_state.take_hold("stela", "local", "n1", os.getpid(), LATER, NOW)
+    night_state.take_reservation("stela", "local", "n1", os.getpid(), LATER, NOW)

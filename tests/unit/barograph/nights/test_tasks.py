@@ -36,7 +36,10 @@ def test_a_night_by_its_tasks(world: World) -> None:
     assert [each["status"] for each in findings.read_message("try")["experiments"]] == ["complete", "complete"]
     tasks.post_message("try")
     tasks.raise_alarm("try")
-    assert world.nights()[0]["status"] == "complete" and night_state.current_hold("try", "fake", world.now_s) is None
+    assert (
+        world.nights()[0]["status"] == "complete"
+        and night_state.current_reservation("try", "fake", world.now_s) is None
+    )
 
 
 def test_what_is_not_chosen_is_not_of_the_night(world: World) -> None:
@@ -101,7 +104,10 @@ def test_a_night_that_somebody_ended_lets_its_testbed_go_and_is_put_on_record_by
     found = tasks.open_night("try", 10.0, [])
     measured(world, found, LINEAR)
     procedure.release_night("try", found)
-    assert night_state.current_hold("try", "fake", world.now_s) is None and night_state.read_night("try") is not None
+    assert (
+        night_state.current_reservation("try", "fake", world.now_s) is None
+        and night_state.read_night("try") is not None
+    )
     world.now_s += 86_400
     tasks.open_night("try", 10.0, [])
     (ended,) = world.nights()
