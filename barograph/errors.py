@@ -1,6 +1,6 @@
 """Errors of this package; `blame` says whose failure it was and decides about repeating and exit codes.
 
-DagError (harness)
+BarographError (harness)
 ├── ExperimentError (configuration)      the YAML or an option cannot be run
 ├── TestbedTaken (capacity)              another series holds the testbed
 ├── DiskFull (capacity)

@@ -12,56 +12,74 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, StringConstraints, field_validator
+from pydantic import AfterValidator, Field, StringConstraints
 
 from barograph.errors import ExperimentError
 from barograph.plan.experiment import Experiment, with_changes
 from barograph.plan.experiment import load as load_experiment
 from barograph.settings import ROOT
-from barograph.yaml_files import Strict, Word, validated
+from barograph.yaml_files import CLOSED, Word, read_yaml, validated
 
 FOLDER = ROOT / "dags" / "suites"
+LONGEST_H = 24
+NIGHT = r"^(\d{4}-\d{2}-\d{2}|\d{8}-\d{6})$"
+Words = Annotated[str, StringConstraints(min_length=1)]
+Percent = Annotated[float, Field(strict=True, gt=0, le=1000)]
+
+
+def _cron(text: str) -> str:
+    if why := wrong_cron(text):
+        raise ValueError(why)
+    return text
 
 
 @dataclass(frozen=True)
 class Choice:
     """One experiment of a suite, and what of it differs from its file."""
 
-    experiment: str
-    variants: tuple[str, ...] = ()  # empty: all
-    repetitions: int | None = None  # None: the file's
+    experiment: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*/[a-z][a-z0-9_]*$")]
+    variants: Annotated[tuple[Word, ...], Field(min_length=1)] = ()  # left out: all
+    repetitions: Annotated[int, Field(strict=True, ge=1, le=1000)] | None = None  # None: the file's
 
 
 @dataclass(frozen=True)
 class AcceptedRegression:
     """A regression that is meant: shown, but no alarm."""
 
-    series: str  # a pattern over experiment/variant/metric/event
-    night: str  # the date or the id of its first bad night
-    why: str
+    series: Words  # a pattern over experiment/variant/metric/event
+    night: Annotated[
+        str, StringConstraints(pattern=r"^(\d{4}-\d{2}-\d{2}|\d{8}-\d{6})$")
+    ]  # the date or the id of its first bad night
+    why: Words
 
 
 @dataclass(frozen=True)
 class Renames:
     """Old name -> new name: what was measured under the old one goes on under the new one."""
 
-    experiments: Mapping[str, str] = field(default_factory=dict)
-    variants: Mapping[str, str] = field(default_factory=dict)
-    metrics: Mapping[str, str] = field(default_factory=dict)
+    experiments: Mapping[Words, Words] = field(default_factory=dict)
+    variants: Mapping[Words, Words] = field(default_factory=dict)
+    metrics: Mapping[Words, Words] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Suite:
+    """The keys of the YAML file, whose path gives the name."""
+
+    __pydantic_config__ = CLOSED
+
     name: str
-    title: str
-    schedule: str | None  # cron in UTC; None: only when somebody asks
-    testbed: str
-    deadline_hours: float
-    experiments: tuple[Choice, ...]
+    title: Words
+    schedule: Annotated[str, AfterValidator(_cron)] | None  # cron in UTC; None: only when somebody asks
+    testbed: Word
+    deadline_hours: Annotated[float, Field(strict=True, gt=0, le=LONGEST_H)]
+    experiments: Annotated[tuple[Choice, ...], Field(min_length=1)]
     options: Mapping[str, Any] = field(default_factory=dict)  # of the testbed
     renames: Renames = field(default_factory=Renames)
     accepted: tuple[AcceptedRegression, ...] = ()
-    minimum_percent: float | None = None  # the smallest change that is told; None: as history has it
+    minimum_percent: Annotated[float, Field(strict=True, gt=0, le=1000)] | None = (
+        None  # the smallest change that is told; None: as history has it
+    )
 
     def changes(self, choice: Choice) -> dict[str, Any]:
         """What `barograph.plan.experiment` is to change in the experiment's file."""
@@ -83,8 +101,6 @@ def suite_names(folder: Path = FOLDER) -> tuple[str, ...]:
 
 def load_suite(name: str, folder: Path = FOLDER) -> Suite:
     """The suite of that name. Raises ExperimentError with file, field, value and what is allowed."""
-    from barograph.yaml_files import read_yaml
-
     if name not in suite_names(folder):
         known = ", ".join(suite_names(folder)) or "none"
         raise ExperimentError(f"no suite {name!r} in dags/{folder.name}/; there are: {known}")
@@ -100,7 +116,6 @@ def subset(suite: Suite, experiments: Sequence[str]) -> Suite:
 
 
 HOUR_S = 3600.0
-LONGEST_H = 24
 CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(h|min|)")
 
@@ -131,44 +146,6 @@ def _next_clock_time(hour: int, minute: int, now_s: float) -> float:
 
 CRON = (("minute", 0, 59), ("hour", 0, 23), ("day", 1, 31), ("month", 1, 12), ("weekday", 0, 7))
 PART = re.compile(r"(?:\*|(\d+)(?:-(\d+))?)(?:/([1-9]\d*))?")
-Words = Annotated[str, StringConstraints(min_length=1)]
-
-
-class _ChoiceModel(Strict):
-    experiment: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*/[a-z][a-z0-9_]*$")]
-    variants: Annotated[list[Word], Field(min_length=1)] | None = None
-    repetitions: Annotated[int, Field(ge=1, le=1000)] | None = None
-
-
-class _AcceptedModel(Strict):
-    series: Words
-    night: Annotated[str, StringConstraints(pattern=r"^(\d{4}-\d{2}-\d{2}|\d{8}-\d{6})$")]
-    why: Words
-
-
-class _RenamesModel(Strict):
-    experiments: dict[Words, Words] = Field(default_factory=dict)
-    variants: dict[Words, Words] = Field(default_factory=dict)
-    metrics: dict[Words, Words] = Field(default_factory=dict)
-
-
-class _SuiteModel(Strict):
-    title: Words
-    schedule: str | None
-    testbed: Word
-    options: dict[str, Any] = Field(default_factory=dict)
-    deadline_hours: Annotated[float, Field(gt=0, le=24)]
-    experiments: Annotated[list[_ChoiceModel], Field(min_length=1)]
-    renames: _RenamesModel = _RenamesModel()
-    accepted: list[_AcceptedModel] = Field(default_factory=list)
-    minimum_percent: Annotated[float, Field(gt=0, le=1000)] | None = None
-
-    @field_validator("schedule")
-    @classmethod
-    def _cron(cls, text: str | None) -> str | None:
-        if text is not None and (why := wrong_cron(text)):
-            raise ValueError(why)
-        return text
 
 
 def wrong_cron(text: str) -> str:
@@ -192,18 +169,10 @@ def _fits(part: str, low: int, high: int) -> bool:
 
 def parse_suite(name: str, data: Any, *, source: str) -> Suite:
     """Raises ExperimentError listing every wrong field; experiments and variants must be known."""
-    suite = _freeze(name, validated(_SuiteModel, data, source=source))
+    suite = validated(Suite, data, source=source, name=name)
     if wrong := _inconsistencies(suite):
         raise ExperimentError(f"{source}: {'; '.join(wrong)}")
     return suite
-
-
-def _freeze(name: str, model: _SuiteModel) -> Suite:
-    choices = [Choice(each.experiment, tuple(each.variants or ()), each.repetitions) for each in model.experiments]
-    accepted = tuple(AcceptedRegression(**each.model_dump()) for each in model.accepted)
-    renames = Renames(**model.renames.model_dump())
-    rest = model.model_dump(exclude={"experiments", "accepted", "renames"})
-    return Suite(name=name, experiments=tuple(choices), accepted=accepted, renames=renames, **rest)
 
 
 def _inconsistencies(suite: Suite) -> list[str]:
