@@ -55,6 +55,12 @@ def headline_of(paths: SeriesPaths) -> str:
     return str((_document(paths.root / SUMMARY_FILE) or {}).get("headline") or "")
 
 
+def sentence_of(paths: SeriesPaths) -> str:
+    """The sentence of a comparison, else the headline of the report."""
+    comparison = _document(paths.root / "comparison_result.json") or {}
+    return str(comparison.get("sentence") or headline_of(paths))
+
+
 def verdict_of(row: Row) -> str:
     """Measured without a conclusion (an open interval, too few runs) is not the same as not measured."""
     return UNDECIDED if row["verdict"] == NOT_RUN and row["runs"] else str(row["verdict"])

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from analysis.record.files import SeriesPaths
 from barograph.settings import ROOT
 from barograph.web.dag_run import REPORTS
 from barograph.web.result_files import COMPARISONS, NIGHTS, dag_of, experiment_folders
@@ -29,6 +30,7 @@ class ResultRow:
     name: str
     text: str
     report: str | None  # below the results
+    sentence: str = ""  # the first one of the report
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,11 @@ def _series_group(root: Path, folder: str) -> ResultGroup:
 
 
 def _series_row(root: Path, series: Path) -> ResultRow:
+    from analysis.report.index_page import sentence_of  # it loads numpy
+
     report = next((series / name for name in REPORTS if (series / name).is_file()), None)
-    return ResultRow(series.name, _when(series.name), None if report is None else report.relative_to(root).as_posix())
+    link = None if report is None else report.relative_to(root).as_posix()
+    return ResultRow(series.name, _when(series.name), link, sentence_of(SeriesPaths(series)))
 
 
 def _when(series_id: str) -> str:

@@ -42,6 +42,15 @@ def test_newest_first_with_their_reports(root: Path) -> None:
     assert 'href="files/compare/stela_star/20261122-091500-a1b2c3d4/comparison.html"' in html
 
 
+def test_a_series_says_its_result(root: Path) -> None:
+    summary = root / "stela/star/20261121-084501-a1b2c3d4" / "report.json"
+    summary.write_text('{"v": 1, "headline": "Stela was 43 % above the default."}')
+    result = root / "compare/stela_star/20261122-091500-a1b2c3d4" / "comparison_result.json"
+    result.write_text('{"v": 1, "sentence": "my-branch is faster."}')
+    html = pages.results_html(result_groups(root, lambda _dag: True))
+    assert "Stela was 43 % above the default." in html and "my-branch is faster." in html
+
+
 def test_what_one_may_not_read_is_not_named(root: Path) -> None:
     html = pages.results_html(result_groups(root, lambda dag: dag == "compare_branches"))
     assert "compare/stela_star" in html and "stela/star" not in html and "quick" not in html
