@@ -77,7 +77,7 @@ final class Rounds {
         if (refusedAsUnderWay(answer, topology)) {
             return;
         }
-        Placing.unplaced(cluster, topologies.getById(topology.id()), change.placement());
+        Placement.placeUnplaced(cluster, topologies.getById(topology.id()), change.placement());
         Plan plan = Plan.of(answer.decisionId(), topology, change);
         if (plan.changesSomething(topology)) {
             begin(plan);
@@ -153,13 +153,13 @@ final class Rounds {
     /** Returns why it did not go as planned. */
     private Optional<String> place(Plan plan, Topologies topologies, Cluster cluster) throws SchedulerFailed {
         if (plan.scheduler() == null) {
-            return Placing.planned(cluster, topologies, plan);
+            return Placement.placePlanned(cluster, topologies, plan);
         }
         try {
             placeWholly(plan.scheduler(), topologies, cluster);
             return Optional.ofNullable(unplacedWhy.get(plan.topologyId()));
         } catch (SchedulerFailed e) {
-            Placing.unplaced(cluster, topologies.getById(plan.topologyId()), plan.before());
+            Placement.placeUnplaced(cluster, topologies.getById(plan.topologyId()), plan.before());
             abort(plan, e.getMessage() + "; nothing was moved");
             throw e;
         }
@@ -204,6 +204,6 @@ final class Rounds {
             return;
         }
         events.fallback(now.get(), reason);
-        Placing.evenly(topologies, cluster);
+        Placement.evenly(topologies, cluster);
     }
 }

@@ -16,11 +16,11 @@ import org.apache.storm.scheduler.TopologyDetails;
 import org.apache.storm.scheduler.WorkerSlot;
 
 /** Puts executors into slots of Storm's Cluster. An executor goes to the slot of its first task. */
-final class Placing {
-    private Placing() {}
+final class Placement {
+    private Placement() {}
 
     /** Places what has no slot; what has one stays. Executors for which `slots` names none stay unplaced. */
-    static void unplaced(Cluster cluster, TopologyDetails topology, Map<Integer, Slot> slots) {
+    static void placeUnplaced(Cluster cluster, TopologyDetails topology, Map<Integer, Slot> slots) {
         bySlot(cluster, topology.getId(), cluster.getUnassignedExecutors(topology), slots).forEach((slot, executors) -> {
             // Storm refuses to add to an occupied slot: that worker is free for a moment and gets both.
             executors.addAll(executorsIn(cluster, topology.getId(), slot));
@@ -33,14 +33,14 @@ final class Placing {
      * Places a whole topology as planned. Where a planned slot is no longer usable nothing is moved: everything goes to
      * where it was, and what cannot is placed evenly. Returns why, or nothing if all went as planned.
      */
-    static Optional<String> planned(Cluster cluster, Topologies topologies, Plan plan) {
+    static Optional<String> placePlanned(Cluster cluster, Topologies topologies, Plan plan) {
         TopologyDetails topology = topologies.getById(plan.topologyId());
         cluster.unassign(plan.topologyId());
         Optional<Slot> gone = topology.getExecutors().stream()
             .map(executor -> plan.after().get(executor.getStartTask()))
             .filter(slot -> slot != null && MachineNames.usable(cluster, slot, plan.topologyId()).isEmpty())
             .min(Comparator.comparing(Slot::toString));
-        unplaced(cluster, topology, gone.isPresent() ? plan.before() : plan.after());
+        placeUnplaced(cluster, topology, gone.isPresent() ? plan.before() : plan.after());
         if (gone.isPresent()) {
             evenly(topologies, cluster);
         }
