@@ -47,7 +47,7 @@ def settings(home: Path) -> dict[str, str]:
         "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
         # A task that hears nothing from Airflow's own server for 5 s is killed; on a busy box that is no failure.
         "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",
-        # A task that is told to end collects what it has measured first.
+        # A task that is asked to end collects its measurements first.
         "AIRFLOW__CORE__KILLED_TASK_CLEANUP_TIME": "60",
         "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
         "PYTHONPATH": str(ROOT),
@@ -56,10 +56,10 @@ def settings(home: Path) -> dict[str, str]:
 
 def environment(home: Path, base: Mapping[str, str] | None = None) -> dict[str, str]:
     """`base` (default: this process's) with our settings, and the virtual environment's programs first on PATH."""
-    given = dict(process_environment() if base is None else base)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{given.get('PATH', os.defpath)}"
-    named = {CONNECTION: users} if (users := _users_database(home, given)) else {}
-    return {**given, **settings(home), **named, "PATH": path}
+    variables = dict(process_environment() if base is None else base)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{variables.get('PATH', os.defpath)}"
+    named = {CONNECTION: users} if (users := _users_database(home, variables)) else {}
+    return {**variables, **settings(home), **named, "PATH": path}
 
 
 def command_line_environment(home: Path) -> dict[str, str]:
@@ -114,7 +114,7 @@ def _make(home: Path, variables: Mapping[str, str]) -> None:
 
 
 def _copy(home: Path) -> None:
-    """The command line's own, made of the other: Airflow takes seconds for each."""
+    """Copy the scheduler's database for the command line: making one takes Airflow seconds."""
     unfinished = home / f".{COMMAND_LINE_DATABASE}-{os.getpid()}"
     with closing(sqlite3.connect(home / SCHEDULER_DATABASE)) as scheduled, closing(sqlite3.connect(unfinished)) as own:
         scheduled.backup(own)
@@ -122,12 +122,12 @@ def _copy(home: Path) -> None:
 
 
 def _write_pools(home: Path) -> Path:
-    wanted = {
+    pools_of_testbeds = {
         f"testbed_{testbed}": {"slots": slots, "description": f"runs at a time on {testbed}", "include_deferred": False}
         for testbed, slots in pools().items()
     }
     path = home / "pools.json"
-    path.write_text(json.dumps(wanted, indent=1))
+    path.write_text(json.dumps(pools_of_testbeds, indent=1))
     return path
 
 
@@ -140,8 +140,8 @@ def pools() -> dict[str, int]:
 
 def _mark(home: Path, users: str = "") -> Path:
     """Says that our files are made, or the user's database. A testbed that was added needs its pool too."""
-    wanted = hashlib.sha256((repr(sorted(pools().items())) + users).encode()).hexdigest()[:8]
-    return home / f"prepared-{version('apache-airflow')}-{wanted}"
+    state = hashlib.sha256((repr(sorted(pools().items())) + users).encode()).hexdigest()[:8]
+    return home / f"prepared-{version('apache-airflow')}-{state}"
 
 
 def _airflow(home: Path, variables: Mapping[str, str], *arguments: str) -> None:

@@ -1,4 +1,4 @@
-"""One DAG for each file in `suites/`: a night is opened, each experiment measured in its turn, what was found is told.
+"""One DAG for each file in `suites/`: open a night, measure each experiment in its turn, publish the findings.
 
 Only wiring. An experiment is a group of the tasks that every series has (`dags.wiring`): its machines are a setup
 with its teardown in this very DAG run, and its runs take slots of the testbed's pool. One experiment's failure does not
@@ -64,20 +64,20 @@ def build(suite: Suite) -> DAG:
             return close(name, night)
 
         @task
-        def tell() -> None:
+        def post_findings() -> None:
             from barograph.nights.tasks import post_message
 
             post_message(name)
 
         @task
-        def judge() -> None:
+        def fail_on_regression() -> None:
             from barograph.nights.tasks import raise_alarm
 
             raise_alarm(name)
 
         @teardown
-        def let_go(night: str | None) -> None:
-            """Also where somebody ends the DAG run: else the testbed stays taken until the reservation's own end."""
+        def release_testbed(night: str | None) -> None:
+            """A teardown, so that it runs even when somebody stops the DAG run: else the reservation lasts to its own end."""
             from barograph.nights.procedure import release_night
 
             if night is not None:
@@ -85,18 +85,17 @@ def build(suite: Suite) -> DAG:
 
         night: Any = open_night()
         before: Any = night
-        concluded = []
+        conclusions = []
         for choice in suite.experiments:
             before = experiment_group(name, choice.experiment, night, before, pool_of(suite.testbed))
-            concluded.append(before)
+            conclusions.append(before)
         page: Any = close_night(night)
         before >> page
-        posted: Any = tell()
-        judged: Any = judge()
-        gone: Any = let_go(night)
-        page >> posted >> judged
-        page >> gone
-        add_watcher([night, *concluded, page, posted, judged])
+        message: Any = post_findings()
+        verdict: Any = fail_on_regression()
+        page >> message >> verdict
+        page >> release_testbed(night)
+        add_watcher([night, *conclusions, page, message, verdict])
     return dag
 
 
@@ -124,10 +123,10 @@ def experiment_group(suite: str, experiment: str, night: Any, before: Any, pool:
         series: Any = begin(night)
         before >> series
         add_series_tasks(series, pool)
-        ended: Any = conclude(night)
+        conclusion: Any = conclude(night)
         # Not of the watcher, which does not wait for what it watches.
-        group.get_child_by_label("report") >> ended
-    return ended
+        group.get_child_by_label("report") >> conclusion
+    return conclusion
 
 
 def build_all() -> dict[str, DAG]:

@@ -160,7 +160,7 @@ def add_series_tasks(series: Any, pool: str) -> None:
 
         return remaining_runs(Path(series))
 
-    # One at a time also where the pool has more slots: a run is what has the cluster.
+    # One at a time even where the pool has more slots: a run has the whole cluster.
     @task(pool=pool, max_active_tis_per_dagrun=1)
     def run_next(series: str, place: int) -> str | None:
         """Which run this does is decided when it starts: mapped tasks come in any order."""

@@ -158,7 +158,7 @@ def _require_known(request: BisectionRequest) -> None:
 
 
 def compare_commit(search: Bisection, commit: Commit, console: Console) -> Bisection:
-    """The search with what a comparison of this commit with GOOD says. Raises what keeps it from being made."""
+    """Compare this commit with GOOD; the search with the result. Raises what prevents the comparison."""
     of_bad = search.reference is None
     try:
         series = _comparison_series(search, commit, console)
@@ -179,13 +179,13 @@ def compare_commit(search: Bisection, commit: Commit, console: Console) -> Bisec
 
 
 def _comparison_series(search: Bisection, commit: Commit, console: Console) -> Series:
-    """Of the comparison that was begun, or of a new one: asked again, a commit is measured again."""
+    """The series of the unfinished comparison, or of a new one: a second probe of a commit is a new measurement."""
     comparison = _comparison(search, commit)
     pending = search.pending
     if pending is None or pending.commit != commit.hash:
         return open_comparison_on_terminal(comparison, console, new=True)
-    begun = read_series(results_root() / pending.series)
-    return open_comparison_on_terminal(comparison, console, new=False) if begun.missing_runs() else begun
+    series = read_series(results_root() / pending.series)
+    return open_comparison_on_terminal(comparison, console, new=False) if series.missing_runs() else series
 
 
 def _comparison(search: Bisection, commit: Commit) -> Comparison:

@@ -50,7 +50,7 @@ def execute(options: argparse.Namespace) -> int:
 
 @dataclass
 class RunSources:
-    """`lines`: what the README says of the code; `missing`: what is not there any more."""
+    """`lines`: what the README says of the code; `missing`: what could not be included."""
 
     entries: list[Entry] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
@@ -179,7 +179,7 @@ COMPARISON_TABLES = ("runs", "machines", "measurements")
 
 
 def bundle(name: str, to: Path | None, *, without_raw: bool, say: Say) -> int:
-    """The archive of a series, or of one of its runs; what cannot be is said before anything is written."""
+    """Write the archive of a series or of one of its runs. Raises, before it writes anything, where that cannot be."""
     from barograph.series.results import results_of
 
     series_dir, run_id = find_series_or_run(name)
@@ -294,7 +294,7 @@ def _reduced(root: Path, run_id: str | None, scratch: Path) -> Iterator[Path]:
         yield one
 
 
-# --- what is in it beside the series ---------------------------------------------------------------------------------
+# --- contents beside the series ---------------------------------------------------------------------------------------
 
 
 def _own_files(

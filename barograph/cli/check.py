@@ -1,4 +1,4 @@
-"""`barograph check`: everything that can be said of an experiment before anything is started."""
+"""`barograph check`: say whether an experiment can run, and what it may cost, without starting anything."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def experiments_of_this_box(changes: Mapping[str, Any], say: Say) -> tuple[str, 
 
 
 def check_one(name: str, changes: Mapping[str, Any], say: Say) -> None:
-    """Raises what is wrong, with its blame."""
+    """Print what is worth knowing of it. Raises the first thing that prevents it from running."""
     experiment = resolve_experiment(with_changes(load(name), changes))
     here = place_of(experiment.testbed) == "this_box"
     if here:

@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         progress.tell("interrupted")
         return INTERRUPTED_EXIT
-    except Exception as error:  # noqa: BLE001 - the top of a process: everything is told, nothing is lost
+    except Exception as error:  # noqa: BLE001 - the top of a process: every error goes into the log and the progress file
         traceback.print_exc()
         progress.tell("failed", blame=blame_of(error), message=message_of(error))
         return EXIT_CODES[blame_of(error)]

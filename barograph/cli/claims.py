@@ -132,7 +132,7 @@ def newest_ledger() -> dict[str, Mapping[str, Any]]:
 
 
 def newest_findings() -> dict[str, Mapping[str, Any]]:
-    """By claim: its row in the claims.json of the newest series that tested it, rather one that told more.
+    """By claim: its row in the claims.json of the newest series that tested it, preferring one that says more.
 
     A demo or an unfinished series must not hide a verdict.
     """

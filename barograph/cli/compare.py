@@ -66,7 +66,7 @@ def compare(request: ComparisonRequest, console: Console, *, new: bool, rebuild:
 
 
 def resume_command(request: ComparisonRequest, comparison: Comparison) -> list[str]:
-    """The command that resumes it, on the same commits also where branches have moved meanwhile."""
+    """The command that resumes it, on the same commits even if branches have moved since."""
     question = request.question
     sides = [
         text if side.foreign else side.code.commit
@@ -101,7 +101,7 @@ def open_comparison_on_terminal(
 
 
 def show_comparison(series_dir: Path, console: Console) -> None:
-    """The sentence, the table of what was compared, why no more was measured, where the time went, the page."""
+    """Print the sentence, the table of metrics, why the measuring stopped, where the time went, and the page."""
     say = line_printer(console)
     try:
         result = read_json(series_dir / RESULT)

@@ -45,7 +45,7 @@ class DagProcess:
         return code
 
     def end(self, view: View) -> bool:
-        """End the child, harder at each further Ctrl-C or when it takes too long; whether it ended by itself."""
+        """End the child, with a harder signal at each Ctrl-C or time limit; False if it had to be killed."""
         for number, limit_s in ESCALATION:
             self._child.send(number)
             try:

@@ -39,7 +39,7 @@ class UnfitBox(BarographError):
 
 
 def require_fit_box(say: Say) -> None:
-    """Raises BoxUnfit listing what is fatal; says what is only a limit."""
+    """Print the limits of this machine. Raises UnfitBox with everything that prevents a run."""
     from inventory.local import preflight
 
     problems = preflight.check_box()
@@ -63,7 +63,7 @@ def java_problems() -> list[str]:
 
 
 def software_parts() -> Mapping[str, Callable[[Say], object]]:
-    """The parts in the order in which they are made; a part that is there costs only the look."""
+    """What builds each part, in the order of building; a part that is there already takes no time."""
     return {
         "root filesystem of the machines": _root_filesystem,
         "topologies (Java)": lambda tell: build_jar(TOPOLOGIES, tell),
@@ -126,14 +126,14 @@ def carry_out(series: Series, console: Console, ending: Ending | None = None) ->
 
 
 def prepare(name: str, changes: Mapping[str, Any], *, new: bool, console: Console, rebuild: bool = False) -> Series:
-    """What is asked for, validated, with its series opened."""
+    """Validate the experiment with these changes and open its series."""
     return prepare_series(with_changes(load(name), changes), new=new, console=console, rebuild=rebuild)
 
 
 def prepare_series(experiment: Experiment, *, new: bool, console: Console, rebuild: bool = False) -> Series:
-    """Everything that can be said before machines are touched, then the software, then the series.
+    """Check the experiment, build the software, and open the series; no machine is touched.
 
-    `rebuild`: also code of variants that was built, or failed to build, before.
+    `rebuild`: build the code of variants again, even what failed before.
     """
     from barograph.airflow_environment import prepare as prepare_airflow
     from barograph.machines.provision import require_free_testbed
@@ -163,9 +163,9 @@ def prepare_series(experiment: Experiment, *, new: bool, console: Console, rebui
     prepare_code(experiment, say, rebuild=rebuild)
     series = open_series(experiment, new=new, estimate=cost.as_data() if cost else None)
     resumed = series_document(series.folder)["resumed"]
-    begun, left = "resuming" if resumed else "new", series.missing_runs()
+    word, left = "resuming" if resumed else "new", series.missing_runs()
     time_s = hours(series_s(experiment, left))
-    say(f"{begun} series {series.folder}: {left} of {len(series.plan())} runs to do, about {time_s}")
+    say(f"{word} series {series.folder}: {left} of {len(series.plan())} runs to do, about {time_s}")
     return series
 
 
@@ -179,7 +179,7 @@ def _reap_first(testbed: str) -> list[str]:
 
 
 def all_remarks(experiment: Experiment) -> tuple[str, ...]:
-    """What is worth saying of an experiment, and of changes of its code that no commit has."""
+    """Remarks on an experiment, and on changes of its code that are not committed."""
     changed = uncommitted_remark(experiment)
     return (*remarks(experiment), *([] if changed is None else [changed]))
 
@@ -195,7 +195,7 @@ def cost_remarks(cost: Cost | None) -> list[str]:
 
 
 def _say_cost(series: Series, say: Say) -> None:
-    """The bill: what was used beside what was estimated."""
+    """Print the cost beside its estimate."""
     from analysis.record.files import read_json
 
     estimates = read_json(SeriesPaths(series.folder).series_json).get("estimates", [])

@@ -75,41 +75,41 @@ def nightly(request: NightRequest, console: Console) -> int:
 
 
 def measure_night(suite: Suite, end_s: float, console: Console, say: Say) -> int:
-    """A whole night; whatever ends it, what was measured is put on record."""
+    """Measure a whole night; however it ends, its measurements go on record."""
     begun_s = time.time()
-    under_way = procedure.open_night(suite, end_s, begun_s)
-    say(f"night {under_way.id} of suite {suite.name} on {suite.testbed}, until {_clock(end_s)}")
+    night = procedure.open_night(suite, end_s, begun_s)
+    say(f"night {night.id} of suite {suite.name} on {suite.testbed}, until {_clock(end_s)}")
     with signals_as_interrupt():
         try:
             for choice in suite.experiments:
-                under_way = measure_experiment(suite, under_way, choice, console, say)
+                night = measure_experiment(suite, night, choice, console, say)
         except KeyboardInterrupt:
             say("interrupted: what was measured goes on record")
         finally:
-            record = procedure.close_night(suite.name, night_state.night_of_id(suite.name, under_way.id), time.time())
+            record = procedure.close_night(suite.name, night_state.night_of_id(suite.name, night.id), time.time())
         return finish_night(suite, record, begun_s, say)
 
 
-def measure_experiment(suite: Suite, under_way: Night, choice: Choice, console: Console, say: Say) -> Night:
+def measure_experiment(suite: Suite, night: Night, choice: Choice, console: Console, say: Say) -> Night:
     """One experiment, as a new series; its failure is its own, an interruption is the night's."""
     name = choice.experiment
-    if why := procedure.why_not(suite, under_way, choice, time.time()):
+    if why := procedure.why_not(suite, night, choice, time.time()):
         say(f"{name}: {why}")
-        return procedure.skip_entry(under_way, name, why)
+        return procedure.skip_entry(night, name, why)
     try:
         series = prepare(name, suite.changes(choice), new=True, console=console)
-        under_way = procedure.begin_entry(under_way, series)
+        night = procedure.begin_entry(night, series)
         code = carry_out(series, console)
     except Exception as error:  # noqa: BLE001 - the record says whose failure it was, and the next experiment goes on
         say(f"{name}: {blame_of(error).replace('_', ' ')}: {message_of(error)}")
-        return procedure.end_entry(under_way, name, error)
+        return procedure.end_entry(night, name, error)
     except (KeyboardInterrupt, Interrupted) as error:
-        procedure.end_entry(under_way, name, error)
+        procedure.end_entry(night, name, error)
         raise
-    under_way = procedure.conclude_entry(under_way, name)
-    if code == INTERRUPTED_EXIT:  # also where all of it had been measured
+    night = procedure.conclude_entry(night, name)
+    if code == INTERRUPTED_EXIT:  # even if everything had been measured by then
         raise KeyboardInterrupt
-    return under_way
+    return night
 
 
 def finish_night(suite: Suite, record: dict[str, Any], begun_s: float, say: Say) -> int:

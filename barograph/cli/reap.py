@@ -1,4 +1,4 @@
-"""`barograph reap`: a table of what is ended (or would be), why, how long it was held and what it cost."""
+"""`barograph reap`: release what dead runs have left, and print why, how long it was held and what it cost."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def table(rows: Sequence[Leftover], dry_run: bool) -> Table:
 
 
 def show_status(say: Say) -> int:
-    """0, also where it does not fare well: the words say it, and `run` warns."""
+    """Print when the reaper last worked. 0 even if it does not work: `run` warns of that."""
     now_s = time.time()
     for line in reaper.health_lines(now_s):
         say(line)

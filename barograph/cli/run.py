@@ -121,9 +121,9 @@ def run_suite(patterns: Sequence[str], changes: Mapping[str, Any], *, new: bool,
 
 
 def estimate_suite(selected: Sequence[str], changes: Mapping[str, Any], *, new: bool) -> str:
-    """How much is to do; an experiment that cannot be read takes no time and is told of in its turn."""
-    left = [_work_left(name, changes, new) for name in selected]
-    runs, seconds = sum(runs for runs, _ in left), sum(seconds for _, seconds in left)
+    """How much is to do; an experiment that cannot be read counts as nothing here, and fails in its turn."""
+    work = [_work_left(name, changes, new) for name in selected]
+    runs, seconds = sum(runs for runs, _ in work), sum(seconds for _, seconds in work)
     return f"{len(selected)} experiment{'s'[: len(selected) - 1]}, {runs} runs to do, about {hours(seconds)}"
 
 
@@ -144,7 +144,7 @@ def _runs_left(experiment: Experiment, new: bool) -> int:
 
 
 def run_one(name: str, changes: Mapping[str, Any], *, new: bool, console: Console) -> SuiteRow:
-    """Skip it where it is done, else resume or begin its series. Never raises what is the experiment's own failure."""
+    """Skip it where it is done, else resume or begin its series. Its failure is a row, not an exception."""
     say = line_printer(console)
     series: Series | None = None
     try:
@@ -178,12 +178,12 @@ def show_suite(rows: Sequence[SuiteRow], console: Console) -> None:
 
 
 def family_reports(rows: Sequence[SuiteRow], console: Console) -> list[SuiteRow]:
-    """One report over each family's newest series; a row for each that could not be made."""
+    """One report over each family's newest series; a row for each that failed."""
     failed, say = [], line_printer(console)
     for family in sorted({row.experiment.partition("/")[0] for row in rows}):
         try:
             path = _family_report(family, rows)
-        except Exception as error:  # noqa: BLE001 - what was measured is there; only its report is not
+        except Exception as error:  # noqa: BLE001 - the measurements are there, only the report is not
             failed.append(SuiteRow(family, message_of(error), EXIT_CODES[blame_of(error)]))
             say(f"{family}: no report of the family: {blame_of(error).replace('_', ' ')}: {message_of(error)}")
         else:

@@ -145,7 +145,7 @@ FORMATS: dict[str, Callable[[Sequence[str], Iterator[Row]], Iterator[str]]] = {
 }  # fmt: skip
 
 
-TABLE_ROWS = 50  # of a table on a terminal, unless said
+TABLE_ROWS = 50  # of a table on a terminal, without --limit
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class SqlRequest:
 
 
 def run_query(request: SqlRequest, say: Say) -> int:
-    """What can be wrong without Spark is said before Spark is started. Notes go to `tell`, rows to stdout."""
+    """Print or write the rows of the query; notes go to `say`. Raises what needs no Spark before Spark starts."""
     from analysis.query import sql
 
     query = sql.require_query(request.query)

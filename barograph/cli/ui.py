@@ -22,7 +22,7 @@ from barograph.errors import BarographError, Say
 from barograph.settings import HOLDER, ROOT, airflow_home
 
 USER = "admin"
-READY_S = 300.0  # on a busy box; an Airflow that has ended is seen at once
+READY_S = 300.0  # on a busy box; an Airflow that has ended is noticed at once
 # Its schedulers and servers may outlive `airflow standalone` itself.
 ENDING = ((signal.SIGINT, 15.0), (signal.SIGTERM, 15.0), (signal.SIGKILL, 15.0))
 LAST_PORT = 65_535
@@ -43,7 +43,7 @@ class PortUnavailable(BarographError):
 
 
 def serve(port: int, say: Say) -> int:
-    """Until Ctrl-C. The password is made anew each time and kept in a 0600 file of Airflow's home."""
+    """Serve until Ctrl-C, with a new password each time, which a file of Airflow's home (mode 0600) has too."""
     _require_free(port)
     home = airflow_home()
     prepare(home)

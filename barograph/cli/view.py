@@ -78,8 +78,8 @@ def draw(status: SeriesStatus, now_s: float) -> Group:
     table.add_row("phase", f"{PHASE_WORDS.get(status.phase, status.phase)}  {minutes(now_s - since)}")
     table.add_row("run", status.run_id or "–")
     newest = status.throughput[-1] if status.throughput else None
-    shown = "–" if newest is None else f"{newest:.0f} tuples/s"
-    table.add_row("throughput", Text.assemble((sparkline(status.throughput), "cyan"), f"  {shown}"))
+    rate = "–" if newest is None else f"{newest:.0f} tuples/s"
+    table.add_row("throughput", Text.assemble((sparkline(status.throughput), "cyan"), f"  {rate}"))
     table.add_row("runs", f"{len(status.done)} of {status.runs} done, about {minutes(status.time_left_s(now_s))} left")
     if status.money is not None:
         table.add_row("money", f"{usd(status.money[0])} of {usd(status.money[1])}")

@@ -38,9 +38,9 @@ def suite_documentation(suite: Suite) -> str:
         f"Measured {when}, one experiment after the other on `{suite.testbed}`, each as a new series. No run begins"
         f" whose expected end is later than {suite.deadline_hours:g} h after the night's beginning.",
         *_items(_choice_words(choice) for choice in suite.experiments),
-        "Then the night is put on record, compared with the nights before, and told: on the page of the tab **Report**,"
-        " in `findings.json`, and to the webhook where there is one. A confirmed regression makes the run fail; so does"
-        " a task that failed, whose log says why.",
+        "Then the night is put on record, compared with the nights before, and published: on the page of the tab"
+        " **Report**, in `findings.json`, and to the webhook where there is one. A confirmed regression makes the"
+        " run fail; so does a task that failed, whose log says why.",
     ]
     return "\n\n".join(lines)
 

@@ -45,7 +45,7 @@ class SeriesProgress:
     title: str
     report: str | None  # its name below the results
     current: bool  # the report is of this DAG run, or later
-    status: SeriesStatus | None  # None: its spec is of another version, and only what it left can be shown
+    status: SeriesStatus | None  # None: its spec is of another version, and only its files can be shown
     failures: tuple[Mapping[str, Any], ...]
 
 

@@ -43,11 +43,11 @@ class ResultGroup:
 def result_groups(root: Path, may_read: Callable[[str], bool]) -> tuple[ResultGroup, ...]:
     """One for each experiment, comparison and suite whose DAG may be read; newest first within."""
     folders = [folder for folder in experiment_folders(root) if may_read(dag_of(f"{folder}/any") or "")]
-    found = (
+    groups = (
         _night_group(root, folder) if folder.startswith(f"{NIGHTS}/") else _series_group(root, folder)
         for folder in folders
     )
-    return tuple(group for group in found if group.rows)
+    return tuple(group for group in groups if group.rows)
 
 
 def _series_group(root: Path, folder: str) -> ResultGroup:

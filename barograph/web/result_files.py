@@ -78,7 +78,7 @@ COMPARISON_DAG = "compare_branches"
 
 
 def dag_of(name: str) -> str | None:
-    """The DAG whose runs leave what is called `name`; None where that is not one alone."""
+    """The DAG whose runs write `name`; None where several do."""
     first, _, rest = name.partition("/")
     second, _, inside = rest.partition("/")
     if not (first and second and inside):
@@ -109,19 +109,19 @@ def _folders(path: Path) -> list[Path]:
 
 
 log = logging.getLogger(__name__)
-REFRESH_S = 20.0  # of one series or suite; a page that looks again by itself asks more often
+REFRESH_S = 20.0  # of one series or suite; a page that reloads itself asks more often
 REFRESH_ALL_S = 120.0  # of everything, which lists the bucket
 
 
 @dataclass
 class Freshness:
-    """When each part of the results was last brought here; one at a time, for a slow bucket must not be asked twice."""
+    """When each part of the results was last fetched; one fetch at a time, so that a slow bucket is not asked twice."""
 
     refreshed_s: dict[str, float] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def refresh(self, place: ResultsStore, name: str) -> None:
-        """What belongs to `name`. A bucket that fails is told in the log; what is here is shown."""
+        """Fetch what belongs to `name`. Where the bucket fails, log it: the pages show what is here."""
         from analysis.errors import StorageConfigurationError, StorageError
 
         scope = scope_of(name)
@@ -150,7 +150,7 @@ def _fetch(place: ResultsStore, scope: str) -> None:
         place.refresh(scope, digest=True)
     else:
         place.refresh()
-        if location() is not None:  # of a folder whoever writes a series writes the index
+        if location() is not None:  # in a folder, the writer of a series writes the index
             from analysis.report import index_page
 
             index_page.write(place.root, time.time())

@@ -131,14 +131,14 @@ def _progress_facts(status: SeriesStatus, now_s: float) -> tuple[tuple[str, str]
 
 def _failure_page(dag_run: DagRunFacts, progress: SeriesProgress) -> Page:
     done = 0 if progress.status is None else sum(status == "complete" for _, status in progress.status.done)
-    kept = f"Complete and kept: {done} run{'s' if done > 1 else ''}." if done else "No run is complete."
+    completeness = f"Complete and kept: {done} run{'s' if done > 1 else ''}." if done else "No run is complete."
     return Page(
         progress.title,
         _meta(dag_run, progress.name),
         (
             "This run ended without a report.",
             *_failed_tasks(dag_run),
-            f"{kept} The same request again goes on with this series.",
+            f"{completeness} The same request again goes on with this series.",
         ),
         (),
         (),
@@ -255,10 +255,10 @@ def _suite(dag_run: DagRunFacts) -> str:
 def _page_of_night_run(root: Path, dag_run: DagRunFacts, night: str) -> Redirection | Page:
     suite = _suite(dag_run)
     page = f"{NIGHTS}/{suite}/nights/{night}.html"
-    under_way = night_state.read_night(suite)
-    if under_way is not None and under_way.id != night:
-        under_way = None
-    entries = under_way.experiments if under_way else ()
+    current = night_state.read_night(suite)
+    if current is not None and current.id != night:
+        current = None
+    entries = current.experiments if current else ()
     named = (f"{entry.series}/report.html" for entry in entries if entry.series)
     reports = {report for report in named if result_files.find_file(root, report)}
-    return page_of_night(dag_run, suite, page if result_files.find_file(root, page) else None, under_way, reports)
+    return page_of_night(dag_run, suite, page if result_files.find_file(root, page) else None, current, reports)

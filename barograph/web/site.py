@@ -95,8 +95,8 @@ def _failed_tasks(session: Session, dag_id: str, run_id: str) -> tuple[str, ...]
 
 def _task_answer(session: Session, dag_id: str, run_id: str, task_id: str) -> str | None:
     query = XComModel.get_many(run_id=run_id, dag_ids=dag_id, task_ids=task_id, key=XCOM_RETURN_KEY, limit=1)
-    found = session.execute(query).scalars().first()
-    answer = None if found is None else XComModel.deserialize_value(found)
+    result = session.execute(query).scalars().first()
+    answer = None if result is None else XComModel.deserialize_value(result)
     return answer if isinstance(answer, str) else None
 
 
@@ -121,8 +121,8 @@ def build() -> FastAPI:
         freshness.refresh(place, INDEX)
         if (place.root / INDEX).is_file() and may_read(user, dags_of(place.root, INDEX)):
             return RedirectResponse(pages.href(INDEX), 303)
-        shown = pages.result_groups(place.root, lambda dag: may_read(user, {dag}))
-        return HTMLResponse(pages.results_html(shown))
+        groups = pages.result_groups(place.root, lambda dag: may_read(user, {dag}))
+        return HTMLResponse(pages.results_html(groups))
 
     @app.get("/files/{name:path}")
     def file(name: str, user: GetUserDep) -> Response:
@@ -130,13 +130,13 @@ def build() -> FastAPI:
         if result_files.is_name(name):
             require_right(user, dags_of(place.root, name))
             freshness.refresh(place, name)
-        found = result_files.find_file(place.root, name)
-        if found is None:
+        result = result_files.find_file(place.root, name)
+        if result is None:
             raise HTTPException(404, "These results have no such page, drawing or table.")
-        how = "attachment" if found.kind.saved else "inline"
+        how = "attachment" if result.kind.saved else "inline"
         return FileResponse(
-            found.file, media_type=found.kind.media_type, filename=found.file.name, content_disposition_type=how,
-            headers={"Content-Security-Policy": policy_header_of(found.file)},
+            result.file, media_type=result.kind.media_type, filename=result.file.name, content_disposition_type=how,
+            headers={"Content-Security-Policy": policy_header_of(result.file)},
         )  # fmt: skip
 
     @app.get("/run", dependencies=[Depends(requires_access_dag("GET", DagAccessEntity.RUN))])

@@ -33,11 +33,11 @@ print(json.dumps({"took_s": took, "modules": sorted(sys.modules),
 NIGHT = """
 import sys
 from pathlib import Path
-from barograph.nights import steps, suite
+from barograph.nights import suite
 folder = Path(sys.argv[1])
-suite.load.__defaults__ = suite.names.__defaults__ = (folder,)
+suite.load_suite.__defaults__ = suite.suite_names.__defaults__ = (folder,)
 from dags.nightly import build
-print("state", build(suite.load("try")).test(run_conf={"deadline_hours": float(sys.argv[2])}).state)
+print("state", build(suite.load_suite("try")).test(run_conf={"deadline_hours": float(sys.argv[2])}).state)
 """
 SUITE = """
 title: One that is measured, and one that takes longer than the night
@@ -101,10 +101,10 @@ def test_one_after_the_other_whatever_became_of_the_one_before(name: str, wired:
 @pytest.mark.parametrize("name", suites.suite_names())
 def test_what_is_found_is_seen_after_it_was_told(name: str, wired: dict[str, Any]) -> None:
     tasks = wired["dags"][f"nightly.{name}"]["tasks"]
-    assert tasks["judge"]["up"] == ["tell"] and tasks["tell"]["up"] == ["close_night"]
-    assert {"open_night", "close_night", "tell", "judge"} <= set(tasks["watcher"]["up"])
+    assert tasks["fail_on_regression"]["up"] == ["post_findings"] and tasks["post_findings"]["up"] == ["close_night"]
+    assert {"open_night", "close_night", "post_findings", "fail_on_regression"} <= set(tasks["watcher"]["up"])
     assert tasks["watcher"]["rule"] == "one_failed"
-    assert tasks["let_go"]["teardown"], "also where somebody ends the DAG run"
+    assert tasks["release_testbed"]["teardown"], "also where somebody ends the DAG run"
 
 
 def night(home: Path, tmp_path: Path, hours: float = 10.0, **more: str) -> tuple[str, dict[str, Any], dict[str, str]]:
