@@ -77,7 +77,7 @@ def build(suite: Suite) -> DAG:
 
         @teardown
         def release_testbed(night: str | None) -> None:
-            """A teardown, so that it runs even when somebody stops the DAG run: else the reservation lasts to its own end."""
+            """A teardown, so that it runs even when the DAG run is stopped: else the reservation lasts to its end."""
             from barograph.nights.procedure import release_night
 
             if night is not None:
