@@ -53,7 +53,7 @@ class ServiceState:
     decisions: tuple[ServiceDecision, ...]
     series: TupleCounts
     policy_error: str | None
-    held: str | None = None  # why the pending event has no decision yet
+    waiting_for: str | None = None  # why the pending event has no decision yet
     input_rate_factor: float = 1.0
     placed_among: tuple[str, ...] | None = None  # machines known when the topology was placed; None: an older service
 
@@ -84,7 +84,7 @@ def read_state(data: Mapping[str, Any]) -> ServiceState:
             queues={component: tuple(waiting) for component, waiting in columns["queues"].items()},
         ),
         policy_error=data["policy_error"],
-        held=data["held"],
+        waiting_for=data["held"],
         input_rate_factor=float(data["input_rate_factor"]),
         placed_among=tuple(data["placed_among"]) if "placed_among" in data else None,
     )
@@ -110,8 +110,8 @@ def first_tuple_s(series: TupleCounts) -> int | None:
 
 def counts_since(series: TupleCounts, begin_s: float) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
     """Seconds and sink counts from `begin_s` on; a second that began earlier is left out."""
-    kept = [(t, n) for t, n in zip(series.t, series.sinks, strict=True) if t >= begin_s]
-    return tuple(t for t, _ in kept), tuple(n for _, n in kept)
+    pairs = [(t, n) for t, n in zip(series.t, series.sinks, strict=True) if t >= begin_s]
+    return tuple(t for t, _ in pairs), tuple(n for _, n in pairs)
 
 
 def throughput_now(series: TupleCounts, seconds: int = 5) -> float | None:

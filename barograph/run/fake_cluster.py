@@ -285,7 +285,7 @@ class FakeStorm:
             decisions=self._decisions(),
             series=self._series(),
             policy_error="ZeroDivisionError: division by zero" if failed else None,
-            held=self.faults.get("held") if pending else None,
+            waiting_for=self.faults.get("held") if pending else None,
             input_rate_factor=self._factor,
             placed_among=self._placed_among,
         )

@@ -179,7 +179,7 @@ class RunMonitor:
         trouble = find_trouble(state, self.expected(), self._absent_for_s(state), patience)
         if trouble is not None:
             self.symptom = trouble.symptom
-            raise RunBroken(f"{trouble.message}; {state.held}" if state.held else trouble.message)
+            raise RunBroken(f"{trouble.message}; {state.waiting_for}" if state.waiting_for else trouble.message)
 
     def _absent_for_s(self, state: ServiceState) -> float:
         if not absent_machines(state, self.expected()):
@@ -192,8 +192,8 @@ class RunMonitor:
 
 def _progress(state: ServiceState) -> str:
     """What the run waits for: the policy that holds, else Storm's placing, else the workers."""
-    if state.held:
-        return f"policy {state.policy}: {state.held}"
+    if state.waiting_for:
+        return f"policy {state.policy}: {state.waiting_for}"
     if state.tasks_placed < state.tasks_total:
         return f"{state.tasks_placed} of {state.tasks_total} tasks are placed"
     return f"{state.workers_reporting} workers report"
