@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scheduler_plugins.model import FOREIGN, Decision, Memory, Observation
+from scheduler_plugins.policies.parameters import check_parameters
 from scheduler_plugins.policies.storm import delegate
 
 CLASS_NAME = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*")
@@ -30,10 +31,7 @@ class Parameters:
                 f"scheduler is {self.scheduler!r}; it must be the class of an IScheduler, which the variant's"
                 " code.scheduler names"
             )
-        if not isinstance(self.rebalance, bool):
-            raise ValueError(f"rebalance is {self.rebalance!r}; allowed are true and false")
-        if not isinstance(self.conf, Mapping) or not all(isinstance(key, str) for key in self.conf):
-            raise ValueError(f"conf is {self.conf!r}; allowed are Storm's settings by name")
+        check_parameters(self)
 
 
 def decide(observation: Observation, memory: Memory, parameters: Parameters) -> Decision:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 
 def check_parameters(parameters: Any) -> None:
-    """Choices (`Literal`), flags, numbers above 0. Raises ValueError naming the field, its value, what is allowed."""
+    """Check choices (`Literal`), flags, numbers above 0, and settings by name (`Mapping`).
+
+    Raises ValueError naming the field, its value, what is allowed.
+    """
     hints = get_type_hints(type(parameters))
     for field in fields(parameters):
         value, hint = getattr(parameters, field.name), hints[field.name]
@@ -26,4 +30,7 @@ def _what_is_allowed(value: Any, hint: Any) -> str:
     if hint is float:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         return "" if number and value > 0 else "allowed is a number above 0"
+    if get_origin(hint) is Mapping:
+        named = isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
+        return "" if named else "allowed are Storm's settings by name"
     return ""

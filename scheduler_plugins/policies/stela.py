@@ -36,7 +36,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import cycle
 from math import fsum, inf
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from scheduler_plugins.model import Decision, Executor, Machine, Memory, Observation, Slot, Topology, executor_ranges
 from scheduler_plugins.policies import etp, initial_placement, scaling
@@ -166,13 +166,6 @@ def _flow_edges(flow: Flow) -> tuple[list[float], list[list[int]], list[list[int
     return list(flow.inflow.values()), into, out
 
 
-class ScaleInRules(etp.EtpRules, Protocol):
-    """What of `stela.Parameters` a scale-in reads."""
-
-    @property
-    def scale_in(self) -> str: ...
-
-
 @dataclass(frozen=True)
 class ExecutorShare:
     """An executor where it runs, and its component's ETP."""
@@ -191,7 +184,7 @@ class ScaleInCluster:
     slots: dict[ExecutorShare, Slot]
 
 
-def decide_scale_in(observation: Observation, memory: Memory, rules: ScaleInRules) -> Decision:
+def decide_scale_in(observation: Observation, memory: Memory, rules: Parameters) -> Decision:
     """Rates are there and the event can be served; only a topology that finds no slot can still refuse it."""
     assert observation.event is not None
     leave = observation.event.leave
@@ -213,7 +206,7 @@ def decide_scale_in(observation: Observation, memory: Memory, rules: ScaleInRule
     )
 
 
-def _scale_in_cluster(observation: Observation, rules: ScaleInRules) -> ScaleInCluster:
+def _scale_in_cluster(observation: Observation, rules: Parameters) -> ScaleInCluster:
     slots = {
         ExecutorShare(topology.topology_id, executor, shares.get(component.name, 0.0)): topology.placement[
             executor.first_task

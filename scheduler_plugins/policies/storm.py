@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scheduler_plugins.model import STORM_SCHEDULERS, Decision, Memory, Observation
+from scheduler_plugins.policies.parameters import check_parameters
 
 
 def delegate(
@@ -47,10 +48,7 @@ class Parameters:
     def __post_init__(self) -> None:
         if self.scheduler not in STORM_SCHEDULERS:
             raise ValueError(f"scheduler is {self.scheduler!r}; allowed are {', '.join(STORM_SCHEDULERS)}")
-        if not isinstance(self.rebalance, bool):
-            raise ValueError(f"rebalance is {self.rebalance!r}; allowed are true and false")
-        if not isinstance(self.conf, Mapping) or not all(isinstance(key, str) for key in self.conf):
-            raise ValueError(f"conf is {self.conf!r}; allowed are Storm's settings by name")
+        check_parameters(self)
         if self.scheduler == "isolation" and not _machines_by_topology(self.conf.get(ISOLATION_MACHINES)):
             raise ValueError(
                 f"conf has {ISOLATION_MACHINES} {self.conf.get(ISOLATION_MACHINES)!r}; isolation"
