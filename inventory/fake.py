@@ -189,10 +189,7 @@ class FakeTestbed:
         """See `Testbed.acquire`."""
         self.check(requests)
         self._require_lease(lease)
-        if _folder(lease.lease_id).exists():
-            raise ConfigurationError(
-                f"lease {lease.lease_id} holds machines already; release it before it acquires others"
-            )
+        registry.require_empty(lease, _folder(lease.lease_id).exists())
         return self._start(lease, requests)
 
     def grow(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
@@ -268,8 +265,7 @@ class FakeTestbed:
     def _require_lease(self, lease: Lease) -> None:
         if self._dead:
             raise InfrastructureError("testbed fake does not answer; see whether it is up, then start again")
-        if registry.read(lease.lease_id) is None:
-            raise InfrastructureError(f"lease {lease.lease_id} is not on record (released or reaped); take a new one")
+        registry.require_on_record(lease)
 
     def _start(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         """All or none of them; what the lease had before stays."""

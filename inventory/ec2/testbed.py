@@ -15,7 +15,7 @@ from inventory.ec2.launch import ReadinessCheck, check_over_ssh
 from inventory.ec2.options import Ec2Options, Timing
 from inventory.ec2.regions import CONNECTIONS, Region
 from inventory.ec2.rental import Rental, trial_parameters
-from inventory.errors import ConfigurationError, InfrastructureError, InventoryError
+from inventory.errors import ConfigurationError, InventoryError
 from inventory.leases import guard, registry
 from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest
@@ -75,13 +75,9 @@ class Ec2Testbed:
         """See `Testbed.acquire`: every machine answers ssh and has its guard when this returns."""
         region = regions.region_of_options(self._options)
         rental = self._rental(self._client(region), lease, requests)
-        if registry.read(lease.lease_id) is None:
-            raise InfrastructureError(f"lease {lease.lease_id} is not on record (released or reaped); take a new one")
+        registry.require_on_record(lease)
         keys = registry.key_dir(lease.lease_id)
-        if keys.exists():
-            raise ConfigurationError(
-                f"lease {lease.lease_id} holds machines already; release it before it acquires others"
-            )
+        registry.require_empty(lease, keys.exists())
         try:
             regions.record_region(region)
             host_keys.make_key_folder(keys, lease.lease_id)

@@ -55,12 +55,8 @@ class EmulabTestbed:
         """See `Testbed.acquire`: every machine lets us in and be root when this returns."""
         access = self._needed()
         experiments.check_machines(requests)
-        if registry.read(lease.lease_id) is None:
-            raise InfrastructureError(f"lease {lease.lease_id} is not on record (released or reaped); take a new one")
-        if registry.lease_machines(lease):
-            raise ConfigurationError(
-                f"lease {lease.lease_id} holds machines already; release it before it acquires others"
-            )
+        registry.require_on_record(lease)
+        registry.require_empty(lease, registry.lease_machines(lease))
         try:
             return self._acquire(access, lease, requests)
         except BaseException as error:

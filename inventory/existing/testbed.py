@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from inventory import machines
-from inventory.errors import ConfigurationError, InfrastructureError, InventoryError
+from inventory.errors import InfrastructureError, InventoryError
 from inventory.existing import logins, ownership, survey
 from inventory.existing.hosts import ExistingOptions, HostChoice, choose_hosts
 from inventory.existing.logins import Login
@@ -60,12 +60,8 @@ class ExistingTestbed:
 
     def acquire(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         """See `Testbed.acquire`."""
-        if registry.read(lease.lease_id) is None:
-            raise InfrastructureError(f"lease {lease.lease_id} is not on record (released or reaped); take a new one")
-        if logins.logins_file(lease.lease_id).exists():
-            raise ConfigurationError(
-                f"lease {lease.lease_id} holds machines already; release it before it acquires others"
-            )
+        registry.require_on_record(lease)
+        registry.require_empty(lease, logins.logins_file(lease.lease_id).exists())
         seen = survey.survey_machines(requests, self._choice(), self._options())
         with _undo_on_error(lambda: self.release(lease)):
             return _take_all(lease, seen)

@@ -139,6 +139,18 @@ def lease_machines(lease: Lease) -> tuple[str, ...]:
         return ()
 
 
+def require_on_record(lease: Lease) -> None:
+    """InfrastructureError where the lease is gone: what it would acquire, nobody would release."""
+    if read(lease.lease_id) is None:
+        raise InfrastructureError(f"lease {lease.lease_id} is not on record (released or reaped); take a new one")
+
+
+def require_empty(lease: Lease, has_machines: object) -> None:
+    """ConfigurationError where the lease has machines: it acquires once. `has_machines`: what the testbed finds."""
+    if has_machines:
+        raise ConfigurationError(f"lease {lease.lease_id} holds machines already; release it before it acquires others")
+
+
 def refuse_names_in_use(lease: Lease, machines: Iterable[str]) -> None:
     """ConfigurationError where the lease has a machine of one of these names already."""
     if again := sorted(set(machines) & set(lease_machines(lease))):

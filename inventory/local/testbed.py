@@ -68,13 +68,9 @@ class LocalTestbed:
     def acquire(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         """See `Testbed.acquire`: every machine answers ssh when this returns."""
         self.check(requests)
-        if registry.read(lease.lease_id) is None:
-            raise InfrastructureError(f"lease {lease.lease_id} is not on record (released or reaped); take a new one")
+        registry.require_on_record(lease)
         root = self._root or rootfs.build(rootfs.cache_dir(), log.info)
-        if self._folder(lease.lease_id).exists():
-            raise ConfigurationError(
-                f"lease {lease.lease_id} holds machines already; release it before it acquires others"
-            )
+        registry.require_empty(lease, self._folder(lease.lease_id).exists())
         lan.require_free(lease.lease_id)
         try:
             return self._acquire(lease, requests, root)
