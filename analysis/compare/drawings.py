@@ -69,7 +69,9 @@ def forest(found: Comparison) -> Drawing | None:
         axes.grid(axis="y", visible=False)
         axes.margins(x=0.12)
         axes.set_xlabel(f"{found.asked.b.label} against {found.asked.a.label} (% of {found.asked.a.label})")
-        return style.drawing(figure, "Differences with their 95 % intervals, in percent of A", FOREST, named="metric")
+        return style.drawing(
+            figure, "Differences with their 95 % intervals, in percent of A", FOREST, name_column="metric"
+        )
 
 
 def _draw_interval(axes: Axes, position: int, row: MetricRow) -> None:
@@ -113,7 +115,7 @@ def block_panels(found: Comparison) -> Drawing | None:
             _draw_pairs(axes, found, row)
         for axes in panels[len(rows) :]:
             axes.set_visible(False)
-        return style.drawing(figure, "Every block: the run of A and the run of B, joined", DOTS, named="side",
+        return style.drawing(figure, "Every block: the run of A and the run of B, joined", DOTS, name_column="side",
                              panels=True)  # fmt: skip
 
 
@@ -168,7 +170,7 @@ def throughput_panels(found: Comparison, data: SeriesData) -> Drawing | None:
             axes.set_ylabel("throughput (tuples/s)")
             axes.set_title(style.display_name(pair.name) if len(pairs) > 1 else "", loc="left")
         return style.drawing(figure, "Throughput over time of both sides: medians and ranges over runs",
-                             throughput_timeline.COLUMNS, named="side", panels=len(pairs) > 1)  # fmt: skip
+                             throughput_timeline.COLUMNS, name_column="side", panels=len(pairs) > 1)  # fmt: skip
 
 
 def data_of_pair(data: SeriesData, pair: Pair, sides: Sequence[str]) -> SeriesData:

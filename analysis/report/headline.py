@@ -44,13 +44,13 @@ def headline(
     complete = [pair for pair in pairs if set(pair) <= set(present)]
     rows = [_row(experiment, event, measured, variant, baseline) for variant, baseline in complete]
     if not rows:
-        said = [_own_sentence(_own_row(experiment, event, measured, name), after, measured) for name in present]
+        sentences = [_own_sentence(_own_row(experiment, event, measured, name), after, measured) for name in present]
     elif len(rows) > MOST_PAIRS:
-        said = [_highest_sentence(rows, after, measured)]
+        sentences = [_highest_sentence(rows, after, measured)]
     else:
-        said = [_pair_sentence(row, after, measured) for row in rows]
+        sentences = [_pair_sentence(row, after, measured) for row in rows]
     absent = [name for name in variants if name not in present and any(name in pair for pair in pairs)]
-    return " ".join([*said[:MOST_PAIRS], *(f"{_capital(_name(name))} has no complete run." for name in absent)])
+    return " ".join([*sentences[:MOST_PAIRS], *(f"{_capital(_name(name))} has no complete run." for name in absent)])
 
 
 def _pairs(
@@ -132,8 +132,8 @@ def _no_difference(row: LedgerRow) -> bool:
 
 def _that_runs_can_show(row: LedgerRow, measured: Conditions) -> str:
     runs, *rest = _basis_parts(row, measured)
-    found = with_unit(_percent(row.measured, signed=True), "%")
-    return f"that {runs} can show: {'; '.join([f'measured {found}', *rest])}"
+    percent = with_unit(_percent(row.measured, signed=True), "%")
+    return f"that {runs} can show: {'; '.join([f'measured {percent}', *rest])}"
 
 
 def _basis(row: LedgerRow, measured: Conditions) -> str:

@@ -39,17 +39,17 @@ def statement_text(row: LedgerRow) -> str:
     """What the source states, in the form in which the claim is compared."""
     claim = row.claim
     about = "about " if claim.about else ""
-    said = about + quantity_text(claim.stated, claim.unit, claim.unit == "%" and claim.stated != 0)
+    number_text = about + quantity_text(claim.stated, claim.unit, claim.unit == "%" and claim.stated != 0)
     ends = f"{quantity_text(claim.stated, '', True)} to {quantity_text(claim.stated_high, claim.unit, True)}"
     return {
-        Kind.RATIO_ABOVE: f"more than {said}",
-        Kind.RATIO_BELOW: f"less than {said}",
-        Kind.OWN_AT_MOST: f"at most {said}",
-        Kind.OWN_AT_LEAST: f"at least {said}",
-        Kind.OWN_BELOW: f"below {said}",
-        Kind.ONLY: f"alone above {said}",
+        Kind.RATIO_ABOVE: f"more than {number_text}",
+        Kind.RATIO_BELOW: f"less than {number_text}",
+        Kind.OWN_AT_MOST: f"at most {number_text}",
+        Kind.OWN_AT_LEAST: f"at least {number_text}",
+        Kind.OWN_BELOW: f"below {number_text}",
+        Kind.ONLY: f"alone above {number_text}",
         Kind.SPAN: about + ends,
-    }.get(claim.kind, said)
+    }.get(claim.kind, number_text)
 
 
 def ledger_row(row: LedgerRow) -> Row:

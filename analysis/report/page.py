@@ -135,7 +135,7 @@ def _parquet(rows: Sequence[Row], columns: Sequence[str], kinds: Mapping[str, st
     def column(name: str) -> pa.Array:
         values = [list(v) if isinstance(v := row.get(name), tuple) else v for row in rows]
         declared = getattr(pa, ARROW_TYPES[kinds[name]])() if name in kinds else None
-        # Nothing but nulls has no type of its own: it is text that nobody wrote.
+        # A column of nulls has no type of its own; it is written as text.
         return pa.array(values, declared or (pa.string() if all(v is None for v in values) else None))
 
     into = io.BytesIO()

@@ -184,7 +184,7 @@ def build_report(series_dir: Path | str) -> Path:
 
 
 def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow], conditions: Conditions) -> SeriesContent:
-    """Everything but the ledger and what it is made of is read here, from small tables and the runs' own lines."""
+    """Read what the template shows, except for the ledger, from small tables and the runs' own lines."""
     runs = sorted(rows(paths, "runs"), key=lambda run: (run["order"] is None, run["order"], run["run_id"]))
     measurements = series_tables.measurements_by_event(rows(paths, "measurements"))
     experiment = next((run["experiment"] for run in runs if run["experiment"]), paths.root.parent.name)
@@ -261,7 +261,7 @@ def _machines_of_one_run(machines: Sequence[Row]) -> list[Row]:
 
 
 def topology_content(paths: SeriesPaths, runs: Sequence[Row]) -> TopologyContent | None:
-    """The graph as the runs had it, with the answers."""
+    """The logical graph of the runs, with the decisions at its components."""
     decisions = decision_graph.collect(paths)
     if decisions is None:
         return None

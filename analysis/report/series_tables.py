@@ -72,7 +72,7 @@ def measurements_by_event(measurements: Sequence[Row]) -> dict[tuple[str, str], 
 
 
 def exclusions(runs: Sequence[Row]) -> list[str]:
-    """A sentence for each run that is no part of the numbers."""
+    """A sentence for each run that is not counted."""
     return [
         f"{run['run_id']} ({run['status']}) is not counted{f': {why}' if (why := _failure_text(run)) else ''}."
         for run in runs
@@ -121,7 +121,7 @@ def outcome_row(run_id: str, outcome: EventOutcome) -> Row:
     return {
         "run_id": run_id,
         "event_id": outcome.event_id,
-        "asked": outcome.asked,
+        "request": outcome.asked,
         "decision": outcome.reason or ("none" if outcome.kind.startswith("scale") else ""),
         "decided": _seconds(outcome.decided_s),
         "applied": _seconds(outcome.applied_s),
@@ -134,7 +134,7 @@ def _seconds(value: float | None) -> str:
 
 
 def remarks(outcome: EventOutcome) -> list[str]:
-    """What a reader must not overlook: no data, attempts given up, machines that left."""
+    """What a reader must not overlook: rounds without data, aborted attempts, machines that left."""
     lines = []
     if outcome.held_rounds:
         rounds = f"{outcome.held_rounds} round{'s' if outcome.held_rounds > 1 else ''}"
@@ -144,7 +144,7 @@ def remarks(outcome: EventOutcome) -> list[str]:
         last = attempt == len(outcome.aborted) and outcome.applied_s is None
         lines.append(f"attempt {attempt} was aborted ({reason}) and {'not applied again' if last else 'repeated'}")
     if outcome.released:
-        where = "given back to the testbed" if outcome.given_back else "kept idle, for later runs need them"
+        where = "given back to the testbed" if outcome.given_back else "kept idle, because later runs need them"
         lines.append(f"{', '.join(outcome.released)} left; {where}")
     return lines
 
@@ -331,7 +331,7 @@ def _boots_of_run(run: RunPaths) -> list[Boot]:
 
 
 def series_cost(paths: SeriesPaths) -> SeriesCost | None:
-    """None where machines cost nothing, or nobody wrote down what they did."""
+    """None where machines cost nothing, or their use was not recorded."""
     file = paths.root / "money.json"
     if not file.is_file():
         return None
@@ -405,5 +405,5 @@ def pair_data(pairs: Sequence[tuple[str, str]]) -> list[Row]:
 
 
 def _joined_cells(values: Mapping[str, Any]) -> Row:
-    """Several answers or reasons in one cell."""
+    """Join several decisions or reasons into one cell."""
     return {name: "; ".join(map(str, value)) if isinstance(value, tuple) else value for name, value in values.items()}

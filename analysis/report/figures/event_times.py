@@ -124,7 +124,7 @@ def draw_downtime_panel(axes: Axes, data: SeriesData, event_id: str) -> None:
 
 
 def _downtime_top(downs: list[Downtime]) -> float:
-    """Room for the labels; a second where nobody was down."""
+    """Room for the labels; one second where no run had a downtime."""
     return max(1.0, 1.2 * max((down.seconds for down in downs), default=0.0))
 
 

@@ -31,7 +31,7 @@ LEVEL = Column("throughput_after_per_s", "throughput after", "tuples/s")
 
 
 def draw(figure: PublishedFigure, data_by_experiment: Mapping[str, SeriesData]) -> Drawing:
-    """One drawing; `found` has the experiments that were run."""
+    """Draw the panels of a published figure; an experiment without data gives an empty panel."""
     columns = min(ABREAST, len(figure.panels))
     rows = ceil(len(figure.panels) / columns)
     height = rows * max(_height(panel, data_by_experiment.get(panel.experiment)) for panel in figure.panels)

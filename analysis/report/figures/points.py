@@ -1,7 +1,7 @@
 """What a figure shows, as data: every mark with its values and where it lies on the drawing.
 
 A draw function says what it draws with `tell`, beside drawing it; positions come from matplotlib's own transforms once
-the figure is laid out. Tooltip, CSV and Parquet are made of this one list, so none of them says other than the others.
+the figure is laid out. Tooltip, CSV and Parquet are made of this one list, so that they agree.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ class Trace:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure in each form in which it is handed on. `named`: what its traces' names are, as a column of the data."""
+    """A figure in each of its forms. `name_column`: what its traces' names are, as a column of the data."""
 
     svg: str
     pdf: bytes
     columns: tuple[Column, ...]
     traces: tuple[Trace, ...]
-    named: str = "variant"
+    name_column: str = "variant"
 
     @property
     def several_panels(self) -> bool:
@@ -73,7 +73,7 @@ class Drawing:
     def data_columns(self) -> tuple[Column, ...]:
         """Those of the data's files, in their order."""
         first = [Column("panel", "panel", kind="word")] if self.several_panels else []
-        words = [Column(name, name, kind="word") for name in (self.named, "mark", "run_id")]
+        words = [Column(name, name, kind="word") for name in (self.name_column, "mark", "run_id")]
         return (*first, *words, *self.columns)
 
     def rows(self) -> list[Row]:
@@ -87,7 +87,7 @@ class Drawing:
 
     def _of(self, trace: Trace) -> Row:
         panel: Row = {"panel": trace.panel} if self.several_panels else {}
-        return {**panel, self.named: trace.name, "mark": trace.mark}
+        return {**panel, self.name_column: trace.name, "mark": trace.mark}
 
     def points(self) -> str:
         """The same with positions, as compact JSON for the page (templates/points.js.j2 reads it)."""
@@ -105,7 +105,7 @@ def add_points(axes: Axes, name: str, mark: str, colour: str, spots: Iterable[Sp
 
 
 def traces_on_svg(canvas: Canvas, panels: bool = False) -> tuple[Trace, ...]:
-    """Everything told of a figure that is laid out, in units of its SVG; `panels`: with the titles of their axes."""
+    """All traces of a figure that is laid out, in units of its SVG; `panels`: with the titles of their axes."""
     return tuple(
         replace(trace, spots=_on_svg(axes, trace.spots), panel=_title(axes) if panels else "")
         for axes, trace in _traces_of(canvas)
@@ -113,7 +113,7 @@ def traces_on_svg(canvas: Canvas, panels: bool = False) -> tuple[Trace, ...]:
 
 
 def _traces_of(canvas: Canvas) -> list[tuple[Axes, Trace]]:
-    """matplotlib's artists carry no values of ours, so these go with their figure."""
+    """The figure's traces. matplotlib's artists cannot carry them, so they are kept in an attribute of the figure."""
     canvas_traces: list[tuple[Axes, Trace]] = vars(canvas).setdefault("_traces", [])
     return canvas_traces
 
@@ -143,12 +143,12 @@ def _on_svg(axes: Axes, spots: Sequence[Spot]) -> tuple[Spot, ...]:
 
 
 def _finite_spots(trace: Trace) -> Trace:
-    """Without marks that are drawn nowhere, for their value is not finite."""
+    """Leave out marks that are not drawn because their value is not finite."""
     return replace(trace, spots=tuple(spot for spot in trace.spots if isfinite(spot.x) and isfinite(spot.y)))
 
 
 def _compact(trace: Trace, columns: Sequence[Column]) -> dict[str, Any]:
-    """Columns that are the same all along are said once; those without a value are left out."""
+    """Write a column with one value once, and leave out columns without a value."""
     spots = trace.spots
     values = {
         str(i): _column([_short(spot.values.get(column.name)) for spot in spots]) for i, column in enumerate(columns)

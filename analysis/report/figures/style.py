@@ -84,17 +84,17 @@ def canvas(
 
 
 def drawing(
-    figure: Canvas, title: str, columns: Sequence[Column], *, named: str = "variant", panels: bool = False
+    figure: Canvas, title: str, columns: Sequence[Column], *, name_column: str = "variant", panels: bool = False
 ) -> Drawing:
-    """The finished figure in all its forms; `columns` are those of the values that were told of it (points.tell).
+    """The finished figure in all its forms; `columns` are those of its points (points.add_points).
 
-    `named`: what the names of its traces are; `panels`: the data says by their titles which axes it is of.
+    `name_column`: what the names of its traces are; `panels`: the data says by their titles which axes it is of.
     """
     text = svg(figure, title)  # lays it out
     traces = points.traces_on_svg(figure, panels)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="pdf", metadata={"Title": title, "CreationDate": None})
-    return Drawing(text, buffer.getvalue(), tuple(columns), traces, named)
+    return Drawing(text, buffer.getvalue(), tuple(columns), traces, name_column)
 
 
 def svg(figure: Canvas, title: str) -> str:
@@ -109,7 +109,7 @@ def svg(figure: Canvas, title: str) -> str:
 
 
 def spread_labels(values: Sequence[float], gap: float) -> list[float]:
-    """Heights for labels at the values given, moved apart to at least `gap`, order kept."""
+    """Heights for labels at `values`, moved apart to at least `gap`, order kept."""
     order = sorted(range(len(values)), key=lambda i: values[i])
     heights: list[float] = list(values)
     for lower, upper in pairwise(order):

@@ -196,7 +196,7 @@ def draw(data: SeriesData) -> Drawing | None:
 def _small_multiples(data: SeriesData) -> Drawing:
     """One panel a variant over the first one's median in grey, all on the same axes.
 
-    The grey line is told in the first panel only: it is the same data.
+    Only the first panel has the points of the grey line, which is the same in all.
     """
     rows = ceil(len(data.variants) / ABREAST)
     with style.canvas(2.1 * rows + 0.3, columns=ABREAST, rows=rows, sharex=True, sharey=True) as (figure, panels):

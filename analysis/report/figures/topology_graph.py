@@ -64,7 +64,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Notes:
-    """What is written at components: changes, and how congested they were seen."""
+    """Text at components: changes, and by how much the component was congested."""
 
     changes: Mapping[str, Sequence[Note]] = field(default_factory=dict)
     pressure: Mapping[str, float] = field(default_factory=dict)
@@ -328,7 +328,7 @@ def graph_drawing(of: Graph, title: str, notes: Notes = NO_NOTES) -> Drawing:
           for node in of.nodes),
         *(Trace(link.source, "edge", style.GREY, (_link_spot(grid, link),)) for link in of.links),
     )  # fmt: skip
-    return Drawing(svg, draw_pdf(svg, title), COLUMNS, traces, named="component")
+    return Drawing(svg, draw_pdf(svg, title), COLUMNS, traces, name_column="component")
 
 
 def _node_spot(grid: Grid, node: Node, notes: Notes) -> Spot:
