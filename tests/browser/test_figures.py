@@ -98,7 +98,7 @@ def test_a_finger_shows_a_point_until_it_touches_elsewhere(open_page: Open, repo
     page.locator("#figure-throughput").scroll_into_view_if_needed()
     drawing = page.locator("#figure-throughput .drawing").bounding_box()
     assert drawing is not None
-    points = [p for p in looks.points(page)[1] if drawing["x"] < p["x"] < 350 and 0 < p["y"] < 780]
+    points = [p for p in looks.points(page)[0] if drawing["x"] < p["x"] < 350 and 0 < p["y"] < 780]
     page.touchscreen.tap(points[0]["x"], points[0]["y"])
     assert points[0]["head"] in tip(page)
     box = page.locator(".tip").bounding_box()
