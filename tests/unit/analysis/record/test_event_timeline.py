@@ -59,7 +59,7 @@ def test_a_report_says_what_was_held_aborted_and_left(tmp_path: Path) -> None:
         "(samples are 13.0 s old).",
         "stela-r1, scale out, +1 machine: attempt 1 was aborted (m3 died) and repeated.",
     ]
-    assert series_tables.remarks(found[1][1]) == ["m1, m2 left; kept idle, for later runs need them"]
+    assert series_tables.remarks(found[1][1]) == ["m1, m2 left; kept idle, because later runs need them"]
 
 
 def test_an_event_without_data_is_said_to_be_undecided(tmp_path: Path) -> None:
