@@ -31,7 +31,7 @@ LONG_LABEL = 18  # more does not fit beside a line
 def row_label(found: Comparison, row: MetricRow) -> str:
     """Of a row: with several pairs also whose it is."""
     text = sentence.event_text(row, found.kinds)
-    return f"{row.pair}: {text}" if len(found.asked.pairs) > 1 else text
+    return f"{row.pair}: {text}" if len(found.question.pairs) > 1 else text
 
 
 def percent_of_a(row: MetricRow) -> float | None:
@@ -68,7 +68,7 @@ def forest(found: Comparison) -> Drawing | None:
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.grid(axis="y", visible=False)
         axes.margins(x=0.12)
-        axes.set_xlabel(f"{found.asked.b.label} against {found.asked.a.label} (% of {found.asked.a.label})")
+        axes.set_xlabel(f"{found.question.b.label} against {found.question.a.label} (% of {found.question.a.label})")
         return style.drawing(
             figure, "Differences with their 95 % intervals, in percent of A", FOREST, name_column="metric"
         )
@@ -122,13 +122,15 @@ def block_panels(found: Comparison) -> Drawing | None:
 def _draw_pairs(axes: Axes, found: Comparison, row: MetricRow) -> None:
     for block in row.blocks:
         axes.plot([0, 1], [block.a.number, block.b.number], color="#9a9a9a", lw=1.0, zorder=1)
-    for place, (side, colour) in enumerate(zip((found.asked.a, found.asked.b), SIDE_COLOURS, strict=True)):
+    for place, (side, colour) in enumerate(zip((found.question.a, found.question.b), SIDE_COLOURS, strict=True)):
         dots = [(block, block.b if place else block.a) for block in row.blocks]
         for _, value in dots:
             axes.plot(place, value.number, marker="^" if value.censored else "o", ms=5, ls="", color=colour,
                       mfc="white" if value.censored else colour, zorder=2)  # fmt: skip
         points.add_points(axes, side.label, "run", colour, [_dot(found, row, place, *each) for each in dots])
-    axes.set_xticks([0, 1], [style.multiline_name(found.asked.a.label), style.multiline_name(found.asked.b.label)])
+    axes.set_xticks(
+        [0, 1], [style.multiline_name(found.question.a.label), style.multiline_name(found.question.b.label)]
+    )
     axes.set_xlim(-0.35, 1.35)
     values = {value.number for block in row.blocks for value in (block.a, block.b)}
     if len(values) == 1:
@@ -158,10 +160,10 @@ def _dot(found: Comparison, row: MetricRow, place: int, block: Block, value: Val
 
 def throughput_panels(found: Comparison, data: SeriesData) -> Drawing | None:
     """A panel a pair: medians and ranges of both sides, events marked."""
-    pairs = [pair for pair in found.asked.pairs if any(line.variant in (pair.a, pair.b) for line in data.totals)]
+    pairs = [pair for pair in found.question.pairs if any(line.variant in (pair.a, pair.b) for line in data.totals)]
     if not pairs:
         return None
-    sides = (found.asked.a.label, found.asked.b.label)
+    sides = (found.question.a.label, found.question.b.label)
     with style.canvas(2.9 * len(pairs) + 0.2, 1, len(pairs), sharex=True) as (figure, panels):
         for axes, pair in zip(panels, pairs, strict=True):
             throughput_timeline.draw_panel(

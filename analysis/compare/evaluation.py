@@ -11,11 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from analysis.compare import question as asking
 from analysis.compare import sentence, verdict
-from analysis.compare import verdict as making
 from analysis.compare.blocks import MetricBlocks, PairRuns, metric_blocks, runs_of
-from analysis.compare.question import Question
+from analysis.compare.question import QUESTION_FILE, Question, read_question
 from analysis.compare.result import RUNS_FAILED, Comparison, Kind, MetricRow
 from analysis.compare.verdict import DifferencesOnRecord, block_differences
 from analysis.errors import AnalysisError
@@ -23,7 +21,6 @@ from analysis.metrics.metric_directions import PRIMARY
 from analysis.record.event_timeline import event_id_of
 from analysis.record.files import SeriesPaths, read_json
 from analysis.record.small_tables import Row, rows
-from analysis.record.small_tables import rows as read
 
 MOST_SERIES_ON_RECORD = 20  # series that are read, the newest
 
@@ -38,14 +35,14 @@ def differences_on_record(series_dir: Path) -> DifferencesOnRecord:
     for folder in same_code_series(series_dir):
         paths = SeriesPaths(folder)
         if conditions(paths) == own_conditions:
-            question, runs = asking.read_question(folder), rows(paths, "runs")
+            question, runs = read_question(folder), rows(paths, "runs")
             for each in metric_blocks((runs_of(pair, runs) for pair in question.pairs), rows(paths, "measurements")):
                 found[each.metric, each.event] += block_differences(each)
     return dict(found)
 
 
 def same_code_series(series_dir: Path) -> list[Path]:
-    beside = (path.parent for path in series_dir.parent.glob(f"*/{asking.QUESTION_FILE}"))
+    beside = (path.parent for path in series_dir.parent.glob(f"*/{QUESTION_FILE}"))
     return [folder for folder in sorted(beside, reverse=True) if folder != series_dir and _is_same_code(folder)][
         :MOST_SERIES_ON_RECORD
     ]
@@ -54,7 +51,7 @@ def same_code_series(series_dir: Path) -> list[Path]:
 def _is_same_code(folder: Path) -> bool:
     """A series that cannot be read is no record of anything."""
     try:
-        return asking.read_question(folder).same_code
+        return read_question(folder).same_code
     except AnalysisError:
         return False
 
@@ -85,10 +82,10 @@ def compare(series_dir: Path | str, on_record: DifferencesOnRecord | None = None
     `on_record`: block differences of A/A comparisons on such machines; None: those beside this series are looked for.
     """
     root = Path(series_dir)
-    question, paths = asking.read_question(root), SeriesPaths(root)
-    runs = [runs_of(pair, read(paths, "runs")) for pair in question.pairs]
-    kinds = {event_id_of(row): row["kind"] for row in read(paths, "scale_events") if row["kind"] != "none"}
-    found = metric_blocks(runs, read(paths, "measurements"))
+    question, paths = read_question(root), SeriesPaths(root)
+    runs = [runs_of(pair, rows(paths, "runs")) for pair in question.pairs]
+    kinds = {event_id_of(row): row["kind"] for row in rows(paths, "scale_events") if row["kind"] != "none"}
+    found = metric_blocks(runs, rows(paths, "measurements"))
     differences = differences_on_record(root) if on_record is None else on_record
     return evaluate(question, runs, found, dict(sorted(kinds.items())), differences)
 
@@ -102,7 +99,7 @@ def evaluate(
 ) -> Comparison:
     rows = in_table_order([
         *(row for pair in runs if (row := verdict.failure_row(pair))),
-        *(making.metric_row(each, question.level, question.goal_percent, on_record) for each in found),
+        *(verdict.metric_row(each, question.level, question.goal_percent, on_record) for each in found),
     ])  # fmt: skip
     verdicts = [_with_note(row, question) for row in verdict.judge_rows(rows, runs, question.level)]
     certain, waiting, reason = verdict.certainty(question, verdicts, runs)

@@ -95,8 +95,8 @@ class Content:
     found: Comparison
     experiment: str
     series_id: str
-    ended: str
-    took: str  # wall time, and what of it was no run
+    end_reason: str
+    wall_time: str  # wall time, and what of it was no run
     notes: list[str]
     primary: list[TableRow]
     secondary: list[TableRow]
@@ -131,15 +131,15 @@ def collect(paths: SeriesPaths, found: Comparison) -> Content:
         found=found,
         experiment=next((run["experiment"] for run in runs if run["experiment"]), paths.root.parent.name),
         series_id=paths.root.name,
-        ended=_reason_of_end(paths.root),
-        took=_wall_time_text(paths.root),
+        end_reason=_reason_of_end(paths.root),
+        wall_time=_wall_time_text(paths.root),
         notes=[*found.notes, *series_tables.cpu_limit_warnings(rows(paths, "cpu"))],
         primary=[_table_row(found, row) for row in found.rows if row.primary],
         secondary=[_table_row(found, row) for row in found.rows if not row.primary],
         figures=_figures(paths, found),
-        sides=[_side_facts("A", found.asked.a), _side_facts("B", found.asked.b)],
+        sides=[_side_facts("A", found.question.a), _side_facts("B", found.question.b)],
         runs=[run for pair in found.runs for run in _run_lines(paths.root, found, pair)],
-        several_pairs=len(found.asked.pairs) > 1,
+        several_pairs=len(found.question.pairs) > 1,
         recorded=any(row.floor_on_record for row in found.rows),
         machines=shown.machine_facts(rows(paths, "machines")),
         environment=shown.environment_facts(runs),
@@ -193,10 +193,10 @@ def _side_facts(letter: str, side: Side) -> SideFacts:
 def _run_lines(root: Path, found: Comparison, pair: PairRuns) -> list[RunLine]:
     """Both sides' runs block by block, those that count and those that do not."""
     lines = [
-        *_run_lines_of_side(root, pair, found.asked.a.label, pair.a),
-        *_run_lines_of_side(root, pair, found.asked.b.label, pair.b),
+        *_run_lines_of_side(root, pair, found.question.a.label, pair.a),
+        *_run_lines_of_side(root, pair, found.question.b.label, pair.b),
     ]
-    order = (found.asked.a.label, found.asked.b.label)
+    order = (found.question.a.label, found.question.b.label)
     return sorted(lines, key=lambda run: (run.block, order.index(run.side), run.run_id))
 
 

@@ -111,7 +111,7 @@ class MetricRow:
 class Comparison:
     """`certain`: no further block is needed; `why` says why, or which metric waits for how many."""
 
-    asked: Question
+    question: Question
     rows: tuple[MetricRow, ...]
     runs: tuple[PairRuns, ...]
     sentence: str
@@ -135,12 +135,12 @@ def result_data(found: Comparison) -> dict[str, Any]:
     return {
         "v": 1,
         "sides": {letter: {"label": side.label, "commit": side.commit}
-                  for letter, side in (("a", found.asked.a), ("b", found.asked.b))},
+                  for letter, side in (("a", found.question.a), ("b", found.question.b))},
         "sentence": found.sentence,
         "certain": found.certain,
         "why": found.why,
-        "level": found.asked.level,
-        "goal_percent": found.asked.goal_percent,
+        "level": found.question.level,
+        "goal_percent": found.question.goal_percent,
         "blocks": found.blocks,
         "rows": [_row_data(row) for row in found.rows],
         "runs": [_runs_data(runs) for runs in found.runs],

@@ -102,12 +102,14 @@ def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record
         return rank_row(found, metric.words)
     a = [block.a.number for block in found.blocks]
     b = [block.b.number for block in found.blocks]
-    ratio = metric.compared is DifferenceKind.RATIO and min(a + b) > 0
+    ratio = metric.difference_kind is DifferenceKind.RATIO and min(a + b) > 0
     estimate = _estimate_of(a, b, ratio, _quantum(metric))
     smallest = 100 * metric.smallest / fmean(a) if ratio else metric.smallest
     enough = len(a) >= MINIMUM_BLOCKS
     before = (
-        on_record.get((found.metric, found.event), ()) if ratio is (metric.compared is DifferenceKind.RATIO) else ()
+        on_record.get((found.metric, found.event), ())
+        if ratio is (metric.difference_kind is DifferenceKind.RATIO)
+        else ()
     )
     bound, recorded = _row_floor(a, b, estimate, _quantum(metric), level, before) if enough else (None, False)
     return MetricRow(
@@ -128,7 +130,7 @@ def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record
         goal=max(goal_percent if ratio else goal_percent / 100 * abs(fmean(a)), smallest),
         blocks=found.blocks,
         sign=int(np.sign(estimate.mean)),
-        note=_why_no_ratio(metric) if metric.compared is DifferenceKind.RATIO and not ratio else "",
+        note=_why_no_ratio(metric) if metric.difference_kind is DifferenceKind.RATIO and not ratio else "",
     )
 
 
@@ -142,7 +144,7 @@ def _quantum(metric: Metric) -> float:
     """The step of its values: whole windows, whole seconds, whole things; 0 for what is measured finely."""
     if metric.name.startswith(CONVERGENCE) or metric.name == "windows_at_zero_s":
         return WINDOW_S
-    return 1.0 if metric.compared is DifferenceKind.DIFFERENCE and metric.unit not in ("points", "") else 0.0
+    return 1.0 if metric.difference_kind is DifferenceKind.DIFFERENCE and metric.unit not in ("points", "") else 0.0
 
 
 def _row_floor(
@@ -172,7 +174,7 @@ def direction(name: str) -> Better:
 
 def block_differences(found: MetricBlocks) -> list[float]:
     """On the axis on which the metric is compared; none where that cannot be said. For A/A comparisons on record."""
-    ratio = metric_directions.metric(found.metric).compared is DifferenceKind.RATIO
+    ratio = metric_directions.metric(found.metric).difference_kind is DifferenceKind.RATIO
     numbers = [(block.a.number, block.b.number) for block in found.blocks]
     if found.censored or (ratio and min(min(pair) for pair in numbers) <= 0):
         return []

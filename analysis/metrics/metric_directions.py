@@ -25,7 +25,7 @@ class Metric:
 
     name: str
     better: Better
-    compared: DifferenceKind
+    difference_kind: DifferenceKind
     unit: str
     words: str
     smallest: float = 0.0

@@ -25,7 +25,7 @@ from scheduler_plugins.replay import ReplayError
 
 @dataclass(frozen=True)
 class ScaleDecision:
-    """One decision. Component -> executors; `moved`: existing executors that were given another slot.
+    """One decision. Component -> executors; `moves`: existing executors that were given another slot.
 
     `pressure`: input rate over processing rate of the congested ones, by Stela's test with its default parameters,
     on what the policy saw. `scheduler`: one of Storm's own, which dealt everything out anew by itself.
@@ -36,14 +36,14 @@ class ScaleDecision:
     event_id: str
     before: Mapping[str, int]
     after: Mapping[str, int]
-    moved: Mapping[str, int]
+    moves: Mapping[str, int]
     pressure: Mapping[str, float]
     released: tuple[str, ...] = ()
     scheduler: str | None = None
 
     def outcome(self) -> tuple[Any, ...]:
         """Equal for answers that change the same number of executors in the same way."""
-        parts = (self.before, self.after, self.moved)
+        parts = (self.before, self.after, self.moves)
         return (*(tuple(sorted(part.items())) for part in parts), self.released, self.scheduler)
 
     def cell(self, component: str) -> str:
@@ -53,7 +53,7 @@ class ScaleDecision:
             return f"{before} → {after}"
         if self.scheduler:
             return "anew"
-        moved = self.moved.get(component, 0)
+        moved = self.moves.get(component, 0)
         return f"{moved} of {before} moved" if moved else "–"
 
 

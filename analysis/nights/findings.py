@@ -50,14 +50,14 @@ class ChangePointCache:
         self._path = folder / CACHE_FILE
         self._known: dict[str, list[list[float]]] = {}
         self._used: dict[str, list[list[float]]] = {}
-        self.asked = 0
+        self.searches = 0
         with suppress(RecordError, FileNotFoundError):
             self._known = read_json(self._path)["found"] if self._path.is_file() else {}
 
     def change_points(self, values: Sequence[float], rule: Rule) -> tuple[Candidate, ...]:
         key = _cache_key(values, rule)
         if key not in self._known:
-            self.asked += 1
+            self.searches += 1
             self._known[key] = [[point.index, point.p] for point in change_points(values, rule)]
         self._used[key] = self._known[key]
         return tuple(Candidate(int(index), p) for index, p in self._known[key])
@@ -101,7 +101,7 @@ class Findings:
     cells: tuple[night_records.CalendarCell, ...]
     claims: tuple[ClaimHistory, ...]
     turns: tuple[VerdictChange, ...]
-    told: tuple[str, ...]
+    notes: tuple[str, ...]
 
     @property
     def all(self) -> tuple[Finding, ...]:
@@ -154,7 +154,7 @@ def evaluate(history: History, settings: Settings, find: FindChangePoints = chan
         claim_history.verdict_changes(claims),
         (),
     )
-    return replace(found, told=tuple(_notes(found)))
+    return replace(found, notes=tuple(_notes(found)))
 
 
 def _latest_machines(series: Sequence[Series]) -> dict[SeriesName, str]:

@@ -24,7 +24,7 @@ def value_text(value: float | None, unit: str) -> str:
 def change_text(finding: Finding) -> str:
     """How large: in percent where the metric is compared so, else in its unit."""
     of = metric_of(finding.key.metric)
-    if of.compared is DifferenceKind.RATIO and finding.percent is not None:
+    if of.difference_kind is DifferenceKind.RATIO and finding.percent is not None:
         return numerals.change(finding.percent, "%")
     return numerals.change(finding.after - finding.before, of.unit)
 
@@ -39,7 +39,7 @@ def floor_text(finding: Finding) -> str:
     of = metric_of(finding.key.metric)
     if finding.floor is None:
         return MISSING
-    if of.compared is DifferenceKind.RATIO and finding.before > 0:
+    if of.difference_kind is DifferenceKind.RATIO and finding.before > 0:
         return "±" + numerals.with_unit(number(100 * finding.floor / finding.before, 1), "%")
     return f"±{value_text(finding.floor, of.unit)}"
 
@@ -122,7 +122,7 @@ def findings_data(found: Findings) -> dict[str, Any]:
              "last": nights[turn.last].id}
             for turn in found.turns
         ],
-        "told": list(found.told),
+        "told": list(found.notes),
     }  # fmt: skip
 
 

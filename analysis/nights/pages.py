@@ -85,7 +85,7 @@ def _night_difference(findings: SeriesFindings, night: int) -> NightDifference |
     worse = (away < 0) == (of.metric.better is Better.HIGHER) and away != 0
     usual = scatter(earlier)
     sigmas = (1 if worse else -1) * abs(away) / usual if usual else None
-    percent = 100 * away / before if before > 0 and of.metric.compared is DifferenceKind.RATIO else None
+    percent = 100 * away / before if before > 0 and of.metric.difference_kind is DifferenceKind.RATIO else None
     return NightDifference(of.key, point, before, percent, worse, sigmas)
 
 
@@ -207,7 +207,7 @@ def index_content(found: Findings, rows: Sequence[FindingRow], lines: dict[str, 
         "turns": [verdict_change_row(turn, found) for turn in reversed(found.turns)][:20],
         "experiments": [(name, experiment_page(name), cards(own), len(own)) for name, own in lines.items()],
         "sparked": SPARK_NIGHTS,
-        "told": found.told,
+        "told": found.notes,
     }  # fmt: skip
 
 

@@ -51,12 +51,12 @@ class EventOutcome:
 
     event_id: str
     kind: str
-    asked: str
+    label: str
     reason: str | None  # of the decision; None where none was made
     decided_s: float | None  # after the request
     applied_s: float | None
-    held: str | None  # why there was no decision yet, the last word
-    held_rounds: int
+    hold_reason: str | None  # why there was no decision yet, the last word
+    hold_rounds: int
     aborted: tuple[str, ...]  # reasons, one an attempt that was given up
     released: tuple[str, ...]
     given_back: bool | None  # None: nobody left

@@ -29,10 +29,10 @@ class ErrorGroup:
 
 @dataclass(frozen=True)
 class RunErrors:
-    """`cut`: files of which only the beginning was read. `here`: whether there are logs on this machine at all."""
+    """`cut`: files of which only the beginning was read. `has_logs`: whether there are logs on this machine at all."""
 
-    here: bool
-    found: tuple[ErrorGroup, ...] = ()
+    has_logs: bool
+    groups: tuple[ErrorGroup, ...] = ()
     cut: int = 0
 
 

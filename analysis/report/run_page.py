@@ -103,9 +103,9 @@ def collect(
     data = run_data(where, tables)
     drawing = run_timeline.draw(data)
     errors = run_errors.errors_of_run(where)
-    during, afterwards = split_errors(errors.found, lines, zero_s)
+    during, afterwards = split_errors(errors.groups, lines, zero_s)
     events = [event_row(event, zero_s) for event in lines]
-    placement_list = placements(tables["settled"], {outcome.event_id: outcome.asked for outcome in outcomes})
+    placement_list = placements(tables["settled"], {outcome.event_id: outcome.label for outcome in outcomes})
     return RunContent(
         run=run,
         variant=style.display_name(run["variant"] or "?"),

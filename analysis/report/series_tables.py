@@ -121,7 +121,7 @@ def outcome_row(run_id: str, outcome: EventOutcome) -> Row:
     return {
         "run_id": run_id,
         "event_id": outcome.event_id,
-        "request": outcome.asked,
+        "request": outcome.label,
         "decision": outcome.reason or ("none" if outcome.kind.startswith("scale") else ""),
         "decided": _seconds(outcome.decided_s),
         "applied": _seconds(outcome.applied_s),
@@ -136,10 +136,10 @@ def _seconds(value: float | None) -> str:
 def remarks(outcome: EventOutcome) -> list[str]:
     """What a reader must not overlook: rounds without data, aborted attempts, machines that left."""
     lines = []
-    if outcome.held_rounds:
-        rounds = f"{outcome.held_rounds} round{'s' if outcome.held_rounds > 1 else ''}"
+    if outcome.hold_rounds:
+        rounds = f"{outcome.hold_rounds} round{'s' if outcome.hold_rounds > 1 else ''}"
         end = "before it was decided" if outcome.decided_s is not None else "and it was never decided"
-        lines.append(f"no decision for lack of data in {rounds} {end} ({outcome.held})")
+        lines.append(f"no decision for lack of data in {rounds} {end} ({outcome.hold_reason})")
     for attempt, reason in enumerate(outcome.aborted, start=1):
         last = attempt == len(outcome.aborted) and outcome.applied_s is None
         lines.append(f"attempt {attempt} was aborted ({reason}) and {'not applied again' if last else 'repeated'}")
@@ -152,7 +152,7 @@ def remarks(outcome: EventOutcome) -> list[str]:
 def event_warnings(outcomes: Sequence[tuple[str, EventOutcome]]) -> list[str]:
     """Sentences for the top of the report: events that did not simply go well."""
     return [
-        f"{run_id}, {outcome.asked}: {remark}."
+        f"{run_id}, {outcome.label}: {remark}."
         for run_id, outcome in outcomes
         for remark in remarks(outcome)
         if " left; " not in remark

@@ -108,13 +108,13 @@ class Bucket:
             retries={"max_attempts": 4, "mode": "standard"},
             s3={"addressing_style": "path" if endpoint() else "auto"},
         )
-        with self._explained("reach"):
+        with self._storage_errors("reach"):
             # A session of its own: boto3's common one keeps the credentials that it saw first.
             return boto3.session.Session().client("s3", config=config)
 
     def check(self) -> None:
         """Raises where results could be neither listed nor written: an object is put and removed."""
-        with self._explained("use"):
+        with self._storage_errors("use"):
             self.client.list_objects_v2(Bucket=self.location.bucket, Prefix=self.location.key(""), MaxKeys=1)
             probe = self.location.key(f".write-test-{os.urandom(6).hex()}")
             self.client.put_object(Bucket=self.location.bucket, Key=probe, Body=b"")
@@ -122,7 +122,7 @@ class Bucket:
 
     def objects(self, prefix: str = "") -> dict[str, ObjectFacts]:
         """Every object whose name begins with `prefix`."""
-        with self._explained("list"):
+        with self._storage_errors("list"):
             pages = self.client.get_paginator("list_objects_v2").paginate(
                 Bucket=self.location.bucket, Prefix=self.location.key(prefix)
             )
@@ -135,7 +135,7 @@ class Bucket:
     def send(self, path: Path, name: str) -> None:
         """A file, in parts side by side where it is large."""
         extra = {"Metadata": {DIGEST: sha256(path)}}
-        with self._explained(f"send {path.name}"):
+        with self._storage_errors(f"send {path.name}"):
             self.client.upload_file(str(path), self.location.bucket, self.location.key(name), ExtraArgs=extra)
 
     def fetch(self, name: str, path: Path) -> None:
@@ -143,7 +143,7 @@ class Bucket:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
         try:
-            with self._explained(f"fetch {name}"):
+            with self._storage_errors(f"fetch {name}"):
                 self.client.download_file(self.location.bucket, self.location.key(name), str(partial))
             partial.replace(path)
         finally:
@@ -152,7 +152,7 @@ class Bucket:
     def digest(self, name: str) -> str | None:
         """The SHA-256 that an object was sent with; None for one that we did not send, or that is not there."""
         try:
-            with self._explained(f"look at {name}"):
+            with self._storage_errors(f"look at {name}"):
                 head = self.client.head_object(Bucket=self.location.bucket, Key=self.location.key(name))
         except NoSuchObject:
             return None
@@ -160,18 +160,18 @@ class Bucket:
 
     def read(self, name: str) -> tuple[bytes, str]:
         """What is in an object, and its ETag."""
-        with self._explained(f"read {name}"):
+        with self._storage_errors(f"read {name}"):
             answer = self.client.get_object(Bucket=self.location.bucket, Key=self.location.key(name))
             return answer["Body"].read(), answer["ETag"].strip('"')
 
     def write(self, name: str, body: bytes) -> None:
-        with self._explained(f"write {name}"):
+        with self._storage_errors(f"write {name}"):
             self.client.put_object(Bucket=self.location.bucket, Key=self.location.key(name), Body=body)
 
     def write_if(self, name: str, body: bytes, expected: str | None) -> str:
         """Only over the object with that ETag, or (None) where there is none; its new ETag. ChangedMeanwhile."""
         condition = {"IfNoneMatch": "*"} if expected is None else {"IfMatch": expected}
-        with self._explained(f"write {name}"):
+        with self._storage_errors(f"write {name}"):
             put = self.client.put_object(
                 Bucket=self.location.bucket,
                 Key=self.location.key(name),
@@ -181,14 +181,14 @@ class Bucket:
             return put["ETag"].strip('"')
 
     def remove(self, names: list[str]) -> None:
-        with self._explained("remove"):
+        with self._storage_errors("remove"):
             for start in range(0, len(names), DELETE_LIMIT):
                 keys = [{"Key": self.location.key(name)} for name in names[start : start + DELETE_LIMIT]]
                 self.client.delete_objects(Bucket=self.location.bucket, Delete={"Objects": keys})  # type: ignore[typeddict-item] # built above
 
     def abandon(self, prefix: str) -> int:
         """End uploads in parts that nobody goes on with: their parts are paid for and seen by nobody. How many."""
-        with self._explained("look for unfinished uploads"):
+        with self._storage_errors("look for unfinished uploads"):
             pages = self.client.get_paginator("list_multipart_uploads").paginate(
                 Bucket=self.location.bucket, Prefix=self.location.key(prefix)
             )
@@ -200,7 +200,7 @@ class Bucket:
         return len(uploads)
 
     @contextmanager
-    def _explained(self, what: str) -> Iterator[None]:
+    def _storage_errors(self, what: str) -> Iterator[None]:
         from boto3.exceptions import Boto3Error
         from botocore import exceptions
         from botocore.exceptions import BotoCoreError, ClientError

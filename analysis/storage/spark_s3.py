@@ -149,24 +149,26 @@ class SharedSeries:
 
     def publish(self) -> None:
         """From now on these are the tables of the series."""
-        before = self._published()
+        before = self._current_generation()
         body = {"v": 1, "generation": self.generation, "before": before}
         self.bucket.write(f"{self.series}/{layout.POINTER}", json.dumps(body).encode())
-        self._remove_but(self.generation, before)
+        self._remove_all_but(self.generation, before)
 
     def abandon(self) -> None:
         """Remove what an analysis that failed has written."""
         self.bucket.remove(list(self.bucket.objects(f"{self.series}/tables/{self.generation}/")))
 
-    def _published(self) -> str | None:
+    def _current_generation(self) -> str | None:
         try:
             return str(json.loads(self.bucket.read(f"{self.series}/{layout.POINTER}")[0])["generation"])
         except NoSuchObject:
             return None
 
-    def _remove_but(self, *kept: str | None) -> None:
+    def _remove_all_but(self, *generations: str | None) -> None:
         keys = self.bucket.objects(f"{self.series}/tables/")
-        self.bucket.remove([key for key in keys if key.removeprefix(f"{self.series}/").split("/")[1] not in kept])
+        self.bucket.remove(
+            [key for key in keys if key.removeprefix(f"{self.series}/").split("/")[1] not in generations]
+        )
 
     def _table(self, name: str) -> str:
         return f"{self.series}/tables/{self.generation}/{name}.parquet"

@@ -24,7 +24,7 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class TransferCounts:
     files: int
-    there: int  # were there already
+    present: int  # were there already
     bytes: int
 
 

@@ -229,7 +229,7 @@ def test_a_difference_beyond_the_goal_must_be_so_in_every_look_that_there_may_be
 def test_a_comparison_of_a_code_with_itself_says_so(tmp_path: Path) -> None:
     found = one(tmp_path, SideOf({"throughput_after": SIX_A}), SideOf({"throughput_after": SIX_A[::-1]}),
                 sides=same_code())  # fmt: skip
-    assert found.asked.same_code and "an A/A comparison" in found.notes[0]
+    assert found.question.same_code and "an A/A comparison" in found.notes[0]
     assert found.sentence.startswith("No difference between main (B) and main (A): ")
 
 

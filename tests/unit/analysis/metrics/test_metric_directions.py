@@ -7,7 +7,9 @@ from analysis.metrics.metric_directions import METRICS, Better, DifferenceKind, 
 
 def test_what_is_compared_as_a_difference_says_how_much_matters_and_in_what() -> None:
     vague = [
-        found.name for found in METRICS.values() if found.compared is DifferenceKind.DIFFERENCE and found.smallest <= 0
+        found.name
+        for found in METRICS.values()
+        if found.difference_kind is DifferenceKind.DIFFERENCE and found.smallest <= 0
     ]
     assert vague == []
     assert all(found.unit and found.words for found in METRICS.values())

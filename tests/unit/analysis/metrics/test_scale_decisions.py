@@ -44,8 +44,8 @@ def test_what_stela_answered_is_told_with_what_it_saw(tmp_path: Path) -> None:
 
 def test_dealing_out_again_moves_executors_and_adds_none(tmp_path: Path) -> None:
     (answer,) = scale_decisions.scale_decisions(log(tmp_path, "even", observation(), rebalance=True), "even_rebalance")
-    assert answer.before == answer.after and sum(answer.moved.values()) > 0
-    moved = answer.moved["work"]
+    assert answer.before == answer.after and sum(answer.moves.values()) > 0
+    moved = answer.moves["work"]
     assert answer.cell("work") == f"{moved} of 2 moved"
 
 

@@ -76,7 +76,7 @@ def test_damaged_nights_are_told_and_the_others_count(tmp_path: Path) -> None:
     assert [night.id for night in found.nights] == ["20260101-030000", "20260104-030000"]
     assert [one.file for one in found.damaged] == ["20260102-030000.json", "20260103-030000.json", "copy.json"]
     assert all(word in one.why for one, word in zip(found.damaged, ("whole JSON", "newer", "copy"), strict=True))
-    told = evaluate(found, Settings()).told
+    told = evaluate(found, Settings()).notes
     assert sum("is no night" in line for line in told) == 3
 
 

@@ -18,7 +18,7 @@ def test_the_same_values_are_asked_about_once(tmp_path: Path) -> None:
     first.keep()
     again = ChangePointCache(tmp_path)
     assert again.change_points(values, rule) == answer == change_points(values, rule)
-    assert (first.asked, again.asked) == (1, 0)
+    assert (first.searches, again.searches) == (1, 0)
 
 
 def test_other_values_and_another_rule_are_other_questions(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_other_values_and_another_rule_are_other_questions(tmp_path: Path) -> No
     known.change_points([*values, 90.0], Rule())
     known.change_points(values, Rule(max_p=0.5))
     known.change_points(values, Rule(minimum_percent=9.0))
-    assert known.asked == 3, "the size is no question to Otava"
+    assert known.searches == 3, "the size is no question to Otava"
 
 
 def test_a_damaged_file_is_as_good_as_none(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_an_accepted_regression_is_shown_but_no_alarm(when: str) -> None:
     found = judged(STEP[:33], settings=settings)
     one = only(found)
     assert (one.status, one.why_accepted, found.alarms) == (Status.ACCEPTED, "costs of the new queue", ())
-    assert found.told == ()
+    assert found.notes == ()
 
 
 @pytest.mark.parametrize("when", ["2025-12-24", "2026-01-10"])
@@ -130,14 +130,14 @@ def test_an_accepted_regression_is_shown_but_no_alarm(when: str) -> None:
 def test_an_entry_that_accepts_nothing_is_told_and_the_alarm_stays(when: str, pattern: str) -> None:
     found = judged(STEP[:33], settings=Settings(accepted=(Accepted(pattern, when, "why not"),)))
     assert len(found.alarms) == 1
-    assert any(when in line and "no regression" in line for line in found.told)
+    assert any(when in line and "no regression" in line for line in found.notes)
 
 
 def test_nights_are_never_compared_across_machines() -> None:
     """Ten percent less on other machines is no regression, and what was there is not measured any more."""
     found = judged(STEP, differs=lambda i: {"machine": "small" if i >= 30 else "large"})
     assert found.all == ()
-    assert any("other machines until 20260130-030000" in line for line in found.told)
+    assert any("other machines until 20260130-030000" in line for line in found.notes)
     earlier = stepped(20, 10, -10) + quiet(5)
     one = only(judged(earlier, differs=lambda i: {"machine": "small" if i >= 30 else "large"}))
     assert one.status is Status.NOT_MEASURED

@@ -23,8 +23,8 @@ def test_errors_that_differ_in_numbers_are_one_with_the_first_of_them(tmp_path: 
     write(tmp_path, "m1/worker.log", LOG)
     write(tmp_path, "m2/worker.log", LOG.replace("15:26:14", "15:26:10").replace("m8", "m7"))
     found = run_errors.errors_of_run(RunPaths(tmp_path))
-    assert found.here and found.cut == 0
-    first, heap = found.found
+    assert found.has_logs and found.cut == 0
+    first, heap = found.groups
     assert (first.t_s, first.file, first.times, first.files) == (1795274770.554, "m2/worker.log", 4, 2)
     assert first.text.endswith("connection attempt 1 to m7/10.214.0.18:6700 failed")
     assert (heap.t_s, heap.times, heap.text) == (None, 2, "java.lang.OutOfMemoryError: Java heap space")
@@ -34,11 +34,11 @@ def test_a_large_log_is_read_from_its_beginning(tmp_path: Path) -> None:
     line = "2026-11-21 15:26:14,554 [ERROR] early\n"
     write(tmp_path, "m1/worker.log", line + "x" * run_errors.READ_BYTES + "\n[ERROR] late\n")
     found = run_errors.errors_of_run(RunPaths(tmp_path))
-    assert [logged.text for logged in found.found] == ["[ERROR] early"] and found.cut == 1
-    assert found.found[0].t_s == 1795274774.554
+    assert [logged.text for logged in found.groups] == ["[ERROR] early"] and found.cut == 1
+    assert found.groups[0].t_s == 1795274774.554
 
 
 def test_logs_that_are_not_here_are_not_logs_without_errors(tmp_path: Path) -> None:
-    assert not run_errors.errors_of_run(RunPaths(tmp_path)).here
+    assert not run_errors.errors_of_run(RunPaths(tmp_path)).has_logs
     write(tmp_path, "m1/supervisor.log", "all well\n")
     assert run_errors.errors_of_run(RunPaths(tmp_path)) == run_errors.RunErrors(True)

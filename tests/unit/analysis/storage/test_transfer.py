@@ -47,12 +47,12 @@ def names(bucket: Bucket) -> set[str]:
 def test_everything_arrives_and_nothing_is_sent_twice(bucket: Bucket, here: Path) -> None:
     first = transfer.send_series(bucket, SERIES, here)
     there = names(bucket)
-    assert first.files == len(there) and first.there == 0
+    assert first.files == len(there) and first.present == 0
     assert {"series.json", "runs/stela-r1/run.json", "runs/stela-r1/workers/m1-6700.jsonl"} <= there
     assert {"attempts/stela-r2.attempt-1/run.json", "attempts/stela-r2.attempt-2/workers/m1-6700.jsonl"} <= there
     assert not any(name.startswith(("runs/stela-r2", "tables", "machines.json")) for name in there)
     again = transfer.send_series(bucket, SERIES, here)
-    assert (again.files, again.there) == (0, first.files)
+    assert (again.files, again.present) == (0, first.files)
     (here / "series.json").write_text((here / "series.json").read_text() + " ")
     assert transfer.send_series(bucket, SERIES, here).files == 1
 
@@ -92,7 +92,7 @@ def test_killed_after_any_number_of_objects_it_goes_on_and_nothing_half_is_seen(
             whole = {name for name in transfer.bucket_files(here) if name.startswith(f"{run}/")}
             assert whole <= sent, run
         rest = transfer.send_series(bucket, SERIES, here)
-        assert (rest.files, rest.there) == (total - number, number)
+        assert (rest.files, rest.present) == (total - number, number)
 
 
 def test_another_machine_sees_what_is_small(bucket: Bucket, here: Path, tmp_path: Path) -> None:
