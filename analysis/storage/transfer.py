@@ -8,7 +8,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
@@ -38,7 +38,7 @@ def send_series(bucket: Bucket, series: str, folder: Path, *, under_way: str | N
     present = bucket.objects(f"{series}/")
     first, last = layout.sending_order(keys)
     parts = [send_files(bucket, {key: keys[key] for key in names}, present) for names in (first, last)]
-    return TransferCounts(*(sum(getattr(part, name) for part in parts) for name in ("files", "there", "bytes")))
+    return TransferCounts(*(sum(counts) for counts in zip(*map(astuple, parts), strict=True)))
 
 
 def bucket_files(folder: Path, under_way: str | None = None) -> dict[str, Path]:
