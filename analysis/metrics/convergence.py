@@ -177,7 +177,7 @@ def interval_rows(
     """The part of each phase that counts: the steady tail; where there is none, a fallback that is flagged.
 
     Fallback before: the last 60 s. Fallback after: the last half of what was seen after the event. From either, and
-    from the steady tail, windows are left out in which a component drained (see steadiness.drain_windows) and all before them, as
+    from the steady tail, windows are left out in which a component drained (see steadiness) and all before them, as
     far as the last 30 s: those a steady series has without a drain, by the same rule.
     """
     return [_interval_row(part, live.get((part.run_id, part.event_id, part.phase), (None, None))) for part in parts]
