@@ -25,6 +25,8 @@ from barograph.settings import ROOT, process_environment
 PARALLELISM = 4
 SCHEDULER_DATABASE, COMMAND_LINE_DATABASE = "airflow.db", "command_line.db"
 CONNECTION = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
+# How long one process waits while another writes. After SQLite's own 5 s Airflow's pages answer 500 on a busy box.
+SQLITE_WAIT_S = 60
 
 
 class AirflowFailure(BarographError):
@@ -81,7 +83,7 @@ def _users_database(home: Path, given: Mapping[str, str]) -> str | None:
 
 
 def _sqlite(file: Path) -> str:
-    return f"sqlite:///{file}"
+    return f"sqlite:///{file}?timeout={SQLITE_WAIT_S}"
 
 
 def ready(home: Path) -> bool:

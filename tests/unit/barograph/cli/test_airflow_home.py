@@ -28,7 +28,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     asked: list[str] = []
 
     def airflow(_home: Path, variables: Mapping[str, str], *arguments: str) -> None:
-        kind, _, place = variables[CONNECTION].partition("://")
+        kind, _, place = variables[CONNECTION].partition("?")[0].partition("://")
         asked.append(f"{kind} {' '.join(arguments[:2])}")
         if kind == "sqlite" and arguments == ("db", "migrate"):
             with closing(sqlite3.connect(place.removeprefix("/"))) as database:
@@ -64,7 +64,7 @@ def test_the_scheduler_has_the_database_that_the_user_names(
     assert made[2:] == ["postgresql+psycopg2 db migrate", "postgresql+psycopg2 pools import"]
     assert ui_environment(tmp_path, 8123)[CONNECTION] == THEIRS
     own = command_line_environment(tmp_path)
-    assert own[CONNECTION] == f"sqlite:///{tmp_path}/{COMMAND_LINE_DATABASE}" and f"{CONNECTION}_ASYNC" not in own
+    assert own[CONNECTION] == f"sqlite:///{tmp_path}/{COMMAND_LINE_DATABASE}?timeout=60" and f"{CONNECTION}_ASYNC" not in own
     monkeypatch.setenv(CONNECTION, f"{THEIRS}_2")
     assert not ready(tmp_path), "another database is not made yet"
     monkeypatch.setenv(CONNECTION, own[CONNECTION])
@@ -79,6 +79,6 @@ def test_a_scheduler_does_not_see_what_the_command_line_runs(tmp_path: Path, mon
     dag_process.DagProcess(tmp_path)
     (child,) = given
     scheduler = ui_environment(tmp_path, 8123)
-    assert child[CONNECTION] == f"sqlite:///{tmp_path}/{COMMAND_LINE_DATABASE}"
-    assert scheduler[CONNECTION] == f"sqlite:///{tmp_path}/{SCHEDULER_DATABASE}"
+    assert child[CONNECTION] == f"sqlite:///{tmp_path}/{COMMAND_LINE_DATABASE}?timeout=60"
+    assert scheduler[CONNECTION] == f"sqlite:///{tmp_path}/{SCHEDULER_DATABASE}?timeout=60"
     assert child["AIRFLOW_HOME"] == scheduler["AIRFLOW_HOME"]
