@@ -64,7 +64,10 @@ def test_the_scheduler_has_the_database_that_the_user_names(
     assert made[2:] == ["postgresql+psycopg2 db migrate", "postgresql+psycopg2 pools import"]
     assert ui_environment(tmp_path, 8123)[CONNECTION] == THEIRS
     own = command_line_environment(tmp_path)
-    assert own[CONNECTION] == f"sqlite:///{tmp_path}/{COMMAND_LINE_DATABASE}?timeout=60" and f"{CONNECTION}_ASYNC" not in own
+    assert (
+        own[CONNECTION] == f"sqlite:///{tmp_path}/{COMMAND_LINE_DATABASE}?timeout=60"
+        and f"{CONNECTION}_ASYNC" not in own
+    )
     monkeypatch.setenv(CONNECTION, f"{THEIRS}_2")
     assert not ready(tmp_path), "another database is not made yet"
     monkeypatch.setenv(CONNECTION, own[CONNECTION])
