@@ -44,7 +44,7 @@ def test_it_is_performed_and_stands_in_the_record(kind: str, stage: SetUp) -> No
     assert next(mark.kind for mark in event_marks(run) if mark.event_id == "e1") == kind
     (outcome,) = event_outcomes(run)
     assert outcome.kind == kind
-    assert outcome.asked not in ("", "event", kind)
+    assert outcome.label not in ("", "event", kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)
