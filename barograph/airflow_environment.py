@@ -60,7 +60,7 @@ def environment(home: Path, base: Mapping[str, str] | None = None) -> dict[str, 
     """`base` (default: this process's) with our settings, and the virtual environment's programs first on PATH."""
     variables = dict(process_environment() if base is None else base)
     path = f"{Path(sys.executable).parent}{os.pathsep}{variables.get('PATH', os.defpath)}"
-    named = {CONNECTION: users} if (users := _users_database(home, variables)) else {}
+    named = {CONNECTION: users} if (users := _users_database(variables)) else {}
     return {**variables, **settings(home), **named, "PATH": path}
 
 
@@ -75,11 +75,10 @@ def _with_file(home: Path, name: str) -> dict[str, str]:
     return variables
 
 
-def _users_database(home: Path, given: Mapping[str, str]) -> str | None:
-    """The scheduler's database that the user names by Airflow's setting; processes that we started name ours."""
-    ours = (_sqlite(home / SCHEDULER_DATABASE), _sqlite(home / COMMAND_LINE_DATABASE))
+def _users_database(given: Mapping[str, str]) -> str | None:
+    """The scheduler's database that the user names by Airflow's setting; no file, for processes of ours name those."""
     named = given.get(CONNECTION)
-    return named if named and named not in ours else None
+    return named if named and not named.startswith("sqlite:") else None
 
 
 def _sqlite(file: Path) -> str:
@@ -87,11 +86,6 @@ def _sqlite(file: Path) -> str:
 
 
 def ready(home: Path) -> bool:
-    users = _users_database(home, process_environment())
-    return _files_ready(home) and (users is None or _mark(home, users).is_file())
-
-
-def _files_ready(home: Path) -> bool:
     return all(file.is_file() for file in (_mark(home), home / SCHEDULER_DATABASE, home / COMMAND_LINE_DATABASE))
 
 
@@ -100,14 +94,18 @@ def prepare(home: Path) -> bool:
     if ready(home):
         return False
     home.mkdir(parents=True, exist_ok=True)
-    if not _files_ready(home):
-        _make(home, _with_file(home, SCHEDULER_DATABASE))
-        _copy(home)
-        _mark(home).touch()
-    if users := _users_database(home, process_environment()):
+    _make(home, _with_file(home, SCHEDULER_DATABASE))
+    _copy(home)
+    _mark(home).touch()
+    return True
+
+
+def prepare_users_database(home: Path) -> None:
+    """Make the tables and pools in the database that the user names, if one is named. Only the scheduler needs it."""
+    users = _users_database(process_environment())
+    if users is not None and not _mark(home, users).is_file():
         _make(home, environment(home))
         _mark(home, users).touch()
-    return True
 
 
 def _make(home: Path, variables: Mapping[str, str]) -> None:

@@ -65,7 +65,10 @@ class ChildProcess:
         """None while it runs; -N where signal N ended it."""
         if self._process.returncode is not None:
             return self._process.returncode
-        state = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        try:
+            state = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        except ChildProcessError:  # SIGCHLD is ignored: the kernel collects children, and Popen answers 0
+            return self._process.wait()
         if state is None:
             return None
         return state.si_status if state.si_code == os.CLD_EXITED else -state.si_status
@@ -85,6 +88,15 @@ class ChildProcess:
 
     def end_group(self, steps: Sequence[Step]) -> None:
         """End what is left of its group, the harder the longer it takes, and collect the child."""
+        try:
+            self._end_by(steps)
+        except BaseException:  # a second Ctrl-C hurries; it must not leave the group behind
+            self._end_by(AT_ONCE)
+            raise
+        finally:
+            self.collect()
+
+    def _end_by(self, steps: Sequence[Step]) -> None:
         for number, limit_s in steps:
             if not self._members():
                 break
@@ -93,7 +105,6 @@ class ChildProcess:
             deadline_s = time.monotonic() + limit_s
             while self._members() and time.monotonic() < deadline_s:
                 time.sleep(POLL_S)
-        self.collect()
 
     def collect(self) -> None:
         """Wait for its end, however long that takes; from then on there is nothing left of it to signal."""

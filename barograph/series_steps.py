@@ -200,6 +200,6 @@ def _note_time(series: Series, begin_s: float, end_s: float) -> None:
 
 def announce(series_dir: Path, report: Path) -> None:
     """Say where the report is, and let it be read elsewhere."""
-    finish(series_dir, _message_writer(series_dir))
-    ProgressFile(series_dir).tell("report", path=str(report))
+    sent = finish(series_dir, _message_writer(series_dir))
+    ProgressFile(series_dir).tell("report", path=str(report), sent=sent)
     log.info("report: %s", report)

@@ -112,11 +112,15 @@ def judge_derived(claim: Claim, rows: Mapping[str, LedgerRow]) -> LedgerRow:
     sources = [rows[name] for name in claim.of]
     known = [row for row in sources if row.measured is not None]
     if not known:
-        return LedgerRow(claim, None, None, None, 0, NOT_RUN, f"none of {', '.join(claim.of)} was measured", ())
+        runs = min((row.runs for row in sources), default=0)
+        why = "has a number" if runs else "was measured"
+        return LedgerRow(claim, None, None, None, runs, NOT_RUN, f"none of {', '.join(claim.of)} {why}", ())
     verdict, reason = _judge_span(claim, known) if claim.kind is Kind.SPAN else _judge_lowest(claim, known)
     unsure = [row.claim.name for row in sources if row.low is None]
     if unsure:
         verdict, reason = NOT_RUN, f"{reason}; no interval for {', '.join(unsure)}"
+    elif bounds := [row.claim.name for row in known if row.bound is not None]:
+        verdict, reason = NOT_RUN, f"{reason}; only a bound for {', '.join(bounds)}"
     numbers = [row.measured for row in known if row.measured is not None]
     best = min(numbers) if claim.kind is Kind.LOWEST else max(numbers)
     run_ids = tuple(dict.fromkeys(run_id for row in known for run_id in row.run_ids))

@@ -57,7 +57,7 @@ def verdict_of(row: ClaimRow) -> ClaimVerdict:
         return ClaimVerdict.MET
     if row.verdict == "differs":
         return ClaimVerdict.PARTLY if row.direction == "same" else ClaimVerdict.UNMET
-    return ClaimVerdict.NOT_RUN if row.measured is None else ClaimVerdict.UNDECIDED
+    return ClaimVerdict.UNDECIDED if row.runs else ClaimVerdict.NOT_RUN
 
 
 def claim_histories(nights: Sequence[Night]) -> tuple[ClaimHistory, ...]:

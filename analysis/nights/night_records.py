@@ -59,6 +59,7 @@ class ClaimRow:
     low: float | None = None
     high: float | None = None
     direction: str | None = None
+    runs: int = 0  # of the variant with the fewest; 0: nothing was run for it
     statement: str = ""
     stated_text: str = ""
     measured_text: str = ""

@@ -153,8 +153,13 @@ def write_text_atomic(path: Path, text: str) -> None:
     Several processes may write the same file: each has a part file of its own, and the last one wins.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_save(path, part_file=f".{path.name}.{secrets.token_hex(4)}", file_perms=0o644) as file:
-        file.write(text.encode())
+    part = f".{path.name}.{secrets.token_hex(4)}"
+    try:
+        with atomic_save(path, part_file=part, file_perms=0o644) as file:
+            file.write(text.encode())
+    except BaseException:
+        path.with_name(part).unlink(missing_ok=True)  # atomic_save leaves it where the last flush fails: a full disk
+        raise
 
 
 def append_event(run: RunPaths, t: float, kind: str, **fields: Any) -> None:

@@ -447,8 +447,7 @@ TABLES = {table.name: table for table in (
           ("run_id", "event_id", "metric"), (
         RUN_ID, EVENT_ID,
         Column("metric", "string", "",
-               "name of the metric; its unit is at the end of the name (`_s`, `_ms`, `_percent`, `_cores`, `_mb`), "
-               "of rates tuples/s"),
+               "name of the metric; docs/metrics.md has its definition and unit"),
         Column("value", "double", "", "the number; a metric that was not measured has no row"),
         Column("censored", "boolean", "", "whether the value is only a bound: the run never got there"),
     )),

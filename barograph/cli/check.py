@@ -11,7 +11,7 @@ from barograph.cli.execution import all_remarks, cost_remarks, require_fit_box
 from barograph.cli.run import select_experiments
 from barograph.cli.terminal import say
 from barograph.code.refs import resolve_experiment
-from barograph.errors import Say
+from barograph.errors import EXIT_CODES, Say, blame_of, message_of
 from barograph.machines import holdings
 from barograph.plan.checks import check, place_of
 from barograph.plan.experiment import load, names, with_changes
@@ -33,8 +33,22 @@ def execute(options: argparse.Namespace) -> int:
         "options": testbed_options(options.option),
     }
     selected = select_experiments(options.experiment) if options.experiment else experiments_of_this_box(changes, say)
-    for name in selected:
+    if len(selected) == 1:
+        check_one(selected[0], changes, say)
+        return 0
+    return max((_check_of_many(name, changes) for name in selected), default=0)
+
+
+def _check_of_many(name: str, changes: Mapping[str, Any]) -> int:
+    """The exit code of one; the others are looked at all the same."""
+    try:
         check_one(name, changes, say)
+    except Exception as error:
+        blame = blame_of(error)
+        if blame == "harness":
+            raise
+        say(f"{name}: cannot run: {blame.replace('_', ' ')}: {message_of(error)}")
+        return EXIT_CODES[blame]
     return 0
 
 

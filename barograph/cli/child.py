@@ -103,7 +103,7 @@ def _store(series_dir: Path, progress: ProgressFile, begun_s: float) -> None:
     """Finish what the DAG's report task has not; where it has, only the last lines of the logs are sent."""
     from barograph.series.results import finish, store
 
-    announced = lines_since(series_dir, "report", begun_s)
+    announced = any(line.get("sent", True) for line in lines_since(series_dir, "report", begun_s))
     try:
         (store if announced else finish)(series_dir, lambda text: progress.tell("message", text=text))
     except Exception:  # noqa: BLE001 - it waits in the spool

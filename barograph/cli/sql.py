@@ -47,7 +47,7 @@ def add_arguments(sql: argparse.ArgumentParser) -> None:
         "--series", metavar="SERIES", help="only this one: its folder or id, or an experiment for its newest"
     )
     of.add_argument("--experiment", metavar="FAMILY/NAME", help="only the series of this experiment")
-    sql.add_argument("--format", choices=("table", "csv", "json"), default="table")
+    sql.add_argument("--format", choices=("table", "csv", "json"), default="table", help="how rows are shown")
     sql.add_argument("--to", type=Path, metavar="FILE.parquet", help="write the rows to this file instead")
     sql.add_argument("--limit", type=int, metavar="N", help="rows to show (default 50 of a table, else all)")
     sql.add_argument("--tables", action="store_true", help="list the tables; no query is run")

@@ -14,7 +14,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from barograph.airflow_environment import AirflowFailure, environment, prepare
+from barograph.airflow_environment import AirflowFailure, environment, prepare, prepare_users_database
 from barograph.child_processes import ChildProcess
 from barograph.cli.dag_process import signals_as_interrupt
 from barograph.cli.terminal import say
@@ -47,6 +47,7 @@ def serve(port: int, say: Say) -> int:
     _require_free(port)
     home = airflow_home()
     prepare(home)
+    prepare_users_database(home)
     password = write_password(home)
     say(f"Airflow: http://127.0.0.1:{port}  user {USER}  password {password}")
     with signals_as_interrupt(), start_airflow(home, port) as airflow:

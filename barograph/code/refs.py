@@ -35,19 +35,19 @@ def resolve_code(code: Code) -> Code:
     """With its full commit. One that has it is not looked for: its repository may be out of reach now."""
     if FULL.fullmatch(code.commit):
         return code
-    if code.is_jar_file:
-        return replace(code, commit=_jar_digest(code))
     _refuse_secrets(code.repository)
+    if code.is_jar_file:
+        return replace(code, commit=_jar_digest(Path(code.repository)))
     repository = address(code.repository) if code.repository else ""
     return replace(code, commit=_commit_of(repository_folder(repository, fetch=True), code), repository=repository)
 
 
-def _jar_digest(code: Code) -> str:
+def _jar_digest(jar: Path) -> str:
     """SHA-256 of a jar that is in no repository. Raises NoSuchRepository."""
     try:
-        return hashlib.sha256(Path(code.repository).read_bytes()).hexdigest()
+        return hashlib.sha256(jar.read_bytes()).hexdigest()
     except OSError as error:
-        raise NoSuchRepository(f"{code.repository}: {error.strerror}; give the path of a jar") from error
+        raise NoSuchRepository(f"{jar}: {error.strerror}; give the path of a jar") from error
 
 
 def resolve_experiment(experiment: Experiment) -> Experiment:
@@ -160,16 +160,25 @@ def export_folder(code: Code, name: str, to: Path) -> None:
     packed.unlink()
 
 
+def _copy_jar(code: Code, to: Path) -> None:
+    """Copy first and hash the copy: the file may be built anew meanwhile."""
+    to.mkdir()
+    copy = to / Path(code.jar).name
+    try:
+        shutil.copy2(code.repository, copy)
+    except OSError as error:
+        raise NoSuchRepository(f"{code.repository}: {error.strerror}; give the path of a jar") from error
+    if _jar_digest(copy) != code.commit:
+        raise NoSuchRef(f"{code.repository} has changed since the series began; start a new one with --new")
+
+
 def clone_commit(code: Code, to: Path) -> None:
     """The commit as its own clone: builds ask git for versions. Its objects are the source's.
 
     A jar without git is copied, if it is still the one that was resolved.
     """
     if code.is_jar_file:
-        if _jar_digest(code) != code.commit:
-            raise NoSuchRef(f"{code.repository} has changed since the series began; start a new one with --new")
-        to.mkdir()
-        shutil.copy2(code.repository, to / code.jar)
+        _copy_jar(code, to)
         return
     try:
         git(

@@ -64,7 +64,7 @@ class Code:
     commit: Annotated[str, Field(validation_alias=AliasChoices("ref", "commit"))] = ""  # a branch, a tag or a commit
     repository: str = ""  # of another repository: its folder, or a URL for git
     build: tuple[Text, ...] = ()  # a program and its arguments, run in a clone of the commit
-    jar: str = ""  # path in the checkout after the build; without ref and repository: of a file on this box
+    jar: str = ""  # path in the checkout after the build; without ref and repository: the whole path of a file
     scheduler: str = ""  # the class in the jar that implements IScheduler
 
     def __post_init__(self) -> None:
@@ -76,7 +76,9 @@ class Code:
 
     @property
     def is_jar_file(self) -> bool:
-        return bool(self.scheduler) and self.repository.endswith(".jar")
+        """Whether `repository` is a jar on this box, and not a git repository."""
+        where = self.repository
+        return bool(self.scheduler) and not self.build and where.endswith(".jar") and "://" not in where
 
 
 @dataclass(frozen=True)

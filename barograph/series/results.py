@@ -302,13 +302,15 @@ def analyse_again(series_dir: Path, say: Say) -> Path:
         finish(series_dir, say)
 
 
-def finish(series_dir: Path, say: Say) -> None:
-    """The end of an execution: everything is sent, and the index of all results tells of it."""
-    if store(series_dir, say) and series_dir.absolute().is_relative_to(results_root()):
+def finish(series_dir: Path, say: Say) -> bool:
+    """The end of an execution: send everything and list it in the index of all results; whether it was sent."""
+    sent = store(series_dir, say)
+    if sent and series_dir.absolute().is_relative_to(results_root()):
         try:
             write_index()
         except Exception as error:  # noqa: BLE001 - what was measured is there; only the page that lists it is not
             say(f"no index: {blame_of(error).replace('_', ' ')}: {message_of(error)}")
+    return sent
 
 
 def store(series_dir: Path, say: Say) -> bool:

@@ -154,7 +154,7 @@ class PortalClient:
         if answer.status_code not in REDIRECT_STATUSES:
             return answer
         # httpx itself would carry this token to any host.
-        target = answer.request.url.join(answer.headers.get("Location", ""))
+        target = self._target(answer)
         if target.netloc != answer.request.url.netloc:
             raise ConfigurationError(
                 f"emulab: {self._endpoint} redirects to {target.netloc.decode()}; the token is not carried there, "
@@ -163,14 +163,27 @@ class PortalClient:
         # A server behind another one that speaks TLS for it names the wrong scheme.
         return self._send(method, str(target.copy_with(scheme=answer.request.url.scheme)), body)
 
+    def _target(self, answer: "httpx.Response") -> "httpx.URL":
+        import httpx
+
+        try:
+            return answer.request.url.join(answer.headers.get("Location", ""))
+        except httpx.InvalidURL as error:
+            raise self._unreachable(error) from error
+
     def _send(self, method: str, url: str, body: Mapping[str, object] | None) -> "httpx.Response":
         import httpx
 
         headers = {"X-Api-Token": _token(), "Accept": "application/json"}
         try:
             return self._http.request(method, url, json=body, headers=headers)
-        except httpx.TransportError as error:
+        except (httpx.RequestError, httpx.InvalidURL) as error:
             raise self._unreachable(error) from error
+        except (ImportError, ValueError) as error:  # a proxy of the environment that httpx cannot use
+            raise ConfigurationError(
+                f"emulab: no way to the portal at {self._endpoint} ({error}); "
+                "check ALL_PROXY, HTTP_PROXY and HTTPS_PROXY"
+            ) from error
 
     @cached_property
     def _http(self) -> "httpx.Client":

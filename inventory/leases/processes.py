@@ -25,7 +25,8 @@ KILL_LIMIT_S = 20.0
 
 def run(argv: Sequence[str], lease_id: str, text: str = "", timeout_s: float = 120.0) -> str:
     """Run a program for a lease with `text` as its input, and return its output."""
-    environment = {**os.environ, MARK: lease_id}
+    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"  # cron's lacks these
+    environment = {**os.environ, MARK: lease_id, "PATH": path}
     try:
         done = subprocess.run(
             argv, input=text, capture_output=True, text=True, env=environment, timeout=timeout_s, check=False

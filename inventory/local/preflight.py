@@ -230,10 +230,13 @@ def _rootfs_cached(cache: Path) -> bool:
     return any(cache.glob("rootfs-*[0-9a-f]/usr"))
 
 
+def _with_sbin() -> dict[str, str]:
+    """The environment with /usr/sbin on PATH: cron's and many users' lack it."""
+    return {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}
+
+
 def _missing_programs() -> tuple[str, ...]:
-    # /usr/sbin is not on everybody's path, and sudo's differs from root's.
-    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-    missing = [program for program in PROGRAMS if shutil.which(program, path=path) is None]
+    missing = [program for program in PROGRAMS if shutil.which(program, path=_with_sbin()["PATH"]) is None]
     return (*missing, *(() if any(Path(place).exists() for place in CATATONIT) else ("catatonit",)))
 
 
@@ -278,7 +281,7 @@ def _bridge_filtered() -> bool:
 
 def _succeeds(argv: Sequence[str]) -> bool:
     try:
-        return subprocess.run(argv, capture_output=True, check=False, timeout=20).returncode == 0
+        return subprocess.run(argv, capture_output=True, check=False, timeout=20, env=_with_sbin()).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 

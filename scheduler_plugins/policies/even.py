@@ -32,5 +32,7 @@ def decide(observation: Observation, memory: Memory, parameters: Parameters = Pa
 
 
 def place_everything_again(observation: Observation, memory: Memory) -> Decision:
+    if not initial_placement.has_slot_for_each(observation.topologies, observation.machines):
+        return Decision(memory=memory, settled=True, reason=initial_placement.TOO_FEW_SLOTS)
     dealt = initial_placement.place_all(observation.topologies, observation.machines)
     return Decision(placement=dealt, memory=memory, settled=True, reason="every executor dealt out again, round robin")

@@ -25,6 +25,14 @@ def place_topology(topology: Topology, slots: Sequence[Slot]) -> dict[int, Slot]
     return round_robin(ranges, slots[: topology.workers])
 
 
+TOO_FEW_SLOTS = "fewer slots than topologies: nothing is dealt out again"
+
+
+def has_slot_for_each(topologies: Sequence[Topology], machines: Iterable[Machine]) -> bool:
+    """Whether the living machines have a slot for every topology."""
+    return len(sort_slots(free_slots(machines, ()))) >= len(topologies)
+
+
 def place_all(topologies: Sequence[Topology], machines: Iterable[Machine]) -> dict[str, dict[int, Slot]]:
     """Everything dealt out again over the living ones of `machines`: topology id → task → slot that changes.
 
@@ -32,7 +40,7 @@ def place_all(topologies: Sequence[Topology], machines: Iterable[Machine]) -> di
     without a new slot would stay on one that another is given.
     """
     alive = list(machines)
-    if len(sort_slots(free_slots(alive, ()))) < len(topologies):
+    if not has_slot_for_each(topologies, alive):
         return {topology.topology_id: {} for topology in topologies}
     dealt: dict[str, dict[int, Slot]] = {}
     taken: set[Slot] = set()

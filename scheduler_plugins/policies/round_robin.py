@@ -50,6 +50,8 @@ def _scale_in(observation: Observation, memory: Memory, parameters: Parameters) 
     if why:
         return scaling.refuse_scale_in(memory, why)
     staying = [machine for machine in observation.machines if machine.name not in release]
+    if not initial_placement.has_slot_for_each(observation.topologies, staying):
+        return scaling.refuse_scale_in(memory, initial_placement.TOO_FEW_SLOTS)
     dealt = initial_placement.place_all(observation.topologies, staying)
     how = "drawn" if parameters.machines == "random" else "as named"
     reason = f"{', '.join(release)} leave, {how}; every executor dealt out again over the others"

@@ -24,7 +24,7 @@ LENIENT = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "jit=o
 SERVE = """
 folder=$1; shift
 setpriv --pdeathsig QUIT "$@" &
-trap 'kill -QUIT $!; wait; rm -rf "$folder"; exit 0' TERM
+trap 'kill -QUIT $!; wait; rm -rf "$folder"; exit 0' TERM INT
 wait
 """
 
@@ -62,11 +62,16 @@ def running() -> Iterator[Postgres]:
     with log.open("wb") as output:
         init = [str(server.programs / "initdb"), "-D", str(folder / "data"), "-U", USER, "-A", "trust", "--no-sync"]
         made = [*become, *init, "--encoding=UTF8", "--locale=C.UTF-8"]
-        assert subprocess.run(made, cwd=folder, stdout=output, stderr=output).returncode == 0, log.read_text()
+        if subprocess.run(made, cwd=folder, stdout=output, stderr=output).returncode != 0:
+            said = log.read_text()
+            shutil.rmtree(folder)
+            raise AssertionError(said)
         settings = [part for setting in (*LENIENT, f"unix_socket_directories={folder}") for part in ("-c", setting)]
         postgres = [str(server.programs / "postgres"), "-D", str(folder / "data"), *settings]
         serve = [*become, "--pdeathsig", "TERM", "sh", "-c", SERVE, "sh", str(folder), *postgres]
-        process = subprocess.Popen(serve, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        process = subprocess.Popen(
+            serve, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
     try:
         _await(server, process, log)
         yield server

@@ -3,10 +3,12 @@
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from barograph import child_processes
 from barograph.child_processes import AT_ONCE, ChildProcess, group_members
 
 GRANDCHILD = "import subprocess, sys; p = subprocess.Popen(['sleep', '60']); print(p.pid, flush=True)"
@@ -67,6 +69,23 @@ def test_a_child_that_ignores_a_signal_gets_the_next(tmp_path: Path) -> None:
     assert output_of(child, tmp_path) == "up"
     child.end_group(((signal.SIGTERM, 0.3), *AT_ONCE))
     assert child.exit_code() == -signal.SIGKILL
+
+
+def test_a_second_ctrl_c_while_it_ends_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    child = start(tmp_path, STUBBORN)
+    assert output_of(child, tmp_path) == "up"
+    waits = iter([KeyboardInterrupt()])
+
+    def interrupted(seconds: float) -> None:
+        for error in waits:
+            raise error
+        sleep(seconds)
+
+    sleep = time.sleep
+    monkeypatch.setattr(child_processes.time, "sleep", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        child.end_group(((signal.SIGTERM, 30.0), *AT_ONCE))
+    assert group_members(child.pid) == [] and child.exit_code() == -signal.SIGKILL
 
 
 def test_ctrl_c_of_the_terminal_does_not_reach_it(tmp_path: Path) -> None:

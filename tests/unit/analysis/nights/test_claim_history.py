@@ -29,11 +29,15 @@ def row(
         ("differs", "none", 50.0, ClaimVerdict.UNMET),
         ("differs", None, 50.0, ClaimVerdict.UNMET),
         ("not run", None, 50.0, ClaimVerdict.UNDECIDED),
-        ("not run", None, None, ClaimVerdict.NOT_RUN),
+        ("not run", None, None, ClaimVerdict.UNDECIDED),
     ],
 )
 def test_verdicts(verdict: str, direction: str | None, measured: float | None, expected: ClaimVerdict) -> None:
-    assert verdict_of(ClaimRow("S06", verdict, measured=measured, direction=direction)) is expected
+    assert verdict_of(ClaimRow("S06", verdict, measured=measured, direction=direction, runs=3)) is expected
+
+
+def test_a_claim_without_runs_is_not_run() -> None:
+    assert verdict_of(ClaimRow("S06", "not run")) is ClaimVerdict.NOT_RUN
 
 
 def nights(*verdicts: list[dict[str, Any]]) -> Any:

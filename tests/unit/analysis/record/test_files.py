@@ -1,4 +1,6 @@
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,19 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
         write_text_atomic(path, "\ud800")  # fails when the part file is there already
     assert read_json(path) == {"status": "complete"}
     assert [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_a_disk_that_is_full_at_the_last_moment_leaves_no_part_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    write_text_atomic(tmp_path / "run.json", "old")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_text_atomic(tmp_path / "run.json", "new")
+    assert [(entry.name, entry.read_text()) for entry in tmp_path.iterdir()] == [("run.json", "old")]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from barograph.airflow_environment import (
     SCHEDULER_DATABASE,
     command_line_environment,
     prepare,
+    prepare_users_database,
     ready,
 )
 from barograph.cli import dag_process
@@ -60,7 +61,9 @@ def test_the_scheduler_has_the_database_that_the_user_names(
     prepare(tmp_path)
     monkeypatch.setenv(CONNECTION, THEIRS)
     monkeypatch.setenv(f"{CONNECTION}_ASYNC", THEIRS.replace("psycopg2", "asyncpg"))
-    assert not ready(tmp_path) and prepare(tmp_path) and ready(tmp_path)
+    assert ready(tmp_path) and not prepare(tmp_path) and made[2:] == [], "no command but the scheduler's touches it"
+    prepare_users_database(tmp_path)
+    prepare_users_database(tmp_path)
     assert made[2:] == ["postgresql+psycopg2 db migrate", "postgresql+psycopg2 pools import"]
     assert ui_environment(tmp_path, 8123)[CONNECTION] == THEIRS
     own = command_line_environment(tmp_path)
@@ -69,9 +72,11 @@ def test_the_scheduler_has_the_database_that_the_user_names(
         and f"{CONNECTION}_ASYNC" not in own
     )
     monkeypatch.setenv(CONNECTION, f"{THEIRS}_2")
-    assert not ready(tmp_path), "another database is not made yet"
+    prepare_users_database(tmp_path)
+    assert len(made) == 6, "another database is made too"
     monkeypatch.setenv(CONNECTION, own[CONNECTION])
-    assert ready(tmp_path), "a process that the command line started names ours"
+    prepare_users_database(tmp_path)
+    assert len(made) == 6, "a process that the command line started names ours"
 
 
 def test_a_scheduler_does_not_see_what_the_command_line_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,3 +85,19 @@ def test_a_jar_that_is_not_there_or_lacks_the_class_is_refused(code: Code, tmp_p
     with pytest.raises(Unfit, match=r"has no class org\.example\.Others"):
         build_code(replace(code, scheduler="org.example.Others"), print)
     shutil.rmtree(build_folder(code), ignore_errors=True)
+
+
+def test_a_repository_at_an_address_is_no_jar_file_and_its_password_is_refused() -> None:
+    code = Code(commit="main", repository="https://user:secret@example.org/x.jar", jar="x.jar", scheduler=THEIRS)
+    assert not code.is_jar_file
+    with pytest.raises(NoSuchRepository) as refused:
+        resolve_code(code)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_jar_is_copied_into_its_build_and_nowhere_else(tmp_path: Path) -> None:
+    path = jar(tmp_path / "theirs.jar", THEIRS)
+    code = resolve_code(Code(repository=str(path), jar="../../../outside.jar", scheduler=THEIRS))
+    with pytest.raises(Unfit):
+        build_code(code, print)
+    assert not list(tmp_path.rglob("outside.jar")) or all("sources" in str(p) for p in tmp_path.rglob("outside.jar"))

@@ -42,7 +42,18 @@ def test_one_file_one_line_one_test(tmp_path: Path) -> None:
     assert "busiest.decide" in text and "import busiest" in text
     registry.write_text(text)
     tests = [str(POLICIES), str(CONTRACT), "-k", "busiest"]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts=", *tests]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-o",
+        "addopts=",
+        "--hypothesis-seed=0",
+        *tests,
+    ]
     done = subprocess.run(command, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-4000:]
     (passed,) = re.findall(r"(\d+) passed", done.stdout)
