@@ -59,12 +59,11 @@ def read_health() -> dict[str, Any]:
 
 def health_warning(now_s: float) -> str | None:
     """For who is about to rent machines: that nobody watches over them, and how to mend that."""
-    passes = [each.get("last_success_s") for each in read_health().values() if isinstance(each, dict)]
-    success_s = max((t for t in passes if t is not None), default=None)
+    success_s = read_health().get("dag", {}).get("last_success_s")
     if success_s is not None and now_s - success_s <= LATE_S:
         return None
     since = "has never succeeded here" if success_s is None else f"has not succeeded for {age(now_s - success_s)}"
-    return f"warning: the reaper {since}; until it does, forgotten machines only end themselves. {HOW_TO_RUN}"
+    return f"warning: the reaper DAG {since}; until it does, forgotten machines only end themselves. {HOW_TO_RUN}"
 
 
 def health_lines(now_s: float) -> list[str]:
