@@ -243,10 +243,11 @@ def _finish(series: Series, status: SeriesStatus, code: int, console: Console, e
     say = line_printer(console)
     if status.report:
         ending.show(series.folder, console)
-        say(f"report: {status.report}")
     _say_cost(series, say)
-    if status.report and (answer := ending.answer(series.folder)):
-        say(answer)
+    if status.report:
+        if answer := ending.answer(series.folder):
+            say(answer)
+        say(f"report: {status.report}")
     if code == INTERRUPTED_EXIT:
         return code
     if code != 0:

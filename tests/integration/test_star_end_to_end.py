@@ -38,8 +38,9 @@ def series(tmp_path_factory: pytest.TempPathFactory, repository_root: Path) -> P
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     (folder,) = (results / "stela" / "star").iterdir()
-    last = [line for line in done.stdout.splitlines() if line.strip()][-1]
-    assert str(folder / "report.html") in last.replace("\n", "")
+    answer, last = [line for line in done.stdout.splitlines() if line.strip()][-2:]
+    assert answer.startswith("Stela's throughput after the scale-out was ")
+    assert last == f"report: {folder / 'report.html'}"
     return folder
 
 

@@ -111,7 +111,7 @@ def test_a_run_ends_with_the_sentence_of_its_report(own_folders: None, capsys: p
     series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"], "repetitions": 1}))
     (series.folder / "report.json").write_text(json.dumps({"v": 1, "headline": "Stela's throughput was 43 % higher."}))
     report = str(series.folder / "report.html")
-    for path, lines in ((report, [f"report: {report}", "Stela's throughput was 43 % higher."]), (None, [])):
+    for path, lines in ((report, ["Stela's throughput was 43 % higher.", f"report: {report}"]), (None, [])):
         status = replace(initial_status(0, series.experiment), report=path)
         assert _finish(series, status, 0, stdout_console(), Ending(lambda *_: None, "", headline)) == 0
         assert capsys.readouterr().out.splitlines() == lines
