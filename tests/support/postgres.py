@@ -19,6 +19,8 @@ from pathlib import Path
 USER = "postgres"  # of Debian's package: the server refuses to run as root
 SERVERS = Path("/usr/lib/postgresql")
 READY_S = 60.0
+# The server's user may not enter root's home, where the links of `.barograph/path` may lie.
+ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 LENIENT = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "jit=off", "listen_addresses=")
 # TERM comes from the kernel when the tests die, or from us. QUIT is PostgreSQL's immediate shutdown.
 SERVE = """
@@ -62,7 +64,7 @@ def running() -> Iterator[Postgres]:
     with log.open("wb") as output:
         init = [str(server.programs / "initdb"), "-D", str(folder / "data"), "-U", USER, "-A", "trust", "--no-sync"]
         made = [*become, *init, "--encoding=UTF8", "--locale=C.UTF-8"]
-        if subprocess.run(made, cwd=folder, stdout=output, stderr=output).returncode != 0:
+        if subprocess.run(made, cwd=folder, env=ENVIRONMENT, stdout=output, stderr=output).returncode != 0:
             said = log.read_text()
             shutil.rmtree(folder)
             raise AssertionError(said)
@@ -70,7 +72,13 @@ def running() -> Iterator[Postgres]:
         postgres = [str(server.programs / "postgres"), "-D", str(folder / "data"), *settings]
         serve = [*become, "--pdeathsig", "TERM", "sh", "-c", SERVE, "sh", str(folder), *postgres]
         process = subprocess.Popen(
-            serve, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            serve,
+            cwd=folder,
+            env=ENVIRONMENT,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
         )
     try:
         _await(server, process, log)
