@@ -138,7 +138,8 @@ def test_the_report_states_a_verdict_for_every_claim_of_the_experiment(series: P
     mine = [claim for claim in claims if claim["experiment"] == "stela/star"]
     assert {claim["id"].split("/")[0] for claim in mine} == {"S02", "S03", "S09"}
     report = (series / "report.html").read_text()
-    assert all(claim["id"] in report for claim in mine)
+    ids = report.replace("<wbr>", "")  # a long id may break behind its slash
+    assert all(claim["id"] in ids for claim in mine)
     fetched = re.search(r"""src\s*=\s*["'](?!data:)|<link\b|url\((?!#|data:)|@import""", report)
     assert not fetched, (
         f"the report must be self-contained; it asks for {report[fetched.start() : fetched.start() + 80]}"
