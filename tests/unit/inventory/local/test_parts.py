@@ -53,15 +53,15 @@ def test_limits_and_mounts_in_the_flags() -> None:
 
 def test_only_the_distributions_own_archives_are_used() -> None:
     lines = [
-        "http://deb.debian.org/debian/|bookworm|main|Debian",
-        "http://deb.debian.org/debian/|bookworm|main|Debian",
-        "http://deb.debian.org/debian/|bookworm|non-free|Debian",
+        "http://example.org/debian/|bookworm|main|Debian",
+        "http://example.org/debian/|bookworm|main|Debian",
+        "http://example.org/debian/|bookworm|non-free|Debian",
         "https://apt.example.org/|bookworm|main|Example",
         "file:/srv/debian/|bookworm|main|Debian",
         "http://security.debian.org/|bookworm-security|main|Debian",
     ]
     assert rootfs.distribution_sources(lines) == (
-        ("http://deb.debian.org/debian/", "bookworm", "main"),
+        ("http://example.org/debian/", "bookworm", "main"),
         ("http://security.debian.org/", "bookworm-security", "main"),
     )
 
