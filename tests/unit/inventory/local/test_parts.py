@@ -58,11 +58,11 @@ def test_only_the_distributions_own_archives_are_used() -> None:
         "http://example.org/debian/|bookworm|non-free|Debian",
         "https://apt.example.org/|bookworm|main|Example",
         "file:/srv/debian/|bookworm|main|Debian",
-        "http://security.debian.org/|bookworm-security|main|Debian",
+        "http://security.example.org/|bookworm-security|main|Debian",
     ]
     assert rootfs.distribution_sources(lines) == (
         ("http://example.org/debian/", "bookworm", "main"),
-        ("http://security.debian.org/", "bookworm-security", "main"),
+        ("http://security.example.org/", "bookworm-security", "main"),
     )
 
 
