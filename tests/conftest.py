@@ -18,7 +18,7 @@ from tests.support import programs
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.golden.analysed import Analysed
+    from tests.golden.series import GoldenSeries
     from tests.support.cloud.cloud import Cloud
 
 
@@ -109,8 +109,8 @@ def spark_variables() -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture(scope="session")
-def analysed(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Analysed:
+def golden_series(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> GoldenSeries:
     """The golden series: nobody changes it."""
-    from tests.golden.analysed import analyse
+    from tests.golden.series import analyse
 
     return analyse(tmp_path_factory.mktemp("series") / "20261121-000000-abcdef01", spark)

@@ -50,7 +50,16 @@ def headline(
     else:
         sentences = [_pair_sentence(row, after, measured) for row in rows]
     absent = [name for name in variants if name not in present and any(name in pair for pair in pairs)]
-    return " ".join([*sentences[:MOST_PAIRS], *(f"{_capital(_name(name))} has no complete run." for name in absent)])
+    more = _more_sentence(len(sentences) - MOST_PAIRS)
+    return " ".join(
+        [*sentences[:MOST_PAIRS], *more, *(f"{_capital(_name(name))} has no complete run." for name in absent)]
+    )
+
+
+def _more_sentence(variants: int) -> list[str]:
+    if variants <= 0:
+        return []
+    return [f"{variants} more variant{' is' if variants == 1 else 's are'} compared with themselves in the report."]
 
 
 def _pairs(

@@ -53,48 +53,48 @@ def initial_status(runs: int, experiment: Experiment) -> SeriesStatus:
     return SeriesStatus(runs, run_s(experiment))
 
 
-def update_status(story: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
-    """The story after one more line; a kind that is not known changes nothing."""
-    chapter = _UPDATES.get(str(line.get("kind")))
-    return chapter(story, line) if chapter else story
+def update_status(status: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
+    """The status after one more line; a kind that is not known changes nothing."""
+    update = _UPDATES.get(str(line.get("kind")))
+    return update(status, line) if update else status
 
 
-def _phase(story: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
+def _phase(status: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
     facts = {"phase": line["phase"], "phase_since_s": line["t"], "phase_expected_s": line.get("expected_s", 0.0)}
     if line["phase"] in SERIES_PHASES:
         facts |= {"run_id": None, "run_since_s": None, "throughput": ()}
-    return replace(story, **facts)
+    return replace(status, **facts)
 
 
-def _run_started(story: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
-    return replace(story, run_id=line["run_id"], run_since_s=line["t"], throughput=())
+def _run_started(status: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
+    return replace(status, run_id=line["run_id"], run_since_s=line["t"], throughput=())
 
 
-def _run_ended(story: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
-    done = (*story.done, (line["run_id"], line["status"]))
-    length = () if story.run_since_s is None else (line["t"] - story.run_since_s,)
+def _run_ended(status: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
+    done = (*status.done, (line["run_id"], line["status"]))
+    length = () if status.run_since_s is None else (line["t"] - status.run_since_s,)
     whole = line["status"] == "complete"
-    lengths = (*story.lengths_s, *length) if whole else story.lengths_s
-    return replace(story, done=done, lengths_s=lengths, run_id=None, run_since_s=None)
+    lengths = (*status.lengths_s, *length) if whole else status.lengths_s
+    return replace(status, done=done, lengths_s=lengths, run_id=None, run_since_s=None)
 
 
-def _run_failed(story: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
+def _run_failed(status: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
     word = "repeated" if line["again"] else "failed"
     note = f"{line['run_id']} {word}: {line['blame']}: {line['message']}"
-    story = replace(story, notes=(*story.notes, note), run_id=None, run_since_s=None)
-    return story if line["again"] else replace(story, done=(*story.done, (line["run_id"], "failed")))
+    status = replace(status, notes=(*status.notes, note), run_id=None, run_since_s=None)
+    return status if line["again"] else replace(status, done=(*status.done, (line["run_id"], "failed")))
 
 
-def _throughput(story: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
-    return replace(story, throughput=(*story.throughput, line["per_s"])[-THROUGHPUT_SAMPLES:])
+def _throughput(status: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
+    return replace(status, throughput=(*status.throughput, line["per_s"])[-THROUGHPUT_SAMPLES:])
 
 
-def _message(story: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
-    return replace(story, notes=(*story.notes, line["text"]))
+def _message(status: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
+    return replace(status, notes=(*status.notes, line["text"]))
 
 
-def _money(story: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
-    return replace(story, money=(line["used_usd"], line["budget_usd"])) if "used_usd" in line else story
+def _money(status: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
+    return replace(status, money=(line["used_usd"], line["budget_usd"])) if "used_usd" in line else status
 
 
 _UPDATES: Mapping[str, Callable[[SeriesStatus, Mapping[str, Any]], SeriesStatus]] = {
@@ -105,9 +105,9 @@ _UPDATES: Mapping[str, Callable[[SeriesStatus, Mapping[str, Any]], SeriesStatus]
     "throughput": _throughput,
     "message": _message,
     "money": _money,
-    "report": lambda story, line: replace(story, report=line["path"]),
-    "failed": lambda story, line: replace(story, failure=(line["blame"], line["message"])),
-    "interrupted": lambda story, _line: replace(story, interrupted=True),
+    "report": lambda status, line: replace(status, report=line["path"]),
+    "failed": lambda status, line: replace(status, failure=(line["blame"], line["message"])),
+    "interrupted": lambda status, _line: replace(status, interrupted=True),
 }
 
 _BARS = "▁▂▃▄▅▆▇█"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.golden.analysed import Analysed
+from tests.golden.series import GoldenSeries
 from tests.support import programs
 
 if TYPE_CHECKING:
@@ -69,14 +69,14 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
 
 
 @pytest.fixture(scope="session")
-def results(analysed: Analysed, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def results(golden_series: GoldenSeries, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of results with the golden series in it, a report of its family, and the index."""
     from analysis.pipeline import family_report
     from analysis.report import index_page
 
     root = tmp_path_factory.mktemp("results")
-    folder = root / "stela" / "star" / analysed.root.name
-    shutil.copytree(analysed.root, folder)
+    folder = root / "stela" / "star" / golden_series.root.name
+    shutil.copytree(golden_series.root, folder)
     family_report([folder], root / "stela" / "report.html")
     index_page.write(root, time.time())
     return root

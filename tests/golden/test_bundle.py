@@ -12,7 +12,7 @@ from analysis import provenance
 from analysis.record.files import SeriesPaths
 from analysis.report import series_page
 from barograph import cli
-from tests.golden.analysed import Analysed
+from tests.golden.series import GoldenSeries
 from tests.support import bundled_series as packed
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
@@ -20,15 +20,15 @@ SERIES = "20261121-000000-abcdef01"
 
 
 @pytest.fixture(scope="module")
-def results(analysed: Analysed, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def results(golden_series: GoldenSeries, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("results")
     folder = root / "stela" / "star" / SERIES
-    shutil.copytree(analysed.root, folder)
+    shutil.copytree(golden_series.root, folder)
     runs = sorted(run.name for run in (folder / "runs").iterdir())
     document = {"v": 1, "series_id": SERIES, "experiment": "stela/star", "spec": {"title": "Golden"}, "runs": runs}
     (folder / "series.json").write_text(json.dumps(document))
     series_page.build_report(folder)  # it tells the title
-    provenance.write_provenance(SeriesPaths(folder), analysed.spark, provenance.code_digest())
+    provenance.write_provenance(SeriesPaths(folder), golden_series.spark, provenance.code_digest())
     return root
 
 

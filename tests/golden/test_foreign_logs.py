@@ -27,7 +27,7 @@ def rows(spark: "SparkSession", root: Path, table: str, where: str = "true") -> 
     return [row.asDict() for row in tables.read(spark, SeriesPaths(root), table).where(where).collect()]
 
 
-def analysed(spark: "SparkSession", root: Path) -> Path:
+def tables_of(spark: "SparkSession", root: Path) -> Path:
     tables.build_tables(spark, root)
     build.build_metrics(spark, root)
     series_page.build_report(root)
@@ -62,7 +62,7 @@ def stela(tmp_path_factory: pytest.TempPathFactory, spark: "SparkSession") -> Pa
         log_of(folder / "output_bolt", iter(lines), means),
         log_of(folder / "rates", foreign_logs.stela_lines(("rates",)), sums),
     ]
-    return analysed(spark, readers.read("stela_statistics", logs, folder / "results", name="stela/star", spark=spark))
+    return tables_of(spark, readers.read("stela_statistics", logs, folder / "results", name="stela/star", spark=spark))
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def storm(tmp_path_factory: pytest.TempPathFactory, spark: "SparkSession") -> Pa
         log_of(folder / "moved.log", foreign_logs.new_storm_lines(),
                f"scaled_at: {foreign_logs.START + foreign_logs.SCALED}\n"),
     ]  # fmt: skip
-    return analysed(spark, readers.read("storm_metrics", logs, folder / "results", name="old/star", spark=spark))
+    return tables_of(spark, readers.read("storm_metrics", logs, folder / "results", name="old/star", spark=spark))
 
 
 def test_every_scheduler_of_a_stela_file_becomes_a_run(spark: "SparkSession", stela: Path) -> None:

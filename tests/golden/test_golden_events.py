@@ -6,7 +6,7 @@ import pytest
 
 from analysis.metrics.metric_directions import METRICS
 from tests.golden import scale_in
-from tests.golden.analysed import Analysed
+from tests.golden.series import GoldenSeries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,7 +17,7 @@ RUN = scale_in.RUN.run_id
 
 
 @pytest.fixture(scope="module")
-def mixed(tmp_path_factory: pytest.TempPathFactory, spark: "SparkSession") -> Analysed:
+def mixed(tmp_path_factory: pytest.TempPathFactory, spark: "SparkSession") -> GoldenSeries:
     from analysis.ingest import tables
     from analysis.metrics import build
 
@@ -25,10 +25,10 @@ def mixed(tmp_path_factory: pytest.TempPathFactory, spark: "SparkSession") -> An
     scale_in.write_series(root)
     tables.build_tables(spark, root)
     build.build_metrics(spark, root)
-    return Analysed(root, spark, {})
+    return GoldenSeries(root, spark, {})
 
 
-def test_each_event_has_its_own_downtime_and_moves(mixed: Analysed) -> None:
+def test_each_event_has_its_own_downtime_and_moves(mixed: GoldenSeries) -> None:
     out, in_ = mixed.measured(RUN, "e1"), mixed.measured(RUN, "e2")
     assert (out["downtime_s"], in_["downtime_s"]) == (8, 6)
     assert (out["tasks_moved"], in_["tasks_moved"], in_["tasks_moved_to_old_machines"]) == (2, 2, 2)
@@ -38,7 +38,7 @@ def test_each_event_has_its_own_downtime_and_moves(mixed: Analysed) -> None:
     assert (out["attempts"], in_["attempts"]) == (1, 2)
 
 
-def test_before_the_second_event_is_after_the_first(mixed: Analysed) -> None:
+def test_before_the_second_event_is_after_the_first(mixed: GoldenSeries) -> None:
     out, in_ = mixed.measured(RUN, "e1"), mixed.measured(RUN, "e2")
     assert out["throughput_before"] == pytest.approx(100.18, abs=0.01)
     assert out["throughput_after"] == pytest.approx(160, abs=0.5)
@@ -49,7 +49,7 @@ def test_before_the_second_event_is_after_the_first(mixed: Analysed) -> None:
     assert [(row["start_s"] >= -scale_in.AT_S, row["live_steady"]) for row in rows] == [(True, True)]
 
 
-def test_windows_of_an_event_end_with_the_next(mixed: Analysed) -> None:
+def test_windows_of_an_event_end_with_the_next(mixed: GoldenSeries) -> None:
     rows = mixed.rows("event_throughput", "scope = 'total' and complete")
     seen = {name: [row["window_s"] for row in rows if row["event_id"] == name] for name in ("e1", "e2")}
     assert (min(seen["e1"]), max(seen["e1"])) == (-110, 80)
@@ -58,7 +58,7 @@ def test_windows_of_an_event_end_with_the_next(mixed: Analysed) -> None:
     assert (min(whole), max(whole)) == (-110, 160)
 
 
-def test_from_the_request_to_the_last_executor_running(mixed: Analysed) -> None:
+def test_from_the_request_to_the_last_executor_running(mixed: GoldenSeries) -> None:
     in_ = mixed.measured(RUN, "e2")
     assert in_["request_to_decision_s"] == pytest.approx(1.0)
     assert in_["request_to_applied_s"] == pytest.approx(1.5)
@@ -69,12 +69,14 @@ def test_from_the_request_to_the_last_executor_running(mixed: Analysed) -> None:
     assert "submit_to_loaded_s" not in mixed.measured(RUN, "e0")
 
 
-def test_what_is_lost_in_one_event_is_not_counted_in_the_next(mixed: Analysed) -> None:
+def test_what_is_lost_in_one_event_is_not_counted_in_the_next(mixed: GoldenSeries) -> None:
     lost = {name: mixed.measured(RUN, name) for name in ("e1", "e2")}
     assert lost["e1"]["lost_before"] == 0
     assert lost["e2"]["lost_before"] == pytest.approx(lost["e1"]["lost_after"])
 
 
-def test_every_metric_that_is_measured_is_in_the_table_of_directions(mixed: Analysed, analysed: Analysed) -> None:
-    measured = {row["metric"] for series in (mixed, analysed) for row in series.rows("measurements")}
+def test_every_metric_that_is_measured_is_in_the_table_of_directions(
+    mixed: GoldenSeries, golden_series: GoldenSeries
+) -> None:
+    measured = {row["metric"] for series in (mixed, golden_series) for row in series.rows("measurements")}
     assert len(measured) > 20 and measured <= set(METRICS)

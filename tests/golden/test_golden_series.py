@@ -9,7 +9,7 @@ from analysis.claims import ledger
 from analysis.record.files import SeriesPaths
 from analysis.record.schemas import TABLES
 from tests.golden import records
-from tests.golden.analysed import Analysed
+from tests.golden.series import GoldenSeries
 
 pytestmark = pytest.mark.spark
 EVERY_RUN = [f"{variant}-r{n}" for variant in ("even_rebalance", "stela") for n in (1, 2, 3, 4)]
@@ -17,47 +17,47 @@ EXPECTED: Mapping[str, Mapping[str, float]] = json.loads((Path(__file__).parent 
 
 
 @pytest.mark.parametrize("run_id", EXPECTED)
-def test_measurements_are_the_known_ones(analysed: Analysed, run_id: str) -> None:
-    measured = analysed.measured(run_id)
+def test_measurements_are_the_known_ones(golden_series: GoldenSeries, run_id: str) -> None:
+    measured = golden_series.measured(run_id)
     assert {metric: measured[metric] for metric in EXPECTED[run_id]} == pytest.approx(EXPECTED[run_id], rel=1e-6)
 
 
-def test_every_window_holds_the_tuples_that_the_generator_tallied(analysed: Analysed) -> None:
-    for run_id, expected in analysed.expected.items():
-        rows = analysed.rows("throughput", f"run_id = '{run_id}' and scope = 'total' and complete")
+def test_every_window_holds_the_tuples_that_the_generator_tallied(golden_series: GoldenSeries) -> None:
+    for run_id, expected in golden_series.expected.items():
+        rows = golden_series.rows("throughput", f"run_id = '{run_id}' and scope = 'total' and complete")
         assert len(rows) == 28
         for row in rows:
             first = int(row["window_s"]) + records.BEFORE_S
             assert row["rate"] == sum(expected.sink_tuples[first : first + 10]) / 10
 
 
-def test_sinks_add_up_to_the_total(analysed: Analysed) -> None:
-    rows = analysed.rows("throughput", "run_id = 'stela-r2' and complete")
+def test_sinks_add_up_to_the_total(golden_series: GoldenSeries) -> None:
+    rows = golden_series.rows("throughput", "run_id = 'stela-r2' and complete")
     total = sum(row["rate"] for row in rows if row["scope"] == "total")
     assert sum(row["rate"] for row in rows if row["scope"] == "sink") == total > 0
 
 
-def test_lost_tuples_are_those_that_were_lost(analysed: Analysed) -> None:
-    for run_id, expected in analysed.expected.items():
-        measured = analysed.measured(run_id)
+def test_lost_tuples_are_those_that_were_lost(golden_series: GoldenSeries) -> None:
+    for run_id, expected in golden_series.expected.items():
+        measured = golden_series.measured(run_id)
         assert (measured["lost_before"], measured["lost_after"]) == (0, expected.lost_after)
 
 
-def test_damaged_lines_are_counted_per_file_and_nothing_else_is_missing(analysed: Analysed) -> None:
-    damaged = {row["file"]: row for row in analysed.rows("damaged", "damaged > 0")}
+def test_damaged_lines_are_counted_per_file_and_nothing_else_is_missing(golden_series: GoldenSeries) -> None:
+    damaged = {row["file"]: row for row in golden_series.rows("damaged", "damaged > 0")}
     assert sorted(damaged) == ["workers/m1-6700.jsonl", "workers/m2-6700.jsonl"]
     assert all((row["run_id"], row["damaged"], row["lines"]) == ("stela-r1", 1, 301) for row in damaged.values())
     assert damaged["workers/m2-6700.jsonl"]["first_damaged"].startswith('{"v": 1, "t": 17637018')
-    assert len(analysed.rows("worker_samples", "run_id = 'stela-r1' and machine in ('m1', 'm2')")) == 600
+    assert len(golden_series.rows("worker_samples", "run_id = 'stela-r1' and machine in ('m1', 'm2')")) == 600
 
 
-def test_a_run_that_never_converged_is_censored_at_its_horizon(analysed: Analysed) -> None:
-    rows = analysed.rows("convergence", "run_id = 'even_rebalance-r1' and definition = 'st'")
+def test_a_run_that_never_converged_is_censored_at_its_horizon(golden_series: GoldenSeries) -> None:
+    rows = golden_series.rows("convergence", "run_id = 'even_rebalance-r1' and definition = 'st'")
     assert [(row["time_s"], row["censored"], row["horizon_s"]) for row in rows] == [(None, True, 170.0)]
 
 
-def test_only_workers_whose_executors_changed_restarted(analysed: Analysed) -> None:
-    slots = {row["slot"]: row for row in analysed.rows("slots", "run_id = 'stela-r1'")}
+def test_only_workers_whose_executors_changed_restarted(golden_series: GoldenSeries) -> None:
+    slots = {row["slot"]: row for row in golden_series.rows("slots", "run_id = 'stela-r1'")}
     assert [slot for slot, row in sorted(slots.items()) if row["restarts"]] == ["m3:6700", "m3:6701"]
     assert [slot for slot, row in sorted(slots.items()) if row["changed"]] == [
         "m3:6700",
@@ -67,15 +67,15 @@ def test_only_workers_whose_executors_changed_restarted(analysed: Analysed) -> N
     ]
 
 
-def test_runs_that_do_not_count_are_kept_with_the_reason(analysed: Analysed) -> None:
-    runs = {row["run_id"]: row for row in analysed.rows("runs", "status != 'complete'")}
+def test_runs_that_do_not_count_are_kept_with_the_reason(golden_series: GoldenSeries) -> None:
+    runs = {row["run_id"]: row for row in golden_series.rows("runs", "status != 'complete'")}
     assert runs["stela-r4"]["failure_message"] == "the bridge fell back: no answer in 2 s"
     assert "run.json" in runs["even_rebalance-r4"]["failure_message"]
     assert runs["even_rebalance-r4"]["status"] == "incomplete"
 
 
-def test_claims_get_their_verdicts(analysed: Analysed) -> None:
-    rows = {row.claim.name: row for row in ledger.evaluate([analysed.root])}
+def test_claims_get_their_verdicts(golden_series: GoldenSeries) -> None:
+    rows = {row.claim.name: row for row in ledger.evaluate([golden_series.root])}
     verdicts = {name: row.verdict for name, row in rows.items() if row.claim.experiment == "stela/star"}
     assert verdicts == {
         "S02/star restarts": "reproduced",
@@ -90,22 +90,24 @@ def test_claims_get_their_verdicts(analysed: Analysed) -> None:
     assert all("r4" not in run_id for row in rows.values() for run_id in row.run_ids)
 
 
-def test_tables_have_their_declared_columns(analysed: Analysed) -> None:
+def test_tables_have_their_declared_columns(golden_series: GoldenSeries) -> None:
     from analysis.ingest import tables
 
     for name in TABLES:
-        stored = analysed.spark.read.parquet(str(SeriesPaths(analysed.root).table(name)))
-        assert stored.dtypes == tables.empty(analysed.spark, name).dtypes, name
+        stored = golden_series.spark.read.parquet(str(SeriesPaths(golden_series.root).table(name)))
+        assert stored.dtypes == tables.empty(golden_series.spark, name).dtypes, name
 
 
-def test_the_report_is_self_contained_and_says_what_matters(analysed: Analysed) -> None:
-    page = SeriesPaths(analysed.root).report.read_text()
+def test_the_report_is_self_contained_and_says_what_matters(golden_series: GoldenSeries) -> None:
+    page = SeriesPaths(golden_series.root).report.read_text()
     outside = re.findall(r'(?:src|href)="(?!#|data:)([^"]*)"|(@import|url\((?!#))', page)
     assert {target for target, _ in outside} == {f"runs/{run}/report.html" for run in EVERY_RUN}
     assert page.count("<svg") == 4
     answer = page.index("Stela&#39;s throughput after the scale-out was 60")
     assert answer < page.index("<svg") < page.index("stela-r4 (invalid) is not counted") < page.index("<h2>Claims</h2>")
-    assert json.loads((analysed.root / "report.json").read_text())["headline"].startswith("Stela's throughput after")
+    assert json.loads((golden_series.root / "report.json").read_text())["headline"].startswith(
+        "Stela's throughput after"
+    )
     for words in ("the bridge fell back: no answer in 2 s", "workers/m1-6700.jsonl", "2.8.3",
                   "1048576", "0123456789ab", "stela-r4"):  # fmt: skip
         assert words in page, words
@@ -113,8 +115,8 @@ def test_the_report_is_self_contained_and_says_what_matters(analysed: Analysed) 
     assert len(identifiers) == len(set(identifiers))
 
 
-def test_every_run_has_a_page_also_one_that_left_nothing(analysed: Analysed) -> None:
-    pages = {run: SeriesPaths(analysed.root).run(run).root / "report.html" for run in EVERY_RUN}
+def test_every_run_has_a_page_also_one_that_left_nothing(golden_series: GoldenSeries) -> None:
+    pages = {run: SeriesPaths(golden_series.root).run(run).root / "report.html" for run in EVERY_RUN}
     assert all(page.is_file() for page in pages.values())
     assert "the bridge fell back: no answer in 2 s" in pages["stela-r4"].read_text()
     whole = pages["stela-r1"].read_text()
@@ -122,16 +124,16 @@ def test_every_run_has_a_page_also_one_that_left_nothing(analysed: Analysed) -> 
         assert words in whole, words
 
 
-def test_windows_of_cpu_are_what_the_generator_gave_each_machine(analysed: Analysed) -> None:
-    rows = analysed.rows("cpu_windows", "run_id = 'stela-r1' and machine = 'm3'")
+def test_windows_of_cpu_are_what_the_generator_gave_each_machine(golden_series: GoldenSeries) -> None:
+    rows = golden_series.rows("cpu_windows", "run_id = 'stela-r1' and machine = 'm3'")
     assert {round(row["utilisation_mean"], 4) for row in rows if row["window_s"] < -10} == {0.03}
     assert {round(row["utilisation_mean"], 4) for row in rows if 10 <= row["window_s"] < 170} == {0.3}
-    joined = analysed.rows("cpu_windows", "run_id = 'stela-r1' and machine = 'm5'")
+    joined = golden_series.rows("cpu_windows", "run_id = 'stela-r1' and machine = 'm5'")
     assert min(row["window_s"] for row in joined) == 0
 
 
-def test_settled_placement_is_that_of_before_and_after(analysed: Analysed) -> None:
-    rows = analysed.rows("settled", "run_id = 'stela-r1' and component = 'centre'")
+def test_settled_placement_is_that_of_before_and_after(golden_series: GoldenSeries) -> None:
+    rows = golden_series.rows("settled", "run_id = 'stela-r1' and component = 'centre'")
     slots = {(row["phase"], row["task"]): row["slot"] for row in rows}
     assert slots == {
         ("before", 5): "m3:6700", ("before", 6): "m3:6700", ("before", 7): "m3:6701", ("before", 8): "m3:6701",
@@ -139,9 +141,9 @@ def test_settled_placement_is_that_of_before_and_after(analysed: Analysed) -> No
     }  # fmt: skip
 
 
-def test_building_twice_gives_the_same_measurements(analysed: Analysed) -> None:
+def test_building_twice_gives_the_same_measurements(golden_series: GoldenSeries) -> None:
     from analysis.metrics import build
 
-    before = sorted(map(repr, analysed.rows("measurements")))
-    build.build_metrics(analysed.spark, analysed.root)
-    assert sorted(map(repr, analysed.rows("measurements"))) == before
+    before = sorted(map(repr, golden_series.rows("measurements")))
+    build.build_metrics(golden_series.spark, golden_series.root)
+    assert sorted(map(repr, golden_series.rows("measurements"))) == before

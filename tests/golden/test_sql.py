@@ -15,7 +15,7 @@ from analysis.errors import QueryError
 from analysis.query import sql
 from analysis.query.sql import SeriesTables
 from analysis.record.schemas import TABLES
-from tests.golden.analysed import Analysed
+from tests.golden.series import GoldenSeries
 
 pytestmark = pytest.mark.spark
 # What a path may hold and a URL would not.
@@ -23,13 +23,13 @@ ODD = "odd +%2B name"
 
 
 @pytest.fixture(scope="module")
-def results(analysed: Analysed, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def results(golden_series: GoldenSeries, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The golden series, and one of an older version: a table less, a column less, a column of another type."""
     root = tmp_path_factory.mktemp("results") / ODD
     for series in ("20260101-000000-aaaaaaaa", "20260102-000000-bbbbbbbb"):
         folder = root / "stela" / "star" / series
         folder.mkdir(parents=True)
-        shutil.copytree(analysed.root / "tables", folder / "tables")
+        shutil.copytree(golden_series.root / "tables", folder / "tables")
         (folder / "series.json").write_text(json.dumps({"v": 1, "series_id": series, "experiment": "stela/star"}))
     shutil.rmtree(folder / "tables" / "moves.parquet")
     (part,) = (folder / "tables" / "phases.parquet").glob("*.parquet")
@@ -51,35 +51,35 @@ def notes() -> list[str]:
 
 
 @pytest.fixture
-def ask(analysed: Analysed, stored: Sequence[SeriesTables], notes: list[str]) -> Iterator["Ask"]:
-    yield Ask(analysed, stored, notes)
+def ask(golden_series: GoldenSeries, stored: Sequence[SeriesTables], notes: list[str]) -> Iterator["Ask"]:
+    yield Ask(golden_series, stored, notes)
     for name in TABLES:
-        analysed.spark.catalog.dropTempView(name)
+        golden_series.spark.catalog.dropTempView(name)
 
 
 class Ask:
-    def __init__(self, analysed: Analysed, stored: Sequence[SeriesTables], notes: list[str]) -> None:
-        self._spark, self._stored, self._notes = analysed.spark, stored, notes
+    def __init__(self, golden_series: GoldenSeries, stored: Sequence[SeriesTables], notes: list[str]) -> None:
+        self._spark, self._stored, self._notes = golden_series.spark, stored, notes
 
     def __call__(self, query: str) -> list[tuple[object, ...]]:
         sql.open_views(self._spark, query, self._stored, self._notes.append)
         return [tuple(row) for row in sql.stream_rows(sql.run_query(self._spark, query), None)]
 
 
-def test_every_table_is_a_view_of_all_series(analysed: Analysed, stored: Sequence[SeriesTables]) -> None:
+def test_every_table_is_a_view_of_all_series(golden_series: GoldenSeries, stored: Sequence[SeriesTables]) -> None:
     for name in TABLES:
         having = [one for one in stored if name in one.names]
-        frame = sql.view(analysed.spark, name, having, lambda _note: None)
+        frame = sql.view(golden_series.spark, name, having, lambda _note: None)
         own = [column.name for column in TABLES[name].columns if column.name not in sql.SERIES]
         assert frame.columns == ["experiment", "series_id", *own], name
         types = dict(frame.dtypes)
-        expected = dict(analysed.spark.createDataFrame([], TABLES[name].ddl).dtypes)
+        expected = dict(golden_series.spark.createDataFrame([], TABLES[name].ddl).dtypes)
         assert {column: types[column] for column in own} == {column: expected[column] for column in own}, name
 
 
-def test_rows_tell_their_series_wherever_it_lies(ask: "Ask", analysed: Analysed, notes: list[str]) -> None:
+def test_rows_tell_their_series_wherever_it_lies(ask: "Ask", golden_series: GoldenSeries, notes: list[str]) -> None:
     found = ask("select experiment, series_id, count(*), sum(rate) from throughput group by 1, 2 order by 2")
-    rows = analysed.rows("throughput")
+    rows = golden_series.rows("throughput")
     total = pytest.approx(sum(row["rate"] or 0 for row in rows))
     assert found == [
         ("stela/star", "20260101-000000-aaaaaaaa", len(rows), total),

@@ -126,6 +126,15 @@ def test_of_many_variants_the_one_with_the_highest_throughput() -> None:
     )
 
 
+def test_without_a_baseline_it_says_how_many_variants_it_leaves_out() -> None:
+    names = [EVEN, *(f"variant_{number}" for number in range(1, 6))]
+    said = sentence({name: [100.0] for name in names[1:]}, {name: [20.0] for name in names[1:]}, variants=names)
+    assert said.count("above its own before") == 3
+    assert said.endswith(
+        "2 more variants are compared with themselves in the report. Even + rebalance has no complete run."
+    )
+
+
 def test_a_name_has_spaces_for_underscores() -> None:
     said = sentence({EVEN: [100.0], "source_closeness": [110.0]}, variants=[EVEN, "source_closeness"])
     assert said.startswith("Source closeness' throughput after the scale-out was 10 % above")

@@ -18,7 +18,7 @@ NULLS = dict.fromkeys(
 )  # fmt: skip
 
 
-def analysed(tmp_path: Path, **run: Any) -> SeriesPaths:
+def small_series(tmp_path: Path, **run: Any) -> SeriesPaths:
     """A series by hand with the tables that only pages of runs read; `run`: what the table of runs says of RUN."""
     root = write_series(tmp_path / "s", "stela/star", {"stela": 150.0})
     table = root / "tables" / "runs.parquet" / "part-0.parquet"
@@ -64,7 +64,7 @@ def points(text: str) -> Mapping[str, Any]:
 
 
 def test_the_timeline_has_rates_queues_cpu_and_the_event(tmp_path: Path) -> None:
-    traces = {(trace["n"], trace["m"]): trace for trace in points(page(analysed(tmp_path)))["traces"]}
+    traces = {(trace["n"], trace["m"]): trace for trace in points(page(small_series(tmp_path)))["traces"]}
     assert [name for name, mark in traces if mark == "CPU"] == ["m1", "m2", "m10"]
     assert traces["at sinks", "rate"]["v"] == {
         "0": [-25, -15, -5, 5, 15, 25, 35, 45, 55], "1": [100, 100, 100, 152, 152, 152, 152, 152, 152]
@@ -77,7 +77,7 @@ def test_the_timeline_has_rates_queues_cpu_and_the_event(tmp_path: Path) -> None
 
 
 def test_small_files_are_in_the_page_and_not_beside_it(tmp_path: Path) -> None:
-    paths = analysed(tmp_path)
+    paths = small_series(tmp_path)
     text = page(paths)
     names = set(re.findall(r'href="data:[^"]+" download="([^"]+)"', text))
     assert {"timeline.csv", "timeline.parquet", "timeline.svg", "timeline.pdf", "events.csv", "decisions.csv",
@@ -86,13 +86,13 @@ def test_small_files_are_in_the_page_and_not_beside_it(tmp_path: Path) -> None:
 
 
 def test_placement_before_and_after_shows_what_moved(tmp_path: Path) -> None:
-    text = page(analysed(tmp_path))
+    text = page(small_series(tmp_path))
     assert "m1 sink × 2 sink m2 – sink" in seen(text)
     assert "<b>sink</b>" in text
 
 
 def test_what_went_wrong_is_said_first_and_escaped(tmp_path: Path) -> None:
-    paths = analysed(tmp_path, status="failed", failure_blame="infrastructure", failure_message="<i>ssh</i> died",
+    paths = small_series(tmp_path, status="failed", failure_blame="infrastructure", failure_message="<i>ssh</i> died",
                      failure_where="watch")  # fmt: skip
     text = page(paths)
     assert "failed, blamed on infrastructure, in watch: &lt;i&gt;ssh&lt;/i&gt; died" in text
@@ -103,7 +103,7 @@ def test_what_went_wrong_is_said_first_and_escaped(tmp_path: Path) -> None:
 def test_errors_after_the_end_are_not_errors_of_the_run(tmp_path: Path) -> None:
     from datetime import UTC, datetime
 
-    paths = analysed(tmp_path)
+    paths = small_series(tmp_path)
     run = paths.run(RUN)
     with run.events.open("a") as file:
         file.write(json.dumps({"t": ZERO + 60, "kind": "topology_killed"}) + "\n")
@@ -117,7 +117,7 @@ def test_errors_after_the_end_are_not_errors_of_the_run(tmp_path: Path) -> None:
 
 
 def test_a_run_that_left_nothing_has_a_page_that_says_so(tmp_path: Path) -> None:
-    paths = analysed(tmp_path)
+    paths = small_series(tmp_path)
     write_table_row = paths.run("stela-r3").root
     for file in write_table_row.iterdir():
         file.unlink()
@@ -127,7 +127,7 @@ def test_a_run_that_left_nothing_has_a_page_that_says_so(tmp_path: Path) -> None
 
 
 def test_pages_lead_to_each_other_and_to_the_report(tmp_path: Path) -> None:
-    paths = analysed(tmp_path)
+    paths = small_series(tmp_path)
     text = page(paths)
     paths.report.write_text("the series")
     links = [href for href in re.findall(r'href="([^"]+)"', text) if not href.startswith(("data:", "#"))]

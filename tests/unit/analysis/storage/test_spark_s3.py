@@ -27,7 +27,7 @@ from analysis.storage import layout, transfer
 from analysis.storage.bucket import Bucket
 from analysis.storage.spark_s3 import open_shared
 from tests.golden import records
-from tests.golden.analysed import Analysed
+from tests.golden.series import GoldenSeries
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(3000)]
 SERIES = "stela/star/20261121-000000-abcdef01"
@@ -45,11 +45,11 @@ def report(series: str, results: str, state: Path, master: str) -> subprocess.Co
 
 
 @pytest.fixture(scope="module")
-def folder(analysed: Analysed, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(golden_series: GoldenSeries, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One block of the golden series and its broken runs, as local Spark analysed them among the others (a row depends
     on its run alone), with the run that nobody sees in a bucket: it has no run.json."""
     root = tmp_path_factory.mktemp("folder") / SERIES
-    shutil.copytree(analysed.root, root, ignore=shutil.ignore_patterns(*NOT_SENT))
+    shutil.copytree(golden_series.root, root, ignore=shutil.ignore_patterns(*NOT_SENT))
     assert not (root / "runs" / UNSEEN / "run.json").exists()
     return root
 

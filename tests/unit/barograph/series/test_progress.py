@@ -28,21 +28,21 @@ RUN = [
 ENDED = {"t": 240.0, "kind": "run_ended", "run_id": "stela-r1", "status": "complete"}
 
 
-def told(*lines: dict[str, Any], runs: int = 2) -> SeriesStatus:
-    story = initial_status(runs, STAR)
+def status_after(*lines: dict[str, Any], runs: int = 2) -> SeriesStatus:
+    status = initial_status(runs, STAR)
     for line in lines:
-        story = update_status(story, line)
-    return story
+        status = update_status(status, line)
+    return status
 
 
 def test_a_run_in_its_warm_up() -> None:
-    story = told(*RUN)
-    assert (story.phase, story.run_id, story.throughput) == ("warm_up", "stela-r1", (210.0,))
-    assert story.done == ()
+    status = status_after(*RUN)
+    assert (status.phase, status.run_id, status.throughput) == ("warm_up", "stela-r1", (210.0,))
+    assert status.done == ()
 
 
 def test_time_left_learns_from_runs_that_are_done() -> None:
-    early, later = told(*RUN), told(*RUN, ENDED)
+    early, later = status_after(*RUN), status_after(*RUN, ENDED)
     assert later.lengths_s == (200.0,)
     assert later.time_left_s(240.0) == 200 + DEFAULT_OVERHEAD.closing_s, "one more run as long as this one"
     assert early.time_left_s(100.0) > later.time_left_s(240.0)
@@ -50,8 +50,8 @@ def test_time_left_learns_from_runs_that_are_done() -> None:
 
 @given(st.floats(0, 1e6))
 def test_time_left_is_never_negative(now_s: float) -> None:
-    assert told(*RUN).time_left_s(now_s) >= 0
-    assert told(*RUN, ENDED, runs=1).time_left_s(now_s) >= 0
+    assert status_after(*RUN).time_left_s(now_s) >= 0
+    assert status_after(*RUN, ENDED, runs=1).time_left_s(now_s) >= 0
 
 
 def test_more_events_take_more_time() -> None:
@@ -63,14 +63,14 @@ def test_more_events_take_more_time() -> None:
 
 def test_failures_are_noted_and_repeats_do_not_count() -> None:
     failed = {"t": 90.0, "kind": "run_failed", "run_id": "stela-r1", "blame": "infrastructure", "message": "m2 died"}
-    again = told(*RUN, {**failed, "again": True})
+    again = status_after(*RUN, {**failed, "again": True})
     assert again.done == () and "repeated" in again.notes[0]
-    final = told(*RUN, {**failed, "again": False})
+    final = status_after(*RUN, {**failed, "again": False})
     assert final.done == (("stela-r1", "failed"),)
 
 
 def test_an_unknown_line_changes_nothing() -> None:
-    assert told({"t": 0.0, "kind": "news"}) == initial_status(2, STAR)
+    assert status_after({"t": 0.0, "kind": "news"}) == initial_status(2, STAR)
 
 
 def test_sparkline_scales_from_zero_and_shows_gaps() -> None:
@@ -112,7 +112,7 @@ def test_no_throughput_is_said_of_a_run_that_is_over() -> None:
 
 def test_the_panel_shows_phase_throughput_and_runs() -> None:
     out = console(True)
-    out.print(draw(told(*RUN), now_s=90.0))
+    out.print(draw(status_after(*RUN), now_s=90.0))
     text = out.file.getvalue()  # type: ignore[attr-defined]
     assert "warming up until steady" in text and "210 tuples/s" in text and "0 of 2 done" in text
 

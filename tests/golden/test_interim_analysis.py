@@ -10,7 +10,7 @@ import pytest
 from analysis import pipeline
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
-from tests.golden.analysed import Analysed
+from tests.golden.series import GoldenSeries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +26,9 @@ def numbers(root: Path, runs: set[str]) -> dict[tuple[str, str, str, bool], floa
     return found
 
 
-def test_block_by_block_is_the_same_as_all_at_once(analysed: Analysed, spark: "SparkSession", tmp_path: Path) -> None:
+def test_block_by_block_is_the_same_as_all_at_once(
+    golden_series: GoldenSeries, spark: "SparkSession", tmp_path: Path
+) -> None:
     series, parsed = tmp_path / "series", list[int]()
     (series / "runs").mkdir(parents=True)
 
@@ -35,21 +37,23 @@ def test_block_by_block_is_the_same_as_all_at_once(analysed: Analysed, spark: "S
         return spark
 
     complete = {
-        row["run_id"] for row in small_tables.rows(SeriesPaths(analysed.root), "runs") if row["status"] == "complete"
+        row["run_id"]
+        for row in small_tables.rows(SeriesPaths(golden_series.root), "runs")
+        if row["status"] == "complete"
     }
     first, second = ({run for run in complete if run.endswith(f"-r{number}")} for number in (1, 2))
     assert first and second
-    _copy(analysed.root, first, series)
+    _copy(golden_series.root, first, series)
     folder = pipeline.analyse_new_runs(series, start)
-    assert numbers(folder, first) == pytest.approx(numbers(analysed.root, first), rel=1e-9)
+    assert numbers(folder, first) == pytest.approx(numbers(golden_series.root, first), rel=1e-9)
     again = min(first)
-    _copy(analysed.root, second, series)
+    _copy(golden_series.root, second, series)
     _change(series / "runs" / again / "run.json", attempt=2)
     assert pipeline.analyse_new_runs(series, start) == folder
     wanted = [first, {*second, again}]
     assert parsed == [_raw_bytes(series, runs) for runs in wanted], "new blocks, and a run that was measured again"
     runs = first | second
-    assert numbers(folder, runs) == pytest.approx(numbers(analysed.root, runs), rel=1e-9)
+    assert numbers(folder, runs) == pytest.approx(numbers(golden_series.root, runs), rel=1e-9)
     assert {row["run_id"] for row in small_tables.rows(SeriesPaths(folder), "scale_events")} == runs
     assert pipeline.analyse_new_runs(series, _never) == folder, "nothing is new: no Spark"
     _change(series / "runs" / again / "run.json", status="failed")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Analysed:
+class GoldenSeries:
     root: Path
     spark: "SparkSession"
     expected: Mapping[str, records.Expected]
@@ -29,7 +29,7 @@ class Analysed:
         return {row["metric"]: row["value"] for row in found}
 
 
-def analyse(root: Path, spark: "SparkSession") -> Analysed:
+def analyse(root: Path, spark: "SparkSession") -> GoldenSeries:
     """Two variants x three repetitions, two damaged lines, and two runs that must not count."""
     from analysis.ingest import tables
     from analysis.metrics import build
@@ -40,4 +40,4 @@ def analyse(root: Path, spark: "SparkSession") -> Analysed:
     tables.build_tables(spark, root)
     build.build_metrics(spark, root)
     series_page.build_report(root)
-    return Analysed(root, spark, expected)
+    return GoldenSeries(root, spark, expected)
