@@ -170,7 +170,10 @@ class ServiceState:
         return self.log_dir / "decisions.jsonl"
 
     def configure(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Begin a run: its id, policy, parameters and rate window. Refused (400) for an unknown policy or parameter."""
+        """Begin a run and its decision log: its id, policy, parameters and rate window.
+
+        Nimbus asks between two runs too; those rounds are in no log. Refused (400) for an unknown policy or parameter.
+        """
         try:
             policy = bind(str(body["policy"]), body.get("parameters") or {})
         except (PolicyError, KeyError) as error:
@@ -181,6 +184,7 @@ class ServiceState:
         self.policy_error, self.damaged_lines, self._unplaced_why, self._scheduler_error = None, 0, None, None
         self._machines, self._released, self._tasks, self._slots, self._events_seen = (), frozenset(), (0, 0), (), set()
         self._placed_among = ()
+        self.log_path.unlink(missing_ok=True)
         return {"run_id": self.run_id}
 
     def scale(self, body: Mapping[str, Any]) -> dict[str, Any]:

@@ -49,7 +49,8 @@ def from_the_form(world: dict[str, str], *answers: dict[str, object]) -> subproc
 @pytest.mark.spark
 def test_the_same_commit_until_certain_from_the_command_line(world: dict[str, str]) -> None:
     asked = ["compare", "HEAD", "HEAD", "--experiment", "stela/star", "--variants", "stela", "--testbed", "fake"]
-    done = python(world, "-m", "barograph", *asked, "--until-certain", "--budget", "9 blocks")
+    # A goal that the first look reaches: each look is an analysis. When it goes on: compare/test_stopping.py.
+    done = python(world, "-m", "barograph", *asked, "--until-certain", "--goal", "20", "--budget", "9 blocks")
     said = done.stdout + done.stderr
     assert done.returncode == 0 and "Traceback" not in said, said
     (series,) = compared(world)
@@ -68,6 +69,8 @@ def test_the_same_commit_until_certain_from_the_command_line(world: dict[str, st
     assert list(Path(world["BAROGRAPH_STATE"]).glob("leases/*.json")) == []
 
 
+# Shorter: what is said of it in tests/unit/analysis/compare/test_evaluation.py, and when it ends in test_stopping.py.
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_side_that_fails_does_not_stop_the_other_and_is_the_answer(
     world: dict[str, str], monkeypatch: pytest.MonkeyPatch

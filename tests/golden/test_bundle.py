@@ -40,19 +40,6 @@ def bundled(results: Path, target: Path, of: str) -> Path:
     return packed.unpacked(target / "a.tar.gz", target / "moved")
 
 
-@pytest.fixture(scope="module")
-def folder(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return bundled(results, tmp_path_factory.mktemp("bundle"), SERIES)
-
-
-def test_the_series_is_made_again_and_equal(folder: Path, tmp_path: Path) -> None:
-    done = packed.remake(folder, tmp_path, "--python", sys.executable, "--to", str(tmp_path / "again"))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "\nequal: " in done.stdout and "no raw lines" not in done.stdout
-    made = tmp_path / "again" / SERIES / "tables" / "measurements.parquet"
-    assert pq.read_table(made).num_rows > 100, "it was made, not copied"
-
-
 @pytest.fixture
 def in_a_warm_jvm(spark_variables: dict[str, str], tmp_path: Path) -> str:
     """A Python with the packages, whose Spark need not be started: a bundle's script hands on no variables of ours."""
@@ -63,17 +50,29 @@ def in_a_warm_jvm(spark_variables: dict[str, str], tmp_path: Path) -> str:
     return str(program)
 
 
-def test_of_one_run_made_again_a_value_differs_that_its_raw_lines_do_not_say(
-    results: Path, tmp_path: Path, in_a_warm_jvm: str
+def test_of_a_series_made_again_only_the_value_differs_that_its_raw_lines_do_not_say(
+    results: Path, tmp_path: Path
 ) -> None:
     """The bundle is whole, and claims in one column what was not measured; everything else is equal."""
-    folder = bundled(results, tmp_path, f"{SERIES}/stela-r1")
-    assert [run.name for run in (folder / "series" / "runs").iterdir()] == ["stela-r1"]
+    folder = bundled(results, tmp_path, SERIES)
     rows = claim_a_second_more(folder, "downtime", "downtime_s")
-    done = packed.remake(folder, tmp_path, "--python", in_a_warm_jvm)
+    done = packed.remake(folder, tmp_path, "--python", sys.executable, "--to", str(tmp_path / "again"))
     assert done.returncode == 1, done.stdout + done.stderr
     (difference,) = [line for line in done.stdout.splitlines() if line.startswith("differs: ")]
     assert difference.startswith(f"differs: table downtime: {rows} of {rows} values of downtime_s differ")
+    assert "no raw lines" not in done.stdout
+    remade = tmp_path / "again" / SERIES / "tables" / "measurements.parquet"
+    assert pq.read_table(remade).num_rows > 100, "it was computed, not copied"
+
+
+# Shorter: the test above, and tests/unit/analysis/bundle/test_bundle.py::test_a_run_is_its_series_reduced_to_it.
+@pytest.mark.long
+def test_one_run_is_made_again_and_equal(results: Path, tmp_path: Path, in_a_warm_jvm: str) -> None:
+    folder = bundled(results, tmp_path, f"{SERIES}/stela-r1")
+    assert [run.name for run in (folder / "series" / "runs").iterdir()] == ["stela-r1"]
+    done = packed.remake(folder, tmp_path, "--python", in_a_warm_jvm)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "\nequal: " in done.stdout
 
 
 def claim_a_second_more(folder: Path, name: str, column: str) -> int:

@@ -33,6 +33,15 @@ def feed(desk: ServiceState, seconds: int, start: float = 1000.0) -> float:
     return start + seconds
 
 
+def test_the_decision_log_begins_with_its_run(tmp_path: Path) -> None:
+    state = ServiceState(tmp_path, Clock())
+    state.schedule(request(1000.0, PLACED))
+    for run in ("stela-r1", "stela-r2"):
+        state.configure({"run_id": run, "policy": "stela"})
+        state.schedule(request(1002.0, PLACED))
+        assert [json.loads(line)["run_id"] for line in state.log_path.read_text().splitlines()] == [run]
+
+
 def test_a_submission_is_placed_and_a_placed_topology_is_left_alone(desk: ServiceState) -> None:
     answer = desk.schedule(request(1000.0))
     assert answer["decision_id"] == "d1"

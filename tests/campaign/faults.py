@@ -1,0 +1,302 @@
+"""Faults in every phase of a run: is the right one blamed, and is nothing lost?
+
+`python -m tests.campaign.faults` (as root) runs each fault in each phase and prints a JSON line for each cell and a
+table at the end; exit code 1 where a cell is not as it must be. On the fake testbed: a full disk (a small tmpfs under
+the results, the state folder or Airflow's home). With `--testbed local`, on real Storm: what happens to machines and
+daemons. After each fault the same command must complete the series.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from barograph.errors import EXIT_CODES
+from barograph.machines import series_lease
+from inventory.local import lan
+from inventory.local.testbed import LocalTestbed
+from inventory.machines import Machine
+from tests.campaign.kills import END_LIMIT_S, World, await_quiet, whole
+
+# As they come in the progress of a series; `decision` is between a decision and its rebalance.
+PHASES = ("deploy", "submit", "warm_up", "decision", "after", "collect", "release")
+PHASE_LIMIT_S = 600.0
+TMPFS_MB = 48
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`inject` takes the world and the series; `heal` lets the next command work; `exits`: right codes."""
+
+    name: str
+    inject: Callable[[World, Path], None]
+    heal: Callable[[World, Path], None]
+    exits: frozenset[int]
+
+
+def _codes(*blames: str) -> frozenset[int]:
+    """A fault may also come too late to matter."""
+    return frozenset({0, *(EXIT_CODES[blame] for blame in blames)})
+
+
+# --- a full disk -----------------------------------------------------------------------------------------------------
+
+
+def _fill(world: World, place: str) -> None:
+    with suppress(OSError), (world.folder / place / "filler").open("wb", buffering=0) as file:
+        while True:
+            file.write(b"0" * 65536)
+    with suppress(OSError), (world.folder / place / "filler.2").open("wb", buffering=0) as file:
+        while True:
+            file.write(b"0")
+
+
+def _empty(world: World, place: str) -> None:
+    for name in ("filler", "filler.2"):
+        (world.folder / place / name).unlink(missing_ok=True)
+
+
+def full_disk(place: str) -> Fault:
+    return Fault(
+        f"disk full under {place}",
+        lambda world, _series: _fill(world, place),
+        lambda world, _series: _empty(world, place),
+        _codes("capacity"),
+    )
+
+
+@contextmanager
+def small_disks(world: World, places: Sequence[str]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for place in places:
+            folder = world.folder / place
+            folder.mkdir(exist_ok=True)
+            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={TMPFS_MB}m", "tmpfs", str(folder)], check=True)
+            stack.callback(subprocess.run, ["umount", str(folder)], check=True)
+        yield
+
+
+# --- machines and daemons --------------------------------------------------------------------------------------------
+
+
+def _machine(series: Path, name: str) -> Machine:
+    return next(machine for machine in series_lease.current_machines(series) if machine.name == name)
+
+
+def _lease_id(series: Path) -> str:
+    lease = series_lease.saved_lease(series)
+    assert lease is not None
+    return lease.lease_id
+
+
+def _endpoint(series: Path, name: str) -> lan.LanEndpoint:
+    machine = _machine(series, name)
+    number = lan.endpoint_number(machine.control_address)
+    return lan.lan_endpoint(_lease_id(series), name, number, machine.type.bandwidth_mbit)
+
+
+def _crash(_world: World, series: Path) -> None:
+    LocalTestbed().crash(_machine(series, "m1"))
+
+
+def _cut(_world: World, series: Path) -> None:
+    lan.cut_links(_lease_id(series), _endpoint(series, "m1"))
+
+
+def _kill_daemon(machine: str, daemon: str) -> Callable[[World, Path], None]:
+    def kill(_world: World, series: Path) -> None:
+        with LocalTestbed().connect(_machine(series, machine)) as remote:
+            pid = remote.run(["supervisorctl", "pid", daemon]).stdout.strip()
+            remote.run(["kill", "-9", pid])
+
+    return kill
+
+
+def _kill_worker(_world: World, series: Path) -> None:
+    with LocalTestbed().connect(_machine(series, "m1")) as remote:
+        pids = remote.run(["pgrep", "-f", "org.apache.storm.daemon.worker.Worker"]).stdout.split()
+        if pids:
+            remote.run(["kill", "-9", pids[0]])
+
+
+def _nothing(_world: World, _series: Path) -> None:
+    """The next command takes other machines."""
+
+
+FAULTS: Mapping[str, Sequence[Fault]] = {
+    "fake": [full_disk("results"), full_disk("state"), full_disk("home")],
+    "local": [
+        Fault("machine dead", _crash, _nothing, _codes("infrastructure")),
+        Fault("network cut", _cut, _nothing, _codes("infrastructure")),
+        Fault("Nimbus killed", _kill_daemon("master", "nimbus"), _nothing, _codes("system_under_test")),
+        Fault("ZooKeeper killed", _kill_daemon("master", "zookeeper"), _nothing, _codes("system_under_test")),
+        Fault("policy service killed", _kill_daemon("master", "policy_service"), _nothing, _codes("infrastructure")),
+        Fault("worker killed", _kill_worker, _nothing, _codes("system_under_test")),
+    ],
+}
+
+
+# --- a cell ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cell:
+    """`reached`: the phase came, and the fault with it. `runs`: status and blame of each attempt that is on record."""
+
+    fault: str
+    phase: str
+    reached: bool
+    exit_code: int | None
+    last_line: str
+    runs: Mapping[str, str]
+    left: Mapping[str, Sequence[str]]
+    again: int
+    wrong: Sequence[str]
+
+
+def cell(world: World, fault: Fault, phase: str) -> Cell:
+    """A new series, the fault in that phase, its healing, and the same command again."""
+    known = set(world.series())
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(
+            [*world.argv(), "--new"], env=world.environment(), stdout=output, stderr=subprocess.STDOUT
+        )
+        series = _await_phase(world, known, phase, process)
+        if series is not None:
+            fault.inject(world, series)
+        code = _end(process)
+        await_quiet(world)
+        output.seek(0)
+        lines = [line for line in output.read().splitlines() if line.strip()]
+    if series is not None:
+        fault.heal(world, series)
+    left, before, runs = world.left(), world.complete_runs(), _attempts(series)
+    done = whole(world)
+    wrong = _judge(fault, code, lines, left, done, before, world)
+    return Cell(
+        fault.name, phase, series is not None, code, lines[-1] if lines else "", runs, left, done.returncode, wrong
+    )
+
+
+def _await_phase(world: World, known: set[Path], phase: str, process: subprocess.Popen[bytes]) -> Path | None:
+    deadline_s = time.monotonic() + PHASE_LIMIT_S
+    while process.poll() is None and time.monotonic() < deadline_s:
+        for file in set(world.series()) - known:
+            if _is_in(file.parent, phase):
+                return file.parent
+        time.sleep(0.02)
+    return None
+
+
+def _is_in(series: Path, phase: str) -> bool:
+    if phase == "decision":
+        kinds = [line.get("kind") for file in series.glob("runs/*/events.jsonl") for line in _lines(file)]
+        return kinds.count("decision") > kinds.count("applied")
+    return any(line.get("phase") == phase for line in _lines(series / "progress.jsonl"))
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    """The last one may be half written."""
+    lines = []
+    with suppress(OSError):
+        for text in file.read_text(errors="replace").splitlines():
+            with suppress(ValueError):
+                lines.append(json.loads(text))
+    return lines
+
+
+def _end(process: subprocess.Popen[bytes]) -> int | None:
+    try:
+        return process.wait(END_LIMIT_S + PHASE_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(60)
+        return None
+
+
+def _attempts(series: Path | None) -> dict[str, str]:
+    if series is None:
+        return {}
+    documents = {file.parent.name: _lines_of(file) for file in series.glob("*/*/run.json")}
+    return {name: f"{each.get('status')} {each.get('failure_blame') or ''}".strip() for name, each in documents.items()}
+
+
+def _lines_of(file: Path) -> dict[str, Any]:
+    try:
+        document: dict[str, Any] = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return {"status": "damaged"}
+    return document
+
+
+def _judge(
+    fault: Fault,
+    code: int | None,
+    lines: Sequence[str],
+    left: Mapping[str, Sequence[str]],
+    done: subprocess.CompletedProcess[str],
+    before: Mapping[str, int],
+    world: World,
+) -> list[str]:
+    now = world.complete_runs()
+    facts = {
+        f"exit code {code}, allowed are {sorted(fault.exits)}": code not in fault.exits,
+        "a traceback": any(line.startswith("Traceback") for line in lines),
+        f"left: {dict(left)}": bool(left),
+        f"the same command again ended with {done.returncode}: {(done.stdout + done.stderr)[-300:]}": done.returncode
+        != 0,
+        "a finished run was lost or repeated": any(now.get(run) != started for run, started in before.items()),
+        f"left after the whole run: {world.left()}": bool(world.left()),
+    }
+    return [what for what, holds in facts.items() if holds]
+
+
+def table(cells: Sequence[Cell]) -> Iterator[str]:
+    """Markdown: the exit code by fault and phase; `–` where the phase never came, `!` where something is wrong."""
+    yield f"| fault | {' | '.join(PHASES)} |"
+    yield "|---" * (len(PHASES) + 1) + "|"
+    for fault in dict.fromkeys(each.fault for each in cells):
+        row = {each.phase: each for each in cells if each.fault == fault}
+        yield f"| {fault} | {' | '.join(_mark(row.get(phase)) for phase in PHASES)} |"
+
+
+def _mark(found: Cell | None) -> str:
+    if found is None or not found.reached:
+        return "–"
+    return f"{found.exit_code}{' !' if found.wrong else ''}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--testbed", default="fake", choices=sorted(FAULTS))
+    parser.add_argument("--faults", default="", help="only those with this in their name")
+    parser.add_argument("--phases", default=",".join(PHASES))
+    parser.add_argument("--pace", type=float, default=0.02, help="real seconds for a second of the fake testbed")
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="bfaults-", dir="/tmp"))
+    world, cells = World(folder, options.testbed, options.pace), []
+    os.environ["BAROGRAPH_STATE"] = str(folder / "state")  # this process breaks machines of that state folder
+    faults = [fault for fault in FAULTS[options.testbed] if options.faults in fault.name]
+    places = ("results", "state", "home") if options.testbed == "fake" else ()
+    with small_disks(world, places):
+        for fault in faults:
+            for phase in options.phases.split(","):
+                cells.append(cell(world, fault, phase))
+                print(json.dumps(asdict(cells[-1]), ensure_ascii=False), flush=True)
+        subprocess.run([sys.executable, "-m", "barograph", "reap"], env=world.environment(), timeout=600)
+    print("\n".join(table(cells)))
+    return int(any(each.wrong for each in cells))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
