@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,7 @@ from inventory.local import lan
 from inventory.local.testbed import LocalTestbed
 from inventory.machines import Machine
 from tests.campaign.kills import END_LIMIT_S, World, await_quiet, whole
+from tests.support import warm_spark
 
 # As they come in the progress of a series; `decision` is between a decision and its rebalance.
 PHASES = ("deploy", "submit", "warm_up", "decision", "after", "collect", "release")
@@ -288,7 +290,9 @@ def main() -> int:
     os.environ["BAROGRAPH_STATE"] = str(folder / "state")  # this process breaks machines of that state folder
     faults = [fault for fault in FAULTS[options.testbed] if options.faults in fault.name]
     places = ("results", "state", "home") if options.testbed == "fake" else ()
-    with small_disks(world, places):
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # else the disks stay mounted
+    with small_disks(world, places), warm_spark.running() as variables:
+        os.environ.update(variables)  # an analysis is in every cell, and none of them is about its start
         for fault in faults:
             for phase in options.phases.split(","):
                 cells.append(cell(world, fault, phase))
