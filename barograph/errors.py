@@ -7,6 +7,7 @@ BarographError (harness)
 ├── BudgetSpent (capacity)               the next run could cost more than what is left
 ├── MachineLost (infrastructure)         nobody asked it to die
 │   └── MachineRecalled                  its owner takes it away (a spot interruption)
+├── NotReleased (infrastructure)         machines of a series could not be given back
 ├── NoFreshSamples (infrastructure)      measuring stopped while the machines live
 ├── RunBroken (system_under_test)        Storm or the policy failed: a result
 └── RunsFailed                           blame of the worst run of the series
@@ -54,6 +55,10 @@ class MachineLost(BarographError):
 
 class MachineRecalled(MachineLost):
     pass
+
+
+class NotReleased(BarographError):
+    blame = "infrastructure"
 
 
 class NoFreshSamples(BarographError):

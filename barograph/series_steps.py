@@ -18,6 +18,7 @@ from barograph.plan import durations
 from barograph.plan.blocks import PlannedRun
 from barograph.run.context import SeriesContext, context_of
 from barograph.run.measure import measure
+from barograph.series import hold
 from barograph.series.interruption import step
 from barograph.series.progress import ProgressFile, lines_since
 from barograph.series.results import analyse_results, finish, send_afterwards
@@ -174,7 +175,15 @@ def _message_writer(series_dir: Path) -> Say:
 
 
 def analyse(series_dir: Path) -> Path:
-    """The report's path. Raises NothingMeasured where no run left a record."""
+    """The report's path. Raises NothingMeasured where no run left a record; then the execution is over."""
+    try:
+        return _analyse(series_dir)
+    except Exception:
+        hold.drop(series_dir)
+        raise
+
+
+def _analyse(series_dir: Path) -> Path:
     with step(series_dir) as series:
         if not any((series.folder / "runs").glob("*/run.json")):
             late = lines_since(series.folder, "deadline", series.opened_s)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from analysis.storage.bucket import Location, parse_location
+
+if TYPE_CHECKING:
+    from inventory.leases.holder import Holder
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -40,11 +44,19 @@ def cluster_dir(lease_id: str) -> Path:
 
 
 HOLDER = "BAROGRAPH_HOLDER_PID"
+DAG_OF_TASK = "AIRFLOW_CTX_DAG_ID"  # Airflow gives it to each task
 
 
-def holder_pid() -> int:
-    """The process whose death ends the lease: under a scheduler it is not the short-lived task's."""
-    return int(os.environ.get(HOLDER) or os.getpid())
+def holder() -> Holder:
+    """Who holds what this process takes: the process that BAROGRAPH_HOLDER_PID names; in a task without it, the DAG,
+    for the task's process is short-lived and may be on any worker; else this process.
+    """
+    from inventory.leases.holder import Holder, process_holder
+
+    dag = os.environ.get(DAG_OF_TASK)
+    if dag and not os.environ.get(HOLDER):
+        return Holder(0, dag)
+    return process_holder(int(os.environ.get(HOLDER) or os.getpid()))
 
 
 WEBHOOK_VARIABLE = "BAROGRAPH_WEBHOOK"

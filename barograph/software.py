@@ -7,6 +7,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from filelock import FileLock
+
 from barograph.errors import BarographError, Say
 from barograph.settings import ROOT, barograph_home
 
@@ -61,7 +63,15 @@ def mounts(say: Say) -> dict[Path, str]:
 
 
 def build_jar(folder: Path, say: Say) -> Path:
-    """The one jar of a Maven module, built unless it is the very one that was built of this pom and these sources."""
+    """The one jar of a Maven module, built unless it is the very one that was built of this pom and these sources.
+
+    One process at a time: two Mavens in one `target/` leave a jar of neither.
+    """
+    with FileLock(folder / "target" / ".build.lock"):
+        return _build_jar(folder, say)
+
+
+def _build_jar(folder: Path, say: Say) -> Path:
     from playbooks.storm_home.assemble import fingerprint
 
     files = [folder / "pom.xml", *sorted(path for path in (folder / "src" / "main").rglob("*") if path.is_file())]

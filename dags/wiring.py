@@ -214,7 +214,8 @@ def add_series_tasks(series: Any, pool: str) -> None:
     runs >> analysed
     released >> analysed
     # Not of `machines`: a setup's direct children must be all_success, and a failed setup fails `deployed` too.
-    add_watcher([series, deployed, planned, runs, analysed, reported])
+    # Of `released`, because Airflow forgives a teardown: what it could not give back goes on costing.
+    add_watcher([series, deployed, planned, runs, released, analysed, reported])
 
 
 def add_watcher(tasks: list[Any]) -> None:

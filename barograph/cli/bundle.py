@@ -180,35 +180,45 @@ COMPARISON_TABLES = ("runs", "machines", "measurements")
 
 def bundle(name: str, to: Path | None, *, without_raw: bool, say: Say) -> int:
     """Write the archive of a series or of one of its runs. Raises, before it writes anything, where that cannot be."""
+    from barograph.series.hold import held
     from barograph.series.results import results_of
 
     series_dir, run_id = find_series_or_run(name)
     target = archive_path(series_dir, run_id, to)
-    require_run(series_dir, run_id)
-    require_analysed(series_dir)
-    if run_id is None and question.is_comparison(series_dir):
-        require_current_answer(series_dir)
-    with (
-        results_of(series_dir).whole(series_dir) as root,
-        _scratch(target) as scratch,
-        _reduced(root, run_id, scratch) as one,
-    ):
-        chosen = select_files(one, without_raw=without_raw, environment=process_environment())
-        facts = environment.facts_of_series(one)
-        sources = sources_of(facts.runs, scratch)
-        own = [
-            *_own_files(one, run_id, facts, chosen, sources),
-            *_analysis_code(),
-            *_earlier_comparisons(series_dir, one),
-        ]
-        entries = [*chosen.entries, *own, *sources.entries]
-        archive.write(target, target.name.removesuffix(SUFFIX), entries)
-    for each, why in sorted(chosen.left_out.items()):
+    with held(series_dir):
+        require_run(series_dir, run_id)
+        require_analysed(series_dir)
+        if run_id is None and question.is_comparison(series_dir):
+            require_current_answer(series_dir)
+        with (
+            results_of(series_dir).whole(series_dir) as root,
+            _scratch(target) as scratch,
+            _reduced(root, run_id, scratch) as one,
+        ):
+            left_out, missing, count = _write(series_dir, one, run_id, target, scratch, without_raw=without_raw)
+    for each, why in sorted(left_out.items()):
         say(f"left out: {each}: {why}")
-    for line in sources.missing:
+    for line in missing:
         say(f"note: {line}")
-    say(f"bundle: {target} ({target.stat().st_size / 1e6:.1f} MB, {len(entries)} files); python3 remake.py in it")
+    say(f"bundle: {target} ({target.stat().st_size / 1e6:.1f} MB, {count} files); python3 remake.py in it")
     return 0
+
+
+def _write(
+    series_dir: Path, one: Path, run_id: str | None, target: Path, scratch: Path, *, without_raw: bool
+) -> tuple[Mapping[str, str], list[str], int]:
+    """What was left out and why, what is missing, and how many files there are."""
+    chosen = select_files(one, without_raw=without_raw, environment=process_environment())
+    facts = environment.facts_of_series(one)
+    sources = sources_of(facts.runs, scratch)
+    own = [
+        *_own_files(one, run_id, facts, chosen, sources),
+        *_analysis_code(),
+        *_earlier_comparisons(series_dir, one),
+    ]
+    entries = [*chosen.entries, *own, *sources.entries]
+    archive.write(target, target.name.removesuffix(SUFFIX), entries)
+    return chosen.left_out, sources.missing, len(entries)
 
 
 # --- what, and where to ----------------------------------------------------------------------------------------------

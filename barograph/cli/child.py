@@ -1,7 +1,8 @@
 """The child process of `barograph run`: execute the DAG with `dag.test()`.
 
 The DAG owns the end of an execution: its teardown releases the machines, its report task stores the results and
-writes the index. Airflow skips both after an interruption; then, and only then, this process does it.
+writes the index. Airflow skips both after an interruption, and a teardown may fail; then, and only then, this process
+does it.
 
 `python -m barograph.cli.child SERIES_DIR PARENT_PID`. Its output belongs in the series' log; its exit codes are
 those of the command line.
@@ -9,6 +10,7 @@ those of the command line.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
@@ -17,32 +19,44 @@ from pathlib import Path
 from typing import Any
 
 from barograph.child_processes import die_with_parent
-from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, Interrupted, RunsFailed, blame_of, message_of
+from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, Interrupted, NotReleased, RunsFailed, blame_of, message_of
+from barograph.series import hold
 from barograph.series.interruption import interruptible
 from barograph.series.progress import ProgressFile, failures_since, lines_since, worst_of
 from barograph.series.series import Series, read_series
+from barograph.settings import HOLDER
 
 
 def main(arguments: list[str]) -> int:
-    series_dir = Path(arguments[0])
+    series_dir, parent_pid = Path(arguments[0]), int(arguments[1])
+    os.environ[HOLDER] = str(os.getpid())  # of what the tasks take, which run in this process
+    hold.take(series_dir, parent_pid=parent_pid)
     progress, begun_s = ProgressFile(series_dir), time.time()
+    code = EXIT_CODES["harness"]
     try:
         with interruptible():
             # `interruptible` makes an orderly end of it. Airflow takes SIGTERM for itself as each task starts.
-            die_with_parent(int(arguments[1]), signal.SIGINT)
+            die_with_parent(parent_pid, signal.SIGINT)
             _run(series_dir)
+        code = 0
     except KeyboardInterrupt:
         progress.tell("interrupted")
-        return INTERRUPTED_EXIT
+        code = INTERRUPTED_EXIT
     except Exception as error:  # noqa: BLE001 - the top of a process: every error goes into the log and the progress file
         traceback.print_exc()
         progress.tell("failed", blame=blame_of(error), message=message_of(error))
-        return EXIT_CODES[blame_of(error)]
+        code = EXIT_CODES[blame_of(error)]
     finally:
-        _release(series_dir)
+        left = _release(series_dir)
         _store(series_dir, progress, begun_s)
-    progress.tell("finished")
-    return 0
+    if left is not None and code == 0:
+        progress.tell("failed", blame=left.blame, message=message_of(left))
+        return EXIT_CODES[left.blame]
+    if left is not None:
+        progress.tell("message", text=message_of(left))
+    elif code == 0:
+        progress.tell("finished")
+    return code
 
 
 def _run(series_dir: Path) -> None:
@@ -86,17 +100,20 @@ def _stop_requested(series: Series) -> bool:
     return is_stopped(series)
 
 
-def _release(series_dir: Path) -> None:
-    """Release what the DAG's teardown has not; nothing happens where it has. Not to be cut short."""
+def _release(series_dir: Path) -> NotReleased | None:
+    """Release what the DAG's teardown has not; nothing happens where it has. Not to be cut short. What is left."""
     from barograph.machines.provision import release
 
     before = [signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)]
     try:
         release(series_dir)
-    except Exception:  # noqa: BLE001 - the lease stays on record and is reaped
+    except NotReleased as left:  # the lease stays on record and is reaped
         traceback.print_exc()
-    for number, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
-        signal.signal(number, handler)
+        return left
+    finally:
+        for number, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
+            signal.signal(number, handler)
+    return None
 
 
 def _store(series_dir: Path, progress: ProgressFile, begun_s: float) -> None:

@@ -11,17 +11,19 @@ from pathlib import Path
 from types import FrameType
 
 from barograph.airflow_environment import command_line_environment
-from barograph.child_processes import ChildProcess
+from barograph.child_processes import AT_ONCE, ChildProcess
 from barograph.cli.view import View
 from barograph.series.progress import ProgressReader
 from barograph.settings import ROOT, airflow_home
 
 # After SIGINT the child collects and releases; then it has had its chance.
 ESCALATION = ((signal.SIGINT, 120.0), (signal.SIGTERM, 20.0), (signal.SIGKILL, 10.0))
+# What a child that ended has left, such as a JVM: it has nothing to finish, but files of its own to remove.
+REMAINS = ((signal.SIGTERM, 10.0), *AT_ONCE)
 
 
 class DagProcess:
-    """One child, signalled alone: what it has started it ends itself, in its own order."""
+    """One child, signalled alone: what it has started it ends itself, in its own order; what it leaves is ended."""
 
     def __init__(self, series_dir: Path) -> None:
         self._series_dir = series_dir
@@ -40,22 +42,21 @@ class DagProcess:
 
         code = self._child.wait(each_time=refresh)
         assert code is not None, "without a limit it is waited for"
-        self._child.collect()
+        self._child.end_group(REMAINS)
         self._pass_on(view)
         return code
 
-    def end(self, view: View) -> bool:
-        """End the child, with a harder signal at each Ctrl-C or time limit; False if it had to be killed."""
+    def end(self, view: View) -> None:
+        """End the child, with a harder signal at each Ctrl-C or time limit."""
         for number, limit_s in ESCALATION:
             self._child.send(number)
             try:
                 if self._child.wait(limit_s, lambda: self._pass_on(view)) is not None:
-                    self._child.collect()
-                    self._pass_on(view)
-                    return number != signal.SIGKILL
+                    break
             except KeyboardInterrupt:
                 view.say("hurrying")
-        return False
+        self._child.end_group(REMAINS)
+        self._pass_on(view)
 
     def _pass_on(self, view: View) -> None:
         for line in self._reader.new():

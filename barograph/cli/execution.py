@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,13 +17,13 @@ from barograph.cli.dag_process import DagProcess, signals_as_interrupt
 from barograph.cli.terminal import line_printer
 from barograph.cli.view import View, view_for
 from barograph.code.refs import resolve_experiment, uncommitted_remark
-from barograph.errors import INTERRUPTED_EXIT, BarographError, RunsFailed, Say
+from barograph.errors import INTERRUPTED_EXIT, BarographError, NotReleased, RunsFailed, Say, message_of
 from barograph.machines import holdings
 from barograph.plan.checks import check, place_of, remarks
 from barograph.plan.costs import Cost, cost_lines, usd
 from barograph.plan.durations import series_s
 from barograph.plan.experiment import Experiment, load, with_changes
-from barograph.series.results import results, send_waiting
+from barograph.series.results import results, send_waiting, store
 from barograph.series.series import Series, open_series, series_document
 from barograph.series.status import SeriesStatus, hours, initial_status
 from barograph.series.variant_code import prepare_code
@@ -122,7 +123,20 @@ def carry_out(series: Series, console: Console, ending: Ending | None = None) ->
         except KeyboardInterrupt:
             view.say("interrupted: keeping what was measured, releasing machines (once more to hurry)")
             return _end_interrupted(series, child, view, last)
+        if code < 0:
+            _clean_up(series, view.say)
     return _finish(series, view.status, code, console, last)
+
+
+def _clean_up(series: Series, say: Say) -> None:
+    """What a child that was killed could not do; nothing is left to do where it was not."""
+    from barograph.machines.provision import release
+
+    try:
+        release(series.folder)
+    except NotReleased as left:
+        say(message_of(left))
+    store(series.folder, say)
 
 
 def prepare(name: str, changes: Mapping[str, Any], *, new: bool, console: Console, rebuild: bool = False) -> Series:
@@ -170,12 +184,12 @@ def prepare_series(experiment: Experiment, *, new: bool, console: Console, rebui
 
 
 def _reap_first(testbed: str) -> list[str]:
-    """Raises NotReaped only where this experiment's testbed is not free of remains: others must not keep it."""
-    from barograph.machines.reaper import require_all_released, sweep
+    """Raises NotReaped where this testbed is not free of remains. Others are not waited for, only named."""
+    from barograph.machines.reaper import leases_over, require_all_released, sweep
 
-    rows = sweep(dry_run=False)
-    require_all_released(tuple(row for row in rows if row.testbed == testbed))
-    return [f"reaped {row}" if row.error is None else f"warning: not reaped: {row}: {row.error}" for row in rows]
+    rows = sweep(dry_run=False, only=(testbed,))
+    require_all_released(rows)
+    return [f"reaped {row}" for row in rows] + [f"warning: {line}" for line in leases_over(but=testbed)]
 
 
 def all_remarks(experiment: Experiment) -> tuple[str, ...]:
@@ -212,11 +226,11 @@ def _say_cost(series: Series, say: Say) -> None:
 
 
 def _end_interrupted(series: Series, child: DagProcess | None, view: View, ending: Ending) -> int:
-    by_itself = child.end(view) if child is not None else True
-    if not by_itself:
-        from barograph.machines.provision import release
-
-        release(series.folder)
+    try:
+        if child is not None:
+            child.end(view)
+    finally:
+        _clean_up(series, view.say)
     view.say(f"{len(series.complete())} of {len(series.plan())} runs are complete in {series.folder}")
     _say_cost(series, view.say)
     # With every run there, the same command again would begin a new series.
@@ -251,6 +265,13 @@ def _finish(series: Series, status: SeriesStatus, code: int, console: Console, e
     if code == INTERRUPTED_EXIT:
         return code
     if code != 0:
-        blame, message = status.failure or ("harness", f"the DAG's process ended with {code}")
+        blame, message = status.failure or _death(code)
         raise RunsFailed(f"{message}; log: {series.folder / 'harness.log'}", blame)
     return 0
+
+
+def _death(code: int) -> tuple[str, str]:
+    """Blame and message of a child that ended without a word."""
+    if code == -signal.SIGKILL:
+        return "infrastructure", "the DAG's process was killed (SIGKILL; the kernel does that where memory is short)"
+    return "harness", f"the DAG's process ended with {signal.Signals(-code).name if code < 0 else code}"

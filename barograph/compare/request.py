@@ -23,6 +23,7 @@ from barograph.machines.provision import require_free_testbed
 from barograph.plan.checks import check, testbed_of
 from barograph.plan.costs import cost_lines
 from barograph.plan.experiment import Experiment, load, with_changes
+from barograph.series import hold
 from barograph.series.series import complete_series, open_series
 from barograph.series.variant_code import prepare_code
 
@@ -101,7 +102,8 @@ def reopen_comparison(comparison: Comparison, *, new: bool) -> None:
     """A series that was enough for an easier question has runs to do for this one; not where a `new` one is wanted."""
     series = None if new else complete_series(comparison.experiment)
     if series is not None and series.is_sufficient() and record.is_comparison(series.folder):
-        record.write(series.folder, comparison)
+        with hold.held(series.folder):
+            record.write(series.folder, comparison)
 
 
 def _resolve_side(side: Side) -> Side:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import getpass
 import logging
+import os
 import socket
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from filelock import BaseFileLock, FileLock, Timeout
+
 from barograph.code.refs import resolve_experiment
-from barograph.errors import TestbedTaken
+from barograph.errors import NotReleased, TestbedTaken, message_of
 from barograph.machines import holdings, series_lease
 from barograph.machines.series_lease import remove_cluster_files
 from barograph.plan.checks import check, testbed_of, testbed_without_options
@@ -19,10 +22,11 @@ from barograph.plan.costs import cost_lines
 from barograph.plan.experiment import Experiment, TestbedChoice, load, with_changes
 from barograph.series.interruption import STOP_FILE, step
 from barograph.series.progress import ProgressFile
-from barograph.series.series import open_series, unfinished_series
+from barograph.series.series import open_series
 from barograph.series.variant_code import prepare_code
-from barograph.settings import holder_pid
+from barograph.settings import holder
 from inventory import TESTBEDS
+from inventory.files import replace_file
 from inventory.leases import registry
 from inventory.leases.registry import Lease
 from inventory.testbed import Testbed
@@ -43,29 +47,43 @@ def open_requested(name: str, changes: Mapping[str, Any], *, new: bool) -> Path:
 
 
 def require_free_testbed(experiment: Experiment) -> None:
-    """A second run must not even open a series that somebody is writing; where a testbed is shared, only that one."""
-    leases = [lease for lease in registry.read_all() if lease.testbed == experiment.testbed.name]
+    """Raises TestbedTaken where somebody uses the testbed, or prepares to. From now on this process does, to its end:
+    two at once would both find it free. A testbed that is shared is refused to nobody; series are held one by one.
+    """
+    name = experiment.testbed.name
     if testbed_of(experiment.testbed).shared:
-        mine = unfinished_series(experiment)
-        leases = [lease for lease in leases if mine is not None and lease.series_id == mine.series_id]
+        return
     now = time.time()
-    live = next((lease for lease in leases if registry.is_live(lease, now)), None)
+    live = next((each for each in registry.read_all() if each.testbed == name and registry.is_live(each, now)), None)
     if live is not None:
-        raise _taken_error(live, now)
+        raise TestbedTaken(registry.in_use_message(live, now))
+    _reserve(name)
 
 
-def _taken_error(live: Lease, now: float) -> TestbedTaken:
-    minutes = max(1, round((live.expires_s - now) / 60))
-    return TestbedTaken(
-        f"testbed {live.testbed} is in use: series {live.series_id} of {live.owner} (process {live.holder_pid}) for"
-        f" at most {minutes} min more; wait for it, or end that process"
-    )
+_reserved: dict[Path, BaseFileLock] = {}  # the kernel ends them with this process
+
+
+def _reserve(testbed: str) -> None:
+    lock = registry.state_dir() / "leases" / f".{testbed}.lock"
+    if lock in _reserved:
+        return
+    user = lock.with_suffix(".user")
+    try:
+        _reserved[lock] = FileLock(lock, blocking=False)
+        _reserved[lock].acquire()
+    except Timeout:
+        del _reserved[lock]
+        who = user.read_text() if user.exists() else "another process"
+        raise TestbedTaken(
+            f"testbed {testbed} is in use: {who} prepares a series on it, or reports on one; wait for it, or end that"
+            " process"
+        ) from None
+    replace_file(user, f"process {os.getpid()} of {_owner()}")
 
 
 def provision(series_dir: Path) -> str:
     """All machines of the series, or none; returns the lease's id."""
-    _release_earlier(series_dir)
-    with step(series_dir) as series:
+    with step(series_dir, first=_release_earlier) as series:
         experiment, progress = series.experiment, ProgressFile(series_dir)
         testbed = ready_testbed(experiment.testbed)
         progress.tell("phase", phase="provision", expected_s=20)
@@ -76,15 +94,26 @@ def provision(series_dir: Path) -> str:
             experiment.lease_minutes * 60,
             site=testbed.site(),
             shared=testbed.shared,
-            holder_pid=holder_pid(),
+            holder=holder(),
         )
         try:
             acquired = series_lease.acquire(series, testbed, lease)
-        except BaseException:
-            series_lease.release(series_dir, lease, testbed)
+        except BaseException as error:
+            _release_after(error, series_dir, lease, testbed)
             raise
         log.info("series %s: %d machines under lease %s", series.series_id, len(acquired), lease.lease_id)
         return lease.lease_id
+
+
+def _release_after(error: BaseException, series_dir: Path, lease: Lease, testbed: Testbed) -> None:
+    """The failure itself matters more than that of its cleaning, which is told beside it."""
+    try:
+        series_lease.release(series_dir, lease, testbed)
+    except Exception as failure:  # noqa: BLE001 - `error` is raised
+        text = _left_message(lease, failure)
+        error.add_note(text)
+        ProgressFile(series_dir).tell("message", text=text)
+        log.warning("%s", text)
 
 
 def _release_earlier(series_dir: Path) -> None:
@@ -96,22 +125,46 @@ def _release_earlier(series_dir: Path) -> None:
     earlier = registry.read(saved.lease_id) if saved else None
     if earlier is None:
         return
-    now = time.time()
-    if earlier.holder_pid != holder_pid() and registry.is_live(earlier, now):
-        raise _taken_error(earlier, now)
+    if not _is_ours(earlier):
+        raise TestbedTaken(registry.in_use_message(earlier, time.time()))
     release(series_dir)
     (series_dir / STOP_FILE).unlink(missing_ok=True)
 
 
 def release(series_dir: Path) -> None:
-    """Give the machines back; nothing happens where that was done before."""
-    lease = series_lease.saved_lease(series_dir)
-    if lease is None or registry.read(lease.lease_id) is None:
+    """Give the machines back; nothing happens where that was done before, or where they are another execution's.
+
+    Raises NotReleased, which says what is left and how to end it.
+    """
+    saved = series_lease.saved_lease(series_dir)
+    lease = registry.read(saved.lease_id) if saved else None
+    if lease is None:
+        return
+    if not _is_ours(lease):
+        log.warning("series %s: lease %s is of %s, not released", lease.series_id, lease.lease_id, lease.holder)
         return
     ProgressFile(series_dir).tell("phase", phase="release", expected_s=3)
-    series_lease.release(series_dir, lease, testbed_without_options(lease.testbed))
-    remove_cluster_files(lease.lease_id)
+    try:
+        series_lease.release(series_dir, lease, testbed_without_options(lease.testbed))
+        remove_cluster_files(lease.lease_id)
+    except Exception as error:
+        failure = NotReleased(_left_message(lease, error))
+        ProgressFile(series_dir).tell("step_failed", blame=failure.blame, message=message_of(failure))
+        raise failure from error
     log.info("series %s: lease %s released", lease.series_id, lease.lease_id)
+
+
+def _is_ours(lease: Lease) -> bool:
+    """Whether this execution has taken it, or whoever has is dead."""
+    return lease.holder == holder() or not registry.is_live(lease, time.time())
+
+
+def _left_message(lease: Lease, error: BaseException) -> str:
+    machines = ", ".join(registry.lease_machines(lease)) or "its machines"
+    return (
+        f"lease {lease.lease_id} on testbed {lease.testbed} could not be released, {machines} may still be up:"
+        f" {message_of(error)}; `barograph reap` ends them, and the reaper's next pass tries to"
+    )
 
 
 def _owner() -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -125,22 +125,32 @@ class Leftover:
 
 def sweep(
     *, dry_run: bool, everywhere: bool = False, by: PassOrigin = "command", now_s: float | None = None,
-    testbeds: Mapping[str, Callable[..., Testbed]] | None = None,
+    testbeds: Mapping[str, Callable[..., Testbed]] | None = None, only: Collection[str] | None = None,
 ) -> tuple[Leftover, ...]:  # fmt: skip
-    """A row for each thing, those that could not be ended too. A pass that is no dry run is noted for `--status`."""
+    """A row for each thing, those that could not be ended too. A pass that is no dry run is noted for `--status`.
+
+    `only`: on these testbeds; that is no whole pass, and not noted.
+    """
     begun_s = time.time()
     now = begun_s if now_s is None else now_s
     try:
-        reaped = reap_all(now, dry_run, TESTBEDS if testbeds is None else testbeds, everywhere)
+        reaped = reap_all(now, dry_run, TESTBEDS if testbeds is None else testbeds, everywhere, only=only)
     except Exception as error:
-        if not dry_run:
+        if not dry_run and only is None:
             note_pass(by, begun_s, time.time(), [], [message_of(error)])
         raise
     rows = tuple(_leftover_of(one, now, dry_run) for one in reaped)
-    if not dry_run:
+    if not dry_run and only is None:
         errors = [f"{row}: {row.error}" for row in rows if row.error]
         note_pass(by, begun_s, time.time(), [str(row) for row in rows if not row.error], errors)
     return rows
+
+
+def leases_over(*, but: str) -> list[str]:
+    """A line for each lease that a reaper would end now, those on the testbed `but` excepted."""
+    now_s = time.time()
+    over = [each for each in registry.read_all() if each.testbed != but and not registry.is_live(each, now_s)]
+    return [registry.in_use_message(lease, now_s) for lease in over]
 
 
 def reap(*, dry_run: bool, by: PassOrigin = "command") -> tuple[str, ...]:

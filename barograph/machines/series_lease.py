@@ -1,6 +1,6 @@
 """The lease of a series and the machines under it, through its testbed: taken, added, replaced, prolonged, given back;
 on record first, in `machines.json`, so that later steps find them. A lease is kept alive while work goes on under it,
-also within one long run, but not longer than that work may take.
+also while machines boot and within one long run, but not longer than that work may take.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from typing import Any
 from analysis.record.files import write_json_atomic
 from barograph.errors import BarographError, blame_of, message_of
 from barograph.machines.holdings import note_expiry, note_request, note_return
+from barograph.plan import durations
 from barograph.plan.checks import machine_requests, testbed_of
 from barograph.series.series import Series
 from barograph.settings import cluster_dir
 from inventory.errors import InventoryError
 from inventory.leases import registry
+from inventory.leases.holder import HEARTBEAT_S
 from inventory.leases.registry import Lease, read
 from inventory.machines import Machine, MachineRequest, MachineType
 from inventory.testbed import SupportsGiveBack, SupportsGrow, SupportsProlong, SupportsRecall, Testbed
@@ -54,7 +56,8 @@ def saved_lease(series_dir: Path) -> Lease | None:
 def current_machines(series_dir: Path) -> tuple[Machine, ...]:
     """Raises NoMachines where the lease was released or reaped meanwhile."""
     document = _read_document(series_dir)
-    if document is None or read(document["lease"]["lease_id"]) is None:
+    lease = read(document["lease"]["lease_id"]) if document else None
+    if document is None or lease is None or lease.ending:
         raise NoMachines(series_dir)
     return tuple(_machine_of(machine) for machine in document["machines"])
 
@@ -85,7 +88,8 @@ def acquire(series: Series, testbed: Testbed, lease: Lease) -> tuple[Machine, ..
     requests = machine_requests(series.experiment, series.experiment.acquired())
     save_lease(series.folder, lease, ())
     note_request(series.folder, lease, requests, time.time())
-    machines = testbed.acquire(lease, requests)
+    with keep_alive(series, durations.LONGEST_ACQUISITION_S):
+        machines = testbed.acquire(lease, requests)
     save_lease(series.folder, lease, machines)
     return machines
 
@@ -124,7 +128,7 @@ def prolong(series: Series, minutes: float) -> None:
     saved = saved_lease(series.folder)
     if saved is None:
         return
-    lease = registry.renew(saved, minutes * 60)
+    lease = registry.renew(saved, minutes * 60)  # a heartbeat, too
     note_expiry(series.folder, lease, time.time())
     testbed = testbed_of(series.experiment.testbed)
     if isinstance(testbed, SupportsProlong):
@@ -160,17 +164,21 @@ def replace(series: Series, lost: Collection[str]) -> bool:
 
 
 def release(series_dir: Path, lease: Lease, testbed: Testbed) -> None:
-    """Everything that the lease holds, half acquired or whole."""
-    testbed.release(lease)
-    note_return(series_dir, lease, None, time.time())
-    registry.drop(lease)
+    """Everything that the lease holds, half acquired or whole; nothing where the reaper has ended it. What cannot be
+    released stays on record, and the reaper's next pass tries again.
+    """
+    with registry.ending(lease.lease_id) as current:
+        if current is not None:
+            testbed.release(current)
+            note_return(series_dir, current, None, time.time())
+            registry.drop(current)
 
 
 def _current_lease(series_dir: Path) -> Lease:
     """As it is on record now: it may have been prolonged since it was taken."""
     saved = saved_lease(series_dir)
     lease = registry.read(saved.lease_id) if saved else None
-    if lease is None:
+    if lease is None or lease.ending:
         raise NoMachines(series_dir)
     return lease
 
@@ -190,26 +198,30 @@ RETRY_S = 30.0
 
 @contextmanager
 def keep_alive(series: Series, limit_s: float) -> Iterator[None]:
-    """Prolongs now, then each third of the lease, for `limit_s` at the most: what hangs must not hold machines."""
-    minutes = series.experiment.lease_minutes
-    prolong(series, minutes)
+    """Prolongs what the series has now, then each third of the lease, and beats in between, for `limit_s` at the most:
+    what hangs must not hold machines.
+    """
+    if (document := _read_document(series.folder)) is not None and document["machines"]:
+        prolong(series, series.experiment.lease_minutes)
     over = threading.Event()
-    thread = threading.Thread(
-        target=_prolong_until_over, args=(series, minutes, limit_s, over), name="lease keeper", daemon=True
-    )
-    thread.start()
+    threading.Thread(target=_keep, args=(series, limit_s, over), name="lease keeper", daemon=True).start()
     try:
         yield
     finally:
         over.set()
 
 
-def _prolong_until_over(series: Series, minutes: float, limit_s: float, over: threading.Event) -> None:
-    deadline, wait_s = time.monotonic() + limit_s, minutes * 60 / 3
-    while not over.wait(wait_s) and time.monotonic() < deadline:
+def _keep(series: Series, limit_s: float, over: threading.Event) -> None:
+    minutes = series.experiment.lease_minutes
+    third_s, begun_s = minutes * 60 / 3, time.monotonic()
+    due_s = begun_s + third_s
+    while not over.wait(min(HEARTBEAT_S, third_s)) and time.monotonic() < begun_s + limit_s:
         try:
-            prolong(series, minutes)
-            wait_s = minutes * 60 / 3
+            if time.monotonic() >= due_s:
+                due_s = time.monotonic() + min(RETRY_S, minutes * 60 / 10)
+                prolong(series, minutes)
+                due_s = time.monotonic() + third_s
+            elif (saved := saved_lease(series.folder)) is not None:
+                registry.beat(saved.lease_id)
         except Exception as error:  # noqa: BLE001 - a thread of its own: the run says what is wrong with its machines
-            log.warning("prolonging the lease failed, trying again: %s: %s", blame_of(error), message_of(error))
-            wait_s = min(RETRY_S, minutes * 60 / 10)
+            log.warning("keeping the lease failed, trying again: %s: %s", blame_of(error), message_of(error))

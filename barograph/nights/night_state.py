@@ -1,7 +1,8 @@
 """The night under way, in `under_way.json` of its suite, so that each task knows it after a crash too; its reservation.
 
 One night at a time: of a suite, and on a testbed. The reservation is a file for each suite in the state folder. It
-counts as long as the process that took it lives and its end has not come; then the next night takes it over.
+counts as long as its holder lives and its end has not come; then the next night takes it over. Of a holder that cannot
+be seen from here (`inventory.leases.holder`) nothing is known but its end: between two experiments nobody beats.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from analysis.errors import RecordError
 from analysis.record.files import read_json, write_json_atomic
 from barograph.errors import BarographError
 from barograph.settings import results_root
-from inventory.leases.registry import process_start, state_dir
+from inventory.leases.holder import Holder
+from inventory.leases.registry import state_dir
 
 NIGHT_FILE = "under_way.json"
 WAITING, BEGUN = "waiting", "begun"
@@ -124,21 +126,26 @@ class Reservation:
     pid: int
     born: str  # of the process, so that a pid that was used again reserves nothing
     until_s: float
+    system: str = ""
+
+    @property
+    def holder(self) -> Holder:
+        return Holder(self.pid, self.born, self.system)
 
     def counts(self, now_s: float) -> bool:
-        return now_s < self.until_s and self.born != "" and process_start(self.pid) == self.born
+        return now_s < self.until_s and self.holder.is_alive(now_s, now_s)
 
 
-def take_reservation(suite: str, testbed: str, night: str, pid: int, until_s: float, now_s: float) -> Reservation:
+def take_reservation(suite: str, testbed: str, night: str, me: Holder, until_s: float, now_s: float) -> Reservation:
     """Raises NightUnderWay naming who has it.
 
-    The same process that takes its own suite again has lost the night before: Airflow runs one of a suite at a time,
+    The same holder that takes its own suite again has lost the night before: Airflow runs one of a suite at a time,
     and a task that was killed gave nothing back.
     """
-    mine = Reservation(suite, testbed, night, pid, process_start(pid), until_s)
+    mine = Reservation(suite, testbed, night, me.pid, me.born, until_s, me.system)
     with _lock_reservations() as folder:
         for other in _all_reservations(folder):
-            again = (other.suite, other.pid, other.born) == (mine.suite, mine.pid, mine.born)
+            again = (other.suite, other.holder) == (mine.suite, mine.holder)
             if other.counts(now_s) and not again and (other.suite == suite or other.testbed == testbed):
                 raise NightUnderWay(_refusal(other, now_s))
         write_json_atomic(folder / f"{suite}.json", asdict(mine))
@@ -176,8 +183,8 @@ def _refusal(other: Reservation, now_s: float) -> str:
     end = time.strftime("%Y-%m-%d %H:%M", time.localtime(other.until_s))
     minutes = max(1, round((other.until_s - now_s) / 60))
     return (
-        f"a night of suite {other.suite} is being measured on {other.testbed} (night {other.night}, process"
-        f" {other.pid}), until {end} at the latest, in {minutes} min; wait for it, or end that process"
+        f"a night of suite {other.suite} is being measured on {other.testbed} (night {other.night},"
+        f" {other.holder}), until {end} at the latest, in {minutes} min; wait for it, or end that one"
     )
 
 

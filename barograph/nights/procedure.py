@@ -29,7 +29,7 @@ from barograph.plan.experiment import Experiment
 from barograph.series import run_record
 from barograph.series.results import results
 from barograph.series.series import Series, read_series, set_deadline
-from barograph.settings import holder_pid, results_root
+from barograph.settings import holder, results_root
 
 
 def facts_of_box(testbed: str) -> dict[str, Any]:
@@ -104,9 +104,7 @@ def open_night(suite: Suite, until_s: float, now_s: float) -> Night:
     results().fetch(f"nightly/{suite.name}/nights", ".json")
     night = _plan_night(suite, until_s, now_s)
     longest_s = max(durations.longest_run_s(suite.resolved(choice)) for choice in suite.experiments)
-    night_state.take_reservation(
-        suite.name, suite.testbed, night.id, holder_pid(), until_s + longest_s + CLOSING_S, now_s
-    )
+    night_state.take_reservation(suite.name, suite.testbed, night.id, holder(), until_s + longest_s + CLOSING_S, now_s)
     try:
         _put_on_record(suite.name, now_s)
         night_state.write_night(night)

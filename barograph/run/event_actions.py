@@ -14,17 +14,16 @@ from barograph.plan.events.kind import (
     APPLY_S,
     DRAIN_S,
     EVENT_LINE,
+    FAILOVER_S,
     FRESH_SAMPLES_S,
     REGISTER_S,
+    SCALE_ATTEMPTS,
     EventTimes,
 )
 from barograph.policy_service import ScaleOutcome, ServiceState, absent_machines, recovery_obstacle, scale_outcome
 from barograph.run.collection import collect
 from barograph.run.context import RunContext
 from barograph.run.monitor import FAILOVER_PATIENCE, RESTART_PATIENCE, Patience, stale_samples
-
-FAILOVER_S = 180.0  # Storm needs up to two minutes to notice a dead machine and place its tasks again
-SCALE_ATTEMPTS = 3  # an operation that was aborted is repeated (SP III-B)
 
 
 @dataclass(frozen=True)

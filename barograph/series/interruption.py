@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from analysis.errors import SeriesInUse
 from barograph.errors import Interrupted, blame_of, message_of
+from barograph.series import hold
 from barograph.series.progress import ProgressFile
 from barograph.series.series import Series, read_series
 
@@ -38,16 +40,22 @@ STOP_FILE = "stop"
 
 
 @contextmanager
-def step(series_dir: Path) -> Iterator[Series]:
-    """What every step keeps: an interruption ends the whole execution, a failure is told with its blame."""
+def step(series_dir: Path, first: Callable[[Path], None] = lambda _: None) -> Iterator[Series]:
+    """What every step keeps: the series is held, an interruption ends the whole execution, a failure is told with its
+    blame. `first` is done before it is asked whether the series was stopped.
+    """
     with interruptible():
-        series = read_series(series_dir)
-        if is_stopped(series):
-            raise Interrupted(f"series {series.series_id} was asked to stop")
         try:
-            yield series
+            series = read_series(series_dir)
+            with hold.beating(series_dir):
+                first(series_dir)
+                if is_stopped(series):
+                    raise Interrupted(f"series {series.series_id} was asked to stop")
+                yield series
         except Interrupted:
             request_stop(series_dir)
+            raise
+        except SeriesInUse:  # its progress is another's
             raise
         except Exception as error:
             ProgressFile(series_dir).tell("step_failed", blame=blame_of(error), message=message_of(error))

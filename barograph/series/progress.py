@@ -49,10 +49,12 @@ class ProgressReader:
 
 
 def failures_since(series_dir: Path, since_s: float) -> list[dict[str, Any]]:
-    """What went wrong for good since `since_s` (epoch seconds): failed runs, else failed steps, with their blame."""
+    """What went wrong for good since `since_s` (epoch seconds), with its blame: failed runs, else the first step that
+    failed. What failed after it, such as an analysis of nothing, is a consequence.
+    """
     lines = _lines_from(series_dir, since_s)
     runs = [line for line in lines if line["kind"] == "run_failed" and not line["again"]]
-    return runs or [line for line in lines if line["kind"] == "step_failed"]
+    return runs or [line for line in lines if line["kind"] == "step_failed"][:1]
 
 
 def worst_of(failures: Sequence[Mapping[str, Any]]) -> tuple[str, str]:

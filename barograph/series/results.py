@@ -20,12 +20,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from barograph.errors import Say, blame_of, message_of
-from barograph.settings import location, results_root, spark_master
+from barograph.series import hold
+from barograph.settings import holder, location, results_root, spark_master
+from inventory.leases.holder import process_start
 
 if TYPE_CHECKING:
     from analysis.query.sql import SeriesTables
     from analysis.storage.bucket import Bucket
-    from analysis.storage.hold import Holder
+    from analysis.storage.hold import Holder as BucketHolder
 
 
 HOLD_S = 6 * 3600.0  # of one that is not prolonged: of another machine whose harness died it is waited for at most
@@ -34,7 +36,7 @@ HOLD_S = 6 * 3600.0  # of one that is not prolonged: of another machine whose ha
 class ResultsStore(Protocol):
     """Where results are kept and sent. What concerns a series takes its folder below `root`.
 
-    A folder of this box has nothing to send: there these methods do nothing.
+    A folder of this box has nothing to send: there these methods only hold the series.
     """
 
     @property
@@ -102,11 +104,13 @@ class Folder:
 
     def refresh(self, scope: str = "", *, digest: bool = False) -> None: ...
 
-    def begin(self, series_dir: Path) -> None: ...
+    def begin(self, series_dir: Path) -> None:
+        hold.take(series_dir)
 
     def send(self, series_dir: Path) -> None: ...
 
-    def end(self, series_dir: Path) -> None: ...
+    def end(self, series_dir: Path) -> None:
+        hold.drop(series_dir)
 
     def waiting(self) -> tuple[Path, ...]:
         return ()
@@ -150,31 +154,39 @@ class Spool:
         mirror(self.bucket, self.root, scope, digest=digest)
 
     def begin(self, series_dir: Path) -> None:
-        from analysis.storage import hold
+        from analysis.storage import hold as bucket_hold
         from analysis.storage.transfer import UNSENT
 
+        hold.take(series_dir)
         now, name = time.time(), self._name(series_dir)
-        hold.take(
-            self.bucket, name, series_dir, self._me, now_s=now, until_s=now + HOLD_S, alive=self._holder_lives(name)
-        )
+        try:
+            alive = self._holder_lives(name)
+            bucket_hold.take(self.bucket, name, series_dir, self._me, now_s=now, until_s=now + HOLD_S, alive=alive)
+        except BaseException:
+            hold.drop(series_dir)
+            raise
         (series_dir / UNSENT).touch()
 
     def send(self, series_dir: Path) -> None:
-        from analysis.storage import hold, transfer
+        from analysis.storage import hold as bucket_hold
+        from analysis.storage import transfer
 
         if (series_dir / "hold.json").exists():
-            hold.prolong(self.bucket, self._name(series_dir), series_dir, time.time() + HOLD_S)
+            bucket_hold.prolong(self.bucket, self._name(series_dir), series_dir, time.time() + HOLD_S)
         states = transfer.run_states(series_dir)
         transfer.send_series(self.bucket, self._name(series_dir), series_dir)
         transfer.drop_raw(series_dir, states)
 
     def end(self, series_dir: Path) -> None:
-        from analysis.storage import hold
+        from analysis.storage import hold as bucket_hold
         from analysis.storage.transfer import UNSENT
 
-        self.send(series_dir)
-        (series_dir / UNSENT).unlink(missing_ok=True)
-        hold.drop(self.bucket, self._name(series_dir), series_dir)
+        try:
+            self.send(series_dir)
+            (series_dir / UNSENT).unlink(missing_ok=True)
+            bucket_hold.drop(self.bucket, self._name(series_dir), series_dir)
+        finally:
+            hold.drop(series_dir)
 
     def keep(self, file: Path) -> None:
         self.bucket.send(file, self._name(file))
@@ -227,20 +239,17 @@ class Spool:
 
     def _holder_lives(self, name: str) -> bool:
         """Whether the process that holds the series is one of this box that lives; of others nothing is known."""
-        from analysis.storage import hold
-        from inventory.leases.registry import process_start
+        from analysis.storage.hold import read_hold
 
-        found = hold.read_hold(self.bucket, name)
+        found = read_hold(self.bucket, name)
         return found is not None and process_start(int(found[0]["pid"])) == found[0]["born"] != ""
 
     @cached_property
-    def _me(self) -> Holder:
-        from analysis.storage.hold import Holder
-        from barograph.settings import holder_pid
-        from inventory.leases.registry import process_start
+    def _me(self) -> BucketHolder:
+        from analysis.storage.hold import Holder as BucketHolder
 
-        pid = holder_pid()
-        return Holder(_harness_id(self.root), socket.gethostname(), pid, process_start(pid))
+        me = holder()
+        return BucketHolder(_harness_id(self.root), socket.gethostname(), me.pid, me.born)
 
 
 def results() -> Results:
@@ -294,10 +303,11 @@ def analyse_results(series_dir: Path, say: Say) -> Path:
 
 
 def analyse_again(series_dir: Path, say: Say) -> Path:
-    """The same for a series that nobody writes: it is taken for that long."""
+    """The same for a series that nobody writes: it is taken for that long. Raises SeriesInUse."""
     results_of(series_dir).begin(series_dir)
     try:
-        return analyse_results(series_dir, say)
+        with hold.beating(series_dir):
+            return analyse_results(series_dir, say)
     finally:
         finish(series_dir, say)
 

@@ -1,9 +1,9 @@
-"""The reaper: ends expired leases, leases of dead holders, and leftovers without a lease."""
+"""The reaper: ends expired leases, leases of dead holders, those whose release failed, and leftovers without one."""
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from filelock import FileLock
@@ -48,21 +48,23 @@ def reap(
     testbeds: TestbedFactories = TESTBEDS,
     everywhere: bool = False,
     limit_s: float = LIMIT_S,
+    only: Collection[str] | None = None,
 ) -> tuple[ReapResult, ...]:
     """Release what is over at `now` (epoch seconds; None: the time it is). Safe beside live leases and other reapers.
 
-    What cannot be released, on a testbed that does not answer within `limit_s` too, is reported with its error and
-    stays on record for the next time. `everywhere`: also where this harness has never been.
+    What cannot be released, on a testbed that does not answer within `limit_s` of the beginning too, is reported with
+    its error and stays on record for the next time. `everywhere`: also where this harness has never been. `only`: on
+    these testbeds; the others are not waited for.
     """
-    moment = time.time() if now is None else now
-    # Two reapers at once would fight over the same remains.
-    with FileLock(registry.state_dir() / ".reap.lock"):
-        if not dry_run:
-            registry.tidy()
-        over = [lease for lease in registry.read_all() if not registry.is_live(lease, moment)]
-        works = [_begin(name, over, moment, dry_run, testbeds, everywhere) for name in testbeds]
-        strangers = [_unknown_testbed(lease, moment, testbeds) for lease in over if lease.testbed not in testbeds]
-        reaped = [*strangers, *(one for work in works for one in _end_of(work, time.monotonic() + limit_s))]
+    moment, deadline = time.time() if now is None else now, time.monotonic() + limit_s
+    if not dry_run:
+        registry.tidy()
+    names = [name for name in testbeds if only is None or name in only]
+    over = [lease for lease in registry.read_all() if not registry.is_live(lease, moment)]
+    strangers = [lease for lease in over if lease.testbed not in testbeds and only is None]
+    works = [_begin(name, over, moment, dry_run, testbeds, everywhere) for name in names]
+    reaped = [_unknown_testbed(lease, moment, testbeds) for lease in strangers]
+    reaped += [one for work in works for one in _end_of(work, deadline)]
     for one in reaped:
         log.info("reap%s: %s on %s: %s%s", " (dry run)" * dry_run, one.what, one.testbed, one.why, _suffix(one))
     return tuple(reaped)
@@ -77,9 +79,11 @@ def _begin(
     def do() -> None:
         try:
             testbed = testbeds[name]()
-            for lease in mine:
-                work.done.append(_end(lease, now, dry_run, testbed))
-            work.done.extend(_sweep(testbed, dry_run, everywhere))
+            # Two reapers at once would fight over the same remains.
+            with FileLock(registry.state_dir() / f".reap-{name}.lock"):
+                for lease in mine:
+                    work.done.extend(_end(lease, now, dry_run, testbed))
+                work.done.extend(_sweep(testbed, dry_run, everywhere))
         except Exception as error:
             log.exception("reaping %s", name)
             work.done.append(ReapResult(name, "leftovers", "no lease owns it", f"{type(error).__name__}: {error}"))
@@ -99,29 +103,33 @@ def _end_of(work: _TestbedWork, deadline: float) -> list[ReapResult]:
     return [*work.done, ReapResult(work.testbed, "leases and leftovers", "not all were looked at", late)]
 
 
-def _end(lease: Lease, now: float, dry_run: bool, testbed: Testbed) -> ReapResult:
-    what, why = _lease_name(lease), _why(lease, now)
+def _end(lease: Lease, now: float, dry_run: bool, testbed: Testbed) -> list[ReapResult]:
+    """Nothing where it was renewed, or ended by its holder, since it was listed."""
+    what, why = _lease_name(lease), registry.over_reason(lease, now)
     if dry_run:
-        return ReapResult(lease.testbed, what, why, lease=lease)
+        return [ReapResult(lease.testbed, what, why, lease=lease)]
     try:
-        testbed.release(lease)
-        registry.drop(lease)
-    except InventoryError as error:
-        return ReapResult(lease.testbed, what, why, str(error), lease)
-    return ReapResult(lease.testbed, what, why, lease=lease)
+        with registry.ending(lease.lease_id, lambda current: not registry.is_live(current, now)) as current:
+            if current is None:
+                return []
+            testbed.release(current)
+            registry.drop(current)
+    except Exception as error:  # a bug must not keep the other leases
+        known = isinstance(error, InventoryError)
+        log.info("releasing lease %s", lease.lease_id, exc_info=not known)
+        return [
+            ReapResult(lease.testbed, what, why, str(error) if known else f"{type(error).__name__}: {error}", lease)
+        ]
+    return [ReapResult(lease.testbed, what, why, lease=lease)]
 
 
 def _unknown_testbed(lease: Lease, now: float, testbeds: TestbedFactories) -> ReapResult:
     error = f"no testbed {lease.testbed!r}; known are {', '.join(testbeds)}"
-    return ReapResult(lease.testbed, _lease_name(lease), _why(lease, now), error, lease)
+    return ReapResult(lease.testbed, _lease_name(lease), registry.over_reason(lease, now), error, lease)
 
 
 def _lease_name(lease: Lease) -> str:
     return f"lease {lease.lease_id} of {lease.owner} (series {lease.series_id})"
-
-
-def _why(lease: Lease, now: float) -> str:
-    return "expired" if now >= lease.expires_s else f"its holder, process {lease.holder_pid}, is dead"
 
 
 def _sweep(testbed: Testbed, dry_run: bool, everywhere: bool) -> list[ReapResult]:

@@ -3,6 +3,16 @@
 The file is written before the first machine exists and removed after the last one is gone, so whatever a killed
 harness leaves behind is either named by a lease or has a name that no lease owns. Beside it stands, as
 `<lease>.machines`, which machines the lease has: a part of them may be given back before its end.
+
+A lease is live until it expires, its holder is dead, or its end has begun. Whether the holder lives: see
+`inventory.leases.holder`. In short, on the holder's own system its process says so; everywhere else, and where the
+holder is a DAG (pid 0) and no process, `heartbeat_s` does, at most HEARTBEAT_BOUND_S old.
+- `take(…, holder=…)` and `renew` are heartbeats too; `beat(lease_id)` is one alone. All three work from any process
+  that sees the state folder; while a step of a series runs, `barograph.machines.series_lease.keep_alive` calls them.
+- `ending(lease_id, …)` is how a lease ends, by its holder or by the reaper, one at a time. It reads the lease again
+  under the lock and marks it; from then on `renew`, `beat` and `hold` refuse it, so nobody ends what was renewed
+  meanwhile, and nobody goes on with what is being ended. A lease whose release failed keeps the mark: the reaper's
+  next pass ends it, however alive its holder is.
 """
 
 import json
@@ -19,6 +29,7 @@ from filelock import FileLock
 
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.files import replace_file
+from inventory.leases.holder import Holder, process_holder
 
 DEFAULT_STATE = Path("/var/lib/barograph")
 
@@ -27,7 +38,7 @@ DEFAULT_STATE = Path("/var/lib/barograph")
 class Lease:
     """The right to a testbed's machines until `expires_s` (epoch seconds), as long as its holder lives.
 
-    `holder_start` names the holder's birth (boot id and clock ticks), so a reused pid is no holder.
+    The holder's fields are those of `Holder`; `heartbeat_s` (epoch seconds) is when it was last heard of.
     """
 
     lease_id: str
@@ -41,6 +52,13 @@ class Lease:
     site: Mapping[str, str] = field(
         default_factory=dict
     )  # what the testbed needs to find the machines (`Testbed.site`)
+    holder_system: str = ""
+    heartbeat_s: float = 0.0
+    ending: bool = False  # its end has begun: it is not renewed any more
+
+    @property
+    def holder(self) -> Holder:
+        return Holder(self.holder_pid, self.holder_start, self.holder_system)
 
 
 def state_dir() -> Path:
@@ -53,25 +71,14 @@ def key_dir(lease_id: str, state: Path | None = None) -> Path:
     return (state or state_dir()) / "keys" / lease_id
 
 
-def process_start(pid: int) -> str:
-    """When the process was born: boot id and clock ticks since boot; empty if there is no such process."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
-    # A zombie holds nothing: it is dead and only waits for its parent.
-    return "" if after_name[0] in "ZX" else f"{boot}/{after_name[19]}"
-
-
-def holder_alive(lease: Lease) -> bool:
-    """Whether the very process that holds the lease still runs on this box."""
-    return lease.holder_start != "" and process_start(lease.holder_pid) == lease.holder_start
+def holder_alive(lease: Lease, now: float) -> bool:
+    """Whether who holds the lease still works, as far as can be seen from here."""
+    return lease.holder.is_alive(lease.heartbeat_s, now)
 
 
 def is_live(lease: Lease, now: float) -> bool:
-    """Whether the lease has neither expired nor lost its holder."""
-    return now < lease.expires_s and holder_alive(lease)
+    """Whether the lease has neither expired nor lost its holder, and its end has not begun."""
+    return not lease.ending and now < lease.expires_s and holder_alive(lease, now)
 
 
 def take(
@@ -82,48 +89,79 @@ def take(
     *,
     site: Mapping[str, str] | None = None,
     shared: bool = False,
-    holder_pid: int | None = None,
+    holder: Holder | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Lease:
     """Record a lease on a testbed; CapacityError naming the holder if there is one already and it is not `shared`.
 
-    `site` and `shared` are the testbed's. `holder_pid` (default: this process) is the process whose death ends the
-    lease: name the harness where the caller is a short-lived task.
+    `site` and `shared` are the testbed's. The death of the `holder` (default: this process) ends the lease: name the
+    harness, or the DAG, where the caller is a short-lived task.
     """
     if not ttl_s > 0:
         raise ConfigurationError(f"lease: ttl_s is {ttl_s}, must be above 0; give the longest time the series may take")
-    pid = os.getpid() if holder_pid is None else holder_pid
-    start = process_start(pid)
-    if not start:
-        raise ConfigurationError(
-            f"lease: holder_pid {pid} is no running process; name the process that runs the series"
-        )
+    mine = holder or process_holder(os.getpid())
+    if not mine.born:
+        raise ConfigurationError(f"lease: its holder, {mine}, does not run; name the process that runs the series")
     now = clock()
-    lease = Lease(uuid.uuid4().hex[:8], owner, series_id, testbed, now, now + ttl_s, pid, start, dict(site or {}))
+    lease = Lease(
+        uuid.uuid4().hex[:8], owner, series_id, testbed, now, now + ttl_s, mine.pid, mine.born, dict(site or {}),
+        mine.system, now,
+    )  # fmt: skip
     with _lock():
         for other in read_all():
             if other.testbed == testbed and not shared:
-                raise CapacityError(_in_use_message(other, now))
+                raise CapacityError(in_use_message(other, now))
         _write(lease)
     return lease
 
 
 def renew(lease: Lease, ttl_s: float, *, clock: Callable[[], float] = time.time) -> Lease:
-    """Let the lease end `ttl_s` from now; InfrastructureError if the reaper took it already."""
-    later = replace(lease, expires_s=clock() + ttl_s)
+    """Let the lease end `ttl_s` from now; InfrastructureError if it is gone or its end has begun."""
     with _lock():
-        if not _path(lease.lease_id).exists():
-            raise InfrastructureError(_gone_message(lease))
+        now = clock()
+        later = replace(_standing(lease.lease_id), expires_s=now + ttl_s, heartbeat_s=now)
         _write(later)
     return later
 
 
-def hold(lease: Lease, machines: Iterable[str]) -> None:
-    """Record which machines the lease has from now on; InfrastructureError if the reaper took it already."""
+def beat(lease_id: str, *, clock: Callable[[], float] = time.time) -> None:
+    """Say that the lease's holder lives; InfrastructureError if it is gone or its end has begun."""
     with _lock():
-        if not _path(lease.lease_id).exists():
-            raise InfrastructureError(_gone_message(lease))
+        _write(replace(_standing(lease_id), heartbeat_s=clock()))
+
+
+def hold(lease: Lease, machines: Iterable[str]) -> None:
+    """Record which machines the lease has from now on; InfrastructureError if it is gone or its end has begun."""
+    with _lock():
+        _standing(lease.lease_id)
         replace_file(_machines_path(lease.lease_id), json.dumps(list(machines)))
+
+
+@contextmanager
+def ending(lease_id: str, is_over: Callable[[Lease], bool] = lambda _: True) -> Iterator[Lease | None]:
+    """The lease as it stands, to be released in the block and dropped; None where it is gone, or not over any more.
+
+    One at a time: who comes second waits, and finds it gone. What the block does not drop keeps the mark.
+    """
+    with _lock(f"{lease_id}.ending"):
+        with _lock():
+            lease = read(lease_id)
+            lease = replace(lease, ending=True) if lease is not None and is_over(lease) else None
+            if lease is not None:
+                _write(lease)
+        yield lease
+
+
+def _standing(lease_id: str) -> Lease:
+    """Under the lock."""
+    lease = read(lease_id)
+    if lease is None or lease.ending:
+        what = f"lease {lease_id}" if lease is None else f"lease {lease_id} on {lease.testbed}"
+        raise InfrastructureError(
+            f"{what} {'is gone' if lease is None else 'is being ended'}, its machines too (released or reaped);"
+            " start again"
+        )
+    return lease
 
 
 def hold_nothing(lease: Lease) -> None:
@@ -140,8 +178,9 @@ def lease_machines(lease: Lease) -> tuple[str, ...]:
 
 
 def require_on_record(lease: Lease) -> None:
-    """InfrastructureError where the lease is gone: what it would acquire, nobody would release."""
-    if read(lease.lease_id) is None:
+    """InfrastructureError where the lease is gone or ends: what it would acquire, nobody would release."""
+    current = read(lease.lease_id)
+    if current is None or current.ending:
         raise InfrastructureError(f"lease {lease.lease_id} is not on record (released or reaped); take a new one")
 
 
@@ -165,6 +204,7 @@ def drop(lease: Lease) -> None:
         shutil.rmtree(key_dir(lease.lease_id), ignore_errors=True)
         _machines_path(lease.lease_id).unlink(missing_ok=True)
         _path(lease.lease_id).unlink(missing_ok=True)
+        _path(lease.lease_id).with_suffix(".ending").unlink(missing_ok=True)  # last: who waits for it finds no lease
 
 
 def read(lease_id: str) -> Lease | None:
@@ -190,8 +230,8 @@ def _read(path: Path) -> Lease | None:
     try:
         data = json.loads(path.read_text())
         known = {each.name: each for each in fields(Lease)}
-        missing = [name for name, each in known.items() if name not in data and each.default_factory is MISSING]
-        if missing:
+        needed = [name for name, each in known.items() if each.default is each.default_factory is MISSING]
+        if missing := [name for name in needed if name not in data]:
             raise KeyError(*missing)
         return Lease(**{name: data[name] for name in known if name in data})
     except FileNotFoundError:
@@ -207,16 +247,18 @@ def _write(lease: Lease) -> None:
 
 
 def tidy() -> None:
-    """Remove what a process that died while it wrote a lease left half written."""
+    """Remove what a process that died while it wrote or dropped a lease left."""
     with _lock():  # they are written under the lock: whoever has it looks at remains
-        for stale in (state_dir() / "leases").glob("*.partial"):
+        folder = state_dir() / "leases"
+        ended = [path for path in folder.glob("*.ending") if not path.with_suffix(".json").exists()]
+        for stale in (*folder.glob("*.partial"), *ended):
             stale.unlink(missing_ok=True)
 
 
 @contextmanager
-def _lock() -> Iterator[None]:
+def _lock(name: str = ".lock") -> Iterator[None]:
     try:
-        lock = FileLock(state_dir() / "leases" / ".lock").acquire()
+        lock = FileLock(state_dir() / "leases" / name).acquire()
     except OSError as error:
         raise ConfigurationError(
             f"state folder {state_dir()}: {error.strerror}; run as root or set BAROGRAPH_STATE to a writable folder"
@@ -225,17 +267,26 @@ def _lock() -> Iterator[None]:
         yield
 
 
-def _gone_message(lease: Lease) -> str:
-    return f"lease {lease.lease_id} on {lease.testbed} is gone, its machines too (released or reaped); start again"
-
-
-def _in_use_message(other: Lease, now: float) -> str:
-    holder = f"lease {other.lease_id} of {other.owner} (series {other.series_id}, process {other.holder_pid})"
+def in_use_message(other: Lease, now: float) -> str:
+    """Of a testbed, to whom it is refused."""
+    holder = f"lease {other.lease_id} of {other.owner} (series {other.series_id}, {other.holder})"
     if is_live(other, now):
         minutes = max(1, round((other.expires_s - now) / 60))
         return f"testbed {other.testbed} is in use: {holder}, for at most {minutes} min more; wait, or stop that run"
-    why = "has expired" if holder_alive(other) else "was left by a run that died"
-    return f"testbed {other.testbed} is still held: {holder} {why}; free it with `barograph reap`"
+    return (
+        f"testbed {other.testbed} is still held by {holder}: {over_reason(other, now)}; free it with `barograph reap`"
+    )
+
+
+def over_reason(lease: Lease, now: float) -> str:
+    """Why a lease is over."""
+    if now >= lease.expires_s:
+        return "expired"
+    if lease.ending:
+        return "its release did not succeed yet"
+    if lease.holder.is_visible:
+        return f"its holder, {lease.holder}, is dead"
+    return f"its holder, {lease.holder}, was last heard of {(now - lease.heartbeat_s) / 60:.0f} min ago"
 
 
 def harness_id() -> str:

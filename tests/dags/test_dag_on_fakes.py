@@ -67,7 +67,7 @@ def test_a_second_run_is_refused_and_the_first_is_resumed_later_to_its_report(fi
     assert "to resume: barograph run stela/star" in finished.interrupted.stdout
     assert "Traceback" not in finished.interrupted.stdout
     assert refused.returncode == 3
-    assert refused.stderr.startswith("capacity: testbed fake is in use: series")
+    assert refused.stderr.startswith("capacity: testbed fake is in use: lease")
     assert finished.all_series == [first]
     assert resumed.returncode == 0 and "resuming series" in resumed.stdout, resumed.stdout + resumed.stderr
     assert statuses(first) == {"even_rebalance-r1": "complete", "stela-r1": "complete"}

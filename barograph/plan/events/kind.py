@@ -23,6 +23,9 @@ REGISTER_S = 60.0
 APPLY_S = 90.0
 DRAIN_S = 60.0
 FRESH_SAMPLES_S = 15.0
+FAILOVER_S = 180.0  # Storm needs up to two minutes to notice a dead machine and place its tasks again
+SCALE_ATTEMPTS = 3  # an operation that was aborted is repeated (SP III-B)
+LONGEST_SCALE_S = FRESH_SAMPLES_S + APPLY_S + (SCALE_ATTEMPTS - 1) * (FAILOVER_S + APPLY_S)  # all attempts
 RESTART_S = 120.0  # of a machine that crashed, and for Nimbus to know it
 
 EVENT_LINE = "event_performed"  # kind of the line in events.jsonl at the zero of an event that has no line of its own

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from barograph.plan.events.kind import (
-    APPLY_S,
     DRAIN_S,
-    FRESH_SAMPLES_S,
+    LONGEST_SCALE_S,
     EventTime,
     EventTimes,
     MachineNumber,
@@ -35,7 +34,7 @@ class ScaleIn(PlannedEvent):
 
     @property
     def longest_s(self) -> float:
-        return FRESH_SAMPLES_S + APPLY_S + 2 * DRAIN_S
+        return LONGEST_SCALE_S + 2 * DRAIN_S
 
     def words(self) -> str:
         return f"scale in by {machines_in_words(self.machines)}"

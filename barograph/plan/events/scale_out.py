@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from barograph.plan.events.kind import (
-    APPLY_S,
-    FRESH_SAMPLES_S,
+    LONGEST_SCALE_S,
     REGISTER_S,
     EventTime,
     EventTimes,
@@ -38,7 +37,7 @@ class ScaleOut(PlannedEvent):
 
     @property
     def longest_s(self) -> float:
-        return REGISTER_S + FRESH_SAMPLES_S + APPLY_S
+        return REGISTER_S + LONGEST_SCALE_S
 
     def words(self) -> str:
         return f"scale out by {machines_in_words(self.machines)}"

@@ -2,12 +2,15 @@
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from barograph import software
+from barograph.settings import ROOT
 from playbooks.storm_home import assemble
 
 MAVEN = """#!/bin/sh
@@ -54,6 +57,21 @@ def test_a_jar_that_somebody_else_put_there_is_not_used(build: Callable[[str], s
     build("one")
     (tmp_path / "nimbus_bridge" / "target" / "barograph-nimbus-bridge.jar").write_text("other")
     assert build("one") == "one"
+
+
+def test_two_builds_at_once_are_one_after_the_other(build: Callable[[str], str], tmp_path: Path) -> None:
+    """Two Mavens in one target/ would leave a jar of neither: the second finds what the first has built."""
+    build("one")
+    alone = '[ -e "$folder/busy" ] && exit 3; touch "$folder/busy"; sleep 0.5; mkdir'
+    (tmp_path / "mvn").write_text(MAVEN.replace("mkdir", alone) + 'rm "$folder/busy"\n')
+    (tmp_path / "nimbus_bridge" / "src" / "main" / "Bridge.java").write_text("two")
+    program = (
+        "import pathlib, sys; from barograph.software import build_jar; build_jar(pathlib.Path(sys.argv[1]), print)"
+    )
+    argv = [sys.executable, "-c", program, str(tmp_path / "nimbus_bridge")]
+    builders = [subprocess.Popen(argv, cwd=ROOT) for _ in range(3)]
+    assert [builder.wait() for builder in builders] == [0, 0, 0]
+    assert build("two") == "two" and calls(tmp_path) == 2
 
 
 def test_a_changed_jar_is_another_home_beside_the_first(tmp_path: Path) -> None:

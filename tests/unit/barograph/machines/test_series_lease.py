@@ -1,6 +1,7 @@
 """What a series holds is on record, through its testbed, also when somebody is killed in between."""
 
 import json
+import os
 import shutil
 import threading
 import time
@@ -9,18 +10,23 @@ from typing import Any
 
 import pytest
 
-from barograph.errors import TestbedTaken
+from analysis.errors import SeriesInUse
+from barograph.errors import NotReleased, TestbedTaken
 from barograph.machines import holdings, series_lease
 from barograph.machines.holdings import read_holdings
 from barograph.machines.provision import provision, ready_testbed, release, require_free_testbed
+from barograph.machines.reaper import sweep
 from barograph.machines.series_lease import keep_alive
 from barograph.plan import checks
 from barograph.plan.experiment import from_data, load, with_changes
+from barograph.series import hold
 from barograph.series.interruption import request_stop
+from barograph.series.progress import failures_since, lines_since
 from barograph.series.series import Series, open_series, series_document
 from inventory.errors import InfrastructureError
 from inventory.fake import FakeTestbed
 from inventory.leases import registry
+from inventory.machines import Machine
 
 HOUR = 3600.0
 
@@ -194,22 +200,100 @@ def test_a_cleared_setup_ends_what_it_took_before(series: Series) -> None:
 def test_a_series_that_another_process_holds_is_left_alone(series: Series, monkeypatch: pytest.MonkeyPatch) -> None:
     first = provision(series.folder)
     monkeypatch.setenv("BAROGRAPH_HOLDER_PID", "1")
-    with pytest.raises(TestbedTaken, match="process"):
+    with pytest.raises(SeriesInUse, match=f"is in use by process {os.getpid()} on"):
         provision(series.folder)
-    assert [lease.lease_id for lease in registry.read_all()] == [first]
+    (series.folder / hold.FILE).unlink()  # its lease alone
+    with pytest.raises(TestbedTaken, match=f"testbed fake is in use: lease {first} .*process {os.getpid()}"):
+        provision(series.folder)
+    release(series.folder)
+    assert [lease.lease_id for lease in registry.read_all()] == [first] and names(series) != []
     monkeypatch.delenv("BAROGRAPH_HOLDER_PID")
     release(series.folder)
+    assert registry.read_all() == ()
 
 
 def test_a_shared_testbed_is_refused_only_to_the_same_series(series: Series, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeTestbed, "shared", True)
     provision(series.folder)
-    other = replace(series.experiment, repetitions=2)
-    require_free_testbed(other)
-    with pytest.raises(TestbedTaken, match=f"series {series.series_id}"):
-        require_free_testbed(series.experiment)
-    release(series.folder)
+    monkeypatch.setenv("BAROGRAPH_HOLDER_PID", "1")
     require_free_testbed(series.experiment)
+    with pytest.raises(SeriesInUse, match=f"series {series.series_id} is in use"):
+        open_series(series.experiment)
+    assert open_series(replace(series.experiment, repetitions=2)).folder != series.folder
+    monkeypatch.delenv("BAROGRAPH_HOLDER_PID")
+    release(series.folder)
+
+
+def test_what_could_not_be_released_is_said_with_the_command_and_left_to_the_reaper(
+    series: Series, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease_id = provision(series.folder)
+
+    def throttled(_self: FakeTestbed, _lease: registry.Lease) -> None:
+        raise InfrastructureError("RequestLimitExceeded")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeTestbed, "release", throttled)
+        for _ in range(2):
+            with pytest.raises(NotReleased, match=f"lease {lease_id} on testbed fake could not be released, m") as left:
+                release(series.folder)
+    assert "RequestLimitExceeded; `barograph reap` ends them" in str(left.value)
+    (failure,) = failures_since(series.folder, 0.0)
+    assert (failure["blame"], failure["message"]) == ("infrastructure", str(left.value))
+    with pytest.raises(series_lease.NoMachines):
+        series_lease.current_machines(series.folder)
+    (row,) = sweep(dry_run=False, testbeds={"fake": FakeTestbed})
+    assert row.why == "its release did not succeed yet" and row.error is None and registry.read_all() == ()
+
+
+def test_a_failed_setup_that_cannot_clean_up_says_both(series: Series, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(_self: FakeTestbed, lease: registry.Lease, *_requests: object) -> None:
+        raise InfrastructureError("no ssh" if _requests else f"no release of {lease.lease_id}")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeTestbed, "acquire", failing)
+        patch.setattr(FakeTestbed, "release", failing)
+        with pytest.raises(InfrastructureError, match="no ssh"):
+            provision(series.folder)
+    (lease,) = registry.read_all()
+    assert lease.ending, "the reaper's next pass ends it, although its holder lives"
+    (message,) = lines_since(series.folder, "message", 0.0)
+    assert f"no release of {lease.lease_id}; `barograph reap` ends them" in message["text"]
+    assert [line["message"] for line in failures_since(series.folder, 0.0)] == ["no ssh"]
+    release(series.folder)
+    assert registry.read_all() == ()
+
+
+def test_a_lease_is_kept_alive_while_machines_boot(series: Series, monkeypatch: pytest.MonkeyPatch) -> None:
+    short = Series(series.folder, _with_lease(series, minutes=0.02), 0.0)  # 1.2 s
+    lease = registry.take("ann", series.series_id, "fake", 1.2)
+
+    class Slow(FakeTestbed):
+        def acquire(self, lease: registry.Lease, requests: Any) -> tuple[Machine, ...]:
+            while (current := registry.read(lease.lease_id)) is not None and current.expires_s < lease.expires_s + 2:
+                time.sleep(0.05)  # pytest's timeout ends a wait in vain
+            return super().acquire(lease, requests)
+
+    series_lease.acquire(short, Slow(), lease)
+    assert time.time() > lease.expires_s and registry.is_live(_current(lease), time.time())
+    release(series.folder)
+
+
+def test_who_works_is_heard_of(series: Series, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(series_lease, "HEARTBEAT_S", 0.05)
+    lease_id = provision(series.folder)
+    first = registry.read(lease_id)
+    assert first is not None
+    with keep_alive(series, limit_s=60):
+        while _current(first).heartbeat_s < first.heartbeat_s + 0.2:
+            time.sleep(0.05)
+    release(series.folder)
+
+
+def _current(lease: registry.Lease) -> registry.Lease:
+    current = registry.read(lease.lease_id)
+    assert current is not None
+    return current
 
 
 def test_what_machines_get_is_built_before_they_cost(monkeypatch: pytest.MonkeyPatch) -> None:

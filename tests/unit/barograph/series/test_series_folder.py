@@ -15,8 +15,9 @@ from barograph.run.context import SeriesContext
 from barograph.series.interruption import request_stop
 from barograph.series.series import Series, find_series, open_series, read_series, series_document
 from barograph.series_steps import NothingMeasured, analyse, attempt_next_run, deploy, remaining_runs
-from barograph.settings import holder_pid
+from barograph.settings import holder
 from inventory.leases import registry
+from inventory.leases.holder import Holder, process_holder
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 
@@ -109,7 +110,7 @@ def test_a_failed_provision_leaves_no_lease(faked: Experiment, monkeypatch: pyte
 
 def test_a_testbed_in_use_is_refused_before_a_series_is_opened(faked: Experiment, tmp_path: Path) -> None:
     registry.take("somebody@elsewhere", "other", "fake", 600)
-    with pytest.raises(TestbedTaken, match=rf"testbed fake is in use: series other .*process {os.getpid()}"):
+    with pytest.raises(TestbedTaken, match=rf"testbed fake is in use: lease .*series other, process {os.getpid()}"):
         open_requested("stela/star", {"testbed": "fake"}, new=False)
     assert not (tmp_path / "results").exists()
     require_free_testbed(load("stela/star"))
@@ -125,9 +126,11 @@ def test_a_long_series_prolongs_its_lease(faked: Experiment) -> None:
 
 
 def test_the_holder_is_named_where_tasks_are_short_lived(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert holder_pid() == os.getpid()
+    assert holder() == process_holder(os.getpid())
+    monkeypatch.setenv("AIRFLOW_CTX_DAG_ID", "stela.star")  # as in a task
+    assert holder() == Holder(0, "stela.star")
     monkeypatch.setenv("BAROGRAPH_HOLDER_PID", "1")
-    assert holder_pid() == 1
+    assert holder() == process_holder(1)
 
 
 def test_a_stop_ends_the_execution_and_is_forgotten_by_the_next(faked: Experiment) -> None:

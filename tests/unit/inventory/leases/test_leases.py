@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,12 @@ import pytest
 
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.leases import registry
+from inventory.leases.holder import HEARTBEAT_BOUND_S, Holder, process_holder, process_start
+from inventory.leases.registry import Lease
+
+NOW = 1000.0
+ELSEWHERE = Holder(1, "another-boot/7", "another-boot/pid:[1]")
+DAG = Holder(0, "stela.star")
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +27,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def _dead_process() -> tuple[int, str]:
     """A process's id and start, after its end."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        return process.pid, registry.process_start(process.pid)
+        return process.pid, process_start(process.pid)
 
 
 def test_a_lease_is_on_record_until_it_is_dropped(state: Path) -> None:
@@ -49,7 +56,7 @@ def test_a_dead_runs_lease_is_told_apart_from_a_busy_one() -> None:
     pid, start = _dead_process()
     path = registry.state_dir() / "leases" / f"{lease.lease_id}.json"
     path.write_text(json.dumps(vars(replace(lease, holder_pid=pid, holder_start=start))))
-    with pytest.raises(CapacityError, match="left by a run that died; free it with `barograph reap`"):
+    with pytest.raises(CapacityError, match=f"its holder, process {pid}, is dead; free it with `barograph reap`"):
         registry.take("bob", "s2", "local", 60)
 
 
@@ -64,21 +71,22 @@ def test_a_lease_is_live_while_its_very_holder_lives_and_time_is_left() -> None:
 def test_a_reused_pid_is_no_holder() -> None:
     lease = registry.take("ann", "s1", "local", 60)
     boot, ticks = lease.holder_start.split("/")
-    assert not registry.holder_alive(replace(lease, holder_start=f"{boot}/{int(ticks) - 1}"))
-    assert not registry.holder_alive(replace(lease, holder_start=f"another-boot/{ticks}"))
+    assert not registry.holder_alive(replace(lease, holder_start=f"{boot}/{int(ticks) - 1}"), NOW)
+    assert not registry.holder_alive(replace(lease, holder_start=f"another-boot/{ticks}"), NOW)
 
 
 def test_a_zombie_holds_nothing() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        assert registry.process_start(process.pid) == ""
+        assert process_start(process.pid) == ""
 
 
 def test_a_lease_can_be_held_by_another_process() -> None:
-    assert registry.take("dag", "s1", "local", 60, holder_pid=os.getppid()).holder_pid == os.getppid()
+    parent = process_holder(os.getppid())
+    assert registry.take("dag", "s1", "local", 60, holder=parent).holder == parent
     pid, _ = _dead_process()
-    with pytest.raises(ConfigurationError, match=f"holder_pid {pid} is no running process"):
-        registry.take("dag", "s1", "fake", 60, holder_pid=pid)
+    with pytest.raises(ConfigurationError, match=f"its holder, process {pid}, does not run"):
+        registry.take("dag", "s1", "fake", 60, holder=process_holder(pid))
 
 
 def test_renew_moves_the_end_unless_the_lease_is_gone() -> None:
@@ -140,3 +148,98 @@ def test_renewing_keeps_what_is_held() -> None:
     lease = registry.take("me", "s", "fake", 60)
     registry.hold(lease, ["m1"])
     assert registry.lease_machines(registry.renew(lease, 600)) == ("m1",)
+
+
+@pytest.mark.parametrize("holder", [ELSEWHERE, DAG])
+def test_who_cannot_be_seen_lives_as_long_as_it_is_heard_of(holder: Holder) -> None:
+    lease = registry.take("ann", "s1", "local", 86_400, holder=holder, clock=lambda: NOW)
+    assert registry.is_live(lease, NOW + HEARTBEAT_BOUND_S)
+    silent_s = NOW + HEARTBEAT_BOUND_S + 1
+    assert not registry.is_live(lease, silent_s)
+    assert registry.over_reason(lease, silent_s) == f"its holder, {holder}, was last heard of 20 min ago"
+    registry.beat(lease.lease_id, clock=lambda: silent_s)
+    assert registry.is_live(_on_record(lease), silent_s + HEARTBEAT_BOUND_S)
+    renewed = registry.renew(lease, 86_400, clock=lambda: silent_s + 60)
+    assert registry.is_live(renewed, silent_s + 60 + HEARTBEAT_BOUND_S)
+
+
+def test_who_is_seen_to_be_dead_is_dead_however_lately_it_was_heard_of() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        lease = registry.take("ann", "s1", "local", 60, holder=process_holder(process.pid), clock=lambda: NOW)
+        assert registry.is_live(lease, NOW)
+    assert not registry.is_live(lease, NOW)
+
+
+def test_a_process_of_another_namespace_is_another() -> None:
+    """Of this very process id, in another container of this kernel: nothing says that it is dead."""
+    here = process_holder(os.getpid())
+    there = replace(here, born=f"{here.born}0", system=f"{here.system}0")
+    assert here.is_visible and here.is_alive(0.0, HEARTBEAT_BOUND_S + 1)
+    assert not there.is_visible and there.is_alive(NOW, NOW) and not there.is_alive(0.0, HEARTBEAT_BOUND_S + 1)
+
+
+def test_a_beat_keeps_what_was_renewed_meanwhile() -> None:
+    lease = registry.take("ann", "s1", "local", 60, clock=lambda: NOW)
+    longer = registry.renew(lease, 600, clock=lambda: NOW)
+    registry.beat(lease.lease_id, clock=lambda: NOW + 5)
+    assert _on_record(lease) == replace(longer, heartbeat_s=NOW + 5)
+    assert registry.renew(lease, 60, clock=lambda: NOW).holder == lease.holder
+
+
+def test_what_ends_is_not_renewed_and_what_was_renewed_does_not_end() -> None:
+    lease = registry.take("ann", "s1", "fake", 60, clock=lambda: NOW)
+    longer = registry.renew(lease, 600, clock=lambda: NOW)
+    with registry.ending(lease.lease_id, lambda current: current.expires_s < NOW + 100) as current:
+        assert current is None
+    assert _on_record(lease) == longer
+    with registry.ending(lease.lease_id) as current:
+        assert current == replace(longer, ending=True)
+        for refused in (
+            lambda: registry.renew(lease, 600),
+            lambda: registry.beat(lease.lease_id),
+            lambda: registry.hold(lease, ["m1"]),
+            lambda: registry.require_on_record(lease),
+        ):
+            with pytest.raises(InfrastructureError, match=r"is being ended|not on record"):
+                refused()
+    assert not registry.is_live(_on_record(lease), NOW), "whoever could not release it leaves it to the reaper"
+    with pytest.raises(CapacityError, match="its release did not succeed yet; free it with `barograph reap`"):
+        registry.take("bob", "s2", "fake", 60, clock=lambda: NOW)
+
+
+def test_of_two_who_end_a_lease_the_second_finds_it_gone() -> None:
+    lease = registry.take("ann", "s1", "fake", 60)
+    found: list[Lease | None] = []
+
+    def second() -> None:
+        with registry.ending(lease.lease_id) as current:
+            found.append(current)
+
+    waiting = threading.Thread(target=second)
+    with registry.ending(lease.lease_id) as current:
+        assert current is not None
+        waiting.start()
+        waiting.join(0.2)
+        assert waiting.is_alive() and found == []
+        registry.drop(current)
+    waiting.join()
+    assert found == [None]
+    registry.tidy()
+    assert list((registry.state_dir() / "leases").glob("*.ending")) == []
+
+
+def test_a_record_from_before_heartbeats_is_judged_by_its_process() -> None:
+    lease = registry.take("ann", "s1", "fake", 60)
+    path = registry.state_dir() / "leases" / f"{lease.lease_id}.json"
+    old = {key: value for key, value in json.loads(path.read_text()).items()
+           if key not in ("holder_system", "heartbeat_s", "ending")}  # fmt: skip
+    path.write_text(json.dumps(old))
+    assert registry.is_live(_on_record(lease), lease.acquired_s)
+    path.write_text(json.dumps(old | {"holder_start": "another-boot/7"}))
+    assert not registry.is_live(_on_record(lease), lease.acquired_s)
+
+
+def _on_record(lease: Lease) -> Lease:
+    current = registry.read(lease.lease_id)
+    assert current is not None
+    return current

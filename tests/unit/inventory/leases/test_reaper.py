@@ -1,7 +1,9 @@
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from inventory.errors import InfrastructureError
 from inventory.fake import FakeTestbed
 from inventory.leases import registry
+from inventory.leases.holder import Holder, process_holder
 from inventory.leases.reaper import ReapResult, reap
 from inventory.leases.registry import Lease
 from inventory.machines import MACHINE_TYPES, MachineRequest
@@ -35,7 +38,7 @@ def _reap(testbed: FakeTestbed, now: float | None = None, dry_run: bool = False)
 
 def _held_by_the_dead(testbed: FakeTestbed) -> Lease:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as holder:
-        lease = registry.take("ann", "s1", "fake", 60, holder_pid=holder.pid)
+        lease = registry.take("ann", "s1", "fake", 60, holder=process_holder(holder.pid))
         testbed.acquire(lease, WANTED)
     return lease
 
@@ -87,13 +90,79 @@ def test_what_cannot_be_released_stays_on_record_with_its_error() -> None:
     testbed = Stubborn()
     lease = _held_by_the_dead(testbed)
     assert [one.error for one in _reap(testbed)] == [f"processes of {lease.lease_id} do not die"]
-    assert registry.read_all() == (lease,)
+    assert registry.read_all() == (replace(lease, ending=True),)
+
+
+def test_a_bug_in_one_release_does_not_keep_the_other_leases() -> None:
+    leases = [registry.take("ann", name, "fake", 60, shared=True) for name in "ab"]
+
+    class Buggy(FakeTestbed):
+        def release(self, lease: Lease) -> None:
+            if lease.lease_id == min(each.lease_id for each in leases):
+                raise ValueError("boom")
+            super().release(lease)
+
+    reaped = _reap(Buggy(), now=leases[0].expires_s + 1)
+    assert [one.error for one in reaped] == ["ValueError: boom", None] and len(registry.read_all()) == 1
 
 
 def test_a_lease_on_a_testbed_nobody_knows_is_reported(state: Path) -> None:
     lease = registry.take("ann", "s1", "moon", 60)
     (one,) = _reap(FakeTestbed(), now=lease.expires_s)
     assert one.error == "no testbed 'moon'; known are fake" and registry.read_all() == (lease,)
+
+
+def test_a_lease_that_is_renewed_while_the_reaper_is_at_work_stays() -> None:
+    """It was listed as expired; when its turn comes it is read again."""
+    first, second = (registry.take("ann", name, "fake", 60, shared=True, clock=lambda: 1000.0) for name in "ab")
+
+    class Slow(FakeTestbed):
+        def release(self, lease: Lease) -> None:
+            others = [each for each in (first, second) if each.lease_id != lease.lease_id]
+            registry.renew(*others, 600, clock=lambda: 1070.0)
+            super().release(lease)
+
+    (one,) = _reap(Slow(), now=1070.0)
+    assert one.lease is not None and one.error is None
+    (kept,) = registry.read_all()
+    assert kept.expires_s == 1670.0 and not kept.ending and kept.lease_id != one.lease.lease_id
+
+
+def test_a_lease_is_not_renewed_while_it_is_reaped() -> None:
+    lease = registry.take("ann", "s1", "fake", 60, clock=lambda: 1000.0)
+    refused: list[str] = []
+
+    class Slow(FakeTestbed):
+        def release(self, lease: Lease) -> None:
+            with pytest.raises(InfrastructureError) as error:
+                registry.renew(lease, 600)
+            refused.append(str(error.value))
+
+    _reap(Slow(), now=1070.0)
+    assert refused == [
+        f"lease {lease.lease_id} on fake is being ended, its machines too (released or reaped); start again"
+    ]
+    assert registry.read_all() == ()
+
+
+def test_what_its_holder_could_not_release_is_ended_although_the_holder_lives() -> None:
+    testbed = FakeTestbed()
+    lease = registry.take("ann", "s1", "fake", 60)
+    testbed.acquire(lease, WANTED)
+    with registry.ending(lease.lease_id):
+        pass  # what its holder tried there did not succeed
+    (one,) = _reap(testbed)
+    assert one.why == "its release did not succeed yet" and one.error is None
+    assert registry.read_all() == () and testbed.leftovers() == ()
+
+
+def test_a_live_holder_of_another_host_is_not_reaped() -> None:
+    testbed = FakeTestbed()
+    lease = registry.take("ann", "s1", "fake", 86_400, holder=Holder(1, "another-boot/7", "another-boot/pid:[1]"))
+    testbed.acquire(lease, WANTED)
+    assert _reap(testbed) == () and testbed.machine("m1").alive
+    (one,) = _reap(testbed, now=lease.heartbeat_s + 1500)
+    assert one.why == "its holder, process 1, was last heard of 25 min ago" and registry.read_all() == ()
 
 
 class Hanging(FakeTestbed):
@@ -113,6 +182,20 @@ def test_a_hanging_testbed_does_not_keep_the_others() -> None:
         ("fake", None),
     ]
     assert good.ends_s(lease) == {} and registry.read_all() == ()
+
+
+def test_the_limit_is_of_the_whole_pass() -> None:
+    begun_s = time.monotonic()
+    late = reap(testbeds={f"hanging {number}": Hanging for number in range(5)}, limit_s=1.0)
+    assert len(late) == 5 and all(one.error for one in late)
+    assert time.monotonic() - begun_s < 3.0, "five limits, one after the other, are five seconds"
+
+
+def test_a_testbed_that_nobody_asks_for_is_not_waited_for() -> None:
+    good = FakeTestbed()
+    _held_by_the_dead(good)
+    (one,) = reap(testbeds={"hanging": Hanging, "fake": lambda: good}, only=("fake",))
+    assert (one.testbed, one.error) == ("fake", None)
 
 
 def test_a_testbed_with_a_bug_does_not_keep_the_others() -> None:

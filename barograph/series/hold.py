@@ -1,0 +1,126 @@
+"""The hold of a series: one execution writes it, from its opening to its end. A file in the series' folder names who.
+
+It counts while its holder lives and has been heard of (`inventory.leases.holder`): each step of a series beats. Behind
+a bucket it stands in the spool, for executions of this box; those of others are kept away by the bucket's own hold.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from filelock import FileLock
+
+from analysis.errors import SeriesInUse
+from analysis.record.files import write_json_atomic
+from barograph.settings import holder
+from inventory.leases.holder import HEARTBEAT_BOUND_S, HEARTBEAT_S, Holder
+
+FILE, LOCK = ".holder.json", ".holder.lock"  # of this box: neither sent to a bucket nor bundled
+
+
+@dataclass(frozen=True)
+class Hold:
+    pid: int
+    born: str
+    system: str
+    host: str
+    heartbeat_s: float
+
+    @property
+    def holder(self) -> Holder:
+        return Holder(self.pid, self.born, self.system)
+
+    def counts(self, now_s: float) -> bool:
+        """A holder such as `barograph ui` outlives its tasks, so that it lives is not enough."""
+        return now_s - self.heartbeat_s <= HEARTBEAT_BOUND_S and self.holder.is_alive(self.heartbeat_s, now_s)
+
+
+def take(series_dir: Path, *, parent_pid: int | None = None) -> None:
+    """This execution writes the series from now on, also where it does already. Raises SeriesInUse (capacity).
+
+    `parent_pid`: of the process that opened the series and started this one to carry it out.
+    """
+    now_s = time.time()
+    with FileLock(series_dir / LOCK):
+        other = read(series_dir)
+        if other is not None and other.holder != holder() and other.pid != parent_pid and other.counts(now_s):
+            raise SeriesInUse(_in_use_message(series_dir, other, now_s))
+        _write(series_dir, now_s)
+
+
+def drop(series_dir: Path) -> None:
+    """Others may write it; nothing happens where another holds it, or nobody, or the folder is gone."""
+    if not series_dir.is_dir():
+        return
+    with FileLock(series_dir / LOCK):
+        other = read(series_dir)
+        if other is not None and (other.holder == holder() or not other.counts(time.time())):
+            (series_dir / FILE).unlink(missing_ok=True)
+
+
+@contextmanager
+def beating(series_dir: Path) -> Iterator[None]:
+    """Takes the series, and says every HEARTBEAT_S of the block that its holder lives. Raises SeriesInUse."""
+    take(series_dir)
+    over = threading.Event()
+    threading.Thread(target=_beat, args=(series_dir, over), name="series hold", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+@contextmanager
+def held(series_dir: Path) -> Iterator[None]:
+    """Nobody else writes the series during the block. Raises SeriesInUse. Nobody writes what we cannot write either."""
+    try:
+        before = read(series_dir)
+        take(series_dir)
+    except PermissionError:
+        yield
+        return
+    try:
+        with beating(series_dir):
+            yield
+    finally:
+        if before is None or before.holder != holder():
+            drop(series_dir)
+
+
+def read(series_dir: Path) -> Hold | None:
+    """None where nobody holds it. What cannot be read holds nothing: it is written as a whole."""
+    with suppress(FileNotFoundError, ValueError, TypeError):
+        return Hold(**json.loads((series_dir / FILE).read_text(encoding="utf-8")))
+    return None
+
+
+def _beat(series_dir: Path, over: threading.Event) -> None:
+    while not over.wait(HEARTBEAT_S):
+        if read(series_dir) is None:  # ended meanwhile, or the folder is gone
+            continue
+        with suppress(OSError), FileLock(series_dir / LOCK):
+            current = read(series_dir)
+            if current is not None and current.holder == holder():
+                _write(series_dir, time.time())
+
+
+def _write(series_dir: Path, now_s: float) -> None:
+    write_json_atomic(series_dir / FILE, asdict(Hold(**asdict(holder()), host=socket.gethostname(), heartbeat_s=now_s)))
+
+
+def _in_use_message(series_dir: Path, other: Hold, now_s: float) -> str:
+    who = f"{other.holder} on {other.host}"
+    if other.holder.is_visible:
+        return f"series {series_dir.name} is in use by {who}; wait for it, or end that process"
+    ago_min = max(0.0, now_s - other.heartbeat_s) / 60
+    return (
+        f"series {series_dir.name} is in use by {who}, last heard of {ago_min:.0f} min ago; wait for it: it is free"
+        f" once nothing was heard of for {HEARTBEAT_BOUND_S / 60:.0f} min"
+    )
