@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+LIMIT_S = 60.0  # of dpkg-query
 FIELDS = ("Package", "db:Status-Status", "Essential", "Pre-Depends", "Depends", "Provides")
 FOLDERS = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")  # the first that has a program wins, as on root's PATH
 
@@ -45,7 +46,9 @@ def main(arguments: list[str]) -> int:
 def installed() -> dict[str, Package]:
     """Every installed package by its name."""
     form = "\\t".join(f"${{{field}}}" for field in FIELDS) + "\\n"
-    listed = subprocess.run(["dpkg-query", "-W", "-f", form], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["dpkg-query", "-W", "-f", form], capture_output=True, text=True, check=True, timeout=LIMIT_S
+    ).stdout
     rows = [line.split("\t") for line in listed.splitlines()]
     return {
         name: Package(name, essential == "yes", _depends(before) + _depends(depends), _names(provides))
@@ -80,7 +83,7 @@ def _chosen(packages: dict[str, Package], alternatives: tuple[str, ...], found: 
 def files(names: Iterable[str]) -> set[str]:
     """The files of these packages, by their real places: /bin may be a link to /usr/bin."""
     argv = ["dpkg-query", "-L", *sorted(names)]
-    listed = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+    listed = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=LIMIT_S).stdout.splitlines()
     return {_placed(line) for line in listed if line.startswith("/")}
 
 

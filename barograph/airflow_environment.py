@@ -27,6 +27,7 @@ SCHEDULER_DATABASE, COMMAND_LINE_DATABASE = "airflow.db", "command_line.db"
 CONNECTION = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
 # How long one process waits while another writes. After SQLite's own 5 s Airflow's pages answer 500 on a busy box.
 SQLITE_WAIT_S = 60
+PREPARE_LIMIT_S = 600.0  # to make the tables of a database on a slow disk
 
 
 class AirflowFailure(BarographError):
@@ -148,7 +149,13 @@ def _airflow(home: Path, variables: Mapping[str, str], *arguments: str) -> None:
     log = home / "prepare.log"
     with log.open("a") as file:
         argv = [sys.executable, "-m", "airflow", *arguments]
-        done = subprocess.run(argv, env=variables, stdout=file, stderr=file, stdin=subprocess.DEVNULL)
+        try:
+            done = subprocess.run(
+                argv, env=variables, stdout=file, stderr=file, stdin=subprocess.DEVNULL, timeout=PREPARE_LIMIT_S
+            )
+        except subprocess.TimeoutExpired as error:
+            said = f"airflow {' '.join(arguments[:2])} did not end within {PREPARE_LIMIT_S:g} s"
+            raise AirflowFailure(f"{said}: does another process hold its database? See {log}") from error
     code = done.returncode
     if code != 0:
         raise AirflowFailure(f"airflow {' '.join(arguments[:2])} failed with {code}; see {log}")

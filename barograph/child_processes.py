@@ -8,6 +8,7 @@ JVM, a compiler) can be ended with it. The exit code is read without collecting 
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import signal
 import subprocess
@@ -18,7 +19,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+log = logging.getLogger(__name__)
+
 POLL_S = 0.1
+LAST_WAIT_S = 30.0  # for a process that has ended, or got SIGKILL
 # A signal, and how long the child may take after it before the next one.
 Step = tuple[signal.Signals, float]
 AT_ONCE: tuple[Step, ...] = ((signal.SIGKILL, 10.0),)
@@ -68,7 +72,7 @@ class ChildProcess:
         try:
             state = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
         except ChildProcessError:  # SIGCHLD is ignored: the kernel collects children, and Popen answers 0
-            return self._process.wait()
+            return self._process.wait(LAST_WAIT_S)
         if state is None:
             return None
         return state.si_status if state.si_code == os.CLD_EXITED else -state.si_status
@@ -107,8 +111,14 @@ class ChildProcess:
                 time.sleep(POLL_S)
 
     def collect(self) -> None:
-        """Wait for its end, however long that takes; from then on there is nothing left of it to signal."""
-        self._process.wait()
+        """Wait for its end; from then on there is nothing left of it to signal.
+
+        One that does not die by SIGKILL waits in the kernel for a disk or a network: it is left, with a warning.
+        """
+        try:
+            self._process.wait(LAST_WAIT_S)
+        except subprocess.TimeoutExpired:
+            log.warning("process %s does not end, whatever signal it gets; see `ps %s`", self.pid, self.pid)
 
     def _members(self) -> list[int]:
         """Processes of its group that have not ended; none once the child is collected."""

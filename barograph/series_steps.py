@@ -27,7 +27,6 @@ from barograph.series.series import Series, read_series, series_document, too_la
 from inventory.errors import CapacityError
 
 log = logging.getLogger(__name__)
-RUN_ATTEMPTS = 2  # of a run whose machines or network failed
 
 
 def attempt_next_run(series: Series, context: SeriesContext) -> str | None:
@@ -35,7 +34,7 @@ def attempt_next_run(series: Series, context: SeriesContext) -> str | None:
     run = series.next_run()
     if run is None:
         return None
-    for attempt in range(1, RUN_ATTEMPTS + 1):
+    for attempt in range(1, durations.RUN_ATTEMPTS + 1):
         if attempt > 1:
             holdings.require_one_more(series)
         try:
@@ -45,7 +44,7 @@ def attempt_next_run(series: Series, context: SeriesContext) -> str | None:
             raise
         except Exception as error:
             log.warning("run %s: %s: %s", run.run_id, blame_of(error), message_of(error))
-            again = _is_temporary(error) and attempt < RUN_ATTEMPTS and context.cluster.make_whole()
+            again = _is_temporary(error) and attempt < durations.RUN_ATTEMPTS and context.cluster.make_whole()
             _tell_failure(context, run, error, again)
             if not again:
                 raise
@@ -65,6 +64,7 @@ def _attempt(series: Series, context: SeriesContext, run: PlannedRun) -> str:
     folder = series.run_folder(run.run_id)
     try:
         number = set_attempt_aside(folder, series.attempts)
+        context.clock.restart()
         record = RunRecord(folder, context.clock, context.listener)
         record.begin(run, _run_facts(series, context, run), number)
         return measure(context, run, record, last=series.is_last(run))
@@ -126,7 +126,7 @@ def do_next_run(series_dir: Path) -> str | None:
         if series.next_run() is None or _is_too_late(series):
             return None
         holdings.require_one_more(series)
-        with keep_alive(series, RUN_ATTEMPTS * durations.longest_run_s(series.experiment)):
+        with keep_alive(series, durations.RUN_ATTEMPTS * durations.longest_run_s(series.experiment)):
             context = context_of(series)
             _require_whole(context)
             try:

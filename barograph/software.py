@@ -7,10 +7,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from filelock import FileLock
-
 from barograph.errors import BarographError, Say
 from barograph.settings import ROOT, barograph_home
+from inventory.files import QUICK_S, hold_lock
 
 BRIDGE = ROOT / "scheduler_plugins" / "nimbus_bridge"
 TOPOLOGIES = ROOT / "topologies"
@@ -20,6 +19,12 @@ BUILD_LIMIT_S = 900
 
 class SoftwareBuildFailed(BarographError):
     """One of our own parts does not build."""
+
+
+class SoftwareBuildHung(SoftwareBuildFailed):
+    """What takes Maven so long is what it downloads."""
+
+    blame = "infrastructure"
 
 
 class ToolMissing(BarographError):
@@ -67,7 +72,7 @@ def build_jar(folder: Path, say: Say) -> Path:
 
     One process at a time: two Mavens in one `target/` leave a jar of neither.
     """
-    with FileLock(folder / "target" / ".build.lock"):
+    with hold_lock(folder / "target" / ".build.lock", f"building {folder.name}", BUILD_LIMIT_S + QUICK_S, say):
         return _build_jar(folder, say)
 
 
@@ -95,7 +100,12 @@ def _maven(folder: Path, say: Say) -> None:
         raise ToolMissing("mvn is not installed; it builds the Java parts. Install it with: apt-get install maven")
     say(f"{folder.name}: building with Maven")
     argv = ["mvn", "-B", "-q", "-f", str(folder / "pom.xml"), "-DskipTests", "package"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=BUILD_LIMIT_S, stdin=subprocess.DEVNULL)
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=BUILD_LIMIT_S, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired as error:
+        raise SoftwareBuildHung(
+            f"mvn -f {folder / 'pom.xml'} package did not end within {BUILD_LIMIT_S} s; is Maven Central reachable?"
+        ) from error
     if done.returncode != 0 or not _jar(folder).is_file():
         last = " ".join((done.stdout + done.stderr).split())[-600:]
         raise SoftwareBuildFailed(f"mvn -f {folder / 'pom.xml'} package ended with {done.returncode}: {last}")

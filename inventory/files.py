@@ -1,9 +1,19 @@
-"""Files that are replaced as a whole."""
+"""Files that are replaced as a whole, and locks between processes."""
 
+import logging
 import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from boltons.fileutils import atomic_save
+from filelock import FileLock, Timeout
+
+from inventory.errors import InfrastructureError
+
+log = logging.getLogger(__name__)
+QUICK_S = 60.0  # for a lock under which a few files are read and written
 
 
 def replace_file(path: Path, text: str) -> None:
@@ -17,3 +27,44 @@ def replace_file(path: Path, text: str) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+@contextmanager
+def hold_lock(
+    lock: Path, doing: str, limit_s: float = QUICK_S, say: Callable[[str], None] | None = None
+) -> Iterator[None]:
+    """One process at a time; the kernel ends the lock of a process that dies. `doing` is for those who wait.
+
+    Who waits hears from `say` for whom, once; InfrastructureError after `limit_s`: the holder hangs. OSError where the
+    folder cannot be written.
+    """
+    file, holder = FileLock(lock), lock.with_name(f"{lock.name}.holder")
+    try:
+        file.acquire(blocking=False)
+    except Timeout:
+        (say or log.info)(f"waiting for {_holder_line(holder)}")
+        _await(file, holder, limit_s)
+    try:
+        with suppress(OSError):  # a full disk: the lock holds without it
+            holder.write_text(f"process {os.getpid()}, {doing} since {time.strftime('%H:%M:%S')}")
+        yield
+    finally:
+        holder.unlink(missing_ok=True)
+        file.release()
+
+
+def _await(file: FileLock, holder: Path, limit_s: float) -> None:
+    try:
+        file.acquire(timeout=limit_s)
+    except Timeout as error:
+        raise InfrastructureError(
+            f"{file.lock_file} is still held after {limit_s:g} s, by {_holder_line(holder)}; "
+            "if that process hangs, end it and start again"
+        ) from error
+
+
+def _holder_line(holder: Path) -> str:
+    with suppress(OSError):
+        if line := holder.read_text().strip():
+            return line
+    return "a process that has just begun"

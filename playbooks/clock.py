@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import shlex
 import subprocess
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,17 +15,23 @@ log = logging.getLogger(__name__)
 
 ROUNDS = 20
 GOOD_ENOUGH_S = 0.0005
+LIMIT_S = 30.0  # for a login on a machine that has used up its CPU quota, and the rounds
 # Answers each line with its time: the connection stays open, so a round is one packet each way and no login.
 ANSWER = "import sys, time\nfor _ in sys.stdin: print(repr(time.time()), flush=True)"
+Now = Callable[[], float]
 
 
-def offsets_ms(hosts: Mapping[str, Mapping[str, Any]]) -> dict[str, float | None]:
+def offsets_ms(
+    hosts: Mapping[str, Mapping[str, Any]], now: Now = time.time, limit_s: float = LIMIT_S
+) -> dict[str, float | None]:
     """Each machine's clock minus ours in ms, from the host variables of an inventory; None where it could not be asked.
 
-    Of several rounds the fastest counts (Cristian's algorithm); the error is at most half its round trip.
+    `now` is our clock (epoch seconds). Of several rounds the fastest counts (Cristian's algorithm); the error is at
+    most half its round trip. What does not answer within `limit_s` is not asked further.
     """
     with ThreadPoolExecutor(len(hosts) or 1) as pool:
-        return dict(zip(hosts, pool.map(_offset_ms, hosts.values()), strict=True))
+        answers = pool.map(lambda host: _offset_ms(host, now, limit_s), hosts.values())
+        return dict(zip(hosts, answers, strict=True))
 
 
 def ssh_command(host: Mapping[str, Any]) -> list[str]:
@@ -35,38 +42,41 @@ def ssh_command(host: Mapping[str, Any]) -> list[str]:
     return ["ssh", "-o", "BatchMode=yes", *options, *key, "-p", str(host["ansible_port"]), target]
 
 
-def _offset_ms(host: Mapping[str, Any]) -> float | None:
+def _offset_ms(host: Mapping[str, Any], now: Now, limit_s: float) -> float | None:
     command = [*ssh_command(host), shlex.join(["python3", "-c", ANSWER])]
     pipe = subprocess.PIPE
     try:
         # Leaving the block closes the pipe, which fails too if the other end is gone with a question unread.
         with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as asked:
+            limit = threading.Timer(limit_s, asked.kill)
+            limit.start()
             try:
-                return _fastest(asked)
+                return _fastest(asked, now)
             finally:
+                limit.cancel()
                 asked.kill()
     except (OSError, ValueError) as error:
-        log.warning("clock of %s could not be asked: %s", host["ansible_host"], error)
+        log.warning("clock of %s could not be asked: %s", host["ansible_host"], error or f"no answer in {limit_s:g} s")
         return None
 
 
-def _ask_once(asked: subprocess.Popen[str]) -> tuple[float, float]:
+def _ask_once(asked: subprocess.Popen[str], now: Now) -> tuple[float, float]:
     """(round trip, offset) in seconds."""
     assert asked.stdin
     assert asked.stdout
-    sent = time.time()
+    sent = now()
     asked.stdin.write("\n")
     asked.stdin.flush()
     theirs = float(asked.stdout.readline())
-    received = time.time()
+    received = now()
     return received - sent, theirs - (sent + received) / 2
 
 
-def _fastest(asked: subprocess.Popen[str]) -> float:
-    best = _ask_once(asked)
+def _fastest(asked: subprocess.Popen[str], now: Now) -> float:
+    best = _ask_once(asked, now)
     for _ in range(ROUNDS - 1):
         # A machine that has used up its CPU quota answers up to 80 ms late: ask until one answer was quick.
         if best[0] <= GOOD_ENOUGH_S:
             break
-        best = min(best, _ask_once(asked))
+        best = min(best, _ask_once(asked, now))
     return round(best[1] * 1000, 3)

@@ -107,10 +107,9 @@ RECORD_PARTS = (
 
 @dataclass(frozen=True)
 class CollectResult:
-    """What `collect` brought: the files that should be there and are not, and each machine's clock offset in ms."""
+    """What `collect` brought: the files that should be there and are not."""
 
     missing: tuple[str, ...]
-    clock_offset_ms: Mapping[str, float | None]
     result: PlayResult
 
 
@@ -287,8 +286,7 @@ def collect(
     files. Files that should be there and are not are reported, not raised; `workers/*.jsonl` where the record has no
     samples of any machine yet. A full local disk raises DiskFull.
     """
-    hosts = _hosts(inventory)
-    chosen = list(hosts) if machines is None else machines
+    chosen = list(_hosts(inventory)) if machines is None else machines
     fetched = run_dir / ".fetched"
     try:
         fetched.mkdir(parents=True, exist_ok=True)
@@ -305,7 +303,14 @@ def collect(
     missing = _missing_files(result, run_dir)
     for name in missing:
         log.warning("%s collect: %s is missing", run_id, name)
-    return CollectResult(missing, clock.offsets_ms({name: hosts[name] for name in chosen}), result)
+    return CollectResult(missing, result)
+
+
+def clock_offsets_ms(inventory: Path, machines: Sequence[str], now: clock.Now) -> dict[str, float | None]:
+    """Each machine's clock minus `now`, in ms; None where it could not be asked."""
+    _check_machines(inventory, machines)
+    hosts = _hosts(inventory)
+    return clock.offsets_ms({name: hosts[name] for name in machines}, now)
 
 
 def libraries(storm_home: Path) -> str:

@@ -7,7 +7,10 @@ PlaybookError              blame = harness             ours, unless a subclass s
 ├── DeliveryIncomplete     blame = configuration       a part of the delivery was not built (playbooks.cluster)
 └── PlayFailed             blame = harness             a task failed: a bug of a role, a variable that is missing
     ├── MachineUnreachable blame = infrastructure      ssh to a machine failed or broke
+    ├── MachineHung        blame = infrastructure      a machine was still at a task at the play's time limit
+    ├── PlayHung           blame = harness             Ansible was, or a task that runs on this box
     └── StormRefused       blame = system_under_test   Nimbus or Flux did not do what a run needs
+        └── StormHung                                  one of them was still at it at the play's time limit
 
 StormHomeError             blame = harness
 ├── ToolMissing            blame = configuration       something that has to be installed is not
@@ -50,10 +53,24 @@ class MachineUnreachable(PlayFailed):
     blame = "infrastructure"
 
 
+class MachineHung(PlayFailed):
+    """A machine did not end a task within the play's time limit."""
+
+    blame = "infrastructure"
+
+
+class PlayHung(PlayFailed):
+    """What this box does in a play did not end within its time limit."""
+
+
 class StormRefused(PlayFailed):
     """A task that depends on Storm alone failed."""
 
     blame = "system_under_test"
+
+
+class StormHung(StormRefused):
+    """A task that depends on Storm alone did not end within the play's time limit."""
 
 
 class StormHomeError(Exception):

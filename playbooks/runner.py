@@ -10,24 +10,41 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from playbooks.errors import DiskFull, MachineUnreachable, PlayFailed, StormRefused
+from playbooks.errors import DiskFull, MachineHung, MachineUnreachable, PlayFailed, PlayHung, StormHung, StormRefused
 
 log = logging.getLogger(__name__)
 
 HERE = Path(__file__).parent
 KEPT_ARTIFACTS = 50
 STDERR_LINES = 8
+# The longest that each play may take, in seconds: what its scripts wait for by themselves, and twice what the rest took
+# on the slowest machines that it was tried on.
+LIMITS_S: Mapping[str, float] = {
+    "deploy": 1800,  # packages of a first boot (10 min) and apt's lock (5 min); Storm goes over the user's own way out
+    "extend": 1200,  # as deploy, and the master has Storm already
+    "switch": 300,  # two jars; Nimbus and the service have 90 s to answer
+    "reset": 180,  # Nimbus has 30 s to forget the topology, workers 15 s to end, supervisors 60 s to register
+    "submit": 150,  # a jar; Flux is a JVM of its own on a fraction of a core
+    "join": 120,  # Nimbus has 60 s to know them
+    "leave": 120,
+    "revive": 120,
+    "kill": 90,  # Nimbus has 30 s
+    "collect": 600,  # the record of two days from many machines
+    "stop": 120,
+}
 # Where these tasks fail, machine and harness did their part: it was Nimbus or Flux that refused.
 STORM_TASKS = frozenset({
     "Submit the topology with Flux", "Kill every topology", "Wait until Nimbus has the supervisors",
     "Wait until the policy service answers", "Wait until Nimbus answers",
 })  # fmt: skip
+LOCAL_TASKS = frozenset({"Pack the Storm home"})  # done on this box, whichever machine they are listed under
+MARK = "BAROGRAPH_PLAY"  # in the environment of everything that a play starts
 
 Event = Mapping[str, Any]
 EventListener = Callable[[str], None]
@@ -66,19 +83,49 @@ class PlayResult:
         return slowest
 
 
+@dataclass
+class OpenTasks:
+    """The tasks that machines are at, and the time limit of the play."""
+
+    limit_s: float
+    begin_s: float = field(default_factory=time.monotonic)
+    begun_s: dict[tuple[str, str], float] = field(default_factory=dict)  # by machine and task
+    late: bool = False
+
+    def hear(self, event: Event) -> None:
+        data = event.get("event_data") or {}
+        task = (str(data.get("host")), str(data.get("task")))
+        if event.get("event") == "runner_on_start":
+            self.begun_s[task] = time.monotonic()
+        elif str(event.get("event")).startswith("runner_on_"):
+            self.begun_s.pop(task, None)
+
+    def is_late(self) -> bool:
+        self.late = self.late or time.monotonic() - self.begin_s >= self.limit_s
+        return self.late
+
+
 def play(
-    playbook: str, inventory: Path, variables: Mapping[str, Any], directory: Path, on_event: EventListener
+    playbook: str,
+    inventory: Path,
+    variables: Mapping[str, Any],
+    directory: Path,
+    on_event: EventListener,
+    limit_s: float | None = None,
 ) -> PlayResult:
     """Run `playbooks/<playbook>.yml` on an inventory file; artifacts go below `directory`.
 
     `variables` hold no secrets: they stand in the artifacts. `on_event` gets a line for each task on each machine; it
-    begins with `variables["run_id"]` if there is one. Raises PlayFailed or a subclass of it (`playbooks.errors`).
+    begins with `variables["run_id"]` if there is one. Raises PlayFailed or a subclass of it (`playbooks.errors`), and
+    that too where it is not over after `limit_s` (None: that of `LIMITS_S`).
     """
     started, run_id = time.monotonic(), str(variables.get("run_id", "-"))
     results: list[TaskResult] = []
     totals: dict[str, int] = {}
+    open_tasks = OpenTasks(LIMITS_S[playbook] if limit_s is None else limit_s)
 
     def hear(event: Event) -> bool:
+        open_tasks.hear(event)
         totals.update(changed_by_host(event))
         result = task_result(event)
         if result is not None:
@@ -86,7 +133,7 @@ def play(
             on_event(f"{run_id} {playbook}: {describe(result)}")
         return True  # ansible-runner keeps the event's file
 
-    status, complaint = _run_ansible(playbook, inventory.absolute(), variables, directory, hear)
+    status, complaint = _run_ansible(playbook, inventory.absolute(), variables, directory, hear, open_tasks.is_late)
     summary = summarise(playbook, results, sum(totals.values()), time.monotonic() - started)
     log.info(
         "%s %s: %d ok, %d changed, %d failed in %.1f s",
@@ -97,6 +144,8 @@ def play(
         summary.failed,
         summary.seconds,
     )
+    if open_tasks.late and status != "successful":
+        raise lateness(playbook, open_tasks.limit_s, open_tasks.begun_s, time.monotonic())
     if status != "successful":
         raise failure(playbook, results, complaint or f"ansible ended as {status!r}")
     return summary
@@ -160,6 +209,21 @@ def failure(playbook: str, results: Sequence[TaskResult], complaint: str) -> Pla
     return StormRefused(message) if worst.task.rpartition(" : ")[2] in STORM_TASKS else PlayFailed(message)
 
 
+def lateness(playbook: str, limit_s: float, begun_s: Mapping[tuple[str, str], float], now_s: float) -> PlayFailed:
+    """Whose failure it was that a play went beyond its limit: that of the task which has run for the longest."""
+    message = f"{playbook}: not over after {limit_s:g} s, its limit, and ended"
+    if not begun_s:
+        return PlayHung(f"{message}: no task ran, ansible-playbook itself hung")
+    (host, task), since_s = min(begun_s.items(), key=lambda entry: entry[1])
+    others = sorted({name for name, _ in begun_s} - {host})
+    more = f"; so are {', '.join(others)}" if others else ""
+    message = f"{message}: {host}: task {task!r} has been running for {now_s - since_s:.0f} s{more}"
+    name = task.rpartition(" : ")[2]
+    if name in LOCAL_TASKS:
+        return PlayHung(f"{message}; it runs on this box")
+    return StormHung(message) if name in STORM_TASKS else MachineHung(f"{message}; see whether {host} is alive")
+
+
 def _task_problem(answer: Mapping[str, Any]) -> str:
     parts = [str(answer.get(key) or "") for key in ("msg", "stderr", "module_stderr", "censored")]
     return _last_lines("\n".join(dict.fromkeys(part.strip() for part in parts if part.strip())))
@@ -170,8 +234,9 @@ def _last_lines(text: str) -> str:
 
 
 def _run_ansible(
-    playbook: str, inventory: Path, variables: Mapping[str, Any], directory: Path, hear: Callable[[Event], bool]
-) -> tuple[str, str]:
+    playbook: str, inventory: Path, variables: Mapping[str, Any], directory: Path, hear: Callable[[Event], bool],
+    is_late: Callable[[], bool],
+) -> tuple[str, str]:  # fmt: skip
     """(status, what Ansible printed last). Ctrl-C and a polite end reach the caller as they would without Ansible."""
     import ansible_runner
 
@@ -179,6 +244,13 @@ def _run_ansible(
     ident = f"{playbook}-{uuid4().hex[:8]}"
     given = directory / "variables.json"  # a file, because a command line has an end
     given.write_text(json.dumps(dict(variables)))
+
+    def cancelled() -> bool:
+        if not asked_to_stop and not is_late():
+            return False
+        _end_play(ident)
+        return True
+
     with _collect_signals() as asked_to_stop:
         runner = ansible_runner.run(
             private_data_dir=str(directory),
@@ -186,18 +258,27 @@ def _run_ansible(
             playbook=f"{playbook}.yml",
             inventory=str(inventory),
             cmdline=shlex.join(["--extra-vars", f"@{given.absolute()}"]),
-            envvars=_environment(),
+            envvars={**_environment(), MARK: ident},
             ident=ident,
             rotate_artifacts=KEPT_ARTIFACTS,
             quiet=True,
             suppress_env_files=True,
             event_handler=hear,
-            cancel_callback=lambda: bool(asked_to_stop),
+            cancel_callback=cancelled,
             status_handler=lambda status, **_: _drop_environment(directory / "artifacts" / ident, status),
         )
     if asked_to_stop:
         signal.raise_signal(asked_to_stop[0])
     return str(runner.status), _ansible_output(directory / "artifacts" / ident)
+
+
+def _end_play(ident: str) -> None:
+    """Kill all that the play started; ansible-runner misses Ansible's workers, which have own sessions."""
+    mark = f"{MARK}={ident}".encode()
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # it ended meanwhile, or is somebody else's
+            if mark in environment.read_bytes().split(b"\0"):
+                os.kill(int(environment.parent.name), signal.SIGKILL)
 
 
 def _environment() -> dict[str, str]:

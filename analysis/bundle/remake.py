@@ -31,6 +31,10 @@ JAVA = 17
 ENVIRONMENT_NAMES = ("PATH", "JAVA_HOME", "HOME", "TMPDIR", "LD_LIBRARY_PATH")  # of the caller's environment
 MARK = ".made-by-remake"  # in a folder that is no part of the bundle
 CHUNK = 1 << 20
+# Seconds.
+JAVA_LIMIT_S = 60.0
+PIP_LIMIT_S = 3600.0  # 500 MB of packages
+ANALYSIS_LIMIT_S = 6 * 3600.0  # a long series on few cores
 
 
 def main() -> int:
@@ -132,7 +136,7 @@ def require_java() -> None:
     advice = f"apt-get install openjdk-{JAVA}-jre-headless, or set JAVA_HOME"
     if program is None:
         raise CannotRemake(f"there is no java{f' in {home}' if home else ''}, which Spark needs: {advice}")
-    output = subprocess.run([program, "-version"], capture_output=True, text=True).stderr
+    output = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=JAVA_LIMIT_S).stderr
     number = re.search(r'version "(\d+)', output)
     if number is not None and int(number[1]) < JAVA:
         raise CannotRemake(f"{program} is Java {number[1]}; Spark needs {JAVA} or later: {advice}")
@@ -151,7 +155,7 @@ def make_environment(folder: Path) -> str:
     (folder / MARK).touch()
     argv = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r",
             str(HERE / "requirements-analysis.txt")]  # fmt: skip
-    if subprocess.run(argv).returncode != 0:
+    if subprocess.run(argv, timeout=PIP_LIMIT_S).returncode != 0:
         raise CannotRemake("pip failed (above); give --python an interpreter that has these packages")
     (folder / "complete").touch()
     return str(python)
@@ -182,7 +186,7 @@ def remake(python: str, target: Path) -> int:
         "TZ": "UTC", "MPLCONFIGDIR": str(target / ".matplotlib"),
     }  # fmt: skip
     argv = [python, "-m", "analysis.bundle.reproduction", str(HERE), str(target)]
-    process = subprocess.run(argv, env=environment, cwd=target)
+    process = subprocess.run(argv, env=environment, cwd=target, timeout=ANALYSIS_LIMIT_S)
     shutil.rmtree(target / ".matplotlib", ignore_errors=True)
     if process.returncode not in MEANING:
         why = f"{python} may lack packages of requirements-analysis.txt"

@@ -20,7 +20,6 @@ from scheduler_plugins.messages import MessageError, observation_from_log
 from scheduler_plugins.model import Topology
 from scheduler_plugins.policies import etp, stela
 from scheduler_plugins.policies.stela import VARIANTS
-from scheduler_plugins.replay import ReplayError
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class ScaleDecision:
 
 def scale_decisions(run: RunPaths, variant: str) -> list[ScaleDecision]:
     """The last word on each event; one that was repeated counts as one event."""
-    rounds = (each for each in read_timeline(run).rounds if _decides(each.decision))
+    rounds = (each for each in read_timeline(run).rounds if _is_readable(each) and _decides(each.decision))
     decisions = (_scale_decision(run.run_id, variant, each) for each in rounds)
     return list({decision.event_id: decision for decision in decisions if decision is not None}.values())
 
@@ -69,10 +68,10 @@ def _decides(decision: Json) -> bool:
 
 
 def _scale_decision(run_id: str, variant: str, each: Round) -> ScaleDecision | None:
-    try:
-        topology = observation_from_log(each.observation).topologies[0]
-    except (KeyError, IndexError, MessageError):
-        return None  # a log of an older version, or of no topology
+    topologies = observation_from_log(each.observation).topologies
+    if not topologies:
+        return None
+    topology = topologies[0]
     decision = each.decision
     before = {c.name: len(c.executors) for c in topology.components if c.kind != "system"}
     placement = (decision.get("placement") or {}).get(topology.topology_id) or {}
@@ -132,6 +131,37 @@ class AblationRow:
         return f"differs in {self.differing} of {self.runs} runs"
 
 
+def unread_rounds(paths: SeriesPaths) -> dict[str, int]:
+    """By complete run: lines of its events and decisions that are damaged, and rounds of an older version.
+
+    They are in no decision and in no ablation.
+    """
+    complete = [row["run_id"] for row in rows(paths, "runs") if row["status"] == "complete"]
+    timelines = {run_id: read_timeline(paths.run(run_id)) for run_id in complete}
+    counts = {
+        run_id: timeline.damaged + sum(not _is_readable(each) for each in timeline.rounds)
+        for run_id, timeline in timelines.items()
+    }
+    return {run_id: count for run_id, count in counts.items() if count}
+
+
+def unread_sentence(counts: Mapping[str, int]) -> str:
+    """Empty where everything was read."""
+    if not counts:
+        return ""
+    runs = ", ".join(f"{run_id} ({count})" for run_id, count in counts.items())
+    lines = "1 line" if sum(counts.values()) == 1 else f"{sum(counts.values())} lines"
+    return f"{lines} of events and decisions could not be read and are left out: {runs}."
+
+
+def _is_readable(each: Round) -> bool:
+    try:
+        observation_from_log(each.observation)
+    except MessageError:
+        return False
+    return isinstance(each.decision, dict)
+
+
 def ablation_rows(paths: SeriesPaths) -> list[AblationRow]:
     """A line an event and variant, the paper's rule first; none where no log holds a scale event."""
     complete = [row for row in rows(paths, "runs") if row["status"] == "complete"]
@@ -153,11 +183,9 @@ def _common_parameters(complete: Sequence[Row]) -> Mapping[str, Any]:
 
 
 def _replay_rows(paths: SeriesPaths, run_id: str, common: Mapping[str, Any]) -> list[Row]:
-    """Rows of the last attempt at each event; none for a log of an older version."""
-    try:
-        found = replay.ablate([each.line for each in read_timeline(paths.run(run_id)).rounds], common)
-    except ReplayError:
-        return []
+    """Rows of the last attempt at each event; `unread_rounds` counts what is left out."""
+    rounds = [each.line for each in read_timeline(paths.run(run_id)).rounds if _is_readable(each)]
+    found = replay.ablate(rounds, common)
     return list({(operation_id(row), row["variant"]): row for row in found}.values())
 
 

@@ -3,6 +3,7 @@ leaves"). No analysis and no Spark.
 """
 
 import json
+import os
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -164,10 +165,24 @@ def write_text_atomic(path: Path, text: str) -> None:
 
 def append_event(run: RunPaths, t: float, kind: str, **fields: Any) -> None:
     """Add one line to events.jsonl in a single write; `t` is epoch seconds."""
-    line = json.dumps({"t": t, "kind": kind, **fields}, allow_nan=False) + "\n"
     run.root.mkdir(parents=True, exist_ok=True)
-    with run.events.open("a", encoding="utf-8") as file:
-        file.write(line)
+    append_line(run.events, {"t": t, "kind": kind, **fields})
+
+
+def append_line(path: Path, value: Mapping[str, Any], *, sync: bool = False) -> None:
+    """Add a JSON object to a file of lines, in a single write; `sync`: it is on the disk when this returns.
+
+    A full disk may have cut the last line short: this one begins a new line, so that only that one is lost. Raises
+    ValueError for a value that is not JSON, such as a NaN.
+    """
+    line = json.dumps(value, allow_nan=False).encode() + b"\n"
+    with path.open("a+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 1))
+        file.write(line if not size or file.read(1) == b"\n" else b"\n" + line)
+        if sync:
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def is_complete(run_dir: Path) -> bool:
@@ -182,18 +197,18 @@ def is_complete(run_dir: Path) -> bool:
 
 
 def json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The JSON objects of a file of lines, in order; a damaged line, or a file that is not there, says nothing."""
+    """The JSON objects of a file of lines, in order, without damaged ones; `parsed_lines` lets one count them."""
     return (line for line in parsed_lines(path) if line is not None)
 
 
 def parsed_lines(path: Path) -> Iterator[dict[str, Any] | None]:
-    """As `json_lines`, with None for a damaged line."""
+    """The JSON objects of a file of lines, in order, None for a damaged line; none of a file that is not there."""
     if not path.is_file():
         return
     with path.open(encoding="utf-8", errors="replace") as file:
         for text in file:
             try:
                 value = json.loads(text)
-            except ValueError:
+            except (ValueError, RecursionError):
                 value = None
             yield value if isinstance(value, dict) else None

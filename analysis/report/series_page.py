@@ -152,6 +152,7 @@ class SeriesContent:
     boots: list[series_tables.Boot]
     money: series_tables.SeriesCost | None
     ablation: list[scale_decisions.AblationRow]
+    unread: str
     measurements: series_tables.Measurements
     run_tables: list[tuple[str, list[str], list[list[str]]]]
     runs: list[Row]
@@ -222,6 +223,7 @@ def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow], conditions: Conditi
         boots=series_tables.machine_boots([paths.run(run["run_id"]) for run in runs]),
         money=series_tables.series_cost(paths),
         ablation=scale_decisions.ablation_rows(paths),
+        unread=scale_decisions.unread_sentence(scale_decisions.unread_rounds(paths)),
         measurements=measurements,
         run_tables=[
             series_tables.run_table(title, columns, entries, measurements)

@@ -310,6 +310,7 @@ class SeriesCost:
     prices_of: str
     executions: tuple[ExecutionCost, ...]
     types: tuple[dict[str, Any], ...]  # type, machines, hours, usd
+    damaged_lines: int = 0
 
 
 def machine_boots(runs: Sequence[RunPaths]) -> list[Boot]:
@@ -346,7 +347,7 @@ def series_cost(paths: SeriesPaths) -> SeriesCost | None:
     dates = sorted({str(row["prices_of"]) for row in document["executions"]})
     return SeriesCost(
         document["testbed"], document["budget_usd"], document["used_usd"], document["machine_hours"],
-        ", ".join(dates) or "an unknown day", executions, tuple(document["types"]),
+        ", ".join(dates) or "an unknown day", executions, tuple(document["types"]), document.get("damaged_lines", 0),
     )  # fmt: skip
 
 

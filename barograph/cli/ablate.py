@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from analysis.record.files import SeriesPaths
@@ -30,9 +31,17 @@ def add_arguments(ablate: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    lines = lines_of_series(find_series(options.series))
-    for line in [as_json(lines)] if options.json else table_lines(lines, stdout_console().width):
+    from analysis.metrics.scale_decisions import unread_rounds, unread_sentence
+
+    folder = find_series(options.series)
+    lines, unread = lines_of_series(folder), unread_rounds(SeriesPaths(folder))
+    if options.json:
+        say(as_json(lines, unread))
+        return 0
+    for line in table_lines(lines, stdout_console().width):
         say(line)
+    if unread:
+        say(f"note: {unread_sentence(unread)}")
     return 0
 
 
@@ -63,9 +72,10 @@ def table_lines(lines: Sequence[AblationRow], width: int) -> Iterator[str]:
             yield from (folded for text in (*changed, *line.answers) for folded in _wrap(text, width))
 
 
-def as_json(lines: Sequence[AblationRow]) -> str:
+def as_json(lines: Sequence[AblationRow], unread: Mapping[str, int] = MappingProxyType({})) -> str:
+    """`unread`: by run, the lines that could not be read."""
     rows = [{**asdict(line), "verdict": line.verdict} for line in lines]
-    return json.dumps({"v": VERSION, "ablation": rows}, indent=1, ensure_ascii=False)
+    return json.dumps({"v": VERSION, "ablation": rows, "unread": dict(unread)}, indent=1, ensure_ascii=False)
 
 
 def _wrap(answer: str, width: int) -> list[str]:

@@ -13,7 +13,7 @@ from types import FrameType
 from barograph.airflow_environment import command_line_environment
 from barograph.child_processes import AT_ONCE, ChildProcess
 from barograph.cli.view import View
-from barograph.series.progress import ProgressReader
+from barograph.series.progress import PROGRESS_FILE, ProgressReader
 from barograph.settings import ROOT, airflow_home
 
 # After SIGINT the child collects and releases; then it has had its chance.
@@ -44,6 +44,7 @@ class DagProcess:
         assert code is not None, "without a limit it is waited for"
         self._child.end_group(REMAINS)
         self._pass_on(view)
+        self._say_damaged(view)
         return code
 
     def end(self, view: View) -> None:
@@ -60,7 +61,15 @@ class DagProcess:
 
     def _pass_on(self, view: View) -> None:
         for line in self._reader.new():
-            view.update(line)
+            try:
+                view.update(line)
+            except (KeyError, TypeError, ValueError):  # JSON, and yet not a whole line of its kind
+                self._reader.damaged += 1
+
+    def _say_damaged(self, view: View) -> None:
+        if number := self._reader.damaged:
+            lines = "1 line" if number == 1 else f"{number} lines"
+            view.say(f"note: {lines} of {PROGRESS_FILE} could not be read: was the disk full?")
 
 
 @contextmanager

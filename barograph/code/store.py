@@ -11,8 +11,8 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,34 +20,24 @@ from filelock import FileLock, Timeout
 
 from barograph.code.errors import BuildFailed, BuildHung, SourceError, Unfit
 from barograph.errors import Say
+from inventory.files import hold_lock
 from playbooks.storm_home.assemble import atomic_folder
 
 BUILT, FAILED, LOG = "built.json", "failed.json", "build.log"
 KEPT_ERRORS: Mapping[str, type[SourceError]] = {kind.__name__: kind for kind in (BuildFailed, BuildHung, Unfit)}
+MAKING_LIMIT_S = 3600.0  # of the longest thing: a repository is cloned twice (10 min each), its code is built (30)
 LOG_END_CHARACTERS = 600  # of a log's end, in a message
 
 Make = Callable[[Path], Mapping[str, Any]]
 
 
-@contextmanager
-def lock_folder(thing: Path, say: Say | None = None) -> Iterator[None]:
-    """One process at a time; says so once where it has to wait. The kernel ends the lock of a process that dies."""
-    thing.parent.mkdir(parents=True, exist_ok=True)
-    lock = _folder_lock(thing)
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        if say is not None:
-            say(f"{thing.name[:12]}: another process is building it; waiting")
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
+def lock_folder(thing: Path, say: Say | None = None, limit_s: float = MAKING_LIMIT_S) -> AbstractContextManager[None]:
+    """One process at a time (`inventory.files.hold_lock`)."""
+    return hold_lock(_lock_of(thing), f"building {thing.name[:12]}", limit_s, say)
 
 
-def _folder_lock(thing: Path) -> FileLock:
-    return FileLock(thing.with_name(f".{thing.name}.lock"))
+def _lock_of(thing: Path) -> Path:
+    return thing.with_name(f".{thing.name}.lock")
 
 
 def make_once(thing: Path, make: Make, say: Say, *, rebuild: bool = False) -> Path:
@@ -131,7 +121,7 @@ def _is_kept(path: Path) -> bool:
 def _remove_unused(thing: Path) -> bool:
     """Not one that somebody is making or taking this moment."""
     try:
-        with _folder_lock(thing).acquire(blocking=False):
+        with FileLock(_lock_of(thing)).acquire(blocking=False):
             shutil.rmtree(thing, ignore_errors=True)
             return True
     except Timeout:

@@ -7,7 +7,6 @@ goes: runs, switching between them, analysis between blocks, the rest.
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 import time
@@ -18,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from analysis import pipeline
-from analysis.record.files import SeriesPaths, read_json, write_json_atomic
+from analysis.record.files import SeriesPaths, append_line, parsed_lines, read_json, write_json_atomic
 from analysis.record.wall_time import FILE, WallTime
 from barograph.child_processes import ChildProcess
 from barograph.compare import record
 from barograph.compare.budget import FEWEST_BLOCKS, Budget, budget_text
 from barograph.errors import BarographError, message_of
 from barograph.machines import holdings
-from barograph.plan import costs
+from barograph.plan import costs, durations
 from barograph.plan.blocks import PlannedRun
 from barograph.series.progress import ProgressFile
 from barograph.series.run_record import overhead_of, read_run
@@ -34,18 +33,24 @@ from barograph.settings import ROOT
 from inventory.testbed import SupportsPricing
 
 CHECKS_FILE = "checks.jsonl"  # a line for each analysis between blocks
+CHECK_NUMBERS = ("t", "blocks", "seconds")
 
 
 def note_check(series_dir: Path, t: float, blocks: int, seconds: float, **facts: Any) -> None:
-    line = json.dumps({"t": t, "blocks": blocks, "seconds": seconds, **facts})
-    with (series_dir / CHECKS_FILE).open("a", encoding="utf-8") as file:
-        file.write(line + "\n")
+    append_line(series_dir / CHECKS_FILE, {"t": t, "blocks": blocks, "seconds": seconds, **facts})
 
 
 def read_checks(series_dir: Path, since_s: float = 0.0) -> list[dict[str, Any]]:
-    path = series_dir / CHECKS_FILE
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    return [line for line in map(json.loads, lines) if line["t"] >= since_s]
+    """A damaged line is left out and told in the log: its analysis is in no time."""
+    lines = list(parsed_lines(series_dir / CHECKS_FILE))
+    whole = [line for line in lines if line is not None and all(_is_number(line.get(key)) for key in CHECK_NUMBERS)]
+    if damaged := len(lines) - len(whole):
+        log.warning("%s: %d of %d lines could not be read", series_dir / CHECKS_FILE, damaged, len(lines))
+    return [line for line in whole if line["t"] >= since_s]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)
 
 
 def total_time_s(series: Series) -> float:
@@ -91,7 +96,6 @@ def _observation_s(run: dict[str, Any]) -> float:
 
 
 log = logging.getLogger(__name__)
-ANALYSIS_LIMIT_S = 900.0  # of one analysis between blocks
 
 
 class InterimAnalysisFailure(BarographError):
@@ -220,9 +224,10 @@ def run_interim_analysis(series_dir: Path) -> InterimAnswer:
         (series_dir / "harness.log").open("ab") as log_file,
         ChildProcess(argv, folder=ROOT, output=log_file) as process,
     ):
-        code = process.wait(ANALYSIS_LIMIT_S)
+        code = process.wait(durations.LONGEST_ANALYSIS_S)
     if code is None:
-        raise InterimAnalysisFailure(f"it took more than {ANALYSIS_LIMIT_S:g} s; see {series_dir / 'harness.log'}")
+        limit = f"{durations.LONGEST_ANALYSIS_S:g} s"
+        raise InterimAnalysisFailure(f"it took more than {limit}; see {series_dir / 'harness.log'}")
     if code != 0:
         raise InterimAnalysisFailure(f"it ended with {code}; see {series_dir / 'harness.log'}")
     answer = read_json(series_dir / pipeline.INCREMENTAL_FOLDER / "answer.json")

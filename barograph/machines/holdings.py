@@ -7,17 +7,18 @@ end of their lease, when they have ended themselves.
 
 from __future__ import annotations
 
-import json
 import logging
-import os
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from analysis.record.files import json_lines, write_json_atomic
+from pydantic import TypeAdapter, ValidationError
+
+from analysis.record.files import append_line, parsed_lines, write_json_atomic
 from barograph.plan import costs
 from barograph.plan.checks import testbed_of
 from barograph.plan.costs import Cost
@@ -25,7 +26,7 @@ from barograph.plan.experiment import Experiment
 from barograph.series import run_record
 from barograph.series.series import Series, series_document, unfinished_series
 from inventory.leases.registry import Lease
-from inventory.machines import MachineRequest, MachineType
+from inventory.machines import MachineRequest
 from inventory.testbed import SupportsPricing
 
 log = logging.getLogger(__name__)
@@ -73,22 +74,51 @@ def read_holdings(series_dir: Path, now_s: float) -> tuple[Holding, ...]:
     open_: dict[tuple[str, str], tuple[MachineRequest, float]] = {}
     until_s: dict[str, float] = {}
     done: list[Holding] = []
-    for line in json_lines(series_dir / HOLDINGS_FILE):
-        lease_id = line["lease_id"]
-        if line["kind"] == "gone":
-            names = [name for lease, name in open_ if lease == lease_id] if line["names"] is None else line["names"]
-            over = [open_.pop(key) for name in names if (key := (lease_id, name)) in open_]
-            done += [Holding(request, lease_id, from_s, float(line["t"])) for request, from_s in over]
+    for line in filter(None, _lines(series_dir)):
+        if line.kind == "gone":
+            names = [name for lease, name in open_ if lease == line.lease_id] if line.names is None else line.names
+            over = [open_.pop(key) for name in names if (key := (line.lease_id, name)) in open_]
+            done += [Holding(request, line.lease_id, from_s, line.t) for request, from_s in over]
             continue
-        until_s[lease_id] = float(line["expires_s"])
-        for machine in line.get("machines", ()):
-            request = MachineRequest(machine["name"], MachineType(**machine["type"]))
-            open_.setdefault((lease_id, request.name), (request, float(line["t"])))
+        until_s[line.lease_id] = line.expires_s
+        for request in line.machines:
+            open_.setdefault((line.lease_id, request.name), (request, line.t))
     there = [
         Holding(request, lease_id, from_s, max(from_s, min(now_s, until_s[lease_id])))
         for (lease_id, _), (request, from_s) in open_.items()
     ]
     return tuple(sorted([*done, *there], key=lambda each: each.from_s))
+
+
+def damaged_holdings(series_dir: Path) -> int:
+    """How many lines cannot be read: what they say is in no cost."""
+    return _lines(series_dir).count(None)
+
+
+@dataclass(frozen=True)
+class _Line:
+    t: float
+    kind: Literal["held", "until", "gone"]
+    lease_id: str
+    expires_s: float
+    names: tuple[str, ...] | None = None  # of what is gone; None: all of the lease
+    machines: tuple[MachineRequest, ...] = ()
+
+
+@cache
+def _form() -> TypeAdapter[_Line]:
+    return TypeAdapter(_Line)
+
+
+def _lines(series_dir: Path) -> list[_Line | None]:
+    """None for a damaged one."""
+    lines: list[_Line | None] = []
+    for line in parsed_lines(series_dir / HOLDINGS_FILE):
+        try:
+            lines.append(_form().validate_python(line))
+        except ValidationError:
+            lines.append(None)
+    return lines
 
 
 def clip(machines: Sequence[Holding], from_s: float, to_s: float) -> Iterator[Holding]:
@@ -104,11 +134,7 @@ def _lease_facts(lease: Lease) -> dict[str, Any]:
 
 
 def _append_line(series_dir: Path, line: dict[str, Any]) -> None:
-    with (series_dir / HOLDINGS_FILE).open("a+b") as file:
-        whole = file.tell() == 0 or (file.seek(-1, os.SEEK_END), file.read(1))[1] == b"\n"
-        file.write(("" if whole else "\n").encode() + json.dumps(line).encode() + b"\n")  # after a half line, a new one
-        file.flush()
-        os.fsync(file.fileno())
+    append_line(series_dir / HOLDINGS_FILE, line, sync=True)
 
 
 MONEY_FILE = "money.json"
@@ -176,6 +202,7 @@ def write_money(series: Series) -> None:
             series_document(series.folder).get("estimates", []), machines, pricing, now_s
         ),
         "types": _cost_of_types(machines, pricing),
+        "damaged_lines": damaged_holdings(series.folder),
     }
     write_json_atomic(series.folder / MONEY_FILE, document)
 

@@ -16,12 +16,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from analysis.errors import RecordError
 from analysis.record.files import read_json, write_json_atomic
 from barograph.errors import BarographError
 from barograph.settings import results_root
+from inventory.files import hold_lock
 from inventory.leases.holder import Holder
 from inventory.leases.registry import state_dir
 
@@ -191,6 +190,5 @@ def _refusal(other: Reservation, now_s: float) -> str:
 @contextmanager
 def _lock_reservations() -> Iterator[Path]:
     folder = state_dir() / "nights"
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / ".lock"):
+    with hold_lock(folder / ".lock", "reserving a testbed for a night"):
         yield folder

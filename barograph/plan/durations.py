@@ -1,5 +1,8 @@
-"""The limits of a run's steps, and how long runs and series take: as expected, and at the longest that these limits
-allow. Pure.
+"""The limits of the steps of a run and of a series, and how long runs and series take: as expected, and at the longest
+that these limits allow. Pure.
+
+Smaller limits stand where they are kept: of plays in `playbooks.runner`, of events in `barograph.plan.events.kind`, of
+commands on machines in `inventory.remote.ssh`, of builds in `barograph.code.build`.
 """
 
 from __future__ import annotations
@@ -7,14 +10,52 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from barograph.plan.experiment import Experiment
+from playbooks.runner import LIMITS_S as PLAYS_S
 
 FIRST_TUPLE_S = 150.0  # from the submission to the first tuple at a sink
-LONGEST_PLAYBOOKS_S = 300.0  # reset, submit and collect on a slow network
-LONGEST_SWITCH_S = 120.0  # to the code of another variant
-LONGEST_BOOT_S = 600.0
+LONGEST_PLAYBOOKS_S = PLAYS_S["reset"] + PLAYS_S["submit"] + PLAYS_S["kill"] + PLAYS_S["collect"]
+LONGEST_SWITCH_S = PLAYS_S["switch"]  # to the code of another variant
+LONGEST_BOOT_S = 300.0 + PLAYS_S["extend"]
 LONGEST_ACQUISITION_S = 3600.0  # until all machines of the start let us in
-LONGEST_OPENING_S = 1200.0  # machines, packages and Storm on them
+LONGEST_OPENING_S = 600.0 + PLAYS_S["deploy"]  # machines, packages and Storm on them
 LONGEST_CLOSING_S = 120.0
+LONGEST_ANALYSIS_S = 900.0  # of one between blocks
+REPLACING_S = 3600.0 + LONGEST_OPENING_S
+ANY_RUN_S = 7 * 86_400.0  # no lease is longer
+RUN_ATTEMPTS = 2  # of a run whose machines or network failed
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The longest that a step may take, and the reason; what takes longer is hung."""
+
+    seconds: float
+    reason: str
+
+
+# Of the steps whose length does not depend on the experiment. Each is above the sum of the limits inside it, which name
+# what hangs: these end what none of them sees.
+STEP_LIMITS = {
+    "open": Limit(3 * 3600.0, "two codes are cloned (10 min each) and built (30 min each, and their bridges)"),
+    "provision": Limit(4 * 3600.0, "root filesystem (50 min), Storm home (50), two jars (30); Emulab: nodes (45)"),
+    "deploy": Limit(2 * 3600.0, "packages and Storm reach rented machines (30 min); jars are built anew (15 each)"),
+    "plan": Limit(600.0, "a series in a bucket is brought up to date"),
+    "release": Limit(3600.0, "EC2 and Emulab let machines go (10 and 15 min each time they are asked)"),
+    "analyse": Limit(6 * 3600.0, "the tables of a long series on a box with few cores; a bucket"),
+    "report": Limit(3600.0, "a series is sent to a bucket"),
+}  # fmt: skip
+
+
+def step_limit(step: str, experiment: Experiment | None = None) -> Limit:
+    """Of a series' step: one of `STEP_LIMITS`, or `run`, whose limit is that of this experiment's runs.
+
+    Without an experiment `run` is as long as any experiment may make it.
+    """
+    if step != "run":
+        return STEP_LIMITS[step]
+    longest_s = ANY_RUN_S if experiment is None else longest_run_s(experiment)
+    reason = f"{RUN_ATTEMPTS} attempts; other machines between them (Emulab: 45 min); an analysis where a block ends"
+    return Limit(RUN_ATTEMPTS * longest_s + REPLACING_S + LONGEST_ANALYSIS_S, reason)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,10 +21,9 @@ class ClusterFacts:
 
 @dataclass(frozen=True)
 class Collection:
-    """What a collection found: files that should be there and are not, each machine's clock minus ours."""
+    """What a collection found: files that should be there and are not."""
 
     missing: tuple[str, ...] = ()
-    clock_offset_ms: Mapping[str, float | None] = field(default_factory=dict)
 
 
 class Cluster(Protocol):
@@ -73,6 +72,10 @@ class Cluster(Protocol):
 
     def collect(self, folder: Path, machines: Sequence[str]) -> Collection:
         """Fetch these machines' files into the record (contracts: what a run leaves), also of a run cut short."""
+        ...
+
+    def clock_offsets_ms(self, machines: Sequence[str], now: Callable[[], float]) -> Mapping[str, float | None]:
+        """Each machine's clock minus `now` (epoch seconds), in ms; None where it could not be asked."""
         ...
 
     def silent_machines(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.record.files import RunPaths, json_lines
+from barograph.run import clocks
 from barograph.run.context import RunContext
 from barograph.series.run_record import RunRecord
 
@@ -57,7 +58,8 @@ def collect(run: RunContext, names: Sequence[str]) -> None:
     """These workers' files, ahead of the others': the record is not judged yet."""
     collection = run.context.cluster.collect(run.record.folder, names)
     run.machines.on_record.update(names)
-    _note_collection(run, [name for name in collection.missing if name != NO_SAMPLES], collection.clock_offset_ms)
+    clocks.note_end(run, names)
+    _note_missing(run, [name for name in collection.missing if name != NO_SAMPLES])
 
 
 def stop_and_collect(run: RunContext, *, bring_back: bool) -> None:
@@ -70,7 +72,8 @@ def stop_and_collect(run: RunContext, *, bring_back: bool) -> None:
     names = [name for name in run.context.experiment.workers() if name not in away]
     collection = run.context.cluster.collect(run.record.folder, ("master", *names))
     down = [f"{name}: all files, it is down" for name in sorted(run.machines.down | run.machines.dead)]
-    _note_collection(run, [*collection.missing, *down], collection.clock_offset_ms)
+    clocks.note_end(run, ("master", *names))
+    _note_missing(run, [*collection.missing, *down])
     _note_inspection(run)
     if bring_back:
         _return_booted_machines(run)
@@ -114,12 +117,8 @@ def _return_booted_machines(run: RunContext) -> None:
         run.context.listener.tell("message", text=f"{', '.join(names)} could not be given back yet: {error}")
 
 
-def _note_collection(run: RunContext, missing: Sequence[str], offsets: Any) -> None:
-    document = run.record.document
-    run.record.add({
-        "clock_offset_ms": {**document["clock_offset_ms"], **offsets},
-        "missing": [*document["missing"], *missing],
-    })  # fmt: skip
+def _note_missing(run: RunContext, missing: Sequence[str]) -> None:
+    run.record.add({"missing": [*run.record.document["missing"], *missing]})
 
 
 def _note_inspection(run: RunContext) -> None:

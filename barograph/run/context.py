@@ -17,7 +17,7 @@ from barograph.policy_service import ServiceClient, ServiceState
 from barograph.run.cluster import Cluster
 from barograph.run.monitor import RunMonitor, SteadyTest, steady_test
 from barograph.series.progress import ProgressFile
-from barograph.series.run_record import Clock, Listener, RunRecord, WallClock
+from barograph.series.run_record import Clock, Listener, MonotonicClock, RunRecord
 from barograph.series.series import Series
 from barograph.settings import fake_pace
 
@@ -149,7 +149,7 @@ def _storm_context(series: Series) -> SeriesContext:
     cluster = StormCluster.of(series)
     service = HttpService(cluster.master.control_address, cluster.token_file)
     steady = steady_test(series.experiment.durations)
-    return SeriesContext(series.experiment, cluster, service, WallClock(), ProgressFile(series.folder), steady)
+    return SeriesContext(series.experiment, cluster, service, MonotonicClock(), ProgressFile(series.folder), steady)
 
 
 @dataclass(frozen=True)

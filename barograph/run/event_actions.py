@@ -21,6 +21,7 @@ from barograph.plan.events.kind import (
     EventTimes,
 )
 from barograph.policy_service import ScaleOutcome, ServiceState, absent_machines, recovery_obstacle, scale_outcome
+from barograph.run import clocks
 from barograph.run.collection import collect
 from barograph.run.context import RunContext
 from barograph.run.monitor import FAILOVER_PATIENCE, RESTART_PATIENCE, Patience, stale_samples
@@ -146,6 +147,7 @@ def _boot(run: RunContext, names: Sequence[str]) -> None:
         run.record.event("machines_requested", t=request_s, machines=list(names))
         boots_s = run.context.cluster.grow(names)
         run.machines.boot(names)
+        clocks.note_joined(run, names)
         for name in names:
             boot_s = boots_s[name]
             # Storm was put on it meanwhile: the event is when it answered.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -84,6 +84,7 @@ class FakeClock:
 
     time_s: float = 1_700_000_000.0
     pace: float = 0.0
+    shift_s: float = 0.0
 
     def now(self) -> float:
         return self.time_s
@@ -92,6 +93,17 @@ class FakeClock:
         if self.pace:
             time.sleep(seconds * self.pace)
         self.time_s += seconds
+
+    def restart(self) -> None:
+        self.shift(-self.shift_s)
+
+    def shift(self, seconds: float) -> None:
+        self.time_s += seconds
+        self.shift_s += seconds
+
+    def unshifted(self) -> float:
+        """The time as it would be without any shift."""
+        return self.time_s - self.shift_s
 
 
 @dataclass(frozen=True)
@@ -214,7 +226,20 @@ class FakeStorm:
         if "master" in machines:
             self._collect_master(folder)
         missing = () if (folder / "workers").exists() else ("workers/*.jsonl",)
-        return Collection((*missing, *self.faults.get("missing", ())), dict.fromkeys(machines, 0.0))
+        return Collection((*missing, *self.faults.get("missing", ())))
+
+    def clock_offsets_ms(self, machines: Sequence[str], now: Callable[[], float]) -> Mapping[str, float | None]:
+        """The fault `clock_offset_ms` is by machine; `clock_step_ms` too, from `clock_step_after_s` on.
+
+        The machines' clocks are right by this cluster's own, and `now` may have been shifted to them.
+        """
+        offsets = dict(self.faults.get("clock_offset_ms", {}))
+        if self._since_submission() >= self.faults.get("clock_step_after_s", 0.0):
+            for name, step in self.faults.get("clock_step_ms", {}).items():
+                offsets[name] = offsets.get(name, 0.0) + step
+        ahead_ms = (now() - self.clock.unshifted()) * 1000
+        known = {name: offsets.get(name, 0.0) for name in machines}
+        return {name: None if offset is None else offset - ahead_ms for name, offset in known.items()}
 
     def silent_machines(self) -> tuple[str, ...]:
         gone = () if self.joining == "booted" else sorted(self.returned)

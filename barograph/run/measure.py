@@ -7,6 +7,7 @@ from barograph.plan.blocks import PlannedRun
 from barograph.plan.durations import FIRST_TUPLE_S
 from barograph.plan.events import EventTimes
 from barograph.policy_service import ServiceState, absent_machines, first_tuple_s, machines_missed_by_placement
+from barograph.run import clocks
 from barograph.run.collection import NO_SAMPLES, collect_after_failure, fallbacks_of_run, stop_and_collect
 from barograph.run.context import RunContext, SeriesContext
 from barograph.run.event_actions import EventActions
@@ -50,8 +51,10 @@ def measure(context: SeriesContext, plan: PlannedRun, record: RunRecord, *, last
 
 def _phases(run: RunContext) -> None:
     context, record, variant = run.context, run.record, run.plan.variant
+    workers = context.experiment.workers()
     with record.phase("reset", expected_s=10):
         context.cluster.reset(run.plan)
+        clocks.align(run, ("master", *(name for name in workers if name not in run.machines.later)))
     with record.phase("configure"):
         context.service.configure(run.plan.run_id, variant.policy, variant.configured(), run.plan.seed, WINDOW_S)
     with record.phase("submit", expected_s=8):
@@ -68,6 +71,7 @@ def _phases(run: RunContext) -> None:
         stop_and_collect(run, bring_back=True)
     if NO_SAMPLES in record.document["missing"]:
         raise NoFreshSamples("no worker left a sample file: there is nothing to analyse in this run; see its logs/")
+    clocks.require_steady(run)
 
 
 def _first_tuple(run: RunContext) -> float:

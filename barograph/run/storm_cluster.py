@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import logging
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,8 +168,12 @@ class StormCluster:
         cluster.kill(self.inventory, self.directory, self.series.series_id)
 
     def collect(self, folder: Path, machines: Sequence[str]) -> Collection:
-        collection = cluster.collect(self.inventory, self.directory, folder.name, folder, machines=machines)
-        return Collection(collection.missing, collection.clock_offset_ms)
+        return Collection(
+            cluster.collect(self.inventory, self.directory, folder.name, folder, machines=machines).missing
+        )
+
+    def clock_offsets_ms(self, machines: Sequence[str], now: Callable[[], float]) -> Mapping[str, float | None]:
+        return cluster.clock_offsets_ms(self.inventory, machines, now)
 
     def silent_machines(self) -> tuple[str, ...]:
         return tuple(machine.name for machine in self.machines if not _answers_ssh(machine))

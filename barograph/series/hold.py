@@ -11,15 +11,15 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-
-from filelock import FileLock
 
 from analysis.errors import SeriesInUse
 from analysis.record.files import write_json_atomic
 from barograph.settings import holder
+from inventory.errors import InfrastructureError
+from inventory.files import hold_lock
 from inventory.leases.holder import HEARTBEAT_BOUND_S, HEARTBEAT_S, Holder
 
 FILE, LOCK = ".holder.json", ".holder.lock"  # of this box: neither sent to a bucket nor bundled
@@ -48,7 +48,7 @@ def take(series_dir: Path, *, parent_pid: int | None = None) -> None:
     `parent_pid`: of the process that opened the series and started this one to carry it out.
     """
     now_s = time.time()
-    with FileLock(series_dir / LOCK):
+    with _lock(series_dir):
         other = read(series_dir)
         if other is not None and other.holder != holder() and other.pid != parent_pid and other.counts(now_s):
             raise SeriesInUse(_in_use_message(series_dir, other, now_s))
@@ -59,7 +59,7 @@ def drop(series_dir: Path) -> None:
     """Others may write it; nothing happens where another holds it, or nobody, or the folder is gone."""
     if not series_dir.is_dir():
         return
-    with FileLock(series_dir / LOCK):
+    with _lock(series_dir):
         other = read(series_dir)
         if other is not None and (other.holder == holder() or not other.counts(time.time())):
             (series_dir / FILE).unlink(missing_ok=True)
@@ -105,10 +105,14 @@ def _beat(series_dir: Path, over: threading.Event) -> None:
     while not over.wait(HEARTBEAT_S):
         if read(series_dir) is None:  # ended meanwhile, or the folder is gone
             continue
-        with suppress(OSError), FileLock(series_dir / LOCK):
+        with suppress(OSError, InfrastructureError), _lock(series_dir):
             current = read(series_dir)
             if current is not None and current.holder == holder():
                 _write(series_dir, time.time())
+
+
+def _lock(series_dir: Path) -> AbstractContextManager[None]:
+    return hold_lock(series_dir / LOCK, "noting who writes the series")
 
 
 def _write(series_dir: Path, now_s: float) -> None:

@@ -1,14 +1,17 @@
-"""`progress.jsonl` of a series: written by the steps, followed by the terminal. One JSON object a line."""
+"""`progress.jsonl` of a series: written by the steps, followed by the terminal. One JSON object a line.
+
+A full disk cuts lines short: every reader leaves damaged lines out, and `ProgressReader` counts them.
+"""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from analysis.record.files import append_line
 from barograph.errors import SEVERITY
 
 PROGRESS_FILE = "progress.jsonl"
@@ -21,20 +24,19 @@ class ProgressFile:
         self._path = series_dir / PROGRESS_FILE
 
     def tell(self, kind: str, **facts: Any) -> None:
-        line = json.dumps({"t": time.time(), "kind": kind, **facts})
         try:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
+            append_line(self._path, {"t": time.time(), "kind": kind, **facts})
         except OSError:
             return
 
 
 class ProgressReader:
-    """Reads what was appended since the last look; a line that is half written waits."""
+    """Reads what was appended since the last look; a line that is half written waits. `damaged` counts what is none."""
 
     def __init__(self, series_dir: Path) -> None:
         self._path = series_dir / PROGRESS_FILE
         self._offset = self._path.stat().st_size if self._path.exists() else 0
+        self.damaged = 0
 
     def new(self) -> Iterator[dict[str, Any]]:
         if not self._path.exists():
@@ -45,7 +47,10 @@ class ProgressReader:
                 if not line.endswith(b"\n"):
                     return
                 self._offset += len(line)
-                yield json.loads(line)
+                if (parsed := _parse(line)) is None:
+                    self.damaged += 1
+                else:
+                    yield parsed
 
 
 def failures_since(series_dir: Path, since_s: float) -> list[dict[str, Any]]:
@@ -53,8 +58,9 @@ def failures_since(series_dir: Path, since_s: float) -> list[dict[str, Any]]:
     failed. What failed after it, such as an analysis of nothing, is a consequence.
     """
     lines = _lines_from(series_dir, since_s)
-    runs = [line for line in lines if line["kind"] == "run_failed" and not line["again"]]
-    return runs or [line for line in lines if line["kind"] == "step_failed"][:1]
+    failures = [line for line in lines if line.get("blame") in SEVERITY and "message" in line]
+    runs = [line for line in failures if line["kind"] == "run_failed" and not line.get("again")]
+    return runs or [line for line in failures if line["kind"] == "step_failed"][:1]
 
 
 def worst_of(failures: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
@@ -82,7 +88,15 @@ def _lines_from(series_dir: Path, since_s: float) -> list[dict[str, Any]]:
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     if not path.exists():
         return
-    with path.open(encoding="utf-8") as file:
-        for line in file:
-            with suppress(ValueError):
-                yield json.loads(line)
+    with path.open("rb") as file:
+        yield from filter(None, map(_parse, file))
+
+
+def _parse(line: bytes) -> dict[str, Any] | None:
+    """None for what is no line of ours."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    whole = isinstance(value, dict) and isinstance(value.get("t"), int | float) and isinstance(value.get("kind"), str)
+    return value if whole else None

@@ -103,18 +103,37 @@ def _failure_facts(error: Exception, phases: list[dict[str, Any]]) -> dict[str, 
 
 class Clock(Protocol):
     def now(self) -> float:
-        """Epoch seconds."""
+        """Epoch seconds; they never jump, whoever sets the box's clock."""
         ...
 
     def sleep(self, seconds: float) -> None: ...
 
+    def restart(self) -> None:
+        """From now on as the box has it: between runs its clock may have been set."""
+        ...
 
-class WallClock:
+    def shift(self, seconds: float) -> None:
+        """Add this to the time from now on: the machines' clocks are ahead by so much."""
+        ...
+
+
+class MonotonicClock:
+    """The time of the box when this was started, and the seconds since."""
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        self._ahead_s = time.time() - time.monotonic()
+
     def now(self) -> float:
-        return time.time()
+        return time.monotonic() + self._ahead_s
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
+
+    def shift(self, seconds: float) -> None:
+        self._ahead_s += seconds
 
 
 class Listener(Protocol):

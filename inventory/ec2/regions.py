@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock
-
 from inventory.ec2.errors import aws_errors
 from inventory.ec2.options import Ec2Options
 from inventory.errors import ConfigurationError, InfrastructureError, InventoryError
-from inventory.files import replace_file
+from inventory.files import hold_lock, replace_file
 from inventory.leases import registry
 
 if TYPE_CHECKING:
@@ -79,7 +77,7 @@ def possible_regions(options: Ec2Options | None) -> tuple[Region, ...]:
 def record_region(region: Region) -> None:
     """Record that something is about to be made there. It stays on record for good."""
     path = registry.state_dir() / "ec2-places.json"
-    with FileLock(path.with_suffix(".lock")):
+    with hold_lock(path.with_suffix(".lock"), "noting a region"):
         known = {*_regions_on_file(), region}
         replace_file(path, json.dumps([each.site() for each in sorted(known)], indent=1))
 

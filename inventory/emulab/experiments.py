@@ -9,15 +9,15 @@ something was started) let machines be added and taken back, and let a reaper wi
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import yaml
-from filelock import BaseFileLock, FileLock
 
 from inventory import machines
 from inventory.errors import ConfigurationError, InfrastructureError
-from inventory.files import replace_file
+from inventory.files import hold_lock, replace_file
 from inventory.leases import registry
 from inventory.leases.registry import harness_id
 from inventory.machines import MachineRequest, MachineType
@@ -190,8 +190,8 @@ def drop_site(site: Mapping[str, str], testbed: str) -> None:
             _replace_json(_state_folder() / SITES_FILE, [one for one in recorded_sites() if one != dict(site)])
 
 
-def _lock() -> BaseFileLock:
-    return FileLock(_state_folder() / ".lock")
+def _lock() -> AbstractContextManager[None]:
+    return hold_lock(_state_folder() / ".lock", "noting a site of Emulab")
 
 
 def _state_folder() -> Path:

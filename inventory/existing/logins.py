@@ -16,6 +16,7 @@ from inventory.leases import registry
 from inventory.machines import Machine, MachineType
 
 DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")  # as ssh tries them
+KEYGEN_LIMIT_S = 10.0  # to read a file
 UNKNOWN_TYPE = MachineType("unmeasured", 0.0, 0, 0, 0)
 
 
@@ -43,7 +44,13 @@ def login_to(host: Host, options: ExistingOptions) -> Login:
 def host_key_lines(host: Host, file: Path) -> tuple[str, ...]:
     """The user's own lines about the machine, hashed names included; strict, as nothing is trusted on first use."""
     name = host.address if host.port == 22 else f"[{host.address}]:{host.port}"
-    found = subprocess.run(["ssh-keygen", "-F", name, "-f", str(file)], capture_output=True, text=True, check=False)
+    argv = ["ssh-keygen", "-F", name, "-f", str(file)]
+    try:
+        found = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=KEYGEN_LIMIT_S)
+    except subprocess.TimeoutExpired as error:  # a pipe, or a file on a network that hangs
+        raise ConfigurationError(
+            f"{host}: {file} was not read within {KEYGEN_LIMIT_S:g} s; give a plain file"
+        ) from error
     # `@cert-authority` and `@revoked` are no keys of a machine.
     lines = tuple(line for line in found.stdout.splitlines() if line and not line.startswith(("#", "@")))
     if not lines:

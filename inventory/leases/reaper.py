@@ -6,10 +6,9 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from filelock import FileLock
-
 from inventory import TESTBEDS
 from inventory.errors import InventoryError
+from inventory.files import QUICK_S, hold_lock
 from inventory.leases import registry
 from inventory.leases.registry import Lease
 from inventory.testbed import SupportsRoam, SupportsSweep, Testbed
@@ -80,7 +79,7 @@ def _begin(
         try:
             testbed = testbeds[name]()
             # Two reapers at once would fight over the same remains.
-            with FileLock(registry.state_dir() / f".reap-{name}.lock"):
+            with hold_lock(registry.state_dir() / f".reap-{name}.lock", f"reaping {name}", LIMIT_S + QUICK_S):
                 for lease in mine:
                     work.done.extend(_end(lease, now, dry_run, testbed))
                 work.done.extend(_sweep(testbed, dry_run, everywhere))

@@ -21,17 +21,16 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 
-from filelock import FileLock
-
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
-from inventory.files import replace_file
+from inventory.files import QUICK_S, hold_lock, replace_file
 from inventory.leases.holder import Holder, process_holder
 
 DEFAULT_STATE = Path("/var/lib/barograph")
+ENDING_LIMIT_S = 3600.0  # EC2 and Emulab need minutes to let machines go, each time they are asked
 
 
 @dataclass(frozen=True)
@@ -143,7 +142,7 @@ def ending(lease_id: str, is_over: Callable[[Lease], bool] = lambda _: True) -> 
 
     One at a time: who comes second waits, and finds it gone. What the block does not drop keeps the mark.
     """
-    with _lock(f"{lease_id}.ending"):
+    with _lock(f"{lease_id}.ending", ENDING_LIMIT_S):
         with _lock():
             lease = read(lease_id)
             lease = replace(lease, ending=True) if lease is not None and is_over(lease) else None
@@ -256,14 +255,14 @@ def tidy() -> None:
 
 
 @contextmanager
-def _lock(name: str = ".lock") -> Iterator[None]:
-    try:
-        lock = FileLock(state_dir() / "leases" / name).acquire()
-    except OSError as error:
-        raise ConfigurationError(
-            f"state folder {state_dir()}: {error.strerror}; run as root or set BAROGRAPH_STATE to a writable folder"
-        ) from error
-    with lock:
+def _lock(name: str = ".lock", limit_s: float = QUICK_S) -> Iterator[None]:
+    with ExitStack() as held:
+        try:
+            held.enter_context(hold_lock(state_dir() / "leases" / name, "writing leases", limit_s))
+        except OSError as error:
+            raise ConfigurationError(
+                f"state folder {state_dir()}: {error.strerror}; run as root or set BAROGRAPH_STATE to a writable folder"
+            ) from error
         yield
 
 

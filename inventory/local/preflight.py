@@ -22,6 +22,7 @@ from inventory.machines import MachineRequest
 DISK_MB_PER_MACHINE = 200  # Storm's state and logs in the machine's overlay
 MEMORY_SHARE = 0.9  # of the box; the rest is the harness's
 MASTER_CORES = 0.3  # what the master uses while a run is measured; its whole core it needs only between runs
+COMMAND_LIMIT_S = 20.0  # of a program that only looks
 LONGEST_STATE_PATH = 30  # Podman refuses a runroot of more than 50 characters
 
 
@@ -275,13 +276,18 @@ def _bridge_filtered() -> bool:
     switch = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
     if not switch.exists() or switch.read_text().strip() == "0" or shutil.which("iptables") is None:
         return False
-    rules = subprocess.run(["iptables", "-S", "FORWARD"], capture_output=True, text=True, check=False).stdout
+    argv = ["iptables", "-S", "FORWARD"]
+    try:
+        rules = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=COMMAND_LIMIT_S).stdout
+    except subprocess.TimeoutExpired:  # another program holds its lock
+        return False
     return "-P FORWARD DROP" in rules
 
 
 def _succeeds(argv: Sequence[str]) -> bool:
     try:
-        return subprocess.run(argv, capture_output=True, check=False, timeout=20, env=_with_sbin()).returncode == 0
+        done = subprocess.run(argv, capture_output=True, check=False, timeout=COMMAND_LIMIT_S, env=_with_sbin())
+        return done.returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 

@@ -12,9 +12,8 @@ import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from filelock import FileLock
-
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
+from inventory.files import hold_lock
 
 DEFAULT_CACHE = Path("/var/cache/barograph")
 ROOTFS_MB = 1500  # while it is being built; about 630 when trimmed
@@ -24,6 +23,12 @@ PACKAGES = (
     "rsync", "ca-certificates",
 )  # fmt: skip
 STORM_UID = 900
+# Seconds. A minute each where the mirror is near: these are for a slow one.
+DEBOOTSTRAP_LIMIT_S = 1200.0
+INSTALL_LIMIT_S = 1200.0
+UPDATE_LIMIT_S = 300.0
+COMMAND_LIMIT_S = 60.0  # for what needs no network
+BUILD_LIMIT_S = DEBOOTSTRAP_LIMIT_S + UPDATE_LIMIT_S + INSTALL_LIMIT_S + 2 * COMMAND_LIMIT_S
 
 START = """\
 #!/bin/sh
@@ -98,15 +103,14 @@ def cache_dir() -> Path:
 def build(cache: Path, log: Log) -> Path:
     """The root filesystem's folder, built if the cache has none for these inputs (about a minute).
 
-    A configuration error if the host is no Debian or Ubuntu; infrastructure if the mirror fails. Killed at any
-    time it leaves only a `.partial` folder, which the next build removes.
+    A configuration error if the host is no Debian or Ubuntu; infrastructure if the mirror fails or hangs, or another
+    process hangs that builds it. Killed at any time it leaves only a `.partial` folder, which the next build removes.
     """
     suite = _suite()
     target = cache / f"rootfs-{_inputs_hash(suite)}"
     if target.is_dir():
         return target
-    cache.mkdir(parents=True, exist_ok=True)
-    with FileLock(cache / ".rootfs.lock"):
+    with hold_lock(cache / ".rootfs.lock", "building the machines' root filesystem", BUILD_LIMIT_S, log):
         if not target.is_dir():
             _build(target, suite, _sources(), log)
     return target
@@ -127,7 +131,7 @@ def _build(target: Path, suite: str, sources: Sequence[tuple[str, str, str]], lo
         try:
             _debootstrap(partial, suite, sources, log, output.fileno())
             _install(partial, sources, log, output.fileno())
-        except subprocess.CalledProcessError as error:
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
             raise InfrastructureError(_failure_message(error, build_log)) from error
     _write_files(partial)
     _remove_unneeded(partial)
@@ -143,9 +147,8 @@ def _debootstrap(root: Path, suite: str, sources: Sequence[tuple[str, str, str]]
         )
     log(f"root filesystem: debootstrap {suite} from {mirror}")
     components = ",".join(sorted({component for _, release, component in sources if release == suite}))
-    _isolated(
-        ["debootstrap", "--variant=minbase", f"--components={components}", suite, str(root), mirror], output, root=None
-    )
+    argv = ["debootstrap", "--variant=minbase", f"--components={components}", suite, str(root), mirror]
+    _isolated(argv, output, None, DEBOOTSTRAP_LIMIT_S)
 
 
 def _install(root: Path, sources: Sequence[tuple[str, str, str]], log: Log, output: int) -> None:
@@ -153,19 +156,19 @@ def _install(root: Path, sources: Sequence[tuple[str, str, str]], log: Log, outp
     _write(root / "etc/dpkg/dpkg.cfg.d/no-docs", NO_DOCS, 0o644)
     _write(root / "usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n", 0o755)  # no service starts while it is installed
     _write(root / "etc/apt/sources.list", "".join(f"deb {' '.join(source)}\n" for source in sources), 0o644)
-    _isolated(["apt-get", "-q", "update"], output, root=root)
-    _isolated(["apt-get", "-q", "-y", "--no-install-recommends", "install", *PACKAGES], output, root=root)
+    _isolated(["apt-get", "-q", "update"], output, root, UPDATE_LIMIT_S)
+    _isolated(["apt-get", "-q", "-y", "--no-install-recommends", "install", *PACKAGES], output, root, INSTALL_LIMIT_S)
     add = ["useradd", "--system", "--uid", str(STORM_UID), "--user-group", "--create-home", "--shell", "/bin/bash"]
-    _isolated([*add, "storm"], output, root=root)
+    _isolated([*add, "storm"], output, root, COMMAND_LIMIT_S)
 
 
-def _isolated(argv: Sequence[str], output: int, root: Path | None) -> None:
+def _isolated(argv: Sequence[str], output: int, root: Path | None, limit_s: float) -> None:
     """Run in own mount and pid namespaces: if the build is killed, its processes and mounts go with it."""
     inside = ["--mount-proc", f"--root={root}"] if root else []
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", **_proxy()}
     subprocess.run(
         [*KILL_WITH_PARENT, "unshare", "--mount", "--pid", "--fork", "--kill-child", *inside, *argv],
-        stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, check=True,
+        stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, check=True, timeout=limit_s,
     )  # fmt: skip
 
 
@@ -215,13 +218,8 @@ def _os_release(lines: Iterable[str]) -> dict[str, str]:
 def _sources() -> tuple[tuple[str, str, str], ...]:
     """(uri, release, component) of the distribution's own archives in the host's apt configuration."""
     form = "$(REPO_URI)|$(RELEASE)|$(COMPONENT)|$(ORIGIN)"
-    targets = subprocess.run(
-        ["apt-get", "indextargets", "--format", form, "Created-By: Packages"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return distribution_sources(targets.stdout.splitlines())
+    targets = _output_of(["apt-get", "indextargets", "--format", form, "Created-By: Packages"])
+    return distribution_sources(targets.splitlines())
 
 
 def distribution_sources(targets: Iterable[str]) -> tuple[tuple[str, str, str], ...]:
@@ -240,20 +238,27 @@ def distribution_sources(targets: Iterable[str]) -> tuple[tuple[str, str, str], 
 
 
 def _proxy() -> dict[str, str]:
-    asked = subprocess.run(
-        ["apt-config", "--format", "%f=%v%n", "dump", "Acquire::http::Proxy"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    proxy = asked.stdout.strip().rpartition("=")[2]
+    proxy = _output_of(["apt-config", "--format", "%f=%v%n", "dump", "Acquire::http::Proxy"]).strip().rpartition("=")[2]
     return {"http_proxy": proxy} if proxy and proxy != "DIRECT" else {}
 
 
-def _failure_message(error: subprocess.CalledProcessError, build_log: Path) -> str:
+def _output_of(argv: Sequence[str]) -> str:
+    """What a program that looks at apt's settings prints, whether it succeeds or not."""
+    try:
+        return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=COMMAND_LIMIT_S).stdout
+    except subprocess.TimeoutExpired as error:
+        raise InfrastructureError(f"`{' '.join(argv)}` did not end within {COMMAND_LIMIT_S:g} s") from error
+
+
+def _failure_message(error: subprocess.CalledProcessError | subprocess.TimeoutExpired, build_log: Path) -> str:
     lines = build_log.read_text(errors="replace").splitlines()
     telling = [line for line in lines if line.startswith(("E:", "W: Failure"))][-2:] or lines[-2:]
+    if isinstance(error, subprocess.TimeoutExpired):
+        program = next((word for word in ("debootstrap", "apt-get", "useradd") if word in error.cmd), error.cmd[0])
+        why = f"{program} did not end within {error.timeout:g} s"
+    else:
+        why = f"exit {error.returncode}"
     return (
-        f"the machines' root filesystem could not be built (exit {error.returncode}): {' / '.join(telling)}; "
+        f"the machines' root filesystem could not be built ({why}): {' / '.join(telling)}; "
         f"whole log in {build_log}; check that the apt mirror is reachable"
     )

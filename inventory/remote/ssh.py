@@ -8,7 +8,8 @@ import socket
 import stat
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -94,7 +95,7 @@ class SshRemote:
         """See `Remote.put`."""
         mode = stat.S_IMODE(source.stat().st_mode)  # a missing local file is the caller's error, not the machine's
         if self._direct:
-            with _SshErrors(self._machine), self._client.open_sftp() as sftp:
+            with self._limited(f"writing {target}", FILE_LIMIT_S), self._client.open_sftp() as sftp:
                 sftp.put(str(source), target)
                 sftp.chmod(target, mode)
             return
@@ -107,7 +108,7 @@ class SshRemote:
     def get(self, source: str, target: Path) -> None:
         """See `Remote.get`."""
         if self._direct:
-            with _SshErrors(self._machine), self._client.open_sftp() as sftp:
+            with self._limited(f"reading {source}", FILE_LIMIT_S), self._client.open_sftp() as sftp:
                 sftp.stat(source)  # before the local file is created
                 sftp.get(source, str(target))
             return
@@ -128,8 +129,9 @@ class SshRemote:
         # exit keeps the shell there, which turns an ending by signal into 128 + signal.
         limited = ["timeout", "-k", f"{KILL_GRACE_S}", f"{timeout_s:g}", *argv]
         command = shlex.join(limited if self._direct else [*SUDO, *limited])
-        with _SshErrors(self._machine), self._session() as channel:
-            channel.settimeout(timeout_s + 2 * KILL_GRACE_S + CONNECT_TIMEOUT_S)
+        whole_s = timeout_s + 2 * KILL_GRACE_S + CONNECT_TIMEOUT_S
+        with self._limited(f"`{shlex.join(argv)}`", whole_s), self._session() as channel:
+            channel.settimeout(whole_s)
             ended = _execute(channel, f"{command}; exit $?", given)
         if ended.code in TIMED_OUT and ended.elapsed_s >= timeout_s:
             raise RemoteTimeoutError(
@@ -143,6 +145,36 @@ class SshRemote:
                 f"and allow it without a password: {self._machine.ssh_user} ALL=(ALL) NOPASSWD: ALL"
             )
         return ended
+
+    @contextmanager
+    def _limited(self, what: str, limit_s: float) -> Iterator[None]:
+        """At the limit the connection is closed: some answers of a machine that hangs paramiko awaits without one."""
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            self._client.close()
+
+        timer = threading.Timer(limit_s, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            with _SshErrors(self._machine):
+                yield
+        except InfrastructureError as error:
+            if not late.is_set():
+                raise
+            raise self._late_error(what, limit_s) from error
+        finally:
+            timer.cancel()
+        if late.is_set():
+            raise self._late_error(what, limit_s)
+
+    def _late_error(self, what: str, limit_s: float) -> RemoteTimeoutError:
+        return RemoteTimeoutError(
+            f"{self._machine.name}: {what} was not over after {limit_s:g} s, and the machine does not answer; the"
+            " connection was closed"
+        )
 
     def _session(self) -> paramiko.Channel:
         transport = self._client.get_transport()
@@ -264,7 +296,7 @@ def _execute(channel: paramiko.Channel, command: str, given: Path | None) -> _Co
     if given is not None:
         _feed(channel, given)
     stdout = b"".join(iter(lambda: channel.recv(65536), b""))
-    reader.join()
+    reader.join()  # it ends with the channel, which has a limit
     if failed:
         raise failed[0]
     code = channel.recv_exit_status()

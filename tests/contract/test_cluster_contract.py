@@ -7,7 +7,7 @@ Each side comes to its cluster the way the product does: a series is opened, its
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -27,6 +27,7 @@ from barograph.policy_service import (
     recovery_obstacle,
     scale_outcome,
 )
+from barograph.run import clocks
 from barograph.run.cluster import ClusterFacts, Collection
 from barograph.run.context import SeriesContext, context_of
 from barograph.series.series import Series, open_series
@@ -63,6 +64,7 @@ class Life:
     without: ServiceState
     recovered: ServiceState
     collection: Collection
+    offsets: Mapping[str, float | None]
     folder: Path
 
 
@@ -126,10 +128,13 @@ def live(series: Series) -> Life:
     recovered = await_state(lambda state: "m2" in state.machines and state.all_placed())
     cluster.stop()
     cluster.stop()
-    collection = cluster.collect(record, ["master", *context.experiment.workers()])
+    everyone = ["master", *context.experiment.workers()]
+    collection = cluster.collect(record, everyone)
+    offsets = cluster.clock_offsets_ms(everyone, clock.now)
     return Life(
         context.experiment, run.run_id, cluster.facts(), empty, running, (before, median(_due(faster, changed_s))),
-        faster, str(second.value), joined, outcome, scaled, tuple(silent), without, recovered, collection, record,
+        faster, str(second.value), joined, outcome, scaled, tuple(silent), without, recovered, collection,
+        offsets, record,
     )  # fmt: skip
 
 
@@ -219,13 +224,17 @@ def test_nimbus_gives_a_silent_machine_up_and_takes_it_back(life: Life) -> None:
 
 def test_every_machine_and_worker_leaves_lines_of_the_contract(life: Life) -> None:
     assert life.collection.missing == ()
-    assert life.collection.clock_offset_ms.keys() == {"master", "m1", "m2", "m3"}
     assert {path.stem for path in (life.folder / "machines").glob("*.jsonl")} >= {"m1", "m2", "m3"}
     for folder, keys in LINES.items():
         lines = [line for path in (life.folder / folder).glob("*.jsonl") for line in read(path)]
         assert lines
         assert [line for line in lines if not keys <= line.keys() or line["dt_s"] <= 0] == []
         assert folder != "workers" or set().union(*lines) >= PARTS
+
+
+def test_the_clock_of_each_machine_can_be_compared(life: Life) -> None:
+    assert life.offsets.keys() == {"master", "m1", "m2", "m3"}
+    assert all(offset is not None and abs(offset) < clocks.BOUND_MS for offset in life.offsets.values())
 
 
 def test_the_decision_log_is_that_of_the_run(life: Life) -> None:

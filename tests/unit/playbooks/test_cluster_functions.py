@@ -5,6 +5,7 @@ import io
 import os
 import stat
 import tarfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +144,7 @@ def fake_play(files: dict[str, dict[str, str]], missing: str = "") -> Any:
 @pytest.fixture
 def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Four machines whose clocks nobody asks over ssh."""
-    monkeypatch.setattr(clock, "offsets_ms", lambda hosts: dict.fromkeys(hosts, 0.1))
+    monkeypatch.setattr(clock, "offsets_ms", lambda hosts, _now: dict.fromkeys(hosts, 0.1))
     path = tmp_path / "inventory.yaml"
     hosts = dict.fromkeys(("master", "m1", "m2", "m3"), HOST)
     groups = {"master": ["master"], "workers": ["m1", "m2", "m3"], "joining": ["m3"]}
@@ -186,7 +187,7 @@ def test_a_record_is_collected_in_parts(tmp_path: Path, inventory: Path, monkeyp
     monkeypatch.setattr(cluster, "play", fake_play(held))
     run = tmp_path / "run"
     first = cluster.collect(inventory, tmp_path, "r1", run, machines=["m3"])
-    assert (first.missing, first.clock_offset_ms) == (("workers/*.jsonl",), {"m3": 0.1})
+    assert first.missing == ("workers/*.jsonl",)
     assert [path.name for path in (run / "machines").iterdir()] == ["m3.jsonl"]
     held["m1"]["./supervisor.log"] = "m1 again"
     for part in (["m1", "m2"], ["m1"]):
@@ -286,6 +287,22 @@ def test_a_clock_beside_ours_is_not_far_from_it(ssh: Path) -> None:
 def test_a_clock_that_is_ahead_is_positive(ssh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "ANSWER", clock.ANSWER.replace("time.time()", "time.time() + 2"))
     assert clock.offsets_ms({"m1": HOST})["m1"] == pytest.approx(2000, abs=20)
+
+
+def test_only_clocks_of_known_machines_are_asked(inventory: Path) -> None:
+    assert cluster.clock_offsets_ms(inventory, ["m1", "master"], time.time) == {"m1": 0.1, "master": 0.1}
+    with pytest.raises(MachineUnknown, match="m9"):
+        cluster.clock_offsets_ms(inventory, ["m9"], time.time)
+
+
+def test_a_clock_is_compared_with_the_clock_that_is_given(ssh: Path) -> None:
+    offsets = clock.offsets_ms({"m1": HOST}, lambda: time.time() - 30)
+    assert offsets["m1"] == pytest.approx(30_000, abs=20)
+
+
+def test_a_machine_that_does_not_say_its_time_is_not_waited_for(ssh: Path) -> None:
+    ssh.write_text("#!/bin/sh\nexec sleep 600\n")
+    assert clock.offsets_ms({"m1": HOST}, limit_s=0.2) == {"m1": None}
 
 
 def test_a_clock_that_cannot_be_asked_is_null(ssh: Path) -> None:

@@ -1,6 +1,7 @@
 """What a play's events mean, and whose failure it was."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -89,14 +90,60 @@ def test_changed_is_counted_from_the_statistics_because_a_censored_task_hides_it
     assert (summary.ok, summary.changed, summary.failed) == (1, 3, 0)
 
 
+def test_every_playbook_has_a_time_limit() -> None:
+    assert set(runner.LIMITS_S) == {file.stem for file in PLAYBOOKS.glob("*.yml")}
+
+
+@pytest.mark.parametrize(
+    ("task", "blame", "said"),
+    [
+        ("machine : Clear the machine", "infrastructure", "see whether m2 is alive"),
+        ("submit : Submit the topology with Flux", "system_under_test", "Submit the topology with Flux"),
+        ("storm : Pack the Storm home", "harness", "it runs on this box"),
+    ],
+)
+def test_a_play_beyond_its_limit_is_the_failure_of_what_it_waits_for(task: str, blame: str, said: str) -> None:
+    failure = runner.lateness("reset", 180, {("m3", "another"): 95.0, ("m2", task): 10.0}, now_s=200.0)
+    assert failure.blame == blame
+    assert f"reset: not over after 180 s, its limit, and ended: m2: task {task!r} has been running for 190 s" in str(
+        failure
+    )
+    assert "so are m3" in str(failure) and said in str(failure)
+
+
+def test_without_a_task_ansible_itself_hung() -> None:
+    assert runner.lateness("reset", 180, {}, now_s=200.0).blame == "harness"
+
+
+def inventory_of(folder: Path, **host: Any) -> Path:
+    groups = {name: {"hosts": {"master": None}} for name in ("master", "workers", "joining")}
+    path = folder / "inventory.yaml"
+    path.write_text(yaml.safe_dump({"all": {"hosts": {"master": host}, "children": groups}}))
+    return path
+
+
+def test_a_machine_that_hangs_ends_the_play_with_all_that_it_started(tmp_path: Path) -> None:
+    ssh, pids = tmp_path / "ssh", tmp_path / "pids"
+    ssh.write_text(f"#!/bin/sh\necho $$ >> {pids}\nexec sleep 600\n")
+    ssh.chmod(0o755)
+    inventory = inventory_of(tmp_path, ansible_host="127.0.0.1", ansible_user="nobody", ansible_ssh_executable=str(ssh))
+    with pytest.raises(
+        errors.StormHung, match=r"kill: not over after 3 s.*master: task 'Kill every topology' has been"
+    ):
+        runner.play("kill", inventory, {"run_id": "r1"}, tmp_path / "cluster", lambda _: None, limit_s=3)
+    begun = [int(pid) for pid in pids.read_text().split()]
+    end_s = time.monotonic() + 10
+    while running := [pid for pid in begun if Path(f"/proc/{pid}").exists()]:
+        assert time.monotonic() < end_s, running
+        time.sleep(0.05)
+    assert begun
+
+
 def test_a_real_play_on_a_closed_port_tells_names_and_keeps_no_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_CREDENTIAL", "hunter2")
-    host = {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_user": "nobody"}
-    inventory = tmp_path / "inventory.yaml"
-    groups = {name: {"hosts": {"master": None}} for name in ("master", "workers", "joining")}
-    inventory.write_text(yaml.safe_dump({"all": {"hosts": {"master": host}, "children": groups}}))
+    inventory = inventory_of(tmp_path, ansible_host="127.0.0.1", ansible_port=1, ansible_user="nobody")
     lines: list[str] = []
     with pytest.raises(errors.MachineUnreachable, match="master"):
         runner.play("kill", inventory, {"run_id": "stela-r1"}, tmp_path / "cluster", lines.append)

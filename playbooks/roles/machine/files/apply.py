@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 SUPERVISOR_SOCKET = "/var/run/supervisor.sock"
+SUPERVISOR_LIMIT_S = 60.0  # to stop a program it waits up to 10 s, and starts others meanwhile
 HOSTS = Path("/etc/hosts")
 BEGIN, END = "# BEGIN Barograph\n", "# END Barograph\n"
 PROGRAMS = Path("/etc/supervisor/conf.d/barograph.conf")
@@ -40,6 +41,7 @@ class UnixConnection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(SUPERVISOR_LIMIT_S)
         self.sock.connect(SUPERVISOR_SOCKET)
 
 

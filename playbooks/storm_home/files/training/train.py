@@ -24,6 +24,7 @@ LISTS = TRAINING / "lists"
 OUT = TRAINING / "out"
 START_LIMIT_S = 60
 STOP_LIMIT_S = 5
+DUMP_LIMIT_S = 120  # several at a time on few cores
 
 
 def main() -> None:
@@ -107,6 +108,7 @@ def dump(java: str, archive: str, class_path: str) -> None:
         capture_output=True,
         text=True,
         check=False,
+        timeout=DUMP_LIMIT_S,
     )
     if done.returncode != 0:
         sys.exit(f"{archive}.jsa: {(done.stdout + done.stderr)[-500:]}")

@@ -9,8 +9,10 @@ from barograph.errors import BudgetSpent, ExperimentError
 from barograph.plan import costs, durations
 from barograph.plan.durations import Overhead
 from barograph.plan.experiment import Experiment, load
+from barograph.software import BUILD_LIMIT_S
 from inventory.machines import MachineRequest
 from inventory.testbed import Estimate
+from playbooks.runner import LIMITS_S as PLAYS_S
 
 STAR = load("stela/star")
 STAR = replace(STAR, testbed=replace(STAR.testbed, name="fake"))
@@ -47,6 +49,14 @@ def test_the_longest_run_has_room_for_every_limit() -> None:
     limits = 100 + 150 + 150 + scale_s  # ceilings, first tuple
     assert durations.longest_run_s(STAR) >= limits
     assert durations.longest_run_s(BOOTED) == durations.longest_run_s(STAR) + durations.LONGEST_BOOT_S
+
+
+def test_every_step_of_a_series_has_a_limit_with_its_reason() -> None:
+    limits = [durations.step_limit(step, STAR) for step in (*durations.STEP_LIMITS, "run")]
+    assert all(limit.seconds > 0 and limit.reason for limit in limits)
+    assert durations.step_limit("run", STAR).seconds > durations.RUN_ATTEMPTS * durations.longest_run_s(STAR)
+    assert durations.step_limit("run", STAR).seconds < durations.step_limit("run").seconds, "of any experiment"
+    assert durations.step_limit("deploy").seconds > PLAYS_S["deploy"] + 2 * BUILD_LIMIT_S, "what hangs is named inside"
 
 
 def test_machines_that_boot_at_their_event_cost_only_their_part_of_each_run() -> None:

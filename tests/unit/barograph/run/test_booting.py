@@ -8,6 +8,7 @@ import pytest
 from barograph.errors import MachineRecalled
 from barograph.plan.blocks import digest
 from barograph.plan.experiment import Experiment
+from barograph.run.clocks import ClockWrong
 from barograph.run.context import SeriesContext
 from barograph.run.fake_cluster import BOOT_S, FakeClock, FakeStorm
 from barograph.run.monitor import steady_test
@@ -121,3 +122,12 @@ def test_how_machines_join_is_a_part_of_the_request_and_a_budget_is_not(booted: 
     priced = replace(experiment, testbed=replace(experiment.testbed, options={"fake": {"budget_usd": 1}}))
     richer = replace(experiment, testbed=replace(experiment.testbed, options={"fake": {"budget_usd": 2}}))
     assert digest(priced) == digest(richer) != digest(experiment)
+
+
+def test_a_machine_that_boots_with_another_time_is_refused(
+    booted: Series, bench: SeriesContext, storm: FakeStorm
+) -> None:
+    storm.faults["clock_offset_ms"] = {"m5": 5000.0}
+    with pytest.raises(ClockWrong, match=r"m5 \+5\.0 s"):
+        attempt_next_run(booted, bench)
+    assert "join" not in storm.calls and storm.returned == {"m5"}

@@ -1,0 +1,94 @@
+"""Machines' clocks: compared before and after a run, followed, and a run refused where they cannot be trusted."""
+
+import re
+import time
+from typing import Any
+
+import pytest
+
+from barograph.plan.events import ScaleOut
+from barograph.run.clocks import BOUND_MS, ClockWrong, correction_ms, require_close, steps_ms
+from barograph.series.run_record import MonotonicClock
+from barograph.series_steps import attempt_next_run
+from tests.unit.barograph.run.conftest import SetUp, Stage
+
+OUT = ScaleOut("steady", 1)
+
+
+def refused(here: Stage, match: str) -> dict[str, Any]:
+    """The record of a run that is refused in both attempts."""
+    with pytest.raises(ClockWrong, match=match) as caught:
+        attempt_next_run(here.series, here.context)
+    assert caught.value.blame == "infrastructure"
+    assert here.document()["status"] == "failed" and here.document()["failure"]["blame"] == "infrastructure"
+    return here.document()
+
+
+def test_offsets_within_the_bound_are_recorded_and_the_runs_clock_follows_them(stage: SetUp) -> None:
+    here = stage(OUT)
+    ahead = dict.fromkeys(("master", "m1", "m2", "m3", "m4", "m5"), 400.0)
+    here.storm.faults["clock_offset_ms"] = ahead
+    before_s = here.storm.clock.now()
+    here.go()
+    document = here.document()
+    assert document["clock_offset_ms"] == pytest.approx(
+        dict.fromkeys(("master", *["m1", "m2", "m3", "m4", "m5"]), 400.0)
+    )
+    assert document["clock_correction_ms"] == pytest.approx(400)
+    assert document["clock_end_offset_ms"] == pytest.approx(document["clock_offset_ms"])
+    assert here.storm.clock.shift_s == pytest.approx(0.4)
+    submitted = next(event["t"] for event in here.events() if event["kind"] == "topology_submitted")
+    assert submitted == pytest.approx(before_s + 0.4), "on the machines' time"
+
+
+def test_a_machine_whose_clock_is_far_off_is_named_and_nothing_is_submitted(stage: SetUp) -> None:
+    here = stage(OUT)
+    here.storm.faults["clock_offset_ms"] = {"m3": -31_200.0}
+    document = refused(here, r"m3 -31\.2 s; allowed: 1 s to either side; synchronise")
+    assert document["clock_offset_ms"]["m3"] == -31_200
+    assert "submit" not in here.storm.calls
+
+
+def test_a_clock_that_cannot_be_asked_is_refused(stage: SetUp) -> None:
+    here = stage(OUT)
+    here.storm.faults["clock_offset_ms"] = {"m2": None}
+    refused(here, "the clock of m2 could not be asked")
+
+
+@pytest.mark.parametrize("step_ms", [30_000.0, -30_000.0])
+def test_a_clock_that_is_stepped_during_the_run_is_noticed_and_the_run_is_repeated(
+    stage: SetUp, step_ms: float
+) -> None:
+    here = stage(OUT)
+    here.storm.faults |= {"clock_step_ms": {"m2": step_ms}, "clock_step_after_s": 30.0}
+    document = refused(here, re.escape(f"clocks were stepped during the run: m2 {step_ms / 1000:+.1f} s"))
+    first = here.series.attempts / f"{here.run_id}.attempt-1"
+    assert first.exists(), "it was tried again, and is not counted"
+    assert document["clock_end_offset_ms"]["m2"] - document["clock_offset_ms"]["m2"] == pytest.approx(step_ms)
+    stepped = [event for event in here.events() if event["kind"] == "clock_stepped"]
+    assert stepped and stepped[0]["machines"] == ["m2"]
+
+
+def test_the_bound_itself_is_allowed() -> None:
+    require_close({"m1": BOUND_MS, "m2": -BOUND_MS})
+    with pytest.raises(ClockWrong):
+        require_close({"m1": BOUND_MS + 1})
+
+
+def test_the_median_is_followed_and_unknown_clocks_say_nothing() -> None:
+    assert correction_ms({"master": 10.0, "m1": 900.0, "m2": 12.0, "m3": None}) == 12
+    assert correction_ms({}) == 0
+    assert steps_ms({"m1": 0.0, "m2": None}, {"m1": None, "m2": 30_000.0, "m3": 30_000.0}) == {}
+    assert steps_ms({"m1": 5.0, "m2": 0.0}, {"m1": 900.0, "m2": -2000.0}) == {"m2": -2000}
+
+
+def test_setting_the_boxs_clock_moves_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, wall_time = MonotonicClock(), time.time
+    assert clock.now() == pytest.approx(wall_time(), abs=0.5)
+    before_s = clock.now()
+    monkeypatch.setattr(time, "time", lambda: wall_time() + 30)
+    assert 0 <= clock.now() - before_s < 5
+    clock.shift(0.25)
+    assert clock.now() - before_s >= 0.25
+    clock.restart()
+    assert clock.now() == pytest.approx(wall_time() + 30, abs=0.5), "the next attempt begins with the box's time"

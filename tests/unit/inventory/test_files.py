@@ -1,0 +1,55 @@
+"""Locks between processes: who waits hears for whom, and not for ever."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from inventory.errors import InfrastructureError
+from inventory.files import hold_lock
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from inventory.files import hold_lock
+with hold_lock(Path(sys.argv[1]), "building a house"):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that has the lock."""
+    argv = [sys.executable, "-c", HOLDER, str(tmp_path / ".lock")]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3]) as process:
+        assert process.stdout is not None and process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_who_waits_too_long_is_told_who_holds_the_lock(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+    said: list[str] = []
+    waiting = rf"{tmp_path}/.lock is still held after 0.2 s, by process {holder.pid}, building a house since .*end it"
+    with pytest.raises(InfrastructureError, match=waiting), hold_lock(tmp_path / ".lock", "waiting", 0.2, said.append):
+        raise AssertionError("two hold it")
+    assert len(said) == 1 and said[0].startswith(f"waiting for process {holder.pid}, building a house since ")
+
+
+def test_a_holder_that_is_killed_leaves_the_lock(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+    holder.send_signal(signal.SIGKILL)
+    holder.wait(10)
+    with hold_lock(tmp_path / ".lock", "coming next", 0.2):
+        assert "coming next" in (tmp_path / ".lock.holder").read_text()
+    assert not (tmp_path / ".lock.holder").exists()
+
+
+def test_a_lock_that_is_free_is_taken_without_a_word(tmp_path: Path) -> None:
+    said: list[str] = []
+    for _ in range(2):
+        with hold_lock(tmp_path / "folder" / ".lock", "looking", 0.2, said.append):
+            pass
+    assert said == []
