@@ -1,0 +1,218 @@
+"""Real processes that get in each other's way over the fake testbed: two at once, killed ones, a release that fails.
+
+Whatever happens, one's own lease alone is released, nothing is left when the command says so, and its last line is the
+first cause.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from barograph.child_processes import group_members
+from barograph.machines.provision import require_free_testbed
+from barograph.plan import checks
+from barograph.plan.experiment import load, with_changes
+from barograph.series.series import open_series
+from inventory.leases import registry
+from inventory.leases.holder import Holder
+from tests.dags import fake_runs
+from tests.dags.fake_runs import await_phase, leases, series_of, slow, statuses
+
+pytestmark = pytest.mark.timeout(1200)  # the only limit on what ends by itself: a busy box is slow
+World = dict[str, str]
+
+
+def machines(world: World) -> list[str]:
+    return sorted(path.name for path in Path(world["BAROGRAPH_STATE"]).glob("fake/*/*"))
+
+
+def child_of(process: subprocess.Popen[str]) -> int:
+    """The process that executes the DAG."""
+    children = psutil.Process(process.pid).children()
+    (child,) = [each for each in children if "barograph.cli.child" in each.cmdline()]
+    return int(child.pid)
+
+
+def reap(world: World) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "barograph", "reap"]
+    return subprocess.run(argv, env={**world, "COLUMNS": "300"}, capture_output=True, text=True)
+
+
+def last_line(said: str) -> str:
+    return said.rstrip().splitlines()[-1]
+
+
+@pytest.fixture
+def here(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """This process is a harness of the same world."""
+    for name in ("STATE", "RESULTS", "HOME"):
+        monkeypatch.setenv(f"BAROGRAPH_{name}", world[f"BAROGRAPH_{name}"])
+    checks._cached_testbed.cache_clear()
+    return world
+
+
+@pytest.mark.parametrize("unfinished", [False, True], ids=["none before", "an unfinished one"])
+def test_of_two_at_once_one_is_refused_and_the_other_goes_on(unfinished: bool, world: World) -> None:
+    if unfinished:
+        with slow(world) as process:
+            await_phase(world, "provision", process)
+            process.send_signal(signal.SIGINT)
+            process.communicate()
+    before = series_of(world)
+    with slow(world) as first, slow(world) as second:
+        while first.poll() is None and second.poll() is None:
+            time.sleep(0.05)
+        loser, winner = (first, second) if first.poll() is not None else (second, first)
+        refused, _ = loser.communicate()
+        assert loser.returncode == 3 and last_line(refused).startswith("capacity: testbed fake is in use: "), refused
+        series = await_phase(world, "warm_up", winner)
+        while not statuses(series):
+            time.sleep(0.1)
+        assert winner.poll() is None and "m1" in machines(world)
+        assert series_of(world) == (before or [series]), "the one that was refused has opened none"
+        winner.send_signal(signal.SIGINT)
+        said, _ = winner.communicate()
+    assert winner.returncode == 130 and "capacity" not in said, said
+    assert (leases(world), machines(world)) == ([], [])
+
+
+def test_a_testbed_that_was_taken_at_the_last_moment_is_the_last_word(here: World) -> None:
+    """The analysis of nothing, later in the DAG, is a consequence and not the cause."""
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "repetitions": 1}))
+    lease = registry.take("ann@elsewhere", "other", "fake", 3600)
+    argv = [sys.executable, "-m", "barograph.cli.child", str(series.folder), str(os.getpid())]
+    done = subprocess.run(argv, env={**here, **_airflow(here)}, capture_output=True, text=True)
+    (failed,) = [line for line in fake_runs.progress(series.folder) if line["kind"] == "failed"]
+    assert failed["blame"] == "capacity" and done.returncode == 3, done.stdout + done.stderr
+    assert failed["message"].startswith(f"testbed fake is in use: lease {lease.lease_id} of ann@elsewhere")
+    assert registry.read_all() == (lease,), "only one's own is released"
+
+
+def _airflow(world: World) -> World:
+    from barograph.airflow_environment import command_line_environment
+
+    home = command_line_environment(Path(world["BAROGRAPH_HOME"]) / "airflow")
+    return {name: value for name, value in home.items() if name.startswith(("AIRFLOW", "PYTHONPATH", "PATH"))}
+
+
+def test_a_child_that_the_kernel_kills_leaves_nothing(world: World) -> None:
+    with slow(world) as process:
+        series = await_phase(world, "warm_up", process)
+        child = child_of(process)
+        os.kill(child, signal.SIGKILL)
+        said, _ = process.communicate()
+    assert process.returncode == 4 and "infrastructure: the DAG's process was killed (SIGKILL" in last_line(said), said
+    assert (leases(world), machines(world), group_members(child)) == ([], [], [])
+    assert statuses(series) == {"even_rebalance-r1": "incomplete"}
+    with slow(world, pace=0.1) as process:
+        assert await_phase(world, "warm_up", process) == series
+        while "complete" not in statuses(series).values():
+            assert process.poll() is None
+            time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+    assert (leases(world), machines(world)) == ([], [])
+
+
+def test_parent_and_child_killed_at_once_are_reaped_and_the_series_is_free(here: World) -> None:
+    with slow(here) as process:
+        series = await_phase(here, "warm_up", process)
+        child = child_of(process)
+        for pid in (child, process.pid):
+            os.kill(pid, signal.SIGSTOP)  # neither sees the other's end
+        for pid in (process.pid, child):
+            os.kill(pid, signal.SIGKILL)
+        process.wait()
+    assert len(leases(here)) == 1 and "m1" in machines(here)
+    done = reap(here)
+    assert done.returncode == 0 and f"its holder, process {child}, is dead" in " ".join(done.stdout.split()), (
+        done.stdout
+    )
+    assert (leases(here), machines(here)) == ([], [])
+    assert open_series(with_changes(load("stela/star"), {"testbed": "fake", "demo": True})).folder == series
+
+
+@pytest.fixture
+def stuck(world: World) -> Iterator[list[Path]]:
+    """What does not let a lease of the fake testbed go: a folder where it has files."""
+    made: list[Path] = []
+    yield made
+    for path in made:
+        path.rmdir()
+
+
+def hinder(world: World, stuck: list[Path]) -> None:
+    (lease,) = [path.stem for path in leases(world)]
+    stuck.append(Path(world["BAROGRAPH_STATE"]) / "fake" / lease / "stuck")
+    stuck[-1].mkdir()
+
+
+def mend(stuck: list[Path]) -> None:
+    stuck.pop().rmdir()
+
+
+def test_an_interrupted_run_that_cannot_release_says_what_is_left(world: World, stuck: list[Path]) -> None:
+    with slow(world) as process:
+        await_phase(world, "warm_up", process)
+        hinder(world, stuck)
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate()
+    (lease,) = leases(world)
+    assert process.returncode == 130
+    assert f"lease {lease.stem} on testbed fake could not be released" in said and "`barograph reap` ends them" in said
+    failed = reap(world)
+    assert failed.returncode == 4 and "its release did not succeed yet" in failed.stdout
+    mend(stuck)
+    assert reap(world).returncode == 0
+    assert (leases(world), machines(world)) == ([], [])
+
+
+@pytest.mark.spark
+def test_a_run_that_cannot_release_is_no_success(world: World, stuck: list[Path]) -> None:
+    with slow(world, pace=0.05) as process:
+        series = await_phase(world, "warm_up", process)
+        hinder(world, stuck)
+        said, _ = process.communicate()
+    (lease,) = leases(world)
+    assert set(statuses(series).values()) == {"complete"} and (series / "report.html").is_file()
+    assert process.returncode == 4, said
+    assert last_line(said).startswith(f"infrastructure: lease {lease.stem} on testbed fake could not be released"), said
+    assert "`barograph reap` ends them" in last_line(said)
+    assert _red(world, series), "Airflow forgives a teardown; the watcher does not"
+    mend(stuck)
+    assert reap(world).returncode == 0
+    assert (leases(world), machines(world)) == ([], [])
+
+
+def _red(world: World, series: Path) -> bool:
+    """The DAG run itself failed, and not only the process around it."""
+    failures = [line for line in fake_runs.progress(series) if line["kind"] == "failed"]
+    return bool(failures) and "RunsFailed" in (series / "harness.log").read_text()
+
+
+def test_a_live_run_of_another_host_is_not_reaped_and_refuses_others(here: World) -> None:
+    """As with workers of an Airflow elsewhere: its process is unknown here, its heartbeat is not."""
+    far = Holder(1, "another-boot/7", "another-boot/pid:[1]")
+    lease = registry.take("ann@far", "other", "fake", 3600, holder=far)
+    assert "nothing to release" in reap(here).stdout and registry.read_all() == (lease,)
+    refused = fake_runs.run(here)
+    assert refused.returncode == 3
+    assert last_line(refused.stderr).startswith(f"capacity: testbed fake is in use: lease {lease.lease_id} of ann@far")
+    path = Path(here["BAROGRAPH_STATE"]) / "leases" / f"{lease.lease_id}.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"heartbeat_s": time.time() - 1500}))
+    assert "was last heard of 25 min ago" in reap(here).stdout and registry.read_all() == ()
+
+
+def test_a_command_that_prepares_a_run_refuses_the_next(here: World) -> None:
+    require_free_testbed(with_changes(load("stela/star"), {"testbed": "fake"}))  # this process, from now on
+    refused = fake_runs.run(here)
+    assert refused.returncode == 3 and series_of(here) == []
+    assert last_line(refused.stderr).startswith(f"capacity: testbed fake is in use: process {os.getpid()} of ")

@@ -1,0 +1,144 @@
+"""One execution writes a series: who may take it, for how long, and what another command is told."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from analysis.errors import SeriesInUse
+from barograph.errors import Interrupted
+from barograph.plan.experiment import load, with_changes
+from barograph.series import hold
+from barograph.series.interruption import request_stop, step
+from barograph.series.progress import failures_since
+from barograph.series.results import analyse_again, finish
+from barograph.series.series import Series, open_series
+from barograph.series_steps import NothingMeasured, analyse
+from inventory.leases.holder import HEARTBEAT_BOUND_S
+
+pytestmark = pytest.mark.usefixtures("own_folders")
+
+
+@pytest.fixture
+def other() -> Iterator[int]:
+    """A process that lives as long as the test."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        yield process.pid
+        process.communicate(b"\n")
+
+
+@pytest.fixture
+def theirs(other: int, monkeypatch: pytest.MonkeyPatch) -> Series:
+    """A series that another process holds."""
+    with monkeypatch.context() as patch:
+        patch.setenv("BAROGRAPH_HOLDER_PID", str(other))
+        return open_series(with_changes(load("stela/star"), {"testbed": "fake"}))
+
+
+def note(series: Series, **facts: object) -> None:
+    path = series.folder / hold.FILE
+    path.write_text(json.dumps(json.loads(path.read_text()) | facts))
+
+
+def test_opened_by_one_it_is_refused_to_others_until_its_end(
+    theirs: Series, other: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SeriesInUse, match=f"{theirs.series_id} is in use by process {other} on .*end that process"):
+        open_series(theirs.experiment)
+    assert SeriesInUse.blame == "capacity"
+    before = (theirs.folder / "series.json").read_text()
+    finish(theirs.folder, pytest.fail)
+    assert (theirs.folder / hold.FILE).exists(), "it is not ours to end"
+    monkeypatch.setenv("BAROGRAPH_HOLDER_PID", str(other))
+    finish(theirs.folder, pytest.fail)
+    monkeypatch.delenv("BAROGRAPH_HOLDER_PID")
+    assert (theirs.folder / "series.json").read_text() == before
+    assert open_series(theirs.experiment).folder == theirs.folder
+
+
+def test_neither_a_step_nor_a_report_nor_a_reader_touches_it(theirs: Series) -> None:
+    for entered in (lambda: step(theirs.folder), lambda: hold.held(theirs.folder)):
+        with pytest.raises(SeriesInUse):
+            entered().__enter__()
+    with pytest.raises(SeriesInUse):
+        analyse_again(theirs.folder, pytest.fail)
+    assert failures_since(theirs.folder, 0.0) == [], "the other's progress tells of nothing that is not its own"
+
+
+def test_a_dead_holder_and_one_that_is_not_heard_of_hold_nothing(
+    theirs: Series, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note(theirs, heartbeat_s=time.time() - HEARTBEAT_BOUND_S - 1)
+    hold.take(theirs.folder)
+    current = hold.read(theirs.folder)
+    assert current is not None and current.pid == os.getpid() and current.counts(time.time())
+    note(theirs, pid=2**22 + 1, born="another-boot/7")
+    hold.take(theirs.folder)
+    assert hold.read(theirs.folder) is not None
+
+
+def test_of_another_host_the_time_is_said(theirs: Series) -> None:
+    note(theirs, system="another-boot/pid:[1]", host="far", heartbeat_s=time.time() - 300)
+    with pytest.raises(SeriesInUse, match=r"process \d+ on far, last heard of 5 min ago; .* for 20 min"):
+        open_series(theirs.experiment)
+
+
+def test_a_child_takes_it_from_its_parent(theirs: Series, other: int) -> None:
+    with pytest.raises(SeriesInUse):
+        hold.take(theirs.folder, parent_pid=os.getpid())
+    hold.take(theirs.folder, parent_pid=other)
+    current = hold.read(theirs.folder)
+    assert current is not None and current.pid == os.getpid()
+
+
+def test_a_step_beats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hold, "HEARTBEAT_S", 0.05)
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake"}))
+    note(series, heartbeat_s=1000.0)
+    with step(series.folder):
+        note(series, heartbeat_s=1000.0)
+        while (current := hold.read(series.folder)) is not None and current.heartbeat_s == 1000.0:
+            time.sleep(0.02)  # pytest's timeout ends a wait in vain
+        assert current is not None
+
+
+def test_a_folder_that_is_gone_stays_gone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(hold, "HEARTBEAT_S", 0.05)
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake"}))
+    with hold.beating(series.folder):
+        series.folder.rename(tmp_path / "elsewhere")
+        time.sleep(0.3)
+        assert not series.folder.exists()
+    hold.drop(series.folder)
+    assert not series.folder.exists()
+
+
+def test_an_analysis_that_fails_ends_the_execution() -> None:
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake"}))
+    with pytest.raises(NothingMeasured):
+        analyse(series.folder)
+    assert hold.read(series.folder) is None
+
+
+def test_a_stop_is_asked_for_before_the_step(theirs: Series) -> None:
+    series = open_series(with_changes(load("stela/linear"), {"testbed": "fake"}))
+    request_stop(series.folder)
+    with pytest.raises(Interrupted), step(series.folder):
+        pass
+    assert failures_since(series.folder, 0.0) == []
+
+
+def test_what_is_only_read_is_held_meanwhile_and_then_as_before() -> None:
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake"}))
+    with hold.held(series.folder):
+        pass
+    assert hold.read(series.folder) is not None, "this execution goes on with it"
+    hold.drop(series.folder)
+    with hold.held(series.folder):
+        assert hold.read(series.folder) is not None
+    assert hold.read(series.folder) is None
