@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Collection, Mapping, Sequence
@@ -26,6 +28,7 @@ class ServiceDecision:
     applied_t: float | None
     message: str
     release: tuple[str, ...] = ()  # machines that may leave once this is applied
+    expired: bool = False  # Nimbus never said what became of it
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class ServiceState:
     waiting_for: str | None = None  # why the pending event has no decision yet
     input_rate_factor: float = 1.0
     placed_among: tuple[str, ...] | None = None  # machines known when the topology was placed; None: an older service
+    nimbus_age_s: float | None = None  # since Nimbus last asked in this run; None: not yet, or an older service
 
     def all_placed(self) -> bool:
         return 0 < self.tasks_total == self.tasks_placed
@@ -87,6 +91,7 @@ def read_state(data: Mapping[str, Any]) -> ServiceState:
         waiting_for=data["held"],
         input_rate_factor=float(data["input_rate_factor"]),
         placed_among=tuple(data["placed_among"]) if "placed_among" in data else None,
+        nimbus_age_s=data.get("nimbus_age_s"),
     )
 
 
@@ -100,6 +105,7 @@ def _decision(data: Mapping[str, Any]) -> ServiceDecision:
         applied_t=data.get("applied_t"),
         message=data.get("message") or "",
         release=tuple(data.get("release") or ()),
+        expired=bool(data.get("expired", False)),
     )
 
 
@@ -133,13 +139,17 @@ def absent_machines(state: ServiceState, expected: Collection[str]) -> tuple[str
 
 @dataclass(frozen=True)
 class ScaleOutcome:
-    """How a scale event ended. `failed` is the bridge's message where Storm refused a decision."""
+    """How a scale event ended. `failed` is the bridge's message where Storm refused a decision.
+
+    `expired`: it failed because nobody said what became of it, which says nothing about the policy.
+    """
 
     decision_ids: tuple[str, ...]
     last_t: float | None
     failed: str | None = None
     release: tuple[str, ...] = ()
     reason: str = ""  # the last decision's
+    expired: bool = False
 
 
 def scale_outcome(state: ServiceState, event_id: str) -> ScaleOutcome | None:
@@ -149,7 +159,7 @@ def scale_outcome(state: ServiceState, event_id: str) -> ScaleOutcome | None:
     ids, reason = tuple(decision.decision_id for decision in mine), mine[-1].reason if mine else ""
     if refused is not None:
         failed = f"decision {refused.decision_id}: {refused.message or 'not applied'}"
-        return ScaleOutcome(ids, refused.applied_t, failed, reason=reason)
+        return ScaleOutcome(ids, refused.applied_t, failed, reason=reason, expired=refused.expired)
     if state.pending_event == event_id or any(decision.applied_t is None for decision in mine):
         return None
     last_t = max((d.applied_t for d in mine if d.applied_t is not None), default=None)
@@ -166,12 +176,19 @@ def recovery_obstacle(state: ServiceState, since_s: float) -> str | None:
 
 
 SERVICE_PORT = 8700
+RETRY_S = 0.5
+CERTIFICATE_NAME, HARNESS_TOKEN_NAME = "service.crt", "harness_token"  # beside the token, as playbooks.cluster has it
+HARNESS_HEADER = "X-Barograph-Harness"
 
 
 class ServiceUnreachable(BarographError):
     """No answer: the machine, the network or the service is down. Worth asking again."""
 
     blame = "infrastructure"
+
+
+class ServiceRestarting(ServiceUnreachable):
+    """It ends a policy that still computes, and answers again in a moment."""
 
 
 class ServiceRefused(BarographError):
@@ -195,18 +212,45 @@ class ServiceClient(Protocol):
 
 
 class HttpService:
-    """`address` is the master's control address; the token is the content of the file (0600)."""
+    """`address` is the master's control address; the token is the content of the file (0600).
 
-    def __init__(self, address: str, token_file: Path, *, port: int = SERVICE_PORT, timeout_s: float = 5.0) -> None:
-        self._url = f"http://{address}:{port}"
+    Beside it may be `harness_token`, which the service asks for where it knows one, and `service.crt`: then it speaks
+    TLS, with this certificate and no other. `patience_s` is for a service that begins anew.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        token_file: Path,
+        *,
+        port: int = SERVICE_PORT,
+        timeout_s: float = 5.0,
+        patience_s: float = 20.0,
+    ) -> None:
+        certificate = token_file.with_name(CERTIFICATE_NAME)
+        self._url = f"{'https' if certificate.exists() else 'http'}://{address}:{port}"
         self._token_file = token_file
-        self._timeout_s = timeout_s
+        self._timeout_s, self._patience_s = timeout_s, patience_s
         # A proxy from the environment must never see the control LAN.
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+        if certificate.exists():
+            context = ssl.create_default_context(cafile=certificate)
+            handlers.append(urllib.request.HTTPSHandler(context=context))
+        self._opener = urllib.request.build_opener(*handlers)
 
     def configure(self, run_id: str, policy: str, parameters: Mapping[str, Any], seed: int, window_s: float) -> None:
+        """Waits for a service that ends the policy of the run before, or that has just been started."""
         body = {"run_id": run_id, "policy": policy, "parameters": dict(parameters), "seed": seed, "window_s": window_s}
-        self._call("/configure", body)
+        end = time.monotonic() + self._patience_s
+        while True:
+            try:
+                self._call("/configure", body)
+            except ServiceUnreachable:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(RETRY_S)
+            else:
+                return
 
     def scale(self, event_id: str, kind: str, joined: Sequence[str], leave: int) -> None:
         self._call("/scale", {"event_id": event_id, "kind": kind, "joined": list(joined), "leave": leave})
@@ -230,6 +274,8 @@ class HttpService:
             with self._opener.open(request, timeout=self._timeout_s) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
+            if error.code == 503:
+                raise ServiceRestarting(f"the policy service at {self._url} begins anew") from error
             said = error.read(2000).decode(errors="replace").strip()
             raise ServiceRefused(f"{path} of the policy service answered {error.code}: {said}") from error
         except json.JSONDecodeError as error:
@@ -238,4 +284,6 @@ class HttpService:
             raise ServiceUnreachable(f"the policy service at {self._url} does not answer: {error}") from error
 
     def _headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self._token_file.read_text().strip()}"}
+        headers = {"Authorization": f"Bearer {self._token_file.read_text().strip()}"}
+        own = self._token_file.with_name(HARNESS_TOKEN_NAME)
+        return {**headers, HARNESS_HEADER: own.read_text().strip()} if own.exists() else headers

@@ -2,44 +2,144 @@
 
 `python3 -m scheduler_plugins.service --listen ADDRESS:PORT --token-file FILE --log-dir DIR`. Standard library only, so
 that it starts on any machine that has Python. Calls and bodies: docs/contracts.md.
+
+What came later is in the environment, so that a commit from before it starts with the same command:
+    BAROGRAPH_SERVICE_CERTIFICATE, BAROGRAPH_SERVICE_KEY  files; with them it speaks TLS and nothing else
+    BAROGRAPH_HARNESS_SHA256                              digest of the harness's own token, which is on no machine
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import hmac
+import io
 import json
 import logging
+import os
+import queue
+import socket
+import ssl
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from scheduler_plugins.messages import MessageError
-from scheduler_plugins.service_state import CallRefusal, ServiceState
+from scheduler_plugins.model import Decision
+from scheduler_plugins.service_state import CallRefusal, PolicyFailure, Round, ServiceState, decide
 
 log = logging.getLogger(__name__)
-LARGEST_BODY = 64 * 1024 * 1024
+LARGEST_BODY = 16 * 1024 * 1024
+DECIDE_S = 1.5  # the bridge waits 2 s for an answer, and falls back without one
+REQUEST_S = 10.0  # from a request's first byte to its last; a stranger's connection is to send one within it
+IDLE_S = 60.0  # of a connection that has shown the token
+HARNESS_HEADER = "X-Barograph-Harness"
+
+
+@dataclass
+class TimedDecisions:
+    """Asks policies in threads of their own, each for at most `limit_s`. One that takes longer goes on unheard."""
+
+    limit_s: float = DECIDE_S
+    late: Callable[[Round, str], None] = lambda _round, _why: None
+    _unheard: list[threading.Thread] = field(default_factory=list)
+
+    def decide(self, round: Round) -> Decision | PolicyFailure:
+        answers: queue.SimpleQueue[Decision | PolicyFailure] = queue.SimpleQueue()
+        begin = time.monotonic()
+
+        def work() -> None:
+            answers.put(decide(round))
+            if threading.current_thread() in self._unheard:
+                self.late(round, f"its decide took {time.monotonic() - begin:.1f} s; allowed: {self.limit_s:g} s")
+
+        thread = threading.Thread(target=work, name="decide", daemon=True)
+        thread.start()
+        try:
+            return answers.get(timeout=self.limit_s)
+        except queue.Empty:
+            self._unheard.append(thread)
+            return PolicyFailure(_overrun(thread, time.monotonic() - begin, self.limit_s), final=True)
+
+    def busy(self) -> bool:
+        """Whether a policy still computes what nobody waits for."""
+        return any(thread.is_alive() for thread in self._unheard)
+
+
+def _overrun(thread: threading.Thread, seconds: float, limit_s: float) -> str:
+    frame = sys._current_frames().get(thread.ident or 0)
+    at = f"; it is at {frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
+    return f"its decide has not answered after {seconds:.1f} s; allowed: {limit_s:g} s{at}"
 
 
 class PolicyServer(ThreadingHTTPServer):
-    """Serves one Desk; calls on it are serialised, so a slow policy delays samples but never loses them."""
+    """Serves one ServiceState. Calls on it are serialised; while a policy decides all others are answered.
+
+    `restart` begins a fresh process: a policy that computes on when the next run begins would disturb that run.
+    """
 
     daemon_threads = True
 
-    def __init__(self, address: tuple[str, int], token: str, state: ServiceState) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        token: str,
+        state: ServiceState,
+        *,
+        harness_sha256: str = "",
+        tls: ssl.SSLContext | None = None,
+        decisions: TimedDecisions | None = None,
+        restart: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__(address, _Handler)
-        self.token, self.state, self.lock = token, state, threading.Lock()
+        self.token, self.harness_sha256, self.tls = token, harness_sha256, tls
+        self.state, self.lock, self.restart = state, threading.Lock(), restart
+        self.decisions = decisions or TimedDecisions()
+        self.decisions.late = self._note_late_decision
 
     def answer(self, method: str, path: str, body: bytes) -> Mapping[str, Any]:
         call = CALLS.get((method, path))
         if call is None:
             raise CallRefusal(404, f"{method} {path}: known are {', '.join(f'{m} {p}' for m, p in sorted(CALLS))}")
+        if path == "/schedule":
+            return self._schedule(json.loads(body))
+        if path == "/configure" and self.decisions.busy():
+            raise Restarting(503, "configure: the policy of the run before still decides; the service begins anew")
         with self.lock:
             return call(self.state, body)
+
+    def _schedule(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        with self.lock:
+            round = self.state.begin_round(request)
+        outcome = self.decisions.decide(round) if round.decision is None else round.decision
+        with self.lock:
+            return self.state.end_round(round, outcome)
+
+    def _note_late_decision(self, round: Round, why: str) -> None:
+        with self.lock:
+            self.state.explain_failure(round, why)
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """In the connection's own thread: whoever shakes hands slowly keeps nobody waiting."""
+        if self.tls is None:
+            super().finish_request(request, client_address)
+            return
+        request.settimeout(REQUEST_S)
+        with self.tls.wrap_socket(request, server_side=True) as secure:
+            super().finish_request(secure, client_address)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002  # the base class names it
+        log.info("connection from %s: %s", client_address, sys.exc_info()[1])
+
+
+class Restarting(CallRefusal):
+    """Answered, then the process begins anew; worth asking again."""
 
 
 def _json_call(
@@ -67,12 +167,42 @@ CALLS: Mapping[tuple[str, str], Callable[[ServiceState, bytes], Mapping[str, Any
     ("POST", "/input_rate"): _json_call(ServiceState.change_input_rate),
     ("GET", "/state"): lambda state, _: state.state(),
 }
+OF_THE_MACHINES = ("/schedule", "/applied", "/samples", "/machine_samples")  # all others are the harness's
+
+
+class _TimedReads(io.RawIOBase):
+    """A connection's bytes: each request in REQUEST_S from its first one on, however slowly they come."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection, self.idle_s = connection, REQUEST_S
+        self.end: float | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left = self.idle_s if self.end is None else self.end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError(f"the request was not there after {REQUEST_S:g} s")
+        self.connection.settimeout(left)
+        size = self.connection.recv_into(buffer)
+        if self.end is None:
+            self.end = time.monotonic() + REQUEST_S
+        return size
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: PolicyServer
     protocol_version = "HTTP/1.1"
-    timeout = 30
+
+    def setup(self) -> None:
+        super().setup()
+        self.reads = _TimedReads(self.connection)
+        self.rfile = io.BufferedReader(self.reads)
+
+    def handle_one_request(self) -> None:
+        self.reads.end = None
+        super().handle_one_request()
 
     def do_GET(self) -> None:
         self._serve()
@@ -83,22 +213,30 @@ class _Handler(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         status, answer = self._status_and_answer()
         data = json.dumps(answer).encode()
+        self.connection.settimeout(REQUEST_S)
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(data)
+        if status == 503:
+            self.server.restart()
 
     def _status_and_answer(self) -> tuple[int, Mapping[str, Any]]:
-        length = self.headers.get("Content-Length", "0")
-        if not length.isdigit() or int(length) > LARGEST_BODY:
-            self.close_connection = True
-            return 413, {"error": f"Content-Length is {length!r}; allowed are 0 to {LARGEST_BODY}"}
-        body = self.rfile.read(int(length))
-        if not hmac.compare_digest(
-            self.headers.get("Authorization", "").encode(), f"Bearer {self.server.token}".encode()
-        ):
+        """The token comes before the body: of a stranger nothing is read but headers."""
+        length, last = self.headers.get("Content-Length", "0"), self.close_connection
+        self.close_connection = True  # what is not read would be taken for the next request
+        if not self._is_allowed():
             return 401, {"error": "the token is missing or wrong"}
+        self.reads.idle_s = IDLE_S
+        if not length.isdigit() or int(length) > LARGEST_BODY or "Transfer-Encoding" in self.headers:
+            return 413, {"error": f"Content-Length is {length!r}; allowed are 0 to {LARGEST_BODY}, in one piece"}
+        body = self.rfile.read(int(length))
+        if len(body) < int(length):
+            return 400, {"error": f"the body ended after {len(body)} of {length} bytes"}
+        self.close_connection = last
         try:
             return 200, self.server.answer(self.command, self.path, body)
         except CallRefusal as refused:
@@ -106,9 +244,28 @@ class _Handler(BaseHTTPRequestHandler):
         except (MessageError, ValueError, KeyError, TypeError) as error:
             log.warning("%s %s: %s", self.command, self.path, traceback.format_exc())
             return 400, {"error": f"{type(error).__name__}: {error}"}
+        except Exception as error:  # a full disk, or a bug of ours: the caller is to know what it was
+            log.exception("%s %s", self.command, self.path)
+            return 500, {"error": f"{type(error).__name__}: {error}"}
+
+    def _is_allowed(self) -> bool:
+        """What a run is asked to do needs the harness's token too: code on the machines has that of the machines."""
+        bearer = f"Bearer {self.server.token}".encode()
+        if not hmac.compare_digest(self.headers.get("Authorization", "").encode(), bearer):
+            return False
+        if not self.server.harness_sha256 or self.path in OF_THE_MACHINES:
+            return True
+        shown = hashlib.sha256(self.headers.get(HARNESS_HEADER, "").encode()).hexdigest()
+        return hmac.compare_digest(shown, self.server.harness_sha256)
 
     def log_message(self, format: str, *args: Any) -> None:
         log.debug(format, *args)
+
+
+def tls_context(certificate: str, key: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -119,8 +276,17 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     address, _, port = options.listen.rpartition(":")
-    token = options.token_file.read_text(encoding="utf-8").strip()
-    server = PolicyServer((address, int(port)), token, ServiceState(options.log_dir))
+    if address in ("", "*", "0.0.0.0", "::", "[::]"):
+        parser.error(f"--listen is {options.listen}: every address; give the one of the control LAN")
+    certificate, key = (os.environ.get(f"BAROGRAPH_SERVICE_{part}", "") for part in ("CERTIFICATE", "KEY"))
+    server = PolicyServer(
+        (address, int(port)),
+        options.token_file.read_text(encoding="utf-8").strip(),
+        ServiceState(options.log_dir),
+        harness_sha256=os.environ.get("BAROGRAPH_HARNESS_SHA256", ""),
+        tls=tls_context(certificate, key) if certificate else None,
+        restart=lambda: os.execv(sys.executable, sys.orig_argv),
+    )
     log.info("policy service on %s", options.listen)
     server.serve_forever()
     return 0

@@ -3,7 +3,10 @@
 One run at a time: `configure` forgets everything of the run before. Every scheduling round is one line of the decision
 log, so that any run can be replayed through any policy. A request to /scale becomes a ScaleEvent or is refused. The
 decision tracker keeps the run's decisions and what became of each: the bridge says once a topology whether it was
-applied.
+applied. A decision whose answer did not reach Nimbus was never made; one of which Nimbus says nothing expires.
+
+A round is in three steps, so that the service can answer others while the policy decides: `begin_round`, `decide`
+(which touches nothing of the state), `end_round`.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from scheduler_plugins.model import Decision, Memory, Observation, Policy, Scale
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
 from scheduler_plugins.refusal import refusal
 from scheduler_plugins.samples import Samples
+
+EXPIRY_S = 75.0  # the bridge gives a plan up after 60 s, and says so again and again
 
 
 class CallRefusal(Exception):
@@ -73,17 +78,26 @@ def _check_scale_in(joined: tuple[str, ...], leave: Any, machines: Sequence[str]
 
 @dataclass
 class DecisionStatus:
-    """One decision. `waiting`: topologies of which the bridge has yet to say whether it was applied."""
+    """One decision. `waiting`: topologies of which the bridge has yet to say whether it was applied.
+
+    `arrived`: the bridge has said that it has the answer. `expired`: it never said what became of it.
+    """
 
     decision_id: str
     t: float
-    event_id: str | None
+    event: ScaleEvent | None
     decision: Decision
     memory_before: Memory
     waiting: set[str]
+    arrived: bool = False
     failed: bool = False
+    expired: bool = False
     outcome_t: float | None = None
     message: str = ""
+
+    @property
+    def event_id(self) -> str | None:
+        return self.event.event_id if self.event else None
 
     def json(self) -> dict[str, Any]:
         """As it stands in the service's state."""
@@ -96,24 +110,40 @@ class DecisionStatus:
             "applied_t": None if self.waiting and not self.failed else self.outcome_t,
             "message": self.message,
             "release": list(self.decision.release),
+            "expired": self.expired,
         }
 
 
 @dataclass
 class DecisionTracker:
     statuses: list[DecisionStatus] = field(default_factory=list)
+    _number: int = 0
 
-    def add(self, decision: Decision, t: float, event_id: str | None, memory_before: Memory) -> str:
+    def add(self, decision: Decision, t: float, event: ScaleEvent | None, memory_before: Memory) -> str:
         """Take a decision that changes something or settles an event; returns its id."""
         parts = [*decision.executors.items(), *decision.placement.items()]
         waiting = {topology for topology, change in parts if change} | set(decision.rebalance)
         # What moves nothing needs no rebalance: there is nothing left to apply, machines to release are empty already.
         outcome_t = None if waiting else t
-        status = DecisionStatus(
-            f"d{len(self.statuses) + 1}", t, event_id, decision, memory_before, waiting, outcome_t=outcome_t
-        )
+        self._number += 1
+        status = DecisionStatus(f"d{self._number}", t, event, decision, memory_before, waiting, outcome_t=outcome_t)
         self.statuses.append(status)
         return status.decision_id
+
+    def withdraw_unless_arrived(self, last_decision: str | None) -> DecisionStatus | None:
+        """Take which decision the bridge had last; returns the newest one if its answer got lost: it was never made."""
+        newest = self.statuses[-1] if self.statuses else None
+        if newest is None or newest.arrived or not newest.waiting or newest.failed:
+            return None
+        newest.arrived = newest.decision_id == last_decision
+        return None if newest.arrived else self.statuses.pop()
+
+    def expire(self, now: float, why: str) -> Sequence[DecisionStatus]:
+        """Fail what the bridge has said nothing about for too long; returns those decisions."""
+        late = [s for s in self.statuses if s.waiting and not s.failed and now - s.t >= EXPIRY_S]
+        for status in late:
+            status.failed, status.expired, status.outcome_t, status.message = True, True, now, why
+        return late
 
     def record_outcome(self, body: Mapping[str, Any]) -> DecisionStatus | None:
         """Take what the bridge says of a topology; returns the decision if it is the first to say that it failed."""
@@ -139,6 +169,40 @@ def _record_outcome(status: DecisionStatus, body: Mapping[str, Any]) -> Decision
     return status if first else None
 
 
+@dataclass(frozen=True)
+class Round:
+    """A scheduling round that has begun. `decision`: without asking the policy, where that is known already."""
+
+    started: float
+    configured: int
+    request: Mapping[str, Any]
+    observation: Observation
+    policy: Policy
+    memory: Memory
+    decision: Decision | None = None
+    withdrawn: str | None = None  # the decision whose answer did not reach Nimbus
+
+
+@dataclass(frozen=True)
+class PolicyFailure:
+    """What a policy did instead of deciding. `final`: it is not asked again in this run."""
+
+    why: str
+    final: bool = False
+
+
+def decide(round: Round) -> Decision | PolicyFailure:
+    """Ask the policy; touches nothing else, so that it may take place beside other calls."""
+    if round.decision is not None:
+        return round.decision
+    try:
+        decision = round.policy(round.observation, round.memory)
+    except Exception as error:  # noqa: BLE001 - whatever a policy raises is a result about the policy
+        return PolicyFailure(f"{type(error).__name__}: {error}")
+    refused = refusal(round.observation, decision)
+    return PolicyFailure(f"its decision is refused: {refused.message}") if refused else decision
+
+
 @dataclass
 class ServiceState:
     """Holds the run's policy, memory, samples and pending event. Not thread-safe: the service serialises calls."""
@@ -162,8 +226,10 @@ class ServiceState:
     _tasks: tuple[int, int] = (0, 0)
     _slots: tuple[str, ...] = ()
     _unplaced_why: str | None = None
-    _scheduler_error: str | None = None  # what the bridge says of the scheduler that places; it is not asked again
+    _final_error: str | None = None  # of a policy, or of the scheduler that places for it, which is not asked again
     _events_seen: set[str] = field(default_factory=set)
+    _configured: int = 0  # how often
+    _round_t: float | None = None  # when Nimbus last asked
 
     @property
     def log_path(self) -> Path:
@@ -181,9 +247,9 @@ class ServiceState:
         self.run_id, self.policy_name, self.policy = str(body["run_id"]), str(body["policy"]), policy
         self.memory, self.samples = {}, Samples(window_s=float(body.get("window_s") or 60.0))
         self.event, self.held, self.decisions, self.input_rate_factor = None, None, DecisionTracker(), 1.0
-        self.policy_error, self.damaged_lines, self._unplaced_why, self._scheduler_error = None, 0, None, None
+        self.policy_error, self.damaged_lines, self._unplaced_why, self._final_error = None, 0, None, None
         self._machines, self._released, self._tasks, self._slots, self._events_seen = (), frozenset(), (0, 0), (), set()
-        self._placed_among = ()
+        self._placed_among, self._round_t, self._configured = (), None, self._configured + 1
         self.log_path.unlink(missing_ok=True)
         return {"run_id": self.run_id}
 
@@ -229,13 +295,29 @@ class ServiceState:
 
     def schedule(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """One scheduling round: ask the policy, log it, answer with what changes; one that throws moves nothing."""
+        round = self.begin_round(request)
+        return self.end_round(round, decide(round))
+
+    def begin_round(self, request: Mapping[str, Any]) -> Round:
         started = self.clock()
+        self._round_t = started
+        self._expire_decisions()
+        withdrawn = self._withdraw_unless_arrived(request)
         self._record_request(request)
         observation = self._observe(request)
-        before = self.memory
-        decision = self._decide(observation)
-        decision_id = self._accept(decision, observation)
-        self._log(request, observation, before, decision, started)
+        without = self._decision_without_policy(observation)
+        withdrawn_id = withdrawn.decision_id if withdrawn else None
+        return Round(started, self._configured, request, observation, self.policy, self.memory, without, withdrawn_id)
+
+    def end_round(self, round: Round, outcome: Decision | PolicyFailure) -> dict[str, Any]:
+        """The answer. Nothing is decided where the run, or a decision that was built upon, is no more."""
+        if round.configured != self._configured:
+            return answer_json(Decision(reason="held: another run has begun"), None, self.policy_name)
+        decision = self._failure_decision(outcome) if isinstance(outcome, PolicyFailure) else outcome
+        if self.memory is not round.memory:
+            decision = Decision(memory=self.memory, reason="held: the decision before it has failed meanwhile")
+        decision_id = self._accept(decision, round.observation)
+        self._log(round, decision)
         return answer_json(decision, decision_id, self.policy_name)
 
     def _record_request(self, request: Mapping[str, Any]) -> None:
@@ -257,8 +339,8 @@ class ServiceState:
 
     def _record_scheduler_error(self, topologies: Iterable[Mapping[str, Any]]) -> None:
         error = next((t["scheduler_error"] for t in topologies if t.get("scheduler_error")), None)
-        if error is not None and self._scheduler_error is None:
-            self._scheduler_error = self.policy_error = str(error)
+        if error is not None and self._final_error is None:
+            self._final_error = self.policy_error = str(error)
 
     def _observe(self, request: Mapping[str, Any]) -> Observation:
         """What the policy sees. A machine that was released is not there for it any more, though Nimbus knows it.
@@ -271,32 +353,32 @@ class ServiceState:
         unplaced = any(unplaced_tasks(topology) for topology in observed.topologies)
         return replace(observed, machines=machines, event=None if unplaced else observed.event)
 
-    def _decide(self, observation: Observation) -> Decision:
+    def _decision_without_policy(self, observation: Observation) -> Decision | None:
         if any(topology.rebalancing for topology in observation.topologies):
             return Decision(memory=self.memory, reason="held: a rebalance is under way" if self.event else "")
-        if self._scheduler_error is not None:
-            return Decision(memory=self.memory, reason=f"policy failed: {self._scheduler_error}")
-        try:
-            decision = self.policy(observation, self.memory)
-        except Exception as error:  # noqa: BLE001 - whatever a policy raises is a result about the policy
-            return self._failure_decision(f"{type(error).__name__}: {error}")
-        refused = refusal(observation, decision)
-        return self._failure_decision(f"its decision is refused: {refused.message}") if refused else decision
+        if self._final_error is not None:
+            return Decision(memory=self.memory, reason=f"policy failed: {self._final_error}")
+        return None
 
-    def _failure_decision(self, why: str) -> Decision:
-        self.policy_error = why
-        return Decision(memory=self.memory, reason=f"policy failed: {why}")
+    def explain_failure(self, round: Round, why: str) -> None:
+        """Say more of a failure that is known, if its run still goes on."""
+        if round.configured == self._configured and self._final_error is not None:
+            self.policy_error = self._final_error = why
+
+    def _failure_decision(self, failure: PolicyFailure) -> Decision:
+        self.policy_error = failure.why
+        self._final_error = failure.why if failure.final else self._final_error
+        return Decision(memory=self.memory, reason=f"policy failed: {failure.why}")
 
     def _accept(self, decision: Decision, observation: Observation) -> str | None:
         before, self.memory = self.memory, decision.memory
-        event_id = observation.event.event_id if observation.event else None
-        if decision.settled and event_id is not None:
+        if decision.settled and observation.event is not None:
             self.event = None
         self.held = self._why_held(decision, observation)
         if not decision.changes() and not decision.settled:
             return None
         self._released |= set(decision.release)
-        return self.decisions.add(decision, self.clock(), event_id, before)
+        return self.decisions.add(decision, self.clock(), observation.event, before)
 
     def _why_held(self, decision: Decision, observation: Observation) -> str | None:
         if self.event is None:
@@ -308,18 +390,40 @@ class ServiceState:
         return decision.reason or "held: the policy does not say why"
 
     def applied(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """What the bridge says of a decision. One that failed never was: its event is over, its memory forgotten."""
+        """What the bridge says of a decision, maybe more than once."""
         failed = self.decisions.record_outcome(body)
         if failed is not None:
-            self._released = self._released & self.decisions.released()
-            if self.decisions.is_last(failed):
-                self.memory = failed.memory_before
-            if self.event is not None and self.event.event_id == failed.event_id:
-                self.event, self.held = None, None
+            self._forget(failed)
         return {}
+
+    def _forget(self, failed: DecisionStatus) -> None:
+        """A decision that failed never was: its event is over, its memory forgotten."""
+        self._released = self._released & self.decisions.released()
+        if self.decisions.is_last(failed):
+            self.memory = failed.memory_before
+        if self.event is not None and self.event.event_id == failed.event_id:
+            self.event, self.held = None, None
+
+    def _expire_decisions(self) -> None:
+        now = self.clock()
+        asked = "never" if self._round_t is None else f"{now - self._round_t:.0f} s ago"
+        why = f"Nimbus has not said within {EXPIRY_S:g} s whether it was applied; it last asked {asked}"
+        for status in self.decisions.expire(now, why):
+            self._forget(status)
+
+    def _withdraw_unless_arrived(self, request: Mapping[str, Any]) -> DecisionStatus | None:
+        """A bridge that does not say what it had last (an older one) is believed to have everything."""
+        if "last_decision" not in request:
+            return None
+        lost = self.decisions.withdraw_unless_arrived(request["last_decision"])
+        if lost is not None:
+            self.memory, self._released = lost.memory_before, self._released & self.decisions.released()
+            self.event = self.event or lost.event
+        return lost
 
     def state(self) -> dict[str, Any]:
         """What the harness watches (docs/contracts.md, "State")."""
+        self._expire_decisions()
         now = self.clock()
         return {
             "run_id": self.run_id,
@@ -339,20 +443,21 @@ class ServiceState:
             "series": self.samples.series(now),
             "policy_error": self.policy_error,
             "damaged_lines": self.damaged_lines,
+            "nimbus_age_s": None if self._round_t is None else now - self._round_t,
         }
 
-    def _log(
-        self, request: Mapping[str, Any], observation: Observation, before: Memory, decision: Decision, started: float
-    ) -> None:
+    def _log(self, round: Round, decision: Decision) -> None:
         line = {
-            "t": started,
+            "t": round.started,
             "run_id": self.run_id,
-            "request": request,
-            "observation": observation_json(observation),
-            "memory": before,
+            "request": round.request,
+            "observation": observation_json(round.observation),
+            "memory": round.memory,
             "decision": decision_json(decision),
-            "duration_ms": (self.clock() - started) * 1000,
+            "duration_ms": (self.clock() - round.started) * 1000,
         }
+        if round.withdrawn is not None:
+            line["withdrawn"] = round.withdrawn
         with self.log_path.open("a", encoding="utf-8") as log:
             log.write(json.dumps(line, separators=(",", ":")) + "\n")
 

@@ -12,7 +12,7 @@ import pytest
 from scheduler_plugins.model import Decision, Memory, Observation, Slot
 from scheduler_plugins.policies import POLICIES, Entry, bind
 from scheduler_plugins.replay import replay
-from scheduler_plugins.service_state import CallRefusal, ServiceState
+from scheduler_plugins.service_state import CallRefusal, ServiceState, decide
 from tests.support.rounds import PLACED, TOPOLOGY, line, request
 from tests.unit.scheduler_plugins.test_service_state import Clock, feed
 
@@ -284,3 +284,79 @@ def test_spouts_hear_of_the_input_rate_until_the_next_run(desk: ServiceState) ->
     assert desk.state()["input_rate_factor"] == 1.5
     begin(desk, "even")
     assert desk.take_samples([]) == {"input_rate_factor": 1.0}
+
+
+def test_a_decision_whose_answer_got_lost_was_never_made(desk: ServiceState) -> None:
+    begin(desk, "stela")
+    desk.schedule(request(1000.0, PLACED, machines=3) | {"last_decision": None})
+    now = feed(desk, 20)
+    desk.schedule(request(now, PLACED, machines=3) | {"last_decision": None})
+    desk.scale(OUT)
+    before = desk.memory
+    first = desk.schedule(request(now, PLACED, machines=3) | {"last_decision": None})
+    assert first["decision_id"] == "d1" and desk.event is None
+    again = desk.schedule(request(now + 2, PLACED, machines=3) | {"last_decision": None})
+    assert (again["decision_id"], again["topologies"]) == ("d2", first["topologies"])
+    assert [d["decision_id"] for d in desk.state()["decisions"]] == ["d2"]
+    assert last_logged(desk)["withdrawn"] == "d1" and last_logged(desk)["memory"] == before
+    desk.schedule(request(now + 4, PLACED, machines=3, rebalancing=True) | {"last_decision": "d2"})
+    tell(desk, ok=True, decision="d1")
+    assert not desk.state()["decisions"][0]["applied"]
+    tell(desk, ok=True, decision="d2")
+    assert desk.state()["decisions"][0]["applied"]
+
+
+def test_a_machine_that_a_lost_answer_released_stays(desk: ServiceState) -> None:
+    desk.schedule(request(1000.0, PLACED) | {"last_decision": None})
+    desk.scale(IN)
+    assert desk.schedule(request(1001.0, PLACED) | {"last_decision": None})["release"] == ["m2"]
+    assert desk.schedule(request(1002.0, PLACED) | {"last_decision": None})["release"] == ["m2"]
+    assert [m["alive"] for m in last_logged(desk)["observation"]["machines"]] == [True, True]
+
+
+def test_a_bridge_that_says_the_same_twice_says_it_once(desk: ServiceState) -> None:
+    desk.schedule(request(1000.0, PLACED))
+    desk.scale(IN)
+    desk.schedule(request(1001.0, PLACED))
+    tell(desk, ok=True)
+    once = desk.state()["decisions"]
+    tell(desk, ok=False, message="a late one")
+    assert desk.state()["decisions"] == once and once[0]["applied"]
+
+
+def test_a_decision_of_which_nimbus_says_nothing_expires(desk: ServiceState) -> None:
+    desk.schedule(request(1000.0, PLACED))
+    desk.scale(IN)
+    desk.schedule(request(1001.0, PLACED))
+    begun = desk.clock()
+    desk.clock.now = begun + 74  # type: ignore[attr-defined]
+    assert desk.state()["decisions"][0]["applied_t"] is None
+    desk.clock.now = begun + 75  # type: ignore[attr-defined]
+    (decision,) = desk.state()["decisions"]
+    assert decision["expired"] and not decision["applied"] and decision["applied_t"] == begun + 75
+    assert "Nimbus has not said within 75 s whether it was applied; it last asked 75 s ago" in decision["message"]
+    assert desk.memory == {}, "it never was"
+    assert desk.state()["nimbus_age_s"] == 75
+    tell(desk, ok=True)
+    assert not desk.state()["decisions"][0]["applied"], "it is too late to say so"
+
+
+def test_what_was_decided_on_a_memory_that_is_no_more_is_not_sent(desk: ServiceState) -> None:
+    desk.schedule(request(1000.0, PLACED))
+    desk.scale(IN)
+    desk.schedule(request(1001.0, PLACED))
+    round = desk.begin_round(request(1002.0, PLACED))
+    outcome = decide(round)
+    tell(desk, ok=False, message="m1 died")
+    answer = desk.end_round(round, outcome)
+    assert answer["decision_id"] is None and answer["reason"] == "held: the decision before it has failed meanwhile"
+
+
+def test_a_round_of_the_run_before_decides_nothing(desk: ServiceState) -> None:
+    desk.schedule(request(1000.0, PLACED))
+    desk.scale(IN)
+    round = desk.begin_round(request(1001.0, PLACED))
+    outcome = decide(round)
+    begin(desk, "even")
+    assert desk.end_round(round, outcome)["decision_id"] is None
+    assert desk.state()["decisions"] == [] and desk.memory == {}

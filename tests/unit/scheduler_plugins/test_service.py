@@ -1,37 +1,58 @@
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import socket
+import subprocess
+import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scheduler_plugins.service import PolicyServer
+from barograph.policy_service import HttpService
+from scheduler_plugins import service
+from scheduler_plugins.model import Decision, Memory, Observation
+from scheduler_plugins.service import PolicyServer, TimedDecisions
 from scheduler_plugins.service_state import ServiceState
+from tests.support.rounds import PLACED
 from tests.support.rounds import request as round_request
+
+
+@contextmanager
+def serving(server: PolicyServer) -> Iterator[PolicyServer]:
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[PolicyServer]:
-    server = PolicyServer(("127.0.0.1", 0), "secret", ServiceState(tmp_path))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(PolicyServer(("127.0.0.1", 0), "secret", ServiceState(tmp_path))) as one:
+        yield one
 
 
-def call(server: PolicyServer, path: str, body: Any = None, token: str = "secret") -> tuple[int, dict[str, Any]]:
+def call(
+    server: PolicyServer, path: str, body: Any = None, token: str = "secret", **headers: str
+) -> tuple[int, dict[str, Any]]:
     data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
     url = f"http://127.0.0.1:{server.server_address[1]}{path}"
-    asked = urllib.request.Request(url, data=data, headers={"Authorization": f"Bearer {token}"})
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    asked = urllib.request.Request(url, data=data, headers={"Authorization": f"Bearer {token}", **named})
     try:
-        with urllib.request.urlopen(asked, timeout=5) as answer:
+        with urllib.request.urlopen(asked, timeout=30) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         return error.code, json.load(error)
@@ -64,3 +85,181 @@ def test_bad_calls_are_answered_not_died_of(server: PolicyServer) -> None:
     assert call(server, "/schedule", {"t": 1.0, "machines": []})[0] == 400
     assert call(server, "/scale", {"event_id": "e", "kind": "scale_out", "joined": ["m1"]})[0] == 409
     assert call(server, "/state")[0] == 200
+
+
+class SlowPolicy:
+    """Decides nothing, and that only once it may."""
+
+    def __init__(self) -> None:
+        self.asked, self.released, self.times = threading.Event(), threading.Event(), 0
+
+    def __call__(self, _observation: Observation, memory: Memory) -> Decision:
+        self.times += 1
+        self.asked.set()
+        self.released.wait(30)
+        return Decision(memory=memory)
+
+
+@pytest.fixture
+def slow(server: PolicyServer) -> Iterator[SlowPolicy]:
+    policy = SlowPolicy()
+    server.state.configure({"run_id": "r1", "policy": "stela"})
+    server.state.policy = policy
+    yield policy
+    policy.released.set()
+
+
+def test_everybody_is_answered_while_the_policy_decides(server: PolicyServer, slow: SlowPolicy) -> None:
+    server.decisions.limit_s = 30.0
+    answers: list[Any] = []
+    nimbus = threading.Thread(target=lambda: answers.append(call(server, "/schedule", round_request(1000.0, PLACED))))
+    nimbus.start()
+    assert slow.asked.wait(30)
+    status, state = call(server, "/state")
+    assert status == 200 and state["tasks_placed"] == 6 and answers == []
+    assert call(server, "/samples", b"")[0] == 200
+    slow.released.set()
+    nimbus.join(30)
+    assert answers[0][0] == 200 and server.state.policy_error is None
+
+
+def test_a_policy_that_takes_too_long_has_failed_and_says_how_long_it_took(
+    server: PolicyServer, slow: SlowPolicy
+) -> None:
+    server.decisions.limit_s = 0.05
+    status, answer = call(server, "/schedule", round_request(1000.0, PLACED))
+    assert status == 200 and answer["topologies"] == {} and "policy failed" in answer["reason"]
+    said = call(server, "/state")[1]["policy_error"]
+    assert "its decide has not answered after 0." in said and "allowed: 0.05 s; it is at " in said
+    assert call(server, "/schedule", round_request(1002.0, PLACED))[0] == 200
+    assert slow.times == 1, "it is not asked again while it may still be computing"
+    slow.released.set()
+    (thread,) = server.decisions._unheard
+    thread.join(30)
+    assert "its decide took 0." in call(server, "/state")[1]["policy_error"]
+
+
+def test_the_next_run_begins_without_the_policy_that_still_computes(tmp_path: Path) -> None:
+    restarted, slow = threading.Event(), SlowPolicy()
+    server = PolicyServer(
+        ("127.0.0.1", 0), "secret", ServiceState(tmp_path), decisions=TimedDecisions(0.05), restart=restarted.set
+    )
+    with serving(server):
+        server.state.policy = slow
+        call(server, "/schedule", round_request(1000.0, PLACED))
+        status, answer = call(server, "/configure", {"run_id": "r2", "policy": "stela"})
+        assert status == 503 and "still decides" in answer["error"]
+        assert restarted.wait(30)
+        slow.released.set()
+        for thread in server.decisions._unheard:
+            thread.join(30)
+        assert call(server, "/configure", {"run_id": "r2", "policy": "stela"})[0] == 200
+
+
+ENDLESS = """
+import os, sys
+from scheduler_plugins import service, service_state
+def endless(*_):
+    while True:
+        pass
+if not os.path.exists("begun"):
+    open("begun", "w").close()
+    service_state.bind = lambda *_: endless
+sys.exit(service.main())
+"""
+
+
+def test_a_policy_that_never_ends_does_not_reach_into_the_next_run(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("secret")
+    (tmp_path / "serve.py").write_text(ENDLESS)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    argv = [sys.executable, "serve.py", "--listen", f"127.0.0.1:{port}", "--token-file", "token", "--log-dir", "."]
+    root = str(Path(service.__file__).parents[1])
+    process = subprocess.Popen(argv, cwd=tmp_path, env={**os.environ, "PYTHONPATH": root})
+    try:
+        client = HttpService("127.0.0.1", tmp_path / "token", port=port, patience_s=60.0)
+        client.configure("r1", "stela", {}, 1, 60.0)
+        client._call("/schedule", round_request(1000.0, PLACED))
+        assert "it is at " in str(client.state().policy_error)
+        client.configure("r2", "stela", {}, 1, 60.0)
+        client._call("/schedule", round_request(1000.0, PLACED))
+        assert client.state().run_id == "r2" and client.state().policy_error is None
+        assert process.poll() is None, "supervisord has nothing to restart"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def raw(server: PolicyServer) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=30)
+
+
+def test_of_a_stranger_no_body_is_read(server: PolicyServer) -> None:
+    with raw(server) as connection:
+        connection.sendall(b"POST /samples HTTP/1.1\r\nAuthorization: Bearer guess\r\nContent-Length: 9999999\r\n\r\n")
+        answer = connection.makefile("rb").read()  # to the end: the service closes, though nothing was sent
+    assert answer.startswith(b"HTTP/1.1 401") and b"Connection: close" in answer
+
+
+@pytest.mark.parametrize("said", ["Content-Length: 16777217", "Content-Length: many", "Transfer-Encoding: chunked"])
+def test_a_body_without_an_allowed_length_is_refused(server: PolicyServer, said: str) -> None:
+    with raw(server) as connection:
+        connection.sendall(f"POST /samples HTTP/1.1\r\nAuthorization: Bearer secret\r\n{said}\r\n\r\n".encode())
+        assert connection.makefile("rb").read().startswith(b"HTTP/1.1 413")
+
+
+HEAD = b"POST /samples HTTP/1.1\r\nAuthorization: Bearer secret\r\nContent-Length: 999999\r\n\r\n"
+
+
+@pytest.mark.parametrize(("begin", "drop"), [(b"", b""), (b"POST /samples HT", b"x"), (HEAD, b"x")])
+def test_whoever_sends_slowly_is_not_waited_for(
+    server: PolicyServer, begin: bytes, drop: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "REQUEST_S", 0.3)
+    with raw(server) as connection:
+        connection.sendall(begin)
+        connection.settimeout(0.05)
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            try:
+                assert connection.recv(100) == b""
+                return
+            except TimeoutError:
+                with suppress(OSError):
+                    connection.sendall(drop)
+            except ConnectionResetError:
+                return  # a drop was on its way
+        pytest.fail("the service waits for ever")
+
+
+def test_code_on_the_machines_cannot_say_what_the_run_does(tmp_path: Path) -> None:
+    digest = hashlib.sha256(b"of the harness").hexdigest()
+    server = PolicyServer(("127.0.0.1", 0), "secret", ServiceState(tmp_path), harness_sha256=digest)
+    with serving(server):
+        assert call(server, "/schedule", round_request(1000.0))[0] == 200
+        assert call(server, "/samples", b"")[0] == 200
+        assert call(server, "/state")[0] == 401
+        assert call(server, "/configure", {"run_id": "r"}, X_Barograph_Harness="guess")[0] == 401
+        assert call(server, "/input_rate", {"factor": 9})[0] == 401
+        assert call(server, "/state", token="of the harness", X_Barograph_Harness="of the harness")[0] == 401
+        assert call(server, "/state", X_Barograph_Harness="of the harness")[0] == 200
+        (tmp_path / "token").write_text("secret")
+        (tmp_path / "harness_token").write_text("of the harness")
+        client = HttpService("127.0.0.1", tmp_path / "token", port=server.server_address[1])
+        client.configure("r1", "stela", {}, 1, 60.0)
+        assert client.state().run_id == "r1"
+
+
+def test_what_cannot_be_written_is_said(server: PolicyServer, tmp_path: Path) -> None:
+    (tmp_path / "decisions.jsonl").mkdir()
+    status, answer = call(server, "/schedule", round_request(1000.0))
+    assert status == 500 and "IsADirectoryError" in answer["error"]
+    assert call(server, "/state")[0] == 200
+
+
+@pytest.mark.parametrize("address", ["", "0.0.0.0", "::", "*"])
+def test_the_service_is_not_for_every_address(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        service.main(["--listen", f"{address}:8700", "--token-file", "/nowhere", "--log-dir", "/nowhere"])
+    assert "every address; give the one of the control LAN" in capsys.readouterr().err

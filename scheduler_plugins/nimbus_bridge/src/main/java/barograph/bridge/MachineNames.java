@@ -35,13 +35,18 @@ final class MachineNames {
         return new Slot(of(slot.getNodeId()), slot.getPort());
     }
 
-    /** Storm's slot if a worker can run there now: the machine is there, offers the port, and no other topology has it. */
-    static Optional<WorkerSlot> usable(Cluster cluster, Slot slot, String topologyId) {
+    /** Storm's slot if the machine is there and offers the port. */
+    static Optional<WorkerSlot> offered(Cluster cluster, Slot slot) {
         return cluster.getSupervisors().values().stream()
             .filter(supervisor -> supervisor.getHost().equals(slot.machine()))
             .filter(supervisor -> cluster.getAssignablePorts(supervisor).contains(slot.port()))
             .map(supervisor -> new WorkerSlot(supervisor.getId(), slot.port()))
-            .filter(found -> !cluster.isSlotOccupied(found) || cluster.getUsedSlotsByTopologyId(topologyId).contains(found))
             .findFirst();
+    }
+
+    /** Storm's slot if a worker can run there now: it is offered, and no other topology has it. */
+    static Optional<WorkerSlot> usable(Cluster cluster, Slot slot, String topologyId) {
+        return offered(cluster, slot).filter(found ->
+            !cluster.isSlotOccupied(found) || cluster.getUsedSlotsByTopologyId(topologyId).contains(found));
     }
 }

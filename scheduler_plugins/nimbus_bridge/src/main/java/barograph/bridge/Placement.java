@@ -3,6 +3,7 @@ package barograph.bridge;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Comparator;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -14,9 +15,13 @@ import org.apache.storm.scheduler.SchedulerAssignment;
 import org.apache.storm.scheduler.Topologies;
 import org.apache.storm.scheduler.TopologyDetails;
 import org.apache.storm.scheduler.WorkerSlot;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** Puts executors into slots of Storm's Cluster. An executor goes to the slot of its first task. */
 final class Placement {
+    private static final Logger LOG = LoggerFactory.getLogger(Placement.class);
+
     private Placement() {}
 
     /** Places what has no slot; what has one stays. Executors for which `slots` names none stay unplaced. */
@@ -47,9 +52,55 @@ final class Placement {
         return gone.map(slot -> "slot " + slot + " was lost between decision and rebalance; nothing was moved");
     }
 
-    /** Places what has no slot as Storm's EvenScheduler does, in the workers that are missing; moves nothing. */
+    /** A planned slot in which a worker of another topology still is. */
+    static Optional<Slot> heldByAnother(Cluster cluster, Plan plan) {
+        return plan.after().values().stream()
+            .filter(slot -> MachineNames.offered(cluster, slot).isPresent())
+            .filter(slot -> MachineNames.usable(cluster, slot, plan.topologyId()).isEmpty())
+            .min(Comparator.comparing(Slot::toString));
+    }
+
+    /** Whether every executor is where the plan wants it. */
+    static boolean isAsPlanned(Cluster cluster, TopologyDetails topology, Plan plan) {
+        SchedulerAssignment assignment = cluster.getAssignmentById(plan.topologyId());
+        return assignment != null && topology.getExecutors().stream().allMatch(executor -> {
+            WorkerSlot slot = assignment.getExecutorToSlot().get(executor);
+            return slot != null && cluster.getSupervisorById(slot.getNodeId()) != null
+                && new Slot(cluster.getHost(slot.getNodeId()), slot.getPort()).equals(plan.after().get(executor.getStartTask()));
+        });
+    }
+
+    /**
+     * Places what has no slot as Storm's EvenScheduler does, in the workers that are missing, and where none is missing or can
+     * be had, in those that the topology has; moves nothing. EvenScheduler throws where a topology has more workers than it was
+     * submitted with, as a policy may give it.
+     */
     static void evenly(Topologies topologies, Cluster cluster) {
-        EvenScheduler.scheduleTopologiesEvenly(topologies, cluster);
+        topologies.forEach(topology -> {
+            if (cluster.getAssignedNumWorkers(topology) >= topology.getNumWorkers()) {
+                placeUnplaced(cluster, topology, inOwnWorkers(cluster, topology));
+            }
+        });
+        try {
+            EvenScheduler.scheduleTopologiesEvenly(topologies, cluster);
+        } catch (RuntimeException e) {
+            LOG.error("EvenScheduler failed", e);
+        }
+        topologies.forEach(topology -> placeUnplaced(cluster, topology, inOwnWorkers(cluster, topology)));
+    }
+
+    private static Map<Integer, Slot> inOwnWorkers(Cluster cluster, TopologyDetails topology) {
+        List<Slot> own = cluster.getUsedSlotsByTopologyId(topology.getId()).stream()
+            .filter(slot -> cluster.getSupervisorById(slot.getNodeId()) != null)
+            .map(slot -> new Slot(cluster.getHost(slot.getNodeId()), slot.getPort()))
+            .sorted(Comparator.comparing(Slot::toString)).toList();
+        Map<Integer, Slot> slots = new HashMap<>();
+        List<ExecutorDetails> waiting = new ArrayList<>(cluster.getUnassignedExecutors(topology));
+        waiting.sort(Comparator.comparingInt(ExecutorDetails::getStartTask));
+        for (int i = 0; i < waiting.size() && !own.isEmpty(); i++) {
+            slots.put(waiting.get(i).getStartTask(), own.get(i % own.size()));
+        }
+        return slots;
     }
 
     private static Map<WorkerSlot, List<ExecutorDetails>> bySlot(

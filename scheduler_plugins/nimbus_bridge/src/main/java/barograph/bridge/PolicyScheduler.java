@@ -25,9 +25,9 @@ public final class PolicyScheduler implements IScheduler {
         });
         schedulers = new StormSchedulers(conf, registry, settings.foreignJars(), settings.foreignLimit());
         rounds = new Rounds(
-            new PolicyService(settings.serviceUrl(), settings.tokenFile(), settings.serviceTimeout()),
+            new PolicyService(settings.serviceUrl(), settings.tokenFile(), settings.serviceTimeout(), settings.certificate()),
             NimbusCalls.overThrift(conf),
-            new Plans(settings.planLimit(), System::nanoTime),
+            new Plans(settings.plans(), settings.planLimit(), System::nanoTime),
             new BridgeEvents(settings.events()),
             schedulers,
             background,

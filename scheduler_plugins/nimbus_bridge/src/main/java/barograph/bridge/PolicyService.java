@@ -4,6 +4,7 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
+import java.io.InputStream;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
@@ -12,13 +13,18 @@ import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.security.GeneralSecurityException;
+import java.security.KeyStore;
+import java.security.cert.CertificateFactory;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.TrustManagerFactory;
 
-/** The policy service on the master, over HTTP. */
+/** The policy service on the master, over HTTP; where its address says https, with one certificate and no other. */
 final class PolicyService implements Rounds.Service {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final int SHOWN_OF_AN_ERROR = 200;
@@ -28,11 +34,28 @@ final class PolicyService implements Rounds.Service {
     private final Duration timeout;
     private final HttpClient http;
 
-    PolicyService(URI url, Path tokenFile, Duration timeout) {
+    /** Throws IllegalArgumentException where the certificate is wanted and cannot be read. */
+    PolicyService(URI url, Path tokenFile, Duration timeout, Path certificate) {
         this.url = url;
         this.tokenFile = tokenFile;
         this.timeout = timeout;
-        this.http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).connectTimeout(timeout).build();
+        HttpClient.Builder builder = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).connectTimeout(timeout);
+        this.http = (url.getScheme().equals("https") ? builder.sslContext(trusting(certificate)) : builder).build();
+    }
+
+    private static SSLContext trusting(Path certificate) {
+        try (InputStream content = Files.newInputStream(certificate)) {
+            KeyStore trusted = KeyStore.getInstance(KeyStore.getDefaultType());
+            trusted.load(null, null);
+            trusted.setCertificateEntry("policy-service", CertificateFactory.getInstance("X.509").generateCertificate(content));
+            TrustManagerFactory managers = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
+            managers.init(trusted);
+            SSLContext context = SSLContext.getInstance("TLS");
+            context.init(null, managers.getTrustManagers(), null);
+            return context;
+        } catch (IOException | GeneralSecurityException e) {
+            throw new IllegalArgumentException("the policy service's certificate " + certificate + " cannot be read: " + e, e);
+        }
     }
 
     @Override

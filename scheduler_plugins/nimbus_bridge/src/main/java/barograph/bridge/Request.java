@@ -9,7 +9,8 @@ import java.util.Optional;
 import java.util.TreeMap;
 
 /** What POST /schedule asks, as docs/contracts.md has it. Placement is by task. */
-record Request(int v, double t, List<Machine> machines, List<Topology> topologies) {
+record Request(int v, double t, List<Machine> machines, List<Topology> topologies,
+               @JsonProperty("last_decision") String lastDecision) {
 
     record Machine(String name, @JsonProperty("supervisor_id") String supervisorId, List<Integer> ports, boolean alive) {}
 
@@ -46,7 +47,12 @@ record Request(int v, double t, List<Machine> machines, List<Topology> topologie
 
     /** With what a foreign scheduler did wrong in the round before, by topology id. */
     Request failedBy(Map<String, String> errors) {
-        return new Request(v, t, machines, topologies.stream().map(each -> each.failedBy(errors.get(each.id()))).toList());
+        return new Request(v, t, machines, topologies.stream().map(each -> each.failedBy(errors.get(each.id()))).toList(), lastDecision);
+    }
+
+    /** With the id of the newest decision that is here, null for none: one that is not was never made. */
+    Request after(String decision) {
+        return new Request(v, t, machines, topologies, decision);
     }
 
     Optional<Topology> topology(String id) {

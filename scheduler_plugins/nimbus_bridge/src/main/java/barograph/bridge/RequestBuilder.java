@@ -42,7 +42,7 @@ final class RequestBuilder {
             all.add(topology(topology, cluster, rebalancing.contains(id), unplacedWhy.get(id)));
         }
         all.sort(Comparator.comparing(Request.Topology::id));
-        return new Request(1, now, machines(cluster), all);
+        return new Request(1, now, machines(cluster), all, null);
     }
 
     private List<Request.Machine> machines(Cluster cluster) {

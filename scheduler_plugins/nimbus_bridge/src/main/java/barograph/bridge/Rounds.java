@@ -1,9 +1,14 @@
 package barograph.bridge;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.Executor;
 import java.util.function.Supplier;
@@ -16,11 +21,14 @@ import org.slf4j.LoggerFactory;
 /** One scheduling round: carry out plans whose rebalance has come, ask the policy service, apply what it answers. */
 final class Rounds {
     private static final Logger LOG = LoggerFactory.getLogger(Rounds.class);
+    /** Storm takes up a rebalance that it was in when it ended by then; if not, it had not begun it. */
+    private static final int ROUNDS_OF_A_RESTART = 3;
 
     /** How a round reaches the policy service. */
     interface Service {
         JsonNode schedule(Request request) throws ServiceFailed;
 
+        /** The service may hear the same report again. */
         void applied(Report report) throws ServiceFailed;
     }
 
@@ -32,6 +40,12 @@ final class Rounds {
     private final Executor background;
     private final Supplier<Double> now;
     private final RequestBuilder requests = new RequestBuilder(new MachineNames());
+    private final Reports reports;
+    private int rounds;
+    /** The newest decision that is here: the service takes back what did not arrive. */
+    private String lastDecision;
+    /** By topology id: slot of each task when the round before was over. */
+    private Map<String, Map<Integer, Slot>> slots = Map.of();
     /** By topology id: what Storm's own scheduler said of executors that it left without a slot, in its last round. */
     private Map<String, String> unplacedWhy = Map.of();
     /** By topology id: how Storm's or a foreign scheduler failed it, until the policy service has been told. */
@@ -47,17 +61,24 @@ final class Rounds {
         this.schedulers = schedulers;
         this.background = background;
         this.now = now;
+        this.reports = new Reports(service, background);
+        this.lastDecision = plans.all().stream().map(Plan::decisionId).findFirst().orElse(null);
     }
 
     void round(Topologies topologies, Cluster cluster) {
+        rounds++;
+        reports.again();
+        plans.save(); // Storm has stored by now what ended in the round before
         try {
-            for (Plan plan : plans.all()) {
-                carryOut(plan, topologies, cluster);
-            }
-            Request request = requests.build(topologies, cluster, plans.topologies(), unplacedWhy, now.get());
+            Set<String> planned = plans.topologies();
+            carryOutAll(topologies, cluster);
+            keepWhatWasNotPlanned(planned, topologies, cluster);
+            Request request = requests.build(topologies, cluster, plans.topologies(), unplacedWhy, now.get()).after(lastDecision);
+            remember(request);
             Answer answer = Answer.parse(service.schedule(request.failedBy(schedulerErrors)));
             schedulerErrors = Map.of();
             AnswerCheck.check(request, answer);
+            lastDecision = answer.decisionId() == null ? lastDecision : answer.decisionId();
             answer.topologies().forEach((id, change) ->
                 apply(answer, change, request.topology(id).orElseThrow(), topologies, cluster));
             delegate(answer, request, topologies, cluster);
@@ -80,7 +101,7 @@ final class Rounds {
         Placement.placeUnplaced(cluster, topologies.getById(topology.id()), change.placement());
         Plan plan = Plan.of(answer.decisionId(), topology, change);
         if (plan.changesSomething(topology)) {
-            begin(plan);
+            begin(plan, cluster);
         } else {
             report(answer.decisionId(), topology.id(), true, "placed at once");
         }
@@ -107,7 +128,7 @@ final class Rounds {
         for (String id : answer.rebalance()) {
             Request.Topology topology = request.topology(id).orElseThrow();
             if (!refusedAsUnderWay(answer, topology)) {
-                begin(Plan.anew(answer.decisionId(), topology, answer.scheduler()));
+                begin(Plan.anew(answer.decisionId(), topology, answer.scheduler()), cluster);
             }
         }
     }
@@ -123,15 +144,81 @@ final class Rounds {
         });
     }
 
-    private void begin(Plan plan) {
+    private void begin(Plan plan, Cluster cluster) {
         plans.begin(plan);
+        requestUnlessHeld(plan, cluster);
+    }
+
+    /** Topologies are rebalanced one by one: a slot is free for one when the other has left it. */
+    private void requestUnlessHeld(Plan plan, Cluster cluster) {
+        Optional<Slot> held = Placement.heldByAnother(cluster, plan);
+        if (held.isPresent()) {
+            LOG.info("decision {} for {} waits: another topology is in slot {}", plan.decisionId(), plan.topologyId(), held.get());
+            return;
+        }
+        plans.request(plan);
         background.execute(() -> {
             try {
                 nimbus.rebalance(plan.topologyName(), plan.executors());
             } catch (Exception e) {
-                abort(plan, "Nimbus refused the rebalance: " + e);
+                refused(plan, e);
             }
         });
+    }
+
+    /** Of a Nimbus before this one it may be under way, and Storm refuses a second one: either it comes, or it is overdue. */
+    private void refused(Plan plan, Exception e) {
+        if (plans.isRestored(plan)) {
+            LOG.warn("decision {} for {}, from before Nimbus restarted: {}", plan.decisionId(), plan.topologyId(), e.toString());
+        } else {
+            abort(plan, "Nimbus refused the rebalance: " + e);
+        }
+    }
+
+    /**
+     * Each plan on its own: one that fails leaves its topology where it was, and the others are carried out. The topology that
+     * is being rebalanced comes first: others wait for what it leaves.
+     */
+    private void carryOutAll(Topologies topologies, Cluster cluster) throws SchedulerFailed {
+        SchedulerFailed failure = null;
+        List<Plan> all = new ArrayList<>(plans.all());
+        all.sort(Comparator.comparing(plan -> cluster.getAssignmentById(plan.topologyId()) != null));
+        for (Plan plan : all) {
+            try {
+                carryOut(plan, topologies, cluster);
+            } catch (SchedulerFailed e) {
+                failure = e;
+            } catch (RuntimeException e) {
+                LOG.error("decision {} for {} cannot be carried out", plan.decisionId(), plan.topologyId(), e);
+                events.fallback(now.get(), "the bridge failed: " + e);
+                abort(plan, "the bridge failed: " + e);
+                Placement.placeUnplaced(cluster, topologies.getById(plan.topologyId()), plan.before());
+            }
+        }
+        if (failure != null) {
+            throw failure;
+        }
+    }
+
+    /** A rebalance of which there is no plan (a person's, or one that was given up) moves nothing: it is no submission. */
+    private void keepWhatWasNotPlanned(Set<String> planned, Topologies topologies, Cluster cluster) {
+        for (TopologyDetails topology : topologies) {
+            String id = topology.getId();
+            if (cluster.getAssignmentById(id) == null && slots.containsKey(id) && !planned.contains(id)) {
+                LOG.warn("{} is rebalanced without a plan: everything stays where it was", id);
+                Placement.placeUnplaced(cluster, topology, slots.get(id));
+            }
+        }
+    }
+
+    private void remember(Request request) {
+        Map<String, Map<Integer, Slot>> known = new HashMap<>();
+        request.topologies().stream().filter(topology -> !topology.placement().isEmpty())
+            .forEach(topology -> known.put(topology.id(), topology.slots()));
+        slots = known;
+        if (request.topologies().isEmpty()) {
+            lastDecision = null; // decisions of the next run are numbered from 1 again
+        }
     }
 
     private void carryOut(Plan plan, Topologies topologies, Cluster cluster) throws SchedulerFailed {
@@ -142,8 +229,15 @@ final class Rounds {
             Optional<String> problem = place(plan, topologies, cluster);
             plans.end(plan);
             report(plan.decisionId(), plan.topologyId(), problem.isEmpty(), problem.orElse("rebalanced"));
+        } else if (plans.isRestored(plan) && executorsAreAsPlanned(plan, topology) && Placement.isAsPlanned(cluster, topology, plan)) {
+            plans.end(plan);
+            report(plan.decisionId(), plan.topologyId(), true, "rebalanced before Nimbus restarted");
         } else if (plans.isOverdue(plan)) {
-            abort(plan, "no rebalance came of it; given up");
+            abort(plan, Placement.heldByAnother(cluster, plan)
+                .map(slot -> "another topology has not left slot " + slot + "; nothing was moved")
+                .orElse("no rebalance came of it; given up"));
+        } else if (!plans.isRequested(plan) && (!plans.isRestored(plan) || rounds >= ROUNDS_OF_A_RESTART)) {
+            requestUnlessHeld(plan, cluster);
         } else if (executorsAreAsPlanned(plan, topology) && !cluster.getUnassignedExecutors(topology).isEmpty()) {
             // An ordinary tick between Nimbus's change of executors and the round of the rebalance, which is yet to come.
             place(plan, topologies, cluster);
@@ -177,15 +271,7 @@ final class Rounds {
     }
 
     private void report(String decisionId, String topologyId, boolean ok, String message) {
-        LOG.info("decision {} for {}: {}{}", decisionId, topologyId, ok ? "" : "not applied: ", message);
-        Report report = new Report(decisionId, topologyId, now.get(), ok, message);
-        background.execute(() -> {
-            try {
-                service.applied(report);
-            } catch (ServiceFailed e) {
-                LOG.warn("{}", e.getMessage());
-            }
-        });
+        reports.add(new Report(decisionId, topologyId, now.get(), ok, message));
     }
 
     /** Nothing is placed in its stead: that would be another scheduler's result. */

@@ -7,6 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
+import com.sun.net.httpserver.HttpsConfigurator;
+import com.sun.net.httpserver.HttpsServer;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
@@ -14,17 +16,20 @@ import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.security.KeyStore;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
+import javax.net.ssl.KeyManagerFactory;
+import javax.net.ssl.SSLContext;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 class PolicyServiceTest {
-    private static final Request REQUEST = new Request(1, 1763712345.0, List.of(), List.of());
+    private static final Request REQUEST = new Request(1, 1763712345.0, List.of(), List.of(), null);
 
     @TempDir
     Path folder;
@@ -55,7 +60,7 @@ class PolicyServiceTest {
         assertEquals(World.json(World.NOTHING), service().schedule(REQUEST));
         JsonNode sent = World.json(seen.get(2));
         assertEquals(List.of("POST /schedule", "Bearer secret"), seen.subList(0, 2));
-        assertEquals("{\"v\":1,\"t\":1.763712345E9,\"machines\":[],\"topologies\":[]}", sent.toString());
+        assertEquals("{\"v\":1,\"t\":1.763712345E9,\"machines\":[],\"topologies\":[],\"last_decision\":null}", sent.toString());
     }
 
     @Test
@@ -100,13 +105,54 @@ class PolicyServiceTest {
         assertTrue(failure().contains(token.toString()), failure());
     }
 
+    @Test
+    void onlyTheCertificateThatIsGivenIsBelieved() throws Exception {
+        HttpsServer secure = HttpsServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
+        secure.setHttpsConfigurator(new HttpsConfigurator(keyOf("service")));
+        secure.createContext("/", this::answer);
+        secure.start();
+        try {
+            URI url = URI.create("https://127.0.0.1:" + secure.getAddress().getPort());
+            new PolicyService(url, token, timeout, folder.resolve("service.crt")).schedule(REQUEST);
+            assertEquals("POST /schedule", seen.get(0));
+            keyOf("stranger");
+            PolicyService deceived = new PolicyService(url, token, timeout, folder.resolve("stranger.crt"));
+            assertTrue(assertThrows(ServiceFailed.class, () -> deceived.schedule(REQUEST)).getMessage().contains("certificat"));
+            assertEquals(3, seen.size(), "the token was not sent");
+            Path none = folder.resolve("none.crt");
+            assertTrue(assertThrows(IllegalArgumentException.class, () -> new PolicyService(url, token, timeout, none)).getMessage()
+                .contains(none.toString()));
+        } finally {
+            secure.stop(0);
+        }
+    }
+
+    /** Makes NAME.p12 and NAME.crt, a certificate for 127.0.0.1. */
+    private SSLContext keyOf(String name) throws Exception {
+        keytool("-genkeypair", "-keyalg", "EC", "-alias", name, "-dname", "CN=" + name, "-ext", "san=ip:127.0.0.1",
+            "-keystore", name + ".p12", "-storepass", "secret");
+        keytool("-exportcert", "-rfc", "-alias", name, "-keystore", name + ".p12", "-storepass", "secret", "-file", name + ".crt");
+        KeyStore store = KeyStore.getInstance(folder.resolve(name + ".p12").toFile(), "secret".toCharArray());
+        KeyManagerFactory keys = KeyManagerFactory.getInstance(KeyManagerFactory.getDefaultAlgorithm());
+        keys.init(store, "secret".toCharArray());
+        SSLContext context = SSLContext.getInstance("TLS");
+        context.init(keys.getKeyManagers(), null, null);
+        return context;
+    }
+
+    private void keytool(String... arguments) throws Exception {
+        List<String> command = new ArrayList<>(List.of(System.getProperty("java.home") + "/bin/keytool"));
+        command.addAll(List.of(arguments));
+        assertEquals(0, new ProcessBuilder(command).directory(folder.toFile()).start().waitFor());
+    }
+
     private String failure() {
         return assertThrows(ServiceFailed.class, () -> service().schedule(REQUEST)).getMessage();
     }
 
     private PolicyService service() {
         URI url = URI.create("http://127.0.0.1:" + server.getAddress().getPort());
-        return new PolicyService(url, token, timeout);
+        return new PolicyService(url, token, timeout, folder.resolve("none.crt"));
     }
 
     private void answer(HttpExchange exchange) throws IOException {

@@ -47,7 +47,7 @@ class RequestBuilderTest {
     private static Request sorted(Request request) {
         return new Request(request.v(), request.t(),
             request.machines().stream().sorted((a, b) -> a.supervisorId().compareTo(b.supervisorId())).toList(),
-            request.topologies().stream().map(RequestBuilderTest::sorted).toList());
+            request.topologies().stream().map(RequestBuilderTest::sorted).toList(), null);
     }
 
     /** The launch time is kept in whole seconds, so the up-time may be one off. */

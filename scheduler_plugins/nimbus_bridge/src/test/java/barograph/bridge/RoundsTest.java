@@ -2,6 +2,7 @@ package barograph.bridge;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
@@ -9,8 +10,11 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -18,6 +22,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** What happens to a plan between the decision and the round of its rebalance. */
 class RoundsTest {
     private static final String STAR = "star-1-1763712300";
+    private static final String LINEAR = "linear-2-1763712301";
 
     @TempDir
     Path folder;
@@ -150,6 +155,191 @@ class RoundsTest {
         world.answer = World.json(World.NOTHING);
         world.round(RequestCluster.of(request));
         assertEquals("the topology is gone", world.reports.get(0).message());
+    }
+
+    @Test
+    void aReportThatGetsLostIsSaidAgainUntilItIsHeard() {
+        world.round(RequestCluster.of(request));
+        world.lostReports = 2;
+        RequestCluster placed = world.rebalanceRound(request);
+        assertEquals(List.of(), world.reports);
+        world.round(placed);
+        world.round(placed);
+        world.round(placed);
+        assertEquals(List.of(new Report("d17", STAR, 1763712345.0, true, "rebalanced")), world.reports);
+    }
+
+    @Test
+    void aReportThatNobodyHearsIsGivenUp() {
+        world.round(RequestCluster.of(request));
+        world.lostReports = Reports.TRIES;
+        RequestCluster placed = world.rebalanceRound(request);
+        for (int i = 0; i < Reports.TRIES + 5; i++) {
+            world.round(placed);
+        }
+        assertEquals(0, world.lostReports);
+        assertEquals(List.of(), world.reports);
+    }
+
+    @Test
+    void requestsSayWhichDecisionArrivedLast() {
+        world.round(RequestCluster.of(request));
+        world.round(RequestCluster.of(request));
+        ((ObjectNode) request).putArray("topologies");
+        world.answer = World.json(World.NOTHING);
+        world.round(RequestCluster.of(request));
+        world.round(RequestCluster.of(request));
+        assertEquals(Arrays.asList(null, "d17", "d17", null),
+            world.requests.stream().map(Request::lastDecision).toList(), "the next run begins with d1 again");
+    }
+
+    @Test
+    void anAnswerThatIsRefusedHasNotArrived() {
+        ((ObjectNode) world.answer.get("topologies").get(STAR).get("executors")).put("centre", 99);
+        world.round(RequestCluster.of(request));
+        world.round(RequestCluster.of(request));
+        assertNull(world.requests.get(1).lastDecision());
+    }
+
+    @Test
+    void aNimbusThatTakesOverInARebalanceKnowsThePlan() {
+        Map<String, String> before = RequestCluster.of(request).placement(STAR);
+        world.round(RequestCluster.of(request));
+        world.restart();
+        Map<String, String> after = world.rebalanceRound(request).placement(STAR);
+        assertEquals(List.of("m5:6700", "m5:6701"), List.of(after.get("2"), after.get("4")));
+        after.keySet().removeAll(List.of("2", "4"));
+        before.keySet().removeAll(List.of("2", "4"));
+        assertEquals(before, after, "nobody else moves");
+        assertEquals(List.of(new Report("d17", STAR, 1763712345.0, true, "rebalanced")), world.reports);
+        assertEquals("d17", world.requests.get(1).lastDecision());
+        world.restart();
+        world.round(RequestCluster.of(request));
+        assertTrue(world.requests.get(2).topology(STAR).orElseThrow().rebalancing(), "Storm may not have stored it");
+    }
+
+    @Test
+    void aRebalanceThatTheLastNimbusHadNotBegunIsBegun() {
+        world.lastRound(RequestCluster.of(request));
+        world.answer = World.json(World.NOTHING);
+        world.round(RequestCluster.of(request));
+        world.round(RequestCluster.of(request));
+        assertEquals(Map.of(), world.rebalances, "it may be under way");
+        world.round(RequestCluster.of(request));
+        assertEquals(Map.of("star", Map.of("centre", 4)), world.rebalances);
+        world.rebalanceRound(request);
+        assertTrue(world.reports.get(0).ok());
+    }
+
+    @Test
+    void aRebalanceThatStormIsStillInIsNotGivenUpBecauseItRefusesASecond() {
+        world.lastRound(RequestCluster.of(request));
+        world.answer = World.json(World.NOTHING);
+        world.nimbusFails = new IllegalStateException("No transition for event: REBALANCE");
+        for (int i = 0; i < 5; i++) {
+            world.round(RequestCluster.of(request));
+        }
+        assertEquals(List.of(), world.reports);
+        world.rebalances.put("star", Map.of("centre", 4));
+        assertEquals("m5:6700", world.rebalanceRound(request).placement(STAR).get("2"));
+        assertTrue(world.reports.get(0).ok());
+    }
+
+    @Test
+    void aPlanThatTheLastNimbusCarriedOutIsOver() {
+        world.round(RequestCluster.of(request));
+        RequestCluster placed = world.rebalanceRound(request);
+        world.restart();
+        world.round(placed);
+        assertEquals(List.of("rebalanced", "rebalanced before Nimbus restarted"),
+            world.reports.stream().map(Report::message).toList());
+        assertTrue(world.reports.get(1).ok());
+        world.round(placed);
+        assertFalse(world.requests.get(3).topology(STAR).orElseThrow().rebalancing());
+        world.restart();
+        world.round(placed);
+        assertEquals(2, world.reports.size(), "nothing is left of it");
+    }
+
+    @Test
+    void plansThatCannotBeReadAreNone() throws Exception {
+        world.round(RequestCluster.of(request));
+        Files.writeString(folder.resolve("plans.json"), "[{\"decisionId\": \"d1");
+        world.restart();
+        world.answer = World.json(World.NOTHING);
+        world.round(RequestCluster.of(request));
+        assertFalse(world.requests.get(1).topology(STAR).orElseThrow().rebalancing());
+    }
+
+    @Test
+    void aRebalanceWithoutAPlanMovesNothing() {
+        Map<String, String> before = RequestCluster.of(request).placement(STAR);
+        world.answer = World.json(World.NOTHING);
+        world.round(RequestCluster.of(request));
+        assertEquals(before, world.round(RequestCluster.of(request, List.of(STAR))).placement(STAR));
+        assertEquals(20, world.requests.get(1).topology(STAR).orElseThrow().placement().size(), "it is no submission");
+    }
+
+    @Test
+    void onePlanThatFailsDoesNotKeepTheOthers() throws Exception {
+        twoPlans("m5:6700", "m5:6701");
+        JsonNode broken = request.deepCopy();
+        ((ArrayNode) broken.get("topologies").get(1).get("components")).remove(0);
+        world.answer = World.json(World.NOTHING);
+        assertEquals("m5:6701", world.round(RequestCluster.of(broken, List.of(STAR))).placement(STAR).get("9"));
+        assertEquals(Map.of(LINEAR, false, STAR, true),
+            world.reports.stream().collect(Collectors.toMap(Report::topology, Report::ok)));
+        assertTrue(Files.readString(events).contains("the bridge failed: java.lang.NullPointerException"));
+    }
+
+    @Test
+    void aTopologyWaitsForTheSlotThatAnotherLeaves() {
+        twoPlans("m1:6701", "m1:6700");
+        assertEquals(Set.of("star"), world.rebalances.keySet());
+        RequestCluster placed = world.rebalanceRound(request);
+        assertEquals("m1:6700", placed.placement(STAR).get("9"));
+        assertEquals(Set.of("linear", "star"), world.rebalances.keySet());
+        assertEquals(List.of(STAR), world.reports.stream().map(Report::topology).toList());
+    }
+
+    @Test
+    void topologiesThatWaitForEachOtherAreGivenUpAndSayWhy() {
+        request = Cases.read(Cases.FOLDER.resolve("answers_two_topologies_one_changes.json")).get("request");
+        world.answer = World.json("{\"v\": 1, \"decision_id\": \"d17\", \"topologies\": {\"" + LINEAR + "\": {\"placement\": "
+            + moves("m1:6701", 5, 9, 10, 15, 21, 25, 26, 31) + "}, \"" + STAR + "\": {\"placement\": " + moves("m3:6702", 9, 10) + "}}}");
+        world.round(RequestCluster.of(request));
+        assertEquals(Map.of(), world.rebalances);
+        world.answer = World.json(World.NOTHING);
+        world.nanos = 61_000_000_000L;
+        world.round(RequestCluster.of(request));
+        assertEquals(List.of("another topology has not left slot m1:6701; nothing was moved",
+            "another topology has not left slot m3:6702; nothing was moved"), world.reports.stream().map(Report::message).toList());
+    }
+
+    /** Executors of linear and of star that are to move there, in one decision. */
+    private void twoPlans(String linear, String star) {
+        request = Cases.read(Cases.FOLDER.resolve("answers_two_topologies_one_changes.json")).get("request");
+        world.answer = World.json("{\"v\": 1, \"decision_id\": \"d17\", \"topologies\": {\"" + LINEAR + "\": {\"executors\": {\"bolt_1\": 5},"
+            + "\"placement\": " + moves(linear, 1, 2) + "}, \"" + STAR + "\": {\"placement\": " + moves(star, 9, 10) + "}}}");
+        world.round(RequestCluster.of(request));
+    }
+
+    private static String moves(String slot, int... tasks) {
+        return Arrays.stream(tasks).mapToObj(task -> "\"" + task + "\": \"" + slot + "\"").collect(Collectors.joining(", ", "{", "}"));
+    }
+
+    @Test
+    void inAFallbackWhatHasNoSlotJoinsTheWorkersThatAreThere() {
+        ObjectNode placement = (ObjectNode) request.get("topologies").get(0).get("placement");
+        placement.remove(List.of("3", "4"));
+        ((ObjectNode) request.get("topologies").get(0)).put("workers", 4);
+        world.serviceFails = new ServiceFailed("down", null);
+        Map<String, String> after = world.round(RequestCluster.of(request)).placement(STAR);
+        assertEquals(20, after.size());
+        assertTrue(List.of("m1", "m2", "m3", "m4").contains(after.get("3").split(":")[0]), after.toString());
+        ((ObjectNode) request.get("topologies").get(0)).put("workers", 6);
+        Map<String, String> exact = world.round(RequestCluster.of(request)).placement(STAR);
+        assertEquals(20, exact.size());
     }
 
     @Test

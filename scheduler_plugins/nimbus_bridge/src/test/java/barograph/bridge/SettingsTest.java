@@ -16,8 +16,9 @@ class SettingsTest {
     @Test
     void onlyTheAddressMustBeGiven() {
         Settings settings = Settings.of(Map.of("barograph.service.url", URL));
-        assertEquals(new Settings(URI.create(URL), Path.of("/etc/barograph/token"), Duration.ofSeconds(2),
-            Path.of("/var/log/barograph/bridge.jsonl"), Duration.ofSeconds(60),
+        assertEquals(new Settings(URI.create(URL), Path.of("/etc/barograph/service.crt"), Path.of("/etc/barograph/token"),
+            Duration.ofSeconds(2), Path.of("/var/log/barograph/bridge.jsonl"),
+            Path.of("/var/lib/barograph/storm/bridge-plans.json"), Duration.ofSeconds(60),
             Path.of("/opt/barograph/storm/foreign"), Duration.ofSeconds(10)), settings);
     }
 

@@ -25,18 +25,34 @@ final class World implements Rounds.Service {
     final List<Report> reports = new ArrayList<>();
     final List<Request> requests = new ArrayList<>();
     private final Deque<Runnable> background = new ArrayDeque<>();
-    private final Rounds rounds;
+    private final Path events;
+    private Rounds rounds;
     JsonNode answer = json(NOTHING);
     Exception nimbusFails;
     ServiceFailed serviceFails;
+    /** So many reports do not reach the service. */
+    int lostReports;
     long nanos;
 
     World(Path events) {
-        Plans plans = new Plans(Duration.ofSeconds(60), () -> nanos);
+        this.events = events;
+        restart();
+    }
+
+    /** A fresh Nimbus on the same machine: what was in the memory of the last one, and what it was about to do, is gone. */
+    void restart() {
+        background.clear();
+        Plans plans = new Plans(events.resolveSibling("plans.json"), Duration.ofSeconds(60), () -> nanos);
         StormSchedulers schedulers = new StormSchedulers(Utils.readDefaultConfig(), new StormMetricsRegistry(),
             events.resolveSibling("foreign"), Duration.ofMillis(FOREIGN_LIMIT_MS));
         rounds = new Rounds(
             this, this::rebalance, plans, new BridgeEvents(events), schedulers, background::add, () -> 1763712345.0);
+    }
+
+    /** A round after which Nimbus ends, before it does anything in the background. */
+    void lastRound(RequestCluster storm) {
+        rounds.round(storm.topologies(), storm.cluster());
+        restart();
     }
 
     /** One scheduling round, then what the bridge does in the background. */
@@ -91,7 +107,11 @@ final class World implements Rounds.Service {
     }
 
     @Override
-    public void applied(Report report) {
+    public void applied(Report report) throws ServiceFailed {
+        if (lostReports > 0) {
+            lostReports--;
+            throw new ServiceFailed("applied: no answer within 2.0 s", null);
+        }
         reports.add(report);
     }
 
