@@ -9,6 +9,7 @@ BarographError (harness)
 │   └── MachineRecalled                  its owner takes it away (a spot interruption)
 ├── NotReleased (infrastructure)         machines of a series could not be given back
 ├── NoFreshSamples (infrastructure)      measuring stopped while the machines live
+├── OutcomeUnknown (infrastructure)      nobody says what became of a decision
 ├── RunBroken (system_under_test)        Storm or the policy failed: a result
 └── RunsFailed                           blame of the worst run of the series
 Interrupted (KeyboardInterrupt)          somebody asked for the end
@@ -62,6 +63,10 @@ class NotReleased(BarographError):
 
 
 class NoFreshSamples(BarographError):
+    blame = "infrastructure"
+
+
+class OutcomeUnknown(BarographError):
     blame = "infrastructure"
 
 

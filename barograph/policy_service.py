@@ -32,6 +32,24 @@ class ServiceDecision:
 
 
 @dataclass(frozen=True)
+class WorkerRestart:
+    """Another process in a slot than before; spouts in it begin their schedule anew."""
+
+    t: float
+    slot: str
+    spouts: tuple[int, ...] = ()  # their tasks
+
+
+@dataclass(frozen=True)
+class LostTasks:
+    """So many tasks lost their slots on these machines, and no rebalance is under way."""
+
+    t: float
+    tasks: int
+    machines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class TupleCounts:
     """Whole seconds, oldest first; columns of equal length; None where nothing was measured."""
 
@@ -60,6 +78,8 @@ class ServiceState:
     input_rate_factor: float = 1.0
     placed_among: tuple[str, ...] | None = None  # machines known when the topology was placed; None: an older service
     nimbus_age_s: float | None = None  # since Nimbus last asked in this run; None: not yet, or an older service
+    worker_restarts: tuple[WorkerRestart, ...] = ()
+    lost_tasks: tuple[LostTasks, ...] = ()
 
     def all_placed(self) -> bool:
         return 0 < self.tasks_total == self.tasks_placed
@@ -92,6 +112,14 @@ def read_state(data: Mapping[str, Any]) -> ServiceState:
         input_rate_factor=float(data["input_rate_factor"]),
         placed_among=tuple(data["placed_among"]) if "placed_among" in data else None,
         nimbus_age_s=data.get("nimbus_age_s"),
+        worker_restarts=tuple(
+            WorkerRestart(float(each["t"]), each["slot"], tuple(each["spouts"]))
+            for each in data.get("worker_restarts", ())
+        ),
+        lost_tasks=tuple(
+            LostTasks(float(each["t"]), int(each["tasks"]), tuple(each["machines"]))
+            for each in data.get("lost_tasks", ())
+        ),
     )
 
 

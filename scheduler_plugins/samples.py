@@ -39,6 +39,8 @@ class Samples:
     _lines: dict[str, deque[Line]] = field(default_factory=lambda: defaultdict(deque))  # by slot
     _machine: dict[str, deque[Line]] = field(default_factory=lambda: defaultdict(deque))
     _series: dict[int, dict[str, float]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(float)))
+    _processes: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))  # by slot
+    restarts: list[dict[str, Any]] = field(default_factory=list)  # of workers: another process in the same slot
     sinks: frozenset[str] = frozenset()
 
     def add_worker(self, line: Line) -> None:
@@ -46,8 +48,16 @@ class Samples:
         if line["topology"] != self.topology_id:
             return
         slot, now = f"{line['machine']}:{line['port']}", float(line["t"])
+        self._note_process(slot, line)
         self._count(int(now), line)
         _append(self._lines[slot], line, now - self.window_s)
+
+    def _note_process(self, slot: str, line: Line) -> None:
+        pid, known = int(line["pid"]), self._processes[slot]
+        if known and pid not in known:
+            spouts = [int(task) for task in (line.get("spouts") or {}).get("task", ())]
+            self.restarts.append({"t": float(line["t"]), "slot": slot, "spouts": spouts})
+        known.add(pid)
 
     def add_machine(self, line: Line) -> None:
         _append(self._machine[str(line["machine"])], line, float(line["t"]) - self.window_s)

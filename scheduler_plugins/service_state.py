@@ -225,6 +225,10 @@ class ServiceState:
     _released: frozenset[str] = frozenset()  # released, and still known to Nimbus
     _tasks: tuple[int, int] = (0, 0)
     _slots: tuple[str, ...] = ()
+    _placement: Mapping[str, str] = field(default_factory=dict)  # "topology task" → slot, in the round before
+    _lost: list[dict[str, Any]] = field(
+        default_factory=list
+    )  # tasks that had a slot, and have none though nobody asked
     _unplaced_why: str | None = None
     _final_error: str | None = None  # of a policy, or of the scheduler that places for it, which is not asked again
     _events_seen: set[str] = field(default_factory=set)
@@ -251,6 +255,7 @@ class ServiceState:
         self._machines, self._released, self._tasks, self._slots, self._events_seen = (), frozenset(), (0, 0), (), set()
         self._placed_among, self._round_t, self._configured = (), None, self._configured + 1
         self.log_path.unlink(missing_ok=True)
+        self._placement, self._lost = {}, []
         return {"run_id": self.run_id}
 
     def scale(self, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -335,7 +340,18 @@ class ServiceState:
         )
         self._unplaced_why = "; ".join(t["unplaced_why"] for t in topologies if t.get("unplaced_why")) or None
         self._record_scheduler_error(topologies)
+        self._record_lost_tasks(topologies)
         self._slots = tuple(sorted({slot for t in topologies for slot in t["placement"].values()}))
+
+    def _record_lost_tasks(self, topologies: Sequence[Mapping[str, Any]]) -> None:
+        """In a rebalance tasks are without a slot for a moment; that is no loss."""
+        now = {f"{t['id']} {task}": slot for t in topologies for task, slot in t["placement"].items()}
+        quiet = tuple(f"{t['id']} " for t in topologies if not t.get("rebalancing"))
+        lost = [slot for task, slot in self._placement.items() if task not in now and task.startswith(quiet)]
+        if lost:
+            machines = sorted({slot.rpartition(":")[0] for slot in lost})
+            self._lost.append({"t": self.clock(), "tasks": len(lost), "machines": machines})
+        self._placement = now
 
     def _record_scheduler_error(self, topologies: Iterable[Mapping[str, Any]]) -> None:
         error = next((t["scheduler_error"] for t in topologies if t.get("scheduler_error")), None)
@@ -444,6 +460,8 @@ class ServiceState:
             "policy_error": self.policy_error,
             "damaged_lines": self.damaged_lines,
             "nimbus_age_s": None if self._round_t is None else now - self._round_t,
+            "worker_restarts": self.samples.restarts,
+            "lost_tasks": self._lost,
         }
 
     def _log(self, round: Round, decision: Decision) -> None:

@@ -5,7 +5,6 @@ inspection of that record for what the harness could not know while the topology
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +85,6 @@ def collect_after_failure(run: RunContext, *, bring_back: bool) -> None:
             stop_and_collect(run, bring_back=bring_back)
     except Exception as error:  # noqa: BLE001 - the first failure is the one to report
         run.context.listener.tell("message", text=f"collecting what was measured failed: {error}")
-    with suppress(OSError):
-        run.record.event("run_ended", status=run.record.document["status"])
 
 
 def fallbacks_of_run(record: RunRecord) -> list[dict[str, Any]]:

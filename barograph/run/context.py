@@ -8,14 +8,14 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from barograph.errors import MachineRecalled
+from barograph.errors import MachineLost, MachineRecalled
 from barograph.machines import series_lease
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.checks import place_of
 from barograph.plan.experiment import Experiment
-from barograph.policy_service import ServiceClient, ServiceState
+from barograph.policy_service import ServiceClient, ServiceState, absent_machines
 from barograph.run.cluster import Cluster
-from barograph.run.monitor import RunMonitor, SteadyTest, steady_test
+from barograph.run.monitor import RESTART_PATIENCE, RunMonitor, SteadyTest, steady_test
 from barograph.series.progress import ProgressFile
 from barograph.series.run_record import Clock, Listener, MonotonicClock, RunRecord
 from barograph.series.series import Series
@@ -94,8 +94,16 @@ class RunContext:
     monitor: RunMonitor
     last: bool = False
     zero_s: float | None = None  # of the first event
+    invalid: list[str] = field(default_factory=list)  # why the run must not be counted
+    _stir: tuple[float, float] = (
+        float("inf"),
+        float("inf"),
+    )  # from an event's zero until workers have restarted for it
     _decided: set[str] = field(default_factory=set)
     _applied: set[str] = field(default_factory=set)
+    _restarts: int = 0  # on record
+    _losses: int = 0
+    _unknown: tuple[str, ...] = ()
 
     @classmethod
     def begin(cls, context: SeriesContext, plan: PlannedRun, record: RunRecord, *, last: bool) -> RunContext:
@@ -105,23 +113,66 @@ class RunContext:
         def alarm() -> None:
             raise_if_recalled(context.cluster, machines, record)
 
-        monitor = RunMonitor(context.service, context.clock, context.listener, lambda: machines.present, alarm)
-        return cls(context, plan, record, machines, monitor, last)
+        def note(state: ServiceState) -> None:
+            run.note(state)
+
+        monitor = RunMonitor(context.service, context.clock, context.listener, lambda: machines.present, alarm, note)
+        run = cls(context, plan, record, machines, monitor, last)
+        return run
 
     def now(self) -> float:
         return self.context.clock.now()
 
     def mark_zero(self) -> float:
         """The zero of an event: now."""
-        self.zero_s = self.now() if self.zero_s is None else self.zero_s
-        return self.now()
+        now = self.now()
+        self.zero_s = now if self.zero_s is None else self.zero_s
+        self._stir = (now, float("inf"))
+        return now
+
+    def calm(self, begin_s: float | None) -> None:
+        """The event is over at `begin_s`, None: not yet. Workers may restart for it a while longer."""
+        if begin_s is not None:
+            self._stir = (self._stir[0], begin_s + RESTART_PATIENCE.silence_s)
 
     def lost_machines(self, also: Iterable[str] = ()) -> tuple[str, ...]:
         """Machines that do not answer or are taken away by their owner, and `also` these, that nobody asked for."""
         silent = {*self.context.cluster.silent_machines(), *self.context.cluster.recalled(), *also}
         return tuple(sorted(silent - self.machines.exempt))
 
-    def note_decisions(self, state: ServiceState) -> None:
+    def note(self, state: ServiceState) -> None:
+        """What the state says of the run goes on record, each thing once."""
+        self._note_decisions(state)
+        self._note_unknown_machines(state)
+        self._note_restarts(state)
+        self._note_lost_tasks(state)
+
+    def _note_unknown_machines(self, state: ServiceState) -> None:
+        unknown = absent_machines(state, self.machines.present) if state.placed_among else ()
+        if unknown != self._unknown:
+            self._unknown = unknown
+            self.record.event("machines_unknown", machines=list(unknown))
+
+    def _note_restarts(self, state: ServiceState) -> None:
+        """Outside of an event nobody asked for one; a spout then offers another load than the plan says."""
+        for restart in state.worker_restarts[self._restarts :]:
+            self._restarts += 1
+            asked = self._stir[0] <= restart.t <= self._stir[1]
+            facts = {"slot": restart.slot, "spouts": list(restart.spouts), "asked": asked}
+            self.record.event("worker_restarted", t=restart.t, **facts)
+            if restart.spouts and not asked:
+                self.invalid.append(f"the worker in {restart.slot} restarted, and its spouts began their schedule anew")
+
+    def _note_lost_tasks(self, state: ServiceState) -> None:
+        """Before the first event nothing may lose its place: a supervisor died as the topology was submitted, or later."""
+        for lost in state.lost_tasks[self._losses :]:
+            self._losses += 1
+            self.record.event("tasks_lost", t=lost.t, tasks=lost.tasks, machines=list(lost.machines))
+            if self.zero_s is None:
+                names = ", ".join(lost.machines)
+                raise MachineLost(f"{names}: {lost.tasks} tasks lost their place before the first event of the run")
+
+    def _note_decisions(self, state: ServiceState) -> None:
         """Decisions since the first event, each once, with or without an event of ours behind it."""
         since_s = float("inf") if self.zero_s is None else self.zero_s
         for decision in state.decisions:

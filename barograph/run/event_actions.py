@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from barograph.errors import ExperimentError, MachineLost, NoFreshSamples, RunBroken
+from barograph.errors import ExperimentError, MachineLost, NoFreshSamples, OutcomeUnknown, RunBroken
 from barograph.plan.events.kind import (
     APPLY_S,
     DRAIN_S,
@@ -62,7 +62,6 @@ class EventActions:
 
     def wait_until(self, t: float) -> None:
         def due(state: ServiceState) -> bool | None:
-            self.run.note_decisions(state)
             return self.run.now() >= t or None
 
         patience = FAILOVER_PATIENCE if self.run.machines.down else RESTART_PATIENCE
@@ -97,7 +96,7 @@ class EventActions:
                 outcome = _wait_until_applied(run, name)
                 if outcome.failed is None:
                     break
-                joined = _abort(run, name, outcome.failed, joined, leave)
+                joined = _abort(run, name, outcome, joined, leave)
             else:
                 raise MachineLost(
                     f"scale event {self.event_id} was aborted {SCALE_ATTEMPTS} times, each time because a machine died"
@@ -129,7 +128,6 @@ class EventActions:
         run, limit_s = self.run, self.run.context.experiment.watched(self.place)[1]
 
         def over(state: ServiceState) -> EventTimes | None:
-            run.note_decisions(state)
             obstacle = recovery_obstacle(state, since_s)
             if down in state.machines:
                 obstacle = f"Nimbus still counts on {down}"
@@ -164,17 +162,20 @@ def _request(run: RunContext, name: str, kind: str, joined: Sequence[str], leave
 
 def _wait_until_applied(run: RunContext, name: str) -> ScaleOutcome:
     def done(state: ServiceState) -> ScaleOutcome | None:
-        run.note_decisions(state)
         return scale_outcome(state, name)
 
     what = f"scale event {name} was not decided and applied"
     return run.monitor.wait_for(done, limit_s=APPLY_S, what=what, patience=RESTART_PATIENCE)
 
 
-def _abort(run: RunContext, name: str, reason: str, joined: Sequence[str], leave: int) -> Sequence[str]:
-    """The machines that still join. Raises RunBroken where no machine died, MachineLost where too few are left."""
-    state = run.monitor.state
+def _abort(run: RunContext, name: str, outcome: ScaleOutcome, joined: Sequence[str], leave: int) -> Sequence[str]:
+    """The machines that still join. Raises MachineLost where too few are left, and where no machine died RunBroken, or
+    OutcomeUnknown: Nimbus asks on, so that only its word was lost.
+    """
+    state, reason = run.monitor.state, outcome.failed
     dead = run.lost_machines(absent_machines(state, run.machines.present) if state else ())
+    if not dead and outcome.expired:
+        raise OutcomeUnknown(f"{reason}")
     if not dead:
         raise RunBroken(f"Storm did not apply the policy's answer: {reason}")
     run.machines.lose(dead)
@@ -196,7 +197,6 @@ def _require_release(run: RunContext, outcome: ScaleOutcome, leave: int) -> None
 
 def _wait_until_placed(run: RunContext, what: str) -> None:
     def placed(state: ServiceState) -> bool | None:
-        run.note_decisions(state)
         return state.all_placed() or None
 
     run.monitor.wait_for(placed, limit_s=DRAIN_S, what=what, patience=RESTART_PATIENCE)

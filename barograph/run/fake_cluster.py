@@ -16,7 +16,15 @@ from typing import Any, Protocol
 
 from barograph.errors import RunBroken
 from barograph.plan.blocks import PlannedRun
-from barograph.policy_service import ServiceDecision, ServiceRefused, ServiceState, ServiceUnreachable, TupleCounts
+from barograph.policy_service import (
+    LostTasks,
+    ServiceDecision,
+    ServiceRefused,
+    ServiceState,
+    ServiceUnreachable,
+    TupleCounts,
+    WorkerRestart,
+)
 from barograph.run.cluster import ClusterFacts, Collection
 
 PLACEMENT = {"1": "m1:6700", "2": "m1:6700"}
@@ -313,7 +321,22 @@ class FakeStorm:
             waiting_for=self.faults.get("held") if pending else None,
             input_rate_factor=self._factor,
             placed_among=self._placed_among,
+            nimbus_age_s=max(1.0, since_s - self.faults.get("nimbus_silent_after_s", NEVER)),
+            worker_restarts=tuple(restart for restart in self._restarts() if restart.t <= self.clock.now()),
+            lost_tasks=self._lost_tasks(since_s),
         )
+
+    def _restarts(self) -> Iterable[WorkerRestart]:
+        """The fault `restarts` is a list of (seconds after the submission, slot, tasks of spouts)."""
+        for after_s, slot, spouts in self.faults.get("restarts", ()):
+            yield WorkerRestart((self._submitted_s or 0.0) + after_s, slot, spouts)
+
+    def _lost_tasks(self, since_s: float) -> tuple[LostTasks, ...]:
+        """The fault `lost_after_s` happens once, in one run."""
+        if since_s < self.faults.get("lost_after_s", NEVER):
+            return ()
+        del self.faults["lost_after_s"]
+        return (LostTasks(self.clock.now(), 2, ("m2",)),)
 
     def _note_call(self, name: str, **arguments: Any) -> None:
         self.calls.append(name)
@@ -357,10 +380,22 @@ class FakeStorm:
 
     def _decision(self, number: int, request: ScaleRequest) -> ServiceDecision:
         done_s = request.t + APPLY_S if self.clock.now() >= request.t + APPLY_S else None
-        applied, reason = done_s is not None and not request.refused, self.faults.get("reason", "dealt again")
+        expired = done_s is not None and bool(self.faults.get("unanswered"))
+        applied, reason = (
+            done_s is not None and not request.refused and not expired,
+            self.faults.get("reason", "dealt again"),
+        )
         decided_s = request.t + DECIDE_S
         return ServiceDecision(
-            f"d{number}", decided_s, request.event_id, reason, applied, done_s, request.refused, request.release
+            f"d{number}",
+            decided_s,
+            request.event_id,
+            reason,
+            applied,
+            done_s,
+            request.refused,
+            request.release,
+            expired,
         )
 
     def _dies_deciding(self) -> str:

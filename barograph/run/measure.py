@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from barograph.errors import Interrupted, MachineLost, NoFreshSamples, blame_of
+from contextlib import suppress
+
+from barograph.errors import Interrupted, MachineLost, NoFreshSamples, blame_of, message_of
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.durations import FIRST_TUPLE_S
 from barograph.plan.events import EventTimes
@@ -33,20 +35,44 @@ def measure(context: SeriesContext, plan: PlannedRun, record: RunRecord, *, last
     except Interrupted:
         record.end("incomplete")  # first: whoever interrupts may not wait for the collection
         collect_after_failure(run, bring_back=False)
-        record.end("incomplete")
+        _end_failed(record, "incomplete")
         raise
     except Exception as error:
         cause = _cause_of(run, error)
         record.end("failed", cause)
         collect_after_failure(run, bring_back=True)
-        record.end("failed", cause)
+        if blame_of(cause) == "system_under_test" and (why := _why_invalid(run)):
+            return _end_invalid(record, f"{why}; after that: {message_of(cause)}")
+        _end_failed(record, "failed", cause)
         if cause is error:
             raise
         raise cause from error
-    status = "invalid" if fallbacks_of_run(record) else "complete"
-    record.event("run_ended", status=status)
-    record.end(status)
-    return status
+    if why := _why_invalid(run):
+        return _end_invalid(record, why)
+    record.event("run_ended", status="complete")
+    record.end("complete")
+    return "complete"
+
+
+def _end_failed(record: RunRecord, status: str, cause: Exception | None = None) -> None:
+    """Trouble in here must not hide what broke the run."""
+    with suppress(OSError):
+        record.event("run_ended", status=status)
+    record.end(status, cause)
+
+
+def _why_invalid(run: RunContext) -> str:
+    """Empty for a run that may be counted."""
+    fallbacks = [f"the bridge fell back: {each.get('reason')}" for each in fallbacks_of_run(run.record)]
+    return "; ".join(dict.fromkeys([*fallbacks, *run.invalid]))
+
+
+def _end_invalid(record: RunRecord, why: str) -> str:
+    """What failed then is nobody's result: it stands in the reason only."""
+    record.add({"invalid": why, "failure": None})
+    record.event("run_ended", status="invalid", reason=why)
+    record.end("invalid")
+    return "invalid"
 
 
 def _phases(run: RunContext) -> None:
@@ -65,7 +91,9 @@ def _phases(run: RunContext) -> None:
     _warm_up(run, begin_s)
     for place, event in enumerate(context.experiment.events):
         actions = EventActions(run, place)
-        _watch_after(run, place, actions.event_id, event.perform(actions))
+        times = event.perform(actions)
+        run.calm(times.begin_s)
+        _watch_after(run, place, actions.event_id, times)
     _require_all_answer(run)
     with record.phase("collect", expected_s=10):
         stop_and_collect(run, bring_back=True)
@@ -122,7 +150,6 @@ def _never_steady(reason: str) -> SteadyTest:
 
 def _wait_until_steady(run: RunContext, watch: PhaseEnd, is_steady: SteadyTest, patience: Patience) -> PhaseOutcome:
     def settled(state: ServiceState) -> PhaseOutcome | None:
-        run.note_decisions(state)
         if absent_machines(state, run.machines.present):
             return None  # either it comes back, or the monitor runs out of patience and says so
         return watch.outcome(state.series, run.now(), is_steady)

@@ -70,6 +70,7 @@ class Patience:
     silence_s: float = 25.0
     absence_s: float = 30.0
     unreachable_s: float = 15.0
+    nimbus_s: float = 60.0  # it asks every other second; a scheduler that is not ours may need 10 for a round
 
 
 FAILOVER_PATIENCE = Patience(
@@ -80,7 +81,7 @@ RESTART_PATIENCE = Patience(silence_s=75.0, absence_s=45.0)  # workers that move
 
 @dataclass(frozen=True)
 class Trouble:
-    symptom: str  # policy_error, silent, absent
+    symptom: str  # policy_error, nimbus, silent, absent
     message: str
 
 
@@ -90,6 +91,9 @@ def find_trouble(
     """The first thing that is wrong with a run whose topology should be working."""
     if state.policy_error:
         return Trouble("policy_error", f"the policy {state.policy} failed: {state.policy_error}")
+    if state.nimbus_age_s is not None and state.nimbus_age_s > patience.nimbus_s:
+        silence = f"Nimbus has asked for no placement for {state.nimbus_age_s:.0f} s"
+        return Trouble("nimbus", f"{silence}: it is down or hangs; see logs/master/nimbus.log")
     missing = absent_machines(state, expected)
     if missing and absent_for_s >= patience.absence_s:
         return Trouble("absent", f"Nimbus has not seen {', '.join(missing)} for {absent_for_s:.0f} s")
@@ -127,13 +131,17 @@ INTERVAL_S = 1.0
 
 @dataclass
 class RunMonitor:
-    """Watches one run; `expected` says which machines Nimbus has to know now, `alarm` raises what ends the run now."""
+    """Watches one run; `expected` says which machines Nimbus has to know now, `alarm` raises what ends the run now.
+
+    `note` hears every state, to keep what it says of the run.
+    """
 
     service: ServiceClient
     clock: Clock
     listener: Listener
     expected: Callable[[], Sequence[str]]
     alarm: Callable[[], None]
+    note: Callable[[ServiceState], None]
     symptom: str = ""
     state: ServiceState | None = None
     _absent_since_s: float | None = field(default=None, init=False)
@@ -151,6 +159,7 @@ class RunMonitor:
         while True:
             self.alarm()
             state = self._read_state(patience)
+            self.note(state)
             answer = question(state)
             if answer is not None:
                 return answer

@@ -221,3 +221,28 @@ def test_a_foreign_scheduler_that_failed_ends_the_run_and_is_not_asked_again(tmp
     desk.configure({"run_id": "theirs-r2", "policy": "foreign", "parameters": {"scheduler": "org.example.Theirs"}})
     assert desk.state()["policy_error"] is None
     assert "scheduler" in desk.schedule(request(1006.0))
+
+
+def test_a_worker_that_begins_again_is_said_once(desk: ServiceState) -> None:
+    desk.schedule(request(1000.0, PLACED))
+    rates = {"spout": (100, 0), "centre": (50, 50)}
+    again = json.dumps({**json.loads(line(1003.5, "m1", rates)), "pid": 2})
+    desk.take_samples([line(1001.5, "m1", rates), line(1002.5, "m2", {"sink": (0, 50)}), again])
+    late = line(1002.5, "m1", rates)
+    desk.take_samples([late, json.dumps({**json.loads(again), "t": 1004.5})])
+    assert desk.state()["worker_restarts"] == [{"t": 1003.5, "slot": "m1:6700", "spouts": [5, 6]}]
+    desk.configure({"run_id": "stela-r2", "policy": "stela"})
+    assert desk.state()["worker_restarts"] == []
+
+
+def test_tasks_that_lose_their_slots_are_said_unless_they_are_rebalanced(desk: ServiceState) -> None:
+    desk.schedule(request(1000.0, PLACED))
+    lost = {task: slot for task, slot in PLACED.items() if not slot.startswith("m2")}
+    desk.schedule(request(1002.0, {}, rebalancing=True))
+    desk.schedule(request(1004.0, PLACED))
+    assert desk.state()["lost_tasks"] == []
+    desk.schedule(request(1006.0, lost))
+    desk.schedule(request(1008.0, lost))
+    assert desk.state()["lost_tasks"] == [{"t": 1000.0, "tasks": 2, "machines": ["m2"]}]
+    desk.schedule({**request(1010.0), "topologies": []})
+    assert len(desk.state()["lost_tasks"]) == 1, "a topology that is killed loses nothing"

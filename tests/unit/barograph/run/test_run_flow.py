@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from barograph.errors import BarographError, Interrupted, MachineLost, NoFreshSamples, RunBroken
+from barograph.errors import BarographError, Interrupted, MachineLost, NoFreshSamples, OutcomeUnknown, RunBroken
 from barograph.policy_service import ServiceRefused, ServiceUnreachable
 from barograph.run.context import SeriesContext
 from barograph.run.fake_cluster import FakeStorm
@@ -95,6 +95,84 @@ def test_a_fallback_of_the_bridge_makes_the_run_invalid(series: Series, bench: S
     assert series.complete() == frozenset()
 
 
+def test_a_fallback_makes_a_run_that_failed_invalid_too(series: Series, bench: SeriesContext, storm: FakeStorm) -> None:
+    storm.faults |= {"fallback": ("no answer within 2 s",), "policy_fails_after_s": 20}
+    run_id = attempt_next_run(series, bench) or ""
+    run = document(series, run_id)
+    assert run["status"] == "invalid" and run["failure"] is None, "it is no result about the policy"
+    assert run["invalid"].startswith("the bridge fell back: no answer within 2 s; after that: the policy even failed")
+    assert events(series, run_id)[-1] | {"t": 0} == {
+        "t": 0, "kind": "run_ended", "status": "invalid", "reason": run["invalid"]
+    }  # fmt: skip
+    assert series.complete() == frozenset()
+
+
+def test_a_fallback_does_not_hide_whose_machine_died(series: Series, bench: SeriesContext, storm: FakeStorm) -> None:
+    storm.faults |= {"fallback": ("no answer within 2 s",), "dead": ("m2",), "dies_after_s": 20}
+    with pytest.raises(MachineLost):
+        attempt_next_run(series, bench)
+    assert document(series, first(series))["status"] == "failed"
+
+
+def test_a_spout_that_restarts_by_itself_makes_the_run_invalid(
+    series: Series, bench: SeriesContext, storm: FakeStorm
+) -> None:
+    storm.faults["restarts"] = [(20, "m1:6700", (1,)), (30, "m2:6700", ())]
+    run_id = attempt_next_run(series, bench) or ""
+    run = document(series, run_id)
+    assert run["status"] == "invalid"
+    assert run["invalid"] == "the worker in m1:6700 restarted, and its spouts began their schedule anew"
+    restarts = [event for event in events(series, run_id) if event["kind"] == "worker_restarted"]
+    assert [(e["slot"], e["spouts"], e["asked"]) for e in restarts] == [
+        ("m1:6700", [1], False),
+        ("m2:6700", [], False),
+    ]
+
+
+def test_a_worker_that_restarts_without_spouts_is_on_record_only(
+    series: Series, bench: SeriesContext, storm: FakeStorm
+) -> None:
+    storm.faults["restarts"] = [(30, "m2:6700", ())]
+    run_id = attempt_next_run(series, bench) or ""
+    assert document(series, run_id)["status"] == "complete"
+    assert [e["slot"] for e in events(series, run_id) if e["kind"] == "worker_restarted"] == ["m2:6700"]
+
+
+def test_a_spout_that_an_event_moves_is_a_part_of_the_result(
+    series: Series, bench: SeriesContext, storm: FakeStorm
+) -> None:
+    attempt_next_run(series, bench)
+    told = events(series, first(series))
+    zero_s = next(event["t"] for event in told if event["kind"] == "scale_requested")
+    submitted_s = next(event["t"] for event in told if event["kind"] == "topology_submitted")
+    storm.faults["restarts"] = [(zero_s - submitted_s + 8, "m1:6700", (1,))]
+    run_id = attempt_next_run(series, bench) or ""
+    assert document(series, run_id)["status"] == "complete"
+    assert [e["asked"] for e in events(series, run_id) if e["kind"] == "worker_restarted"] == [True]
+
+
+def test_tasks_that_lose_their_place_before_the_first_event_repeat_the_run(
+    series: Series, bench: SeriesContext, storm: FakeStorm
+) -> None:
+    storm.faults["lost_after_s"] = 20
+    assert attempt_next_run(series, bench) == first(series)
+    kept = series.attempts / f"{first(series)}.attempt-1"
+    failed = read_run(kept)
+    assert failed is not None and failed["failure"]["blame"] == "infrastructure"
+    assert failed["failure"]["message"] == "m2: 2 tasks lost their place before the first event of the run"
+    told = [json.loads(line) for line in (kept / "events.jsonl").read_text().splitlines()]
+    assert [(e["tasks"], e["machines"]) for e in told if e["kind"] == "tasks_lost"] == [(2, ["m2"])]
+
+
+def test_tasks_that_lose_their_place_later_are_on_record(
+    series: Series, bench: SeriesContext, storm: FakeStorm
+) -> None:
+    storm.faults["lost_after_s"] = 80
+    run_id = attempt_next_run(series, bench) or ""
+    assert document(series, run_id)["status"] == "complete" and document(series, run_id)["attempt"] == 1
+    assert len([e for e in events(series, run_id) if e["kind"] == "tasks_lost"]) == 1
+
+
 SYSTEM, INFRASTRUCTURE, HARNESS = "system_under_test", "infrastructure", "harness"
 FAILURES: list[tuple[dict[str, Any], type[Exception], str, str, str]] = [
     ({"policy_fails_after_s": 20}, RunBroken, SYSTEM, "warm_up", "ZeroDivisionError"),
@@ -103,6 +181,8 @@ FAILURES: list[tuple[dict[str, Any], type[Exception], str, str, str]] = [
     ({"no_tuples": True}, RunBroken, SYSTEM, "first_tuple", "no tuple reached a sink within 150 s"),
     ({"refused": "more executors than tasks"}, RunBroken, SYSTEM, "scale", "more executors than tasks"),
     ({"never_decides": True}, RunBroken, SYSTEM, "scale", "not decided and applied within 90 s"),
+    ({"nimbus_silent_after_s": 10}, RunBroken, SYSTEM, "after", "Nimbus has asked for no placement for 61 s"),
+    ({"unanswered": True}, OutcomeUnknown, INFRASTRUCTURE, "scale", "decision d1: not applied"),
     ({"dead": ("m2",), "dies_after_s": 20}, MachineLost, INFRASTRUCTURE, "warm_up", "m2 stopped answering"),
     ({"dead": ("m2",), "dies_after_s": 900}, MachineLost, INFRASTRUCTURE, "after", "m2 stopped answering"),
     ({"never_registers": True}, MachineLost, INFRASTRUCTURE, "join", "m5 did not register"),
