@@ -9,7 +9,10 @@ from analysis.record.event_timeline import event_id_of, event_order
 from analysis.record.small_tables import Row
 
 SYSTEM_UNDER_TEST = "system_under_test"
-STATUS_REASONS = {"invalid": "invalid: the bridge had no valid answer and placed evenly", "incomplete": "cut short"}
+STATUS_REASONS = {
+    "invalid": "invalid: the bridge placed evenly without an answer, or a spout restarted; see run.json",
+    "incomplete": "cut short",
+}
 
 
 @dataclass(frozen=True)

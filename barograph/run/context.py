@@ -4,6 +4,7 @@ machines that its series holds, and how far it is: the machines that take part, 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -95,10 +96,7 @@ class RunContext:
     last: bool = False
     zero_s: float | None = None  # of the first event
     invalid: list[str] = field(default_factory=list)  # why the run must not be counted
-    _stir: tuple[float, float] = (
-        float("inf"),
-        float("inf"),
-    )  # from an event's zero until workers have restarted for it
+    _stir: tuple[float, float] = (math.inf, math.inf)  # from an event's zero until its restarts are over
     _decided: set[str] = field(default_factory=set)
     _applied: set[str] = field(default_factory=set)
     _restarts: int = 0  # on record
@@ -127,7 +125,7 @@ class RunContext:
         """The zero of an event: now."""
         now = self.now()
         self.zero_s = now if self.zero_s is None else self.zero_s
-        self._stir = (now, float("inf"))
+        self._stir = (now, math.inf)
         return now
 
     def calm(self, begin_s: float | None) -> None:
@@ -164,7 +162,7 @@ class RunContext:
                 self.invalid.append(f"the worker in {restart.slot} restarted, and its spouts began their schedule anew")
 
     def _note_lost_tasks(self, state: ServiceState) -> None:
-        """Before the first event nothing may lose its place: a supervisor died as the topology was submitted, or later."""
+        """Before the first event nothing may lose its place, as it does if a supervisor dies just before submission."""
         for lost in state.lost_tasks[self._losses :]:
             self._losses += 1
             self.record.event("tasks_lost", t=lost.t, tasks=lost.tasks, machines=list(lost.machines))

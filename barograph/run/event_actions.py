@@ -61,7 +61,7 @@ class EventActions:
         self.run.record.event(line, event_id=self.event_id, **facts)
 
     def wait_until(self, t: float) -> None:
-        def due(state: ServiceState) -> bool | None:
+        def due(_state: ServiceState) -> bool | None:
             return self.run.now() >= t or None
 
         patience = FAILOVER_PATIENCE if self.run.machines.down else RESTART_PATIENCE
