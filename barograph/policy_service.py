@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from barograph.errors import BarographError
+from playbooks.cluster import CERTIFICATE_NAME, HARNESS_TOKEN_NAME
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,6 @@ def recovery_obstacle(state: ServiceState, since_s: float) -> str | None:
 
 SERVICE_PORT = 8700
 RETRY_S = 0.5
-CERTIFICATE_NAME, HARNESS_TOKEN_NAME = "service.crt", "harness_token"  # beside the token, as playbooks.cluster has it
 HARNESS_HEADER = "X-Barograph-Harness"
 
 

@@ -3,7 +3,7 @@
 deploy, extend; switch; reset, submit, join, leave, revive, kill, collect; stop.
 
 `inventory` is an Ansible inventory file with the groups `master`, `workers` and `joining` (a part of `workers`),
-written by the testbed's side; `directory` belongs to one cluster and holds its token (0600), the delivery (policy
+written by the testbed's side; `directory` belongs to one cluster and holds its secrets (0600), the delivery (policy
 service and jars, for the master) and the artifacts. `run_id` begins every line of a play's events. Machines are given
 by name; what each was last told to be, in the cluster or out of it, it keeps through a crash. Errors are those of
 `playbooks.errors`.
@@ -25,6 +25,8 @@ import sys
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -42,6 +44,9 @@ TOPOLOGIES = ROOT / "topologies" / "target" / "barograph-topologies.jar"
 DELIVERY_NAME = "delivery.tar.gz"
 PARCEL_STORE = "deliveries"  # beside the folder of homes
 JARS = "/opt/barograph/jars"
+TOKEN_NAME, HARNESS_TOKEN_NAME = "token", "harness_token"  # of the machines and the harness; of the harness alone
+CERTIFICATE_NAME, KEY_NAME = "service.crt", "service.key"  # of the policy service, where it speaks TLS
+CERTIFICATE_LIFE = timedelta(days=400)
 
 
 class DeliveryIncomplete(PlaybookError):
@@ -118,15 +123,62 @@ def log_event(line: str) -> None:
     log.info("%s", line)
 
 
-def token(directory: Path) -> str:
-    """The cluster's token; made at the first call, then the same."""
-    file = directory / "token"
+def token(directory: Path, name: str = TOKEN_NAME) -> str:
+    """The cluster's token; made at the first call, then the same. `HARNESS_TOKEN_NAME`: the one that stays here."""
+    file = directory / name
     if not file.exists():
-        directory.mkdir(parents=True, exist_ok=True)
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w") as new:
-            new.write(secrets.token_urlsafe(32))
+        _write_secret(file, secrets.token_urlsafe(32).encode())
     return file.read_text()
+
+
+def _write_secret(file: Path, content: bytes) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "wb") as new:
+        new.write(content)
+
+
+def certificate(inventory: Path, directory: Path) -> Path:
+    """A certificate for the master's addresses; from the next deploy on the policy service speaks TLS with it.
+
+    Made at the first call, and again where the master has other addresses. Whoever calls the service trusts this one
+    alone, so nobody has to sign it.
+    """
+    (master,) = _group(inventory, "master")
+    host, file = _hosts(inventory)[master], directory / CERTIFICATE_NAME
+    wanted = sorted({str(host["ansible_host"]), str(host["inside_address"])})
+    if not file.exists() or _addresses_of(file) != wanted:
+        key, pem = _self_signed(wanted)
+        _write_secret(directory / KEY_NAME, key)
+        file.write_bytes(pem)
+    return file
+
+
+def _addresses_of(file: Path) -> list[str]:
+    from cryptography import x509
+
+    names = x509.load_pem_x509_certificate(file.read_bytes()).extensions.get_extension_for_class(
+        x509.SubjectAlternativeName
+    )
+    return sorted(str(address) for address in names.value.get_values_for_type(x509.IPAddress))
+
+
+def _self_signed(addresses: Sequence[str]) -> tuple[bytes, bytes]:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Barograph's policy service")])
+    own = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    own = own.serial_number(x509.random_serial_number())
+    own = own.not_valid_before(now - timedelta(days=1)).not_valid_after(now + CERTIFICATE_LIFE)  # clocks differ
+    listed = [x509.IPAddress(ip_address(address)) for address in addresses]
+    own = own.add_extension(x509.SubjectAlternativeName(listed), critical=False)
+    own = own.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    pem = own.sign(key, SHA256()).public_bytes(Encoding.PEM)
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), pem
 
 
 def deploy(
@@ -202,11 +254,18 @@ def _role_variables(
         "storm_version": hashlib.sha256((storm_home / "VERSION").read_bytes()).hexdigest(),
         "storm_libraries": libraries(storm_home),
         "storm_pack": parcels_command(storm_home),
-        "token_file": str((directory / "token").absolute()),
+        "token_file": str((directory / TOKEN_NAME).absolute()),
         "token_digest": hashlib.sha256(token(directory).encode()).hexdigest(),
+        "harness_sha256": hashlib.sha256(token(directory, HARNESS_TOKEN_NAME).encode()).hexdigest(),
+        "service_certificate": _text_of(directory / CERTIFICATE_NAME),
+        "service_key_file": str((directory / KEY_NAME).absolute()),
         "delivery": str(archive.absolute()),
         "delivery_digest": hashlib.sha256(archive.read_bytes()).hexdigest(),
     }
+
+
+def _text_of(file: Path) -> str:
+    return file.read_text() if file.exists() else ""
 
 
 def reset(inventory: Path, directory: Path, run_id: str, on_event: EventListener = log_event) -> PlayResult:

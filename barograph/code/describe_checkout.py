@@ -3,7 +3,7 @@ PYTHONPATH.
 
     describe_checkout.py QUESTION ANSWER
 
-QUESTION: {"variants": [{"policy", "parameters"}]}. ANSWER, which it writes: {"folder", "v", "calls", "state",
+QUESTION: {"variants": [{"policy", "parameters"}]}. ANSWER, which it writes: {"folder", "tls", "v", "calls", "state",
 "variants": [{"error", "events"}]}. The commit may be an old one: names that have changed since are tried in both forms.
 """
 
@@ -32,6 +32,7 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
         state = ServiceState(Path(folder)).state()
     return {
         "folder": str(Path(messages.__file__).parent.parent),
+        "tls": hasattr(service, "tls_context"),
         "v": getattr(messages, "VERSION", 1),  # what every commit from before it was named spoke
         "calls": [" ".join(call) for call in service.CALLS],
         "state": state,

@@ -19,7 +19,7 @@ from barograph.errors import RunBroken
 from barograph.machines import series_lease
 from barograph.machines import series_lease as machines_of
 from barograph.plan.blocks import PlannedRun
-from barograph.plan.checks import machine_requests, testbed_of
+from barograph.plan.checks import machine_requests, place_of, testbed_of
 from barograph.plan.experiment import Code, Experiment
 from barograph.run.cluster import ClusterFacts, Collection
 from barograph.series.provenance import box_facts, versions
@@ -125,7 +125,10 @@ class StormCluster:
         return self.directory / "token"
 
     def deploy(self) -> None:
+        """On machines of this box nothing leaves it; anywhere else a token must not cross a network in clear."""
         home = storm_home(log.info)
+        if place_of(self.series.experiment.testbed) == "elsewhere":
+            cluster.certificate(self.inventory, self.directory)
         cluster.deploy(self.inventory, self.directory, home, {})
         note_deployment(self.directory, home)
 

@@ -67,6 +67,11 @@ def _contract(experiment: Experiment, said: Mapping[str, Any], code: Code) -> It
             " they cannot be compared from here; use the harness of a commit between them"
         )
         return
+    if place_of(experiment.testbed) == "elsewhere" and not said["tls"]:
+        yield (
+            f"the policy service of {code_label(code)} speaks no TLS, so that its token would cross the network of"
+            f" testbed {experiment.testbed.name} in clear; take a newer commit, or testbed: local"
+        )
     rates = {"POST /input_rate"} if any(event.kind == "rate" for event in experiment.events) else set()
     if missing := (CALLS | rates) - set(said["calls"]):
         unknown = ", ".join(sorted(missing))

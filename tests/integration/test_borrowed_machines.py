@@ -60,6 +60,7 @@ class Borrowed:
         return write_ansible_inventory(self.machines, groups, self.directory / "inventory.yaml")
 
     def deploy(self) -> int:
+        cluster.certificate(self.inventory, self.directory)
         return cluster.deploy(self.inventory, self.directory, self.home, {}).changed
 
     def pid(self, machine: str, program: str) -> str:
@@ -124,6 +125,7 @@ def delivered(borrowed: Borrowed) -> Borrowed:
 def test_storm_is_delivered_and_runs(delivered: Borrowed) -> None:
     for name in ("master", "m1"):
         assert delivered.there.sh(name, "stat -c '%a %U' /etc/barograph/token").split() == ["600", "storm"]
+        assert "https://" in delivered.there.sh(name, "cat /etc/barograph/storm/storm.yaml")
         assert "10.220.0." in delivered.there.sh(name, "getent hosts master")
         assert delivered.there.sh(name, "pgrep -f [s]erve_forever") == ""
     archive = delivered.there.sh("m1", "ls /opt/barograph/storm/cds").split()

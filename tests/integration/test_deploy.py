@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
 import yaml
@@ -159,6 +160,58 @@ def test_the_machine_that_a_policy_lets_go_leaves_and_the_next_reset_has_it_agai
     seen(site, lambda state: recovery_obstacle(state, left_s) is None, 120)  # the others have what was on it
     cluster.reset(site.inventory, site.directory, "r3")
     awaited(site, "exactly", "m1,m2")
+
+
+PLANS = "/var/lib/barograph/storm/bridge-plans.json"
+
+
+def executors_by_slot(request: dict[str, Any]) -> dict[str, set[tuple[int, ...]]]:
+    (topology,) = request["topologies"]
+    slots: dict[str, set[tuple[int, ...]]] = {}
+    for component in topology["components"]:
+        for executor in component["executors"]:
+            slots.setdefault(topology["placement"][str(executor[0])], set()).add(tuple(executor))
+    return slots
+
+
+def pids_by_slot(site: Site) -> dict[str, str]:
+    """Storm's command line of a worker ends with its port and its id."""
+    lines = {name: site.run(name, "pgrep", "-af", "[o]rg.apache.storm.daemon.worker.Worker") for name in WORKERS}
+    return {f"{name}:{line.split()[-2]}": line.split()[0] for name in WORKERS for line in lines[name].splitlines()}
+
+
+def last_request(site: Site) -> dict[str, Any]:
+    line = site.run("master", "tail", "-n", "1", "/var/log/barograph/decisions.jsonl")
+    request: dict[str, Any] = json.loads(line)["request"]
+    return request
+
+
+def test_a_nimbus_that_is_killed_between_decision_and_placement_moves_nobody_else(site: Site, tmp_path: Path) -> None:
+    cluster.reset(site.inventory, site.directory, "r3b")
+    service(site).configure("r3b", "stela", {}, 1, 60.0)
+    submit(site, tmp_path, star())
+    seen(site, works, 120)
+    cluster.join(site.inventory, site.directory, "r3b")
+    before, workers = executors_by_slot(last_request(site)), pids_by_slot(site)
+    killed = site.pid("master", "nimbus")
+    # On the master itself: the plan is on its disk some milliseconds before Nimbus is asked for the rebalance.
+    ambush = f"until grep -q decisionId {PLANS} 2>/dev/null; do sleep 0.005; done; kill -9 {killed}"
+    site.run("master", "sh", "-c", f"setsid timeout 120 sh -c '{ambush}' >/dev/null 2>&1 &")
+    seen(site, lambda state: "m3" in state.machines, 60)
+    service(site).scale("e1", "scale_out", ("m3",), 0)
+    outcome = scale_outcome(seen(site, lambda state: scale_outcome(state, "e1") is not None, 90), "e1")
+    assert outcome is not None and outcome.failed is None, outcome
+    assert site.pid("master", "nimbus") not in (0, killed), "Nimbus was killed, and is another one"
+    seen(site, lambda state: state.all_placed() and recovery_obstacle(state, outcome.last_t or 0.0) is None, 120)
+    after = executors_by_slot(last_request(site))
+    assert any(slot.startswith("m3:") for slot in after), after
+    left_alone = [slot for slot in before if before[slot] == after.get(slot)]
+    assert left_alone, (before, after)
+    now = pids_by_slot(site)
+    assert {slot: now.get(slot) for slot in left_alone} == {slot: workers[slot] for slot in left_alone}
+    cluster.reset(site.inventory, site.directory, "r3c")
+    awaited(site, "exactly", "m1,m2")
+    assert eventually(lambda: site.run("master", "cat", PLANS).strip() == "[]", 30)
 
 
 def test_a_joined_machine_that_crashes_works_again(site: Site) -> None:

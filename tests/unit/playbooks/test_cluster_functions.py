@@ -36,6 +36,21 @@ def test_the_token_is_made_once_and_for_its_owner_only(tmp_path: Path) -> None:
     assert cluster.token(tmp_path / "other") != first
 
 
+def inventory_of_a_master(path: Path, control: str, inside: str) -> Path:
+    hosts = {"master": {"ansible_host": control, "inside_address": inside}}
+    path.write_text(yaml.safe_dump({"all": {"hosts": hosts, "children": {"master": {"hosts": {"master": None}}}}}))
+    return path
+
+
+def test_a_certificate_is_for_the_masters_addresses_and_made_again_for_others(tmp_path: Path) -> None:
+    inventory = inventory_of_a_master(tmp_path / "inventory.yml", "192.0.2.10", "10.0.0.10")
+    first = cluster.certificate(inventory, tmp_path / "cluster").read_bytes()
+    assert stat.S_IMODE((tmp_path / "cluster" / "service.key").stat().st_mode) == 0o600
+    assert cluster.certificate(inventory, tmp_path / "cluster").read_bytes() == first
+    inventory_of_a_master(inventory, "192.0.2.11", "10.0.0.10")
+    assert cluster.certificate(inventory, tmp_path / "cluster").read_bytes() != first
+
+
 def test_an_unknown_setting_is_named_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(SettingUnknown, match=r"storm_heap .*storm_scheduler"):
         cluster.deploy(tmp_path / "inventory", tmp_path, tmp_path, {"storm_heap": 1})

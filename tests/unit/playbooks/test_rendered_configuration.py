@@ -45,7 +45,19 @@ def machine(name: str, kind: MachineType, number: int) -> Machine:
 @pytest.fixture(scope="module")
 def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """Machine name → plan for apply.py; the last worker is joining."""
-    folder = tmp_path_factory.mktemp("render")
+    return rendered(tmp_path_factory.mktemp("render"), "")
+
+
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+
+
+@pytest.fixture(scope="module")
+def tls_plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """On machines that are not on this box."""
+    return rendered(tmp_path_factory.mktemp("render"), CERTIFICATE)
+
+
+def rendered(folder: Path, certificate: str) -> dict[str, dict[str, Any]]:
     machines = [machine("master", MACHINE_TYPES["master"], 10)]
     machines += [machine(f"m{number}", kind, 10 + number) for number, kind in enumerate(WORKER_TYPES, start=1)]
     workers = [one.name for one in machines[1:]]
@@ -54,11 +66,13 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
     files = sorted(str(file) for kind in ("defaults", "vars") for file in ROLES.glob(f"*/{kind}/main.yml"))
     (folder / "render.yml").write_text(RENDER.format(files=json.dumps(files), to=folder))
     (folder / "roles").symlink_to(ROLES)
-    digests = {name: name for name in ("storm_version", "storm_libraries", "token_digest", "delivery_digest")}
+    names = ("storm_version", "storm_libraries", "token_digest", "delivery_digest", "harness_sha256")
+    digests = {name: name for name in names}
     (folder / "variables.json").write_text(
         json.dumps(
             {
                 **digests,
+                "service_certificate": certificate,
                 "commands": cluster.commands_by_machine(inventory),
                 "declared": asdict(cluster.declared_resources(inventory, {})),
             }
@@ -184,9 +198,30 @@ def test_only_the_joining_supervisor_waits(plans: dict[str, dict[str, Any]]) -> 
         assert programs(plans[name])["program:supervisor"]["autostart"] == ("false" if name == joining else "true")
 
 
-def test_no_plan_holds_a_secret(plans: dict[str, dict[str, Any]]) -> None:
-    paths = [file["path"] for plan in plans.values() for file in plan["files"]]
-    assert "/etc/barograph/token" not in paths
+def test_no_plan_holds_a_secret(plans: dict[str, dict[str, Any]], tls_plans: dict[str, dict[str, Any]]) -> None:
+    paths = [file["path"] for plan in [*plans.values(), *tls_plans.values()] for file in plan["files"]]
+    assert not {"/etc/barograph/token", "/etc/barograph/service.key"} & set(paths)
+
+
+def test_elsewhere_everybody_speaks_tls_with_the_service(tls_plans: dict[str, dict[str, Any]]) -> None:
+    for plan in tls_plans.values():
+        conf = storm_yaml(plan)
+        assert conf["barograph.service.url"] == "https://192.0.2.10:8700"
+        assert conf["barograph.service.certificate"] == "/etc/barograph/service.crt"
+        assert file_of(plan, "/etc/barograph/service.crt") == CERTIFICATE
+        probe = programs(plan)["program:probe"]["command"]
+        assert "--service https://192.0.2.10:8700" in probe
+        assert probe.endswith("--certificate /etc/barograph/service.crt")
+    environment = programs(tls_plans["master"])["program:policy-service"]["environment"]
+    assert 'BAROGRAPH_SERVICE_KEY="/etc/barograph/service.key"' in environment
+    assert 'BAROGRAPH_HARNESS_SHA256="harness_sha256"' in environment
+
+
+def test_on_this_box_there_is_no_certificate(plans: dict[str, dict[str, Any]]) -> None:
+    for plan in plans.values():
+        assert "barograph.service.certificate" not in storm_yaml(plan)
+        assert "certificate" not in programs(plan)["program:probe"]["command"]
+    assert "CERTIFICATE" not in programs(plans["master"])["program:policy-service"]["environment"]
 
 
 @pytest.mark.parametrize(("factor", "machines"), [(0.18, 8), (0.18, 4), (1.0, 4)])

@@ -13,6 +13,7 @@ import http.client
 import json
 import os
 import socket
+import ssl
 import struct
 import sys
 import time
@@ -201,8 +202,9 @@ def line(
 class Service:
     """The policy service, told every few seconds; one that does not answer never stops the probe."""
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str, token: str, certificate: str = "") -> None:
         self.address, self.token, self.silent = urllib.parse.urlsplit(url).netloc, token, False
+        self.tls = ssl.create_default_context(cafile=certificate) if certificate else None
         self.connection: http.client.HTTPConnection | None = None
         self.waiting: list[str] = []
 
@@ -214,7 +216,7 @@ class Service:
         """Send what waits; it waits on if that fails."""
         headers = {"Authorization": "Bearer " + self.token, "Content-Type": "application/x-ndjson"}
         try:
-            self.connection = self.connection or http.client.HTTPConnection(self.address, timeout=2)
+            self.connection = self.connection or self.connect()
             self.connection.request("POST", "/machine_samples", "\n".join(self.waiting).encode(), headers)
             answer = self.connection.getresponse()
             answer.read()
@@ -223,6 +225,11 @@ class Service:
         except (OSError, http.client.HTTPException) as error:
             self.connection = None
             self.said(str(error) or type(error).__name__)
+
+    def connect(self) -> http.client.HTTPConnection:
+        if self.tls is None:
+            return http.client.HTTPConnection(self.address, timeout=2)
+        return http.client.HTTPSConnection(self.address, timeout=2, context=self.tls)
 
     def said(self, problem: str | None) -> None:
         """One line when it stops answering, one when it answers again."""
@@ -259,9 +266,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--output", required=True)
     parser.add_argument("--service", required=True)
     parser.add_argument("--token-file", required=True)
+    parser.add_argument("--certificate", default="", help="of the service; with it the service speaks TLS")
     options = parser.parse_args(arguments)
     interfaces = {name: interface_of(address) for name, address in (pair.split("=", 1) for pair in options.interface)}
-    watch(options.machine, interfaces, Path(options.output), Service(options.service, read(options.token_file).strip()))
+    service = Service(options.service, read(options.token_file).strip(), options.certificate)
+    watch(options.machine, interfaces, Path(options.output), service)
 
 
 if __name__ == "__main__":

@@ -10,11 +10,18 @@ import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.security.GeneralSecurityException;
+import java.security.KeyStore;
+import java.security.cert.CertificateFactory;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.function.DoubleConsumer;
 import java.util.stream.Collectors;
+import javax.net.ssl.HttpsURLConnection;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.SSLSocketFactory;
+import javax.net.ssl.TrustManagerFactory;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -23,7 +30,8 @@ import org.slf4j.LoggerFactory;
  *
  * <p>The service's answers carry the input rate; it is asked once before there are lines, for a worker that was restarted.
  * Nobody waits for the service: what it cannot take stays in a bounded backlog, the oldest line goes first. Only lines that
- * surely did not arrive are sent again. HttpURLConnection, because HttpClient costs two more threads and some MB.
+ * surely did not arrive are sent again. HttpURLConnection, because HttpClient costs two more threads and some MB. TLS begins
+ * with the first window, in this thread, and its connection stays: a worker pays for one handshake.
  */
 final class SamplePoster implements Closeable {
     static final int BACKLOG_LINES = 120;
@@ -33,6 +41,7 @@ final class SamplePoster implements Closeable {
 
     private final URI uri;
     private final Path tokenFile;
+    private final Path certificate;
     private final long windowMs;
     private final DoubleConsumer inputRate;
     private final Deque<String> backlog = new ArrayDeque<>();
@@ -40,11 +49,13 @@ final class SamplePoster implements Closeable {
     private boolean closing;
     private boolean failing;
     private long dropped;
+    private SSLSocketFactory tls;
 
     /** {@code inputRate} is told the factor that each answer states; an answer that states none tells it nothing. */
-    SamplePoster(URI uri, Path tokenFile, Duration window, DoubleConsumer inputRate) {
+    SamplePoster(URI uri, Path tokenFile, Path certificate, Duration window, DoubleConsumer inputRate) {
         this.uri = uri;
         this.tokenFile = tokenFile;
+        this.certificate = certificate;
         this.windowMs = window.toMillis();
         this.inputRate = inputRate;
         thread.setDaemon(true);
@@ -154,6 +165,9 @@ final class SamplePoster implements Closeable {
 
     private HttpURLConnection open(int length) throws IOException {
         HttpURLConnection connection = (HttpURLConnection) uri.toURL().openConnection(Proxy.NO_PROXY);
+        if (connection instanceof HttpsURLConnection secure && certificate != null) {
+            secure.setSSLSocketFactory(trusting());
+        }
         connection.setConnectTimeout(TIMEOUT_MS);
         connection.setReadTimeout(TIMEOUT_MS);
         connection.setRequestMethod("POST");
@@ -164,6 +178,25 @@ final class SamplePoster implements Closeable {
             connection.setRequestProperty("Authorization", "Bearer " + Files.readString(tokenFile).strip());
         }
         return connection;
+    }
+
+    /** One for all connections: they are kept by it. */
+    private SSLSocketFactory trusting() throws IOException {
+        if (tls == null) {
+            try (InputStream content = Files.newInputStream(certificate)) {
+                KeyStore trusted = KeyStore.getInstance(KeyStore.getDefaultType());
+                trusted.load(null, null);
+                trusted.setCertificateEntry("policy-service", CertificateFactory.getInstance("X.509").generateCertificate(content));
+                TrustManagerFactory managers = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
+                managers.init(trusted);
+                SSLContext context = SSLContext.getInstance("TLS");
+                context.init(null, managers.getTrustManagers(), null);
+                tls = context.getSocketFactory();
+            } catch (GeneralSecurityException e) {
+                throw new IOException("the policy service's certificate " + certificate + " cannot be used: " + e, e);
+            }
+        }
+        return tls;
     }
 
     private int post(HttpURLConnection connection, byte[] body) throws IOException {

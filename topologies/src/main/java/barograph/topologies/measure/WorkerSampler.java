@@ -38,7 +38,7 @@ final class WorkerSampler implements Closeable {
         this.settings = settings;
         this.queueLength = queueLength;
         this.poster = settings.samplesUri() == null ? null
-            : new SamplePoster(settings.samplesUri(), settings.tokenFile(), settings.window(), this::inputRate);
+            : new SamplePoster(settings.samplesUri(), settings.tokenFile(), settings.certificate(), settings.window(), this::inputRate);
         thread.setDaemon(true);
     }
 

@@ -3,7 +3,10 @@ package barograph.topologies.measure;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
+import com.sun.net.httpserver.HttpsConfigurator;
+import com.sun.net.httpserver.HttpsServer;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
@@ -12,11 +15,14 @@ import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.security.KeyStore;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.BooleanSupplier;
+import javax.net.ssl.KeyManagerFactory;
+import javax.net.ssl.SSLContext;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -30,22 +36,26 @@ class SamplePosterTest {
     Path directory;
     private final List<String> received = new CopyOnWriteArrayList<>();
     private final List<String> tokens = new CopyOnWriteArrayList<>();
+    private final List<InetSocketAddress> clients = new CopyOnWriteArrayList<>();
     private final List<Double> factors = new CopyOnWriteArrayList<>();
     private volatile String said = "{}";
     private volatile int status = 200;
 
     private HttpServer service(int port) throws IOException {
         HttpServer server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), port), 0);
-        server.createContext("/samples", exchange -> {
-            received.addAll(new String(exchange.getRequestBody().readAllBytes(), StandardCharsets.UTF_8).lines().toList());
-            tokens.add(String.valueOf(exchange.getRequestHeaders().getFirst("Authorization")));
-            byte[] answer = said.getBytes(StandardCharsets.UTF_8);
-            exchange.sendResponseHeaders(status, answer.length);
-            exchange.getResponseBody().write(answer);
-            exchange.close();
-        });
+        server.createContext("/samples", this::take);
         server.start();
         return server;
+    }
+
+    private void take(HttpExchange exchange) throws IOException {
+        received.addAll(new String(exchange.getRequestBody().readAllBytes(), StandardCharsets.UTF_8).lines().toList());
+        tokens.add(String.valueOf(exchange.getRequestHeaders().getFirst("Authorization")));
+        clients.add(exchange.getRemoteAddress());
+        byte[] answer = said.getBytes(StandardCharsets.UTF_8);
+        exchange.sendResponseHeaders(status, answer.length);
+        exchange.getResponseBody().write(answer);
+        exchange.close();
     }
 
     private static URI samples(int port) {
@@ -70,7 +80,7 @@ class SamplePosterTest {
         Path token = directory.resolve("token");
         Files.writeString(token, "secret\n");
         HttpServer server = service(0);
-        try (SamplePoster poster = new SamplePoster(samples(server.getAddress().getPort()), token, LONG, factors::add)) {
+        try (SamplePoster poster = new SamplePoster(samples(server.getAddress().getPort()), token, null, LONG, factors::add)) {
             poster.offer("{\"seq\": 1}");
             poster.offer("{\"seq\": 2}");
             poster.start();
@@ -84,7 +94,7 @@ class SamplePosterTest {
 
     @Test
     void nobodyWaitsForADeadServiceAndTheBacklogIsBounded() throws Exception {
-        SamplePoster poster = new SamplePoster(samples(freePort()), null, WINDOW, factors::add);
+        SamplePoster poster = new SamplePoster(samples(freePort()), null, null, WINDOW, factors::add);
         poster.start();
         long start = System.nanoTime();
         for (int i = 0; i < 10_000; i++) {
@@ -100,7 +110,7 @@ class SamplePosterTest {
     @Test
     void nobodyWaitsForAServiceThatNeverAnswers() throws Exception {
         try (ServerSocket silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress())) {
-            SamplePoster poster = new SamplePoster(samples(silent.getLocalPort()), null, WINDOW, factors::add);
+            SamplePoster poster = new SamplePoster(samples(silent.getLocalPort()), null, null, WINDOW, factors::add);
             poster.start();
             List<Long> waits = new ArrayList<>();
             for (int i = 0; i < 20; i++) {
@@ -121,7 +131,7 @@ class SamplePosterTest {
     void whatCouldNotBeSentIsSentWhenTheServiceComesBack() throws Exception {
         int port = freePort();
         Path token = directory.resolve("token");
-        SamplePoster poster = new SamplePoster(samples(port), token, WINDOW, factors::add);
+        SamplePoster poster = new SamplePoster(samples(port), token, null, WINDOW, factors::add);
         poster.start();
         poster.offer("{\"seq\": 1}");
         Thread.sleep(300);
@@ -141,7 +151,7 @@ class SamplePosterTest {
     void theInputRateIsAskedForBeforeThereAreLines() throws Exception {
         HttpServer server = service(0);
         said = "{\"input_rate_factor\": 1.5}";
-        try (SamplePoster poster = new SamplePoster(samples(server.getAddress().getPort()), null, LONG, factors::add)) {
+        try (SamplePoster poster = new SamplePoster(samples(server.getAddress().getPort()), null, null, LONG, factors::add)) {
             poster.start();
             waitFor(() -> !factors.isEmpty());
         } finally {
@@ -155,7 +165,7 @@ class SamplePosterTest {
     void everyAnswerMayChangeTheInputRateAndABadOneKeepsIt() throws Exception {
         HttpServer server = service(0);
         said = "{\"input_rate_factor\": 2}";
-        try (SamplePoster poster = new SamplePoster(samples(server.getAddress().getPort()), null, WINDOW, factors::add)) {
+        try (SamplePoster poster = new SamplePoster(samples(server.getAddress().getPort()), null, null, WINDOW, factors::add)) {
             poster.start();
             waitFor(() -> !factors.isEmpty());
             for (String bad : List.of("", "{}", "[1]", "no json {", "{\"input_rate_factor\": null}", "{\"input_rate_factor\": \"2\"}",
@@ -183,5 +193,53 @@ class SamplePosterTest {
             poster.offer("{}");
             waitFor(() -> received.size() > seen);
         }
+    }
+
+    @Test
+    void overTlsOnlyTheServiceOfTheCertificateGetsLines() throws Exception {
+        Path token = Files.writeString(directory.resolve("token"), "secret");
+        HttpsServer server = HttpsServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
+        server.setHttpsConfigurator(new HttpsConfigurator(keyOf("service")));
+        server.createContext("/samples", this::take);
+        server.start();
+        URI uri = URI.create("https://127.0.0.1:" + server.getAddress().getPort() + "/samples");
+        try {
+            keyOf("stranger");
+            try (SamplePoster deceived = new SamplePoster(uri, token, directory.resolve("stranger.crt"), LONG, factors::add)) {
+                deceived.offer("{\"seq\": 1}");
+                deceived.start();
+            }
+            assertEquals(List.of(), tokens);
+            try (SamplePoster poster = new SamplePoster(uri, token, directory.resolve("service.crt"), WINDOW, factors::add)) {
+                poster.start();
+                poster.offer("{\"seq\": 2}");
+                waitFor(() -> received.contains("{\"seq\": 2}"));
+                poster.offer("{\"seq\": 3}");
+                waitFor(() -> received.contains("{\"seq\": 3}"));
+            }
+        } finally {
+            server.stop(0);
+        }
+        assertEquals(List.of("{\"seq\": 2}", "{\"seq\": 3}"), received);
+        assertEquals(1, clients.stream().distinct().count(), "one connection, one handshake");
+    }
+
+    /** Makes NAME.p12 and NAME.crt, a certificate for 127.0.0.1. */
+    private SSLContext keyOf(String name) throws Exception {
+        keytool("-genkeypair", "-keyalg", "EC", "-alias", name, "-dname", "CN=" + name, "-ext", "san=ip:127.0.0.1",
+            "-keystore", name + ".p12", "-storepass", "secret");
+        keytool("-exportcert", "-rfc", "-alias", name, "-keystore", name + ".p12", "-storepass", "secret", "-file", name + ".crt");
+        KeyStore store = KeyStore.getInstance(directory.resolve(name + ".p12").toFile(), "secret".toCharArray());
+        KeyManagerFactory keys = KeyManagerFactory.getInstance(KeyManagerFactory.getDefaultAlgorithm());
+        keys.init(store, "secret".toCharArray());
+        SSLContext context = SSLContext.getInstance("TLS");
+        context.init(keys.getKeyManagers(), null, null);
+        return context;
+    }
+
+    private void keytool(String... arguments) throws Exception {
+        List<String> command = new ArrayList<>(List.of(System.getProperty("java.home") + "/bin/keytool"));
+        command.addAll(List.of(arguments));
+        assertEquals(0, new ProcessBuilder(command).directory(directory.toFile()).start().waitFor());
     }
 }

@@ -1,0 +1,75 @@
+"""The harness's client and the policy service over TLS, with the certificate that a cluster gets."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from barograph.policy_service import HttpService, ServiceUnreachable
+from playbooks import cluster
+from scheduler_plugins.service import PolicyServer, tls_context
+from scheduler_plugins.service_state import ServiceState
+from tests.support.on_machine import load
+
+probe = load("probe", "probe")
+
+
+def with_certificate(folder: Path, address: str) -> Path:
+    folder.mkdir()
+    inventory, hosts = folder / "inventory.yml", {"master": {"ansible_host": address, "inside_address": "10.0.0.10"}}
+    inventory.write_text(yaml.safe_dump({"all": {"hosts": hosts, "children": {"master": {"hosts": {"master": None}}}}}))
+    cluster.certificate(inventory, folder)
+    cluster.token(folder)
+    return folder
+
+
+@contextmanager
+def serving(folder: Path, token: str) -> Iterator[int]:
+    tls = tls_context(str(folder / "service.crt"), str(folder / "service.key"))
+    server = PolicyServer(("127.0.0.1", 0), token, ServiceState(folder), tls=tls)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_the_harness_speaks_with_the_service_of_its_cluster_only(tmp_path: Path) -> None:
+    ours, other = with_certificate(tmp_path / "ours", "127.0.0.1"), with_certificate(tmp_path / "other", "127.0.0.1")
+    with serving(ours, cluster.token(ours)) as port:
+        HttpService("127.0.0.1", ours / "token", port=port).configure("r1", "stela", {}, 1, 60.0)
+        assert HttpService("127.0.0.1", ours / "token", port=port).state().run_id == "r1"
+        with pytest.raises(ServiceUnreachable, match="certificate verify failed"):
+            HttpService("127.0.0.1", other / "token", port=port).state()
+
+
+def test_a_certificate_of_another_address_is_not_believed(tmp_path: Path) -> None:
+    folder = with_certificate(tmp_path / "ours", "192.0.2.1")
+    with serving(folder, cluster.token(folder)) as port, pytest.raises(ServiceUnreachable, match="not valid for"):
+        HttpService("127.0.0.1", folder / "token", port=port).state()
+
+
+def test_whoever_speaks_in_clear_is_not_answered_and_the_others_are(tmp_path: Path) -> None:
+    folder = with_certificate(tmp_path / "ours", "127.0.0.1")
+    with serving(folder, cluster.token(folder)) as port:
+        plain = tmp_path / "plain"
+        plain.mkdir()
+        (plain / "token").write_text(cluster.token(folder))
+        with pytest.raises(ServiceUnreachable):
+            HttpService("127.0.0.1", plain / "token", port=port).state()
+        assert HttpService("127.0.0.1", folder / "token", port=port).state().policy == "even"
+
+
+def test_the_probe_posts_over_tls(tmp_path: Path) -> None:
+    folder = with_certificate(tmp_path / "ours", "127.0.0.1")
+    with serving(folder, cluster.token(folder)) as port:
+        service = probe.Service(f"https://127.0.0.1:{port}", cluster.token(folder), str(folder / "service.crt"))
+        service.take('{"machine": "m1", "t": 1.0, "dt_s": 1.0, "cpu_cores": 0.1}')
+        service.post()
+        assert service.waiting == [] and not service.silent
