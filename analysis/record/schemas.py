@@ -81,7 +81,7 @@ TABLES = {table.name: table for table in (
         Column("policy", "string", "", "policy that decided", "as order; the variant is a foreign scheduler"),
         Column("parameters", "string", "JSON", "parameters of the policy"),
         Column("status", "string", "",
-               "`complete`, `incomplete` (cut short), `failed` or `invalid` (the bridge fell back)"),
+               "`complete`, `incomplete` (cut short), `failed` or `invalid` (no result: its `run.json` says why)"),
         Column("failure_blame", "string", "",
                "whose failure: `configuration`, `capacity`, `infrastructure`, `system_under_test`, `harness`",
                "nothing failed"),
