@@ -15,6 +15,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -27,10 +28,14 @@ LAST_WAIT_S = 30.0  # for a process that has ended, or got SIGKILL
 Step = tuple[signal.Signals, float]
 AT_ONCE: tuple[Step, ...] = ((signal.SIGKILL, 10.0),)
 PR_SET_PDEATHSIG = 1
+C_LIBRARY = ctypes.CDLL(None)
 
 
 class ChildProcess:
-    """A program that runs beside this one; leaving the `with` block ends its whole group by `ending`."""
+    """A program that runs beside this one; leaving the `with` block ends its whole group by `ending`.
+
+    Where this process is killed, the program gets the first signal of `ending`.
+    """
 
     def __init__(
         self,
@@ -54,6 +59,8 @@ class ChildProcess:
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            # Only a call into the kernel, nothing that another thread of this process may have locked.
+            preexec_fn=partial(_request_end, self._ending[0][0]),  # noqa: PLW1509
         )
         self.pid = self._process.pid
 
@@ -136,9 +143,14 @@ def group_members(group: int) -> list[int]:
     return members
 
 
+def _request_end(number: signal.Signals) -> None:
+    """Have the kernel send this process `number` when its parent ends, however that ends."""
+    with suppress(AttributeError):  # a kernel without it
+        C_LIBRARY.prctl(PR_SET_PDEATHSIG, number)
+
+
 def die_with_parent(parent_pid: int, number: signal.Signals) -> None:
-    """Have the kernel send this process `number` when its parent ends, however that ends; at once where it has."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, number)
+    """As each child does from its start, but by another signal; at once where the parent has ended."""
+    _request_end(number)
     if os.getppid() != parent_pid:
         os.kill(os.getpid(), number)

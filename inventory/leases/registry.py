@@ -249,7 +249,7 @@ def tidy() -> None:
     """Remove what a process that died while it wrote or dropped a lease left."""
     with _lock():  # they are written under the lock: whoever has it looks at remains
         folder = state_dir() / "leases"
-        ended = [path for path in folder.glob("*.ending") if not path.with_suffix(".json").exists()]
+        ended = [path for path in folder.glob("*.ending*") if not _path(path.name.partition(".")[0]).exists()]
         for stale in (*folder.glob("*.partial"), *ended):
             stale.unlink(missing_ok=True)
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from barograph import child_processes
 from barograph.child_processes import AT_ONCE, ChildProcess, group_members
+from barograph.settings import ROOT
 
 GRANDCHILD = "import subprocess, sys; p = subprocess.Popen(['sleep', '60']); print(p.pid, flush=True)"
 STUBBORN = (
@@ -96,6 +98,29 @@ def test_ctrl_c_of_the_terminal_does_not_reach_it(tmp_path: Path) -> None:
 def test_a_program_that_is_not_there_is_an_error_of_the_system(tmp_path: Path) -> None:
     with (tmp_path / "output").open("wb") as output, pytest.raises(FileNotFoundError):
         ChildProcess(["no-such-program"], folder=tmp_path, output=output)
+
+
+PARENT = """
+import sys, time
+from pathlib import Path
+from barograph.child_processes import ChildProcess
+folder = Path(sys.argv[1])
+with (folder / "output").open("wb") as output:
+    child = ChildProcess(["sleep", "60"], folder=folder, output=output)
+print(child.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_parent_that_is_killed_takes_its_child_along(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", PARENT, str(tmp_path)]
+    with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        assert group_members(child) == [child]
+        parent.kill()
+    while group_members(child):  # pytest's timeout ends a wait in vain
+        time.sleep(0.05)
 
 
 def test_a_child_whose_parent_was_gone_before_ends_at_once(tmp_path: Path) -> None:

@@ -14,10 +14,14 @@ from typing import Any
 import pytest
 
 from barograph import series_steps
-from barograph.cli.execution import Ending, _end_interrupted, _finish, headline
+from barograph.child_processes import ChildProcess, group_members
+from barograph.cli import dag_process
+from barograph.cli.execution import Ending, _end_interrupted, _finish, carry_out, headline
 from barograph.cli.terminal import stdout_console
-from barograph.errors import INTERRUPTED_EXIT
+from barograph.errors import INTERRUPTED_EXIT, RunsFailed
+from barograph.machines import provision
 from barograph.plan.experiment import load, with_changes
+from barograph.series import hold
 from barograph.series.series import open_series
 from barograph.series.status import initial_status
 from barograph.settings import ROOT
@@ -59,6 +63,36 @@ def test_a_parent_that_is_killed_takes_its_child_along(tmp_path: Path) -> None:
     parent.wait()
     assert await_file(tmp_path / "code").read_text() == str(INTERRUPTED_EXIT)
     assert told(tmp_path)[-1] == "interrupted"
+
+
+KILLED = """#!/bin/sh
+sleep 300 &
+kill -9 $$
+"""
+
+
+def test_what_a_killed_child_has_left_is_ended_and_its_machines_are_released(
+    own_folders: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"]}))
+    provision.provision(series.folder)
+    (tmp_path / "python").write_text(KILLED)
+    (tmp_path / "python").chmod(0o755)
+    started: list[int] = []
+    real = dag_process.ChildProcess
+
+    def start(*arguments: Any, **named: Any) -> ChildProcess:
+        child = real(*arguments, **named)
+        started.append(child.pid)
+        return child
+
+    monkeypatch.setattr(dag_process, "ChildProcess", start)
+    monkeypatch.setattr(dag_process.sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(RunsFailed, match=r"the DAG's process was killed \(SIGKILL") as failed:
+        carry_out(series, stdout_console())
+    assert failed.value.blame == "infrastructure"
+    assert group_members(*started) == [], "a JVM, such as Spark's, goes with it"
+    assert registry.read_all() == () and hold.read(series.folder) is None
 
 
 @pytest.mark.parametrize(("runs", "said"), [(1, "to resume: the same command"), (2, "to analyse it: barograph report")])

@@ -28,6 +28,15 @@ RUN = [
 ENDED = {"t": 240.0, "kind": "run_ended", "run_id": "stela-r1", "status": "complete"}
 
 
+def test_the_first_step_that_failed_is_the_cause_and_a_failed_run_before_any_step(tmp_path: Path) -> None:
+    progress = ProgressFile(tmp_path)
+    progress.tell("step_failed", blame="capacity", message="testbed local is in use")
+    progress.tell("step_failed", blame="harness", message="series s1 has no record yet")
+    assert [line["message"] for line in failures_since(tmp_path, 0.0)] == ["testbed local is in use"]
+    progress.tell("run_failed", blame="infrastructure", message="m1 died", run_id="stela-r1", again=False)
+    assert [line["message"] for line in failures_since(tmp_path, 0.0)] == ["m1 died"]
+
+
 def status_after(*lines: dict[str, Any], runs: int = 2) -> SeriesStatus:
     status = initial_status(runs, STAR)
     for line in lines:
