@@ -46,6 +46,7 @@ def test_an_estimate_is_machines_times_hours() -> None:
 
 def test_the_longest_run_has_room_for_every_limit() -> None:
     scale_s = 60 + (15 + 90) + 2 * (180 + 90)  # register; samples and apply; twice more, after a machine died
+    assert STAR.events[0].longest_s == scale_s
     limits = 100 + 150 + 150 + scale_s  # ceilings, first tuple
     assert durations.longest_run_s(STAR) >= limits
     assert durations.longest_run_s(BOOTED) == durations.longest_run_s(STAR) + durations.LONGEST_BOOT_S

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from analysis.errors import SeriesInUse
+from barograph.cli.bundle import bundle
 from barograph.errors import Interrupted
 from barograph.plan.experiment import load, with_changes
 from barograph.series import hold
@@ -61,12 +62,16 @@ def test_opened_by_one_it_is_refused_to_others_until_its_end(
     assert open_series(theirs.experiment).folder == theirs.folder
 
 
-def test_neither_a_step_nor_a_report_nor_a_reader_touches_it(theirs: Series) -> None:
+def test_neither_a_step_nor_a_report_nor_a_bundle_touches_it(theirs: Series, tmp_path: Path) -> None:
     for entered in (lambda: step(theirs.folder), lambda: hold.held(theirs.folder)):
         with pytest.raises(SeriesInUse):
             entered().__enter__()
     with pytest.raises(SeriesInUse):
         analyse_again(theirs.folder, pytest.fail)
+    archive = tmp_path / "series.tar.gz"
+    with pytest.raises(SeriesInUse):
+        bundle(str(theirs.folder), archive, without_raw=False, say=pytest.fail)
+    assert not archive.exists()
     assert failures_since(theirs.folder, 0.0) == [], "the other's progress tells of nothing that is not its own"
 
 
