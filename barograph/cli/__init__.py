@@ -44,8 +44,8 @@ README.md is the place to begin."""
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code, of EXIT_CODES."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    options = _options(words)
     try:
+        options = _options(words)
         code: int = options.execute(options)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

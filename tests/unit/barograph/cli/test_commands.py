@@ -39,6 +39,14 @@ def raising(error: BaseException) -> Callable[[object], int]:
     return do
 
 
+def test_ctrl_c_while_a_command_is_loaded_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "import_module", raising(KeyboardInterrupt()))
+    assert cli.main(["list"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
 ERRORS: list[tuple[BaseException, int, str]] = [
     (DiskFull("no room"), 3, "capacity: no room"),
     (OSError(errno.ENOSPC, "No space left on device", "/x/y"), 3, "capacity: the disk is full (/x/y)"),
