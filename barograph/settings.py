@@ -72,6 +72,11 @@ def fake_pace() -> float:
     return float(os.environ.get("BAROGRAPH_FAKE_PACE") or 0.0)
 
 
+def build_registries() -> tuple[str, ...]:
+    """Hosts beside Maven's and Gradle's own that builds of variants' code may reach over TLS."""
+    return tuple(os.environ.get("BAROGRAPH_BUILD_REGISTRIES", "").lower().split())
+
+
 def process_environment() -> dict[str, str]:
     """All variables of this process, for the programs that it starts; each caller says which of them it passes on."""
     return dict(os.environ)

@@ -9,6 +9,7 @@ PlaybookError              blame = harness             ours, unless a subclass s
     ├── MachineUnreachable blame = infrastructure      ssh to a machine failed or broke
     ├── MachineHung        blame = infrastructure      a machine was still at a task at the play's time limit
     ├── PlayHung           blame = harness             Ansible was, or a task that runs on this box
+    ├── MachineExposed     blame = configuration       a machine cannot keep others from Storm's ports
     └── StormRefused       blame = system_under_test   Nimbus or Flux did not do what a run needs
         └── StormHung                                  one of them was still at it at the play's time limit
 
@@ -61,6 +62,12 @@ class MachineHung(PlayFailed):
 
 class PlayHung(PlayFailed):
     """What this box does in a play did not end within its time limit."""
+
+
+class MachineExposed(PlayFailed):
+    """A machine cannot load the rules that keep others from Storm's ports; nothing was started on it."""
+
+    blame = "configuration"
 
 
 class StormRefused(PlayFailed):

@@ -16,7 +16,16 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from playbooks.errors import DiskFull, MachineHung, MachineUnreachable, PlayFailed, PlayHung, StormHung, StormRefused
+from playbooks.errors import (
+    DiskFull,
+    MachineExposed,
+    MachineHung,
+    MachineUnreachable,
+    PlayFailed,
+    PlayHung,
+    StormHung,
+    StormRefused,
+)  # fmt: skip
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +54,13 @@ STORM_TASKS = frozenset({
 })  # fmt: skip
 LOCAL_TASKS = frozenset({"Pack the Storm home"})  # done on this box, whichever machine they are listed under
 MARK = "BAROGRAPH_PLAY"  # in the environment of everything that a play starts
+
+NO_FIREWALL = "cannot load the firewall"  # as apply.py says it
+EXPOSURE = (
+    "Storm was not started: whoever reaches {machine} could run code there through Nimbus (6627), and reach ZooKeeper"
+    " (2181), supervisors (6628) and workers (6700-6763). Give the machine a kernel with nf_tables, the package"
+    " nftables, and a root with CAP_NET_ADMIN, or use another machine"
+)
 
 Event = Mapping[str, Any]
 EventListener = Callable[[str], None]
@@ -202,6 +218,8 @@ def failure(playbook: str, results: Sequence[TaskResult], complaint: str) -> Pla
     message = f"{playbook}: {worst.host}: task {worst.task!r} {worst.outcome}{more}: {worst.problem}"
     if worst.outcome == "unreachable":
         return MachineUnreachable(message)
+    if NO_FIREWALL in worst.problem:
+        return MachineExposed(f"{message}. {EXPOSURE.format(machine=worst.host)}")
     if "is undefined" in worst.problem:
         return PlayFailed(f"{message}; a variable is missing: give it in cluster.py or the role's defaults")
     if worst.task.startswith("Fetch ") and "No space left on device" in worst.problem:

@@ -3,7 +3,7 @@
 `<home>/sources/<repository>/<commit>/`; where a build command or a jar is part of it, `<commit>-<digest of those>/`.
 Bridges are kept by a digest of their content, because most branches change only policies:
 `<home>/sources/bridges/<hash>/`. Nimbus runs the code in a Storm home of its own; everything else of the cluster stays
-in the cluster's. Build programs get a clean environment, a process group, a time limit, and a log file.
+in the cluster's. Programs of others run in a sandbox, with a time limit and a log file.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import hashlib
 import json
 import shutil
 import signal
+import tempfile
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,46 +25,47 @@ from barograph.code import refs
 from barograph.code.errors import BuildFailed, BuildHung, Unfit
 from barograph.code.git import repository_home, sources_home
 from barograph.code.refs import code_label
-from barograph.code.store import LOG, built_facts, log_end, make_once
+from barograph.code.registries import REGISTRIES, registry_access
+from barograph.code.sandbox import (
+    HOME,
+    PATH,
+    TMP,
+    Sandbox,
+    give_to_sandbox,
+    require_sandbox,
+    sandbox_command,
+    write_accounts,
+)  # fmt: skip
+from barograph.code.store import LOG, built_facts, lock_folder, log_end, make_once
 from barograph.errors import Say
 from barograph.plan.experiment import Code, Variant
-from barograph.settings import process_environment
-from barograph.software import BRIDGE, ToolMissing, build_jar
+from barograph.settings import build_registries
+from barograph.software import BRIDGE, HOMES, ToolMissing, build_jar
+from inventory.local.rootfs import cache_dir
 from playbooks.storm_home import assemble
 from playbooks.storm_home.assemble import fingerprint
 
-# What a build needs to find its tools and the way out. Everything else may be a secret.
-KEPT_VARIABLES = (
-    "PATH", "HOME", "LANG", "TZ", "JAVA_HOME", "MAVEN_ARGS", "MAVEN_OPTS", "GRADLE_USER_HOME",
-    "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE",
-)  # fmt: skip
 ENDING = ((signal.SIGTERM, 3.0), (signal.SIGKILL, 10.0))
 
 
-def clean_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Of this process only what KEPT names."""
-    return {name: value for name, value in process_environment().items() if name in KEPT_VARIABLES} | dict(more or {})
+def run_program(argv: Sequence[str], sandbox: Sandbox, log: Path, *, limit_s: float) -> None:
+    """Run it in the sandbox; its output is appended to `log`. Whatever it started ends with it.
 
-
-def run_program(
-    argv: Sequence[str], folder: Path, log: Path, *, limit_s: float, environment: Mapping[str, str] | None = None
-) -> None:
-    """Run it in `folder`; its output is appended to `log`. Raises BuildFailed or BuildHung with the log's last words.
-
-    Whatever it started and left in its process group ends with it. `environment` None: `clean_environment()`.
+    Raises BuildFailed or BuildHung with the log's last words; SandboxUnavailable.
     """
-    with log.open("ab") as output:
+    require_sandbox()
+    if "/" not in argv[0] and shutil.which(argv[0], path=PATH) is None:
+        raise BuildFailed(f"{argv[0]!r} cannot be started: there is no such program in {PATH}; is it installed?")
+    with ExitStack() as stack:
+        files = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="barograph-sandbox-")))
+        write_accounts(files)
+        registries = registry_access(files, sandbox.registries, log) if sandbox.registries else nullcontext()
+        command = sandbox_command(argv, sandbox, files, stack.enter_context(registries))
+        output = stack.enter_context(log.open("ab"))
         output.write(f"$ {' '.join(argv)}\n".encode())
         output.flush()
-        try:
-            variables = clean_environment() if environment is None else environment
-            program = ChildProcess(argv, folder=folder, output=output, environment=variables, ending=ENDING)
-        except OSError as error:
-            raise BuildFailed(
-                f"{argv[0]!r} cannot be started: {error.strerror}; is it installed, and on PATH?"
-            ) from error
-        with program:
-            code = program.wait(limit_s)
+        program = ChildProcess(command, folder=files, output=output, ending=ENDING)
+        code = stack.enter_context(program).wait(limit_s)
     if code is None:
         raise BuildHung(f"{' '.join(argv)} took more than {limit_s:g} s and was ended; it said last: {log_end(log)}")
     if code:
@@ -71,6 +74,7 @@ def run_program(
 
 BUILD_LIMIT_S = 1800.0
 TREE = "tree"
+TREE_PLACE = "/build/tree"  # in the sandbox
 PLUGINS = "scheduler_plugins"
 MAVEN = ("mvn", "-B", "-q", "-DskipTests", "package")
 
@@ -93,7 +97,7 @@ def build_code(code: Code, say: Say, *, rebuild: bool = False, limit_s: float = 
 
     def make(folder: Path) -> Mapping[str, Any]:
         say(f"{refs.code_label(code)}: building, at most {limit_s / 60:g} min")
-        return _build_foreign(code, folder, limit_s) if code.scheduler else _build_ours(code, folder)
+        return _build_foreign(code, folder, say, limit_s) if code.scheduler else _build_ours(code, folder)
 
     return make_once(build_folder(code), make, say, rebuild=rebuild)
 
@@ -118,10 +122,32 @@ def bridge_of(code: Code, say: Say, *, rebuild: bool = False) -> Path:
             shutil.copy2(build_jar(BRIDGE, say), folder)
             return {"jar": f"barograph-{BRIDGE.name.replace('_', '-')}.jar"}
         say(f"{refs.code_label(code)}: building its bridge")
-        return {"jar": _maven(module, folder).name}
+        return {"jar": _maven(code, module, folder, say).name}
 
     thing = make_once(sources_home() / "bridges" / made_of, make, say, rebuild=rebuild)
     return thing / str(built_facts(thing)["jar"])
+
+
+@contextmanager
+def _build_sandbox(code: Code, tree: Path, say: Say) -> Iterator[Sandbox]:
+    """For a build in `tree`. What it downloads is kept for the next builds of the same repository, no other's."""
+    home, tmp = repository_home(code.repository) / "home", tree.with_name("tmp")
+    # Maven's and Gradle's folders of downloads are for one build at a time.
+    with lock_folder(home, say):
+        for folder in (home, tmp):
+            if not folder.exists():
+                folder.mkdir()
+                give_to_sandbox(folder)
+        give_to_sandbox(tree)
+        places = {tree: TREE_PLACE, home: HOME, tmp: TMP}
+        yield Sandbox(TREE_PLACE, places, _storm_homes(), (*REGISTRIES, *build_registries()))
+        shutil.rmtree(tmp, ignore_errors=True)
+
+
+def _storm_homes() -> tuple[Path, ...]:
+    """Storm's jars, for builds that compile against them without Maven."""
+    homes = cache_dir() / HOMES
+    return (homes,) if homes.is_dir() else ()
 
 
 def _build_ours(code: Code, folder: Path) -> Mapping[str, Any]:
@@ -135,19 +161,16 @@ def _build_ours(code: Code, folder: Path) -> Mapping[str, Any]:
     return {"commit": code.commit}
 
 
-def _build_foreign(code: Code, folder: Path, limit_s: float) -> Mapping[str, Any]:
+def _build_foreign(code: Code, folder: Path, say: Say, limit_s: float) -> Mapping[str, Any]:
     tree, log = folder / TREE, folder / LOG
     refs.clone_commit(code, tree)
     if code.build:
-        (folder / "tmp").mkdir()
-        run_program(
-            code.build, tree, log, limit_s=limit_s, environment=clean_environment({"TMPDIR": str(folder / "tmp")})
-        )
+        with _build_sandbox(code, tree, say) as sandbox:
+            run_program(code.build, sandbox, log, limit_s=limit_s)
     jar = _find_jar(code, tree)
     _require_class(code, jar)
     shutil.copy2(jar, folder / jar.name)
     shutil.rmtree(tree)
-    shutil.rmtree(folder / "tmp", ignore_errors=True)
     return {"commit": code.commit, "jar": jar.name}
 
 
@@ -179,12 +202,13 @@ def _is_class(name: str) -> bool:
     return name.endswith(".class") and not name.startswith("META-INF/")
 
 
-def _maven(module: Path, folder: Path) -> Path:
+def _maven(code: Code, module: Path, folder: Path, say: Say) -> Path:
     if shutil.which(MAVEN[0]) is None:
         raise ToolMissing("mvn is not installed; it builds the Java parts. Install it with: apt-get install maven")
     shutil.copytree(module, folder / "module")
-    run_program(MAVEN, folder / "module", folder / LOG, limit_s=BUILD_LIMIT_S)
-    jars = sorted((folder / "module" / "target").glob("*.jar"))
+    with _build_sandbox(code, folder / "module", say) as sandbox:
+        run_program(MAVEN, sandbox, folder / LOG, limit_s=BUILD_LIMIT_S)
+    jars = [path for path in sorted((folder / "module" / "target").glob("*.jar")) if not path.is_symlink()]
     if len(jars) != 1:
         raise BuildFailed(f"the bridge's build left {len(jars)} jars in target/; it must leave one")
     jar = Path(shutil.copy2(jars[0], folder))
@@ -221,10 +245,9 @@ def _require_scheduler(code: Code, base: Path, jar: Path) -> None:
         return
     path = f"{base}/lib/*:{base}/extlib-daemon/*"
     log.unlink(missing_ok=True)
+    sandbox = Sandbox("/", readable=(base, jar))
     try:
-        run_program(
-            ["java", "-cp", path, CHECK_CLASS, str(jar), code.scheduler], jar.parent, log, limit_s=CHECK_LIMIT_S
-        )
+        run_program(["java", "-cp", path, CHECK_CLASS, str(jar), code.scheduler], sandbox, log, limit_s=CHECK_LIMIT_S)
     except (BuildFailed, BuildHung) as error:
         raise Unfit(f"{code_label(code)}: {log.read_text(errors='replace').strip().splitlines()[-1]}") from error
     mark.touch()

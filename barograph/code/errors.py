@@ -5,6 +5,7 @@ SourceError (an ExperimentError: configuration)
 ├── NoSuchRepository    it cannot be cloned or fetched
 ├── BuildFailed         its build command, or Maven on its bridge, failed; kept with its log
 │   └── BuildHung       it took longer than the limit and was ended
+├── SandboxUnavailable  this box cannot make the container that code of others runs in
 └── Unfit               it was built and cannot be used: no such jar, class or policy, or another contract
 """
 
@@ -30,6 +31,10 @@ class BuildFailed(SourceError):
 
 
 class BuildHung(BuildFailed):
+    pass
+
+
+class SandboxUnavailable(SourceError):
     pass
 
 

@@ -11,7 +11,7 @@ import re
 import shutil
 import tarfile
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from barograph.code.errors import NoSuchRef, NoSuchRepository, Unfit
 from barograph.code.git import FETCH_LIMIT_S, GitFailed, address, git, mirror_of
@@ -156,8 +156,14 @@ def export_folder(code: Code, name: str, to: Path) -> None:
             " build, jar and scheduler too"
         ) from error
     with tarfile.open(packed) as opened:
-        opened.extractall(to)  # made by git a line above
+        # A commit may hold a link to anywhere, and a file behind it: plain files only.
+        opened.extractall(to, members=(member for member in opened if _is_plain(member)))
     packed.unlink()
+
+
+def _is_plain(member: tarfile.TarInfo) -> bool:
+    path = PurePosixPath(member.name)
+    return member.isfile() and not path.is_absolute() and ".." not in path.parts
 
 
 def _copy_jar(code: Code, to: Path) -> None:
@@ -173,7 +179,8 @@ def _copy_jar(code: Code, to: Path) -> None:
 
 
 def clone_commit(code: Code, to: Path) -> None:
-    """The commit as its own clone: builds ask git for versions. Its objects are the source's.
+    """The commit as a clone of its own: builds ask git for versions. No object is shared with the source, which the
+    build does not see, and whose files it must not own.
 
     A jar without git is copied, if it is still the one that was resolved.
     """
@@ -185,7 +192,7 @@ def clone_commit(code: Code, to: Path) -> None:
             None,
             "clone",
             "--quiet",
-            "--shared",
+            "--no-hardlinks",
             "--no-checkout",
             "--",
             str(folder_with_commit(code)),

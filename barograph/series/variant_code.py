@@ -18,18 +18,20 @@ from barograph.code.build import build_code, build_folder, codes_of, run_program
 from barograph.code.errors import BuildFailed, BuildHung, SourceError, Unfit
 from barograph.code.git import sources_home
 from barograph.code.refs import code_label
+from barograph.code.sandbox import Sandbox, give_to_sandbox
 from barograph.code.store import LOG, prune
 from barograph.errors import Say
 from barograph.plan.checks import place_of
 from barograph.plan.experiment import Code, Experiment, Variant
 from barograph.policy_service import read_state
 from barograph.series.series import read_series
-from barograph.settings import ROOT, process_environment, results_root
+from barograph.settings import ROOT, results_root
 from barograph.software import storm_home
 from inventory.leases import registry
 from scheduler_plugins.messages import VERSION
 
 DESCRIBE_LIMIT_S = 60.0
+ANSWERS = "/build/answers"  # in the sandbox
 DESCRIBE_SCRIPT = ROOT / "barograph" / "code" / "describe_checkout.py"
 CALLS = frozenset({"POST /configure", "POST /scale", "POST /samples", "POST /machine_samples", "GET /state"})
 
@@ -85,14 +87,14 @@ def _contract(experiment: Experiment, said: Mapping[str, Any], code: Code) -> It
 def describe_tree(tree: Path, variants: Sequence[Variant], code: Code) -> dict[str, Any]:
     """The checkout's own answer. Raises Unfit where it gives none: its code throws, or hangs."""
     content = {"variants": [{"policy": each.policy, "parameters": dict(each.parameters)} for each in variants]}
-    with tempfile.TemporaryDirectory(prefix="barograph-ask-") as nowhere:
-        question, answer, log = (Path(nowhere, name) for name in ("asked.json", "answer.json", LOG))
+    with tempfile.TemporaryDirectory(prefix="barograph-ask-") as folder:
+        question, answer, log = Path(folder, "asked.json"), Path(folder, "answers", "answer.json"), Path(folder, LOG)
         question.write_text(json.dumps(content))
-        argv = [sys.executable, "-P", "-s", str(DESCRIBE_SCRIPT), str(question), str(answer)]
+        answer.parent.mkdir()
+        give_to_sandbox(answer.parent)
+        argv = [sys.executable, "-P", "-s", str(DESCRIBE_SCRIPT), str(question), f"{ANSWERS}/{answer.name}"]
         try:
-            run_program(
-                argv, Path(nowhere), log, limit_s=DESCRIBE_LIMIT_S, environment=_tree_environment(tree, nowhere)
-            )
+            run_program(argv, _describe_sandbox(tree, question, answer.parent), log, limit_s=DESCRIBE_LIMIT_S)
         except BuildHung as error:
             raise Unfit(
                 f"{code_label(code)}: its scheduler_plugins did not load within {DESCRIBE_LIMIT_S:g} s"
@@ -100,16 +102,32 @@ def describe_tree(tree: Path, variants: Sequence[Variant], code: Code) -> dict[s
         except BuildFailed as error:
             last = log.read_text(errors="replace").strip().splitlines()[-1]
             raise Unfit(f"{code_label(code)}: its scheduler_plugins do not load: {last}") from error
-        said: dict[str, Any] = json.loads(answer.read_text())
+        said = _read_answer(answer, code)
     if Path(said["folder"]).resolve() != tree.resolve():
         raise RuntimeError(f"asked {said['folder']} in the place of {tree}")
     return said
 
 
-def _tree_environment(tree: Path, home: str) -> dict[str, str]:
-    """Policies need nothing of the user's."""
-    own = {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "HOME": home}
-    return {name: value for name, value in process_environment().items() if name in ("PATH", "LANG")} | own
+def _describe_sandbox(tree: Path, question: Path, answers: Path) -> Sandbox:
+    """Policies need Python and its packages; nothing of the user's, and no network."""
+    pythons = dict.fromkeys(Path(prefix) for prefix in (sys.prefix, sys.base_prefix))
+    return Sandbox(
+        ANSWERS,
+        {answers: ANSWERS},
+        (*(path for path in pythons if not path.is_relative_to("/usr")), tree, DESCRIBE_SCRIPT, question),
+        variables={"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+
+
+def _read_answer(answer: Path, code: Code) -> dict[str, Any]:
+    """What the sandbox left there; a link would be read with our rights."""
+    try:
+        if answer.is_symlink() or not answer.is_file():
+            raise ValueError("there is no such file")
+        said: dict[str, Any] = json.loads(answer.read_text())
+    except ValueError as error:
+        raise Unfit(f"{code_label(code)}: its scheduler_plugins load, but give no answer: {error}") from error
+    return said
 
 
 KEPT_BUILDS = 24  # builds, of all repositories

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 SCRIPT = Path(__file__).with_name("user_data.sh")
 # What playbooks/roles/storm/tasks/deliver.yml installs; a test holds the two together.
-PACKAGES = ("openjdk-17-jre-headless", "python3", "python3-numpy", "supervisor")
+PACKAGES = ("openjdk-17-jre-headless", "python3", "python3-numpy", "supervisor", "nftables")
 # `pid` while they are being installed, then `done` or `failed`, and `log`.
 PACKAGES_FOLDER = "/var/lib/barograph-packages"
 MOST_BYTES = 16 * 1024  # what EC2 takes

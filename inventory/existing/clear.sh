@@ -10,11 +10,17 @@ if [ -e "$conf" ]; then
   done >/dev/null 2>&1
   rm -f "$conf"
 fi
-# A worker outlives its supervisor, and a daemon outlives a supervisord that was killed. The patterns do not match the
-# shell that has them in its own command line.
-for process in $(find "$root/proc" -maxdepth 1 -name '[1-9]*' -user storm 2>/dev/null); do
-  grep -aqs '[/]opt/barograph/\|scheduler_plugins[.]service' "$process/cmdline" && kill -9 "${process##*/}" 2>/dev/null
-done
+# A worker outlives its supervisor, and a daemon outlives a supervisord that was killed. Ours are those that were noted as
+# they began (playbooks/roles/machine/files/processes.sh), are still the same, have the notes' owner and a path of ours.
+notes=$root/var/lib/barograph/processes
+owner=$(stat -c %u "$notes" 2>/dev/null)
+for note in "$notes"/[1-9]*; do
+  number=${note##*/}
+  began=$(sed -n 's/.*) //p' "/proc/$number/stat" 2>/dev/null | cut -d ' ' -f 20)
+  [ -n "$began" ] && [ "$began" = "$(cat "$note")" ] && [ "$(stat -c %u "/proc/$number")" = "$owner" ] &&
+    grep -aqs '/barograph/' "/proc/$number/cmdline" && kill -9 "$number"
+done 2>/dev/null
+[ -n "$root" ] || /usr/sbin/nft delete table inet barograph 2>/dev/null
 
 if grep -qs '^# BEGIN Barograph$' "$root/etc/hosts"; then
   sed '/^# BEGIN Barograph$/,/^# END Barograph$/d' "$root/etc/hosts" >"$root/etc/hosts.barograph" &&

@@ -18,5 +18,28 @@ apt-cache policy openjdk-17-jre-headless 2>/dev/null | grep -q 'Candidate: [0-9]
   cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null | awk '/^[0-9]+$/ { print int($1 / 1048576) }'
 } | least | sed 's/^/memory_mb /'
 hostname -I | sed 's/^/addresses /'
+# Root may set packet filters (bit 12): without them Storm would be open to whoever reaches the machine.
+capabilities=0x$(sed -n 's/^CapEff:[[:space:]]*//p' /proc/self/status)
+[ $((capabilities >> 12 & 1)) = 1 ] && echo "filters yes"
+# Somebody's Storm: `storm PID USER PORTS CLASS`. The patterns do not match a shell that has them in its own command line.
+owner() { stat -c %U "/proc/$1" 2>/dev/null; }
+ports() { ss -Hltnp 2>/dev/null | grep "pid=$1," | awk '{ sub(/.*:/, "", $4); print $4 }' | sort -un | paste -sd, -; }
+for file in $(grep -las 'org[.]apache[.]storm[.]\|zookeeper[.]server[.]quorum' /proc/[0-9]*/cmdline); do
+  grep -aqs '/opt[/]barograph/' "$file" && continue
+  process=${file#/proc/} process=${process%/cmdline}
+  class=$(tr '\0' '\n' <"$file" 2>/dev/null | grep -x 'org[.]apache[.][A-Za-z.]*' | head -n 1)
+  [ -z "$class" ] || echo "storm $process $(owner "$process") $(ports "$process" | grep . || echo unknown) $class"
+done
+# Whoever listens where ours will: `listener PORT PID USER COMMAND`.
+ss -Hltnp 2>/dev/null | awk '{ sub(/.*:/, "", $4); split($6, user, "\""); sub(/.*pid=/, "", $6); sub(/,.*/, "", $6); print $4, $6, user[2] }' |
+  while read -r port process command; do
+    case $port in 2181 | 6627 | 6628 | 67[0-5][0-9] | 676[0-3] | 8700) ;; *) continue ;; esac
+    grep -aqs '/opt[/]barograph/\|scheduler_plugins[.]service' "/proc/$process/cmdline" ||
+      echo "listener $port $process $(owner "$process") $command"
+  done | sort -u
+# A program of the same name in somebody's supervisord would be replaced by ours.
+for file in /etc/supervisor/conf.d/*.conf /etc/supervisor/supervisord.conf; do
+  [ "${file##*/}" = barograph.conf ] || sed -n "s|^\[program:\(nimbus\|supervisor\|zookeeper\|probe\|policy-service\)\].*|program \1 $file|p" "$file" 2>/dev/null
+done
 cat /var/lib/barograph-guard/lease.json 2>/dev/null | tr -d '\n' | sed 's/^/lease /'
 echo

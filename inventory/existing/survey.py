@@ -6,7 +6,7 @@ What a machine says of itself is printed by facts.sh.
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from ipaddress import AddressValueError, IPv4Address
@@ -70,6 +70,10 @@ class Facts:
     memory_mb: int
     addresses: tuple[str, ...]
     lease: Mapping[str, Any] | None
+    filters: bool = True
+    storm: tuple[tuple[str, str, str, str], ...] = ()  # somebody's: pid, user, ports, class
+    listeners: tuple[tuple[str, str, str, str], ...] = ()  # where ours will listen: port, pid, user, command
+    programs: tuple[tuple[str, str], ...] = ()  # of somebody's supervisord, called as ours: name, file
 
 
 def ask_facts(remote: Remote) -> Facts:
@@ -92,9 +96,39 @@ def parse_facts(text: str) -> Facts:
             int(said["memory_mb"]),
             tuple(said.get("addresses", "").split()),
             json.loads(said["lease"]) if "lease" in said else None,
+            "filters" in said,
+            tuple((pid, user, ports, name) for pid, user, ports, name in _listed(text, "storm", 4)),
+            tuple((port, pid, user, name) for port, pid, user, name in _listed(text, "listener", 4)),
+            tuple((name, file) for name, file in _listed(text, "program", 2)),
         )
     except (KeyError, ValueError) as error:
         raise InfrastructureError(f"it does not say what it is ({error!r}), only {text[-300:]!r}") from error
+
+
+def _listed(text: str, key: str, words: int) -> Iterator[list[str]]:
+    """The words of all lines with this key."""
+    lines = (line.partition(" ") for line in text.splitlines())
+    yield from (rest.split(maxsplit=words - 1) for first, _, rest in lines if first == key)
+
+
+def occupation_problems(facts: Facts) -> list[str]:
+    """Why the machine is somebody's now: what runs there is never ended or replaced by us."""
+    theirs = {pid for pid, *_ in facts.storm}
+    problems = [
+        f"process {pid} of user {user} is somebody's {name} (ports {ports}); stop it, or name another machine"
+        for pid, user, ports, name in facts.storm
+    ]
+    problems += [
+        f"port {port}, which Storm needs, is taken by process {pid} of user {user} ({command}); stop it, or name"
+        " another machine"
+        for port, pid, user, command in facts.listeners
+        if pid not in theirs
+    ]
+    problems += [
+        f"{file} has a program {name!r} of supervisord, as Barograph's is called; rename it, or name another machine"
+        for name, file in facts.programs
+    ]
+    return problems
 
 
 def platform_problems(facts: Facts) -> list[str]:
@@ -108,6 +142,11 @@ def platform_problems(facts: Facts) -> list[str]:
     if facts.java != JAVA_VERSION and not (facts.java is None and facts.java_to_install):
         has = f"Java {facts.java}" if facts.java else "no Java, and apt knows no openjdk-17-jre-headless"
         found.append(f"it has {has}; Storm runs on Java {JAVA_VERSION}: install openjdk-17-jre-headless as its `java`")
+    if not facts.filters:
+        found.append(
+            "its root has no CAP_NET_ADMIN, so it cannot keep others from Storm: whoever reaches the machine could run"
+            " code there through Nimbus (6627) and read tuples (6700-6763); give it, or name another machine"
+        )
     return found
 
 
@@ -249,7 +288,7 @@ def _survey_one(
     known.write_text(logins.known_hosts_text([door]))
     with connect(logins.machine_of_login(door, door.called, known)) as remote:
         seen = ask_facts(remote)
-    if wrong := platform_problems(seen):
+    if wrong := [*platform_problems(seen), *occupation_problems(seen)]:
         return [f"{host}: {problem}" for problem in wrong]
     return SurveyedMachine(request, host, door, seen, *machine_addresses(host, seen))
 

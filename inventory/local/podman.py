@@ -30,7 +30,7 @@ log_size_max = 1048576
 class Container:
     """One machine as Podman gets it. `mounts` maps folders of the box to read-only places in the machine.
 
-    `program` is its first one, `capabilities` are beyond Podman's own.
+    `program` is its first one, `capabilities` are beyond Podman's own: sshd logs, and a machine has packet filters.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Container:
     identity: Path
     mounts: Mapping[Path, str]
     program: str = "/usr/local/sbin/barograph-machine"
-    capabilities: tuple[str, ...] = ("AUDIT_WRITE",)
+    capabilities: tuple[str, ...] = ("AUDIT_WRITE", "NET_ADMIN")
 
 
 class Podman:

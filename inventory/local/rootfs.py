@@ -20,7 +20,7 @@ ROOTFS_MB = 1500  # while it is being built; about 630 when trimmed
 JRE = "openjdk-17-jre-headless"
 PACKAGES = (
     JRE, "openssh-server", "supervisor", "python3", "python3-numpy", "iproute2", "iputils-ping", "procps", "sudo",
-    "rsync", "ca-certificates",
+    "rsync", "ca-certificates", "nftables",
 )  # fmt: skip
 STORM_UID = 900
 # Seconds. A minute each where the mirror is near: these are for a slow one.

@@ -22,7 +22,7 @@ from inventory.local.podman import Container, Podman
 IMAGE = Path(__file__).with_name("image")
 CARD = "ens5"
 # The user data gives the machine its name.
-CAPABILITIES = ("AUDIT_WRITE", "SYS_ADMIN")
+CAPABILITIES = ("AUDIT_WRITE", "NET_ADMIN", "SYS_ADMIN")
 FIRST_PROGRAM = "/opt/barograph/machine/boot"
 
 

@@ -5,6 +5,7 @@ Standard input: one JSON object.
     files:       [{"path", "owner", "mode", "content"}], owner root and mode 0644 unless given
     archives:    [{"path", "to"}], a .tar.gz that is on the machine, unpacked when its content changed
     names:       {name: address} that /etc/hosts is to have
+    firewall:    rules of nft that are to be loaded, now and by supervisord at each boot
     programs:    [{"name", "running"}], programs of supervisord, whose configuration is among the files; supervisord
                  is told too, so that after a crash of the machine they are as they were
 Standard output: one JSON object, {"changed": [what was changed, in words]}. Exit code 1 and a line on standard error
@@ -18,6 +19,7 @@ import os
 import re
 import shutil
 import socket
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -30,6 +32,8 @@ SUPERVISOR_SOCKET = "/var/run/supervisor.sock"
 SUPERVISOR_LIMIT_S = 60.0  # to stop a program it waits up to 10 s, and starts others meanwhile
 HOSTS = Path("/etc/hosts")
 BEGIN, END = "# BEGIN Barograph\n", "# END Barograph\n"
+FIREWALL, TABLE = Path("/etc/barograph/firewall.nft"), "barograph"
+NFT = "/usr/sbin/nft"
 PROGRAMS = Path("/etc/supervisor/conf.d/barograph.conf")
 STOPPED = ("STOPPED", "EXITED", "FATAL", "UNKNOWN")
 
@@ -92,7 +96,7 @@ def archive(wanted: Wanted) -> bool:
     draft = Path(tempfile.mkdtemp(dir=to))
     try:
         with tarfile.open(packed) as opened:
-            opened.extractall(draft)
+            opened.extractall(draft, members=(member for member in opened if member.isfile()))  # no links
         for folder in draft.iterdir():
             shutil.rmtree(to / folder.name, ignore_errors=True)
             folder.rename(to / folder.name)
@@ -125,6 +129,26 @@ def addresses(text: str) -> dict[str, str]:
         for name in called:
             found.setdefault(name, address)
     return found
+
+
+def firewall(rules: str, path: Path = FIREWALL, nft: str = NFT) -> bool:
+    """Load the rules in one step; True if they were others, or were not loaded.
+
+    Without them Storm must not start: whoever reaches Nimbus runs code here.
+    """
+    changed = file({"path": str(path), "content": rules, "owner": path.parent.owner()})
+    if not changed and run(nft, "list", "table", "inet", TABLE).returncode == 0:
+        return False
+    loaded = run(nft, "-f", str(path))
+    if loaded.returncode:
+        path.unlink()
+        said = loaded.stderr.strip().splitlines()[:1] or [f"code {loaded.returncode}"]
+        sys.exit(f"cannot load the firewall: {said[0]}")
+    return True
+
+
+def run(*argv: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=30, check=False)
 
 
 def at_boot(wanted: Wanted, configuration: Path = PROGRAMS) -> bool:
@@ -166,9 +190,10 @@ def main() -> None:
     changed += [f"file {wanted['path']}" for wanted in plan.get("files", []) if file(wanted)]
     changed += [f"archive {wanted['path']}" for wanted in plan.get("archives", []) if archive(wanted)]
     changed += ["names"] if "names" in plan and names(plan["names"]) else []
+    changed += ["firewall"] if "firewall" in plan and firewall(plan["firewall"]) else []
     changed += [f"{wanted['name']} at boot" for wanted in plan.get("programs", []) if at_boot(wanted)]
-    # Who is only told names has nothing to start.
-    if plan.keys() <= {"names"}:
+    # Who is only told of others has nothing to start.
+    if plan.keys() <= {"names", "firewall"}:
         print(json.dumps({"changed": changed}))
         return
     supervisor = xmlrpc.client.ServerProxy("http://localhost", transport=UnixTransport()).supervisor

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Ends the workers of this machine and clears what they left; says `changed` if a worker had to be killed. Arguments:
+# Ends this cluster's workers on this machine and clears what they left; says `changed` if a worker had to be killed. Arguments:
 #   wait     first give the supervisor time: it stops its workers when it hears that their topology is gone
 #   state    forget what the supervisor knew of its workers (it is stopped)
 #   records  empty samples and logs
@@ -8,7 +8,7 @@ log=/var/log/barograph
 state=/var/lib/barograph/storm
 
 workers() {
-  grep -las '[o]rg\.apache\.storm\.daemon\.worker\.Worker' /proc/[0-9]*/cmdline | cut -d/ -f3
+  [ ! -x /opt/barograph/processes ] || /opt/barograph/processes list org.apache.storm.daemon.worker.Worker
 }
 
 asked() {

@@ -7,7 +7,8 @@ if [ -n "$running" ]; then
   supervisorctl stop $running >/dev/null
   echo changed
 fi
-for worker in $(grep -las '[o]rg\.apache\.storm\.daemon\.worker\.Worker' /proc/[0-9]*/cmdline | cut -d/ -f3); do
+[ -x /opt/barograph/processes ] || exit 0
+for worker in $(/opt/barograph/processes list org.apache.storm.daemon.worker.Worker); do
   kill -9 "$worker" 2>/dev/null || continue
   echo changed
 done

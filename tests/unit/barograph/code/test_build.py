@@ -13,7 +13,7 @@ import pytest
 from barograph.code import store
 from barograph.code.build import build_code, build_folder, jar_of
 from barograph.code.errors import BuildFailed, BuildHung, SourceError, Unfit
-from barograph.code.git import sources_home
+from barograph.code.git import repository_home, sources_home
 from barograph.code.refs import resolve_ref
 from barograph.code.store import FAILED, LOG, make_once, prune
 from barograph.plan.experiment import Code
@@ -21,7 +21,7 @@ from tests.support.repositories import Repository, jar, with_plugins
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 SCRIPT = """#!/bin/sh
-echo built >> "{count}"
+echo built >> "$HOME/calls"
 mkdir out && cp theirs.jar out/theirs.jar
 {more}
 """
@@ -31,12 +31,12 @@ Make = Callable[..., Code]
 
 @pytest.fixture
 def foreign(tmp_path: Path) -> Make:
-    """A commit of somebody's whose build runs these lines; `calls` counts its builds."""
+    """A commit of somebody's whose build runs these lines; `calls` counts its builds, in their own home."""
     repository = Repository.at(tmp_path / "theirs")
     packed = jar(tmp_path / "theirs.jar", "org.example.Theirs", "org.example.other.Scheduler").read_bytes()
 
     def commit(more: str = "", path: str = "out/theirs.jar", scheduler: str = "org.example.Theirs") -> Code:
-        script = SCRIPT.format(count=tmp_path / "calls", more=more)
+        script = SCRIPT.format(more=more)
         repository.commit({"build.sh": script, "theirs.jar": packed})
         code = resolve_ref("main", str(repository.folder))
         return replace(code, build=("sh", "build.sh"), jar=path, scheduler=scheduler)
@@ -49,8 +49,25 @@ def said() -> list[str]:
     return []
 
 
+def home_of_builds(tmp_path: Path) -> Path:
+    return repository_home(str(tmp_path / "theirs")) / "home"
+
+
+def running(command: str) -> list[int]:
+    """The processes of the box with exactly this command line."""
+    words = command.replace(" ", "\0").encode() + b"\0"
+    return [int(file.parent.name) for file in Path("/proc").glob("[0-9]*/cmdline") if content_of(file) == words]
+
+
+def content_of(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:  # it has ended
+        return b""
+
+
 def calls(tmp_path: Path) -> int:
-    file = tmp_path / "calls"
+    file = home_of_builds(tmp_path) / "calls"
     return len(file.read_text().splitlines()) if file.exists() else 0
 
 
@@ -91,31 +108,27 @@ def test_a_failed_build_is_told_again_without_building(foreign: Make, tmp_path: 
 
 
 def test_a_build_that_hangs_ends_with_all_it_started(foreign: Make, tmp_path: Path) -> None:
-    child = tmp_path / "child"
-    code = foreign(f"sleep 600 & echo $! > {child}; trap '' TERM; wait; wait; sleep 600")
+    code = foreign("sleep 600.125 & trap '' TERM; wait; wait; sleep 600")
     begin_s = time.monotonic()
     with pytest.raises(BuildHung, match="took more than 1 s and was ended"):
         build_code(code, print, limit_s=1)
     assert time.monotonic() - begin_s < 30
-    pid = int(child.read_text())
-    assert not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2]
+    assert running("sleep 600.125") == []
     with pytest.raises(BuildHung):
         build_code(code, print)
     assert calls(tmp_path) == 1
 
 
 def test_what_a_build_leaves_running_ends_with_it(foreign: Make, tmp_path: Path) -> None:
-    child = tmp_path / "child"
-    build_code(foreign(f"sleep 600 & echo $! > {child}"), print)
-    stat = Path(f"/proc/{int(child.read_text())}/stat")
-    assert not stat.exists() or "Z" in stat.read_text().split()[2]
+    build_code(foreign("sleep 600.25 & ps -o args | grep -q 'sleep [6]00.25'"), print)
+    assert running("sleep 600.25") == []
 
 
 def test_a_build_sees_no_secrets(foreign: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret")
     monkeypatch.setenv("SSH_AUTH_SOCK", "/nowhere")
-    build_code(foreign(f"env > {tmp_path / 'seen'}"), print)
-    seen = (tmp_path / "seen").read_text()
+    build_code(foreign('cat /proc/[0-9]*/environ | tr "\\0" "\\n" > "$HOME/seen"'), print)
+    seen = (home_of_builds(tmp_path) / "seen").read_text()
     assert "PATH=" in seen and "TMPDIR=" in seen
     assert "s3cret" not in seen and "SSH_AUTH_SOCK" not in seen
 

@@ -1,5 +1,6 @@
 """A commit is asked what its policies can do, before any machine is touched."""
 
+from ast import literal_eval
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -127,15 +128,32 @@ def test_code_that_hangs_as_it_loads_is_ended(
         prepare_code(of(code), print)
 
 
-def test_code_that_is_asked_sees_nothing_of_the_users(
+def test_code_that_is_asked_sees_nothing_of_the_users_and_writes_nothing(
     change: Callable[[str, str, str], Code], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret")
-    spy = f"import os, pathlib\npathlib.Path({str(tmp_path / 'seen')!r}).write_text(str(dict(os.environ)))\n"
+    (tmp_path / "mine").write_text("mine")
+    spy = (
+        "import os, pathlib, socket\n"
+        f"there = [p for p in ({str(tmp_path / 'mine')!r}, '/root', '/home', '/etc/shadow') if os.path.exists(p)]\n"
+        "seen = [os.getuid(), sorted(os.environ), there, [name for _, name in socket.if_nameindex()]]\n"
+        "raise RuntimeError('seen ' + repr(seen))\n"
+    )
     future = "from __future__ import annotations\n"
-    prepare_code(of(change("policies/stela.py", future, future + spy)), print)
-    seen = (tmp_path / "seen").read_text()
-    assert "s3cret" not in seen and "PATH" in seen
+    code = change("policies/stela.py", future, future + spy)
+    with pytest.raises(Unfit) as refused:
+        prepare_code(of(code), print)
+    uid, names, there, links = literal_eval(str(refused.value).partition("seen ")[2])
+    assert uid != 0 and there == [] and links == ["lo"]
+    assert "PATH" in names and "AWS_SECRET_ACCESS_KEY" not in names
+
+
+@pytest.mark.parametrize("leave", ["os.symlink('/etc/hostname', sys.argv[2])", "os.mkfifo(sys.argv[2])", "pass"])
+def test_an_answer_that_is_no_file_of_its_own_is_not_read(change: Callable[[str, str, str], Code], leave: str) -> None:
+    future = "from __future__ import annotations\n"
+    code = change("policies/stela.py", future, f"{future}import os, sys\n{leave}\nos._exit(0)\n")
+    with pytest.raises(Unfit, match="give no answer"):
+        prepare_code(of(code), print)
 
 
 def test_two_variants_of_one_commit_are_asked_together(here: Repository, monkeypatch: pytest.MonkeyPatch) -> None:

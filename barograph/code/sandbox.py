@@ -1,0 +1,155 @@
+"""Where programs of others run: a container without root, without the user's files and variables, without a network but
+for the registries of builds (decision 0024).
+
+Bubblewrap makes it of the box's own programs, read-only. Root's sandboxes run as a user who owns nothing else; those of
+another user need user namespaces.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from barograph.code.errors import SandboxUnavailable
+from barograph.code.registries import PORT
+from barograph.settings import process_environment
+
+UID = 64900  # no package has it: Debian gives system users 100–999 and people 1000–59999
+HOME, TMP = "/build/home", "/tmp"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+KEPT_VARIABLES = ("LANG", "TZ", "JAVA_HOME")
+PROGRAMS = ("/usr", "/opt")
+LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")  # into /usr on a merged system
+# What the JDK, Maven and TLS read. Not /etc as a whole: keys of services are there.
+SETTINGS = (
+    "alternatives", "ca-certificates", "default/locale", "java-*", "ld.so.cache", "localtime", "maven", "mavenrc",
+    "nsswitch.conf", "pki", "ssl/certs", "ssl/openssl.cnf", "timezone",
+)  # fmt: skip
+PASSWD = f"root:x:0:0::/nonexistent:/usr/sbin/nologin\nbuild:x:{UID}:{UID}::{HOME}:/bin/sh\n"
+GROUP = f"root:x:0:\nbuild:x:{UID}:\n"
+HOSTS = "127.0.0.1 localhost\n"
+LAUNCHER = Path(__file__).with_name("sandbox_launcher.py")
+CHECK_LIMIT_S = 30.0
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """What a program sees beside the system's own.
+
+    `folder` is where it starts; `writable` maps folders of the box to places inside; `readable` are where they are on
+    the box. `registries`: hosts that it may reach over TLS.
+    """
+
+    folder: str
+    writable: Mapping[Path, str] = field(default_factory=dict)
+    readable: Sequence[Path] = ()
+    registries: Sequence[str] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def environment(self) -> dict[str, str]:
+        """All variables of the program."""
+        kept = {name: value for name, value in process_environment().items() if name in KEPT_VARIABLES}
+        network = _proxy_variables() if self.registries else {}
+        return {**kept, "PATH": PATH, "HOME": HOME, "TMPDIR": TMP, **network, **self.variables}
+
+
+def require_sandbox() -> None:
+    """Raises SandboxUnavailable where this box cannot make one."""
+    if shutil.which("bwrap") is None:
+        raise SandboxUnavailable(
+            "bubblewrap is not installed; code of others runs only in its sandbox. Install it with: apt-get install"
+            " bubblewrap"
+        )
+    argv = sandbox_command(["true"], Sandbox("/"), Path("/nonexistent"))
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=CHECK_LIMIT_S, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        raise SandboxUnavailable(
+            f"code of others runs only in a sandbox, and this box cannot make one: {done.stderr.strip()[-300:]}; run as"
+            " root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1)"
+        )
+
+
+def give_to_sandbox(folder: Path) -> None:
+    """Let the sandbox's user own a folder and all that is in it; links are not followed."""
+    if os.geteuid() != 0:
+        return
+    os.chown(folder, UID, UID)
+    for top, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            os.chown(Path(top, name), UID, UID, follow_symlinks=False)
+
+
+def write_accounts(files: Path) -> None:
+    """The users that there are inside; Java takes its home from them and not from HOME."""
+    for name, text in (("passwd", PASSWD), ("group", GROUP), ("hosts", HOSTS)):
+        (files / name).write_text(text)
+        (files / name).chmod(0o644)
+
+
+def sandbox_command(argv: Sequence[str], sandbox: Sandbox, files: Path, launcher: Path | None = None) -> list[str]:
+    """The command that runs `argv` in the sandbox. `files` has `write_accounts`'s; `launcher`: `registry_access`'s."""
+    bwrap = ["bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent", "--new-session"]
+    bwrap += ["--clearenv", *_set_variables(sandbox.environment()), *_mounts(sandbox, files)]
+    if os.geteuid() != 0:
+        bwrap += ["--unshare-user", "--uid", str(UID), "--gid", str(UID)]
+    way = [] if launcher else ["--unshare-net"]
+    inside = [*bwrap, *way, "--chdir", sandbox.folder, "--", *_without_rights(), *argv]
+    if launcher is None:
+        return inside
+    own_network = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+    return [*own_network, "--", sys.executable, "-I", str(LAUNCHER), str(launcher), str(PORT), *inside]
+
+
+def _without_rights() -> list[str]:
+    """Another user, for good: no file with a capability or of another user gives any back."""
+    if os.geteuid() != 0:
+        return []
+    user = [f"--reuid={UID}", f"--regid={UID}", "--clear-groups"]
+    return ["setpriv", *user, "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"]
+
+
+def _set_variables(variables: Mapping[str, str]) -> list[str]:
+    return [word for name, value in variables.items() for word in ("--setenv", name, value)]
+
+
+def _mounts(sandbox: Sandbox, files: Path) -> list[str]:
+    words = ["--proc", "/proc", "--dev", "/dev", *_open_folders([HOME])]
+    for place in PROGRAMS:
+        words += ["--ro-bind-try", place, place]
+    for place in LINKS:
+        if Path(place).is_symlink():
+            words += ["--symlink", str(Path(place).readlink()), place]
+        else:
+            words += ["--ro-bind-try", place, place]
+    if TMP not in sandbox.writable.values():
+        words += ["--perms", "1777", "--tmpfs", TMP]
+    words += _open_folders(["/etc/default", "/etc/ssl"])
+    for path in (path for name in SETTINGS for path in sorted(Path("/etc").glob(name))):
+        words += ["--ro-bind", str(path), str(path)]
+    for name in ("passwd", "group", "hosts"):
+        words += ["--ro-bind-try", str(files / name), f"/etc/{name}"]
+    for path in sandbox.readable:
+        words += [*_open_folders([str(path.parent)]), "--ro-bind", str(path), str(path)]
+    for path, place in sandbox.writable.items():
+        words += [*_open_folders([str(Path(place).parent)]), "--bind", str(path), place]
+    return words
+
+
+def _open_folders(places: Sequence[str]) -> list[str]:
+    """Folders that others than root may enter, with all above them."""
+    above = [folder for place in places for folder in reversed([Path(place), *Path(place).parents][:-1])]
+    return [word for folder in dict.fromkeys(above) for word in ("--perms", "0755", "--dir", str(folder))]
+
+
+def _proxy_variables() -> dict[str, str]:
+    """The way out, as curl and as every JVM is told."""
+    url = f"http://127.0.0.1:{PORT}"
+    flags = [f"-D{scheme}.proxy{part}" for scheme in ("http", "https") for part in ("Host=127.0.0.1", f"Port={PORT}")]
+    java = " ".join([*flags, "-Daether.connector.http.useSystemProperties=true"])
+    names = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
+    return {**dict.fromkeys(names, url), "JAVA_TOOL_OPTIONS": java}

@@ -1,0 +1,25 @@
+#!/bin/sh
+# Which processes of this machine are ours: those that began here, as the owner of the folder of notes, and whose number
+# has not become another's since.
+#   run PROGRAM ARGUMENT…   becomes the program, after noting its number and when it began
+#   list WORD               the numbers of ours that run and have WORD in their command line
+folder=${BAROGRAPH_PROCESSES:-/var/lib/barograph/processes}
+
+# Of /proc/PID/stat, whose second field may have spaces: clock ticks from the boot to the start.
+began() { sed -n 's/.*) //p' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20; }
+
+if [ "$1" = run ]; then
+  shift
+  began $$ >"$folder/$$" || exit 1
+  exec "$@"
+fi
+
+owner=$(stat -c %u "$folder" 2>/dev/null) || exit 0
+for note in "$folder"/[1-9]*; do
+  number=${note##*/}
+  if [ ! -e "/proc/$number" ] || [ "$(began "$number")" != "$(cat "$note" 2>/dev/null)" ]; then
+    rm -f "$note"
+  elif [ "$(stat -c %u "/proc/$number" 2>/dev/null)" = "$owner" ] && grep -aqs -- "$2" "/proc/$number/cmdline"; then
+    echo "$number"
+  fi
+done
