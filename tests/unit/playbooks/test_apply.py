@@ -117,6 +117,50 @@ def test_a_program_is_touched_only_if_it_is_not_as_wanted() -> None:
     assert supervisord.calls == ["startProcess d", "stopProcess a"]
 
 
+@pytest.fixture
+def nft(tmp_path: Path) -> Path:
+    """Stands in for nft: `loaded` is what it has, `broken` is what it says when it cannot."""
+    program = tmp_path / "nft"
+    program.write_text(f"""#!/bin/sh
+    cd {tmp_path}
+    [ "$1" = list ] && exec test -e loaded
+    [ ! -e broken ] || {{ cat broken >&2; exit 1; }}
+    cp "$2" loaded
+    """)
+    program.chmod(0o755)
+    return program
+
+
+def test_rules_are_loaded_when_they_are_others_or_gone(tmp_path: Path, nft: Path) -> None:
+    path = tmp_path / "firewall.nft"
+    assert apply.firewall("rules 1", path, str(nft))
+    assert not apply.firewall("rules 1", path, str(nft))
+    assert apply.firewall("rules 2", path, str(nft))
+    assert (tmp_path / "loaded").read_text() == "rules 2"
+    (tmp_path / "loaded").unlink()
+    assert apply.firewall("rules 2", path, str(nft)), "a boot has lost them"
+    assert (tmp_path / "loaded").exists()
+
+
+def test_a_machine_without_packet_filters_is_refused_also_the_second_time(tmp_path: Path, nft: Path) -> None:
+    (tmp_path / "broken").write_text("Error: Could not process rule: Operation not permitted\nand more\n")
+    for _ in range(2):
+        with pytest.raises(SystemExit, match=r"cannot load the firewall: Error: .*not permitted$"):
+            apply.firewall("rules", tmp_path / "firewall.nft", str(nft))
+
+
+def test_links_in_an_archive_are_not_made(tmp_path: Path) -> None:
+    archive, to = tmp_path / "delivery.tar.gz", tmp_path / "opt"
+    to.mkdir()
+    with tarfile.open(archive, "w:gz") as packed:
+        link = tarfile.TarInfo("jars/outside")
+        link.type, link.linkname = tarfile.SYMTYPE, str(tmp_path)
+        packed.addfile(link)
+        packed.addfile(tarfile.TarInfo("jars/outside/written"))
+    assert apply.archive({"path": str(archive), "to": str(to)})
+    assert not (tmp_path / "written").exists() and not (to / "jars" / "outside").is_symlink()
+
+
 OWN = "127.0.0.1 localhost\n127.0.1.1 m1  # by the installer\n::1 ip6-localhost\n"
 
 

@@ -3,7 +3,7 @@
 import configparser
 import json
 import os
-import shlex
+import re
 import subprocess
 import sys
 from dataclasses import asdict
@@ -160,11 +160,34 @@ def test_zookeeper_listens_on_the_experiment_lan_only(plans: dict[str, dict[str,
     assert "clientPortAddress=198.51.100.10\n" in file_of(plans["master"], "/etc/barograph/storm/zoo.cfg")
 
 
+def daemons(plan: dict[str, Any]) -> list[str]:
+    """The programs that go on; the firewall's is loaded at each boot, and ends."""
+    first, *rest = programs(plan).sections()
+    assert first == "program:barograph-firewall"
+    return [section.removeprefix("program:") for section in rest]
+
+
+def test_only_the_clusters_machines_reach_storm(plans: dict[str, dict[str, Any]]) -> None:
+    for plan in plans.values():
+        rules = plan["firewall"]
+        (addresses,) = re.findall(r"elements = \{ (.*) \}", rules)
+        assert set(plan["names"].values()) < set(addresses.split(", "))
+        (closed,) = re.findall(r"tcp dport \{ (.*) \} drop", rules)
+        slots = storm_yaml(plan)["supervisor.slots.ports"]
+        assert ports_of(closed) >= {2181, 6627, 6628, *slots}
+        assert 22 not in ports_of(closed) and 8700 not in ports_of(closed)
+        section = programs(plan)["program:barograph-firewall"]
+        assert (section["user"], section["autostart"], section["autorestart"]) == ("root", "true", "false")
+        assert section["command"] == "/usr/sbin/nft -f /etc/barograph/firewall.nft"
+
+
+def ports_of(text: str) -> set[int]:
+    ranges = [[int(end) for end in part.split("-")] for part in text.split(", ")]
+    return {port for ends in ranges for port in range(ends[0], ends[-1] + 1)}
+
+
 def test_each_machine_runs_its_programs(plans: dict[str, dict[str, Any]]) -> None:
-    started = {
-        name: [section.removeprefix("program:") for section in programs(plan).sections()]
-        for name, plan in plans.items()
-    }
+    started = {name: daemons(plan) for name, plan in plans.items()}
     assert started.pop("master") == ["zookeeper", "policy-service", "nimbus", "probe"]
     assert all(names == ["supervisor", "probe"] for names in started.values())
 
@@ -182,11 +205,12 @@ def test_another_bridge_restarts_nimbus_alone_and_another_service_itself_alone(
 
 def test_supervisord_runs_them_as_storm_and_again_when_they_end(plans: dict[str, dict[str, Any]]) -> None:
     for plan in plans.values():
-        for name in programs(plan).sections():
-            section = programs(plan)[name]
+        for name in daemons(plan):
+            section = programs(plan)[f"program:{name}"]
             assert section["user"] == "storm"
             assert section["autorestart"] == "true"
-            assert shlex.split(section["command"])[0].startswith("/")
+            # Noted as ours when it begins: nothing else is ever ended.
+            assert section["command"].startswith("/opt/barograph/processes run /")
             assert "{{" not in section["command"] + section["environment"]
 
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from getpass import getuser
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,14 @@ java 17
 cores 1.5
 memory_mb 7936
 addresses 10.0.0.7 172.17.0.1
+filters yes
 lease {"lease_id": "ab", "owner": "o", "harness": "h", "expires_s": 12.0}
+"""
+LISTEN = """
+import socket, sys
+listening = socket.create_server(("127.0.0.1", 0))
+print(listening.getsockname()[1], flush=True)
+sys.stdin.read()
 """
 HOST = Host("beta", "192.0.2.7", 22, "ubuntu")
 
@@ -55,6 +63,7 @@ def test_a_machine_is_what_it_really_is() -> None:
         ("python 3.12\n", "", "python3 is not there"),
         ("java 17", "java 21", "it has Java 21; Storm runs on Java 17"),
         ("java 17\n", "", "no Java, and apt knows no openjdk-17"),
+        ("filters yes\n", "", "no CAP_NET_ADMIN, so it cannot keep others from Storm: whoever reaches the machine"),
     ],
 )
 def test_what_storm_cannot_run_on_is_said(line: str, instead: str, said: str) -> None:
@@ -79,6 +88,36 @@ def test_services_are_bound_to_the_machines_own_addresses() -> None:
         survey.machine_addresses(Host("b", "10.0.0.7", 22, "u", None, "10.9.9.9", "10.0.0.7"), seen)
     only = survey.parse_facts(SAID.replace(" 172.17.0.1", ""))
     assert survey.machine_addresses(HOST, only) == ("10.0.0.7", "10.0.0.7")
+
+
+def test_somebodys_storm_is_named_by_process_user_and_port() -> None:
+    said = (
+        "storm 4711 ann 6627,6699 org.apache.storm.daemon.nimbus.Nimbus\n"
+        "listener 6627 4711 ann java\nlistener 2181 812 zookeeper java\n"
+        "program nimbus /etc/supervisor/conf.d/their storm.conf\n"
+    )
+    assert survey.occupation_problems(survey.parse_facts(SAID)) == []
+    problems = survey.occupation_problems(survey.parse_facts(SAID + said))
+    assert [problem.partition(";")[0] for problem in problems] == [
+        "process 4711 of user ann is somebody's org.apache.storm.daemon.nimbus.Nimbus (ports 6627,6699)",
+        "port 2181, which Storm needs, is taken by process 812 of user zookeeper (java)",
+        "/etc/supervisor/conf.d/their storm.conf has a program 'nimbus' of supervisord, as Barograph's is called",
+    ]
+    assert all(problem.endswith("or name another machine") for problem in problems)
+
+
+@pytest.mark.parametrize("folder", ["/srv/storm/lib", "/opt/barograph/storm/lib"])
+def test_facts_tell_somebodys_storm_from_ours(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that looks like Nimbus and listens on one of its ports."""
+    nimbus = "org.apache.storm.daemon.nimbus.Nimbus"
+    argv = [sys.executable, "-c", LISTEN, f"-Dlib={folder}", nimbus]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        port = process.stdout.readline().strip()
+        done = subprocess.run(["sh", "-c", survey.FACTS_SCRIPT.read_text()], capture_output=True, text=True)
+        process.communicate()
+    mine = [line for line in survey.parse_facts(done.stdout).storm if line[0] == str(process.pid)]
+    assert mine == ([] if "barograph" in folder else [(str(process.pid), getuser(), port, nimbus)])
 
 
 def claim(

@@ -1,0 +1,87 @@
+"""Which processes of a machine are ended: those that were noted as they began, and no others."""
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from inventory.existing import ownership
+from playbooks import runner
+
+SCRIPT = Path(runner.HERE) / "roles" / "machine" / "files" / "processes.sh"
+WORD = "org.apache.storm.daemon.worker.Worker"
+Start = Callable[..., int]
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    folder = tmp_path / "var" / "lib" / "barograph" / "processes"
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def start(notes: Path) -> Iterator[Start]:
+    """Starts a program that waits, with the word in its command line."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def one(*before: str) -> int:
+        waits = ["sh", "-c", "read line", f"/opt/barograph/{WORD}"]
+        argv = ["sh", str(SCRIPT), "run", *waits] if before == ("noted",) else waits
+        environment = {**os.environ, "BAROGRAPH_PROCESSES": str(notes)}
+        started.append(subprocess.Popen(argv, stdin=subprocess.PIPE, env=environment))
+        pid = started[-1].pid
+        while Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[2:3] != [b"read line"]:
+            pass
+        return pid
+
+    yield one
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def listed(notes: Path, word: str = WORD) -> list[int]:
+    environment = {**os.environ, "BAROGRAPH_PROCESSES": str(notes)}
+    done = subprocess.run(
+        ["sh", str(SCRIPT), "list", word], env=environment, capture_output=True, text=True, check=True
+    )
+    return [int(line) for line in done.stdout.splitlines()]
+
+
+def test_ours_are_those_that_were_noted(start: Start, notes: Path) -> None:
+    ours, theirs = start("noted"), start()
+    assert listed(notes) == [ours]
+    assert listed(notes, "nimbus") == []
+    assert theirs != ours and Path(f"/proc/{theirs}").exists()
+
+
+def test_a_number_that_has_become_anothers_is_forgotten(start: Start, notes: Path) -> None:
+    theirs = start()
+    (notes / str(theirs)).write_text("1\n")
+    (notes / "999999999").write_text("1\n")
+    assert listed(notes) == []
+    assert list(notes.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_process_of_another_user_is_not_ours_whatever_is_noted(start: Start, notes: Path) -> None:
+    ours = start("noted")
+    os.chown(notes, 65534, 65534)
+    assert listed(notes) == []
+    assert (notes / str(ours)).exists()
+
+
+def test_a_machine_of_others_loses_only_what_was_noted(start: Start, notes: Path, tmp_path: Path) -> None:
+    ours, theirs, reused = start("noted"), start(), start()
+    (notes / str(reused)).write_text("1\n")
+    environment = {**os.environ, "BAROGRAPH_ROOT": str(tmp_path)}
+    done = subprocess.run(
+        ["sh", "-c", ownership.CLEAR_SCRIPT.read_text()], env=environment, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert os.waitid(os.P_PID, ours, os.WEXITED | os.WNOWAIT) is not None
+    for pid in (theirs, reused):
+        assert os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None, "it runs"
