@@ -6,11 +6,13 @@ and for the values of this process's environment.
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from urllib.parse import quote, quote_plus
 
 from analysis.bundle.archive import Entry
 from analysis.errors import BundleError
@@ -19,6 +21,8 @@ from analysis.record.files import SeriesPaths
 PIECE_BYTES = 1 << 20
 OVERLAP_BYTES = 4096  # of two pieces: longer than any secret that is looked for
 LEAST_SECRET_LENGTH = 12  # characters of a value of the environment that is looked for: shorter ones are words
+LEAST_PASSWORD_LENGTH = 6  # of one in an address
+ADDRESS_PASSWORD = re.compile(r"://[^\s/@:]*:([^\s/@]+)@")
 SECRET_NAMES = re.compile(r"TOKEN|SECRET|PASSWORD|PASSPHRASE|WEBHOOK|ACCESS_KEY|API_?KEY", re.IGNORECASE)
 
 
@@ -41,6 +45,10 @@ SECRET_SHAPES = (
         re.compile(rb"https?://hooks\.[^\s\"'<>]{8,}|https?://[^\s\"'<>]*/webhooks?/[^\s\"'<>]{8,}"),
     ),
     SecretShape("a password in an address", (b"://",), re.compile(rb"://[^\s\"'/@:]+:[^\s\"'/@]+@")),
+    SecretShape(
+        "a password of Ansible", (b"ansible_",),
+        re.compile(rb"\bansible_(?:\w+_)?pass(?:word|phrase)?[\"']?\s*[:=]\s*[\"']?(?!\{\{|!vault)[^\s\"'#]"),
+    ),
     # A long word with a digit, after a name that says what it is.
     SecretShape(
         "a token", (b"secret", b"token", b"passw", b"api_key", b"api-key", b"apikey", b"access_key"),
@@ -65,6 +73,11 @@ class Secret:
 class SecretSearch:
     shapes: Sequence[SecretShape]
 
+    def first_in(self, text: bytes) -> Secret | None:
+        """The first secret in a text."""
+        found = self._earliest(text)
+        return Secret(1 + text.count(b"\n", 0, found[0]), found[1]) if found else None
+
     def first(self, path: Path) -> Secret | None:
         """The first secret in a file."""
         line, before = 1, b""
@@ -86,13 +99,36 @@ class SecretSearch:
 
 def secret_search(environment: Mapping[str, str]) -> SecretSearch:
     """Shapes of secrets, and those that this process has in its environment, by the name of the variable."""
-    own = tuple(
-        SecretShape(f"the value of ${name}", (value.lower().encode(),), re.compile(re.escape(value.encode())))
-        for name, value in sorted(environment.items())
-        if SECRET_NAMES.search(name) and len(value) >= LEAST_SECRET_LENGTH
-    )
     # What a variable says is said by its name, where a shape would fit too.
-    return SecretSearch((*own, *SECRET_SHAPES))
+    return SecretSearch((*environment_search(environment).shapes, *SECRET_SHAPES))
+
+
+def environment_search(environment: Mapping[str, str]) -> SecretSearch:
+    """The values of variables whose names say that they are secret, and passwords in addresses."""
+    own = []
+    for name, value in sorted(environment.items()):
+        if SECRET_NAMES.search(name) and len(value) >= LEAST_SECRET_LENGTH:
+            own.append(_value_shape(f"the value of ${name}", value))
+        elif (address := ADDRESS_PASSWORD.search(value)) and len(address[1]) >= LEAST_PASSWORD_LENGTH:
+            own.append(_value_shape(f"the password in ${name}", address[1]))
+    return SecretSearch(own)
+
+
+def _value_shape(what: str, value: str) -> SecretShape:
+    forms = sorted(written_forms(value.encode()), key=len, reverse=True)
+    return SecretShape(what, tuple(form.lower() for form in forms), re.compile(b"|".join(map(re.escape, forms))))
+
+
+def written_forms(value: bytes) -> set[bytes]:
+    """The value as it is, as a part of an address, and in base64 wherever it begins there."""
+    forms = {value, quote(value, safe="").encode(), quote_plus(value).encode()}
+    for before in range(3):
+        encoded = base64.b64encode(bytes(before) + value)
+        # The first characters mix with what comes before, the last with what follows.
+        inner = encoded[-(-before * 8 // 6) : len(encoded) - (4 if (before + len(value)) % 3 else 0)]
+        if len(inner) >= LEAST_SECRET_LENGTH:
+            forms |= {inner, inner.replace(b"+", b"-").replace(b"/", b"_")}
+    return forms
 
 
 SERIES = "series"  # where a series is in its bundle

@@ -10,7 +10,7 @@ import hashlib
 import json
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 from analysis import provenance
 from analysis.bundle import archive, environment, readme, remake
 from analysis.bundle.archive import Entry
-from analysis.bundle.content import Selection, select_files
+from analysis.bundle.content import Selection, environment_search, secret_search, select_files
 from analysis.bundle.reduction import reduce_to_run
 from analysis.bundle.reproduction import BESIDE
 from analysis.compare import evaluation, question
@@ -151,9 +151,9 @@ def _add_substitute(sources: RunSources, source: _SourceCommit, why: str) -> Non
 
 
 def _work_tree() -> list[str]:
-    """Files of the work tree that git knows or would take; outside git those of the analysis and the house."""
+    """Files of the work tree that git knows; outside git those of the analysis and the house."""
     try:
-        listed = git(ROOT, "ls-files", "-co", "--exclude-standard").splitlines()
+        listed = git(ROOT, "ls-files", "-z", "--cached").split("\0")
     except GitFailed:
         from analysis.provenance import code_files
 
@@ -172,6 +172,18 @@ def _members(tar: Path, name: str) -> Iterator[Entry]:
             file = packed.extractfile(member) if member.isfile() else None
             if file is not None:
                 yield Entry(f"{name}/{member.name}", file.read(), executable=bool(member.mode & 0o100))
+
+
+def refuse_secrets(entries: Iterable[Entry]) -> None:
+    """Raises BundleError that names a file of code with a secret. What is committed may have shapes of secrets in tests."""
+    environment = process_environment()
+    for entry in entries:
+        committed = isinstance(entry.source, bytes)
+        search = environment_search(environment) if committed else secret_search(environment)
+        found = search.first_in(entry.source) if isinstance(entry.source, bytes) else search.first(entry.source)
+        if found:
+            where = entry.name if isinstance(entry.source, bytes) else entry.source
+            raise BundleError(f"{where}, line {found.line}, holds {found.what}; take it out, then bundle again")
 
 
 SUFFIX = ".tar.gz"
@@ -216,6 +228,7 @@ def _write(
         *_analysis_code(),
         *_earlier_comparisons(series_dir, one),
     ]
+    refuse_secrets([*own, *sources.entries])
     entries = [*chosen.entries, *own, *sources.entries]
     archive.write(target, target.name.removesuffix(SUFFIX), entries)
     return chosen.left_out, sources.missing, len(entries)

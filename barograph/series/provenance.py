@@ -1,5 +1,5 @@
-"""What a series was measured with: the code's commit and its uncommitted changes, kept in the series as a patch that
-others can apply (`git apply`), the versions of what did the work, and the box.
+"""What a series was measured with: the code's commit and its uncommitted changes, of files that git knows, kept in the
+series as a patch that others can apply (`git apply`), the versions of what did the work, and the box.
 """
 
 from __future__ import annotations
@@ -7,25 +7,23 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-from collections.abc import Iterator
+import re
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from analysis.bundle.content import secret_search
 from barograph.code.git import GitFailed, git, git_bytes
-from barograph.settings import ROOT
+from barograph.errors import ExperimentError
+from barograph.settings import ROOT, process_environment
 
 PRODUCT = ("dags", "inventory", "playbooks", "topologies", "scheduler_plugins", "analysis", "barograph",
          "pyproject.toml", "requirements.txt")  # fmt: skip
-LARGEST_FILE_BYTES = 5_000_000  # bytes of one file: what is larger is no code
+SECRET_FILE = re.compile(r"(^|/)(id_[a-z0-9]+|\.env|\.netrc|credentials?)$|\.(pem|key|p12|pfx|jks|keystore|vault)$")
 
 
-def save_patch(series_dir: Path, root: Path = ROOT) -> str | None:
-    """The name of the patch in the series' folder; None where nothing was changed, or git does not say what."""
-    try:
-        patch = work_tree_patch(root)
-    except (OSError, GitFailed):
-        return None
+def save_patch(series_dir: Path, patch: bytes) -> str | None:
+    """The name of the patch in the series' folder; None where nothing was changed."""
     if not patch:
         return None
     name = f"changes-{hashlib.sha256(patch).hexdigest()[:12]}.patch"
@@ -33,29 +31,43 @@ def save_patch(series_dir: Path, root: Path = ROOT) -> str | None:
     return name
 
 
-def work_tree_patch(root: Path) -> bytes:
-    """Of files that git knows and of new ones that it would take, in the folders of the house; empty where clean."""
-    house = [name for name in PRODUCT if (root / name).exists()]
-    known = git_bytes(root, "diff", "--binary", "--no-color", "--no-ext-diff", "HEAD", "--", *house)
-    new = git_bytes(root, "ls-files", "-z", "--others", "--exclude-standard", "--", *house).split(b"\0")
-    return known + b"".join(part for name in sorted(new) if name for part in _new_file_patch(root, name.decode()))
+def work_tree_patch(root: Path = ROOT) -> bytes:
+    """Of files that git knows, in the folders of the house; empty where clean, and where git does not say.
+
+    A file that git does not know is no part of it: an inventory may hold passwords. Raises ExperimentError that names
+    a changed file which holds what looks like a secret: it would stand in results and bundles.
+    """
+    try:
+        house = [name for name in PRODUCT if (root / name).exists()]
+        names = git_bytes(root, "diff", "--name-only", "-z", "HEAD", "--", *house).split(b"\0")
+        patches = {name.decode(): _file_patch(root, name.decode()) for name in names if name}
+    except (OSError, GitFailed):
+        return b""
+    search = secret_search(process_environment())
+    for name, patch in patches.items():
+        found = "a secret, by its name" if SECRET_FILE.search(name) else None
+        if (secret := search.first_in(patch)) is not None:
+            found = secret.what
+        if found:
+            raise ExperimentError(
+                f"{name} is changed and not committed, and holds {found}; changes are kept with the results: take it"
+                " out of the file, or `git stash` the change"
+            )
+    return b"".join(patches.values())
 
 
-def _new_file_patch(root: Path, name: str) -> Iterator[bytes]:
-    """A new text file as `git diff` would show it, were it known; anything else is only named."""
-    path = root / name
-    if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST_FILE_BYTES:
-        return
-    content = path.read_bytes()
-    if b"\0" in content or not content:
-        return
-    lines = [line + b"\n" for line in content.removesuffix(b"\n").split(b"\n")]
-    mode = "100755" if path.stat().st_mode & 0o100 else "100644"
-    yield f"diff --git a/{name} b/{name}\nnew file mode {mode}\n--- /dev/null\n+++ b/{name}\n".encode()
-    yield f"@@ -0,0 +1,{len(lines)} @@\n".encode()
-    yield b"".join(b"+" + line for line in lines)
-    if not content.endswith(b"\n"):
-        yield b"\\ No newline at end of file\n"
+def _file_patch(root: Path, name: str) -> bytes:
+    return git_bytes(root, "diff", "--binary", "--no-color", "--no-ext-diff", "--no-renames", "HEAD", "--", name)
+
+
+def unknown_files(root: Path = ROOT) -> tuple[str, ...]:
+    """Files of the house that git would take and does not know: they may decide, and are kept nowhere."""
+    try:
+        house = [name for name in PRODUCT if (root / name).exists()]
+        listed = git_bytes(root, "ls-files", "-z", "--others", "--exclude-standard", "--", *house).split(b"\0")
+    except (OSError, GitFailed):
+        return ()
+    return tuple(sorted(name.decode() for name in listed if name))
 
 
 def git_state() -> tuple[str | None, bool | None]:

@@ -89,13 +89,14 @@ def open_series(
     """
     now = time.time() if now_s is None else now_s
     experiment = resolve_experiment(experiment)
+    commit, dirty = git_state()
+    changes = provenance.work_tree_patch() if dirty else b""  # refused before there is a folder
     unfinished = None if new else unfinished_series(experiment)
     estimates = series_document(unfinished.folder).get("estimates", []) if unfinished else []
     if estimate is not None:
         estimates = [*estimates, {"opened_s": now, **estimate}]
     folder = unfinished.folder if unfinished else _new_folder(experiment, now)
     results().begin(folder)
-    commit, dirty = git_state()
     document = {
         "v": 1,
         "series_id": folder.name,
@@ -106,7 +107,8 @@ def open_series(
         "resumed": unfinished is not None,
         "git_commit": commit,
         "git_dirty": dirty,
-        "git_changes": provenance.save_patch(folder) if dirty else None,
+        "git_changes": provenance.save_patch(folder, changes),
+        "git_unknown": list(provenance.unknown_files()) if dirty else [],
         "estimates": estimates,
     }
     write_json_atomic(SeriesPaths(folder).series_json, document)

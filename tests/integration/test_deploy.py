@@ -19,6 +19,7 @@ from playbooks import cluster
 from playbooks.errors import MachineUnreachable, StormRefused
 from playbooks.storm_home import assemble
 from tests.integration.cluster_site import Site, deployed, seen, service
+from tests.support.stranger import everywhere, listening, places, stranger
 from topologies import catalogue
 
 pytestmark = pytest.mark.integration
@@ -129,6 +130,35 @@ def test_spouts_offer_half_more_of_the_run_that_goes_on(site: Site, star_runs: N
     before = median(offered(seen(site, lambda state: are_alike(offered(state)), 120)))
     service(site).input_rate(1.5)
     seen(site, lambda state: are_alike(offered(state)) and 1.4 < median(offered(state)) / before < 1.6, 120)
+
+
+def test_strangers_on_the_lans_reach_ssh_and_the_policy_service_only(site: Site, star_runs: None) -> None:
+    assert eventually(lambda: bool(workers_of(site, "m1")))
+    addresses = {name: (one.control_address, one.experiment_address) for name, one in site.machines.items()}
+    sockets = {name: list(listening(site.run(name, "ss", "-Hltun"))) for name in site.machines}
+    assert {port for _, port in sockets["master"]} >= {22, 2181, 6627, 8700}
+    assert {port for _, port in sockets["m1"]} >= {22, 6628, 6700}
+    # Storm's servers cannot be told an address (decision 0024); all else is on the machine's own, or on loopback.
+    open_to_all = {port for found in sockets.values() for address, port in found if everywhere(address)}
+    assert open_to_all <= {22, 6627, 6628, *range(6700, 6764)}
+    bound = {address for found in sockets.values() for address, _ in found if not everywhere(address)}
+    assert bound <= {"127.0.0.1", "::1", *(one for own in addresses.values() for one in own)}
+    master = site.machines["master"].control_address
+    ssh = {f"{one}:22" for own in addresses.values() for one in own}
+    with stranger(site.directory.parent) as somebody:
+        assert set(somebody.reached(places(addresses, sockets))) == {*ssh, f"{master}:8700"}
+    assert works(seen(site, works, 120)), "the machines themselves reach each other"
+
+
+def test_rules_that_a_boot_has_lost_are_loaded_before_storm(site: Site) -> None:
+    table = ("nft", "list", "table", "inet", "barograph")
+    assert "drop" in site.run("m1", *table)
+    site.run("m1", "nft", "delete", "table", "inet", "barograph")
+    assert "drop" not in site.run("m1", *table)
+    site.testbed.crash(site.machines["m1"])
+    site.testbed.restart(site.machines["m1"])
+    assert eventually(lambda: "drop" in site.run("m1", *table), 20)
+    cluster.forget_connection(yaml.safe_load(site.inventory.read_text())["all"]["hosts"]["m1"])
 
 
 def test_a_reset_leaves_nothing_of_the_run(site: Site, star_runs: None, tmp_path: Path) -> None:
@@ -272,6 +302,21 @@ def test_a_killed_supervisor_comes_back(site: Site) -> None:
     before = site.pid("m1", "supervisor")
     site.run("m1", "kill", "-9", str(before))
     assert eventually(lambda: site.pid("m1", "supervisor") not in (0, before), 15)
+
+
+def test_a_worker_of_somebody_else_outlives_reset_and_stop(site: Site) -> None:
+    """The same class and the same user, but not of this cluster."""
+    as_storm = "setsid setpriv --reuid storm --regid storm --clear-groups"
+    waits = "sh -c 'sleep 900; :' org.apache.storm.daemon.worker.Worker"
+    site.run("m1", "sh", "-c", f"{as_storm} {waits} </dev/null >/dev/null 2>&1 &")
+    eventually(lambda: bool(workers_of(site, "m1")), 10)
+    (before,) = workers_of(site, "m1")
+    cluster.reset(site.inventory, site.directory, "r7")
+    assert workers_of(site, "m1") == [before]
+    cluster.stop(site.inventory, site.directory)
+    assert workers_of(site, "m1") == [before]
+    site.run("m1", "kill", "-9", before)
+    site.deploy()
 
 
 def test_stop_leaves_no_daemon(site: Site) -> None:

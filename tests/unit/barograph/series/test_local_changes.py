@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from barograph.cli import bundle
+from barograph.errors import ExperimentError
+from barograph.plan.experiment import load
 from barograph.series import provenance
+from barograph.series.series import open_series
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -28,27 +31,67 @@ def tree(tmp_path: Path) -> Path:
 
 
 def test_a_patch_gives_the_changed_code_again(tree: Path, tmp_path: Path) -> None:
-    assert provenance.save_patch(tmp_path, tree) is None
+    assert provenance.work_tree_patch(tree) == b"" and provenance.save_patch(tmp_path, b"") is None
     (tree / "dags" / "one.py").write_text("one\nchanged")
     (tree / "dags" / "new.py").write_text("new\n\nwithout an end")
     (tree / "dags" / "run me").write_bytes(b"#!/bin/sh\r\n")
     (tree / "dags" / "run me").chmod(0o755)
-    (tree / "dags" / "ignored.log").write_text("x")
+    git(tree, "add", "--intent-to-add", "dags/new.py", "dags/run me")
     (tree / "notes-of-mine.txt").write_text("not of the house")
-    name = provenance.save_patch(tmp_path, tree)
-    assert name is not None and name.startswith("changes-") and provenance.save_patch(tmp_path, tree) == name
+    name = provenance.save_patch(tmp_path, provenance.work_tree_patch(tree))
+    assert name is not None and name.startswith("changes-")
     clone = tmp_path / "clone"
     git(tmp_path, "clone", "-q", str(tree), str(clone))
     git(clone, "apply", str(tmp_path / name))
     for path in ("dags/one.py", "dags/new.py", "dags/run me"):
         assert (clone / path).read_bytes() == (tree / path).read_bytes(), path
     assert (clone / "dags" / "run me").stat().st_mode & 0o100
-    assert not (clone / "notes-of-mine.txt").exists() and not (clone / "dags" / "ignored.log").exists()
+    assert not (clone / "notes-of-mine.txt").exists()
+
+
+def test_what_git_does_not_know_is_named_and_not_kept(tree: Path) -> None:
+    (tree / "inventory").mkdir()
+    (tree / "inventory" / "lab.ini").write_text("[all]\nbeta ansible_password=hunter2\n")
+    (tree / "dags" / "ignored.log").write_text("x")
+    assert provenance.work_tree_patch(tree) == b""
+    assert provenance.unknown_files(tree) == ("inventory/lab.ini",)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "what"),
+    [
+        ("dags/one.py", "beta ansible_become_pass=hunter2\n", "a password of Ansible"),
+        ("dags/one.py", "-----BEGIN OPENSSH PRIVATE KEY-----\n", "a private key"),
+        ("dags/one.py", "url = 'https://ann:hunter22@example.org/'\n", "a password in an address"),
+        ("dags/one.py", "key = 'correct horse battery'\n", r"the value of \$BAROGRAPH_EMULAB_TOKEN"),
+        ("dags/one.py", "Y29ycmVjdCBob3JzZSBiYXR0ZXJ5\n", r"the value of \$BAROGRAPH_EMULAB_TOKEN"),
+        ("dags/id_rsa", "x\n", "a secret, by its name"),
+    ],
+)
+def test_a_change_that_looks_like_a_secret_is_refused_by_name_before_there_is_a_series(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, what: str
+) -> None:
+    monkeypatch.setenv("BAROGRAPH_EMULAB_TOKEN", "correct horse battery")
+    (tree / name).write_text(text)
+    git(tree, "add", "-N", name)
+    with pytest.raises(ExperimentError, match=f"^{name} is changed and not committed, and holds {what}; .*git stash"):
+        provenance.work_tree_patch(tree)
+    monkeypatch.setattr(provenance, "ROOT", tree)
+    monkeypatch.setenv("BAROGRAPH_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setattr(provenance.work_tree_patch, "__defaults__", (tree,))
+    with pytest.raises(ExperimentError, match=what):
+        open_series(load("stela/star"))
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_password_of_ansible_that_is_kept_elsewhere_is_none(tree: Path) -> None:
+    text = "ansible_password: '{{ vault }}'\nansible_ssh_pass: !vault |\n"
+    (tree / "dags" / "one.py").write_text(text)
+    assert b"ansible_ssh_pass" in provenance.work_tree_patch(tree)
 
 
 def test_outside_git_nothing_is_kept(tmp_path: Path) -> None:
-    assert provenance.save_patch(tmp_path, tmp_path) is None
-    assert list(tmp_path.iterdir()) == []
+    assert provenance.work_tree_patch(tmp_path) == b"" and provenance.unknown_files(tmp_path) == ()
 
 
 def test_the_code_of_runs_is_that_of_their_commits(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
