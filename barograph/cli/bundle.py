@@ -151,9 +151,11 @@ def _add_substitute(sources: RunSources, source: _SourceCommit, why: str) -> Non
 
 
 def _work_tree() -> list[str]:
-    """Files of the work tree that git knows; outside git those of the analysis and the house."""
+    """Code of the work tree that git knows; outside git that of the analysis and the harness."""
+    from barograph.series.provenance import PRODUCT
+
     try:
-        listed = git(ROOT, "ls-files", "-z", "--cached").split("\0")
+        listed = git(ROOT, "ls-files", "-z", "--cached", "--", *PRODUCT, "README.md", "LICENSE").split("\0")
     except GitFailed:
         from analysis.provenance import code_files
 
@@ -175,7 +177,7 @@ def _members(tar: Path, name: str) -> Iterator[Entry]:
 
 
 def refuse_secrets(entries: Iterable[Entry]) -> None:
-    """Raises BundleError that names a file of code with a secret. What is committed may have shapes of secrets in tests."""
+    """Raises BundleError that names a file of code with a secret. Tests of a commit may have what looks like one."""
     environment = process_environment()
     for entry in entries:
         committed = isinstance(entry.source, bytes)
