@@ -62,7 +62,7 @@ def listening(text: str) -> Iterator[tuple[str, int]]:
     """(address, port) of what `ss -Hltun` prints; `*` and the like are every address."""
     for line in text.splitlines():
         address, _, port = line.split()[4].rpartition(":")
-        yield address.partition("%")[0].strip("[]"), int(port)
+        yield address.partition("%")[0].strip("[]").removeprefix("::ffff:"), int(port)
 
 
 def everywhere(address: str) -> bool:
