@@ -11,13 +11,12 @@ if [ -e "$conf" ]; then
   rm -f "$conf"
 fi
 # A worker outlives its supervisor, and a daemon outlives a supervisord that was killed. Ours are those that were noted as
-# they began (playbooks/roles/machine/files/processes.sh), are still the same, have the notes' owner and a path of ours.
+# they began (playbooks/roles/machine/files/processes.sh), are still the same, have the note's owner and a path of ours.
 notes=$root/var/lib/barograph/processes
-owner=$(stat -c %u "$notes" 2>/dev/null)
 for note in "$notes"/[1-9]*; do
   number=${note##*/}
   began=$(sed -n 's/.*) //p' "/proc/$number/stat" 2>/dev/null | cut -d ' ' -f 20)
-  [ -n "$began" ] && [ "$began" = "$(cat "$note")" ] && [ "$(stat -c %u "/proc/$number")" = "$owner" ] &&
+  [ -n "$began" ] && [ "$began" = "$(cat "$note")" ] && [ "$(stat -c %u "/proc/$number")" = "$(stat -c %u "$note")" ] &&
     grep -aqs '/barograph/' "/proc/$number/cmdline" && kill -9 "$number"
 done 2>/dev/null
 [ -n "$root" ] || /usr/sbin/nft delete table inet barograph 2>/dev/null

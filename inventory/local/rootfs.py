@@ -22,13 +22,14 @@ PACKAGES = (
     JRE, "openssh-server", "supervisor", "python3", "python3-numpy", "iproute2", "iputils-ping", "procps", "sudo",
     "rsync", "ca-certificates", "nftables",
 )  # fmt: skip
-STORM_UID = 900
+# Storm and whatever it is given to run; and those who record what it does, whose files it must not write.
+USERS = {"storm": (900, ()), "barograph": (901, ("storm",))}
 # Seconds. A minute each where the mirror is near: these are for a slow one.
 DEBOOTSTRAP_LIMIT_S = 1200.0
 INSTALL_LIMIT_S = 1200.0
 UPDATE_LIMIT_S = 300.0
 COMMAND_LIMIT_S = 60.0  # for what needs no network
-BUILD_LIMIT_S = DEBOOTSTRAP_LIMIT_S + UPDATE_LIMIT_S + INSTALL_LIMIT_S + 2 * COMMAND_LIMIT_S
+BUILD_LIMIT_S = DEBOOTSTRAP_LIMIT_S + UPDATE_LIMIT_S + INSTALL_LIMIT_S + 3 * COMMAND_LIMIT_S
 
 START = """\
 #!/bin/sh
@@ -158,8 +159,9 @@ def _install(root: Path, sources: Sequence[tuple[str, str, str]], log: Log, outp
     _write(root / "etc/apt/sources.list", "".join(f"deb {' '.join(source)}\n" for source in sources), 0o644)
     _isolated(["apt-get", "-q", "update"], output, root, UPDATE_LIMIT_S)
     _isolated(["apt-get", "-q", "-y", "--no-install-recommends", "install", *PACKAGES], output, root, INSTALL_LIMIT_S)
-    add = ["useradd", "--system", "--uid", str(STORM_UID), "--user-group", "--create-home", "--shell", "/bin/bash"]
-    _isolated([*add, "storm"], output, root, COMMAND_LIMIT_S)
+    for name, (uid, groups) in USERS.items():
+        add = ["useradd", "--system", "--uid", str(uid), "--user-group", "--create-home", "--shell", "/bin/bash"]
+        _isolated([*add, *(f"--groups={group}" for group in groups), name], output, root, COMMAND_LIMIT_S)
 
 
 def _isolated(argv: Sequence[str], output: int, root: Path | None, limit_s: float) -> None:
@@ -197,7 +199,7 @@ def _remove_unneeded(root: Path) -> None:
 
 
 def _inputs_hash(suite: str) -> str:
-    inputs = [suite, os.uname().machine, PACKAGES, STORM_UID, FILES, NO_DOCS, UNNEEDED_FILES]
+    inputs = [suite, os.uname().machine, PACKAGES, USERS, FILES, NO_DOCS, UNNEEDED_FILES]
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:12]
 
 

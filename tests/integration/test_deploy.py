@@ -78,12 +78,36 @@ def test_a_second_deploy_changes_nothing(site: Site) -> None:
 
 
 def test_the_token_is_the_daemons_alone_and_nowhere_else(site: Site) -> None:
-    assert site.run("m1", "stat", "-c", "%a %U", "/etc/barograph/token").split() == ["600", "storm"]
+    assert site.run("m1", "stat", "-c", "%a %U", "/etc/barograph/token").split() == ["640", "storm"]
     token = cluster.token(site.directory)
     assert site.run("m1", "cat", "/etc/barograph/token") == token
     kept = [file for file in (site.directory / "artifacts").rglob("*") if file.is_file()]
     assert kept
     assert not [file for file in kept if token in file.read_text(errors="replace")]
+
+
+def test_what_runs_as_storm_writes_nothing_that_is_recorded_about_it(site: Site) -> None:
+    log = "/var/log/barograph"
+    for machine, file in (
+        ("master", "decisions.jsonl"),
+        ("master", "machines/master.jsonl"),
+        ("m1", "machines/m1.jsonl"),
+    ):
+        for act in (
+            f"echo x >> {log}/{file}",
+            f"rm -f {log}/{file}",
+            f"mv {log}/{file} {log}/workers/",
+            f"rm -rf {log}/machines",
+        ):
+            said = site.run(
+                machine, "sh", "-c", f"setpriv --reuid storm --regid storm --init-groups sh -c '{act}' 2>&1; echo $?"
+            )
+            assert "denied" in said or "not permitted" in said, act
+    programs = {
+        name: site.run("master", "stat", "-c", "%U", f"/proc/{site.pid('master', name)}").strip()
+        for name in ("nimbus", "policy-service", "probe")
+    }
+    assert programs == {"nimbus": "storm", "policy-service": "barograph", "probe": "barograph"}
 
 
 def test_a_topology_that_storm_refuses_is_the_system_under_test(site: Site, tmp_path: Path) -> None:

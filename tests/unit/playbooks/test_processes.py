@@ -69,7 +69,7 @@ def test_a_number_that_has_become_anothers_is_forgotten(start: Start, notes: Pat
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 def test_a_process_of_another_user_is_not_ours_whatever_is_noted(start: Start, notes: Path) -> None:
     ours = start("noted")
-    os.chown(notes, 65534, 65534)
+    os.chown(notes / str(ours), 65534, 65534)
     assert listed(notes) == []
     assert (notes / str(ours)).exists()
 

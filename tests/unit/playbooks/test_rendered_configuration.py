@@ -207,7 +207,7 @@ def test_supervisord_runs_them_as_storm_and_again_when_they_end(plans: dict[str,
     for plan in plans.values():
         for name in daemons(plan):
             section = programs(plan)[f"program:{name}"]
-            assert section["user"] == "storm"
+            assert section["user"] == ("barograph" if name in ("policy-service", "probe") else "storm")
             assert section["autorestart"] == "true"
             # Noted as ours when it begins: nothing else is ever ended.
             assert section["command"].startswith("/opt/barograph/processes run /")

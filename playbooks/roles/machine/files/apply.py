@@ -1,8 +1,9 @@
 """Bring this machine to a described state; runs on the machine, standard library only.
 
 Standard input: one JSON object.
-    directories: [{"path", "owner", "mode"}], owner root and mode 0755 unless given
-    files:       [{"path", "owner", "mode", "content"}], owner root and mode 0644 unless given
+    directories: [{"path", "owner", "group", "mode"}], owner root, group as the owner, mode 0755 unless given
+    files:       [{"path", "owner", "mode", "content"}], owner root and mode 0644 unless given; with "keep" in the place
+                 of content: empty where it is not there, else as it is
     archives:    [{"path", "to"}], a .tar.gz that is on the machine, unpacked when its content changed
     names:       {name: address} that /etc/hosts is to have
     firewall:    rules of nft that are to be loaded, now and by supervisord at each boot
@@ -56,12 +57,12 @@ class UnixTransport(xmlrpc.client.Transport):
         return UnixConnection("localhost")
 
 
-def own(path: Path, owner: str, mode: str) -> bool:
-    """Set owner, group of the same name, and permissions; True if they were others."""
-    now = path.stat()
-    if (path.owner(), path.group(), now.st_mode & 0o7777) == (owner, owner, int(mode, 8)):
+def own(path: Path, owner: str, mode: str, group: str = "") -> bool:
+    """Set owner, group (else that of the same name), and permissions; True if they were others."""
+    group, now = group or owner, path.stat()
+    if (path.owner(), path.group(), now.st_mode & 0o7777) == (owner, group, int(mode, 8)):
         return False
-    shutil.chown(path, owner, owner)
+    shutil.chown(path, owner, group)
     path.chmod(int(mode, 8))
     return True
 
@@ -71,13 +72,13 @@ def directory(wanted: Wanted) -> bool:
     path = Path(wanted["path"])
     missing = not path.is_dir()
     path.mkdir(parents=True, exist_ok=True)
-    return own(path, wanted.get("owner", "root"), wanted.get("mode", "0755")) or missing
+    return own(path, wanted.get("owner", "root"), wanted.get("mode", "0755"), wanted.get("group", "")) or missing
 
 
 def file(wanted: Wanted) -> bool:
     """Replace the file in one step if its content differs; True if anything changed."""
-    path, content = Path(wanted["path"]), wanted["content"].encode()
-    same = path.is_file() and path.read_bytes() == content
+    path, content = Path(wanted["path"]), wanted.get("content", "").encode()
+    same = path.is_file() and ("keep" in wanted or path.read_bytes() == content)
     if not same:
         handle, draft = tempfile.mkstemp(dir=path.parent)
         with os.fdopen(handle, "wb") as new:

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Which processes of this machine are ours: those that began here, as the owner of the folder of notes, and whose number
-# has not become another's since.
+# Which processes of this machine are ours: those that noted themselves as they began, and whose number has not become
+# another's since. A note says nothing about a process of another user than its writer's.
 #   run PROGRAM ARGUMENT…   becomes the program, after noting its number and when it began
 #   list WORD               the numbers of ours that run and have WORD in their command line
 folder=${BAROGRAPH_PROCESSES:-/var/lib/barograph/processes}
@@ -14,12 +14,11 @@ if [ "$1" = run ]; then
   exec "$@"
 fi
 
-owner=$(stat -c %u "$folder" 2>/dev/null) || exit 0
 for note in "$folder"/[1-9]*; do
   number=${note##*/}
   if [ ! -e "/proc/$number" ] || [ "$(began "$number")" != "$(cat "$note" 2>/dev/null)" ]; then
     rm -f "$note"
-  elif [ "$(stat -c %u "/proc/$number" 2>/dev/null)" = "$owner" ] && grep -aqs -- "$2" "/proc/$number/cmdline"; then
+  elif [ "$(stat -c %u "/proc/$number" 2>/dev/null)" = "$(stat -c %u "$note")" ] && grep -aqs -- "$2" "/proc/$number/cmdline"; then
     echo "$number"
   fi
 done

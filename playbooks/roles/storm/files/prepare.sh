@@ -1,5 +1,5 @@
 #!/bin/sh
-# What Storm needs of a machine: the packages that are named, the daemons' user, supervisord. Says `changed` for what it did,
+# What Storm needs of a machine: the packages that are named, the daemons' users, supervisord. Says `changed` for what it did,
 # and which Java there is: `java <its name>`.
 set -eu
 started=/var/lib/barograph-packages # a rented machine begins to install them at its first boot: `pid`, then `done` or `failed`
@@ -35,6 +35,10 @@ if [ -n "$left" ]; then
 fi
 if ! id storm >/dev/null 2>&1; then
   useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin storm
+  echo changed
+fi
+if ! id barograph >/dev/null 2>&1; then
+  useradd --system --user-group --groups storm --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin barograph
   echo changed
 fi
 if [ -d /run/systemd/system ] && ! systemctl is-active --quiet supervisor; then
