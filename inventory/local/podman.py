@@ -112,7 +112,7 @@ def run_flags(container: Container, lease_id: str) -> list[str]:
         f"--memory={container.memory_mb}m", f"--memory-swap={container.memory_mb}m", *_swappiness(),
         f"--ulimit=nofile={_limit(resource.RLIMIT_NOFILE, OPEN_FILES)}",
         f"--ulimit=nproc={_limit(resource.RLIMIT_NPROC, PIDS)}", f"--pids-limit={PIDS}",
-        "--security-opt=seccomp=unconfined", *(f"--cap-add={one}" for one in container.capabilities),
+        *(f"--cap-add={one}" for one in container.capabilities),
         "--tmpfs=/run:rw,mode=755,size=64m,notmpcopyup", "--env=LANG=C.UTF-8",
         *(f"--mount=type=bind,src={source},dst={target},ro=true" for source, target in mounts.items()),
     ]  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 from barograph.airflow_environment import prepare
 from tests.dags import fake_runs
 from tests.dags.fake_runs import Resumed
+from tests.support import planted
 from tests.support import postgres as server
 from tests.support.postgres import Postgres
 
@@ -45,6 +46,7 @@ def world(home: Path, tmp_path: Path, request: pytest.FixtureRequest) -> dict[st
 def _world(home: Path, folder: Path) -> dict[str, str]:
     return {
         **os.environ,
+        **planted.ENVIRONMENT,
         "BAROGRAPH_HOME": str(home),
         "BAROGRAPH_STATE": str(folder / "state"),
         "BAROGRAPH_RESULTS": str(folder / "results"),

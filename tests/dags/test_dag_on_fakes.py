@@ -19,6 +19,7 @@ from barograph.plan.experiment import Durations, MachineCount, load, with_change
 from barograph.series.series import open_series
 from barograph.settings import ROOT
 from tests.dags.fake_runs import Resumed, await_phase, leases, slow, statuses
+from tests.support import planted
 
 pytestmark = pytest.mark.timeout(1200)  # the only limit on what ends by itself: a busy box is slow
 
@@ -33,6 +34,19 @@ def dag_runs(world: dict[str, str], database: str) -> int:
 def await_no_lease(world: dict[str, str]) -> None:
     while leases(world):
         time.sleep(0.2)
+
+
+def test_nothing_that_runs_leave_holds_a_secret_of_the_environment(finished: Resumed, tmp_path: Path) -> None:
+    """Not records, logs, reports, XCom and all else in Airflow's databases, leases, what was printed, nor a bundle."""
+    assert finished.resumed.returncode == 0, finished.resumed.stdout + finished.resumed.stderr
+    assert all(finished.world[name] == value for name, value in planted.ENVIRONMENT.items())
+    for said in (finished.interrupted, finished.refused, finished.resumed):
+        (tmp_path / f"printed-{len(list(tmp_path.iterdir()))}").write_text(f"{said.stdout}{said.stderr}")
+    argv = [sys.executable, "-m", "barograph", "bundle", str(finished.series), "--to", str(tmp_path / "bundle.tar.gz")]
+    subprocess.run(argv, env=finished.world, check=True, capture_output=True)
+    folders = [Path(finished.world[f"BAROGRAPH_{name}"]) for name in ("RESULTS", "STATE", "HOME")]
+    assert (folders[2] / "airflow" / COMMAND_LINE_DATABASE).is_file()
+    assert planted.leaks(planted.VALUES, *folders, tmp_path) == []
 
 
 # In the warm-up: test_a_second_run_is_refused_and_the_first_is_resumed_later_to_its_report.
