@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from barograph.code.refs import resolve_ref
 from barograph.policy_service import HttpService
 from barograph.run import storm_cluster
 from barograph.software import storm_home
+from inventory.errors import ConfigurationError
 from inventory.existing.testbed import ExistingTestbed
 from inventory.leases import registry
 from inventory.local import lan
@@ -36,6 +38,7 @@ OURS = (
     "/etc/supervisor/conf.d/barograph.conf", "/opt/barograph/homes", "/opt/barograph/parcels",
 )  # fmt: skip
 LATER = [MachineRequest("m2", WORKER)]
+NIMBUS = "org.apache.storm.daemon.nimbus.Nimbus"
 STORM, HOMES = "/opt/barograph/storm", "/opt/barograph/homes"
 THEIRS = """package theirs;
 public class Theirs extends org.apache.storm.scheduler.EvenScheduler {}
@@ -171,6 +174,28 @@ def test_a_runs_own_code_is_delivered_to_nimbus_and_the_next_run_has_the_old(
     service.configure("r3", "even", {}, 1, 60.0)
 
 
+@contextmanager
+def somebodys_nimbus(there: Lab, machine: str) -> Iterator[str]:
+    """The number of a process that looks like Nimbus, of another user and on one of its ports."""
+    listens = "import socket, time; s = socket.create_server(('0.0.0.0', 6627)); time.sleep(900)"
+    command = f'python3 -c "{listens}" {NIMBUS}'
+    pid = there.sh(
+        machine, f"setsid setpriv --reuid nobody --clear-groups {command} >/dev/null 2>&1 </dev/null & echo $!"
+    )
+    there.sh(machine, "for _ in $(seq 50); do ss -Hltn | grep -q :6627 && break; sleep 0.1; done")
+    yield pid.strip()
+    there.sh(machine, f"kill -9 {pid}")
+
+
+def test_a_machine_that_runs_somebodys_storm_is_refused_and_what_runs_is_left(delivered: Borrowed) -> None:
+    with somebodys_nimbus(delivered.there, "m2") as pid:
+        said = rf"process {pid} of user nobody is somebody's {NIMBUS} \(ports 6627\); stop it, or name another machine"
+        with pytest.raises(ConfigurationError, match=said):
+            delivered.testbed.grow(delivered.lease, LATER)
+        assert delivered.there.sh("m2", f"kill -0 {pid} && echo runs").strip() == "runs"
+        assert delivered.there.sh("m2", "ls -d /var/lib/barograph-guard/lease.json 2>/dev/null") == ""
+
+
 def test_a_machine_comes_while_the_cluster_runs(delivered: Borrowed) -> None:
     before = {name: delivered.pid(name, program) for name, program in (("master", "nimbus"), ("m1", "supervisor"))}
     delivered.machines = (*delivered.machines, *delivered.testbed.grow(delivered.lease, LATER))
@@ -197,8 +222,14 @@ def test_a_home_without_class_data_replaces_it_and_the_daemons_restart(delivered
     assert delivered.there.sh("m1", "ls /opt/barograph/storm/cds") == ""
 
 
-def test_nothing_of_ours_is_left(delivered: Borrowed) -> None:
+def test_nothing_of_ours_is_left_and_all_of_others(delivered: Borrowed) -> None:
+    assert "drop" in delivered.there.sh("m1", "nft list table inet barograph")
+    theirs = "sh -c 'sleep 900; :' org.apache.storm.daemon.worker.Worker /opt/barograph/theirs"
+    as_storm = "setsid setpriv --reuid storm --regid storm --clear-groups"
+    delivered.there.sh("m1", f"nft add table inet theirs; {as_storm} {theirs} >/dev/null 2>&1 </dev/null &")
     delivered.testbed.release(delivered.lease)
+    assert delivered.there.sh("m1", "pgrep -f '[o]rg.apache.storm.daemon.worker.Worker'") != ""
+    assert delivered.there.sh("m1", "nft list tables").splitlines() == ["table inet theirs"]
     for name in (machine.name for machine in delivered.machines):
         assert delivered.there.sh(name, f"ls -d {' '.join(OURS)} 2>/dev/null") == ""
         assert delivered.there.sh(name, "pgrep -x java") == ""
