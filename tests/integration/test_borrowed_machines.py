@@ -146,7 +146,8 @@ def test_a_runs_own_code_is_delivered_to_nimbus_and_the_next_run_has_the_old(
     monkeypatch.setattr("barograph.code.git.barograph_home", lambda: tmp_path)
     theirs = Repository.at(tmp_path / "theirs")
     build = (
-        f"mkdir classes && javac -cp '{storm_home(print)}/lib/*' -d classes Theirs.java && jar cf theirs.jar -C classes ."
+        f"mkdir classes && javac -cp '{storm_home(print)}/lib/*' -d classes Theirs.java"
+        " && jar cf theirs.jar -C classes ."
     )
     theirs.commit({"Theirs.java": THEIRS, "build.sh": build})
     code = resolve_ref("main", str(theirs.folder))
