@@ -21,6 +21,7 @@ PORT = 3128  # inside: the network is the sandbox's own, so nobody else has it
 TLS_PORT = 443
 CONNECT_LIMIT_S = 30.0
 IDLE_LIMIT_S = 300.0
+END_LIMIT_S = 10.0  # of the proxy, once nobody uses it
 LONGEST_LINE, MOST_LINES = 8192, 100
 PIECE = 1 << 16
 # What Maven and Gradle ask by default.
@@ -97,7 +98,7 @@ def relay(one: socket.socket, other: socket.socket) -> None:
     back = threading.Thread(target=_pump, args=(other, one), daemon=True)
     back.start()
     _pump(one, other)
-    back.join()
+    back.join(IDLE_LIMIT_S)
 
 
 def _pump(source: socket.socket, target: socket.socket) -> None:
@@ -125,7 +126,7 @@ def registry_access(folder: Path, hosts: Collection[str], log: Path) -> Iterator
                 launcher.shutdown(socket.SHUT_RDWR)  # ends the wait for a launcher that never came
             for server in servers:
                 server.shutdown()
-            thread.join()
+            thread.join(END_LIMIT_S)
 
 
 def _serve(launcher: socket.socket, hosts: Collection[str], log: Path, servers: list[RegistryProxy]) -> None:
@@ -134,7 +135,11 @@ def _serve(launcher: socket.socket, hosts: Collection[str], log: Path, servers: 
     except OSError:
         return
     with connection:
-        _, (number, *_), _, _ = socket.recv_fds(connection, 1, 1)
+        connection.settimeout(CONNECT_LIMIT_S)
+        _, numbers, _, _ = socket.recv_fds(connection, 1, 1)
+        if not numbers:  # it was ended
+            return
+        (number,) = numbers
         with RegistryProxy(socket.socket(fileno=number), hosts, log) as server:
             servers.append(server)
             connection.sendall(b"1")

@@ -11,7 +11,7 @@ import sys
 
 
 def main(path: str, port: str, *argv: str) -> None:
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True, timeout=30)
     with (
         socket.create_server(("127.0.0.1", int(port)), backlog=64) as listening,
         socket.socket(socket.AF_UNIX) as harness,
