@@ -128,6 +128,8 @@ def delivered(borrowed: Borrowed) -> Borrowed:
 def test_storm_is_delivered_and_runs(delivered: Borrowed) -> None:
     for name in ("master", "m1"):
         assert delivered.there.sh(name, "stat -c '%a %U' /etc/barograph/token").split() == ["640", "storm"]
+        key = "setpriv --reuid storm --regid storm --init-groups cat /etc/barograph/service.key 2>&1"
+        assert "ermission denied" in delivered.there.sh(name, key) or name != "master"
         assert "https://" in delivered.there.sh(name, "cat /etc/barograph/storm/storm.yaml")
         assert "10.220.0." in delivered.there.sh(name, "getent hosts master")
         assert delivered.there.sh(name, "pgrep -f [s]erve_forever") == ""
