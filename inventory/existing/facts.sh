@@ -30,12 +30,24 @@ for file in $(grep -las 'org[.]apache[.]storm[.]\|zookeeper[.]server[.]quorum' /
   class=$(tr '\0' '\n' <"$file" 2>/dev/null | grep -x 'org[.]apache[.][A-Za-z.]*' | head -n 1)
   [ -z "$class" ] || echo "storm $process $(owner "$process") $(ports "$process" | grep . || echo unknown) $class"
 done
-# Whoever listens where ours will: `listener PORT PID USER COMMAND`.
-ss -Hltnp 2>/dev/null | awk '{ sub(/.*:/, "", $4); split($6, user, "\""); sub(/.*pid=/, "", $6); sub(/,.*/, "", $6); print $4, $6, user[2] }' |
-  while read -r port process command; do
+# Whoever listens where ours will: `listener PORT PID USER COMMAND`. Root of a container may not see which process it is,
+# but always whose.
+ss -Hltnep 2>/dev/null | awk '{
+    port = $4; sub(/.*:/, "", port)
+    command = pid = "unknown"; uid = 0
+    if (match($0, /users:\(\("[^"]*",pid=[0-9]+/)) {
+      split(substr($0, RSTART, RLENGTH), part, "\""); command = part[2]
+      pid = substr($0, RSTART, RLENGTH); sub(/.*=/, "", pid)
+    }
+    if (match($0, /uid:[0-9]+/)) uid = substr($0, RSTART + 4, RLENGTH - 4)
+    print port, pid, uid, command
+  }' |
+  while read -r port process uid command; do
     case $port in 2181 | 6627 | 6628 | 67[0-5][0-9] | 676[0-3] | 8700) ;; *) continue ;; esac
+    user=$(id -nu "$uid" 2>/dev/null || echo "$uid")
+    case $process-$user in unknown-storm | unknown-barograph) continue ;; esac # of an earlier lease
     grep -aqs '/opt[/]barograph/\|scheduler_plugins[.]service' "/proc/$process/cmdline" ||
-      echo "listener $port $process $(owner "$process") $command"
+      echo "listener $port $process $user $command"
   done | sort -u
 # A program of the same name in somebody's supervisord would be replaced by ours.
 for file in /etc/supervisor/conf.d/*.conf /etc/supervisor/supervisord.conf; do

@@ -114,21 +114,30 @@ def _listed(text: str, key: str, words: int) -> Iterator[list[str]]:
 def occupation_problems(facts: Facts) -> list[str]:
     """Why the machine is somebody's now: what runs there is never ended or replaced by us."""
     theirs = {pid for pid, *_ in facts.storm}
+    unseen = {user for _, user, ports, _ in facts.storm if ports == "unknown"}
     problems = [
-        f"process {pid} of user {user} is somebody's {name} (ports {ports}); stop it, or name another machine"
+        f"process {pid} of user {user} is somebody's {name} (ports {_ports_of(facts, user, ports)}); stop it, or name"
+        " another machine"
         for pid, user, ports, name in facts.storm
     ]
     problems += [
         f"port {port}, which Storm needs, is taken by process {pid} of user {user} ({command}); stop it, or name"
         " another machine"
         for port, pid, user, command in facts.listeners
-        if pid not in theirs
+        if pid not in theirs and not (pid == "unknown" and user in unseen)
     ]
     problems += [
         f"{file} has a program {name!r} of supervisord, as Barograph's is called; rename it, or name another machine"
         for name, file in facts.programs
     ]
     return problems
+
+
+def _ports_of(facts: Facts, user: str, ports: str) -> str:
+    """Where the machine does not say which process listens, those of the same user that nobody is known to have."""
+    if ports != "unknown":
+        return ports
+    return ",".join(port for port, pid, owner, _ in facts.listeners if (pid, owner) == ("unknown", user)) or ports
 
 
 def platform_problems(facts: Facts) -> list[str]:

@@ -186,8 +186,10 @@ def somebodys_nimbus(there: Lab, machine: str) -> Iterator[str]:
         machine, f"setsid setpriv --reuid nobody --clear-groups {command} >/dev/null 2>&1 </dev/null & echo $!"
     )
     there.sh(machine, "for _ in $(seq 50); do ss -Hltn | grep -q :6627 && break; sleep 0.1; done")
-    yield pid.strip()
-    there.sh(machine, f"kill -9 {pid}")
+    try:
+        yield pid.strip()
+    finally:
+        there.sh(machine, f"kill -9 {pid}")
 
 
 def test_a_machine_that_runs_somebodys_storm_is_refused_and_what_runs_is_left(delivered: Borrowed) -> None:

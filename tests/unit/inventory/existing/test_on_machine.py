@@ -106,6 +106,16 @@ def test_somebodys_storm_is_named_by_process_user_and_port() -> None:
     assert all(problem.endswith("or name another machine") for problem in problems)
 
 
+def test_a_machine_that_does_not_say_which_process_listens_says_whose_it_is() -> None:
+    said = (
+        "storm 4711 ann unknown org.apache.storm.daemon.nimbus.Nimbus\n"
+        "listener 6627 unknown ann unknown\nlistener 2181 unknown root unknown\n"
+    )
+    first, second = survey.occupation_problems(survey.parse_facts(SAID + said))
+    assert first.startswith("process 4711 of user ann is somebody's org.apache.storm.daemon.nimbus.Nimbus (ports 6627)")
+    assert second.startswith("port 2181, which Storm needs, is taken by process unknown of user root")
+
+
 @pytest.mark.parametrize("folder", ["/srv/storm/lib", "/opt/barograph/storm/lib"])
 def test_facts_tell_somebodys_storm_from_ours(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that looks like Nimbus and listens on one of its ports."""
