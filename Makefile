@@ -6,10 +6,10 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 # Side by side, each line says whose it is.
 named = set -o pipefail; $(2) 2>&1 | sed -u 's/^/$(1): /'
-# $(call tests,part,folders and options): with the time of each test in .barograph/junit. `make test LONG=1`: also the
+# $(call tests,part,folders and options,variables): with the time of each test in .barograph/junit. `make test LONG=1`: also the
 # tests that others cover in less time.
 JUNIT := .barograph/junit
-tests = $(SUDO) $(if $(LONG),env BAROGRAPH_LONG_TESTS=1) $(BIN)/python -m $(if $(COVERED),coverage run -m )pytest --junitxml=$(JUNIT)/$(1).xml $(2)
+tests = $(SUDO) env $(if $(LONG),BAROGRAPH_LONG_TESTS=1) $(3) $(BIN)/python -m $(if $(COVERED),coverage run -m )pytest --junitxml=$(JUNIT)/$(1).xml $(2)
 part = @$(call named,$(1),$(call tests,$(1),$(2)))
 
 # With the programs of the packages that set-up declares and no others, as tests/support/programs.py has it.
@@ -19,21 +19,27 @@ declared = PATH=$(CURDIR)/$(BIN):$(CURDIR)/.barograph/path
 help:  ## what there is
 	@grep -E '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
+# What was built with sudo is root's, and neither Maven nor `make clean` of the user could replace it.
+BUILT := .venv .barograph topologies/target scheduler_plugins/nimbus_bridge/target
+give_back = [ "$$(id -u)" -eq 0 ] || for built in $(BUILT); do \
+	[ ! -e $$built ] || [ -z "$$(find $$built -not -uid $$(id -u) -print -quit)" ] || sudo chown -R $$(id -u):$$(id -g) $$built; done
+
 bootstrap:
+	@$(give_back)
 	@.ci/bootstrap
 .PHONY: bootstrap
 
 setup: bootstrap  ## install and build everything an experiment needs
-	@$(SUDO) $(BIN)/barograph setup
+	@$(SUDO) $(BIN)/barograph setup; status=$$?; $(give_back); exit $$status
 
 demo: setup  ## star from 4 to 5 machines, Storm's default and Stela, one short run each; ends with a report
 	@$(SUDO) $(BIN)/barograph run stela/star --demo --new
 
 # Four chains side by side, or two where memory is short: what has machines waits most of the time. In each chain
 # everything is run, whatever fails. Whole experiments on the local testbed measure: they wait until no other machines
-# are up (the lock, which what tests start must not inherit), and theirs get their cores before all else on the box.
+# are up (a lock that the process of the tests has, and nothing that it starts: tests/conftest.py), and theirs get their
+# cores before all else on the box.
 CHAINS := $(shell awk '/^MemAvailable/ {print ($$2 > 12e6) ? 4 : 2}' /proc/meminfo)
-MACHINES_LOCK := .barograph/machines.lock
 each = status=0; for part in $(1); do $(MAKE) --no-print-directory $$part || status=1; done; exit $$status
 
 test: setup  ## everything: linters, Java and Python tests, real experiments through Airflow; LONG=1: the long ones too
@@ -49,13 +55,13 @@ with-machines:
 .PHONY: with-cloud with-machines
 
 cloud: bootstrap  ## EC2 on this box: parts, and a whole experiment on rented machines
-	@$(call named,cloud,flock --close --shared $(MACHINES_LOCK) $(call tests,cloud,-m cloud))
+	@$(call named,cloud,$(call tests,cloud,-m cloud,BAROGRAPH_MACHINES_LOCK=shared))
 
 machines: bootstrap  ## the parts on other emulated machines: real ssh, Ansible, ZooKeeper, Storm
-	@$(call named,machines,flock --close --shared $(MACHINES_LOCK) $(call tests,machines,-m "integration and not cloud and not e2e"))
+	@$(call named,machines,$(call tests,machines,-m "integration and not cloud and not e2e",BAROGRAPH_MACHINES_LOCK=shared))
 
 experiments: bootstrap  ## whole experiments on the local testbed
-	@$(call named,experiments,flock --close $(MACHINES_LOCK) $(call tests,experiments,-m "e2e and not cloud"))
+	@$(call named,experiments,$(call tests,experiments,-m "e2e and not cloud",BAROGRAPH_MACHINES_LOCK=exclusive))
 
 analyses: bootstrap  ## the tests with Spark or a browser, in one process: they share a session and the golden series
 	$(call part,analyses,--ignore=tests/dags -m "(spark or browser) and not integration and not e2e")
@@ -111,4 +117,5 @@ lock: bootstrap  ## pin requirements.txt anew from pyproject.toml
 	@.barograph/uv/bin/uv pip compile -q .ci/alone.in --no-deps --generate-hashes --universal --python-version 3.11 -o .ci/alone.txt
 
 clean:  ## forget what was built here (results and machine caches stay)
-	@rm -rf .venv .barograph topologies/target scheduler_plugins/nimbus_bridge/target
+	@$(give_back)
+	@rm -rf $(BUILT)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import typing
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
@@ -36,15 +37,48 @@ class Strict(BaseModel):
 
 
 Model = TypeVar("Model")
+MOST_VALUES = 20_000  # of a file; the largest that ships has some hundred
+SHOWN_CHARACTERS = 200  # of a wrong value
 
 
 def read_yaml(path: Path) -> Any:
-    """The file's content as plain data. Raises ExperimentError where it is not YAML."""
+    """The file's content as JSON data. Raises ExperimentError where it is not YAML, too much of it, or no such data."""
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if _count(data, {}) > MOST_VALUES:
+            raise ExperimentError(f"{path.name} has more than {MOST_VALUES} values, with those that its aliases repeat")
+        wrong = no_json(data)
+    except RecursionError as error:
+        raise ExperimentError(f"{path.name}: lists and mappings stand in each other too deep; use fewer") from error
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date, a number or a character that there is not
         said = " ".join(str(error).split())
         raise ExperimentError(f"{path.name} is not YAML: {said}; mend the file at that place") from error
+    if wrong:
+        raise ExperimentError(f"{path.name}: {wrong}")
+    return data
+
+
+def no_json(data: Any, where: str = "it") -> str:
+    """What of the data no record could keep (a date, bytes, not a number), and what to write instead; or nothing."""
+    if isinstance(data, dict):
+        if strange := [key for key in data if not isinstance(key, str)]:
+            return f"{where} has the key {_shown(strange[0])}; allowed: text; put it in quotes"
+        return next(filter(None, (no_json(each, key) for key, each in data.items())), "")
+    if isinstance(data, list):
+        return next(filter(None, (no_json(each, where) for each in data)), "")
+    if data is None or isinstance(data, bool | int | str) or (isinstance(data, float) and math.isfinite(data)):
+        return ""
+    return f"{where} is {_shown(data)}; allowed: text, finite numbers, true and false, lists and mappings of these"
+
+
+def _count(data: Any, known: dict[int, int]) -> int:
+    """How many values there are, each as often as an alias repeats it; too many for one that is inside itself."""
+    if not isinstance(data, dict | list):
+        return 1
+    if id(data) not in known:
+        known[id(data)] = MOST_VALUES + 1
+        known[id(data)] = 1 + sum(_count(each, known) for each in (data.values() if isinstance(data, dict) else data))
+    return known[id(data)]
 
 
 def validated(model: type[Model], data: Any, *, source: str, **given: Any) -> Model:
@@ -94,10 +128,15 @@ def _wrong_field(model: type, detail: Any, given: Collection[str]) -> str:
     if detail["type"] == "union_tag_invalid":
         return f"{where}.{KIND} is {detail['ctx']['tag']!r}; allowed: {_kinds(here)}"
     if detail["type"] in ("model_type", "dataclass_type"):
-        return f"{where} is {detail['input']!r}; allowed: a mapping; keys are {', '.join(keys(here))}"
+        return f"{where} is {_shown(detail['input'])}; allowed: a mapping; keys are {', '.join(keys(here))}"
     allowed = detail["msg"].removeprefix("Value error, ")
     allowed = f"{allowed[0].lower()}{allowed[1:]}".replace("tuple", "list")
-    return f"{where} is {detail['input']!r}; allowed: {allowed}"
+    return f"{where} is {_shown(detail['input'])}; allowed: {allowed}"
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
 
 
 def _unknown_key(where: str, key: str, known: Sequence[str]) -> str:

@@ -89,10 +89,10 @@ def load_types(path: Path) -> MachineTypes:
     """Read a machine types file; a ConfigurationError names file, field, value and what is allowed."""
     try:
         file = _TypesModel.model_validate(yaml.safe_load(path.read_text()))
-    except (OSError, yaml.YAMLError) as error:
-        raise ConfigurationError(f"{path}: cannot be read as YAML: {error}") from error
     except ValidationError as error:
         raise ConfigurationError(_first_error(path, error)) from error
+    except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigurationError(f"{path}: cannot be read as YAML: {error}") from error
     stated = {
         name: MachineType(name, t.cores, t.memory_mb, t.bandwidth_mbit, t.slots) for name, t in file.types.items()
     }

@@ -112,7 +112,8 @@ def read_lines(
         f.url_decode(inside).alias("run_id"),
         f.url_decode(file).alias("file"),
         *columns,
-        f.substring(text, 1, EXCERPT_CHARACTERS).alias(DAMAGED_COLUMN),
+        # A line need not be UTF-8, but the table must be: nothing else could read it.
+        f.make_valid_utf8(f.substring(text, 1, EXCERPT_CHARACTERS)).alias(DAMAGED_COLUMN),
     )
 
 

@@ -56,7 +56,7 @@ def yaml_value(text: str) -> Any:
     """What KEY=VALUE means, as in a YAML file: numbers, words, lists. Raises ExperimentError where it is no YAML."""
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         problem = " ".join(str(error).split())
         raise ExperimentError(
             f"value {text!r} is not YAML: {problem}; quote it, or give a number, a word or [a, list]"

@@ -16,7 +16,7 @@ from barograph.errors import ExperimentError
 from barograph.plan.events import AnyEvent, all_workers, joining_workers, order_errors, starting_workers
 from barograph.plan.events.kind import MachineNumber, Seconds
 from barograph.settings import ROOT
-from barograph.yaml_files import CLOSED, Text, Word, read_yaml, validated
+from barograph.yaml_files import CLOSED, Text, Word, no_json, read_yaml, validated
 
 EXPERIMENTS = ROOT / "dags" / "experiments"
 FOREIGN = "foreign"  # the policy that hosts a scheduler which is not ours
@@ -271,5 +271,7 @@ def with_changes(experiment: Experiment, changes: Mapping[str, Any]) -> Experime
 def _with_options(choice: TestbedChoice, options: Any) -> TestbedChoice:
     if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
         raise ExperimentError(f'options is {options!r}; give names with values, such as {{"region": "eu-west-1"}}')
+    if wrong := no_json(options, "options"):
+        raise ExperimentError(wrong)
     merged = {**choice.options.get(choice.name, {}), **options}
     return replace(choice, options={**choice.options, choice.name: merged})

@@ -70,15 +70,15 @@ def load_prices() -> Prices:
     path = Path(os.environ.get("BAROGRAPH_PRICES") or PRICES_FILE)
     try:
         file = _PricesModel.model_validate(yaml.safe_load(path.read_text()))
-    except (OSError, yaml.YAMLError) as error:
-        said = " ".join(str(error).split())
-        raise ConfigurationError(
-            f"{path}: cannot be read as a price table: {said}; set BAROGRAPH_PRICES to a file like {PRICES_FILE}"
-        ) from error
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "file"
         raise ConfigurationError(f"{path}: {field} is {first['input']!r}: {first['msg']}; see {PRICES_FILE}") from error
+    except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
+        said = " ".join(str(error).split())
+        raise ConfigurationError(
+            f"{path}: cannot be read as a price table: {said}; set BAROGRAPH_PRICES to a file like {PRICES_FILE}"
+        ) from error
     return Prices(
         path, file.read, file.public_address_hour,
         {name: region.disk_gb_month for name, region in file.regions.items()},

@@ -30,7 +30,7 @@ class EmulabOptions(Options):
     ops_port: Port = 22
     ops_known_hosts: str = "~/.ssh/known_hosts"  # must know ops_host before the first connection
     longest_hours: Annotated[int, Field(gt=0, le=24 * 14)] = 24
-    ready_minutes: Annotated[float, Field(gt=0)] = 45.0
+    ready_minutes: Annotated[float, Field(gt=0, le=24 * 60)] = 45.0
 
 
 class PortalOptions(EmulabOptions):

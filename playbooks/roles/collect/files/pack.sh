@@ -6,5 +6,12 @@ cd /var/log/barograph
 for expected in "machines/$1.jsonl" ${2:+"$2"}; do
   [ -s "$expected" ] || echo "missing $expected" >&2
 done
+# sh knows only how the last part of a pipe ended: each part that fails says so beside the pipe.
 # Daemons go on writing into their logs, so files change while they are read (1): that is no failure.
-{ tar --warning=no-file-changed --warning=no-file-removed -cf - . || [ $? -eq 1 ]; } | gzip -3 | base64 -w 0
+exec 4>&1
+failed=$({
+  { tar --warning=no-file-changed --warning=no-file-removed -cf - . || [ $? -eq 1 ] || echo tar >&3; } |
+    { gzip -3 || echo gzip >&3; } |
+    { base64 -w 0 || echo base64 >&3; } >&4
+} 3>&1)
+[ -z "$failed" ] || { echo "what the run left could not be packed: $failed failed" >&2; exit 1; }

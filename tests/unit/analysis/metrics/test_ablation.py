@@ -53,6 +53,19 @@ def test_a_log_without_observations_has_no_ablation(tmp_path: Path) -> None:
     assert scale_decisions.ablation_rows(paths) == []
 
 
+def test_what_cannot_be_read_of_a_log_is_left_out_and_told(tmp_path: Path) -> None:
+    paths = series_of(tmp_path, {}, {})
+    whole = scale_decisions.ablation_rows(paths)
+    assert scale_decisions.unread_rounds(paths) == {} and scale_decisions.unread_sentence({}) == ""
+    with RunPaths(tmp_path / "runs" / "stela-r2").decisions.open("a") as log:
+        log.write('{"t": 2, "observation": {"event": {"event_id": "e1"}}, "decision": {}}\n{"t": 3, "observ')
+    assert scale_decisions.ablation_rows(paths) == whole
+    unread = scale_decisions.unread_rounds(paths)
+    assert unread == {"stela-r2": 2}
+    sentence = scale_decisions.unread_sentence(unread)
+    assert sentence == "2 lines of events and decisions could not be read and are left out: stela-r2 (2)."
+
+
 def test_a_family_shows_where_a_difference_matters() -> None:
     def line(variant: str, differing: int, answer: str = "x 1 → 2") -> AblationRow:
         return AblationRow("e1", variant, "", 3, differing, (answer,))

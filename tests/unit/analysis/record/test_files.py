@@ -10,7 +10,10 @@ from analysis.record.files import (
     RunPaths,
     SeriesPaths,
     append_event,
+    append_line,
     is_complete,
+    json_lines,
+    parsed_lines,
     read_json,
     write_json_atomic,
     write_text_atomic,
@@ -23,6 +26,23 @@ def test_events_are_appended_a_line_each(tmp_path: Path) -> None:
     append_event(run, 2.5, "steady", phase="before", steady=True, reason="level")
     lines = [json.loads(line) for line in run.events.read_text().splitlines()]
     assert lines[1] == {"t": 2.5, "kind": "steady", "phase": "before", "steady": True, "reason": "level"}
+
+
+def test_after_a_line_that_a_full_disk_cut_short_comes_a_new_one(tmp_path: Path) -> None:
+    file = tmp_path / "events.jsonl"
+    append_line(file, {"t": 1}, sync=True)
+    with file.open("a") as cut:
+        cut.write('{"t": 2, "kind": "ste')
+    append_line(file, {"t": 3})
+    assert list(json_lines(file)) == [{"t": 1}, {"t": 3}]
+    assert list(parsed_lines(file)).count(None) == 1
+
+
+def test_a_line_of_any_damage_is_one_damaged_line(tmp_path: Path) -> None:
+    file = tmp_path / "lines.jsonl"
+    file.write_bytes(b'{"t": 1}\n\xff\xfe\n' + b"[" * 100_000 + b'\n17\n\0\0\n{"t": 1e999}\n{"t": 2}\n')
+    lines = list(parsed_lines(file))
+    assert len(lines) == 7 and lines.count(None) == 4 and lines[-1] == {"t": 2}
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:

@@ -94,6 +94,10 @@ def test_it_stops_at_the_first_whole_block_that_is_certain(
     assert enough is not None and (enough["why"], enough["blocks"], enough["said"]) == ("certain", 5, SURE.why)
     assert "enough after 5 blocks: all intervals are within ±5 %" in messages(series)
     assert [line["blocks"] for line in stopping.read_checks(series.folder)] == [3, 4, 5]
+    with (series.folder / stopping.CHECKS_FILE).open("a") as file:
+        file.write('{"t": 1}\n{"t": 1, "blo')
+    stopping.note_check(series.folder, 1e12, 6, 1.0)
+    assert [line["blocks"] for line in stopping.read_checks(series.folder)] == [3, 4, 5, 6]
 
 
 def test_blocks_that_are_spent_leave_a_plan_that_is_done(

@@ -144,6 +144,16 @@ def test_a_half_line_hides_nothing_after_it(series: Series) -> None:
     assert all(each.hours < 0.1 for each in read_holdings(series.folder, time.time() + HOUR))
 
 
+def test_lines_that_say_nothing_whole_are_counted_and_in_no_cost(series: Series) -> None:
+    provision(series.folder)
+    before = read_holdings(series.folder, time.time())
+    with (series.folder / holdings.HOLDINGS_FILE).open("a") as file:
+        file.write('{"t": 1, "kind": "gone"}\n{"t": "x", "kind": "until", "lease_id": "l", "expires_s": 1}\n17\n{"t"')
+    release(series.folder)
+    assert holdings.damaged_holdings(series.folder) == 4
+    assert [each.request for each in read_holdings(series.folder, time.time())] == [each.request for each in before]
+
+
 def test_a_folder_that_is_gone_does_not_keep_machines(series: Series) -> None:
     provision(series.folder)
     lease = series_lease.saved_lease(series.folder)

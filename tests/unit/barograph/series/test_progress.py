@@ -14,7 +14,7 @@ from barograph.cli.view import Lines, Panel, draw, view_for
 from barograph.plan.durations import DEFAULT_OVERHEAD, run_s, series_s
 from barograph.plan.events import RateChange, ScaleIn
 from barograph.plan.experiment import Durations, load
-from barograph.series.progress import ProgressFile, ProgressReader, failures_since
+from barograph.series.progress import ProgressFile, ProgressReader, failures_since, lines_since
 from barograph.series.status import SeriesStatus, initial_status, minutes, sparkline, update_status
 
 STAR = replace(load("stela/star"), durations=Durations(45, 100, 75, 130))
@@ -137,6 +137,28 @@ def test_progress_is_followed_line_by_line(tmp_path: Path) -> None:
     with (tmp_path / "progress.jsonl").open("a") as file:
         file.write('age", "text": "two", "t": 1}\n')
     assert [line["text"] for line in reader.new()] == ["two"]
+
+
+def test_damaged_lines_are_left_out_and_counted(tmp_path: Path) -> None:
+    reader, progress = ProgressReader(tmp_path), ProgressFile(tmp_path)
+    progress.tell("message", text="one")
+    with (tmp_path / "progress.jsonl").open("ab") as file:
+        file.write(b'{"kind": "message"}\n[1]\n\xff\xfe\n{"t": 1.0, "kind": "mess')  # the disk is full
+    progress.tell("message", text="two")
+    assert [line["text"] for line in reader.new()] == ["one", "two"]
+    assert reader.damaged == 4
+    assert [line["text"] for line in lines_since(tmp_path, "message", 0.0)] == ["one", "two"]
+
+
+def test_a_failure_without_its_blame_is_no_failure_to_judge_by(tmp_path: Path) -> None:
+    whole = {"t": 6.0, "kind": "step_failed", "blame": "capacity", "message": "the disk is full"}
+    lines = [
+        {"t": 5.0, "kind": "run_failed"},
+        {"t": 5.0, "kind": "step_failed", "blame": "nobody", "message": "x"},
+        whole,
+    ]
+    (tmp_path / "progress.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert failures_since(tmp_path, 0.0) == [whole]
 
 
 def test_failures_of_runs_come_before_those_of_steps(tmp_path: Path) -> None:

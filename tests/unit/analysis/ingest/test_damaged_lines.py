@@ -1,0 +1,25 @@
+"""Every damaged worker line is counted, whatever is wrong with it; large files: `tests.calibration.damaged_lines`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.calibration import damaged_lines
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.spark
+def test_every_damaged_line_is_counted(tmp_path: Path, spark: "SparkSession") -> None:
+    written = damaged_lines.generate(tmp_path, megabytes=2)
+    seen, intact = damaged_lines.counted(spark, tmp_path)
+    assert seen == written
+    assert intact == sum(written.lines.values()) - sum(written.damaged.values()) > 0
+
+
+def test_each_way_of_damage_changes_a_line(tmp_path: Path) -> None:
+    damaged_lines.ingest_bench.generate(tmp_path, 0.1)
+    line = next(tmp_path.rglob("*.jsonl")).read_bytes().splitlines()[0]
+    assert all(way(line) != line for way in damaged_lines.WAYS.values())
