@@ -60,11 +60,11 @@ def test_a_budget_that_is_too_small(budget: Budget, said: str) -> None:
 
 def test_money_is_the_budget_of_the_testbed() -> None:
     priced = with_changes(STAR, {"testbed": "fake", "options": {"core_hour_usd": 10.0, "budget_usd": 1.0}})
-    asked = limit_cost(priced, Budget(usd=90.0))
-    assert asked.testbed.options["fake"] == {"core_hour_usd": 10.0, "budget_usd": 90.0}
+    asked = limit_cost(priced, Budget(usd=150.0))
+    assert asked.testbed.options["fake"] == {"core_hour_usd": 10.0, "budget_usd": 150.0}
     pricing = pricing_of(asked)
-    assert pricing is not None and pricing.budget_usd() == 90.0
-    few, many = (most_blocks(asked, 2, Budget(usd=usd), pricing) for usd in (90.0, 180.0))
+    assert pricing is not None and pricing.budget_usd() == 150.0
+    few, many = (most_blocks(asked, 2, Budget(usd=usd), pricing) for usd in (150.0, 300.0))
     assert 3 <= few < many
     require_affordable(asked, cost(asked, 2 * few, durations.DEFAULT_OVERHEAD, pricing), pricing)
     with pytest.raises(ExperimentError, match="may cost"):
