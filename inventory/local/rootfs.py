@@ -257,7 +257,7 @@ def _failure_message(error: subprocess.CalledProcessError | subprocess.TimeoutEx
     telling = [line for line in lines if line.startswith(("E:", "W: Failure"))][-2:] or lines[-2:]
     if isinstance(error, subprocess.TimeoutExpired):
         program = next((word for word in ("debootstrap", "apt-get", "useradd") if word in error.cmd), error.cmd[0])
-        why = f"{program} did not end within {error.timeout:g} s"
+        why = f"{program} did not end within {error.timeout:.0f} s"
     else:
         why = f"exit {error.returncode}"
     return (

@@ -22,6 +22,18 @@ echo built >> "$BAROGRAPH_HOME/calls"
 """
 
 
+def test_a_maven_that_hangs_is_infrastructure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mvn").write_text("#!/bin/sh\nexec sleep 600\n")
+    (tmp_path / "mvn").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(software, "BUILD_LIMIT_S", 0.2)
+    with pytest.raises(
+        software.SoftwareBuildHung, match=r"package did not end within 0\.2 s; is Maven Central"
+    ) as hung:
+        software._maven(tmp_path, print)
+    assert hung.value.blame == "infrastructure"
+
+
 @pytest.fixture
 def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
     """Give the module a source; returns what the jar that is used was built of."""
