@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
+import psutil  # type: ignore[import-untyped]  # it ships no types
 
 # What a person, a scheduler or the kernel does to a command.
 Blow = Callable[[psutil.Process, random.Random], None]
@@ -169,6 +169,7 @@ def strike(world: World, blow: str, after_s: float, chance: random.Random) -> Ki
     """Start the command, strike after that time, and wait until everything that it started has ended."""
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(world.argv(), env=world.environment(), stdout=output, stderr=subprocess.STDOUT)
+        code: int | None
         try:
             code = process.wait(after_s)
         except subprocess.TimeoutExpired:
