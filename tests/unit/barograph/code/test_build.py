@@ -223,6 +223,17 @@ def test_ours_is_what_decides_and_nothing_else(tmp_path: Path, monkeypatch: pyte
     assert (folder / "tree" / "scheduler_plugins" / "service.py").is_file()
 
 
+def test_links_of_a_commit_are_not_made_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = with_plugins(tmp_path / "here")
+    (here.folder / "scheduler_plugins" / "outside").symlink_to(tmp_path)
+    (here.folder / "scheduler_plugins" / "passwords.py").symlink_to("/etc/passwd")
+    here.commit({})
+    monkeypatch.setattr("barograph.code.refs.ROOT", here.folder)
+    folder = build_code(resolve_ref("main"), print)
+    assert [path for path in folder.rglob("*") if path.is_symlink()] == []
+    assert (folder / "tree" / "scheduler_plugins" / "service.py").is_file()
+
+
 def test_a_commit_that_is_not_ours_needs_a_jar(foreign: Make) -> None:
     with pytest.raises(Unfit, match=r"has no scheduler_plugins/: .*give build, jar and scheduler too$"):
         build_code(replace(foreign(), build=(), jar="", scheduler=""), print)

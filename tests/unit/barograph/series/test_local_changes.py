@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from analysis.bundle.archive import Entry
+from analysis.errors import BundleError
 from barograph.cli import bundle
 from barograph.errors import ExperimentError
 from barograph.plan.experiment import load
@@ -88,6 +90,17 @@ def test_a_password_of_ansible_that_is_kept_elsewhere_is_none(tree: Path) -> Non
     text = "ansible_password: '{{ vault }}'\nansible_ssh_pass: !vault |\n"
     (tree / "dags" / "one.py").write_text(text)
     assert b"ansible_ssh_pass" in provenance.work_tree_patch(tree)
+
+
+def test_a_bundle_with_code_that_holds_a_secret_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BAROGRAPH_WEBHOOK", "https://example.org/hook/of-nobody-at-all")
+    (tmp_path / "lab.yaml").write_text("a: 1\nansible_password: hunter2\n")
+    shaped = Entry("source/1234/tests/a.py", b"-----BEGIN PRIVATE KEY-----")
+    bundle.refuse_secrets([shaped])  # committed, as tests have such things
+    with pytest.raises(BundleError, match=r"lab\.yaml, line 2, holds a password of Ansible; take it out"):
+        bundle.refuse_secrets([shaped, Entry("code/analysis/lab.yaml", tmp_path / "lab.yaml")])
+    with pytest.raises(BundleError, match=r"^source/1234/b\.py, line 1, holds the value of \$BAROGRAPH_WEBHOOK"):
+        bundle.refuse_secrets([Entry("source/1234/b.py", b"https%3A%2F%2Fexample.org%2Fhook%2Fof-nobody-at-all")])
 
 
 def test_outside_git_nothing_is_kept(tmp_path: Path) -> None:
