@@ -1,1 +1,4 @@
 """Barograph's pages inside Airflow, behind its login: the results in its navigation, a report on every DAG run."""
+
+# Under this key of its XComs the task that opens what a DAG run makes says it: a series' folder, or the id of a night.
+RESULT_KEY = "barograph_result"

@@ -13,9 +13,11 @@ from barograph.plan.experiment import Experiment, Variant
 TASKS = """
 ### Its tasks
 `open_series` checks the answers of the form and opens the series. `provision` (setup) takes the machines and `release`
-(teardown) gives them back, whatever happens between. `deploy` puts Storm on them, each `run_next` does one run, one
-after the other, and `analyse` makes the tables and the report. Where a task fails the `watcher` fails too, so that it
-is seen. What was cut short goes on where it was when the same answers are given again.
+(teardown) gives them back, whatever happens between. Both `open_series` and `provision` are deferred while another
+series has the testbed: this run waits its turn. `deploy` (setup) puts Storm on the machines. Each `run` does the run
+that it is named after, one after the other; those that were not needed are skipped. `analyse` makes the tables and the
+report. Where a task fails the `watcher` fails too, so that it is seen. What was cut short goes on where it was when the
+same answers are given again. To repeat a run, clear its task with what is downstream: machines are taken anew.
 """
 
 

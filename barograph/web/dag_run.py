@@ -26,9 +26,8 @@ class DagRunFacts:
     state: str
     started_s: float | None
     ended_s: float | None
-    opening_task: str | None  # None: the DAG makes no report
-    opening_state: str | None  # of that task
-    result: str | None  # of that task: the series' folder, or the night's id
+    measures: bool  # False: its DAG makes no report
+    result: str | None  # what it makes, once that is opened: the series' folder, or the night's id
     failed: tuple[str, ...] = ()  # its tasks that failed by themselves
 
     @property

@@ -58,23 +58,19 @@ def page_without_series(dag_run: DagRunFacts) -> Page:
 
 
 def _may_open_series(dag_run: DagRunFacts) -> bool:
-    return (
-        dag_run.opening_task is not None
-        and dag_run.active
-        and dag_run.opening_state not in ("failed", "upstream_failed")
-    )
+    return dag_run.measures and dag_run.active and not dag_run.failed
 
 
 def _why_no_series(dag_run: DagRunFacts) -> tuple[str, ...]:
-    if dag_run.opening_task is None:
+    if not dag_run.measures:
         return (f"Runs of {dag_run.dag_id} measure nothing, so they have no report.",)
     if _may_open_series(dag_run):
         waits = "is waiting for its turn" if dag_run.state == "queued" else "has not opened its series yet"
-        return (f"This run {waits}.", RELOAD_SENTENCE)
-    state = dag_run.opening_state or "not done"
+        return (f"This run {waits}; it may be waiting for the testbed.", RELOAD_SENTENCE)
     return (
-        f"This run ended before it opened a series: its task {dag_run.opening_task} is {state}.",
-        "Its log says why; often an answer in the trigger form cannot be run, or another series has the testbed.",
+        "This run ended before it opened a series.",
+        *_failed_tasks(dag_run),
+        "Often an answer in the trigger form cannot be run.",
     )
 
 

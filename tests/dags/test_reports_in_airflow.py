@@ -23,6 +23,7 @@ from barograph.airflow_environment import CONNECTION, command_line_environment
 from barograph.child_processes import ChildProcess
 from barograph.cli.ui import ENDING, ui_environment
 from barograph.settings import ROOT
+from barograph.web import RESULT_KEY
 from tests.dags.fake_runs import Resumed
 from tests.support import programs
 
@@ -102,7 +103,7 @@ class Site:
     def opened(self, run_id: str, folder: str) -> None:
         """As if the run's first task had answered so."""
         self.api("PATCH", self.opening(run_id), {"new_state": "success"})
-        self.api("POST", f"{self.opening(run_id)}/xcomEntries", {"key": "return_value", "value": folder})
+        self.api("POST", f"{self.opening(run_id)}/xcomEntries", {"key": RESULT_KEY, "value": folder})
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +180,7 @@ def test_without_a_right_to_the_dag_there_is_nothing_to_read(site: Site) -> None
     for path in (site.of_run(site.run_id), *files):
         assert site.get(path, "nobody").status == 403, path
     listed = site.get("/barograph/", "nobody", **HTML)
-    assert listed.status == 200 and "none that you may read" in listed.text and "<table>" not in listed.text
+    assert listed.status == 403 and "may not read" in listed.text and "stela" not in listed.text
 
 
 def test_a_reader_sees_the_report_of_a_run(site: Site) -> None:

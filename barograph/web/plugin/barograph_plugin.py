@@ -1,6 +1,6 @@
 """What Airflow finds in its plugins folder. It loads every file of this folder, in each of its processes.
 
-Only the server of its pages asks for `fastapi_apps`: nothing of the site is imported anywhere else.
+Only the server of its pages asks for the applications: nothing of the site is imported anywhere else.
 """
 
 from __future__ import annotations
@@ -34,3 +34,9 @@ class BarographPlugin(AirflowPlugin):
         from barograph.web.site import build
 
         return [{"app": build(), "url_prefix": PREFIX, "name": "Barograph"}]
+
+    @cached_property
+    def fastapi_root_middlewares(self) -> list[dict[str, Any]]:  # type: ignore[override]
+        from barograph.web.airflow_api import AirflowInScope
+
+        return [{"middleware": AirflowInScope, "name": "Barograph's way to the REST API"}]

@@ -16,7 +16,7 @@ from barograph.web.dag_run import DagRunFacts
 from barograph.web.run_page import Page, Redirection, page_of_dag_run, result_folder
 
 BEGUN = 1_795_000_000.0
-RUN = DagRunFacts("stela.star", "manual__1", "running", BEGUN, None, "open_series", "success", None)
+RUN = DagRunFacts("stela.star", "manual__1", "running", BEGUN, None, True, None)
 NAME = "stela/star/20261118-110640-a1b2c3d4"
 
 
@@ -141,11 +141,11 @@ def test_a_report_is_shown_also_where_its_spec_cannot_be_read_any_more(root: Pat
 @pytest.mark.parametrize(
     ("made", "said", "again"),
     [
-        (replace(RUN, opening_task=None, opening_state=None), "measure nothing", False),
-        (replace(RUN, state="queued", opening_state=None), "waiting for its turn", True),
-        (replace(RUN, opening_state="running"), "has not opened its series yet", True),
-        (replace(RUN, state="failed", opening_state="failed"), "open_series is failed", False),
-        (replace(RUN, opening_state="failed"), "open_series is failed", False),
+        (replace(RUN, measures=False), "measure nothing", False),
+        (replace(RUN, state="queued"), "waiting for its turn", True),
+        (RUN, "has not opened its series yet", True),
+        (replace(RUN, state="failed", failed=("open_series",)), "Task open_series failed", False),
+        (replace(RUN, failed=("open_series",)), "before it opened a series", False),
         (replace(RUN, result="/elsewhere/stela/star/s1"), "in another place", False),
         (replace(RUN, result="{root}/stela/star/gone"), "was removed", False),
     ],
@@ -164,7 +164,7 @@ def test_an_answer_of_a_task_leads_nowhere_outside(root: Path) -> None:
     assert result_folder(root, replace(RUN, result=str(root / NAME))) == NAME
 
 
-NIGHT = DagRunFacts("nightly.quick", "scheduled__1", "running", BEGUN, None, "open_night", "success", "20261118-020000")
+NIGHT = DagRunFacts("nightly.quick", "scheduled__1", "running", BEGUN, None, True, "20261118-020000")
 TONIGHT = Night(
     "20261118-020000", "quick", "fake", BEGUN, BEGUN + 3600, None, None, None, "f",
     experiments=(NightEntry("stela/star", "f", "complete", "", NAME), NightEntry("stela/linear", "f", "begun")),
