@@ -1,4 +1,8 @@
-"""`barograph ui`: Airflow on loopback with a password of its own; it ends together with everything it started."""
+"""`barograph ui`: Airflow on loopback with a password of its own; it ends together with everything it started.
+
+Airflow's parts are started one by one, for `airflow standalone` has log servers that listen on every address. The
+pages read logs as files.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,15 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from barograph.airflow_environment import AirflowFailure, environment, prepare, prepare_users_database
+from barograph import supervisor
+from barograph.airflow_environment import (
+    CONNECTION,
+    DATABASE,
+    AirflowFailure,
+    environment,
+    prepare,
+    prepare_users_database,
+)
 from barograph.child_processes import ChildProcess
 from barograph.cli.dag_process import signals_as_interrupt
 from barograph.cli.terminal import say
@@ -23,9 +35,10 @@ from barograph.settings import HOLDER, ROOT, airflow_home
 
 USER = "admin"
 READY_S = 300.0  # on a busy box; an Airflow that has ended is noticed at once
-# Its schedulers and servers may outlive `airflow standalone` itself.
-ENDING = ((signal.SIGINT, 15.0), (signal.SIGTERM, 15.0), (signal.SIGKILL, 15.0))
+PARTS = (("api-server",), ("dag-processor",), ("scheduler", "--skip-serve-logs"), ("triggerer", "--skip-serve-logs"))
+ENDING = ((signal.SIGTERM, len(supervisor.STEPS) * supervisor.STEP_S + 5.0), (signal.SIGKILL, 15.0))
 LAST_PORT = 65_535
+LOG = "ui.log"
 
 
 def add_arguments(ui: argparse.ArgumentParser) -> None:
@@ -55,23 +68,25 @@ def serve(port: int, say: Say) -> int:
             _await(airflow, port)
             say("ready; Ctrl-C ends it")
             code = airflow.wait()
-            raise AirflowFailure(f"Airflow ended by itself with {code}; see {home / 'standalone.log'}")
+            raise AirflowFailure(f"Airflow ended by itself with {code}; see {home / LOG}")
         except KeyboardInterrupt:
             say("stopping Airflow")
             return 0
 
 
 def start_airflow(home: Path, port: int) -> ChildProcess:
-    """`airflow standalone`, which ends with everything that it has started."""
-    argv = [sys.executable, "-m", "airflow", "standalone"]
-    with (home / "standalone.log").open("ab") as log:
+    """Its parts under a supervisor, which ends with everything that they have started."""
+    argv = supervisor.command([[sys.executable, "-m", "airflow", *part] for part in PARTS], os.getpid())
+    with (home / LOG).open("ab") as log:
         return ChildProcess(argv, folder=ROOT, output=log, environment=ui_environment(home, port), ending=ENDING)
 
 
 def ui_environment(home: Path, port: int) -> dict[str, str]:
     manager = "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager"
+    variables = environment(home)
     return {
-        **environment(home),
+        **variables,
+        DATABASE: variables[CONNECTION],
         "AIRFLOW__CORE__AUTH_MANAGER": manager,
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(_password_file(home)),
@@ -100,13 +115,13 @@ def _await(airflow: ChildProcess, port: int) -> None:
     deadline = time.monotonic() + READY_S
     while time.monotonic() < deadline:
         if (code := airflow.exit_code()) is not None:
-            raise AirflowFailure(f"Airflow ended with {code}; see {airflow_home() / 'standalone.log'}")
+            raise AirflowFailure(f"Airflow ended with {code}; see {airflow_home() / LOG}")
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v2/monitor/health", timeout=2):
                 return
         except (OSError, urllib.error.URLError):
             time.sleep(0.5)
-    raise AirflowFailure(f"Airflow does not answer after {READY_S:g} s; see {airflow_home() / 'standalone.log'}")
+    raise AirflowFailure(f"Airflow does not answer after {READY_S:g} s; see {airflow_home() / LOG}")
 
 
 def _require_free(port: int) -> None:

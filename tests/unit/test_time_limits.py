@@ -35,6 +35,8 @@ ALLOWED = {
     "playbooks/clock.py: subprocess.Popen": "killed by its timer",
     "playbooks/storm_home/files/training/train.py: subprocess.Popen": "daemons in a namespace that has a limit",
     "barograph/cli/ui.py: airflow.wait": "a server: until somebody ends it",
+    "barograph/supervisor.py: os.waitpid": "as long as its programs run, which are servers; a signal ends it",
+    "barograph/supervisor.py: subprocess.Popen": "ended by `_end_all`, which has limits",
 }
 
 

@@ -1,0 +1,126 @@
+"""Programs that run side by side, and end together: `python -m barograph.supervisor PARENT_PID STEP_S JSON`.
+
+JSON is a list of commands. When one of them ends, when SIGINT or SIGTERM comes, or when the parent dies however it
+dies, every process ends that any of them has started: SIGINT, after STEP_S SIGTERM, then SIGKILL. This one is the
+parent of orphans among them (a subreaper), so it knows them all; and each command gets SIGTERM from the kernel should
+this process be killed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from types import FrameType
+
+from barograph.child_processes import POLL_S, Step, die_with_parent
+
+PR_SET_CHILD_SUBREAPER = 36
+# Schedulers end their tasks first; a task that is asked to end collects its measurements.
+STEP_S = 15.0
+STEPS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+
+
+class Ended(Exception):
+    """Somebody asked for the end."""
+
+
+def command(commands: Sequence[Sequence[str]], parent_pid: int, step_s: float = STEP_S) -> list[str]:
+    """What starts this module as a program."""
+    return [sys.executable, "-m", "barograph.supervisor", str(parent_pid), str(step_s), json.dumps(commands)]
+
+
+def main(arguments: Sequence[str]) -> int:
+    parent_pid, step_s, commands = int(arguments[0]), float(arguments[1]), json.loads(arguments[2])
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _end)
+    try:
+        die_with_parent(parent_pid, signal.SIGTERM)
+        return _first_end([_start(argv) for argv in commands])
+    except Ended:
+        return 0
+    finally:
+        _end_all([(number, step_s) for number in STEPS])
+
+
+def _end(_number: int, _frame: FrameType | None) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # it is under way
+    raise Ended
+
+
+def _start(argv: Sequence[str]) -> subprocess.Popen[bytes]:
+    # This process has one thread, so something may be done between fork and exec.
+    return subprocess.Popen(list(argv), preexec_fn=partial(_prepare, os.getpid()))  # noqa: PLW1509
+
+
+def _prepare(supervisor: int) -> None:
+    """Of a command, before it begins."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    die_with_parent(supervisor, signal.SIGTERM)
+
+
+def _first_end(programs: Sequence[subprocess.Popen[bytes]]) -> int:
+    """The exit code of the first command that ends; never 0, for none of them is expected to."""
+    by_pid = {program.pid: program for program in programs}
+    while True:
+        pid, status = os.waitpid(-1, 0)  # orphans too
+        if (program := by_pid.get(pid)) is not None:
+            program.returncode = code = os.waitstatus_to_exitcode(status)
+            print(f"{program.args!r} ended with {code}", flush=True)
+            return code if code > 0 else 1
+
+
+def _end_all(steps: Sequence[Step]) -> None:
+    for number, limit_s in steps:
+        deadline_s = time.monotonic() + limit_s
+        everybody = descendants(os.getpid())
+        for pid in everybody:
+            _signal(pid, number)
+        while everybody and time.monotonic() < deadline_s:
+            _collect()
+            time.sleep(POLL_S)
+            everybody = descendants(os.getpid())
+            if number == signal.SIGKILL:  # what was born meanwhile
+                for pid in everybody:
+                    _signal(pid, number)
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _collect() -> None:
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def descendants(pid: int) -> list[int]:
+    """Every process below `pid` that has not ended, children before their own."""
+    children: dict[int, list[int]] = {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, ValueError):
+            state, parent = file.read_text(errors="replace").rpartition(")")[2].split()[:2]
+            if state not in "ZX":
+                children.setdefault(int(parent), []).append(int(file.parent.name))
+    found, todo = [], [pid]
+    while todo:
+        todo = [child for parent in todo for child in children.get(parent, [])]
+        found += todo
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

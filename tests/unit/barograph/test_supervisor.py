@@ -1,0 +1,105 @@
+"""Programs end together: when one ends, when the supervisor is asked to end, when its parent or it itself is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from barograph import supervisor
+from inventory.leases.holder import process_start
+
+# A program that leaves an orphan in a session of its own, as servers do with their workers.
+ORPHAN = """
+import subprocess, sys, time
+from pathlib import Path
+sleeper = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(600)"
+shell = subprocess.run(
+    ["sh", "-c", '"$0" -c "$1" >/dev/null 2>&1 & echo $!', sys.executable, sleeper],
+    start_new_session=True, capture_output=True, text=True,
+)
+Path(sys.argv[1]).write_text(shell.stdout)
+"""
+STAYS = "import time; time.sleep(600)"
+AWAITS = """
+import sys, time
+from pathlib import Path
+while not Path(sys.argv[1] + ".go").exists():
+    time.sleep(0.05)
+"""
+PARENT = """
+import os, subprocess, sys, time
+from barograph import supervisor
+commands = [[sys.executable, "-c", code, sys.argv[1]] for code in sys.argv[2:]]
+subprocess.Popen(supervisor.command(commands, os.getpid(), step_s=0.3))
+time.sleep(600)
+"""
+
+
+@contextmanager
+def supervised(folder: Path, *programs: str) -> Iterator[tuple[subprocess.Popen[bytes], list[int]]]:
+    """The parent of a supervisor, and every process below it once the orphan is there."""
+    orphan = folder / "orphan"
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, str(orphan), ORPHAN + STAYS, *programs])
+    try:
+        while not (orphan.exists() and orphan.read_text().strip()):
+            assert parent.poll() is None
+            time.sleep(0.05)
+        yield parent, sorted({*supervisor.descendants(parent.pid), int(orphan.read_text())})
+    finally:
+        for pid in (*supervisor.descendants(parent.pid), int(orphan.read_text() or 0) if orphan.exists() else 0):
+            if process_start(pid):
+                os.kill(pid, signal.SIGKILL)
+        parent.kill()
+        parent.wait()
+
+
+def await_ends(pids: list[int]) -> None:
+    """Pytest's own limit is the only one: a busy box is slow."""
+    while any(process_start(pid) for pid in pids):
+        time.sleep(0.05)
+
+
+def command_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+
+
+def the_supervisor(pids: list[int]) -> int:
+    (found,) = [pid for pid in pids if " -m barograph.supervisor " in command_of(pid)]
+    return found
+
+
+def test_everything_ends_when_the_parent_is_killed(tmp_path: Path) -> None:
+    with supervised(tmp_path, STAYS) as (parent, everybody):
+        assert len(everybody) == 4, "the supervisor, two programs, and the orphan of one"
+        parent.kill()
+        await_ends(everybody)
+
+
+def test_everything_ends_when_it_is_asked_to(tmp_path: Path) -> None:
+    with supervised(tmp_path, STAYS) as (_, everybody):
+        os.kill(the_supervisor(everybody), signal.SIGTERM)
+        await_ends(everybody)
+
+
+def test_everything_ends_with_the_first_program(tmp_path: Path) -> None:
+    with supervised(tmp_path, AWAITS) as (_, everybody):
+        (tmp_path / "orphan.go").touch()
+        await_ends(everybody)
+
+
+def test_programs_end_when_the_supervisor_is_killed(tmp_path: Path) -> None:
+    with supervised(tmp_path, STAYS) as (_, everybody):
+        mine = the_supervisor(everybody)
+        programs = [pid for pid in everybody if "time.sleep(600)" in command_of(pid) and pid != mine][:2]
+        os.kill(mine, signal.SIGKILL)
+        await_ends([pid for pid in programs if str(pid) != (tmp_path / "orphan").read_text().strip()])
+
+
+def test_the_exit_code_is_that_of_the_program_that_ended(tmp_path: Path) -> None:
+    for code, expected in (("raise SystemExit(7)", 7), ("pass", 1)):
+        commands = [[sys.executable, "-c", each] for each in (STAYS, code)]
+        assert subprocess.run(supervisor.command(commands, os.getpid())).returncode == expected
