@@ -16,15 +16,20 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import closing
+from datetime import datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 
 from barograph.errors import BarographError
 from barograph.settings import ROOT, process_environment
+from inventory.files import hold_lock
 
-PARALLELISM = 4
+POOLS = ROOT / "dags" / "pools.json"
 SCHEDULER_DATABASE, COMMAND_LINE_DATABASE = "airflow.db", "command_line.db"
 CONNECTION = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
+# What Airflow hides from its tasks, so that they do not write to its database.
+HIDDEN_CONNECTIONS = (CONNECTION, f"{CONNECTION}_ASYNC", "AIRFLOW__CORE__SQL_ALCHEMY_CONN")
+DATABASE = "BAROGRAPH_AIRFLOW_DATABASE"  # the scheduler's, for the task that cleans it
 # How long one process waits while another writes. After SQLite's own 5 s Airflow's pages answer 500 on a busy box.
 SQLITE_WAIT_S = 60
 PREPARE_LIMIT_S = 600.0  # to make the tables of a database on a slow disk
@@ -42,7 +47,8 @@ def settings(home: Path) -> dict[str, str]:
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "barograph" / "web" / "plugin"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
-        "AIRFLOW__CORE__PARALLELISM": str(PARALLELISM),
+        # A process for each slot of the pools: what waits in one of them does not wait for the other.
+        "AIRFLOW__CORE__PARALLELISM": str(sum(pools().values())),
         "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "60",
         CONNECTION: _sqlite(home / SCHEDULER_DATABASE),
         "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
@@ -91,27 +97,55 @@ def ready(home: Path) -> bool:
 
 
 def prepare(home: Path) -> bool:
-    """Make the databases and the pools unless that was done for this version; returns whether it was needed."""
+    """Make the databases and the pools unless that was done for this version; returns whether it was needed.
+
+    One process at a time; a database that is there is changed in place, for somebody may work with it.
+    """
     if ready(home):
         return False
     home.mkdir(parents=True, exist_ok=True)
-    _make(home, _with_file(home, SCHEDULER_DATABASE))
-    _copy(home)
-    _mark(home).touch()
+    with hold_lock(home / "prepare.lock", "making Airflow's databases", 4 * PREPARE_LIMIT_S):
+        if ready(home):
+            return False
+        _make(home, _with_file(home, SCHEDULER_DATABASE))
+        if (home / COMMAND_LINE_DATABASE).exists():
+            _make(home, _with_file(home, COMMAND_LINE_DATABASE))
+        else:
+            _copy(home)
+        _mark(home).touch()
     return True
 
 
 def prepare_users_database(home: Path) -> None:
     """Make the tables and pools in the database that the user names, if one is named. Only the scheduler needs it."""
     users = _users_database(process_environment())
-    if users is not None and not _mark(home, users).is_file():
-        _make(home, environment(home))
-        _mark(home, users).touch()
+    if users is None:
+        return
+    with hold_lock(home / "prepare.lock", "making Airflow's databases", 4 * PREPARE_LIMIT_S):
+        if not _mark(home, users).is_file():
+            _make(home, environment(home))
+            _mark(home, users).touch()
+
+
+def clean(home: Path, keep_days: float, now: datetime) -> tuple[str, ...]:
+    """Remove what is older from the databases that this process is told of; their names, without passwords.
+
+    A task of Airflow is not told its scheduler's; `barograph ui` names it in DATABASE.
+    """
+    named = process_environment().get(DATABASE)
+    own = home / COMMAND_LINE_DATABASE
+    connections = [*([named] if named else []), *([_sqlite(own)] if own.is_file() else [])]
+    variables = {name: value for name, value in environment(home).items() if name not in HIDDEN_CONNECTIONS}
+    before = (now - timedelta(days=keep_days)).isoformat()
+    for connection in connections:
+        told = ("db", "clean", "--clean-before-timestamp", before, "--skip-archive", "--yes")
+        _airflow(home, {**variables, CONNECTION: connection}, *told)
+    return tuple(connection.partition("://")[0] + " " + connection.rpartition("/")[2] for connection in connections)
 
 
 def _make(home: Path, variables: Mapping[str, str]) -> None:
     _airflow(home, variables, "db", "migrate")
-    _airflow(home, variables, "pools", "import", str(_write_pools(home)))  # one call: Airflow takes seconds for each
+    _airflow(home, variables, "pools", "import", str(POOLS))  # one call: Airflow takes seconds for each
 
 
 def _copy(home: Path) -> None:
@@ -122,25 +156,13 @@ def _copy(home: Path) -> None:
     unfinished.replace(home / COMMAND_LINE_DATABASE)
 
 
-def _write_pools(home: Path) -> Path:
-    pools_of_testbeds = {
-        f"testbed_{testbed}": {"slots": slots, "description": f"runs at a time on {testbed}", "include_deferred": False}
-        for testbed, slots in pools().items()
-    }
-    path = home / "pools.json"
-    path.write_text(json.dumps(pools_of_testbeds, indent=1))
-    return path
-
-
 def pools() -> dict[str, int]:
-    """How many runs may go on at once, by testbed: one, unless several leases may hold machines of it."""
-    from inventory import TESTBEDS
-
-    return {name: PARALLELISM if make().shared else 1 for name, make in TESTBEDS.items()}
+    """The slots of our pools, by name."""
+    return {name: int(pool["slots"]) for name, pool in json.loads(POOLS.read_text(encoding="utf-8")).items()}
 
 
 def _mark(home: Path, users: str = "") -> Path:
-    """Says that our files are made, or the user's database. A testbed that was added needs its pool too."""
+    """Says that our files are made, or the user's database; with the pools of now."""
     state = hashlib.sha256((repr(sorted(pools().items())) + users).encode()).hexdigest()[:8]
     return home / f"prepared-{version('apache-airflow')}-{state}"
 

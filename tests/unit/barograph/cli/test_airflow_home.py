@@ -2,16 +2,21 @@
 
 import sqlite3
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from barograph import airflow_environment
 from barograph.airflow_environment import (
     COMMAND_LINE_DATABASE,
     CONNECTION,
+    DATABASE,
     SCHEDULER_DATABASE,
+    clean,
     command_line_environment,
     prepare,
     prepare_users_database,
@@ -90,3 +95,39 @@ def test_a_scheduler_does_not_see_what_the_command_line_runs(tmp_path: Path, mon
     assert child[CONNECTION] == f"sqlite:///{tmp_path}/{COMMAND_LINE_DATABASE}?timeout=60"
     assert scheduler[CONNECTION] == f"sqlite:///{tmp_path}/{SCHEDULER_DATABASE}?timeout=60"
     assert child["AIRFLOW_HOME"] == scheduler["AIRFLOW_HOME"]
+
+
+def test_a_database_that_is_there_is_changed_in_place(made: list[str], tmp_path: Path) -> None:
+    """Somebody may work with it: what another version or other pools make must not replace it."""
+    prepare(tmp_path)
+    with closing(sqlite3.connect(tmp_path / COMMAND_LINE_DATABASE)) as database:
+        database.execute("insert into dag_run values (7)")
+        database.commit()
+        (mark,) = tmp_path.glob("prepared-*")
+        mark.unlink()
+        assert prepare(tmp_path)
+        with closing(sqlite3.connect(tmp_path / COMMAND_LINE_DATABASE)) as other:
+            assert other.execute("select * from dag_run").fetchall() == [(7,)]
+    assert made[2:] == ["sqlite db migrate", "sqlite pools import"] * 2
+
+
+def test_one_process_at_a_time_makes_them(made: list[str], tmp_path: Path) -> None:
+    with ThreadPoolExecutor() as others:
+        with FileLock(tmp_path / "prepare.lock"):
+            waiting = [others.submit(prepare, tmp_path) for _ in range(3)]
+            assert not wait(waiting, timeout=0.3).done and made == []
+        assert sorted(each.result() for each in waiting) == [False, False, True]
+    assert made == ["sqlite db migrate", "sqlite pools import"]
+
+
+def test_old_rows_go_from_the_databases_that_are_named(
+    made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task of Airflow does not see its scheduler's connection: `barograph ui` gives it by another name."""
+    prepare(tmp_path)
+    monkeypatch.setenv(CONNECTION, "airflow-db-not-allowed:///")
+    now = datetime(2026, 11, 22, tzinfo=UTC)
+    assert clean(tmp_path, 90, now) == (f"sqlite {COMMAND_LINE_DATABASE}?timeout=60",)
+    monkeypatch.setenv(DATABASE, THEIRS)
+    assert clean(tmp_path, 90, now) == ("postgresql+psycopg2 airflow", f"sqlite {COMMAND_LINE_DATABASE}?timeout=60")
+    assert made[2:] == ["sqlite db clean", "postgresql+psycopg2 db clean", "sqlite db clean"]
