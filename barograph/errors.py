@@ -2,7 +2,8 @@
 
 BarographError (harness)
 ├── ExperimentError (configuration)      the YAML or an option cannot be run
-├── TestbedTaken (capacity)              another series holds the testbed
+├── InUse (capacity)                     another run has it; `file` is gone when it has not
+│   └── TestbedTaken                     another series holds the testbed
 ├── DiskFull (capacity)
 ├── BudgetSpent (capacity)               the next run could cost more than what is left
 ├── MachineLost (infrastructure)         nobody asked it to die
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 BLAMES = ("configuration", "capacity", "infrastructure", "system_under_test", "harness")
 EXIT_CODES = {"configuration": 2, "capacity": 3, "infrastructure": 4, "system_under_test": 5, "harness": 1}
@@ -37,8 +39,16 @@ class ExperimentError(BarographError):
     blame = "configuration"
 
 
-class TestbedTaken(BarographError):
+class InUse(BarographError):
     blame = "capacity"
+
+    def __init__(self, message: str, file: Path | None = None) -> None:
+        """`file` says that it is in use; None: no file does."""
+        super().__init__(message)
+        self.file = file
+
+
+class TestbedTaken(InUse):
     __test__ = False  # pytest would collect it by its name
 
 

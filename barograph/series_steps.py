@@ -29,9 +29,12 @@ from inventory.errors import CapacityError
 log = logging.getLogger(__name__)
 
 
-def attempt_next_run(series: Series, context: SeriesContext) -> str | None:
-    """The id of the run that was done, None if there was none left. Raises what made the run fail."""
-    run = series.next_run()
+def attempt_next_run(series: Series, context: SeriesContext, run: PlannedRun | None = None) -> str | None:
+    """The id of the run that was done, None if there was none left. Raises what made the run fail.
+
+    `run`: which one; None: the next of the plan.
+    """
+    run = run or series.next_run()
     if run is None:
         return None
     for attempt in range(1, durations.RUN_ATTEMPTS + 1):
@@ -114,16 +117,28 @@ def deploy(series_dir: Path) -> None:
             context_of(series).cluster.deploy()
 
 
-def remaining_runs(series_dir: Path) -> list[int]:
-    """One number for each run without a complete record; which run a number does is decided when it starts."""
-    return list(range(read_series(series_dir).missing_runs()))
+def runs_of_execution(series_dir: Path) -> list[str]:
+    """The runs that this execution of the series has to do, in their order, also those that it has done by now."""
+    series = read_series(series_dir)
+    return [run.run_id for run in series.plan() if not series.was_complete(run)]
 
 
-def do_next_run(series_dir: Path) -> str | None:
-    """The id of the run that was done."""
+class NotNeeded(BarographError):
+    """A run is not begun, and nobody's failure is that."""
+
+
+def do_run(series_dir: Path, run_id: str | None = None, *, again: bool = False) -> str | None:
+    """The id of the run that was done. Raises NotNeeded where that run is not to be begun.
+
+    Without `run_id`: the next of the plan; None if there is none left. A run that has its record is done `again` only
+    where somebody asked for that; the record is kept among the attempts.
+    """
     with step(series_dir) as series, send_afterwards(series_dir, _message_writer(series_dir)):
         _check_stopping(series)  # an analysis that was cut short is made up for before the next block
-        if series.next_run() is None or _is_too_late(series):
+        if run_id is not None and run_id in series.complete() and not again:
+            return run_id
+        run = _run_to_do(series, run_id, again)
+        if run is None:
             return None
         holdings.require_one_more(series)
         with keep_alive(series, durations.RUN_ATTEMPTS * durations.longest_run_s(series.experiment)):
@@ -131,9 +146,21 @@ def do_next_run(series_dir: Path) -> str | None:
             _require_whole(context)
             try:
                 with _stopping_check(series):
-                    return attempt_next_run(series, context)
+                    return attempt_next_run(series, context, run)
             finally:
                 context.listener.tell("money", **holdings.usage_so_far(series))
+
+
+def _run_to_do(series: Series, run_id: str | None, again: bool) -> PlannedRun | None:
+    """None where there is none left. Raises NotNeeded of a run that was named."""
+    late = _is_too_late(series)
+    if run_id is None:
+        return None if late else series.next_run()
+    if series.is_sufficient() and not again:
+        raise NotNeeded("what is measured answers the question")
+    if late:
+        raise NotNeeded("the deadline comes before its end")
+    return next(run for run in series.plan() if run.run_id == run_id)
 
 
 @contextmanager

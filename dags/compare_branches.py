@@ -1,29 +1,25 @@
 """The DAG `compare_branches`: is B better than A, on one experiment, in blocks on the same machines.
 
-A and B are git refs of this repository, or paths of YAML files that describe a scheduler that is not ours
-(docs/comparing.md). Only wiring: the first task refuses what cannot be compared and builds both sides, the others are
-those of every experiment (`dags.wiring`).
+A and B are git refs of this repository, or files of `schedulers/`, each of which describes a scheduler that is not
+ours (docs/comparing.md). Only wiring: the first task refuses what cannot be compared and builds both sides, the others
+are those of every experiment (`dags.wiring`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import DAG, Param, task
+from airflow.sdk import DAG, Param
 
 from barograph.plan.experiment import names
 from barograph.web.dag_documentation import COMPARISON_DOCUMENTATION
-from dags.wiring import NEW, add_series_tasks, new_dag, opened_param, options_param, series_param
+from dags.waiting import waiting_task
+from dags.wiring import NEW, add_series_tasks, limit_of, new_dag, opened_param, options_param, result_of, series_param
 from inventory import TESTBEDS
-
-LATEST_END = timedelta(hours=48)
-POOL = "default_pool"  # the form chooses the testbed, and the lease keeps two series of one testbed apart
 
 
 def form() -> dict[str, Param]:
-    side = "A branch, a tag or a commit of this repository, or the whole path of a scheduler's YAML file"
+    side = "A branch, a tag or a commit of this repository, or the name of a file of dags/schedulers"
     experiments = list(names())
     first = "stela/star" if "stela/star" in experiments else experiments[0]
     return {
@@ -69,30 +65,21 @@ def build() -> DAG:
         "Is B better than A, on one experiment, in blocks on the same machines",
         form=form(),
         tags=["comparison"],
-        limit=LATEST_END,
         documentation=COMPARISON_DOCUMENTATION,
     ) as dag:
 
-        @task
-        def open_comparison(params: Mapping[str, Any] | None = None) -> str:
-            from airflow.sdk.exceptions import AirflowFailException
+        @waiting_task(execution_timeout=limit_of("open"))
+        def open_comparison(params: dict[str, Any] | None = None, ti: Any = None) -> str:
+            from barograph.compare import request
 
-            from barograph.compare.request import comparison_request
-            from barograph.compare.request import open_comparison as open_asked
-            from barograph.errors import blame_of, message_of
-
-            assert params is not None, "Airflow passes the trigger form's answers"
+            assert params is not None and ti is not None, "Airflow passes the form's answers and the task instance"
             if params["opened"]:
-                return str(params["opened"])
-            try:
-                folder = open_asked(comparison_request(params), new=params["series"] == NEW, rebuild=params["rebuild"])
-            except Exception as error:
-                if blame_of(error) == "harness":
-                    raise
-                raise AirflowFailException(f"{blame_of(error)}: {message_of(error)}") from None
-            return str(folder)
+                return result_of(request.opened_comparison(params["opened"]), ti)
+            asked = request.comparison_request(request.with_registered_sides(params))
+            new, rebuild = params["series"] == NEW, params["rebuild"]
+            return result_of(request.open_comparison(asked, new=new, rebuild=rebuild), ti)
 
-        add_series_tasks(open_comparison(), POOL)
+        add_series_tasks(open_comparison())
     return dag
 
 

@@ -1,20 +1,18 @@
-"""One DAG for each file in `experiments/`: series → provision (setup) → deploy → runs → release (teardown) → report.
+"""One DAG for each file in `experiments/`: series → provision, deploy (setups) → runs → release (teardown) → report.
 
 Only wiring; the tasks after `open_series` are those of `dags.wiring`.
 """
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import DAG, task
+from airflow.sdk import DAG
 
 from barograph.plan.experiment import Experiment, load, names
 from barograph.web.dag_documentation import experiment_documentation
-from dags.wiring import NEW, add_series_tasks, changes_of, dags_of, experiment_form, new_dag, pool_of
-
-LATEST_END = timedelta(hours=24)
+from dags.waiting import waiting_task
+from dags.wiring import NEW, add_series_tasks, changes_of, dags_of, experiment_form, limit_of, new_dag, result_of
 
 
 def build(experiment: Experiment) -> DAG:
@@ -24,20 +22,20 @@ def build(experiment: Experiment) -> DAG:
         experiment.title,
         form=experiment_form(experiment),
         tags=["experiment", experiment.name.partition("/")[0], *experiment.claims],
-        limit=LATEST_END,
         documentation=experiment_documentation(experiment),
     ) as dag:
 
-        @task
-        def open_series(params: dict[str, Any] | None = None) -> str:
+        @waiting_task(execution_timeout=limit_of("open"))
+        def open_series(params: dict[str, Any] | None = None, ti: Any = None) -> str:
             from barograph.machines.provision import open_requested
+            from barograph.series.series import opened_series
 
-            assert params is not None, "Airflow passes the trigger form's answers"
-            return str(
-                params["opened"] or open_requested(experiment.name, changes_of(params), new=params["series"] == NEW)
-            )
+            assert params is not None and ti is not None, "Airflow passes the form's answers and the task instance"
+            if params["opened"]:
+                return result_of(opened_series(params["opened"], experiment.name), ti)
+            return result_of(open_requested(experiment.name, changes_of(params), new=params["series"] == NEW), ti)
 
-        add_series_tasks(open_series(), pool_of(experiment.testbed.name))
+        add_series_tasks(open_series(), experiment)
     return dag
 
 

@@ -1,23 +1,20 @@
 """One DAG for each file in `suites/`: open a night, measure each experiment in its turn, publish the findings.
 
 Only wiring. An experiment is a group of the tasks that every series has (`dags.wiring`): its machines are a setup
-with its teardown in this very DAG run, and its runs take slots of the testbed's pool. One experiment's failure does not
+with its teardown in this very DAG run. One experiment's failure does not
 keep the next from its turn; the watchers make the DAG run red for it.
 """
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import DAG, Param, TaskGroup, task, teardown
 
-from barograph.nights.suite import LONGEST_H, Suite, load_suite, suite_names
+from barograph.nights.suite import LONGEST_H, Choice, Suite, load_suite, suite_names
 from barograph.web.dag_documentation import suite_documentation
-from dags.wiring import add_series_tasks, add_watcher, dags_of, new_dag, pool_of
-
-# The run that was under way, the last analysis, the pages. Airflow's own end of a DAG run skips teardowns.
-BEYOND_DEADLINE = timedelta(hours=6)
+from dags.waiting import waiting_task
+from dags.wiring import OF_RELEASE, QUICK, add_series_tasks, add_watcher, dags_of, limit_of, new_dag, result_of
 
 
 def form(suite: Suite) -> dict[str, Param]:
@@ -41,19 +38,18 @@ def build(suite: Suite) -> DAG:
         suite.title,
         form=form(suite),
         tags=["nightly", suite.testbed],
-        limit=timedelta(hours=LONGEST_H) + BEYOND_DEADLINE,
         documentation=suite_documentation(suite),
         schedule=suite.schedule,
     ) as dag:
 
-        @task
-        def open_night(params: dict[str, Any] | None = None) -> str:
+        @waiting_task(execution_timeout=limit_of("plan"))
+        def open_night(params: dict[str, Any] | None = None, ti: Any = None) -> str:
             from barograph.nights.tasks import open_night
 
-            assert params is not None, "Airflow passes the trigger form's answers"
-            return open_night(name, params["deadline_hours"], params["experiments"])
+            assert params is not None and ti is not None, "Airflow passes the form's answers and the task instance"
+            return result_of(open_night(name, params["deadline_hours"], params["experiments"]), ti)
 
-        @task(trigger_rule="all_done")
+        @task(trigger_rule="all_done", execution_timeout=limit_of("analyse"))
         def close_night(night: str | None) -> str:
             from airflow.sdk.exceptions import AirflowSkipException
 
@@ -76,6 +72,7 @@ def build(suite: Suite) -> DAG:
             raise_alarm(name)
 
         @teardown
+        @task(execution_timeout=QUICK, **OF_RELEASE)
         def release_testbed(night: str | None) -> None:
             """A teardown, so that it runs even when the DAG run is stopped: else the reservation lasts to its end."""
             from barograph.nights.procedure import release_night
@@ -87,23 +84,26 @@ def build(suite: Suite) -> DAG:
         before: Any = night
         conclusions = []
         for choice in suite.experiments:
-            before = experiment_group(name, choice.experiment, night, before, pool_of(suite.testbed))
+            before = experiment_group(suite, choice, night, before)
             conclusions.append(before)
         page: Any = close_night(night)
         before >> page
         message: Any = post_findings()
         verdict: Any = fail_on_regression()
         page >> message >> verdict
-        page >> release_testbed(night)
-        add_watcher([night, *conclusions, page, message, verdict])
+        released: Any = release_testbed(night)
+        page >> released
+        # Of `released` too, because Airflow forgives a teardown.
+        add_watcher([night, *conclusions, page, message, verdict, released])
     return dag
 
 
-def experiment_group(suite: str, experiment: str, night: Any, before: Any, pool: str) -> Any:
+def experiment_group(of: Suite, choice: Choice, night: Any, before: Any) -> Any:
     """The group of one experiment, after `before`, whatever became of that; the task that ends it."""
+    suite, experiment = of.name, choice.experiment
     with TaskGroup(experiment.replace("/", "_")) as group:
 
-        @task(trigger_rule="all_done")
+        @waiting_task(trigger_rule="all_done", execution_timeout=limit_of("open"))
         def begin(night: str | None) -> str:
             from airflow.sdk.exceptions import AirflowSkipException
 
@@ -122,7 +122,7 @@ def experiment_group(suite: str, experiment: str, night: Any, before: Any, pool:
 
         series: Any = begin(night)
         before >> series
-        add_series_tasks(series, pool)
+        add_series_tasks(series, of.resolved(choice))
         conclusion: Any = conclude(night)
         # Not of the watcher, which does not wait for what it watches.
         group.get_child_by_label("report") >> conclusion

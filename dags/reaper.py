@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import dag, task
 
+from dags.wiring import DEFAULTS, OF_RELEASE
+
 
 @dag(
     dag_id="reaper",
@@ -19,10 +21,12 @@ from airflow.sdk import dag, task
     max_active_runs=1,
     tags=["housekeeping"],
     is_paused_upon_creation=False,
+    default_args={**DEFAULTS, **OF_RELEASE, "retries": 1},
     doc_md=__doc__,
 )
 def reaper() -> None:
-    @task
+    # Each testbed has ten minutes of its own, side by side.
+    @task(execution_timeout=timedelta(minutes=30))
     def reap() -> list[str]:
         from barograph.machines.reaper import reap
 

@@ -1,21 +1,25 @@
-"""What the DAG files share of Airflow: trigger forms, pools, and the tasks of a series.
+"""What the DAG files share of Airflow: trigger forms, limits, pools, and the tasks of a series.
 
-open_series → provision (setup) → deploy → plan → runs → release (teardown) → analyse → report, and a watcher.
+open_series → provision, deploy (setups) → plan → runs → release (teardown) → analyse → report, and a watcher.
 Opening is a task of its own because a setup's direct children must all succeed: every task learns the series' folder
-from it, and only `deploy` and `release` depend on the machines.
+from it, and only what follows `provision` depends on the machines. `deploy` is a setup too, so that who clears a run
+gets machines with Storm on them.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import DAG, Param, setup, task, teardown
+from airflow.sdk import DAG, Context, Param, RetryPolicy, setup, task, teardown
+from airflow.sdk import RetryDecision as Decision
 
-from barograph.errors import ExperimentError
+from barograph.errors import ExperimentError, blame_of
+from barograph.plan.durations import step_limit
 from barograph.plan.experiment import CHANGEABLE, DURATION_NAMES, Experiment
+from barograph.web import RESULT_KEY
+from dags.waiting import waiting_task
 from inventory import TESTBEDS
 
 RESUME, NEW = "resume", "new"
@@ -25,6 +29,53 @@ DURATIONS_SECTION, OPTIONS_SECTION, COMMAND_LINE_SECTION = (
     "Options of the testbed",
     "For the command line only",
 )
+# `dags/pools.json` says how many slots each has. What gives machines back never waits for what takes them.
+WORK_POOL, RELEASE_POOL = "barograph", "barograph_release"
+RETRIES, RELEASE_RETRIES = 1, 3
+RETRY_DELAY = timedelta(seconds=30)
+QUICK = timedelta(minutes=10)
+
+
+class RetryByBlame(RetryPolicy):
+    """Another try helps against what failed outside of us, not against a wrong request, a result or a bug's end."""
+
+    def evaluate(
+        self,
+        exception: BaseException,
+        try_number: int,  # noqa: ARG002 - Airflow's interface
+        max_tries: int,  # noqa: ARG002
+        context: Context | None = None,  # noqa: ARG002
+    ) -> Decision:
+        if not isinstance(exception, Exception) and not _is_time_limit(exception):
+            return Decision.fail("somebody asked for the end")
+        if (blame := blame_of(exception)) in ("configuration", "system_under_test"):
+            return Decision.fail(f"{blame}: it would fail again")
+        return Decision.default()
+
+    def serialize(self) -> dict[str, Any]:
+        return {}
+
+
+def _is_time_limit(error: BaseException) -> bool:
+    from airflow.sdk.exceptions import AirflowTaskTimeout
+
+    return isinstance(error, AirflowTaskTimeout)
+
+
+DEFAULTS: dict[str, Any] = {
+    "retries": RETRIES,
+    "retry_delay": RETRY_DELAY,
+    "retry_policy": RetryByBlame(),
+    "execution_timeout": QUICK,
+    "pool": WORK_POOL,
+}
+# What gives machines back goes before all else.
+OF_RELEASE: dict[str, Any] = {
+    "pool": RELEASE_POOL,
+    "retries": RELEASE_RETRIES,
+    "priority_weight": 1000,
+    "weight_rule": "absolute",
+}
 
 
 def new_dag(
@@ -33,11 +84,13 @@ def new_dag(
     *,
     form: dict[str, Param],
     tags: list[str],
-    limit: timedelta,
     documentation: str,
     schedule: str | None = None,
 ) -> DAG:
-    """A DAG that measures: one run at a time, and none for the past. Airflow fails a run that takes `limit`."""
+    """A DAG that measures: one run at a time, and none for the past.
+
+    It has no time limit as a whole, for Airflow would skip the teardowns at its end: each of its tasks has one.
+    """
     return DAG(
         dag_id=dag_id,
         description=title,
@@ -47,14 +100,14 @@ def new_dag(
         max_active_runs=1,
         params=form,
         tags=tags,
-        dagrun_timeout=limit,
         doc_md=documentation,
+        default_args=DEFAULTS,
     )
 
 
-def pool_of(testbed: str) -> str:
-    """The pool of a testbed's runs: of one slot where they must be strictly sequential."""
-    return f"testbed_{testbed}"
+def limit_of(step: str, experiment: Experiment | None = None) -> timedelta:
+    """How long a task may take that does this step of a series."""
+    return timedelta(seconds=step_limit(step, experiment).seconds)
 
 
 def experiment_form(experiment: Experiment) -> dict[str, Param]:
@@ -130,13 +183,20 @@ def dags_of(names: Iterable[str], build: Callable[[str], DAG]) -> dict[str, DAG]
     return dags
 
 
-log = logging.getLogger(__name__)
+def result_of(opened: object, ti: Any) -> str:
+    """The answer of the task that opens what a DAG run makes; the pages find it by its key, whatever the task."""
+    ti.xcom_push(RESULT_KEY, str(opened))
+    return str(opened)
 
 
-def add_series_tasks(series: Any, pool: str) -> None:
-    """Everything after `series`, the task that answers with a series' folder; runs take a slot of `pool` each."""
+def add_series_tasks(series: Any, experiment: Experiment | None = None) -> None:
+    """Everything after `series`, the task that answers with a series' folder.
+
+    `experiment`: whose runs these are; None: any may be chosen in the form.
+    """
 
     @setup
+    @waiting_task(execution_timeout=limit_of("provision"))
     def provision(series: str) -> str:
         from pathlib import Path
 
@@ -144,7 +204,8 @@ def add_series_tasks(series: Any, pool: str) -> None:
 
         return provision(Path(series))
 
-    @task
+    @setup
+    @task(execution_timeout=limit_of("deploy"))
     def deploy(series: str) -> None:
         from pathlib import Path
 
@@ -152,26 +213,35 @@ def add_series_tasks(series: Any, pool: str) -> None:
 
         deploy(Path(series))
 
-    @task
-    def plan_runs(series: str) -> list[int]:
+    @task(execution_timeout=limit_of("plan"))
+    def plan_runs(series: str) -> list[str]:
         from pathlib import Path
 
-        from barograph.series_steps import remaining_runs
+        from barograph.series_steps import runs_of_execution
 
-        return remaining_runs(Path(series))
+        return runs_of_execution(Path(series))
 
-    # One at a time even where the pool has more slots: a run has the whole cluster.
-    @task(pool=pool, max_active_tis_per_dagrun=1)
-    def run_next(series: str, place: int) -> str | None:
-        """Which run this does is decided when it starts: mapped tasks come in any order."""
+    # One at a time, for a run has the whole cluster. Its retry is for a worker that died: a run that failed has been
+    # repeated where that helps.
+    @task(
+        execution_timeout=limit_of("run", experiment), pre_execute=_limit_run, max_active_tis_per_dagrun=1,
+        map_index_template="{{ task.op_kwargs['name'] }}", retry_policy=OnlyDeadWorkers(),
+    )  # fmt: skip
+    def run(series: str, name: str, ti: Any = None) -> str | None:
         from pathlib import Path
 
-        from barograph.series_steps import do_next_run
+        from airflow.sdk.exceptions import AirflowSkipException
 
-        log.info("place %s of this execution", place)
-        return do_next_run(Path(series))
+        from barograph.series_steps import NotNeeded, do_run
+
+        assert ti is not None, "Airflow passes the task instance"
+        try:
+            return do_run(Path(series), name, again=_is_cleared(ti))
+        except NotNeeded as reason:
+            raise AirflowSkipException(str(reason)) from None
 
     @teardown
+    @task(execution_timeout=limit_of("release"), **OF_RELEASE)
     def release(series: str) -> None:
         from pathlib import Path
 
@@ -179,7 +249,7 @@ def add_series_tasks(series: Any, pool: str) -> None:
 
         release(Path(series))
 
-    @task(trigger_rule="all_done")
+    @task(trigger_rule="all_done", execution_timeout=limit_of("analyse"))
     def analyse(series: str | None) -> str:
         from pathlib import Path
 
@@ -194,7 +264,7 @@ def add_series_tasks(series: Any, pool: str) -> None:
         except NothingInTime as error:
             raise AirflowSkipException(str(error)) from error
 
-    @task
+    @task(execution_timeout=limit_of("report"))
     def report(series: str, path: str) -> None:
         from pathlib import Path
 
@@ -205,17 +275,45 @@ def add_series_tasks(series: Any, pool: str) -> None:
     machines: Any = provision(series)
     deployed: Any = deploy(series)
     planned: Any = plan_runs(series)
-    runs: Any = run_next.partial(series=series).expand(place=planned)
+    runs: Any = run.partial(series=series).expand(name=planned)
     released: Any = release(series)
     analysed: Any = analyse(series)
     reported: Any = report(series, analysed)
 
-    machines >> deployed >> planned >> runs >> released.as_teardown(setups=machines)
+    machines >> deployed >> planned >> runs >> released.as_teardown(setups=[machines, deployed])
     runs >> analysed
     released >> analysed
-    # Not of `machines`: a setup's direct children must be all_success, and a failed setup fails `deployed` too.
+    # Not of the setups, whose direct children must be all_success: a failed one fails `planned` too.
     # Of `released`, because Airflow forgives a teardown: what it could not give back goes on costing.
-    add_watcher([series, deployed, planned, runs, released, analysed, reported])
+    add_watcher([series, planned, runs, released, analysed, reported])
+
+
+class OnlyDeadWorkers(RetryByBlame):
+    """What Python raised has been dealt with; Airflow alone knows of a process that was killed."""
+
+    def evaluate(
+        self,
+        exception: BaseException,  # noqa: ARG002 - Airflow's interface
+        try_number: int,  # noqa: ARG002
+        max_tries: int,  # noqa: ARG002
+        context: Context | None = None,  # noqa: ARG002
+    ) -> Decision:
+        return Decision.fail("a run that failed has been repeated already where that helps")
+
+
+def _limit_run(context: Context) -> None:
+    """The limit that fits what was chosen in the form, in the place of the one that fits the file."""
+    from pathlib import Path
+
+    from barograph.series.series import read_series
+
+    current: Any = context["task"]
+    current.execution_timeout = limit_of("run", read_series(Path(current.op_kwargs["series"])).experiment)
+
+
+def _is_cleared(ti: Any) -> bool:
+    """Whether this is the first try after somebody cleared the task: Airflow then allows so many tries more."""
+    return bool(ti.try_number > 1 and ti.try_number == ti.max_tries - ti.task.retries + 1)
 
 
 def add_watcher(tasks: list[Any]) -> None:
@@ -223,9 +321,9 @@ def add_watcher(tasks: list[Any]) -> None:
 
     @task(trigger_rule="one_failed")
     def watcher() -> None:
-        from barograph.errors import BarographError
+        from airflow.sdk.exceptions import AirflowFailException
 
-        raise BarographError("a task before this one failed; its own log says why")
+        raise AirflowFailException("a task before this one failed; its own log says why")
 
     end: Any = watcher()
     tasks >> end

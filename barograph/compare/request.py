@@ -16,7 +16,7 @@ from barograph.code.refs import resolve_code
 from barograph.compare import record
 from barograph.compare.budget import DEFAULT_BUDGET, FEWEST_BLOCKS, limit_cost, most_blocks, parse_budget
 from barograph.compare.comparison import Comparison, Question, block_size, derive
-from barograph.compare.sides import Side, read_side
+from barograph.compare.sides import ENDINGS, LETTERS, Side, read_side
 from barograph.errors import ExperimentError
 from barograph.machines import holdings
 from barograph.machines.provision import require_free_testbed
@@ -24,8 +24,11 @@ from barograph.plan.checks import check, testbed_of
 from barograph.plan.costs import cost_lines
 from barograph.plan.experiment import Experiment, load, with_changes
 from barograph.series import hold
-from barograph.series.series import complete_series, open_series
+from barograph.series.series import complete_series, open_series, opened_series
 from barograph.series.variant_code import prepare_code
+from barograph.settings import ROOT
+
+SCHEDULERS = ROOT / "dags" / "schedulers"
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,36 @@ def comparison_request(answers: Mapping[str, Any]) -> ComparisonRequest:
         options=answers["options"] or None,
         question=_question(answers),
     )
+
+
+def with_registered_sides(answers: Mapping[str, Any]) -> dict[str, Any]:
+    """The answers of a form, with the whole path of a side that is a file. Raises ExperimentError for another file.
+
+    Such a file has commands run: who may fill in the form chooses among those that are in SCHEDULERS.
+    """
+    return {**answers, **{letter: _registered(letter, str(answers[letter])) for letter in LETTERS}}
+
+
+def _registered(letter: str, said: str) -> str:
+    if not said.strip().endswith(ENDINGS):
+        return said
+    known = {path.name: path for path in sorted(SCHEDULERS.glob("*")) if path.name.endswith(ENDINGS)}
+    file = known.get(said.strip())
+    if file is None or not file.resolve().is_relative_to(SCHEDULERS.resolve()):
+        raise ExperimentError(
+            f"{letter} is {said!r}; allowed in a form: a branch, a tag or a commit of this repository, or a file of"
+            f" {SCHEDULERS}, by its name: {', '.join(known) or 'none is there yet'}; put the file there, or name it to"
+            " `barograph compare`"
+        )
+    return str(file)
+
+
+def opened_comparison(said: str) -> Path:
+    """The folder of a comparison that was opened before. Raises ExperimentError."""
+    folder = opened_series(said)
+    if not record.is_comparison(folder):
+        raise ExperimentError(f"opened is {said!r}, which is no comparison; leave it empty to open one")
+    return folder
 
 
 def _question(answers: Mapping[str, Any]) -> Question:

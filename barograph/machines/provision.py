@@ -22,10 +22,11 @@ from barograph.plan.costs import cost_lines
 from barograph.plan.experiment import Experiment, TestbedChoice, load, with_changes
 from barograph.series.interruption import STOP_FILE, step
 from barograph.series.progress import ProgressFile
-from barograph.series.series import open_series
+from barograph.series.series import Series, open_series
 from barograph.series.variant_code import prepare_code
 from barograph.settings import holder
 from inventory import TESTBEDS
+from inventory.errors import CapacityError
 from inventory.files import replace_file
 from inventory.leases import registry
 from inventory.leases.registry import Lease
@@ -56,7 +57,7 @@ def require_free_testbed(experiment: Experiment) -> None:
     now = time.time()
     live = next((each for each in registry.read_all() if each.testbed == name and registry.is_live(each, now)), None)
     if live is not None:
-        raise TestbedTaken(registry.in_use_message(live, now))
+        raise TestbedTaken(registry.in_use_message(live, now), _lease_file(live))
     _reserve(name)
 
 
@@ -87,15 +88,7 @@ def provision(series_dir: Path) -> str:
         experiment, progress = series.experiment, ProgressFile(series_dir)
         testbed = ready_testbed(experiment.testbed)
         progress.tell("phase", phase="provision", expected_s=20)
-        lease = registry.take(
-            _owner(),
-            series.series_id,
-            testbed.name,
-            experiment.lease_minutes * 60,
-            site=testbed.site(),
-            shared=testbed.shared,
-            holder=holder(),
-        )
+        lease = _take_lease(series, testbed)
         try:
             acquired = series_lease.acquire(series, testbed, lease)
         except BaseException as error:
@@ -116,6 +109,23 @@ def _release_after(error: BaseException, series_dir: Path, lease: Lease, testbed
         log.warning("%s", text)
 
 
+def _take_lease(series: Series, testbed: Testbed) -> Lease:
+    """Raises TestbedTaken where another series has it, or left it."""
+    lasts_s = series.experiment.lease_minutes * 60
+    try:
+        return registry.take(
+            _owner(), series.series_id, testbed.name, lasts_s, site=testbed.site(), shared=testbed.shared,
+            holder=holder(),
+        )  # fmt: skip
+    except CapacityError as error:
+        rivals = [lease for lease in registry.read_all() if lease.testbed == testbed.name]
+        raise TestbedTaken(message_of(error), _lease_file(rivals[0]) if rivals else None) from error
+
+
+def _lease_file(lease: Lease) -> Path:
+    return registry.state_dir() / "leases" / f"{lease.lease_id}.json"
+
+
 def _release_earlier(series_dir: Path) -> None:
     """A setup task that is cleared comes twice: what it took the first time must not stay beside the second.
 
@@ -123,11 +133,10 @@ def _release_earlier(series_dir: Path) -> None:
     """
     saved = series_lease.saved_lease(series_dir)
     earlier = registry.read(saved.lease_id) if saved else None
-    if earlier is None:
-        return
-    if not _is_ours(earlier):
-        raise TestbedTaken(registry.in_use_message(earlier, time.time()))
-    release(series_dir)
+    if earlier is not None:
+        if not _is_ours(earlier):
+            raise TestbedTaken(registry.in_use_message(earlier, time.time()), _lease_file(earlier))
+        release(series_dir)
     (series_dir / STOP_FILE).unlink(missing_ok=True)
 
 

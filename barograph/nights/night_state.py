@@ -18,7 +18,7 @@ from typing import Any
 
 from analysis.errors import RecordError
 from analysis.record.files import read_json, write_json_atomic
-from barograph.errors import BarographError
+from barograph.errors import BarographError, InUse
 from barograph.settings import results_root
 from inventory.files import hold_lock
 from inventory.leases.holder import Holder
@@ -111,10 +111,8 @@ def remove_night(night: Night) -> None:
     (nights_folder(night.suite) / NIGHT_FILE).unlink(missing_ok=True)
 
 
-class NightUnderWay(BarographError):
+class NightUnderWay(InUse):
     """Another night measures this suite, or on this testbed."""
-
-    blame = "capacity"
 
 
 @dataclass(frozen=True)
@@ -146,7 +144,7 @@ def take_reservation(suite: str, testbed: str, night: str, me: Holder, until_s: 
         for other in _all_reservations(folder):
             again = (other.suite, other.holder) == (mine.suite, mine.holder)
             if other.counts(now_s) and not again and (other.suite == suite or other.testbed == testbed):
-                raise NightUnderWay(_refusal(other, now_s))
+                raise NightUnderWay(_refusal(other, now_s), folder / f"{other.suite}.json")
         write_json_atomic(folder / f"{suite}.json", asdict(mine))
     return mine
 

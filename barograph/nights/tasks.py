@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 
-from barograph.errors import BarographError, RunsFailed
+from barograph.errors import BarographError, InUse, RunsFailed
 from barograph.nights import findings, night_state, outcome, procedure
 from barograph.nights.findings import post
 from barograph.nights.suite import HOUR_S, load_suite, subset
@@ -44,6 +44,8 @@ def begin_experiment(name: str, night_id: str | None, experiment: str) -> str | 
     try:
         folder = open_requested(experiment, suite.changes(choice), new=True)
         procedure.begin_entry(under_way, read_series(folder))
+    except InUse:  # it is waited for, until the deadline
+        raise
     except BaseException as error:
         procedure.fail_entry(under_way, experiment, error)
         raise

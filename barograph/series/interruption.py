@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 
 from analysis.errors import SeriesInUse
-from barograph.errors import Interrupted, blame_of, message_of
+from barograph.errors import Interrupted, InUse, blame_of, message_of
 from barograph.series import hold
 from barograph.series.progress import ProgressFile
 from barograph.series.series import Series, read_series
@@ -55,7 +55,7 @@ def step(series_dir: Path, first: Callable[[Path], None] = lambda _: None) -> It
         except Interrupted:
             request_stop(series_dir)
             raise
-        except SeriesInUse:  # its progress is another's
+        except (SeriesInUse, InUse):  # its progress is another's, or it is waited for
             raise
         except Exception as error:
             ProgressFile(series_dir).tell("step_failed", blame=blame_of(error), message=message_of(error))

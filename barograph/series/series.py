@@ -53,6 +53,10 @@ class Series:
     def complete(self) -> frozenset[str]:
         return frozenset(run.run_id for run in self.plan() if is_complete(self.run_folder(run.run_id)))
 
+    def was_complete(self, run: PlannedRun) -> bool:
+        """Whether the run had its record before this execution."""
+        return is_complete(self.run_folder(run.run_id)) and self._begun_s(run.run_id) < self.opened_s
+
     def current_attempts(self) -> frozenset[str]:
         """Runs that this execution has begun, whatever became of them."""
         return frozenset(run.run_id for run in self.plan() if self._begun_s(run.run_id) >= self.opened_s)
@@ -122,6 +126,26 @@ def read_series(folder: Path) -> Series:
         return Series(folder, from_data(document["spec"]), float(document["opened_s"]))
     except (KeyError, TypeError, ValueError) as error:
         raise ExperimentError(f"{folder}/series.json is not a series' document: {error!r}") from error
+
+
+def opened_series(said: str, experiment: str | None = None) -> Path:
+    """The folder of a series that was opened before. Raises ExperimentError where it is not one below the results.
+
+    A series says what is built for it: who may name any folder could have any command run. `experiment`: the series
+    must be of it.
+    """
+    root = results_root()
+    folder = Path(said).resolve()
+    document = (folder / "series.json").resolve()
+    if not (folder.is_relative_to(root.resolve()) and document.is_relative_to(folder) and document.is_file()):
+        raise ExperimentError(
+            f"opened is {said!r}; allowed: the folder of a series below {root}, such as"
+            f" {root}/stela/star/20261121-084501-a1b2c3d4; leave it empty to open one"
+        )
+    theirs = read_series(folder).experiment.name
+    if experiment is not None and theirs != experiment:
+        raise ExperimentError(f"opened is {said!r}, a series of {theirs}; allowed here: a series of {experiment}")
+    return root / folder.relative_to(root.resolve())
 
 
 def series_document(folder: Path) -> dict[str, Any]:

@@ -41,14 +41,14 @@ from barograph.plan.checks import check
 from barograph.plan.experiment import load, with_changes
 from barograph.series.run_record import read_run
 from barograph.series.series import open_series
-from barograph.series_steps import deploy, do_next_run
+from barograph.series_steps import deploy, do_run
 
 experiment = with_changes(load("stela/star"), {"testbed": "mine", "demo": True, "variants": ["even_rebalance"]})
 check(experiment)
 folder = open_series(experiment, new=True).folder
 provision(folder)
 deploy(folder)
-run = do_next_run(folder)
+run = do_run(folder)
 release(folder)
 print(read_run(folder / "runs" / run)["status"])
 """

@@ -4,11 +4,13 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from barograph.airflow_environment import settings
+from barograph.airflow_environment import pools, settings
+from barograph.plan.durations import longest_run_s, step_limit
 from barograph.plan.experiment import load, names
 from barograph.settings import ROOT
 
@@ -18,15 +20,19 @@ import json, sys, time
 import airflow.sdk
 begin = time.process_time()
 import dags.experiments as experiments, dags.reaper as reaper, dags.compare_branches as compare_branches
+import dags.clean_databases as clean_databases, dags.nightly as nightly
 took = time.process_time() - begin
 import os, pathlib, runpy
 for file in sorted(pathlib.Path(os.environ["AIRFLOW__CORE__PLUGINS_FOLDER"]).rglob("*.py")):
     plugin = runpy.run_path(str(file))["BarographPlugin"]
 def task(t):
     return {"up": sorted(t.upstream_task_ids), "down": sorted(t.downstream_task_ids), "rule": t.trigger_rule.value,
-            "setup": t.is_setup, "teardown": t.is_teardown, "pool": t.pool, "mapped": t.is_mapped}
+            "setup": t.is_setup, "teardown": t.is_teardown, "pool": t.pool, "mapped": t.is_mapped,
+            "retries": t.retries, "limit_s": t.execution_timeout and t.execution_timeout.total_seconds(),
+            "named": t.map_index_template}
 def dag(d):
     return {"params": {k: d.params.get_param(k).schema for k in d.params}, "max_active_runs": d.max_active_runs,
+            "limit": d.dagrun_timeout and d.dagrun_timeout.total_seconds(),
             "tasks": {t.task_id: task(t) for t in d.tasks}}
 print(json.dumps({
     "took_s": took,
@@ -34,10 +40,11 @@ print(json.dumps({
     "dags": {d.dag_id: dag(d) for d in experiments.build_all().values()},
     "globals": sorted(k for k, v in vars(experiments).items() if isinstance(v, experiments.DAG)),
     "compare": dag(compare_branches.compare_branches),
-    "one_at_a_time": compare_branches.compare_branches.get_task("run_next").max_active_tis_per_dagrun,
+    "others": {d.dag_id: dag(d) for d in [reaper.reaper(), clean_databases.clean_databases(),
+                                          *nightly.build_all().values()]},
+    "one_at_a_time": compare_branches.compare_branches.get_task("run").max_active_tis_per_dagrun,
     "plugin": [plugin.name, "barograph.web.site" in sys.modules,
      sorted(v["destination"] for v in plugin.external_views)],
-    "reaper": [t.task_id for t in reaper.reaper().tasks],
 }))
 """
 
@@ -74,10 +81,11 @@ def test_machines_are_a_setup_with_its_teardown(name: str, wired: dict[str, Any]
     tasks = wired["dags"][name.replace("/", ".")]["tasks"]
     assert tasks["provision"]["setup"] and not tasks["provision"]["teardown"]
     assert tasks["release"]["teardown"] and tasks["release"]["rule"] == "all_done_setup_success"
-    assert {"provision", "run_next"} <= set(tasks["release"]["up"])
-    assert all(
-        tasks[child]["rule"] == "all_success" or tasks[child]["teardown"] for child in tasks["provision"]["down"]
-    )
+    assert tasks["deploy"]["setup"], "who clears a run gets machines with Storm on them"
+    assert {"provision", "deploy", "run"} <= set(tasks["release"]["up"])
+    for begin in ("provision", "deploy"):
+        children = [tasks[child] for child in tasks[begin]["down"]]
+        assert all(child["rule"] == "all_success" or child["teardown"] for child in children)
 
 
 @pytest.mark.parametrize("name", names())
@@ -87,24 +95,50 @@ def test_order_of_the_steps(name: str, wired: dict[str, Any]) -> None:
     assert tasks["provision"]["up"] == ["open_series"]
     assert "provision" in tasks["deploy"]["up"]
     assert "deploy" in tasks["plan_runs"]["up"]
-    assert tasks["run_next"]["mapped"] and "plan_runs" in tasks["run_next"]["up"]
+    assert tasks["run"]["mapped"] and "name" in tasks["run"]["named"] and "plan_runs" in tasks["run"]["up"]
     assert "release" in tasks["analyse"]["up"], "Spark must not compete with machines that are still up"
     assert "analyse" in tasks["report"]["up"]
 
 
 @pytest.mark.parametrize("name", names())
 def test_a_failure_is_seen(name: str, wired: dict[str, Any]) -> None:
-    """An all_done leaf would hide it: the watcher hangs on every task but the setup, whose failure fails others."""
+    """An all_done leaf would hide it: the watcher hangs on every task but the setups, whose children fail with them."""
     tasks = wired["dags"][name.replace("/", ".")]["tasks"]
     assert tasks["watcher"]["rule"] == "one_failed"
-    assert set(tasks["watcher"]["up"]) == set(tasks) - {"watcher", "provision"}
+    assert set(tasks["watcher"]["up"]) == set(tasks) - {"watcher", "provision", "deploy"}
+
+
+def every_dag(wired: dict[str, Any]) -> dict[str, Any]:
+    return {**wired["dags"], **wired["others"], "compare_branches": wired["compare"]}
+
+
+def test_every_task_of_every_dag_is_tried_again_and_has_a_limit(wired: dict[str, Any]) -> None:
+    found = {(dag, name): task for dag, facts in every_dag(wired).items() for name, task in facts["tasks"].items()}
+    assert {dag for dag, _ in found} > {"stela.star", "compare_branches", "reaper", "clean_databases", "nightly.quick"}
+    assert [where for where, task in found.items() if not task["retries"] or not task["limit_s"]] == []
 
 
 @pytest.mark.parametrize("name", names())
-def test_runs_are_sequential_by_a_pool_of_the_testbed(name: str, wired: dict[str, Any]) -> None:
-    dag = wired["dags"][name.replace("/", ".")]
-    assert dag["tasks"]["run_next"]["pool"] == f"testbed_{load(name).testbed.name}"
-    assert dag["max_active_runs"] == 1
+def test_a_run_may_take_as_long_as_its_plan_allows(name: str, wired: dict[str, Any]) -> None:
+    limit_s = wired["dags"][name.replace("/", ".")]["tasks"]["run"]["limit_s"]
+    assert limit_s == step_limit("run", load(name)).seconds > 2 * longest_run_s(load(name))
+
+
+def test_no_dag_run_is_ended_as_a_whole(wired: dict[str, Any]) -> None:
+    """Airflow skips what is left at that end, the release too."""
+    assert {facts["limit"] for facts in every_dag(wired).values()} == {None}
+    assert {facts["max_active_runs"] for facts in every_dag(wired).values()} == {1}
+
+
+def test_what_gives_machines_back_never_waits_for_what_takes_them(wired: dict[str, Any]) -> None:
+    """Its pool has slots of its own, and Airflow a process for each slot."""
+    tasks = [(name, task) for facts in every_dag(wired).values() for name, task in facts["tasks"].items()]
+    assert {task["pool"] for _, task in tasks} == set(pools())
+    releasing = {name.rpartition(".")[2] for name, task in tasks if task["pool"] == "barograph_release"}
+    assert releasing == {"release", "release_testbed", "reap", "clean"}
+    elsewhere = {task["pool"] for name, task in tasks if name.rpartition(".")[2] in releasing}
+    assert elsewhere == {"barograph_release"}
+    assert int(settings(Path("x"))["AIRFLOW__CORE__PARALLELISM"]) == sum(pools().values())
 
 
 @pytest.mark.parametrize("name", names())
@@ -141,7 +175,3 @@ def test_the_form_of_a_comparison(wired: dict[str, Any]) -> None:
 
 def test_the_plugin_is_found_and_costs_other_processes_nothing(wired: dict[str, Any]) -> None:
     assert wired["plugin"] == ["barograph", False, ["dag_run", "nav"]]
-
-
-def test_the_reaper_is_a_dag(wired: dict[str, Any]) -> None:
-    assert wired["reaper"] == ["reap"]

@@ -4,22 +4,16 @@ The machines of the fake testbed are files in the state folder, so what is held 
 are instances of moto's server that nobody boots: what leaks is on the account.
 """
 
-import json
 import os
 import shutil
 import signal
 import socket
 import sqlite3
-import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,142 +21,14 @@ from barograph.airflow_environment import CONNECTION, SCHEDULER_DATABASE
 from barograph.child_processes import ChildProcess
 from barograph.cli.ui import ENDING
 from barograph.settings import ROOT
+from barograph.supervisor import descendants
+from inventory.leases.holder import process_start
+from tests.dags.running_airflow import HOUR, OTHER, PACE, SHORT, Airflow, Site, is_known, started_s, until
 from tests.support.cloud import unmanned
 from tests.support.cloud.cloud import Cloud
-from tests.support.cloud.leaks import NO_WAY
 from tests.support.postgres import Postgres
 
 pytestmark = pytest.mark.timeout(1800)  # an Airflow with all its parts, on a busy box
-DAG = "stela.star"
-RUN = {
-    "repetitions": 1, "variants": ["stela"], "series": "new",
-    "warm_up_floor_s": 300, "warm_up_ceiling_s": 400, "after_floor_s": 50, "horizon_s": 90,
-}  # fmt: skip
-REAP = """
-import sys, time
-from barograph.machines.reaper import sweep
-rows = sweep(dry_run=False, by="dag", now_s=time.time() + float(sys.argv[1]))
-assert not any(row.error for row in rows), rows
-"""
-HOUR = 3600.0
-
-
-@dataclass(frozen=True)
-class Site:
-    """Where the machines come from; `cloud` is there for `ec2`."""
-
-    testbed: str
-    cloud: Cloud | None = None
-
-    def environment(self) -> dict[str, str]:
-        return self.cloud.environment() if self.cloud else {}
-
-    def conf(self) -> dict[str, Any]:
-        """The trigger form's answers."""
-        options = {"options": self.cloud.options(**NO_WAY)} if self.cloud else {}
-        return {**RUN, "testbed": self.testbed, **options}
-
-    def machines(self, state: Path) -> list[str]:
-        return self.cloud.rented() if self.cloud else sorted(path.name for path in state.glob("fake/*/*"))
-
-    def left(self, state: Path) -> list[str]:
-        """Machines, and all else that a lease has on the testbed: disks, key pairs, groups, spot requests."""
-        if self.cloud is None:
-            return self.machines(state)
-        return [f"{kind} {id_}" for kind, ids in vars(self.cloud.left()).items() for id_ in ids]
-
-
-@dataclass
-class Airflow:
-    """`barograph ui`, which we started, and its REST interface."""
-
-    process: ChildProcess
-    port: int
-    env: dict[str, str]
-    home: Path
-    site: Site
-    token: str = ""
-
-    @property
-    def under(self) -> Path:
-        """The state folder."""
-        return Path(self.env["BAROGRAPH_STATE"])
-
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}{path}",
-            method=method,
-            data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json", "Authorization": f"Bearer {self.token}"},
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=120) as answer:
-                return json.loads(answer.read() or b"null")
-        except urllib.error.HTTPError as error:
-            raise AssertionError(f"{method} {path}: {error.code} {error.read().decode()[:500]}") from error
-
-    def log_in(self) -> None:
-        (user, password), *_ = json.loads((self.home / "airflow" / "passwords.json").read_text()).items()
-        self.token = self.ask("POST", "/auth/token", {"username": user, "password": password})["access_token"]
-
-    def trigger(self) -> str:
-        self.ask("PATCH", f"/api/v2/dags/{DAG}", {"is_paused": False})
-        found = self.ask("POST", f"/api/v2/dags/{DAG}/dagRuns", {"logical_date": None, "conf": self.site.conf()})
-        return str(found["dag_run_id"])
-
-    def state(self, run: str) -> str:
-        return str(self.ask("GET", f"/api/v2/dags/{DAG}/dagRuns/{run}")["state"])
-
-    def mark(self, run: str, state: str, task: str | None = None, index: int | None = None) -> None:
-        """As a person does in the grid view; without a task: the whole run."""
-        path = f"/api/v2/dags/{DAG}/dagRuns/{run}"
-        if task is None:
-            self.ask("PATCH", path, {"state": state})
-            return
-        mapped = "" if index is None else f"/{index}"
-        self.ask("PATCH", f"{path}/taskInstances/{task}{mapped}", {"new_state": state})
-
-    def clear(self, run: str, task: str) -> None:
-        body = {"dry_run": False, "dag_run_id": run, "task_ids": [task], "include_downstream": True,
-                "only_failed": False, "reset_dag_runs": True}  # fmt: skip
-        self.ask("POST", f"/api/v2/dags/{DAG}/clearTaskInstances", body)
-
-    def machines(self) -> list[str]:
-        return self.site.machines(self.under)
-
-    def leases(self) -> list[str]:
-        return [path.stem for path in self.under.glob("leases/*.json")]
-
-    def series(self) -> Path:
-        return max(Path(self.env["BAROGRAPH_RESULTS"]).glob("stela/star/*"), key=lambda path: path.stat().st_mtime)
-
-    def reap(self, later_s: float = 0.0) -> None:
-        """The reaper's next pass, `later_s` from now."""
-        subprocess.run([sys.executable, "-c", REAP, str(later_s)], cwd=ROOT, env=self.env, check=True)
-
-    def await_measuring(self, run: str) -> None:
-        """Until the series of the run has machines and watches its topology."""
-
-        def measures() -> bool:
-            assert self.state(run) != "failed", f"{run} failed; see its tasks' logs in {self.home}"
-            return bool(self.leases()) and self._phase() == "warm_up"
-
-        until(measures, self.process, f"{run} measures")
-        assert "master" in self.machines()
-
-    def _phase(self) -> str:
-        """The newest series' phase."""
-        file = self.series() / "progress.jsonl"
-        told = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-        return next((line["phase"] for line in reversed(told) if line["kind"] == "phase"), "")
-
-
-def until(question: Callable[[], bool], process: ChildProcess, what: str, limit_s: float = 600.0) -> None:
-    deadline = time.monotonic() + limit_s
-    while not question():
-        assert process.exit_code() is None, f"Airflow ended with {process.exit_code()} while waiting until {what}"
-        assert time.monotonic() < deadline, f"waited {limit_s:g} s until {what}"
-        time.sleep(0.5)
 
 
 # Airflow does the same to a lease of either; tests/support/cloud/test_leaks.py has what a dead harness leaves there.
@@ -194,7 +60,7 @@ def airflow(home: Path, site: Site, postgres: Postgres, tmp_path_factory: pytest
         "BAROGRAPH_HOME": str(home),
         "BAROGRAPH_STATE": str(tmp_path / "state"),
         "BAROGRAPH_RESULTS": str(tmp_path / "results"),
-        "BAROGRAPH_FAKE_PACE": "0.5",
+        "BAROGRAPH_FAKE_PACE": str(PACE),
         CONNECTION: postgres.create(f"leaks_{site.testbed}"),
         "AIRFLOW__API__WORKERS": "1",
     }
@@ -206,35 +72,13 @@ def airflow(home: Path, site: Site, postgres: Postgres, tmp_path_factory: pytest
     try:
         until(lambda: b"ready;" in (tmp_path / "ui.log").read_bytes(), process, "it is ready", 900)
         found.log_in()
-        until(lambda: _known(found), process, "the DAG is known", 900)
+        until(lambda: is_known(found), process, "the DAG is known", 900)
         yield found
     finally:
-        started = _descendants(process.pid)
+        started = descendants(process.pid)
         process.end_group(ENDING)
         for pid in started:  # what a killed one's children may still be
             _kill(pid)
-
-
-def _known(airflow: Airflow) -> bool:
-    try:
-        airflow.ask("GET", f"/api/v2/dags/{DAG}")
-    except AssertionError:
-        return False
-    return True
-
-
-def _descendants(pid: int) -> list[int]:
-    parents: dict[int, int] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
-        except (OSError, ValueError):
-            continue
-    found, todo = [], [pid]
-    while todo:
-        todo = [child for child, parent in parents.items() if parent in todo]
-        found += todo
-    return found
 
 
 def _kill(pid: int) -> None:
@@ -249,6 +93,14 @@ def _command(pid: int) -> str:
         return ""
 
 
+def await_ends(pids: list[int], limit_s: float = 120.0) -> None:
+    """They end by themselves; what has ended and waits for its parent counts as ended."""
+    deadline = time.monotonic() + limit_s
+    while left := [pid for pid in pids if process_start(pid)]:
+        assert time.monotonic() < deadline, [(pid, _command(pid)) for pid in left]
+        time.sleep(0.5)
+
+
 def nothing_is_left(airflow: Airflow) -> None:
     """After the next pass of the reaper that is due once the lease is over."""
     airflow.reap(3 * HOUR)
@@ -258,6 +110,70 @@ def nothing_is_left(airflow: Airflow) -> None:
 def test_the_scheduler_has_the_database_that_was_named(airflow: Airflow) -> None:
     with closing(sqlite3.connect(airflow.home / "airflow" / SCHEDULER_DATABASE)) as file:
         assert file.execute("select count(*) from dag").fetchone() == (0,)
+
+
+def test_nothing_listens_beyond_loopback(airflow: Airflow) -> None:
+    """Airflow's own log servers do."""
+    everybody = [airflow.process.pid, *descendants(airflow.process.pid)]
+    assert len(everybody) > 5
+    addresses = listening(everybody)
+    assert f"127.0.0.1:{airflow.port}" in addresses
+    assert [address for address in addresses if not address.startswith(("127.", "[::1]"))] == []
+
+
+def listening(pids: Iterable[int]) -> list[str]:
+    """`address:port` of every TCP socket of these processes that is listened on."""
+    mine: set[str] = set()
+    for pid in pids:
+        for handle in Path(f"/proc/{pid}/fd").glob("*"):
+            with suppress(OSError):
+                mine.add(str(handle.readlink()))
+    found = []
+    for file, family, size in (("tcp", socket.AF_INET, 4), ("tcp6", socket.AF_INET6, 16)):
+        for line in Path(f"/proc/net/{file}").read_text().splitlines()[1:]:
+            _, local, _, state, *rest = line.split()
+            if state == "0A" and f"socket:[{rest[5]}]" in mine:
+                host, port = local.split(":")
+                words = [bytes.fromhex(host[at : at + 8])[::-1] for at in range(0, size * 2, 8)]
+                address = socket.inet_ntop(family, b"".join(words))
+                found.append(f"{f'[{address}]' if size == 16 else address}:{int(port, 16)}")
+    return found
+
+
+def test_a_second_series_waits_for_the_testbed_and_a_cleared_run_is_that_run_again(airflow: Airflow) -> None:
+    first = airflow.trigger()
+    airflow.await_measuring(first)
+    second = airflow.trigger(OTHER, SHORT)
+    until(lambda: "deferred" in airflow.task_states(second, OTHER).values(), airflow.process, "the second one waits")
+    assert (airflow.state(first), airflow.state(second, OTHER)) == ("running", "running")
+    assert len(airflow.leases()) == 1
+    airflow.mark(first, "success", "run", 0)
+    names = ["stela-r1", "stela-r2"]
+
+    def measured() -> bool:
+        states = airflow.task_states(second, OTHER)
+        assert "failed" not in states.values(), states
+        return [states.get(name) for name in (*names, "release")] == ["success"] * 3
+
+    until(measured, airflow.process, "the second one has measured and gave back")
+    airflow.mark(second, "failed", "analyse", dag=OTHER)  # what tests of Spark have
+    until(lambda: airflow.state(second, OTHER) == "failed", airflow.process, "the second one is over")
+    series = airflow.series(OTHER)
+    begun = [started_s(series, name) for name in names]
+    airflow.clear(second, ["run", 1], OTHER, downstream=False)
+
+    def repeated() -> bool:
+        states = airflow.task_states(second, OTHER)
+        assert states["stela-r2"] != "failed", states
+        return started_s(series, "stela-r2") > begun[1] and (states["stela-r2"], states["release"]) == (
+            "success",
+            "success",
+        )
+
+    until(repeated, airflow.process, "the run was repeated and its machines are given back")
+    assert started_s(series, "stela-r1") == begun[0] and list((series / "attempts").glob("stela-r2.*"))
+    until(lambda: airflow.state(first) in ("success", "failed"), airflow.process, "the first one is over")
+    assert airflow.leases() == [] and airflow.machines() == []
 
 
 def test_edited_states_and_cleared_tasks_do_not_leak(airflow: Airflow) -> None:
@@ -271,7 +187,7 @@ def test_edited_states_and_cleared_tasks_do_not_leak(airflow: Airflow) -> None:
     airflow.await_measuring(run)
     airflow.mark(run, "failed", "provision")
     airflow.mark(run, "success", "provision")
-    airflow.mark(run, "success", "run_next", 0)
+    airflow.mark(run, "success", "run", 0)
     until(lambda: airflow.state(run) in ("success", "failed"), airflow.process, "the run is over")
     nothing_is_left(airflow)
 
@@ -296,13 +212,12 @@ def test_a_killed_scheduler_and_a_lost_results_folder_do_not_leak(airflow: Airfl
     (lease,) = airflow.leases()
     airflow.reap()
     assert airflow.leases() == [lease] and airflow.machines() != [], "its holder lives and its end has not come"
-    (scheduler, *_) = [pid for pid in _descendants(airflow.process.pid) if " scheduler" in _command(pid)]
-    everybody = _descendants(airflow.process.pid)
+    everybody = descendants(airflow.process.pid)
+    (scheduler, *_) = [pid for pid in everybody if " scheduler" in _command(pid)]
     os.kill(scheduler, signal.SIGKILL)
     os.kill(airflow.process.pid, signal.SIGKILL)
     airflow.process.wait()
-    for pid in everybody:
-        _kill(pid)
+    await_ends(everybody)
     airflow.reap()
     assert (airflow.site.left(airflow.under), airflow.leases()) == ([], []), (
         "the holder is dead: the next pass ends everything"

@@ -25,7 +25,7 @@ from barograph.machines import provision
 def steps(series_dir):
     provision.provision(series_dir)
     series_steps.deploy(series_dir)
-    series_steps.do_next_run(series_dir)
+    series_steps.do_run(series_dir)
 
 child._run = steps
 sys.exit(child.main(sys.argv[1:]))

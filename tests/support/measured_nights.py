@@ -67,7 +67,7 @@ class World:
 
     def carry_out(self, series: Series, _console: Console) -> int:
         self.before(series)
-        while series_steps.do_next_run(series.folder):
+        while series_steps.do_run(series.folder):
             self.now_s += self.run_s
         analysed(series, self.throughput)
         return 0

@@ -99,7 +99,7 @@ def test_what_a_killed_child_has_left_is_ended_and_its_machines_are_released(
 def test_what_is_measured_whole_is_not_measured_again(own_folders: None, runs: int, said: str) -> None:
     series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"], "repetitions": 2}))
     for _ in range(runs):
-        series_steps.do_next_run(series.folder)
+        series_steps.do_run(series.folder)
     heard: list[str] = []
     view: Any = SimpleNamespace(say=heard.append)
     assert _end_interrupted(series, None, view, Ending(lambda *_: None, "the same command")) == INTERRUPTED_EXIT

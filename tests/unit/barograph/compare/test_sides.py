@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from barograph.compare import request
 from barograph.compare.sides import labels, read_side
 from barograph.errors import ExperimentError
 
@@ -79,3 +80,25 @@ def test_nothing_is_no_side() -> None:
 def test_sides_can_be_told_apart_also_where_they_are_the_same() -> None:
     assert labels(read_side("main"), read_side("fast")) == {"a": "main", "b": "fast"}
     assert labels(read_side("main"), read_side("main")) == {"a": "main (A)", "b": "main (B)"}
+
+
+def test_a_form_chooses_among_the_files_that_are_registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a file has commands run, and who may trigger a DAG must not bring one along."""
+    registered = tmp_path / "schedulers"
+    registered.mkdir()
+    monkeypatch.setattr(request, "SCHEDULERS", registered)
+    elsewhere = written(tmp_path, FOREIGN)
+    (registered / "theirs.yaml").write_text(FOREIGN)
+    (registered / "linked.yaml").symlink_to(elsewhere)
+    sides = request.with_registered_sides({"a": "main", "b": "theirs.yaml", "blocks": 3})
+    assert sides == {"a": "main", "b": str(registered / "theirs.yaml"), "blocks": 3}
+    for said in (
+        elsewhere,
+        "../theirs.yaml",
+        "schedulers/../../theirs.yaml",
+        "linked.yaml",
+        "other.yml",
+        f" {elsewhere} ",
+    ):
+        with pytest.raises(ExperimentError, match=r"^b is .*; allowed in a form: a branch, .* theirs\.yaml"):
+            request.with_registered_sides({"a": "main", "b": said})

@@ -21,7 +21,7 @@ from barograph.plan.experiment import load
 from barograph.series.progress import failures_since
 from barograph.series.run_record import read_run
 from barograph.series.series import Series, open_series, read_series
-from barograph.series_steps import do_next_run, remaining_runs
+from barograph.series_steps import do_run, runs_of_execution
 
 Compared = Callable[..., Comparison]
 Opened = Callable[..., Series]
@@ -57,9 +57,9 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Looks]:
 def carried_out(series: Series) -> list[str | None]:
     """As the DAG does it: a task for every run that is left, none of which a failure of another one stops."""
     done: list[str | None] = []
-    for _ in remaining_runs(series.folder):
+    for _ in runs_of_execution(series.folder):
         try:
-            done.append(do_next_run(series.folder))
+            done.append(do_run(series.folder))
         except RunBroken as error:
             done.append(str(error))
     return done
@@ -89,7 +89,7 @@ def test_it_stops_at_the_first_whole_block_that_is_certain(
     done = carried_out(series)
     assert found.blocks == [3, 4, 5], "after every whole block from the third on"
     assert len(series.complete()) == 10 and done[10:] == [None] * 30, "the tasks that are left do nothing"
-    assert series.missing_runs() == 0 and remaining_runs(series.folder) == []
+    assert series.missing_runs() == 0
     enough = record.sufficiency(series.folder)
     assert enough is not None and (enough["why"], enough["blocks"], enough["said"]) == ("certain", 5, SURE.why)
     assert "enough after 5 blocks: all intervals are within ±5 %" in messages(series)
@@ -171,11 +171,11 @@ def test_it_is_resumed_where_it_was_cut_short(
     asked = compared(20, until_certain=True)
     first = opened(asked)
     for _ in range(5):
-        do_next_run(first.folder)
+        do_run(first.folder)
     with monkeypatch.context() as during:
         during.setattr(stopping, "run_interim_analysis", _interrupted)
         with pytest.raises(Interrupted):
-            do_next_run(first.folder)
+            do_run(first.folder)
     assert len(first.complete()) == 6 and not first.is_sufficient(), "what was measured is kept"
     again = opened(asked)
     assert again.folder == first.folder and again.missing_runs() == 34

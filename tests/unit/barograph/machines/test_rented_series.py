@@ -16,7 +16,7 @@ from barograph.plan import checks
 from barograph.plan.experiment import from_data, load, with_changes
 from barograph.run.storm_cluster import StormCluster
 from barograph.series.series import Series, open_series
-from barograph.series_steps import deploy, do_next_run
+from barograph.series_steps import deploy, do_run
 from inventory.fake import FakeTestbed
 from inventory.leases import registry
 
@@ -45,8 +45,8 @@ def fake(series: Series) -> FakeTestbed:
 def test_every_run_rents_its_own_and_nothing_is_left(series: Series) -> None:
     provision(series.folder)
     deploy(series.folder)
-    done = [do_next_run(series.folder) for _ in series.plan()]
-    assert done == [run.run_id for run in series.plan()] and do_next_run(series.folder) is None
+    done = [do_run(series.folder) for _ in series.plan()]
+    assert done == [run.run_id for run in series.plan()] and do_run(series.folder) is None
     assert "m5" not in {machine.name for machine in series_lease.current_machines(series.folder)}
     release(series.folder)
     counted = Counter(each.request.name for each in read_holdings(series.folder, time.time() + HOUR))
@@ -63,11 +63,11 @@ def test_a_series_stops_before_the_run_that_its_budget_does_not_cover(
     series: Series, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provision(series.folder)
-    first = do_next_run(series.folder)
+    first = do_run(series.folder)
     monkeypatch.setattr(holdings, "spent_usd", lambda _series, _now_s: 99.9999)
     for _ in range(2):
         with pytest.raises(BudgetSpent, match=r"not begun; to go on, run it again"):
-            do_next_run(series.folder)
+            do_run(series.folder)
     assert series.complete() == {first}
     release(series.folder)
     monkeypatch.undo()
@@ -77,7 +77,7 @@ def test_no_run_begins_on_a_cluster_that_cannot_be_mended(series: Series) -> Non
     provision(series.folder)
     fake(series).recall("m2")
     with pytest.raises(MachineLost, match="cannot replace it; run it again to resume on others"):
-        do_next_run(series.folder)
+        do_run(series.folder)
     assert not any(series.folder.glob("runs/*"))
     release(series.folder)
 

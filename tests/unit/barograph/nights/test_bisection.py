@@ -161,7 +161,7 @@ def test_a_comparison_that_was_interrupted_in_its_analysis_is_analysed_and_not_m
 ) -> None:
     """The interruption has asked the series to stop, and nothing that only goes on with it may begin."""
     series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"], "repetitions": 1}))
-    assert series_steps.do_next_run(series.folder) and series.missing_runs() == 0
+    assert series_steps.do_run(series.folder) and series.missing_runs() == 0
     interruption.request_stop(series.folder)
     analysed: list[Path] = []
     monkeypatch.setattr(command, "analyse_again", lambda folder, _tell: analysed.append(folder))

@@ -21,7 +21,7 @@ from barograph.nights import bisection
 from barograph.nights.bisection import Bisection, BisectionRequest
 from barograph.nights.search import FirstBad
 from barograph.series.series import Series, read_series
-from barograph.series_steps import do_next_run
+from barograph.series_steps import do_run
 from barograph.settings import results_root
 from tests.support.repositories import Repository, with_plugins
 
@@ -48,7 +48,7 @@ def carried_out(slow: str) -> Callable[[Series, Console, object], int]:
     """All runs on fakes, and what the analysis would say if that commit lost a fifth of the throughput."""
 
     def carry_out(series: Series, _console: Console, _ending: object) -> int:
-        while do_next_run(series.folder) is not None:
+        while do_run(series.folder) is not None:
             pass
         value = -20.0 if record.read(series.folder)["sides"]["b"]["commit"] == slow else 1.0
         row = {

@@ -11,7 +11,7 @@ from barograph.nights.suite import deadline_s
 from barograph.plan.durations import Overhead, run_s
 from barograph.series.progress import lines_since
 from barograph.series.series import DEADLINE_FILE, Series, open_series, set_deadline, too_late
-from barograph.series_steps import NothingInTime, NothingMeasured, analyse, do_next_run
+from barograph.series_steps import NothingInTime, NothingMeasured, analyse, do_run
 
 EVENING = datetime(2026, 11, 21, 22, 30).astimezone().timestamp()
 NO_OVERHEAD = Overhead(run_s=0.0)
@@ -56,7 +56,7 @@ def test_a_series_without_a_run_in_time_has_nothing_to_analyse_and_has_not_faile
         analyse(series.folder)
     assert not isinstance(failed.value, NothingInTime)
     set_deadline(series, series.opened_s)
-    assert do_next_run(series.folder) is None and do_next_run(series.folder) is None
+    assert do_run(series.folder) is None and do_run(series.folder) is None
     with pytest.raises(NothingInTime):
         analyse(series.folder)
     status, reason = outcome_of(series)

@@ -1,11 +1,14 @@
 """Suites as files: what ships can run, and what is wrong is named with its file, field and what is allowed."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from barograph.errors import ExperimentError
-from barograph.nights.suite import Choice, load_suite, parse_suite, subset, suite_names, wrong_cron
+from barograph.nights.procedure import CLOSING_S
+from barograph.nights.suite import Choice, Suite, load_suite, parse_suite, subset, suite_names, wrong_cron
+from barograph.plan.durations import longest_run_s
 
 GOOD: dict[str, Any] = {
     "title": "Star", "schedule": "0 1 * * *", "testbed": "fake", "deadline_hours": 2,
@@ -92,3 +95,23 @@ def test_a_part_of_a_suite() -> None:
     ]  # fmt: skip
     with pytest.raises(ExperimentError, match="suite stela has no stela/sun; it has stela/star, "):
         subset(suite, ["stela/sun"])
+
+
+def test_shipped_schedules_do_not_collide() -> None:
+    """However long a night takes, its reservation of the testbed is over when the next one on it begins."""
+    suites = [load_suite(name) for name in suite_names()]
+    spans = sorted((suite.testbed, *span_h(suite)) for suite in suites if suite.schedule)
+    assert len(spans) > 1
+    for (testbed, _, end_h), (other, begin_h, _) in pairwise(spans):
+        assert testbed != other or end_h <= begin_h
+    firsts = {testbed: begin_h for testbed, begin_h, _ in reversed(spans)}
+    assert all(end_h - 24 <= firsts[testbed] for testbed, _, end_h in spans), "nor into the next day's first"
+
+
+def span_h(suite: Suite) -> tuple[float, float]:
+    """Of a night that begins each day at one time: hours since midnight."""
+    minute, hour, *every_day = str(suite.schedule).split()
+    assert every_day == ["*", "*", "*"]
+    begin_h = int(hour) + int(minute) / 60
+    longest_s = max(longest_run_s(suite.resolved(choice)) for choice in suite.experiments)
+    return begin_h, begin_h + suite.deadline_hours + (longest_s + CLOSING_S) / 3600

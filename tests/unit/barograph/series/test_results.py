@@ -14,7 +14,7 @@ from barograph.plan import checks
 from barograph.plan.experiment import Experiment, load, with_changes
 from barograph.series.results import Folder, Spool, analyse_results, finish, results, send_waiting
 from barograph.series.series import complete_series, find_series, open_series, unfinished_series
-from barograph.series_steps import do_next_run
+from barograph.series_steps import do_run
 from barograph.settings import results_root
 
 
@@ -51,7 +51,7 @@ def faked() -> Experiment:
 def one_run(folder: Path) -> str | None:
     provision(folder)
     try:
-        return do_next_run(folder)
+        return do_run(folder)
     finally:
         release(folder)
 

@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +15,17 @@ from barograph.machines.provision import open_requested, provision, release, req
 from barograph.plan.experiment import Experiment, load, with_changes
 from barograph.run.context import SeriesContext
 from barograph.series.interruption import request_stop
-from barograph.series.series import Series, find_series, open_series, read_series, series_document
-from barograph.series_steps import NothingMeasured, analyse, attempt_next_run, deploy, remaining_runs
+from barograph.series.run_record import read_run
+from barograph.series.series import Series, find_series, open_series, opened_series, read_series, series_document
+from barograph.series_steps import (
+    NothingMeasured,
+    NotNeeded,
+    analyse,
+    attempt_next_run,
+    deploy,
+    do_run,
+    runs_of_execution,
+)
 from barograph.settings import holder
 from inventory.leases import registry
 from inventory.leases.holder import Holder, process_holder
@@ -51,7 +62,7 @@ def test_a_finished_series_is_not_opened_again(faked: Experiment, bench: SeriesC
     series = open_series(faked, now_s=1000.0)
     while attempt_next_run(series, replace(bench, experiment=faked)):
         pass
-    assert series.missing_runs() == 0 and remaining_runs(series.folder) == []
+    assert series.missing_runs() == 0
     assert open_series(faked, now_s=2000.0).folder != series.folder
 
 
@@ -156,3 +167,49 @@ def test_the_record_of_machines_is_whole_json(faked: Experiment) -> None:
     document = json.loads((series.folder / series_lease.MACHINES_FILE).read_text())
     assert {machine["name"] for machine in document["machines"]} == {"master", "m1", "m2", "m3", "m4", "m5"}
     release(series.folder)
+
+
+def test_only_a_series_below_the_results_counts_as_opened(faked: Experiment, tmp_path: Path) -> None:
+    """Whoever may trigger a DAG names the folder, and a series says what is built for it."""
+    series = open_series(faked).folder
+    assert opened_series(str(series)) == series
+    assert opened_series(f"{series}/../{series.name}", "stela/star") == series
+    elsewhere = tmp_path / "elsewhere" / series.name
+    shutil.copytree(series, elsewhere)
+    link, named = series.parent / "link", series.parent / "named"
+    link.symlink_to(elsewhere)
+    named.mkdir()
+    (named / "series.json").symlink_to(elsewhere / "series.json")
+    for other in (elsewhere, link, named, series.parent, f"{series}/../../../../elsewhere/{series.name}", "", "/"):
+        with pytest.raises(ExperimentError, match="allowed: the folder of a series below"):
+            opened_series(str(other))
+    with pytest.raises(ExperimentError, match="a series of stela/star; allowed here: a series of stela/linear"):
+        opened_series(str(series), "stela/linear")
+
+
+def begun_s(series: Series, run: str) -> float:
+    return float((read_run(series.run_folder(run)) or {})["started_s"])
+
+
+def test_a_named_run_is_done_and_repeated_only_where_somebody_asks(faked: Experiment) -> None:
+    series = open_series(replace(faked, repetitions=2), now_s=time.time() - 60)
+    _, second, *_ = names = runs_of_execution(series.folder)
+    provision(series.folder)
+    deploy(series.folder)
+    assert do_run(series.folder, second) == second and series.complete() == {second}
+    first_s = begun_s(series, second)
+    assert do_run(series.folder, second) == second and begun_s(series, second) == first_s
+    assert do_run(series.folder, second, again=True) == second
+    assert begun_s(series, second) > first_s and series.complete() == {second}
+    assert [path.name for path in series.attempts.iterdir()] == [f"{second}.attempt-1"], "its record is kept"
+    assert runs_of_execution(series.folder) == names, "an index means the same run when the plan is looked at again"
+    release(series.folder)
+    resumed = open_series(replace(faked, repetitions=2))
+    assert resumed.folder == series.folder and runs_of_execution(series.folder) == [n for n in names if n != second]
+
+
+def test_a_run_that_is_not_needed_says_why(faked: Experiment) -> None:
+    series = open_series(faked)
+    (series.folder / "enough.json").write_text("{}")
+    with pytest.raises(NotNeeded, match="answers the question"):
+        do_run(series.folder, runs_of_execution(series.folder)[0])
