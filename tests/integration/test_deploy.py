@@ -264,7 +264,8 @@ def test_a_nimbus_that_is_killed_between_decision_and_placement_moves_nobody_els
     cluster.reset(site.inventory, site.directory, "r3b")
     service(site).configure("r3b", "stela", {}, 1, 60.0)
     submit(site, tmp_path, star())
-    seen(site, works, 120)
+    begun = seen(site, works, 120)
+    assert (begun.worker_restarts, begun.lost_tasks) == ((), ()), "nothing happened that nobody asked for"
     cluster.join(site.inventory, site.directory, "r3b")
     before, workers = executors_by_slot(last_request(site)), pids_by_slot(site)
     killed = site.pid("master", "nimbus")
@@ -276,16 +277,29 @@ def test_a_nimbus_that_is_killed_between_decision_and_placement_moves_nobody_els
     outcome = scale_outcome(seen(site, lambda state: scale_outcome(state, "e1") is not None, 90), "e1")
     assert outcome is not None and outcome.failed is None, outcome
     assert site.pid("master", "nimbus") not in (0, killed), "Nimbus was killed, and is another one"
-    seen(site, lambda state: state.all_placed() and recovery_obstacle(state, outcome.last_t or 0.0) is None, 120)
+    over = seen(site, lambda state: state.all_placed() and recovery_obstacle(state, outcome.last_t or 0.0) is None, 120)
+    assert over.lost_tasks == ()
     after = executors_by_slot(last_request(site))
     assert any(slot.startswith("m3:") for slot in after), after
     left_alone = [slot for slot in before if before[slot] == after.get(slot)]
     assert left_alone, (before, after)
     now = pids_by_slot(site)
     assert {slot: now.get(slot) for slot in left_alone} == {slot: workers[slot] for slot in left_alone}
+    assert not {restart.slot for restart in over.worker_restarts} & set(left_alone)
     cluster.reset(site.inventory, site.directory, "r3c")
     awaited(site, "exactly", "m1,m2")
     assert eventually(lambda: site.run("master", "cat", PLANS).strip() == "[]", 30)
+
+
+def test_a_supervisor_that_dies_just_before_the_submission_is_in_the_state(site: Site, tmp_path: Path) -> None:
+    cluster.reset(site.inventory, site.directory, "r3d")
+    service(site).configure("r3d", "stela", {}, 1, 60.0)
+    site.run("m2", "sh", "-c", "kill -9 $(supervisorctl pid supervisor); supervisorctl stop supervisor")
+    submit(site, tmp_path, star())
+    placed = seen(site, lambda state: state.tasks_total > 0 and state.all_placed(), 60)
+    assert "m2" in (placed.placed_among or ()), "Nimbus did not know yet"
+    lost = seen(site, lambda state: bool(state.lost_tasks), 240).lost_tasks
+    assert lost[0].machines == ("m2",)
 
 
 def test_a_joined_machine_that_crashes_works_again(site: Site) -> None:
