@@ -327,9 +327,11 @@ class FakeStorm:
         )
 
     def _restarts(self) -> Iterable[WorkerRestart]:
-        """The fault `restarts` is a list of (seconds after the submission, slot, tasks of spouts)."""
+        """`restarts`, `restarts_after_scale`: (seconds after the submission or first request, slot, tasks of spouts)."""
         for after_s, slot, spouts in self.faults.get("restarts", ()):
             yield WorkerRestart((self._submitted_s or 0.0) + after_s, slot, spouts)
+        for after_s, slot, spouts in self.faults.get("restarts_after_scale", ()) if self._requests else ():
+            yield WorkerRestart(self._requests[0].t + after_s, slot, spouts)
 
     def _lost_tasks(self, since_s: float) -> tuple[LostTasks, ...]:
         """The fault `lost_after_s` happens once, in one run."""
