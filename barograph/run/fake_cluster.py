@@ -327,7 +327,7 @@ class FakeStorm:
         )
 
     def _restarts(self) -> Iterable[WorkerRestart]:
-        """`restarts`, `restarts_after_scale`: (seconds after the submission or first request, slot, tasks of spouts)."""
+        """`restarts`, `restarts_after_scale`: (seconds after submission or request, slot, spouts' tasks)."""
         for after_s, slot, spouts in self.faults.get("restarts", ()):
             yield WorkerRestart((self._submitted_s or 0.0) + after_s, slot, spouts)
         for after_s, slot, spouts in self.faults.get("restarts_after_scale", ()) if self._requests else ():

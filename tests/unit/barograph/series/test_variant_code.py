@@ -95,6 +95,18 @@ def test_another_contract_is_told_before_anything_else(change: Callable[[str, st
         prepare_code(of(code), print)
 
 
+def test_a_commit_without_tls_stays_on_this_box(
+    change: Callable[[str, str, str], Code], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = change("service.py", "def tls_context(", "def other_context(")
+    prepare_code(of(code), print)
+    monkeypatch.setattr(variant_code, "place_of", lambda _testbed: "elsewhere")
+    with pytest.raises(
+        Unfit, match=r"main \([0-9a-f]{12}\) speaks no TLS, .* in clear; take a newer commit, or testbed: local"
+    ):
+        prepare_code(of(code), print, pack=False)
+
+
 def test_a_commit_from_before_the_version_was_named_speaks_the_first(change: Callable[[str, str, str], Code]) -> None:
     change("messages.py", "VERSION = 1 ", "OLD = 1 ")
     prepare_code(of(change("messages.py", '"v": VERSION', '"v": 1')), print)

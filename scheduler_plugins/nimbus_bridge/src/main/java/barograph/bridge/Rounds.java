@@ -1,10 +1,7 @@
 package barograph.bridge;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
@@ -175,15 +172,10 @@ final class Rounds {
         }
     }
 
-    /**
-     * Each plan on its own: one that fails leaves its topology where it was, and the others are carried out. The topology that
-     * is being rebalanced comes first: others wait for what it leaves.
-     */
+    /** Each plan on its own: one that fails leaves its topology where it was, and the others are carried out. */
     private void carryOutAll(Topologies topologies, Cluster cluster) throws SchedulerFailed {
         SchedulerFailed failure = null;
-        List<Plan> all = new ArrayList<>(plans.all());
-        all.sort(Comparator.comparing(plan -> cluster.getAssignmentById(plan.topologyId()) != null));
-        for (Plan plan : all) {
+        for (Plan plan : plans.all()) {
             try {
                 carryOut(plan, topologies, cluster);
             } catch (SchedulerFailed e) {
