@@ -10,10 +10,12 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeSet;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -340,6 +342,37 @@ class RoundsTest {
         ((ObjectNode) request.get("topologies").get(0)).put("workers", 6);
         Map<String, String> exact = world.round(RequestCluster.of(request)).placement(STAR);
         assertEquals(20, exact.size());
+    }
+
+    @Test
+    void inAFallbackWithoutAFreeSlotToo() {
+        ((ObjectNode) request.get("topologies").get(0).get("placement")).remove(List.of("3", "4"));
+        ((ObjectNode) request.get("topologies").get(0)).put("workers", 8);
+        ((ArrayNode) request.get("machines")).remove(4);
+        request.get("machines").forEach(machine -> ((ArrayNode) machine.get("ports")).removeAll().add(6700).add(6701));
+        ((ArrayNode) request.get("machines").get(2).get("ports")).remove(1);
+        ((ArrayNode) request.get("machines").get(3).get("ports")).remove(1);
+        world.serviceFails = new ServiceFailed("down", null);
+        assertEquals(20, world.round(RequestCluster.of(request)).placement(STAR).size());
+    }
+
+    @Test
+    void inAFallbackATopologyWithManyWorkersDoesNotKeepTheOthersFromTheirs() {
+        request = Cases.read(Cases.FOLDER.resolve("answers_two_topologies_one_changes.json")).get("request");
+        ((ObjectNode) request.get("topologies").get(0)).put("workers", 4);
+        ((ObjectNode) request.get("topologies").get(0).get("placement")).remove(List.of("3", "4"));
+        ObjectNode linear = (ObjectNode) request.get("topologies").get(1).get("placement");
+        Set<String> left = new TreeSet<>();
+        linear.forEach(slot -> left.add(slot.asText()));
+        left.remove("m4:6702");
+        List<String> lost = new ArrayList<>();
+        linear.properties().stream().filter(entry -> entry.getValue().asText().equals("m4:6702")).forEach(entry -> lost.add(entry.getKey()));
+        linear.remove(lost);
+        world.serviceFails = new ServiceFailed("down", null);
+        RequestCluster after = world.round(RequestCluster.of(request));
+        assertEquals(20, after.placement(STAR).size());
+        assertEquals(32, after.placement(LINEAR).size());
+        assertFalse(left.contains(after.placement(LINEAR).get(lost.get(0))), "it gets the worker that it lacks");
     }
 
     @Test
