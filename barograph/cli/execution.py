@@ -150,7 +150,7 @@ def prepare_series(experiment: Experiment, *, new: bool, console: Console, rebui
     `rebuild`: build the code of variants again, even what failed before.
     """
     from barograph.airflow_environment import prepare as prepare_airflow
-    from barograph.machines.provision import require_free_testbed
+    from barograph.machines.provision import reserve_testbed
 
     say = line_printer(console)
     experiment = resolve_experiment(experiment)
@@ -160,7 +160,7 @@ def prepare_series(experiment: Experiment, *, new: bool, console: Console, rebui
     for line in _reap_first(experiment.testbed.name):
         say(line)
     check(experiment)
-    require_free_testbed(experiment)
+    reserve_testbed(experiment)
     results().require()
     send_waiting(say)
     for remark in all_remarks(experiment):

@@ -48,9 +48,7 @@ def open_requested(name: str, changes: Mapping[str, Any], *, new: bool) -> Path:
 
 
 def require_free_testbed(experiment: Experiment) -> None:
-    """Raises TestbedTaken where somebody uses the testbed, or prepares to. From now on this process does, to its end:
-    two at once would both find it free. A testbed that is shared is refused to nobody; series are held one by one.
-    """
+    """Raises TestbedTaken where somebody uses it; one that is shared is refused to nobody, for series are held."""
     name = experiment.testbed.name
     if testbed_of(experiment.testbed).shared:
         return
@@ -58,10 +56,18 @@ def require_free_testbed(experiment: Experiment) -> None:
     live = next((each for each in registry.read_all() if each.testbed == name and registry.is_live(each, now)), None)
     if live is not None:
         raise TestbedTaken(registry.in_use_message(live, now), _lease_file(live))
-    _reserve(name)
 
 
 _reserved: dict[Path, BaseFileLock] = {}  # the kernel ends them with this process
+
+
+def reserve_testbed(experiment: Experiment) -> None:
+    """As `require_free_testbed`; and from now on this process has it, to its end: two commands at once would both find
+    it free. For commands; tasks of a DAG wait in its pool.
+    """
+    require_free_testbed(experiment)
+    if not testbed_of(experiment.testbed).shared:
+        _reserve(experiment.testbed.name)
 
 
 def _reserve(testbed: str) -> None:

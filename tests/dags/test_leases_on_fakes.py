@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from barograph.child_processes import group_members
-from barograph.machines.provision import require_free_testbed
+from barograph.machines.provision import reserve_testbed
 from barograph.plan import checks
 from barograph.plan.experiment import load, with_changes
 from barograph.series.series import open_series
@@ -212,7 +212,7 @@ def test_a_live_run_of_another_host_is_not_reaped_and_refuses_others(here: World
 
 
 def test_a_command_that_prepares_a_run_refuses_the_next(here: World) -> None:
-    require_free_testbed(with_changes(load("stela/star"), {"testbed": "fake"}))  # this process, from now on
+    reserve_testbed(with_changes(load("stela/star"), {"testbed": "fake"}))  # this process, from now on
     refused = fake_runs.run(here)
     assert refused.returncode == 3 and series_of(here) == []
     assert last_line(refused.stderr).startswith(f"capacity: testbed fake is in use: process {os.getpid()} of ")
