@@ -291,6 +291,17 @@ def test_a_nimbus_that_is_killed_between_decision_and_placement_moves_nobody_els
     assert eventually(lambda: site.run("master", "cat", PLANS).strip() == "[]", 30)
 
 
+def test_tasks_of_a_supervisor_that_dies_as_its_topology_starts_are_lost(site: Site, tmp_path: Path) -> None:
+    cluster.reset(site.inventory, site.directory, "r3d")
+    service(site).configure("r3d", "stela", {}, 1, 60.0)
+    submit(site, tmp_path, star())
+    placed = seen(site, lambda state: state.tasks_total > 0 and state.all_placed(), 60)
+    site.run("m2", "sh", "-c", "kill -9 $(supervisorctl pid supervisor); supervisorctl stop supervisor")
+    assert set(placed.placed_among or ()) == {"m1", "m2"} and placed.lost_tasks == ()
+    lost = seen(site, lambda state: bool(state.lost_tasks), 240).lost_tasks
+    assert lost[0].machines == ("m2",)
+
+
 def test_a_joined_machine_that_crashes_works_again(site: Site) -> None:
     cluster.join(site.inventory, site.directory, "r4", machines=["m3"])
     site.testbed.crash(site.machines["m3"])
