@@ -11,6 +11,7 @@ BarographError (harness)
 ├── NotReleased (infrastructure)         machines of a series could not be given back
 ├── NoFreshSamples (infrastructure)      measuring stopped while the machines live
 ├── OutcomeUnknown (infrastructure)      nobody says what became of a decision
+├── ServiceRestarted (infrastructure)    the policy service ended during the run and began anew
 ├── RunBroken (system_under_test)        Storm or the policy failed: a result
 └── RunsFailed                           blame of the worst run of the series
 Interrupted (KeyboardInterrupt)          somebody asked for the end
@@ -77,6 +78,10 @@ class NoFreshSamples(BarographError):
 
 
 class OutcomeUnknown(BarographError):
+    blame = "infrastructure"
+
+
+class ServiceRestarted(BarographError):
     blame = "infrastructure"
 
 

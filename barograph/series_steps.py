@@ -141,7 +141,7 @@ def do_run(series_dir: Path, run_id: str | None = None, *, again: bool = False) 
         if run is None:
             return None
         holdings.require_one_more(series)
-        with keep_alive(series, durations.RUN_ATTEMPTS * durations.longest_run_s(series.experiment)):
+        with keep_alive(series, durations.step_limit("run", series.experiment).seconds):
             context = context_of(series)
             _require_whole(context)
             try:

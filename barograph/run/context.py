@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from barograph.errors import MachineLost, MachineRecalled
+from barograph.errors import MachineLost, MachineRecalled, ServiceRestarted
 from barograph.machines import series_lease
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.checks import place_of
@@ -96,7 +96,7 @@ class RunContext:
     last: bool = False
     zero_s: float | None = None  # of the first event
     invalid: list[str] = field(default_factory=list)  # why the run must not be counted
-    _stir: tuple[float, float] = (math.inf, math.inf)  # from an event's zero until its restarts are over
+    _stirs: list[tuple[float, float]] = field(default_factory=list)  # each event's zero, and when its restarts are over
     _decided: set[str] = field(default_factory=set)
     _applied: set[str] = field(default_factory=set)
     _restarts: int = 0  # on record
@@ -125,13 +125,18 @@ class RunContext:
         """The zero of an event: now."""
         now = self.now()
         self.zero_s = now if self.zero_s is None else self.zero_s
-        self._stir = (now, math.inf)
+        self._end_stir(now + RESTART_PATIENCE.silence_s)  # of an event that did not say when it was over
+        self._stirs.append((now, math.inf))
         return now
 
     def calm(self, begin_s: float | None) -> None:
         """The event is over at `begin_s`, None: not yet. Workers may restart for it a while longer."""
         if begin_s is not None:
-            self._stir = (self._stir[0], begin_s + RESTART_PATIENCE.silence_s)
+            self._end_stir(begin_s + RESTART_PATIENCE.silence_s)
+
+    def _end_stir(self, end_s: float) -> None:
+        if self._stirs and self._stirs[-1][1] == math.inf:
+            self._stirs[-1] = (self._stirs[-1][0], end_s)
 
     def lost_machines(self, also: Iterable[str] = ()) -> tuple[str, ...]:
         """Machines that do not answer or are taken away by their owner, and `also` these, that nobody asked for."""
@@ -139,7 +144,16 @@ class RunContext:
         return tuple(sorted(silent - self.machines.exempt))
 
     def note(self, state: ServiceState) -> None:
-        """What the state says of the run goes on record, each thing once."""
+        """What the state says of the run goes on record, each thing once.
+
+        Raises ServiceRestarted where the state is of another run: a service that begins anew knows neither this run's
+        policy nor its events, and places evenly.
+        """
+        if state.run_id != self.plan.run_id:
+            raise ServiceRestarted(
+                f"the policy service serves run {state.run_id or 'none'} in place of {self.plan.run_id}: it was started"
+                " anew; its log on the master says why it ended"
+            )
         self._note_decisions(state)
         self._note_unknown_machines(state)
         self._note_restarts(state)
@@ -155,7 +169,7 @@ class RunContext:
         """Outside of an event nobody asked for one; a spout then offers another load than the plan says."""
         for restart in state.worker_restarts[self._restarts :]:
             self._restarts += 1
-            asked = self._stir[0] <= restart.t <= self._stir[1]
+            asked = any(begin_s <= restart.t <= end_s for begin_s, end_s in self._stirs)
             facts = {"slot": restart.slot, "spouts": list(restart.spouts), "asked": asked}
             self.record.event("worker_restarted", t=restart.t, **facts)
             if restart.spouts and not asked:

@@ -306,7 +306,7 @@ class FakeStorm:
             raise ServiceUnreachable("the policy service at http://fake does not answer")
         pending, failed = self._pending(), since_s >= self.faults.get("policy_fails_after_s", NEVER)
         return ServiceState(
-            run_id=self._run_id,
+            run_id="" if since_s >= self.faults.get("service_restarts_after_s", NEVER) else self._run_id,
             t=self.clock.now(),
             policy=self._policy,
             machines=self._listed(),

@@ -41,6 +41,7 @@ def measure(context: SeriesContext, plan: PlannedRun, record: RunRecord, *, last
         cause = _cause_of(run, error)
         record.end("failed", cause)
         collect_after_failure(run, bring_back=True)
+        cause = _clock_or(run, cause)
         if blame_of(cause) == "system_under_test" and (why := _why_invalid(run)):
             return _end_invalid(record, f"{why}; after that: {message_of(cause)}")
         _end_failed(record, "failed", cause)
@@ -155,6 +156,18 @@ def _wait_until_steady(run: RunContext, watch: PhaseEnd, is_steady: SteadyTest, 
         return watch.outcome(state.series, run.now(), is_steady)
 
     return run.monitor.wait_for(settled, limit_s=None, what="", patience=patience)
+
+
+def _clock_or(run: RunContext, cause: Exception) -> Exception:
+    """A clock that jumped looks like a silent worker, a Nimbus that hangs or a decision that nobody carries out."""
+    if blame_of(cause) != "system_under_test":
+        return cause
+    try:
+        clocks.require_steady(run)
+    except clocks.ClockWrong as error:
+        run.record.add({"failure": None})  # the first one stays else
+        return clocks.ClockWrong(f"{error}; seen first as: {cause}")
+    return cause
 
 
 def _require_all_answer(run: RunContext) -> None:

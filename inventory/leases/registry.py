@@ -16,6 +16,7 @@ holder is a DAG (pid 0) and no process, `heartbeat_s` does, at most HEARTBEAT_BO
 """
 
 import json
+import logging
 import os
 import shutil
 import time
@@ -29,6 +30,7 @@ from inventory.errors import CapacityError, ConfigurationError, InfrastructureEr
 from inventory.files import QUICK_S, hold_lock, replace_file
 from inventory.leases.holder import Holder, process_holder
 
+log = logging.getLogger(__name__)
 DEFAULT_STATE = Path("/var/lib/barograph")
 ENDING_LIMIT_S = 3600.0  # EC2 and Emulab need minutes to let machines go, each time they are asked
 
@@ -140,14 +142,18 @@ def hold(lease: Lease, machines: Iterable[str]) -> None:
 def ending(lease_id: str, is_over: Callable[[Lease], bool] = lambda _: True) -> Iterator[Lease | None]:
     """The lease as it stands, to be released in the block and dropped; None where it is gone, or not over any more.
 
-    One at a time: who comes second waits, and finds it gone. What the block does not drop keeps the mark.
+    One at a time: who comes second waits, and finds it gone. What the block does not drop keeps the mark. Where the
+    mark cannot be written it is ended all the same: the disk may be full of what its machines have.
     """
     with _lock(f"{lease_id}.ending", ENDING_LIMIT_S):
         with _lock():
             lease = read(lease_id)
             lease = replace(lease, ending=True) if lease is not None and is_over(lease) else None
             if lease is not None:
-                _write(lease)
+                try:
+                    _write(lease)
+                except OSError as error:
+                    log.warning("lease %s is ended without its mark: %s", lease_id, error)
         yield lease
 
 

@@ -69,6 +69,20 @@ def test_a_clock_that_is_stepped_during_the_run_is_noticed_and_the_run_is_repeat
     assert stepped and stepped[0]["machines"] == ["m2"]
 
 
+def test_a_clock_that_is_stepped_in_a_run_that_fails_is_no_failure_of_the_system(stage: SetUp) -> None:
+    here = stage(OUT)
+    here.storm.faults |= {"clock_step_ms": {"m2": 30_000.0}, "clock_step_after_s": 15.0, "policy_fails_after_s": 20}
+    refused(here, r"stepped during the run: m2 \+30\.0 s; .*; seen first as: the policy even failed")
+
+
+def test_clocks_that_are_refused_are_not_followed(stage: SetUp) -> None:
+    here = stage(OUT)
+    here.storm.faults["clock_offset_ms"] = dict.fromkeys(("master", "m1", "m2", "m3", "m4", "m5"), 1500.0)
+    document = refused(here, "too far from this box's")
+    assert "clock_correction_ms" not in document
+    assert [event for event in here.events() if event["kind"] == "clock_stepped"] == []
+
+
 def test_the_bound_itself_is_allowed() -> None:
     require_close({"m1": BOUND_MS, "m2": -BOUND_MS})
     with pytest.raises(ClockWrong):

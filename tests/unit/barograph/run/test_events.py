@@ -1,12 +1,14 @@
 """Every kind of event over a fake cluster: what happens, what is written down, and what goes wrong."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from barograph.errors import ExperimentError, Interrupted, MachineLost, RunBroken
 from barograph.plan.events import Crash, PlannedEvent, RateChange, ScaleIn, ScaleOut
-from barograph.policy_service import ServiceUnreachable
+from barograph.policy_service import ServiceUnreachable, WorkerRestart
+from barograph.run.context import RunContext
 from barograph.series.run_record import read_run
 from barograph.series_steps import attempt_next_run
 from tests.unit.barograph.run.conftest import SetUp, Stage
@@ -273,3 +275,25 @@ def test_an_interruption_in_each_kind_keeps_what_was_measured(event: PlannedEven
     assert here.document()["status"] == "incomplete" and here.document()["failure"] is None
     assert here.storm.calls[-2:] == ["stop", "collect"]
     assert here.events()[-1]["kind"] == "run_ended"
+
+
+class Events(list[dict[str, Any]]):
+    """As much of a run's record as notes of restarts need."""
+
+    def event(self, kind: str, **facts: Any) -> None:
+        self.append({"kind": kind, **facts})
+
+
+def test_a_restart_for_one_event_that_is_heard_of_after_the_next_was_asked_for(stage: SetUp) -> None:
+    here, record = stage(OUT, RATE), Events()
+    run = RunContext.begin(here.context, here.series.plan()[0], record, last=False)  # type: ignore[arg-type]
+    zero_s = run.mark_zero()
+    here.storm.clock.sleep(30.0)
+    run.mark_zero()
+    state = replace(here.storm.state(), run_id=here.run_id, worker_restarts=(
+        WorkerRestart(zero_s - 1.0, "m1:6700", ()), WorkerRestart(zero_s + 29.5, "m1:6700", (1,)),
+        WorkerRestart(zero_s + 31.0, "m1:6700", (1,)),
+    ))  # fmt: skip
+    run.note(state)
+    assert [event["asked"] for event in record if event["kind"] == "worker_restarted"] == [False, True, True]
+    assert run.invalid == []

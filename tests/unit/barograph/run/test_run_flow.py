@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from barograph.errors import BarographError, Interrupted, MachineLost, NoFreshSamples, OutcomeUnknown, RunBroken
+from barograph.errors import (
+    BarographError,
+    Interrupted,
+    MachineLost,
+    NoFreshSamples,
+    OutcomeUnknown,
+    RunBroken,
+    ServiceRestarted,
+)
 from barograph.policy_service import ServiceRefused, ServiceUnreachable
 from barograph.run.context import SeriesContext
 from barograph.run.fake_cluster import FakeStorm
@@ -148,6 +156,15 @@ def test_a_spout_that_an_event_moves_is_a_part_of_the_result(
     assert document(series, run_id)["status"] == status
     restarts = [event for event in events(series, run_id) if event["kind"] == "worker_restarted"]
     assert [event["asked"] for event in restarts] == [status == "complete"]
+
+
+def test_a_policy_service_that_begins_anew_in_a_run_ends_it(
+    series: Series, bench: SeriesContext, storm: FakeStorm
+) -> None:
+    storm.faults["service_restarts_after_s"] = 30
+    with pytest.raises(ServiceRestarted, match="serves run none in place of even_rebalance-r1: it was started anew"):
+        attempt_next_run(series, bench)
+    assert document(series, first(series))["failure"]["blame"] == "infrastructure"
 
 
 def test_tasks_that_lose_their_place_before_the_first_event_repeat_the_run(

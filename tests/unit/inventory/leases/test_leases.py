@@ -243,3 +243,16 @@ def _on_record(lease: Lease) -> Lease:
     current = registry.read(lease.lease_id)
     assert current is not None
     return current
+
+
+def test_a_lease_is_ended_though_the_disk_is_too_full_for_its_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    lease = registry.take("x", "s", "fake", 60)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(registry, "replace_file", full)
+    with registry.ending(lease.lease_id) as ended:
+        assert ended is not None and ended.lease_id == lease.lease_id
+        registry.drop(lease)
+    assert registry.read(lease.lease_id) is None
