@@ -272,7 +272,7 @@ def add_series_tasks(series: Any, experiment: Experiment | None = None) -> None:
 
         announce(Path(series), Path(path))
 
-    machines: Any = provision(series)
+    machines: Any = provision(series=series)  # by name: `waiting_task` tells in it what it waits for
     deployed: Any = deploy(series)
     planned: Any = plan_runs(series)
     runs: Any = run.partial(series=series).expand(name=planned)
