@@ -14,6 +14,7 @@ from inventory.errors import InfrastructureError
 
 log = logging.getLogger(__name__)
 QUICK_S = 60.0  # for a lock under which a few files are read and written
+SHORT_S = 0.3  # nobody hears of a wait that is no longer
 
 
 def replace_file(path: Path, text: str) -> None:
@@ -40,7 +41,7 @@ def hold_lock(
     """
     file, holder = FileLock(lock), lock.with_name(f"{lock.name}.holder")
     try:
-        file.acquire(blocking=False)
+        file.acquire(timeout=SHORT_S)  # who has just taken it has yet to write who it is
     except Timeout:
         (say or log.info)(f"waiting for {_holder_line(holder)}")
         _await(file, holder, limit_s)
@@ -49,7 +50,8 @@ def hold_lock(
             holder.write_text(f"process {os.getpid()}, {doing} since {time.strftime('%H:%M:%S')}")
         yield
     finally:
-        holder.unlink(missing_ok=True)
+        with suppress(OSError):
+            holder.unlink(missing_ok=True)
         file.release()
 
 

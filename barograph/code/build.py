@@ -39,7 +39,7 @@ from barograph.code.sandbox import (
 from barograph.code.store import LOG, built_facts, lock_folder, log_end, make_once
 from barograph.errors import Say
 from barograph.plan.experiment import Code, Variant
-from barograph.settings import build_registries
+from barograph.settings import build_registries, process_environment
 from barograph.software import BRIDGE, HOMES, ToolMissing, build_jar
 from inventory.local.rootfs import cache_dir
 from playbooks.storm_home import assemble
@@ -64,7 +64,9 @@ def run_program(argv: Sequence[str], sandbox: Sandbox, log: Path, *, limit_s: fl
         output = stack.enter_context(log.open("ab"))
         output.write(f"$ {' '.join(argv)}\n".encode())
         output.flush()
-        program = ChildProcess(command, folder=files, output=output, ending=ENDING)
+        # Inside, process 1 is bubblewrap itself: what its environment holds, a program of the same user can read.
+        environment = {"PATH": process_environment().get("PATH", PATH)}
+        program = ChildProcess(command, folder=files, output=output, environment=environment, ending=ENDING)
         code = stack.enter_context(program).wait(limit_s)
     if code is None:
         raise BuildHung(f"{' '.join(argv)} took more than {limit_s:g} s and was ended; it said last: {log_end(log)}")
@@ -208,7 +210,9 @@ def _maven(code: Code, module: Path, folder: Path, say: Say) -> Path:
     shutil.copytree(module, folder / "module")
     with _build_sandbox(code, folder / "module", say) as sandbox:
         run_program(MAVEN, sandbox, folder / LOG, limit_s=BUILD_LIMIT_S)
-    jars = [path for path in sorted((folder / "module" / "target").glob("*.jar")) if not path.is_symlink()]
+    target = folder / "module" / "target"
+    # The build may have put links to files of others in their places.
+    jars = [path for path in sorted(target.glob("*.jar")) if path.resolve().parent == target.absolute()]
     if len(jars) != 1:
         raise BuildFailed(f"the bridge's build left {len(jars)} jars in target/; it must leave one")
     jar = Path(shutil.copy2(jars[0], folder))

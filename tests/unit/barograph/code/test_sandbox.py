@@ -5,10 +5,12 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from barograph.code import registries, sandbox
+from barograph.child_processes import ChildProcess
+from barograph.code import build, registries, sandbox
 from barograph.code.build import run_program
 from barograph.code.errors import BuildFailed, SandboxUnavailable
 from barograph.code.sandbox import HOME, UID, Sandbox, give_to_sandbox
@@ -165,3 +167,18 @@ def test_what_is_given_to_a_sandbox_is_never_what_a_link_names(tmp_path: Path) -
 
 def test_java_has_the_sandboxes_home(run: Run) -> None:
     assert f"user.home = {HOME}" in run("java", "-XshowSettings:properties", "-version")
+
+
+def test_no_process_of_a_sandbox_has_a_variable_of_the_user(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without root, a program can read what bubblewrap itself was started with: /proc/1/environ."""
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "planted-value")
+    started: list[dict[str, str]] = []
+
+    class Child(ChildProcess):
+        def __init__(self, *arguments: Any, environment: dict[str, str] | None = None, **options: Any) -> None:
+            started.append(dict(os.environ) if environment is None else environment)
+            super().__init__(*arguments, environment=environment, **options)
+
+    monkeypatch.setattr(build, "ChildProcess", Child)
+    assert "planted-value" not in run("env")
+    assert [set(variables) for variables in started] == [{"PATH"}]
