@@ -19,6 +19,7 @@ from contextlib import closing
 from datetime import datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from barograph.errors import BarographError
 from barograph.settings import ROOT, process_environment
@@ -140,7 +141,13 @@ def clean(home: Path, keep_days: float, now: datetime) -> tuple[str, ...]:
     for connection in connections:
         told = ("db", "clean", "--clean-before-timestamp", before, "--skip-archive", "--yes")
         _airflow(home, {**variables, CONNECTION: connection}, *told)
-    return tuple(connection.partition("://")[0] + " " + connection.rpartition("/")[2] for connection in connections)
+    return tuple(_database_name(connection) for connection in connections)
+
+
+def _database_name(connection: str) -> str:
+    """Kind and name alone: user, password and options may be secrets."""
+    parts = urlsplit(connection)
+    return f"{parts.scheme} {parts.path.rpartition('/')[2]}"
 
 
 def _make(home: Path, variables: Mapping[str, str]) -> None:

@@ -49,13 +49,19 @@ def main(arguments: Sequence[str]) -> int:
     except Ended:
         return 0
     finally:
+        _ignore_signals()  # also where a program ended by itself
         _end_all([(number, step_s) for number in STEPS])
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # it is under way
+    _ignore_signals()
     raise Ended
+
+
+def _ignore_signals() -> None:
+    """The end is under way; another signal must not cut it short."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _start(argv: Sequence[str]) -> subprocess.Popen[bytes]:

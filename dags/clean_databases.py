@@ -21,7 +21,7 @@ from dags.wiring import DEFAULTS, OF_RELEASE
     start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    params={"keep_days": Param(90, type="number", minimum=1, title="Days that are kept")},
+    params={"keep_days": Param(90, type="number", minimum=15, title="Days that are kept")},
     tags=["housekeeping"],
     is_paused_upon_creation=False,
     default_args={**DEFAULTS, **OF_RELEASE, "retries": 1},

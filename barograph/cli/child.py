@@ -112,6 +112,9 @@ def _release(series_dir: Path) -> NotReleased | None:
     except NotReleased as left:  # the lease stays on record and is reaped
         traceback.print_exc()
         return left
+    except Exception as error:  # noqa: BLE001 - what was measured is stored all the same
+        traceback.print_exc()
+        return NotReleased(f"machines may still be up: {message_of(error)}; `barograph reap` ends them")
     finally:
         for number, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
             signal.signal(number, handler)

@@ -49,12 +49,15 @@ class Reader:
 
     def require_login(self) -> None:
         """Also that the reader may see a DAG at all: a token that is none of Airflow's is answered in the same way."""
-        if self._get("dags", limit=1).status_code == 403:
+        if self._get("dags", limit=1).status_code != 200:
             raise HTTPException(status.HTTP_403_FORBIDDEN, FORBIDDEN)
 
     def may_read(self, dags: Collection[str]) -> bool:
-        """Whether the runs of every one of these DAGs; of none: of DAGs at all."""
-        return all(self._get(f"dags/{_part(dag)}/dagRuns", limit=1).status_code != 403 for dag in dags or ("~",))
+        """Whether the runs of every one of these DAGs, of none: of any DAG. A DAG that is gone keeps nobody away."""
+        allowed = dict.fromkeys(dags, (200, 404)) or {"~": (200,)}
+        return all(
+            self._get(f"dags/{_part(dag)}/dagRuns", limit=1).status_code in codes for dag, codes in allowed.items()
+        )
 
     def require_right(self, dags: Collection[str]) -> None:
         if not self.may_read(dags):

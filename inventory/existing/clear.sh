@@ -14,6 +14,7 @@ fi
 # they began (playbooks/roles/machine/files/processes.sh), are still the same, have the note's owner and a path of ours.
 notes=$root/var/lib/barograph/processes
 for note in "$notes"/[1-9]*; do
+  [ -f "$note" ] && [ ! -L "$note" ] || continue  # reading a pipe would wait for ever
   number=${note##*/}
   began=$(sed -n 's/.*) //p' "/proc/$number/stat" 2>/dev/null | cut -d ' ' -f 20)
   [ -n "$began" ] && [ "$began" = "$(cat "$note")" ] && [ "$(stat -c %u "/proc/$number")" = "$(stat -c %u "$note")" ] &&

@@ -103,3 +103,20 @@ def test_the_exit_code_is_that_of_the_program_that_ended(tmp_path: Path) -> None
     for code, expected in (("raise SystemExit(7)", 7), ("pass", 1)):
         commands = [[sys.executable, "-c", each] for each in (STAYS, code)]
         assert subprocess.run(supervisor.command(commands, os.getpid())).returncode == expected
+
+
+def ignores_interrupts(pid: int) -> bool:
+    (mask,) = [line.split()[1] for line in Path(f"/proc/{pid}/status").read_text().splitlines() if "SigIgn" in line]
+    return bool(int(mask, 16) >> (signal.SIGINT - 1) & 1)
+
+
+def test_a_signal_does_not_cut_the_end_short(tmp_path: Path) -> None:
+    with supervised(tmp_path, AWAITS) as (parent, everybody):
+        while not ignores_interrupts(int((tmp_path / "orphan").read_text())):
+            time.sleep(0.05)
+        one = the_supervisor(everybody)
+        (awaits,) = [pid for pid in everybody if ".go" in command_of(pid) and pid not in (parent.pid, one)]
+        (tmp_path / "orphan.go").touch()
+        await_ends([awaits])
+        os.kill(one, signal.SIGTERM)  # the orphan, which ignores SIGINT, is still to end
+        await_ends([pid for pid in everybody if pid != parent.pid])

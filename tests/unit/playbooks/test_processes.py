@@ -46,7 +46,7 @@ def start(notes: Path) -> Iterator[Start]:
 def listed(notes: Path, word: str = WORD) -> list[int]:
     environment = {**os.environ, "BAROGRAPH_PROCESSES": str(notes)}
     done = subprocess.run(
-        ["sh", str(SCRIPT), "list", word], env=environment, capture_output=True, text=True, check=True
+        ["sh", str(SCRIPT), "list", word], env=environment, capture_output=True, text=True, check=True, timeout=60
     )
     return [int(line) for line in done.stdout.splitlines()]
 
@@ -77,11 +77,28 @@ def test_a_process_of_another_user_is_not_ours_whatever_is_noted(start: Start, n
 def test_a_machine_of_others_loses_only_what_was_noted(start: Start, notes: Path, tmp_path: Path) -> None:
     ours, theirs, reused = start("noted"), start(), start()
     (notes / str(reused)).write_text("1\n")
+    os.mkfifo(notes / str(theirs))
     environment = {**os.environ, "BAROGRAPH_ROOT": str(tmp_path)}
     done = subprocess.run(
-        ["sh", "-c", ownership.CLEAR_SCRIPT.read_text()], env=environment, capture_output=True, text=True
+        ["sh", "-c", ownership.CLEAR_SCRIPT.read_text()], env=environment, capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert os.waitid(os.P_PID, ours, os.WEXITED | os.WNOWAIT) is not None
     for pid in (theirs, reused):
         assert os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None, "it runs"
+
+
+def test_a_link_in_the_place_of_a_note_is_not_written_through(notes: Path, tmp_path: Path) -> None:
+    others = tmp_path / "decisions.jsonl"
+    others.write_text("a decision")
+    shell = f'ln -s {others} "$BAROGRAPH_PROCESSES/$$" && exec sh {SCRIPT} run true'
+    environment = {**os.environ, "BAROGRAPH_PROCESSES": str(notes)}
+    subprocess.run(["sh", "-c", shell], env=environment, check=True, timeout=60)
+    assert others.read_text() == "a decision"
+    (note,) = notes.iterdir()
+    assert not note.is_symlink() and note.read_text().strip().isdigit()
+
+
+def test_a_pipe_in_the_place_of_a_note_is_not_read(start: Start, notes: Path) -> None:
+    os.mkfifo(notes / str(start()))
+    assert listed(notes) == []

@@ -10,11 +10,16 @@ began() { sed -n 's/.*) //p' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20; }
 
 if [ "$1" = run ]; then
   shift
+  # Another user may have put a link to a file of ours, or a file of theirs, in the place of this number's note.
+  rm -f "$folder/$$"
+  set -C
   began $$ >"$folder/$$" || exit 1
+  set +C
   exec "$@"
 fi
 
 for note in "$folder"/[1-9]*; do
+  [ -f "$note" ] && [ ! -L "$note" ] || continue  # reading a pipe would wait for ever
   number=${note##*/}
   if [ ! -e "/proc/$number" ] || [ "$(began "$number")" != "$(cat "$note" 2>/dev/null)" ]; then
     rm -f "$note"

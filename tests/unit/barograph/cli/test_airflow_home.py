@@ -127,7 +127,15 @@ def test_old_rows_go_from_the_databases_that_are_named(
     prepare(tmp_path)
     monkeypatch.setenv(CONNECTION, "airflow-db-not-allowed:///")
     now = datetime(2026, 11, 22, tzinfo=UTC)
-    assert clean(tmp_path, 90, now) == (f"sqlite {COMMAND_LINE_DATABASE}?timeout=60",)
+    assert clean(tmp_path, 90, now) == (f"sqlite {COMMAND_LINE_DATABASE}",)
     monkeypatch.setenv(DATABASE, THEIRS)
-    assert clean(tmp_path, 90, now) == ("postgresql+psycopg2 airflow", f"sqlite {COMMAND_LINE_DATABASE}?timeout=60")
+    assert clean(tmp_path, 90, now) == ("postgresql+psycopg2 airflow", f"sqlite {COMMAND_LINE_DATABASE}")
     assert made[2:] == ["sqlite db clean", "postgresql+psycopg2 db clean", "sqlite db clean"]
+
+
+def test_the_name_of_a_database_has_no_secret_in_it() -> None:
+    named = airflow_environment._database_name
+    assert named("postgresql+psycopg2://ann:secret@db.example.org/airflow?password=other&sslpassword=third") == (
+        "postgresql+psycopg2 airflow"
+    )
+    assert named("sqlite:////home/ann/airflow.db") == "sqlite airflow.db"

@@ -15,7 +15,7 @@ import pytest
 
 from barograph import series_steps
 from barograph.child_processes import ChildProcess, group_members
-from barograph.cli import dag_process
+from barograph.cli import child, dag_process
 from barograph.cli.execution import Ending, _end_interrupted, _finish, carry_out, headline
 from barograph.cli.terminal import stdout_console
 from barograph.errors import INTERRUPTED_EXIT, RunsFailed
@@ -139,6 +139,18 @@ def test_machines_are_released_and_results_stored_once(how: str, code: int, own_
     lines = [json.loads(line) for line in (series / "progress.jsonl").read_text().splitlines()]
     assert [line["phase"] for line in lines if line["kind"] == "phase"] == ["provision", "release"]
     assert (series / "indexes").read_text() == "written\n"
+
+
+def test_a_release_that_fails_for_any_reason_is_told_and_results_are_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(_series_dir: Path) -> None:
+        raise ValueError("machines.json is damaged")
+
+    monkeypatch.setattr("barograph.machines.provision.release", damaged)
+    left = child._release(tmp_path)
+    assert left is not None and left.blame == "infrastructure"
+    assert "machines.json is damaged" in str(left) and "`barograph reap`" in str(left)
 
 
 def test_a_run_ends_with_the_sentence_of_its_report(own_folders: None, capsys: pytest.CaptureFixture[str]) -> None:
