@@ -190,3 +190,14 @@ def test_a_machine_that_was_made_with_the_names_is_left_as_it_is(hosts: Path) ->
     assert not apply.names({"master": "10.0.0.1", "m1": "10.0.0.2"}, hosts)
     assert hosts.read_text() == made
     assert apply.names({"master": "10.0.0.9"}, hosts)
+
+
+@pytest.mark.parametrize("kind", ["directories", "files"])
+def test_a_link_is_refused_and_what_it_names_stays_as_it_was(kind: str, tmp_path: Path) -> None:
+    named = tmp_path / "named"
+    named.mkdir(mode=0o755) if kind == "directories" else named.touch(mode=0o644)
+    (tmp_path / "link").symlink_to(named)
+    wanted = {"path": str(tmp_path / "link"), "owner": ME, "mode": "0700"}
+    with pytest.raises(OSError, match=r"[Ll]inks|Not a directory"):
+        apply.directory(wanted) if kind == "directories" else apply.file({**wanted, "keep": True})
+    assert named.stat().st_mode & 0o777 == (0o755 if kind == "directories" else 0o644)
