@@ -128,16 +128,14 @@ class NotNeeded(BarographError):
 
 
 def do_run(series_dir: Path, run_id: str | None = None, *, again: bool = False) -> str | None:
-    """The id of the run that was done. Raises NotNeeded where that run is not to be begun.
+    """The id of the run that was done, None where there is none left. Raises NotNeeded where one is left and not begun.
 
-    Without `run_id`: the next of the plan; None if there is none left. A run that has its record is done `again` only
-    where somebody asked for that; the record is kept among the attempts.
+    It is the next run of the plan, whatever `run_id`: tasks of runs may come in any order, runs may not (blocks are
+    compared). `again`: the run of that id, though it has its record, which is kept among the attempts.
     """
     with step(series_dir) as series, send_afterwards(series_dir, _message_writer(series_dir)):
         _check_stopping(series)  # an analysis that was cut short is made up for before the next block
-        if run_id is not None and run_id in series.complete() and not again:
-            return run_id
-        run = _run_to_do(series, run_id, again)
+        run = _named_run(series, run_id) if again and run_id is not None else _next_run(series, run_id)
         if run is None:
             return None
         holdings.require_one_more(series)
@@ -151,16 +149,19 @@ def do_run(series_dir: Path, run_id: str | None = None, *, again: bool = False) 
                 context.listener.tell("money", **holdings.usage_so_far(series))
 
 
-def _run_to_do(series: Series, run_id: str | None, again: bool) -> PlannedRun | None:
-    """None where there is none left. Raises NotNeeded of a run that was named."""
-    late = _is_too_late(series)
-    if run_id is None:
-        return None if late else series.next_run()
-    if series.is_sufficient() and not again:
-        raise NotNeeded("what is measured answers the question")
-    if late:
+def _named_run(series: Series, run_id: str) -> PlannedRun:
+    if _is_too_late(series):
         raise NotNeeded("the deadline comes before its end")
     return next(run for run in series.plan() if run.run_id == run_id)
+
+
+def _next_run(series: Series, run_id: str | None) -> PlannedRun | None:
+    """None where there is nothing to do for a task of `run_id` (None: for any)."""
+    late = _is_too_late(series)
+    run = None if late else series.next_run()
+    if run is None and run_id is not None and run_id not in series.complete():
+        raise NotNeeded("the deadline comes before its end" if late else "what is measured answers the question")
+    return run
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from typing import Any
 from airflow.sdk import DAG, Context, Param, RetryPolicy, setup, task, teardown
 from airflow.sdk import RetryDecision as Decision
 
-from barograph.errors import ExperimentError, blame_of
+from barograph.errors import ExperimentError, blame_of, message_of
 from barograph.plan.durations import step_limit
 from barograph.plan.experiment import CHANGEABLE, DURATION_NAMES, Experiment
 from barograph.web import RESULT_KEY
@@ -49,7 +49,7 @@ class RetryByBlame(RetryPolicy):
         if not isinstance(exception, Exception) and not _is_time_limit(exception):
             return Decision.fail("somebody asked for the end")
         if (blame := blame_of(exception)) in ("configuration", "system_under_test"):
-            return Decision.fail(f"{blame}: it would fail again")
+            return Decision.fail(f"{blame}: {message_of(exception)}")  # Airflow logs the reason alone
         return Decision.default()
 
     def serialize(self) -> dict[str, Any]:

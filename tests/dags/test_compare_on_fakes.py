@@ -24,8 +24,11 @@ pytestmark = [
 ]
 FORM = """
 import json, sys
+from pathlib import Path
+from barograph.compare import request
 from dags.compare_branches import compare_branches
-for answers in sys.argv[1:]:
+request.SCHEDULERS = Path(sys.argv[1])
+for answers in sys.argv[2:]:
     run = compare_branches.test(run_conf=json.loads(answers))
     print("state:", run.state)
 """
@@ -40,10 +43,12 @@ def python(world: dict[str, str], *arguments: str) -> subprocess.CompletedProces
     return subprocess.run([sys.executable, *arguments], cwd=ROOT, env=env, capture_output=True, text=True)
 
 
-def from_the_form(world: dict[str, str], *answers: dict[str, object]) -> subprocess.CompletedProcess[str]:
-    """A DAG run for each, one after the other."""
+def from_the_form(
+    world: dict[str, str], schedulers: Path, *answers: dict[str, object]
+) -> subprocess.CompletedProcess[str]:
+    """A DAG run for each, one after the other; `schedulers` stands in for dags/schedulers."""
     given = {"a": "HEAD", "b": "HEAD", "experiment": "stela/star", "variants": ["stela"], "testbed": "fake"}
-    return python(world, "-c", FORM, *(json.dumps({**given, **each}) for each in answers))
+    return python(world, "-c", FORM, str(schedulers), *(json.dumps({**given, **each}) for each in answers))
 
 
 @pytest.mark.spark
@@ -117,7 +122,7 @@ def theirs(tmp_path: Path) -> Path:
 
 @pytest.mark.spark
 def test_a_scheduler_that_is_not_ours_from_the_form(world: dict[str, str], theirs: Path) -> None:
-    done = from_the_form(world, {"b": str(theirs), "variants": ["even_rebalance", "stela"], "blocks": 3})
+    done = from_the_form(world, theirs.parent, {"b": theirs.name, "variants": ["even_rebalance", "stela"], "blocks": 3})
     assert "state: success" in done.stdout, done.stdout + done.stderr
     (series,) = compared(world)
     assert len(statuses(series)) == 9, "it runs once a block, and is in both pairs"
@@ -137,10 +142,11 @@ def test_a_side_that_does_not_build_is_refused_with_its_log(world: dict[str, str
     assert done.stderr.count("\n") == 1 and ".log" in done.stderr and compared(world) == []
 
 
-def test_the_first_task_refuses_in_one_line_what_cannot_be_compared(world: dict[str, str]) -> None:
-    done = from_the_form(world, {"b": "no-such-branch"}, {"variants": ["stella"]})
+def test_the_first_task_refuses_in_one_line_what_cannot_be_compared(world: dict[str, str], tmp_path: Path) -> None:
+    done = from_the_form(world, tmp_path, {"b": "no-such-branch"}, {"variants": ["stella"]}, {"b": "/etc/theirs.yaml"})
     said = done.stdout + done.stderr
-    assert done.stdout.count("state: failed") == 2, said
+    assert done.stdout.count("state: failed") == 3, said
     assert "configuration: this repository has no commit 'no-such-branch'" in said
     assert "configuration: variants is stella; stela/star has the variants" in said
+    assert "configuration: b is '/etc/theirs.yaml'; allowed in a form: " in said
     assert compared(world) == []

@@ -191,21 +191,32 @@ def begun_s(series: Series, run: str) -> float:
     return float((read_run(series.run_folder(run)) or {})["started_s"])
 
 
-def test_a_named_run_is_done_and_repeated_only_where_somebody_asks(faked: Experiment) -> None:
+def test_runs_keep_their_order_whatever_order_their_tasks_come_in(faked: Experiment) -> None:
     series = open_series(replace(faked, repetitions=2), now_s=time.time() - 60)
-    _, second, *_ = names = runs_of_execution(series.folder)
+    names = runs_of_execution(series.folder)
     provision(series.folder)
     deploy(series.folder)
-    assert do_run(series.folder, second) == second and series.complete() == {second}
-    first_s = begun_s(series, second)
-    assert do_run(series.folder, second) == second and begun_s(series, second) == first_s
-    assert do_run(series.folder, second, again=True) == second
-    assert begun_s(series, second) > first_s and series.complete() == {second}
-    assert [path.name for path in series.attempts.iterdir()] == [f"{second}.attempt-1"], "its record is kept"
+    assert [do_run(series.folder, name) for name in reversed(names)] == names
+    begun = [begun_s(series, name) for name in names]
+    assert begun == sorted(begun) and do_run(series.folder, names[0]) is None, "a retry has nothing to do"
+    assert [begun_s(series, name) for name in names] == begun
+
+
+def test_a_run_is_repeated_only_where_somebody_asks(faked: Experiment) -> None:
+    series = open_series(replace(faked, repetitions=2), now_s=time.time() - 60)
+    first, second, *_ = names = runs_of_execution(series.folder)
+    provision(series.folder)
+    deploy(series.folder)
+    assert [do_run(series.folder, name) for name in (first, second)] == [first, second]
+    first_s = begun_s(series, first)
+    assert do_run(series.folder, first, again=True) == first
+    assert begun_s(series, first) > first_s and series.complete() == {first, second}
+    assert [path.name for path in series.attempts.iterdir()] == [f"{first}.attempt-1"], "its record is kept"
     assert runs_of_execution(series.folder) == names, "an index means the same run when the plan is looked at again"
     release(series.folder)
     resumed = open_series(replace(faked, repetitions=2))
-    assert resumed.folder == series.folder and runs_of_execution(series.folder) == [n for n in names if n != second]
+    assert resumed.folder == series.folder
+    assert runs_of_execution(series.folder) == [name for name in names if name not in (first, second)]
 
 
 def test_a_run_that_is_not_needed_says_why(faked: Experiment) -> None:
