@@ -47,6 +47,11 @@ HOLDER = "BAROGRAPH_HOLDER_PID"
 DAG_OF_TASK = "AIRFLOW_CTX_DAG_ID"  # Airflow gives it to each task
 
 
+def hold_by_this_process() -> None:
+    """From now on this process holds what it takes, and what the tasks take that run in it."""
+    os.environ[HOLDER] = str(os.getpid())
+
+
 def holder() -> Holder:
     """Who holds what this process takes: the process that BAROGRAPH_HOLDER_PID names; in a task without it, the DAG,
     for the task's process is short-lived and may be on any worker; else this process.

@@ -10,7 +10,6 @@ those of the command line.
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import time
@@ -24,12 +23,12 @@ from barograph.series import hold
 from barograph.series.interruption import interruptible
 from barograph.series.progress import ProgressFile, failures_since, lines_since, worst_of
 from barograph.series.series import Series, read_series
-from barograph.settings import HOLDER
+from barograph.settings import hold_by_this_process
 
 
 def main(arguments: list[str]) -> int:
     series_dir, parent_pid = Path(arguments[0]), int(arguments[1])
-    os.environ[HOLDER] = str(os.getpid())  # of what the tasks take, which run in this process
+    hold_by_this_process()
     hold.take(series_dir, parent_pid=parent_pid)
     progress, begun_s = ProgressFile(series_dir), time.time()
     code = EXIT_CODES["harness"]
