@@ -110,10 +110,11 @@ def ablate(
 
 
 def _event_rounds(rounds: Iterable[Mapping[str, Any]]) -> Iterator[tuple[float, Observation]]:
-    """The round that settled each event; while a rebalance is under way nobody is asked."""
+    """The round that settled each event, by an answer that arrived; while a rebalance is under way nobody is asked."""
     found: dict[str, tuple[float, Observation]] = {}
-    settled: set[str] = set()
+    settled: dict[str, str | None] = {}  # event → decision
     for line in rounds:
+        settled = {event: decision for event, decision in settled.items() if decision != line.get("withdrawn", "")}
         try:
             observation = observation_from_log(line["observation"])
         except (KeyError, TypeError, MessageError) as error:
@@ -124,7 +125,7 @@ def _event_rounds(rounds: Iterable[Mapping[str, Any]]) -> Iterator[tuple[float, 
         if event_id not in settled:
             found[event_id] = (line["t"], observation)
         if line["decision"].get("settled"):
-            settled.add(event_id)
+            settled[event_id] = line.get("decision_id")
     yield from found.values()
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from scheduler_plugins.messages import answer_json, decision_json, observation_from_request, observation_json
+from scheduler_plugins.messages import answer_json, log_line, observation_from_request
 from scheduler_plugins.model import Decision, Memory, Observation, Policy, ScaleEvent, unplaced_tasks
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
 from scheduler_plugins.refusal import refusal
@@ -322,8 +322,9 @@ class ServiceState:
         if self.memory is not round.memory:
             decision = Decision(memory=self.memory, reason="held: the decision before it has failed meanwhile")
         decision_id = self._accept(decision, round.observation)
-        self._log(round, decision)
-        return answer_json(decision, decision_id, self.policy_name)
+        answer = answer_json(decision, decision_id, self.policy_name)
+        self._log(round, decision, answer)
+        return answer
 
     def _record_request(self, request: Mapping[str, Any]) -> None:
         self._machines = tuple(m["name"] for m in request["machines"] if m.get("alive", True))
@@ -464,16 +465,10 @@ class ServiceState:
             "lost_tasks": self._lost,
         }
 
-    def _log(self, round: Round, decision: Decision) -> None:
-        line = {
-            "t": round.started,
-            "run_id": self.run_id,
-            "request": round.request,
-            "observation": observation_json(round.observation),
-            "memory": round.memory,
-            "decision": decision_json(decision),
-            "duration_ms": (self.clock() - round.started) * 1000,
-        }
+    def _log(self, round: Round, decision: Decision, answer: Mapping[str, Any]) -> None:
+        duration_ms = (self.clock() - round.started) * 1000
+        head = {"t": round.started, "run_id": self.run_id, "duration_ms": duration_ms}
+        line = head | log_line(round.request, round.observation, round.memory, decision, answer)
         if round.withdrawn is not None:
             line["withdrawn"] = round.withdrawn
         with self.log_path.open("a", encoding="utf-8") as log:

@@ -42,10 +42,11 @@ LINES = {
         "given_back boolean"
     ),
     "decision": (
-        "t double, duration_ms double, "
+        "t double, duration_ms double, decision_id string, policy string, withdrawn string, "
         "request struct<topologies array<struct<id string, name string, "
         "components array<struct<name string, kind string, tasks array<int>, executors array<array<int>>>>, "
         "placement map<string, string>, rebalancing boolean>>>, "
+        # `decision` has a decision's id and policy in logs that others wrote; ours have them beside it.
         "decision struct<decision_id string, policy string, reason string>"
     ),
 }

@@ -193,13 +193,17 @@ def events(lines: DataFrame) -> DataFrame:
 
 
 def decisions(lines: DataFrame) -> DataFrame:
-    """Rounds that decided something."""
+    """Rounds that decided something, without decisions whose answer did not reach Nimbus."""
+    named = [f.coalesce(name, f"decision.{name}").alias(name) for name in ("decision_id", "policy")]
+    decided = _intact(lines).select(
+        "run_id", f.col("t").alias("t_s"), *named, f.col("decision.reason").alias("reason"), "duration_ms"
+    )
+    withdrawn = _intact(lines).select("run_id", f.col("withdrawn").alias("decision_id"))
     return (
-        _intact(lines)
-        .where(f.col("decision.decision_id").isNotNull())
-        .select("run_id", f.col("t").alias("t_s"), "decision.decision_id", "decision.policy", "decision.reason",
-                "duration_ms")
-    )  # fmt: skip
+        decided.where(f.col("decision_id").isNotNull())
+        .join(withdrawn, ["run_id", "decision_id"], how="left_anti")
+        .select("run_id", "t_s", "decision_id", "policy", "reason", "duration_ms")
+    )
 
 
 def placements(lines: DataFrame) -> DataFrame:

@@ -106,9 +106,21 @@ def _stamp(path: Path) -> Stamp:
 def _timeline(run: RunPaths, *_stamps: Stamp) -> RunTimeline:
     lines, damaged_lines = _timed_lines(run.events)
     named = sorted((line for line in lines if isinstance(line.get("kind"), str)), key=lambda line: float(line["t"]))
-    found, damaged_rounds = _timed_lines(run.decisions, _has_event)
-    rounds = (Round(operation_id(line["observation"]["event"]), line) for line in found)
-    return RunTimeline(tuple(named), tuple(rounds), damaged_lines + damaged_rounds)
+    rounds, damaged_rounds = _rounds(run.decisions)
+    return RunTimeline(tuple(named), rounds, damaged_lines + damaged_rounds)
+
+
+def _rounds(path: Path) -> tuple[tuple[Round, ...], int]:
+    """Those in which an event was pending, without decisions whose answer did not reach Nimbus; damaged lines."""
+    withdrawn: set[str] = set()
+
+    def wanted(line: Json) -> bool:
+        withdrawn.add(str(line.get("withdrawn")))
+        return _has_event(line)
+
+    found, damaged = _timed_lines(path, wanted)
+    stand = (line for line in found if line.get("decision_id") is None or line["decision_id"] not in withdrawn)
+    return tuple(Round(operation_id(line["observation"]["event"]), line) for line in stand), damaged
 
 
 def _has_event(line: Json) -> bool:

@@ -26,6 +26,9 @@ from barograph.policy_service import (
     WorkerRestart,
 )
 from barograph.run.cluster import ClusterFacts, Collection
+from scheduler_plugins.messages import answer_json, log_line, observation_from_request
+from scheduler_plugins.model import Decision
+from scheduler_plugins.samples import Samples
 
 PLACEMENT = {"1": "m1:6700", "2": "m1:6700"}
 
@@ -44,10 +47,10 @@ def decision_line(t: float, run_id: str, policy: str, topology: str, machines: S
     shown = {"id": f"{topology}-1", "name": topology, "workers": 1, "uptime_s": 0, "rebalancing": False}
     shown |= {"components": components, "edges": edges, "placement": PLACEMENT}
     known = [{"name": name, "supervisor_id": name, "ports": [6700], "alive": True} for name in machines]
-    decision: dict[str, Any] = {"decision_id": None, "policy": policy, "reason": "", "topologies": {}}
     request = {"v": 1, "t": t, "machines": known, "topologies": [shown]}
-    line = {"t": t, "run_id": run_id, "request": request, "observation": {}, "memory": {}}
-    return line | {"decision": decision, "duration_ms": 1.0}
+    observation, decision = observation_from_request(request, Samples(), None), Decision()
+    said = log_line(request, observation, {}, decision, answer_json(decision, None, policy))
+    return {"t": t, "run_id": run_id, "duration_ms": 1.0} | said
 
 
 def worker_line(t: int, rate: int, topology: str) -> dict[str, Any]:

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from scheduler_plugins.messages import decision_json
+from scheduler_plugins.model import Decision
+
 START = 1_763_700_000.0
 BEFORE_S, AFTER_S = 120, 180
 OFFERED = 60
@@ -280,7 +283,7 @@ def decisions(run: Run) -> list[dict[str, Any]]:
         for second in range(5, BEFORE_S + AFTER_S, 10)
     ]
     changing = decision_line(run, BEFORE_S + 3, AFTER[run.variant], True)
-    changing["decision"]["decision_id"] = "d1"
+    changing["decision_id"] = "d1"
     return sorted([*rounds, changing], key=lambda line: float(line["t"]))
 
 
@@ -298,9 +301,10 @@ def decision_line(run: Run, second: int, where: dict[Executor, str], rebalancing
         "edges": EDGES, "placement": {} if rebalancing else placement, "rebalancing": rebalancing,
     }  # fmt: skip
     return {
-        "t": run.start + second, "run_id": run.run_id, "duration_ms": 1.5, "observation": {}, "memory": {},
+        "t": run.start + second, "run_id": run.run_id, "decision_id": None, "policy": run.variant,
+        "duration_ms": 1.5, "observation": {}, "memory": {},
         "request": {"v": 1, "t": run.start + second, "machines": [], "topologies": [topology]},
-        "decision": {"v": 1, "decision_id": None, "policy": run.variant, "reason": "nothing", "topologies": {}},
+        "decision": decision_json(Decision(reason="nothing")),
     }  # fmt: skip
 
 
