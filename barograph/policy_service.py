@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
 import ssl
 import time
 import urllib.error
@@ -30,11 +31,18 @@ class ServiceDecision:
     message: str
     release: tuple[str, ...] = ()  # machines that may leave once this is applied
     expired: bool = False  # Nimbus never said what became of it
+    arrived: bool = True  # Nimbus has it; one that did not arrive may be taken back
+    slots: tuple[str, ...] | None = None  # whose workers restart for it; None: any may
+
+    def restarts(self, slot: str, t: float, until_s: float) -> bool:
+        """Whether a worker that begins in this slot then does so for this decision, `until_s` after it was applied."""
+        applied_s = math.inf if self.applied_t is None else self.applied_t
+        return self.t <= t <= applied_s + until_s and (self.slots is None or slot in self.slots)
 
 
 @dataclass(frozen=True)
 class WorkerRestart:
-    """Another process in a slot than before; spouts in it begin their schedule anew."""
+    """Another process in a slot, or of spouts, than before: these begin their schedule anew."""
 
     t: float
     slot: str
@@ -135,6 +143,8 @@ def _decision(data: Mapping[str, Any]) -> ServiceDecision:
         message=data.get("message") or "",
         release=tuple(data.get("release") or ()),
         expired=bool(data.get("expired", False)),
+        arrived=bool(data.get("arrived", True)),
+        slots=None if data.get("slots") is None else tuple(data["slots"]),
     )
 
 

@@ -191,9 +191,7 @@ def decision_json(decision: Decision) -> dict[str, Any]:
     return {**asdict(replace(decision, placement={})), "placement": placement}
 
 
-def log_line(
-    request: Json, observation: Observation, memory: Json, decision: Decision, answer: Json
-) -> dict[str, Any]:
+def log_line(request: Json, observation: Observation, memory: Json, decision: Decision, answer: Json) -> dict[str, Any]:
     """What the decision log says of a round, beside its time: the answer names the decision and who decided."""
     named = {key: answer[key] for key in ("decision_id", "policy")}
     asked = {"request": request, "observation": observation_json(observation), "memory": memory}

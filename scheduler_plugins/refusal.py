@@ -1,4 +1,5 @@
-"""Whether a driver may carry out a decision. The bridge in Nimbus asks the same of an answer (AnswerCheck.java).
+"""Whether a driver may carry out a decision, and which workers restart for one that it carries out. The bridge in
+Nimbus asks the first of an answer too (AnswerCheck.java).
 
 Pure. The words are the contract's (docs/contracts.md, "Decision"); tests read the same cases as the bridge's.
 """
@@ -96,17 +97,43 @@ def _release_refusals(observation: Observation, decision: Decision) -> Iterator[
 
 def slots_after(topology: Topology, decision: Decision) -> dict[int, Slot]:
     """First task → slot of every executor that has one once `decision` is applied."""
-    changed = decision.executors.get(topology.topology_id, {})
     after = {**topology.placement, **decision.placement.get(topology.topology_id, {})}
-    slots: dict[int, Slot] = {}
+    return {first: after[first] for first, _ in _executors_after(topology, decision) if first in after}
+
+
+def _executors_after(topology: Topology, decision: Decision) -> Iterator[tuple[int, int]]:
+    """(first, last) task of every executor."""
+    changed = decision.executors.get(topology.topology_id, {})
     for component in topology.components:
         number = changed.get(component.name, len(component.executors))
         if number == len(component.executors):
-            firsts = [executor.first_task for executor in component.executors]
+            yield from ((executor.first_task, executor.last_task) for executor in component.executors)
         else:
-            firsts = [first for first, _ in executor_ranges(component.tasks, number)]
-        slots.update({first: after[first] for first in firsts if first in after})
-    return slots
+            yield from executor_ranges(component.tasks, number)
+
+
+def restarting_slots(observation: Observation, decision: Decision) -> tuple[str, ...] | None:
+    """Slots whose workers restart because the decision moves or cuts executors that run; None: any may.
+
+    What had no slot is only placed: that is no reason for a worker that runs to begin anew.
+    """
+    if decision.rebalance:
+        return None
+    slots: set[str] = set()
+    for topology in observation.topologies:
+        before, after = (_running_executors(topology, each) for each in (Decision(), decision))
+        slots |= {str(slot) for slot, _ in before ^ after}
+    return tuple(sorted(slots))
+
+
+def _running_executors(topology: Topology, decision: Decision) -> set[tuple[Slot, tuple[int, int]]]:
+    """Executors where the decision has them, without those whose tasks have no slot yet."""
+    slots = slots_after(topology, decision)
+    return {
+        (slots[first], (first, last))
+        for first, last in _executors_after(topology, decision)
+        if first in slots and first in topology.placement
+    }
 
 
 def _delegation_refusals(decision: Decision) -> Iterator[Refusal]:

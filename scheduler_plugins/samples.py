@@ -40,7 +40,8 @@ class Samples:
     _machine: dict[str, deque[Line]] = field(default_factory=lambda: defaultdict(deque))
     _series: dict[int, dict[str, float]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(float)))
     _processes: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))  # by slot
-    restarts: list[dict[str, Any]] = field(default_factory=list)  # of workers: another process in the same slot
+    _spouts: dict[int, set[tuple[str, int]]] = field(default_factory=lambda: defaultdict(set))  # slots, processes of it
+    restarts: list[dict[str, Any]] = field(default_factory=list)  # another process in a slot, or of a spout
     sinks: frozenset[str] = frozenset()
 
     def add_worker(self, line: Line) -> None:
@@ -53,11 +54,15 @@ class Samples:
         _append(self._lines[slot], line, now - self.window_s)
 
     def _note_process(self, slot: str, line: Line) -> None:
+        """A worker's first line may name no spouts yet: these are noted when they are there, in whatever slot."""
         pid, known = int(line["pid"]), self._processes[slot]
-        if known and pid not in known:
-            spouts = [int(task) for task in (line.get("spouts") or {}).get("task", ())]
+        tasks = [int(task) for task in (line.get("spouts") or {}).get("task", ())]
+        spouts = [task for task in tasks if self._spouts[task] and (slot, pid) not in self._spouts[task]]
+        if spouts or (known and pid not in known):
             self.restarts.append({"t": float(line["t"]), "slot": slot, "spouts": spouts})
         known.add(pid)
+        for task in tasks:
+            self._spouts[task].add((slot, pid))
 
     def add_machine(self, line: Line) -> None:
         _append(self._machine[str(line["machine"])], line, float(line["t"]) - self.window_s)

@@ -22,7 +22,7 @@ from typing import Any
 from scheduler_plugins.messages import answer_json, log_line, observation_from_request
 from scheduler_plugins.model import Decision, Memory, Observation, Policy, ScaleEvent, unplaced_tasks
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
-from scheduler_plugins.refusal import refusal
+from scheduler_plugins.refusal import refusal, restarting_slots
 from scheduler_plugins.samples import Samples
 
 EXPIRY_S = 75.0  # the bridge gives a plan up after 60 s, and says so again and again
@@ -89,6 +89,7 @@ class DecisionStatus:
     decision: Decision
     memory_before: Memory
     waiting: set[str]
+    slots: tuple[str, ...] | None = ()  # whose workers restart for it; None: any may
     arrived: bool = False
     failed: bool = False
     expired: bool = False
@@ -111,6 +112,8 @@ class DecisionStatus:
             "message": self.message,
             "release": list(self.decision.release),
             "expired": self.expired,
+            "arrived": self.arrived or self.outcome_t is not None,
+            "slots": None if self.slots is None else list(self.slots),
         }
 
 
@@ -119,14 +122,18 @@ class DecisionTracker:
     statuses: list[DecisionStatus] = field(default_factory=list)
     _number: int = 0
 
-    def add(self, decision: Decision, t: float, event: ScaleEvent | None, memory_before: Memory) -> str:
+    def add(
+        self, decision: Decision, t: float, event: ScaleEvent | None, memory_before: Memory,
+        slots: tuple[str, ...] | None = (),
+    ) -> str:  # fmt: skip
         """Take a decision that changes something or settles an event; returns its id."""
         parts = [*decision.executors.items(), *decision.placement.items()]
         waiting = {topology for topology, change in parts if change} | set(decision.rebalance)
         # What moves nothing needs no rebalance: there is nothing left to apply, machines to release are empty already.
         outcome_t = None if waiting else t
         self._number += 1
-        status = DecisionStatus(f"d{self._number}", t, event, decision, memory_before, waiting, outcome_t=outcome_t)
+        facts = (f"d{self._number}", t, event, decision, memory_before, waiting, slots)
+        status = DecisionStatus(*facts, outcome_t=outcome_t)
         self.statuses.append(status)
         return status.decision_id
 
@@ -395,7 +402,8 @@ class ServiceState:
         if not decision.changes() and not decision.settled:
             return None
         self._released |= set(decision.release)
-        return self.decisions.add(decision, self.clock(), observation.event, before)
+        slots = restarting_slots(observation, decision)
+        return self.decisions.add(decision, self.clock(), observation.event, before, slots)
 
     def _why_held(self, decision: Decision, observation: Observation) -> str | None:
         if self.event is None:

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from analysis.record.event_timeline import WHOLE_RUN, ZEROS, operation_id
+from analysis.record.event_timeline import WHOLE_RUN, ZEROS, lines_of_event, operation_id
 
 Row = Mapping[str, Any]
 
@@ -41,7 +41,8 @@ def events_of_run(events: Sequence[Row], axis: Row, machines: int | None) -> lis
         firsts.items(), [None, *zeros_s], zeros_s, [*zeros_s[1:], None], strict=False
     ):
         kind = first["event"] or ZEROS[first["kind"]]
-        result = _event_result(_between(events, zero_s, until_s), event_id)
+        span = _between(events, zero_s, until_s)
+        result = _event_result(span, lines_of_event(events, event_id, span), event_id)
         found.append(_span(axis, event_id, kind, zero_s, from_s, until_s) | result | {"machines_before": machines})
         machines = _machines_after(machines, result)
     return found
@@ -68,16 +69,16 @@ def _between(events: Iterable[Row], zero_s: float, until_s: float | None) -> lis
     return [event for event in events if event["t_s"] >= zero_s and (until_s is None or event["t_s"] < until_s)]
 
 
-def _event_result(span: Sequence[Row], event_id: str) -> dict[str, Any]:
+def _event_result(span: Sequence[Row], answers: Sequence[Row], event_id: str) -> dict[str, Any]:
     """What became of an event: machines, attempts, and when the decision was taken that Storm then carried out.
 
     Machines and attempts are null in a log of others that has no more than the time of a scale event.
     """
     requests = [e for e in span if e["kind"] in ZEROS and operation_id(e) == event_id]
     departures = [event for event in span if event["kind"] == "machines_left"]
-    applied = [event for event in span if event["kind"] == "applied" and event["ok"]]
+    applied = [event for event in answers if event["kind"] == "applied" and event["ok"]]
     carried_out = {event["decision_id"] for event in applied}
-    decided = [event for event in span if event["kind"] == "decision" and event["decision_id"] in carried_out]
+    decided = [event for event in answers if event["kind"] == "decision" and event["decision_id"] in carried_out]
     result = {
         "joined": _names(requests, "joined"),
         "released": _names(departures, "machines"),

@@ -22,6 +22,17 @@ def operation_id(row: Mapping[str, Any]) -> str:
     return str(row.get("event_id") or "").partition(".")[0]
 
 
+def lines_of_event(
+    lines: Sequence[Mapping[str, Any]], event_id: str, span: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """What a decision's lines say of an event: those that name it, whatever their time, which is of another machine's
+    clock; where none does (older records, events that ask no policy) those of its span that name no event.
+    """
+    answers = ("decision", "applied")
+    named = [line for line in lines if line["kind"] in answers and operation_id(line) == event_id]
+    return named or [line for line in span if line["kind"] in answers and not line.get("event_id")]
+
+
 def event_id_of(row: Mapping[str, Any]) -> str:
     """Tables of series that an older version analysed have no events: each of their runs had one."""
     return row.get("event_id") or FIRST_EVENT
@@ -202,15 +213,17 @@ def event_outcomes(run: RunPaths) -> list[EventOutcome]:
         [event for event in timeline.events if start <= float(event["t"]) < end] for start, end in pairwise(bounds)
     ]
     return [
-        _event_outcome(name, event, span, hold_reasons.get(name, []))
+        _event_outcome(name, event, span, lines_of_event(timeline.events, name, span), hold_reasons.get(name, []))
         for (name, event), span in zip(ordered, spans, strict=True)
     ]
 
 
-def _event_outcome(name: str, event: Json, span: Sequence[Json], hold_reasons: Sequence[str]) -> EventOutcome:
+def _event_outcome(
+    name: str, event: Json, span: Sequence[Json], answers: Sequence[Json], hold_reasons: Sequence[str]
+) -> EventOutcome:
     start = float(event["t"])
-    decision = _first_of_kind(span, "decision")
-    applied = next((e for e in span if e["kind"] == "applied" and e.get("ok")), None)
+    decision = next((e for e in answers if e["kind"] == "decision"), None)
+    applied = next((e for e in answers if e["kind"] == "applied" and e.get("ok")), None)
     departures = [e for e in span if e["kind"] == "machines_left"]
     return EventOutcome(
         name, str(event.get("event") or ZEROS[event["kind"]]), event_label(event),
@@ -221,10 +234,6 @@ def _event_outcome(name: str, event: Json, span: Sequence[Json], hold_reasons: S
         tuple(machine for e in departures for machine in e.get("machines") or ()),
         all(bool(e.get("given_back")) for e in departures) if departures else None,
     )  # fmt: skip
-
-
-def _first_of_kind(span: Sequence[Json], kind: str) -> Json | None:
-    return next((event for event in span if event["kind"] == kind), None)
 
 
 def _seconds_after(event: Json | None, start: float) -> float | None:

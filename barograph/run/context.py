@@ -9,12 +9,12 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from barograph.errors import MachineLost, MachineRecalled, ServiceRestarted
+from barograph.errors import MachineLost, MachineRecalled, RunBroken, ServiceRestarted
 from barograph.machines import series_lease
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.checks import place_of
 from barograph.plan.experiment import Experiment
-from barograph.policy_service import ServiceClient, ServiceState, absent_machines
+from barograph.policy_service import ServiceClient, ServiceState, WorkerRestart, absent_machines
 from barograph.run.cluster import Cluster
 from barograph.run.monitor import RESTART_PATIENCE, RunMonitor, SteadyTest, steady_test
 from barograph.series.progress import ProgressFile
@@ -95,13 +95,14 @@ class RunContext:
     monitor: RunMonitor
     last: bool = False
     zero_s: float | None = None  # of the first event
-    invalid: list[str] = field(default_factory=list)  # why the run must not be counted
-    _stirs: list[tuple[float, float]] = field(default_factory=list)  # each event's zero, and when its restarts are over
+    _stirs: list[tuple[float, float]] = field(default_factory=list)  # from when to when any worker may restart
     _decided: set[str] = field(default_factory=set)
     _applied: set[str] = field(default_factory=set)
     _restarts: int = 0  # on record
     _losses: int = 0
     _unknown: tuple[str, ...] = ()
+    _known: set[str] = field(default_factory=set)  # machines that Nimbus has known
+    _missed: set[str] = field(default_factory=set)  # of these, what it did not know for a while
 
     @classmethod
     def begin(cls, context: SeriesContext, plan: PlannedRun, record: RunRecord, *, last: bool) -> RunContext:
@@ -126,8 +127,11 @@ class RunContext:
         now = self.now()
         self.zero_s = now if self.zero_s is None else self.zero_s
         self._end_stir(now + RESTART_PATIENCE.silence_s)  # of an event that did not say when it was over
-        self._stirs.append((now, math.inf))
         return now
+
+    def stir(self, begin_s: float) -> None:
+        """A machine is gone: any worker may restart for what ran there. Else only those in a decision's slots may."""
+        self._stirs.append((begin_s, math.inf))
 
     def calm(self, begin_s: float | None) -> None:
         """The event is over at `begin_s`, None: not yet. Workers may restart for it a while longer."""
@@ -161,42 +165,74 @@ class RunContext:
 
     def _note_unknown_machines(self, state: ServiceState) -> None:
         unknown = absent_machines(state, self.machines.present) if state.placed_among else ()
+        self._known.update(state.machines)
+        self._missed |= self._known.intersection(unknown)
         if unknown != self._unknown:
             self._unknown = unknown
             self.record.event("machines_unknown", machines=list(unknown))
 
     def _note_restarts(self, state: ServiceState) -> None:
-        """Outside of an event nobody asked for one; a spout then offers another load than the plan says."""
+        """A spout that restarts and was not asked to offers another load than the plan's. Raises what `_cause` says."""
         for restart in state.worker_restarts[self._restarts :]:
             self._restarts += 1
-            asked = any(begin_s <= restart.t <= end_s for begin_s, end_s in self._stirs)
+            asked = self._is_asked(restart, state)
             facts = {"slot": restart.slot, "spouts": list(restart.spouts), "asked": asked}
             self.record.event("worker_restarted", t=restart.t, **facts)
             if restart.spouts and not asked:
-                self.invalid.append(f"the worker in {restart.slot} restarted, and its spouts began their schedule anew")
+                what = (
+                    f"the worker in {restart.slot} restarted and nobody asked for that: its spouts began their schedule"
+                    " anew, and their load is not the plan's"
+                )
+                lost = {machine for each in state.lost_tasks for machine in each.machines}
+                raise self._cause(what, {*lost, restart.slot.partition(":")[0]})
+
+    def _is_asked(self, restart: WorkerRestart, state: ServiceState) -> bool:
+        if any(begin_s <= restart.t <= end_s for begin_s, end_s in self._stirs):
+            return True
+        until_s = RESTART_PATIENCE.silence_s
+        return any(each.restarts(restart.slot, restart.t, until_s) for each in state.decisions)
 
     def _note_lost_tasks(self, state: ServiceState) -> None:
-        """Before the first event nothing may lose its place, as it does if a supervisor dies just before submission."""
+        """Before the first event nothing may lose its place. Raises what `_cause` says."""
         for lost in state.lost_tasks[self._losses :]:
             self._losses += 1
             self.record.event("tasks_lost", t=lost.t, tasks=lost.tasks, machines=list(lost.machines))
             if self.zero_s is None:
-                names = ", ".join(lost.machines)
-                raise MachineLost(f"{names}: {lost.tasks} tasks lost their place before the first event of the run")
+                what = (
+                    f"{', '.join(lost.machines)}: {lost.tasks} tasks lost their place before the first event of the run"
+                )
+                raise self._cause(what, lost.machines)
+
+    def _cause(self, what: str, machines: Iterable[str]) -> Exception:
+        """The machine's, where Nimbus missed one of them (a supervisor died, say); else of what ran in the workers.
+
+        A worker that ends by itself, as one without memory does, ended under the variant's placement: that is a result.
+        """
+        if missed := sorted(self._missed.intersection(machines)):
+            return MachineLost(f"{what}; Nimbus did not know {', '.join(missed)} for a while")
+        return RunBroken(f"{what}; every machine is there: worker.log and the machine's memory may say why")
 
     def _note_decisions(self, state: ServiceState) -> None:
         """Decisions since the first event, each once, with or without an event of ours behind it."""
         since_s = float("inf") if self.zero_s is None else self.zero_s
         for decision in state.decisions:
             name, about = decision.decision_id, {"decision_id": decision.decision_id, "event_id": decision.event_id}
-            if decision.event_id is None and decision.t < since_s:
+            if not decision.arrived or (decision.event_id is None and self._on_our_clock(decision.t) < since_s):
                 continue
             if name not in self._decided:
                 self._decided.add(name)
-                self.record.event("decision", t=decision.t, **about, reason=decision.reason)
+                t = self._on_our_clock(decision.t)
+                self.record.event("decision", t=t, **about, reason=decision.reason)
             if name not in self._applied and decision.applied_t is not None:
                 self._applied.add(name)
-                self.record.event("applied", t=decision.applied_t, **about, ok=decision.applied)
+                t = self._on_our_clock(decision.applied_t)
+                self.record.event("applied", t=t, **about, ok=decision.applied)
+
+    def _on_our_clock(self, master_s: float) -> float:
+        """A time of the master's clock on the run's, which follows the median of the machines' clocks."""
+        document = self.record.document
+        ahead_ms = document.get("clock_offset_ms", {}).get("master") or 0.0
+        return master_s - (ahead_ms - document.get("clock_correction_ms", 0.0)) / 1000
 
 
 def context_of(series: Series) -> SeriesContext:

@@ -118,6 +118,7 @@ class EventActions:
 
     def crash(self, machine: str) -> None:
         self.run.machines.crash(machine)  # first: from here on nobody may miss it
+        self.run.stir(self.now())
         self.run.context.cluster.crash(machine)
 
     def restart(self, machine: str) -> None:
@@ -179,6 +180,7 @@ def _abort(run: RunContext, name: str, outcome: ScaleOutcome, joined: Sequence[s
     if not dead:
         raise RunBroken(f"Storm did not apply the policy's answer: {reason}")
     run.machines.lose(dead)
+    run.stir(run.now() - APPLY_S)  # it died at some time while this was asked for
     run.record.event("scale_aborted", event_id=name, reason=reason, machines=list(dead))
     alive = tuple(machine for machine in joined if machine not in dead)
     if (joined and not alive) or leave >= len(run.machines.present):

@@ -359,9 +359,11 @@ class FakeStorm:
         return self.clock.now() - self._submitted_s if self._submitted_s is not None else -1.0
 
     def _listed(self) -> tuple[str, ...]:
-        """Nimbus gives a machine up some time after it died."""
-        now, died = self.clock.now(), self._since_submission() >= self.faults.get("dies_after_s", 0)
-        dead = self.faults.get("dead", ()) if died else ()
+        """Nimbus gives a machine up some time after it died. The fault `missed`: whom, from and until when (s)."""
+        now, since_s = self.clock.now(), self._since_submission()
+        dead = self.faults.get("dead", ()) if since_s >= self.faults.get("dies_after_s", 0) else ()
+        name, from_s, until_s = self.faults.get("missed", ("", NEVER, NEVER))
+        dead = (*dead, name) if from_s <= since_s < until_s else dead
         noticed = {name for name, since_s in self._down.items() if now >= since_s + NOTICE_S}
         return tuple(name for name in self._machines if name not in noticed and name not in dead)
 
@@ -401,6 +403,7 @@ class FakeStorm:
             request.refused,
             request.release,
             expired,
+            slots=self.faults.get("slots"),
         )
 
     def _dies_deciding(self) -> str:

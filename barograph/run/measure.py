@@ -65,7 +65,7 @@ def _end_failed(record: RunRecord, status: str, cause: Exception | None = None) 
 def _why_invalid(run: RunContext) -> str:
     """Empty for a run that may be counted."""
     fallbacks = [f"the bridge fell back: {each.get('reason')}" for each in fallbacks_of_run(run.record)]
-    return "; ".join(dict.fromkeys([*fallbacks, *run.invalid]))
+    return "; ".join(dict.fromkeys(fallbacks))
 
 
 def _end_invalid(record: RunRecord, why: str) -> str:

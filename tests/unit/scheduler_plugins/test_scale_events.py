@@ -306,6 +306,32 @@ def test_a_decision_whose_answer_got_lost_was_never_made(desk: ServiceState) -> 
     assert desk.state()["decisions"][0]["applied"]
 
 
+def test_a_decision_says_whether_it_arrived_and_in_which_slots_workers_restart(desk: ServiceState) -> None:
+    """m1's worker gives one of the centre's two tasks away; m2's has nothing to do with it."""
+    begin(desk, "stela")
+    desk.schedule(request(1000.0) | {"last_decision": None})
+    (placed,) = desk.state()["decisions"]
+    assert (placed["arrived"], placed["slots"]) == (False, []), "what is only placed restarts nothing"
+    desk.schedule(request(1001.0, PLACED, machines=3) | {"last_decision": "d1"})
+    tell(desk, ok=True)
+    now = feed(desk, 20)
+    desk.scale(OUT)
+    desk.schedule(request(now, PLACED, machines=3) | {"last_decision": "d1"})
+    assert [d["arrived"] for d in desk.state()["decisions"]] == [True, False]
+    assert desk.state()["decisions"][1]["slots"] == ["m1:6700", "m3:6700"]
+    desk.schedule(request(now + 2, PLACED, machines=3, rebalancing=True) | {"last_decision": "d2"})
+    assert desk.state()["decisions"][1]["arrived"]
+
+
+def test_storms_own_scheduler_may_restart_any_worker(desk: ServiceState) -> None:
+    begin(desk, "storm")
+    desk.schedule(request(1000.0, PLACED))
+    desk.scale(OUT)
+    desk.schedule(request(1001.0, PLACED, machines=3))
+    (decision,) = desk.state()["decisions"]
+    assert decision["slots"] is None
+
+
 def test_a_machine_that_a_lost_answer_released_stays(desk: ServiceState) -> None:
     desk.schedule(request(1000.0, PLACED) | {"last_decision": None})
     desk.scale(IN)

@@ -235,6 +235,25 @@ def test_a_worker_that_begins_again_is_said_once(desk: ServiceState) -> None:
     assert desk.state()["worker_restarts"] == []
 
 
+def test_a_spout_that_begins_again_in_another_slot_is_said(desk: ServiceState) -> None:
+    desk.schedule(request(1000.0, PLACED))
+    rates = {"spout": (100, 0), "centre": (50, 50)}
+    desk.take_samples([line(1001.5, "m1", rates), line(1001.5, "m2", {"sink": (0, 50)})])
+    desk.take_samples([line(1008.5, "m2", rates), line(1002.5, "m1", rates), line(1009.5, "m2", rates)])
+    assert desk.state()["worker_restarts"] == [{"t": 1008.5, "slot": "m2:6700", "spouts": [5, 6]}]
+
+
+def test_spouts_that_a_workers_first_line_does_not_name_are_said_when_they_are_there(desk: ServiceState) -> None:
+    desk.schedule(request(1000.0, PLACED))
+    rates = {"spout": (100, 0), "centre": (50, 50)}
+    first, second, third = ({**json.loads(line(t, "m1", rates)), "pid": 2} for t in (1003.5, 1004.5, 1005.5))
+    del first["spouts"]
+    desk.take_samples([line(1001.5, "m1", rates), *map(json.dumps, (first, second, third))])
+    assert [(each["t"], each["spouts"]) for each in desk.state()["worker_restarts"]] == [
+        (1003.5, []), (1004.5, [5, 6]),
+    ]  # fmt: skip
+
+
 def test_tasks_that_lose_their_slots_are_said_unless_they_are_rebalanced(desk: ServiceState) -> None:
     desk.schedule(request(1000.0, PLACED))
     lost = {task: slot for task, slot in PLACED.items() if not slot.startswith("m2")}

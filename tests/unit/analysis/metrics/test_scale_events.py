@@ -52,6 +52,20 @@ def test_a_repeated_operation_counts_from_its_first_request_and_has_the_decision
     assert (row["released"], row["given_back"]) == (["m2"], 1)
 
 
+def test_a_decision_that_names_its_event_is_its_own_whatever_clock_its_time_is_of() -> None:
+    """The master's is 6 s behind; it also moved something by itself, which is no answer to any event."""
+    of_event = {"d1": "e1", "d2": "e2", "d3": "e2.2"}
+    behind = [
+        {**line, "t_s": line["t_s"] - 6, "event_id": of_event[line["decision_id"]]} if line["decision_id"] else line
+        for line in mixed_plan()
+    ]
+    own = [event(150, "decision", decision_id="d9"), event(151, "applied", decision_id="d9", ok=True)]
+    found = scale_event_rows([*behind, *own], [AXIS], [])
+    assert [(row["event_id"], row["decided_s"], row["applied_s"]) for row in found[:3]] == [
+        ("e1", 95, 96), ("e2", 199, 200), ("e3", None, None),
+    ]  # fmt: skip
+
+
 def test_machines_before_an_event_follow_from_the_events_before_it() -> None:
     assert [row["machines_before"] for row in events_of_run(mixed_plan(), AXIS, machines=4)] == [4, 5, 4, 4]
 

@@ -52,6 +52,17 @@ def test_an_operation_that_was_repeated_is_one_event_timed_from_its_first_reques
     assert (second.released, second.given_back, second.applied_s) == (("m1", "m2"), False, None)
 
 
+def test_a_decision_that_names_its_event_is_its_own_whatever_clock_its_time_is_of(tmp_path: Path) -> None:
+    write_run(tmp_path, "stela-r1", [
+        (0, SCALED_OUT),
+        (-2, {"kind": "decision", "decision_id": "d1", "event_id": "e1", "reason": "2 slots"}),
+        (-1, {"kind": "applied", "decision_id": "d1", "event_id": "e1", "ok": True}),
+        (50, {"kind": "decision", "decision_id": "d2", "event_id": None, "reason": "by itself"}),
+    ])  # fmt: skip
+    (only,) = event_timeline.event_outcomes(RunPaths(tmp_path / "runs" / "stela-r1"))
+    assert (only.reason, only.decided_s, only.applied_s) == ("2 slots", -2, -1)
+
+
 def test_a_report_says_what_was_held_aborted_and_left(tmp_path: Path) -> None:
     found = [("stela-r1", happening) for happening in event_timeline.event_outcomes(mixed(tmp_path))]
     assert series_tables.event_warnings(found) == [

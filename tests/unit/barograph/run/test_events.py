@@ -288,6 +288,7 @@ def test_a_restart_for_one_event_that_is_heard_of_after_the_next_was_asked_for(s
     here, record = stage(OUT, RATE), Events()
     run = RunContext.begin(here.context, here.series.plan()[0], record, last=False)  # type: ignore[arg-type]
     zero_s = run.mark_zero()
+    run.stir(zero_s)
     here.storm.clock.sleep(30.0)
     run.mark_zero()
     state = replace(here.storm.state(), run_id=here.run_id, worker_restarts=(
@@ -296,4 +297,18 @@ def test_a_restart_for_one_event_that_is_heard_of_after_the_next_was_asked_for(s
     ))  # fmt: skip
     run.note(state)
     assert [event["asked"] for event in record if event["kind"] == "worker_restarted"] == [False, True, True]
-    assert run.invalid == []
+
+
+def test_a_change_of_rate_excuses_no_restart(stage: SetUp) -> None:
+    here = stage(RATE)
+    here.storm.faults["restarts"] = [(60, "m1:6700", (1,))]
+    with pytest.raises(RunBroken, match="the worker in m1:6700 restarted and nobody asked for that"):
+        attempt_next_run(here.series, here.context)
+    rate, restart = named(here.events(), "rate_changed")[0], named(here.events(), "worker_restarted")[0]
+    assert rate["t"] < restart["t"]
+
+
+def test_a_crash_excuses_the_restart_of_any_worker(stage: SetUp) -> None:
+    here = stage(CRASH)
+    here.storm.faults["restarts"] = [(60, "m1:6700", (1,))]
+    assert named(here.go(), "worker_restarted")[0]["asked"]
