@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 log = logging.getLogger(__name__)
 
@@ -21,10 +21,17 @@ ANSWER = "import sys, time\nfor _ in sys.stdin: print(repr(time.time()), flush=T
 Now = Callable[[], float]
 
 
+class ClockOffset(NamedTuple):
+    """A machine's clock minus ours, and the most by which that may be wrong: half of the round trip."""
+
+    ms: float
+    error_ms: float
+
+
 def offsets_ms(
     hosts: Mapping[str, Mapping[str, Any]], now: Now = time.time, limit_s: float = LIMIT_S
-) -> dict[str, float | None]:
-    """Each machine's clock minus ours in ms, from the host variables of an inventory; None where it could not be asked.
+) -> dict[str, ClockOffset | None]:
+    """Each machine's clock minus ours, from the host variables of an inventory; None where it could not be asked.
 
     `now` is our clock (epoch seconds). Of several rounds the fastest counts (Cristian's algorithm); the error is at
     most half its round trip. What does not answer within `limit_s` is not asked further.
@@ -42,7 +49,7 @@ def ssh_command(host: Mapping[str, Any]) -> list[str]:
     return ["ssh", "-o", "BatchMode=yes", *options, *key, "-p", str(host["ansible_port"]), target]
 
 
-def _offset_ms(host: Mapping[str, Any], now: Now, limit_s: float) -> float | None:
+def _offset_ms(host: Mapping[str, Any], now: Now, limit_s: float) -> ClockOffset | None:
     command = [*ssh_command(host), shlex.join(["python3", "-c", ANSWER])]
     pipe = subprocess.PIPE
     try:
@@ -72,11 +79,11 @@ def _ask_once(asked: subprocess.Popen[str], now: Now) -> tuple[float, float]:
     return received - sent, theirs - (sent + received) / 2
 
 
-def _fastest(asked: subprocess.Popen[str], now: Now) -> float:
+def _fastest(asked: subprocess.Popen[str], now: Now) -> ClockOffset:
     best = _ask_once(asked, now)
     for _ in range(ROUNDS - 1):
         # A machine that has used up its CPU quota answers up to 80 ms late: ask until one answer was quick.
         if best[0] <= GOOD_ENOUGH_S:
             break
         best = min(best, _ask_once(asked, now))
-    return round(best[1] * 1000, 3)
+    return ClockOffset(round(best[1] * 1000, 3), round(best[0] / 2 * 1000, 3))

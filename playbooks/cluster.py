@@ -365,8 +365,8 @@ def collect(
     return CollectResult(missing, result)
 
 
-def clock_offsets_ms(inventory: Path, machines: Sequence[str], now: clock.Now) -> dict[str, float | None]:
-    """Each machine's clock minus `now`, in ms; None where it could not be asked."""
+def clock_offsets_ms(inventory: Path, machines: Sequence[str], now: clock.Now) -> dict[str, clock.ClockOffset | None]:
+    """Each machine's clock minus `now`; None where it could not be asked."""
     _check_machines(inventory, machines)
     hosts = _hosts(inventory)
     return clock.offsets_ms({name: hosts[name] for name in machines}, now)

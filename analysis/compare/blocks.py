@@ -10,7 +10,7 @@ from analysis.record.small_tables import Row
 
 SYSTEM_UNDER_TEST = "system_under_test"
 STATUS_REASONS = {
-    "invalid": "invalid: the bridge placed evenly without an answer, or a spout restarted; see run.json",
+    "invalid": "invalid: the bridge placed evenly without an answer; see run.json",
     "incomplete": "cut short",
 }
 

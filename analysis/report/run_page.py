@@ -109,7 +109,7 @@ def collect(
     return RunContent(
         run=run,
         variant=style.display_name(run["variant"] or "?"),
-        facts=facts(run, _run_document(where)),
+        facts=facts(run, run_document(where)),
         figure=page_figure("timeline", f"{run['run_id']} over time", CAPTION, drawing) if drawing else None,
         measurements=measurement_tables(run["run_id"], measurements),
         events=events,
@@ -131,7 +131,7 @@ def collect(
     )
 
 
-def _run_document(run: RunPaths) -> Mapping[str, Any]:
+def run_document(run: RunPaths) -> Mapping[str, Any]:
     """Of a damaged run.json the table of runs says why."""
     try:
         return event_timeline.run_document(run)
@@ -186,6 +186,7 @@ def facts(run: Row, record: Mapping[str, Any]) -> list[tuple[str, str]]:
         "workers": run["workers"],
         "git commit": run["git_commit"] and run["git_commit"][:12] + (" + changes" if run["git_dirty"] else ""),
         "not collected": ", ".join(record.get("missing") or ()),
+        "latencies": " ".join(series_tables.clock_sentences([record])),
     }
     return [(name, str(value)) for name, value in values.items() if value not in (None, "")]
 

@@ -155,6 +155,7 @@ class SeriesContent:
     unread: str
     measurements: series_tables.Measurements
     run_tables: list[tuple[str, list[str], list[list[str]]]]
+    clocks: list[str]
     runs: list[Row]
     steady: list[Row]
     losses: list[Row]
@@ -229,6 +230,9 @@ def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow], conditions: Conditi
             series_tables.run_table(title, columns, entries, measurements)
             for title, columns in series_tables.RUN_TABLES.items()
         ],
+        clocks=series_tables.clock_sentences(
+            [run_page.run_document(paths.run(run["run_id"])) for run in runs if run["status"] == "complete"]
+        ),
         runs=entries,
         steady=series_tables.steady_rows(rows(paths, "intervals")),
         losses=series_tables.edge_losses(rows(paths, "losses")),

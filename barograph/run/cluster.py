@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from barograph.plan.blocks import PlannedRun
+from playbooks.clock import ClockOffset
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,8 @@ class Cluster(Protocol):
         """Fetch these machines' files into the record (contracts: what a run leaves), also of a run cut short."""
         ...
 
-    def clock_offsets_ms(self, machines: Sequence[str], now: Callable[[], float]) -> Mapping[str, float | None]:
-        """Each machine's clock minus `now` (epoch seconds), in ms; None where it could not be asked."""
+    def clock_offsets_ms(self, machines: Sequence[str], now: Callable[[], float]) -> Mapping[str, ClockOffset | None]:
+        """Each machine's clock minus `now` (epoch seconds); None where it could not be asked."""
         ...
 
     def silent_machines(self) -> tuple[str, ...]:

@@ -231,8 +231,8 @@ class RunContext:
     def _on_our_clock(self, master_s: float) -> float:
         """A time of the master's clock on the run's, which follows the median of the machines' clocks."""
         document = self.record.document
-        ahead_ms = document.get("clock_offset_ms", {}).get("master") or 0.0
-        return master_s - (ahead_ms - document.get("clock_correction_ms", 0.0)) / 1000
+        ahead_ms: float = document.get("clock_offset_ms", {}).get("master") or 0.0
+        return master_s - (ahead_ms - float(document.get("clock_correction_ms", 0.0))) / 1000
 
 
 def context_of(series: Series) -> SeriesContext:

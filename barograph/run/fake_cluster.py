@@ -26,6 +26,7 @@ from barograph.policy_service import (
     WorkerRestart,
 )
 from barograph.run.cluster import ClusterFacts, Collection
+from playbooks.clock import ClockOffset
 from scheduler_plugins.messages import answer_json, log_line, observation_from_request
 from scheduler_plugins.model import Decision
 from scheduler_plugins.samples import Samples
@@ -239,8 +240,9 @@ class FakeStorm:
         missing = () if (folder / "workers").exists() else ("workers/*.jsonl",)
         return Collection((*missing, *self.faults.get("missing", ())))
 
-    def clock_offsets_ms(self, machines: Sequence[str], now: Callable[[], float]) -> Mapping[str, float | None]:
-        """The fault `clock_offset_ms` is by machine; `clock_step_ms` too, from `clock_step_after_s` on.
+    def clock_offsets_ms(self, machines: Sequence[str], now: Callable[[], float]) -> Mapping[str, ClockOffset | None]:
+        """The fault `clock_offset_ms` is by machine; `clock_step_ms` too, from `clock_step_after_s` on, and
+        `clock_unknown_after_s`, since when a clock cannot be asked. `clock_error_ms` is everybody's.
 
         The machines' clocks are right by this cluster's own, and `now` may have been shifted to them.
         """
@@ -250,7 +252,11 @@ class FakeStorm:
                 offsets[name] = offsets.get(name, 0.0) + step
         ahead_ms = (now() - self.clock.unshifted()) * 1000
         known = {name: offsets.get(name, 0.0) for name in machines}
-        return {name: None if offset is None else offset - ahead_ms for name, offset in known.items()}
+        for name, after_s in self.faults.get("clock_unknown_after_s", {}).items():
+            known[name] = None if self._since_submission() >= after_s else known.get(name, 0.0)
+        error_ms = self.faults.get("clock_error_ms", 0.0)
+        asked = {name: known[name] for name in machines}
+        return {name: None if ms is None else ClockOffset(ms - ahead_ms, error_ms) for name, ms in asked.items()}
 
     def silent_machines(self) -> tuple[str, ...]:
         gone = () if self.joining == "booted" else sorted(self.returned)

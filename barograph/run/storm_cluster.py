@@ -30,6 +30,7 @@ from inventory.machines import Machine, MachineType
 from inventory.remote.ansible_inventory import write_ansible_inventory
 from inventory.testbed import SupportsFaults
 from playbooks import cluster
+from playbooks.clock import ClockOffset
 from playbooks.errors import StormRefused
 
 log = logging.getLogger(__name__)
@@ -175,7 +176,7 @@ class StormCluster:
             cluster.collect(self.inventory, self.directory, folder.name, folder, machines=machines).missing
         )
 
-    def clock_offsets_ms(self, machines: Sequence[str], now: Callable[[], float]) -> Mapping[str, float | None]:
+    def clock_offsets_ms(self, machines: Sequence[str], now: Callable[[], float]) -> Mapping[str, ClockOffset | None]:
         return cluster.clock_offsets_ms(self.inventory, machines, now)
 
     def silent_machines(self) -> tuple[str, ...]:

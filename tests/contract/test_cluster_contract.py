@@ -32,6 +32,7 @@ from barograph.run.cluster import ClusterFacts, Collection
 from barograph.run.context import SeriesContext, context_of
 from barograph.series.series import Series, open_series
 from inventory.local import lan
+from playbooks.clock import ClockOffset
 
 LIMIT_S = 180.0  # for whatever is waited for, in the cluster's own time
 FASTER = 1.5
@@ -64,7 +65,7 @@ class Life:
     without: ServiceState
     recovered: ServiceState
     collection: Collection
-    offsets: Mapping[str, float | None]
+    offsets: Mapping[str, ClockOffset | None]
     folder: Path
 
 
@@ -234,7 +235,7 @@ def test_every_machine_and_worker_leaves_lines_of_the_contract(life: Life) -> No
 
 def test_the_clock_of_each_machine_can_be_compared(life: Life) -> None:
     assert life.offsets.keys() == {"master", "m1", "m2", "m3"}
-    assert all(offset is not None and abs(offset) < clocks.BOUND_MS for offset in life.offsets.values())
+    assert all(offset is not None and abs(offset.ms) < clocks.APART_MS for offset in life.offsets.values())
 
 
 def test_the_decision_log_is_that_of_the_run(life: Life) -> None:

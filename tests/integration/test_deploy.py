@@ -146,7 +146,7 @@ def test_a_run_from_reset_to_record(site: Site, tmp_path: Path) -> None:
     assert collected.missing == ()
     offsets = cluster.clock_offsets_ms(site.inventory, list(site.machines), time.time)
     assert offsets.keys() == site.machines.keys()
-    assert all(offset is not None and abs(offset) < 50 for offset in offsets.values())
+    assert all(offset is not None and abs(offset.ms) < 50 for offset in offsets.values())
     lines = [json.loads(line) for line in (tmp_path / "run" / "machines" / "m1.jsonl").read_text().splitlines()]
     assert {line["machine"] for line in lines} == {"m1"}
     assert lines[-1]["cpu_quota_cores"] == CORES

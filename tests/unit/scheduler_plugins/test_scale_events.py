@@ -324,8 +324,8 @@ def test_a_decision_says_whether_it_arrived_and_in_which_slots_workers_restart(d
 
 
 def test_storms_own_scheduler_may_restart_any_worker(desk: ServiceState) -> None:
-    begin(desk, "storm")
-    desk.schedule(request(1000.0, PLACED))
+    begin(desk, "storm", rebalance=True)
+    desk.schedule(request(1000.0, PLACED, machines=3))
     desk.scale(OUT)
     desk.schedule(request(1001.0, PLACED, machines=3))
     (decision,) = desk.state()["decisions"]

@@ -128,6 +128,6 @@ def test_a_machine_that_boots_with_another_time_is_refused(
     booted: Series, bench: SeriesContext, storm: FakeStorm
 ) -> None:
     storm.faults["clock_offset_ms"] = {"m5": 5000.0}
-    with pytest.raises(ClockWrong, match=r"m5 \+5\.0 s"):
+    with pytest.raises(ClockWrong, match=r"m5 \+5\.000 s"):
         attempt_next_run(booted, bench)
     assert "join" not in storm.calls and storm.returned == {"m5"}
