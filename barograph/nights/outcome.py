@@ -90,7 +90,7 @@ def outcome_of(series: Series) -> tuple[str, str]:
     if not series.missing_runs():
         return COMPLETE, ""
     if invalid := _invalid_runs(series):
-        return FAILED, f"{', '.join(invalid)} invalid: see `invalid` in their run.json"
+        return STATUS_OF_BLAME["harness"], f"{', '.join(invalid)} invalid: see `invalid` in their run.json"
     if is_stopped(series):
         return INTERRUPTED, f"{_runs_complete(series)}; it was asked to stop"
     return INTERRUPTED, f"{_runs_complete(series)}; it ended without saying why, see its harness.log"
