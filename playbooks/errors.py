@@ -11,7 +11,6 @@ PlaybookError              blame = harness             ours, unless a subclass s
     ├── PlayHung           blame = harness             Ansible was, or a task that runs on this box
     ├── MachineExposed     blame = configuration       a machine cannot keep others from Storm's ports
     └── StormRefused       blame = system_under_test   Nimbus or Flux did not do what a run needs
-        └── StormHung                                  one of them was still at it at the play's time limit
 
 StormHomeError             blame = harness
 ├── ToolMissing            blame = configuration       something that has to be installed is not
@@ -74,10 +73,6 @@ class StormRefused(PlayFailed):
     """A task that depends on Storm alone failed."""
 
     blame = "system_under_test"
-
-
-class StormHung(StormRefused):
-    """A task that depends on Storm alone did not end within the play's time limit."""
 
 
 class StormHomeError(Exception):

@@ -19,6 +19,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from analysis.record.files import append_line, parsed_lines, write_json_atomic
+from barograph.errors import BudgetSpent
 from barograph.plan import costs
 from barograph.plan.checks import testbed_of
 from barograph.plan.costs import Cost
@@ -153,6 +154,8 @@ def estimate_cost(experiment: Experiment, *, new: bool) -> Cost | None:
         return None
     series = None if new else unfinished_series(experiment)
     runs = series.missing_runs() if series else experiment.repetitions * len(experiment.variants)
+    if series:
+        _require_readable(series)
     spent = spent_usd(series, time.time()) if series else 0.0
     cost = costs.cost(experiment, runs, run_record.median_overhead(experiment.testbed), pricing, spent)
     costs.require_affordable(experiment, cost, pricing)
@@ -160,10 +163,21 @@ def estimate_cost(experiment: Experiment, *, new: bool) -> Cost | None:
 
 
 def require_one_more(series: Series) -> None:
-    """Raises BudgetSpent where the next run could cost more than the budget has left."""
+    """Raises BudgetSpent where the next run could cost more than the budget has left, or nobody knows what that is."""
     pricing = pricing_of(series.experiment)
     if pricing is not None:
+        _require_readable(series)
         costs.require_one_more(series.experiment, spent_usd(series, time.time()), pricing)
+
+
+def _require_readable(series: Series) -> None:
+    """Machines of a line that cannot be read would be free."""
+    if damaged := damaged_holdings(series.folder):
+        raise BudgetSpent(
+            f"{series.folder / HOLDINGS_FILE}: {damaged} of its lines cannot be read, so that nobody knows what the"
+            " machines of this series have cost; mend or delete these lines (the provider's bill says what they cost),"
+            " or begin a new series (--new)"
+        )
 
 
 def spent_usd(series: Series, now_s: float) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from analysis.record.files import RunPaths, json_lines
+from analysis.record.files import RunPaths, json_lines, parsed_lines
 from barograph.run import clocks
 from barograph.run.context import RunContext
 from barograph.series.run_record import RunRecord
@@ -24,10 +24,15 @@ def topology_of_decisions(folder: Path, name: str) -> dict[str, Any] | None:
 
 
 def bridge_fallbacks(folder: Path, since_s: float) -> list[dict[str, Any]]:
-    """The bridge's `fallback` events of this run: epoch seconds `t` and `reason`."""
-    files = sorted(folder.rglob("bridge.jsonl"))
-    events = (event for file in files for event in json_lines(file))
-    return [event for event in events if event.get("kind") == "fallback" and float(event["t"]) >= since_s]
+    """The bridge's `fallback` events of this run: epoch seconds `t` and `reason`. A damaged line may have been one."""
+    events = [event for file in sorted(folder.rglob("bridge.jsonl")) for event in parsed_lines(file)]
+    damaged: dict[str, Any] = {
+        "t": since_s,
+        "kind": "fallback",
+        "reason": "a line of bridge.jsonl is damaged and may have said so",
+    }
+    timed = [event if event and isinstance(event.get("t"), int | float) else damaged for event in events]
+    return [event for event in timed if event.get("kind") == "fallback" and float(event["t"]) >= since_s]
 
 
 def _topology_facts(shown: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from barograph.plan.events.kind import (
     EVENT_LINE,
     FAILOVER_S,
     FRESH_SAMPLES_S,
+    OUTCOME_S,
     REGISTER_S,
     SCALE_ATTEMPTS,
     EventTimes,
@@ -162,11 +163,17 @@ def _request(run: RunContext, name: str, kind: str, joined: Sequence[str], leave
 
 
 def _wait_until_applied(run: RunContext, name: str) -> ScaleOutcome:
+    """A decision is not given up here: the policy service says what became of it, or that nobody said so."""
+
+    def begun(state: ServiceState) -> bool | None:
+        return scale_outcome(state, name) is not None or any(each.event_id == name for each in state.decisions) or None
+
     def done(state: ServiceState) -> ScaleOutcome | None:
         return scale_outcome(state, name)
 
-    what = f"scale event {name} was not decided and applied"
-    return run.monitor.wait_for(done, limit_s=APPLY_S, what=what, patience=RESTART_PATIENCE)
+    what, patience = f"scale event {name} was not decided and applied", RESTART_PATIENCE
+    run.monitor.wait_for(begun, limit_s=APPLY_S, what=what, patience=patience)
+    return run.monitor.wait_for(done, limit_s=OUTCOME_S, what=what, patience=patience)
 
 
 def _abort(run: RunContext, name: str, outcome: ScaleOutcome, joined: Sequence[str], leave: int) -> Sequence[str]:

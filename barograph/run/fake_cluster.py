@@ -451,3 +451,5 @@ class FakeStorm:
             {"t": self.clock.now(), "kind": "fallback", "reason": why} for why in self.faults.get("fallback", ())
         ]
         write_lines(folder / "bridge.jsonl", fallbacks)
+        with (folder / "bridge.jsonl").open("a", encoding="utf-8") as bridge:
+            bridge.write(self.faults.get("damaged_bridge_line", ""))

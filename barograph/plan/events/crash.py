@@ -16,6 +16,7 @@ from barograph.plan.events.kind import (
     Seconds,
 )
 from barograph.yaml_files import Word
+from playbooks.runner import LIMITS_S as PLAYS_S
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class Crash(PlannedEvent):
 
     @property
     def longest_s(self) -> float:
-        return RESTART_S
+        """It boots in the event, or when the run's files are collected."""
+        return RESTART_S + PLAYS_S["revive"]
 
     def words(self) -> str:
         back = "stays down" if self.restart_after_s is None else f"boots {self.restart_after_s:g} s later"

@@ -20,13 +20,19 @@ EventTime = Literal["steady"] | Seconds
 
 # The longest that a step of an event may take.
 REGISTER_S = 60.0
-APPLY_S = 90.0
+APPLY_S = 90.0  # until the policy has decided
 DRAIN_S = 60.0
 FRESH_SAMPLES_S = 15.0
 FAILOVER_S = 180.0  # Storm needs up to two minutes to notice a dead machine and place its tasks again
 SCALE_ATTEMPTS = 3  # an operation that was aborted is repeated (SP III-B)
-LONGEST_SCALE_S = FRESH_SAMPLES_S + APPLY_S + (SCALE_ATTEMPTS - 1) * (FAILOVER_S + APPLY_S)  # all attempts
-RESTART_S = 120.0  # of a machine that crashed, and for Nimbus to know it
+# From a decision until it is known what became of it: the policy service gives it up 75 s after Nimbus has had it, and
+# the run ends where Nimbus is silent for 60 s; a Nimbus that takes over has the 75 s anew.
+OUTCOME_S = 75.0 + 60.0 + 75.0 + 5.0
+LONGEST_SCALE_S = (
+    FRESH_SAMPLES_S + (SCALE_ATTEMPTS - 1) * FAILOVER_S + SCALE_ATTEMPTS * (APPLY_S + OUTCOME_S)
+)  # all attempts
+RESTART_S = 120.0  # of a machine that crashed: it boots, and lets us in
+GIVE_BACK_S = 600.0  # of machines that leave; EC2 takes the longest to let them go
 
 EVENT_LINE = "event_performed"  # kind of the line in events.jsonl at the zero of an event that has no line of its own
 

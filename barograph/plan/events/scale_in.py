@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 from barograph.plan.events.kind import (
     DRAIN_S,
+    GIVE_BACK_S,
     LONGEST_SCALE_S,
     EventTime,
     EventTimes,
@@ -17,6 +18,7 @@ from barograph.plan.events.kind import (
     RunActions,
     machines_in_words,
 )
+from playbooks.runner import LIMITS_S as PLAYS_S
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class ScaleIn(PlannedEvent):
 
     @property
     def longest_s(self) -> float:
-        return LONGEST_SCALE_S + 2 * DRAIN_S
+        return LONGEST_SCALE_S + 2 * DRAIN_S + PLAYS_S["leave"] + PLAYS_S["collect"] + GIVE_BACK_S
 
     def words(self) -> str:
         return f"scale in by {machines_in_words(self.machines)}"

@@ -16,6 +16,7 @@ from barograph.plan.events.kind import (
     RunActions,
     machines_in_words,
 )
+from playbooks.runner import LIMITS_S as PLAYS_S
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class ScaleOut(PlannedEvent):
 
     @property
     def longest_s(self) -> float:
-        return REGISTER_S + LONGEST_SCALE_S
+        return PLAYS_S["join"] + REGISTER_S + LONGEST_SCALE_S
 
     def words(self) -> str:
         return f"scale out by {machines_in_words(self.machines)}"

@@ -1,6 +1,7 @@
 """What a play's events mean, and whose failure it was."""
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -98,7 +99,7 @@ def test_every_playbook_has_a_time_limit() -> None:
     ("task", "blame", "said"),
     [
         ("machine : Clear the machine", "infrastructure", "see whether m2 is alive"),
-        ("submit : Submit the topology with Flux", "system_under_test", "Submit the topology with Flux"),
+        ("submit : Submit the topology with Flux", "infrastructure", "ssh to it works"),
         ("storm : Pack the Storm home", "harness", "it runs on this box"),
     ],
 )
@@ -109,6 +110,13 @@ def test_a_play_beyond_its_limit_is_the_failure_of_what_it_waits_for(task: str, 
         failure
     )
     assert "so are m3" in str(failure) and said in str(failure)
+
+
+def test_flux_is_ended_on_the_machine_before_its_play_is() -> None:
+    """What is still open at the play's limit is then ssh's or the machine's."""
+    script = (Path(runner.HERE) / "roles/submit/files/submit.sh").read_text(encoding="utf-8")
+    (limit,) = re.findall(r"(?m)^limit=(\d+)", script)
+    assert int(limit) + 20 <= runner.LIMITS_S["submit"] and "timeout -k 5 $limit sh -c" in script
 
 
 def test_without_a_task_ansible_itself_hung() -> None:
@@ -141,7 +149,9 @@ def test_a_machine_that_hangs_ends_the_play_with_all_that_it_started(
     monkeypatch.setattr(runner.OpenTasks, "is_late", is_late)
     host = {"ansible_host": "127.0.0.1", "ansible_user": "nobody", "ansible_ssh_executable": str(ssh)}
     inventory = inventory_of(tmp_path, **host)
-    with pytest.raises(errors.StormHung, match=r"kill: not over after 90 s.*: master: task 'Kill every topology' has"):
+    with pytest.raises(
+        errors.MachineHung, match=r"kill: not over after 90 s.*: master: task 'Kill every topology' has"
+    ):
         runner.play("kill", inventory, {"run_id": "r1"}, tmp_path / "cluster", lambda _: None)
     end_s = time.monotonic() + 10
     while running := [pid for pid in map(int, pids.read_text().split()) if Path(f"/proc/{pid}").exists()]:

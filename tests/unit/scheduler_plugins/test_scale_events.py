@@ -367,6 +367,26 @@ def test_a_decision_of_which_nimbus_says_nothing_expires(desk: ServiceState) -> 
     assert not desk.state()["decisions"][0]["applied"], "it is too late to say so"
 
 
+def test_a_nimbus_that_takes_over_has_the_time_of_a_decision_anew(desk: ServiceState) -> None:
+    desk.schedule(request(1000.0, PLACED))
+    desk.scale(IN)
+    desk.schedule(request(1001.0, PLACED))
+    begun = desk.clock()
+    rebalancing = request(1060.0, PLACED, rebalancing=True)
+
+    def pending_at(seconds: float, asks: bool = False) -> bool:
+        desk.clock.now = begun + seconds  # type: ignore[attr-defined]
+        if asks:
+            desk.schedule(rebalancing)
+        return desk.state()["decisions"][0]["applied_t"] is None
+
+    assert pending_at(30, asks=True)
+    assert pending_at(75), "Nimbus may come back, and has the plan on its disk"
+    assert pending_at(80, asks=True) and pending_at(90, asks=True)
+    assert all(pending_at(seconds, asks=True) for seconds in range(92, 154, 10))
+    assert not pending_at(156, asks=True)
+
+
 def test_what_was_decided_on_a_memory_that_is_no_more_is_not_sent(desk: ServiceState) -> None:
     desk.schedule(request(1000.0, PLACED))
     desk.scale(IN)

@@ -20,7 +20,7 @@ import pytest
 from barograph.policy_service import HttpService
 from scheduler_plugins import service
 from scheduler_plugins.model import Decision, Memory, Observation
-from scheduler_plugins.service import PolicyServer, TimedDecisions
+from scheduler_plugins.service import PolicyServer, TimedDecisions, waited_for_cpu_s
 from scheduler_plugins.service_state import ServiceState
 from tests.support.rounds import PLACED
 from tests.support.rounds import request as round_request
@@ -126,7 +126,7 @@ def test_everybody_is_answered_while_the_policy_decides(server: PolicyServer, sl
 def test_a_policy_that_takes_too_long_has_failed_and_says_how_long_it_took(
     server: PolicyServer, slow: SlowPolicy
 ) -> None:
-    server.decisions.limit_s = 0.05
+    server.decisions.limit_s, server.decisions.waited_s = 0.05, lambda _thread: 0.0
     status, answer = call(server, "/schedule", round_request(1000.0, PLACED))
     assert status == 200 and answer["topologies"] == {} and "policy failed" in answer["reason"]
     said = call(server, "/state")[1]["policy_error"]
@@ -137,6 +137,47 @@ def test_a_policy_that_takes_too_long_has_failed_and_says_how_long_it_took(
     (thread,) = server.decisions._unheard
     thread.join(30)
     assert "its decide took 0." in call(server, "/state")[1]["policy_error"]
+
+
+def test_a_policy_that_the_box_kept_from_a_cpu_has_not_failed(server: PolicyServer, slow: SlowPolicy) -> None:
+    """It is not asked twice at once; when it has had its time, it has failed."""
+    server.decisions.limit_s, server.decisions.waited_s = 0.05, lambda _thread: 1e6
+    for t in (1000.0, 1002.0):
+        status, answer = call(server, "/schedule", round_request(t, PLACED))
+        assert status == 200 and answer["topologies"] == {}
+        assert answer["reason"].startswith("held: the box is busy: decide had ")
+    assert call(server, "/state")[1]["policy_error"] is None and slow.times == 1
+    server.decisions.waited_s = lambda _thread: 0.0
+    call(server, "/schedule", round_request(1004.0, PLACED))
+    assert "its decide has not answered after " in call(server, "/state")[1]["policy_error"]
+
+
+def test_a_policy_that_answers_late_because_the_box_was_busy_is_asked_again(
+    server: PolicyServer, slow: SlowPolicy
+) -> None:
+    server.decisions.limit_s, server.decisions.waited_s = 0.05, lambda _thread: 1e6
+    call(server, "/schedule", round_request(1000.0, PLACED))
+    slow.released.set()
+    (thread,) = server.decisions._unheard
+    thread.join(30)
+    server.decisions.limit_s = 30.0
+    call(server, "/schedule", round_request(1002.0, PLACED))
+    assert slow.times == 2 and call(server, "/state")[1]["policy_error"] is None
+
+
+def test_the_kernel_says_how_long_a_thread_waited_for_a_cpu() -> None:
+    """More threads that compute than there are CPUs, in processes of their own, or else they wait for Python's lock."""
+    waits = "import threading; from scheduler_plugins.service import waited_for_cpu_s as w\n"
+    waits += "import os, time; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); end = time.monotonic() + 0.5\n"
+    waits += "while time.monotonic() < end: pass\nprint(w(threading.current_thread()))"
+    root = str(Path(service.__file__).parents[1])
+    argv, environment = [sys.executable, "-c", waits], {**os.environ, "PYTHONPATH": root}
+    both = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environment) for _ in range(3)]
+    assert sum(float(each.communicate(timeout=60)[0]) for each in both) > 0.1
+    sleeper = threading.Thread(target=time.sleep, args=(0.2,))
+    sleeper.start()
+    assert waited_for_cpu_s(sleeper) < 0.2
+    sleeper.join()
 
 
 def test_the_next_run_begins_without_the_policy_that_still_computes(tmp_path: Path) -> None:
@@ -180,7 +221,9 @@ def test_a_policy_that_never_ends_does_not_reach_into_the_next_run(tmp_path: Pat
     try:
         client = HttpService("127.0.0.1", tmp_path / "token", port=port, patience_s=60.0)
         client.configure("r1", "stela", {}, 1, 60.0)
-        client._call("/schedule", round_request(1000.0, PLACED))
+        while client.state().policy_error is None:  # on a busy box it has its time after some rounds
+            client._call("/schedule", round_request(1000.0, PLACED))
+            time.sleep(0.05)
         assert "it is at " in str(client.state().policy_error)
         client.configure("r2", "stela", {}, 1, 60.0)
         client._call("/schedule", round_request(1000.0, PLACED))

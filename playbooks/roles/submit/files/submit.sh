@@ -5,7 +5,11 @@ mkdir -p /var/lib/barograph/submit
 cat > /var/lib/barograph/submit/topology.yaml
 cd /var/lib/barograph/submit
 # What Flux prints is long: its last lines without the frames of a stack trace say why it failed; the whole stays here.
-if ! sh -c "$1" > flux.log 2>&1; then
+limit=120  # seconds, below the limit of the play: what Flux waits for is Nimbus
+status=0
+timeout -k 5 $limit sh -c "$1" > flux.log 2>&1 || status=$?
+if [ $status -ne 0 ]; then
+  [ $status -ne 124 ] || echo "Flux had not ended after $limit s: Nimbus did not take the topology" >> flux.log
   grep -v '^[[:space:]]*at ' flux.log | tail -n 8 >&2
   exit 1
 fi

@@ -73,6 +73,23 @@ def test_a_series_stops_before_the_run_that_its_budget_does_not_cover(
     monkeypatch.undo()
 
 
+def test_machines_of_a_line_that_cannot_be_read_are_not_free(series: Series) -> None:
+    """Neither for the next run nor for the estimate of what goes on with the series."""
+    provision(series.folder)
+    file = series.folder / holdings.HOLDINGS_FILE
+    held, *others = file.read_text().splitlines(keepends=True)
+    file.write_text("".join([held[: len(held) // 2] + "\n", *others]))
+    assert holdings.spent_usd(series, time.time() + HOUR) == 0, "what was wrong: an hour of five machines"
+    with pytest.raises(BudgetSpent, match=r"holdings.jsonl: 1 of its lines cannot be read, so that nobody knows"):
+        do_run(series.folder)
+    with pytest.raises(BudgetSpent, match="begin a new series"):
+        holdings.estimate_cost(series.experiment, new=False)
+    assert holdings.estimate_cost(series.experiment, new=True) is not None
+    file.write_text("".join([held, *others]))
+    assert do_run(series.folder)
+    release(series.folder)
+
+
 def test_no_run_begins_on_a_cluster_that_cannot_be_mended(series: Series) -> None:
     provision(series.folder)
     fake(series).recall("m2")

@@ -8,6 +8,7 @@ import pytest
 from barograph.errors import BudgetSpent, ExperimentError
 from barograph.plan import costs, durations
 from barograph.plan.durations import Overhead
+from barograph.plan.events import Crash, ScaleIn
 from barograph.plan.experiment import Experiment, load
 from barograph.software import BUILD_LIMIT_S
 from inventory.machines import MachineRequest
@@ -45,8 +46,11 @@ def test_an_estimate_is_machines_times_hours() -> None:
 
 
 def test_the_longest_run_has_room_for_every_limit() -> None:
-    scale_s = 60 + (15 + 90) + 2 * (180 + 90)  # register; samples and apply; twice more, after a machine died
+    # The play and to register; samples, to decide and to hear of it; the last two twice more, after a machine died.
+    scale_s = PLAYS_S["join"] + 60 + (15 + 90 + 215) + 2 * (180 + 90 + 215)
     assert STAR.events[0].longest_s == scale_s
+    assert ScaleIn("steady", 1).longest_s > PLAYS_S["leave"] + PLAYS_S["collect"] + 3 * (90 + 215)
+    assert Crash("steady", "m2").longest_s >= 120 + PLAYS_S["revive"], "it boots when files are collected"
     limits = 100 + 150 + 150 + scale_s  # ceilings, first tuple
     assert durations.longest_run_s(STAR) >= limits
     assert durations.longest_run_s(BOOTED) == durations.longest_run_s(STAR) + durations.LONGEST_BOOT_S

@@ -116,6 +116,17 @@ def test_a_fallback_makes_a_run_that_failed_invalid_too(series: Series, bench: S
     assert series.complete() == frozenset()
 
 
+@pytest.mark.parametrize("line", ['{"t": 1700000050, "kind": "fallb', '{"kind": "fallback"}\n', "[1]\n"])
+def test_a_damaged_line_of_the_bridge_may_be_a_fallback(
+    line: str, series: Series, bench: SeriesContext, storm: FakeStorm
+) -> None:
+    storm.faults["damaged_bridge_line"] = line
+    run = document(series, attempt_next_run(series, bench) or "")
+    assert (run["status"], run["invalid"]) == (
+        "invalid", "the bridge fell back: a line of bridge.jsonl is damaged and may have said so"
+    )  # fmt: skip
+
+
 def test_a_fallback_does_not_hide_whose_machine_died(series: Series, bench: SeriesContext, storm: FakeStorm) -> None:
     storm.faults |= {"fallback": ("no answer within 2 s",), "dead": ("m2",), "dies_after_s": 20}
     with pytest.raises(MachineLost):
