@@ -200,8 +200,13 @@ def add_series_tasks(series: Any, experiment: Experiment | None = None) -> None:
     def provision(series: str) -> str:
         from pathlib import Path
 
-        from barograph.machines.provision import provision
+        from airflow.sdk.exceptions import AirflowSkipException
 
+        from barograph.machines.provision import provision
+        from barograph.series.series import read_series
+
+        if read_series(Path(series)).lacks_report_alone():
+            raise AirflowSkipException("everything is measured; only the report is missing")
         return provision(Path(series))
 
     @setup

@@ -60,6 +60,11 @@ def main(arguments: list[str]) -> int:
 
 def _run(series_dir: Path) -> None:
     progress, series = ProgressFile(series_dir), read_series(series_dir)
+    if series.lacks_report_alone():
+        from barograph.series_steps import analyse, announce
+
+        announce(series_dir, analyse(series_dir))
+        return
     progress.tell("phase", phase="start", expected_s=6)
     from airflow.utils.state import DagRunState
 

@@ -24,7 +24,7 @@ from barograph.plan.checks import check, testbed_of
 from barograph.plan.costs import cost_lines
 from barograph.plan.experiment import Experiment, load, with_changes
 from barograph.series import hold
-from barograph.series.series import complete_series, open_series, opened_series
+from barograph.series.series import newest_series, open_series, opened_series
 from barograph.series.variant_code import prepare_code
 from barograph.settings import ROOT
 
@@ -133,7 +133,7 @@ def plan_comparison(request: ComparisonRequest) -> Comparison:
 
 def reopen_comparison(comparison: Comparison, *, new: bool) -> None:
     """A series that was enough for an easier question has runs to do for this one; not where a `new` one is wanted."""
-    series = None if new else complete_series(comparison.experiment)
+    series = None if new else newest_series(comparison.experiment)
     if series is not None and series.is_sufficient() and record.is_comparison(series.folder):
         with hold.held(series.folder):
             record.write(series.folder, comparison)

@@ -19,6 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from analysis.record.files import SeriesPaths, is_complete, read_json, write_json_atomic
 from barograph.errors import Say, blame_of, message_of
 from barograph.series import hold
 from barograph.settings import holder, location, results_root, spark_master
@@ -299,7 +300,11 @@ def analyse_results(series_dir: Path, say: Say) -> Path:
     place.send(series_dir)
     # Runs that were measured elsewhere: the report tells their events too.
     place.refresh(series_dir.absolute().relative_to(place.root).as_posix(), digest=True)
-    return place.analyse(series_dir, spark_master(), say)
+    complete = [run.run_id for run in SeriesPaths(series_dir).all_runs() if is_complete(run.root)]
+    path = place.analyse(series_dir, spark_master(), say)
+    file = SeriesPaths(series_dir).series_json
+    write_json_atomic(file, {**read_json(file), "reported": complete})
+    return path
 
 
 def analyse_again(series_dir: Path, say: Say) -> Path:

@@ -75,6 +75,18 @@ class Series:
         """How many runs have no complete record and are needed."""
         return 0 if self.is_sufficient() else len(self.plan()) - len(self.complete())
 
+    def is_reported(self) -> bool:
+        """Whether the report tells of every run that is complete; believed of series that were opened by older code."""
+        document = series_document(self.folder)
+        return "reported" not in document or self.complete() <= set(document["reported"])
+
+    def lacks_report_alone(self) -> bool:
+        """Whether everything is measured, and the execution ended before its report."""
+        return not self.missing_runs() and not self.is_reported()
+
+    def is_finished(self) -> bool:
+        return not self.missing_runs() and self.is_reported()
+
     def _begun_s(self, run_id: str) -> float:
         document = read_run(self.run_folder(run_id)) or {}
         return float(document.get("started_s", 0.0))
@@ -96,7 +108,8 @@ def open_series(
     commit, dirty = git_state()
     changes = provenance.work_tree_patch() if dirty else b""  # refused before there is a folder
     unfinished = None if new else unfinished_series(experiment)
-    estimates = series_document(unfinished.folder).get("estimates", []) if unfinished else []
+    earlier = series_document(unfinished.folder) if unfinished else {}
+    estimates = earlier.get("estimates", [])
     if estimate is not None:
         estimates = [*estimates, {"opened_s": now, **estimate}]
     folder = unfinished.folder if unfinished else _new_folder(experiment, now)
@@ -114,6 +127,7 @@ def open_series(
         "git_changes": provenance.save_patch(folder, changes),
         "git_unknown": list(provenance.unknown_files()) if dirty else [],
         "estimates": estimates,
+        "reported": earlier.get("reported", []),
     }
     write_json_atomic(SeriesPaths(folder).series_json, document)
     return Series(folder, experiment, now)
@@ -188,18 +202,19 @@ def _experiment_of(folder: Path) -> str:
 
 
 def unfinished_series(experiment: Experiment) -> Series | None:
-    """The newest series of exactly this request, if it has runs to do."""
-    newest = _newest_of(experiment)
-    return newest if newest is not None and newest.missing_runs() else None
+    """The newest series of exactly this request, if it has runs to do or its execution ended before its report."""
+    newest = newest_series(experiment)
+    return newest if newest is not None and not newest.is_finished() else None
 
 
 def complete_series(experiment: Experiment) -> Series | None:
-    """The newest series of exactly this request, if every run of it has a complete record."""
-    newest = _newest_of(experiment)
-    return newest if newest is not None and not newest.missing_runs() else None
+    """The newest series of exactly this request, if every run of it has a complete record and there is a report."""
+    newest = newest_series(experiment)
+    return newest if newest is not None and newest.is_finished() else None
 
 
-def _newest_of(experiment: Experiment) -> Series | None:
+def newest_series(experiment: Experiment) -> Series | None:
+    """The newest series of exactly this request."""
     experiment = resolve_experiment(experiment)
     results().refresh(experiment.name)
     ours = sorted(results_root().glob(f"{experiment.name}/*-{digest(experiment)}"))

@@ -2,8 +2,9 @@
 
 `python -m tests.campaign.faults` (as root) runs each fault in each phase and prints a JSON line for each cell and a
 table at the end; exit code 1 where a cell is not as it must be. On the fake testbed: a full disk (a small tmpfs under
-the results, the state folder or Airflow's home). With `--testbed local`, on real Storm: what happens to machines and
-daemons. After each fault the same command must complete the series.
+the results, the state folder or Airflow's home) and a bucket that refuses. With `--testbed local`, on real Storm: what
+happens to machines and daemons, and this box's clock, which the machines share, set by half a minute.
+After each fault the same command must complete the series.
 """
 
 from __future__ import annotations
@@ -15,12 +16,19 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
+
+import boto3
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.exceptions import ServiceUnavailable
+from werkzeug.serving import make_server
 
 from barograph.errors import EXIT_CODES
 from barograph.machines import series_lease
@@ -34,6 +42,11 @@ from tests.support import warm_spark
 PHASES = ("deploy", "submit", "warm_up", "decision", "after", "collect", "release")
 PHASE_LIMIT_S = 600.0
 TMPFS_MB = 48
+BUCKET_NAME = "barograph-faults"
+BUCKET_USER = {
+    "AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -88,6 +101,44 @@ def small_disks(world: World, places: Sequence[str]) -> Iterator[None]:
         yield
 
 
+# --- a bucket --------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Bucket:
+    """moto's S3 on loopback; while it refuses, every request gets 503, as S3 says it."""
+
+    refuses: bool = False
+
+    @contextmanager
+    def running(self) -> Iterator[Mapping[str, str]]:
+        """The environment of somebody who uses it."""
+        application = DomainDispatcherApplication(create_backend_app)
+
+        def answer(environ: Any, start_response: Any) -> Any:
+            return (ServiceUnavailable() if self.refuses else application)(environ, start_response)
+
+        server = make_server("127.0.0.1", 0, answer, threaded=True)
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            variables = {**BUCKET_USER, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_port}"}
+            with patch.dict(os.environ, variables):
+                boto3.client("s3").create_bucket(Bucket=BUCKET_NAME)
+            yield variables
+        finally:
+            server.shutdown()
+            thread.join()
+
+    def fault(self) -> Fault:
+        return Fault(
+            "bucket refuses",
+            lambda _world, _series: setattr(self, "refuses", True),
+            lambda _world, _series: setattr(self, "refuses", False),
+            _codes("infrastructure"),
+        )
+
+
 # --- machines and daemons --------------------------------------------------------------------------------------------
 
 
@@ -131,6 +182,19 @@ def _kill_worker(_world: World, series: Path) -> None:
             remote.run(["kill", "-9", pids[0]])
 
 
+def _set_clock(step_s: float) -> None:
+    time.clock_settime(time.CLOCK_REALTIME, time.clock_gettime(time.CLOCK_REALTIME) + step_s)
+
+
+def stepped_clock(step_s: float) -> Fault:
+    return Fault(
+        f"clock stepped by {step_s:+g} s",
+        lambda _world, _series: _set_clock(step_s),
+        lambda _world, _series: _set_clock(-step_s),
+        _codes("infrastructure"),
+    )
+
+
 def _nothing(_world: World, _series: Path) -> None:
     """The next command takes other machines."""
 
@@ -144,6 +208,8 @@ FAULTS: Mapping[str, Sequence[Fault]] = {
         Fault("ZooKeeper killed", _kill_daemon("master", "zookeeper"), _nothing, _codes("system_under_test")),
         Fault("policy service killed", _kill_daemon("master", "policy_service"), _nothing, _codes("infrastructure")),
         Fault("worker killed", _kill_worker, _nothing, _codes("system_under_test")),
+        stepped_clock(30.0),
+        stepped_clock(-30.0),
     ],
 }
 
@@ -278,6 +344,35 @@ def _mark(found: Cell | None) -> str:
     return f"{found.exit_code}{' !' if found.wrong else ''}"
 
 
+def cells(world: World, faults: Sequence[Fault], phases: Sequence[str]) -> Iterator[Cell]:
+    for fault in faults:
+        for phase in phases:
+            yield cell(world, fault, phase)
+
+
+def campaign(world: World, names: str, phases: Sequence[str]) -> Iterator[Cell]:
+    """Every fault of the testbed with this in its name, in every phase."""
+    faults = [fault for fault in FAULTS[world.testbed] if names in fault.name]
+    with ExitStack() as stack:
+        # An analysis is in every cell, and none of them is about its start.
+        variables = stack.enter_context(warm_spark.running())
+        stack.enter_context(patch.dict(os.environ, {"BAROGRAPH_STATE": str(world.folder / "state")}))
+        if world.testbed == "fake" and faults:
+            stack.enter_context(small_disks(world, ("results", "state", "home")))
+        stack.callback(_reap, world)
+        with patch.dict(os.environ, variables):
+            yield from cells(world, faults, phases)
+        bucket = Bucket()
+        if world.testbed == "fake" and names in bucket.fault().name:
+            # Spark needs other jars for it than that JVM has.
+            stack.enter_context(patch.dict(os.environ, stack.enter_context(bucket.running())))
+            yield from cells(replace(world, bucket=f"s3://{BUCKET_NAME}/lab"), [bucket.fault()], phases)
+
+
+def _reap(world: World) -> None:
+    subprocess.run([sys.executable, "-m", "barograph", "reap"], env=world.environment(), timeout=600)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--testbed", default="fake", choices=sorted(FAULTS))
@@ -286,20 +381,13 @@ def main() -> int:
     parser.add_argument("--pace", type=float, default=0.02, help="real seconds for a second of the fake testbed")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="bfaults-", dir="/tmp"))
-    world, cells = World(folder, options.testbed, options.pace), []
-    os.environ["BAROGRAPH_STATE"] = str(folder / "state")  # this process breaks machines of that state folder
-    faults = [fault for fault in FAULTS[options.testbed] if options.faults in fault.name]
-    places = ("results", "state", "home") if options.testbed == "fake" else ()
+    world, rows = World(folder, options.testbed, options.pace), []
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # else the disks stay mounted
-    with small_disks(world, places), warm_spark.running() as variables:
-        os.environ.update(variables)  # an analysis is in every cell, and none of them is about its start
-        for fault in faults:
-            for phase in options.phases.split(","):
-                cells.append(cell(world, fault, phase))
-                print(json.dumps(asdict(cells[-1]), ensure_ascii=False), flush=True)
-        subprocess.run([sys.executable, "-m", "barograph", "reap"], env=world.environment(), timeout=600)
-    print("\n".join(table(cells)))
-    return int(any(each.wrong for each in cells))
+    for row in campaign(world, options.faults, options.phases.split(",")):
+        rows.append(row)
+        print(json.dumps(asdict(row), ensure_ascii=False), flush=True)
+    print("\n".join(table(rows)))
+    return int(any(each.wrong for each in rows))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.record.files import read_json, write_json_atomic
 from barograph.airflow_environment import COMMAND_LINE_DATABASE, SCHEDULER_DATABASE, environment
 from barograph.plan.events import Crash, PlannedEvent, RateChange, ScaleIn, ScaleOut, machines_at_end
 from barograph.plan.experiment import Durations, MachineCount, load, with_changes
@@ -97,6 +98,10 @@ SHORT = Durations(warm_up_floor_s=45, warm_up_ceiling_s=60, after_floor_s=50, ho
 MIXED = (ScaleOut("steady", 1), ScaleIn("steady", 1), RateChange(60.0, 1.5), Crash("steady", "m2", 10.0))
 
 
+def progress(series: Path) -> list[str]:
+    return (series / "progress.jsonl").read_text().splitlines()
+
+
 def series_with(world: dict[str, str], monkeypatch: pytest.MonkeyPatch, *events: PlannedEvent) -> Path:
     """An opened series of star with these events, one run; `barograph run` knows only plans that ship."""
     monkeypatch.setenv("BAROGRAPH_RESULTS", world["BAROGRAPH_RESULTS"])
@@ -124,3 +129,9 @@ def test_a_mixed_plan_through_the_dag(world: dict[str, str], monkeypatch: pytest
     told = [json.loads(line) for line in (series / "runs" / "stela-r1" / "events.jsonl").read_text().splitlines()]
     assert [event["given_back"] for event in told if event["kind"] == "machines_left"] == [True]
     assert (series / "report.html").is_file()
+    # As if it had been killed before its report: that alone is done, without machines.
+    (series / "report.html").unlink()
+    write_json_atomic(series / "series.json", {**read_json(series / "series.json"), "reported": []})
+    said, _ = (process := child_of(series, world, 0.0)).communicate()
+    assert process.returncode == 0 and (series / "report.html").is_file(), said
+    assert not (series / "attempts").exists() and sum('"phase": "provision"' in line for line in progress(series)) == 1

@@ -14,6 +14,7 @@ from barograph.errors import ExperimentError, MachineLost, RunBroken, worst_exit
 from barograph.plan.durations import run_s
 from barograph.plan.experiment import load, with_changes
 from barograph.run.context import context_of
+from barograph.series import results
 from barograph.series.series import Series, open_series
 from barograph.series.status import hours
 from barograph.series_steps import attempt_next_run
@@ -23,7 +24,13 @@ FAKE: dict[str, Any] = {"testbed": "fake", "repetitions": 1}
 
 
 @pytest.fixture
-def done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def unreported() -> set[str]:
+    """Experiments whose execution ends before its report."""
+    return set()
+
+
+@pytest.fixture
+def done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unreported: set[str]) -> list[str]:
     """Experiments as they are carried out: on the fake testbed, in this process."""
     carried: list[str] = []
 
@@ -35,10 +42,17 @@ def done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         bench = context_of(series)
         while attempt_next_run(series, bench):
             pass
-        (series.folder / "report.html").write_text(series.series_id)
+        if series.experiment.name not in unreported:
+            results.analyse_results(series.folder, str)
         return 0
 
     monkeypatch.setenv("BAROGRAPH_RESULTS", str(tmp_path / "results"))
+
+    def analyse(_folder: results.Folder, series_dir: Path, _master: str, _say: object) -> Path:
+        (series_dir / "report.html").write_text(series_dir.name)
+        return series_dir / "report.html"
+
+    monkeypatch.setattr(results.Folder, "analyse", analyse)
     monkeypatch.setattr(run, "prepare", prepare)
     monkeypatch.setattr(run, "carry_out", carry_out)
     monkeypatch.setattr(run, "_family_report", lambda family, _rows: tmp_path / f"{family}.html")
@@ -86,6 +100,19 @@ def test_what_is_complete_is_skipped_unless_new(done: list[str], console: Consol
     assert "2 experiments, 0 runs to do, about 0 min" in said(console)
     run.run_suite(NAMES, FAKE, new=True, console=console)
     assert len(done) == 4
+
+
+def test_what_is_measured_without_a_report_is_resumed_for_its_report(
+    done: list[str], console: Console, unreported: set[str]
+) -> None:
+    unreported.add("stela/linear")
+    run.run_suite(NAMES, FAKE, new=False, console=console)
+    unreported.clear()
+    assert run.estimate_suite(NAMES, FAKE, new=False).startswith("2 experiments, 0 runs to do")
+    run.run_suite(NAMES, FAKE, new=False, console=console)
+    assert done == [*sorted(NAMES), "stela/linear"] and said(console).count("skipped (--new does it again)") == 1
+    (series,) = settings.results_root().glob("stela/linear/*")
+    assert (series / "report.html").exists() and len(list((series / "runs").iterdir())) == 2
 
 
 def test_another_request_is_not_complete(done: list[str], console: Console) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.record.files import read_json, write_json_atomic
 from barograph.errors import ExperimentError, Interrupted, TestbedTaken
 from barograph.machines import series_lease
 from barograph.machines.provision import open_requested, provision, release, require_free_testbed
@@ -62,8 +63,12 @@ def test_a_finished_series_is_not_opened_again(faked: Experiment, bench: SeriesC
     series = open_series(faked, now_s=1000.0)
     while attempt_next_run(series, replace(bench, experiment=faked)):
         pass
-    assert series.missing_runs() == 0
-    assert open_series(faked, now_s=2000.0).folder != series.folder
+    assert series.missing_runs() == 0 and series.lacks_report_alone()
+    assert open_series(faked, now_s=2000.0).folder == series.folder, "its report is left to do"
+    document = read_json(series.folder / "series.json")
+    write_json_atomic(series.folder / "series.json", {**document, "reported": sorted(series.complete())})
+    assert series.is_finished()
+    assert open_series(faked, now_s=3000.0).folder != series.folder
 
 
 def test_two_series_within_a_second_are_two_folders(faked: Experiment) -> None:
