@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -26,7 +27,7 @@ from typing import Any
 from unittest.mock import patch
 
 import boto3
-from moto.server import DomainDispatcherApplication, create_backend_app
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.exceptions import ServiceUnavailable
 from werkzeug.serving import make_server
 
@@ -118,6 +119,7 @@ class Bucket:
         def answer(environ: Any, start_response: Any) -> Any:
             return (ServiceUnavailable() if self.refuses else application)(environ, start_response)
 
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)
         server = make_server("127.0.0.1", 0, answer, threaded=True)
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
