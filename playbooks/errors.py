@@ -9,7 +9,8 @@ PlaybookError              blame = harness             ours, unless a subclass s
     ├── MachineUnreachable blame = infrastructure      ssh to a machine failed or broke
     ├── MachineHung        blame = infrastructure      a machine was still at a task at the play's time limit
     ├── PlayHung           blame = harness             Ansible was, or a task that runs on this box
-    ├── MachineExposed     blame = configuration       a machine cannot keep others from Storm's ports
+    ├── MachineExposed     blame = configuration       a machine cannot keep others from Storm's ports, or did not
+    ├── MachineOccupied    blame = configuration       a machine has an account or programs that ours would take over
     └── StormRefused       blame = system_under_test   Nimbus or Flux did not do what a run needs
 
 StormHomeError             blame = harness
@@ -64,7 +65,13 @@ class PlayHung(PlayFailed):
 
 
 class MachineExposed(PlayFailed):
-    """A machine cannot load the rules that keep others from Storm's ports; nothing was started on it."""
+    """A machine has not the rules that keep others from Storm's ports."""
+
+    blame = "configuration"
+
+
+class MachineOccupied(PlayFailed):
+    """A machine has an account that is called as ours, or programs that would start with ours."""
 
     blame = "configuration"
 

@@ -20,6 +20,7 @@ from playbooks.errors import (
     DiskFull,
     MachineExposed,
     MachineHung,
+    MachineOccupied,
     MachineUnreachable,
     PlayFailed,
     PlayHung,
@@ -61,6 +62,14 @@ EXPOSURE = (
     " (2181), supervisors (6628) and workers (6700-6763). Give the machine a kernel with nf_tables, the package"
     " nftables, and a root with CAP_NET_ADMIN, or use another machine"
 )
+FIREWALL_GONE = "the firewall was gone"  # as apply.py says it
+OPENED = (
+    "Whoever reached {machine} could meanwhile run code there through Nimbus (6627): the run does not count. The rules"
+    " are loaded again. Find what removed the table `inet barograph` (`nft flush ruleset`, the restart of another"
+    " firewall), and run it again"
+)
+OCCUPIED = "the machine is somebody's"  # as prepare.sh says it
+ADVICE = "Rename or remove it on {machine}, or use another machine"
 
 Event = Mapping[str, Any]
 EventListener = Callable[[str], None]
@@ -220,6 +229,10 @@ def failure(playbook: str, results: Sequence[TaskResult], complaint: str) -> Pla
         return MachineUnreachable(message)
     if NO_FIREWALL in worst.problem:
         return MachineExposed(f"{message}. {EXPOSURE.format(machine=worst.host)}")
+    if FIREWALL_GONE in worst.problem:
+        return MachineExposed(f"{message}. {OPENED.format(machine=worst.host)}")
+    if OCCUPIED in worst.problem:
+        return MachineOccupied(f"{message}. {ADVICE.format(machine=worst.host)}")
     if "is undefined" in worst.problem:
         return PlayFailed(f"{message}; a variable is missing: give it in cluster.py or the role's defaults")
     if worst.task.startswith("Fetch ") and "No space left on device" in worst.problem:

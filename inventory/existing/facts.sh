@@ -53,5 +53,13 @@ ss -Hltnep 2>/dev/null | awk '{
 for file in /etc/supervisor/conf.d/*.conf /etc/supervisor/supervisord.conf; do
   [ "${file##*/}" = barograph.conf ] || sed -n "s|^\[program:\(nimbus\|supervisor\|zookeeper\|probe\|policy-service\)\].*|program \1 $file|p" "$file" 2>/dev/null
 done
+# An account called as ours that this harness did not make (playbooks/roles/storm/files/prepare.sh): `account NAME UID HOME`.
+for name in storm barograph; do
+  if entry=$(getent passwd "$name"); then
+    [ "$(echo "$entry" | cut -d : -f 5)" = Barograph ] || echo "account $name $(echo "$entry" | cut -d : -f 3,6 | tr : ' ')"
+  elif entry=$(getent group "$name"); then
+    echo "account $name $(echo "$entry" | cut -d : -f 3) none"
+  fi
+done
 cat /var/lib/barograph-guard/lease.json 2>/dev/null | tr -d '\n' | sed 's/^/lease /'
 echo

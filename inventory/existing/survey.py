@@ -74,6 +74,7 @@ class Facts:
     storm: tuple[tuple[str, str, str, str], ...] = ()  # somebody's: pid, user, ports, class
     listeners: tuple[tuple[str, str, str, str], ...] = ()  # where ours will listen: port, pid, user, command
     programs: tuple[tuple[str, str], ...] = ()  # of somebody's supervisord, called as ours: name, file
+    accounts: tuple[tuple[str, str, str], ...] = ()  # of somebody, called as ours: name, number, home
 
 
 def ask_facts(remote: Remote) -> Facts:
@@ -100,6 +101,7 @@ def parse_facts(text: str) -> Facts:
             tuple((pid, user, ports, name) for pid, user, ports, name in _listed(text, "storm", 4)),
             tuple((port, pid, user, name) for port, pid, user, name in _listed(text, "listener", 4)),
             tuple((name, file) for name, file in _listed(text, "program", 2)),
+            tuple((name, number, home) for name, number, home in _listed(text, "account", 3)),
         )
     except (KeyError, ValueError) as error:
         raise InfrastructureError(f"it does not say what it is ({error!r}), only {text[-300:]!r}") from error
@@ -129,6 +131,11 @@ def occupation_problems(facts: Facts) -> list[str]:
     problems += [
         f"{file} has a program {name!r} of supervisord, as Barograph's is called; rename it, or name another machine"
         for name, file in facts.programs
+    ]
+    problems += [
+        f"there is a user or group {name!r} (number {number}, home {home}) that Barograph did not make: code"
+        " of others would run as it; rename it, remove it if an earlier Barograph made it, or name another machine"
+        for name, number, home in facts.accounts
     ]
     return problems
 

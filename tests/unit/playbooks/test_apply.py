@@ -2,6 +2,7 @@
 
 import getpass
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -99,12 +100,18 @@ class Supervisord:
 
 
 def test_changed_programs_are_replaced_and_removed_ones_go() -> None:
-    supervisord = Supervisord({}, (["probe"], ["nimbus"], ["old"]))
-    assert apply.reload_programs(supervisord) == ["program probe", "program nimbus", "program old"]
+    supervisord = Supervisord({}, (["probe"], ["nimbus"], ["supervisor"]))
+    assert apply.reload_programs(supervisord) == ["program probe", "program nimbus", "program supervisor"]
     assert supervisord.calls == [
-        "stopProcessGroup old", "removeProcessGroup old", "stopProcessGroup nimbus", "removeProcessGroup nimbus",
-        "addProcessGroup probe", "addProcessGroup nimbus",
+        "stopProcessGroup supervisor", "removeProcessGroup supervisor", "stopProcessGroup nimbus",
+        "removeProcessGroup nimbus", "addProcessGroup probe", "addProcessGroup nimbus",
     ]  # fmt: skip
+
+
+def test_programs_of_others_stay_as_they_are_whatever_became_of_their_files() -> None:
+    supervisord = Supervisord({}, (["their_new", "probe"], ["their_site"], ["their_old"]))
+    assert apply.reload_programs(supervisord) == ["program probe"]
+    assert supervisord.calls == ["addProcessGroup probe"]
 
 
 def test_a_program_is_touched_only_if_it_is_not_as_wanted() -> None:
@@ -123,7 +130,7 @@ def nft(tmp_path: Path) -> Path:
     program = tmp_path / "nft"
     program.write_text(f"""#!/bin/sh
     cd {tmp_path}
-    [ "$1" = list ] && exec test -e loaded
+    [ "$1" = list ] && exec cat loaded 2>/dev/null
     [ ! -e broken ] || {{ cat broken >&2; exit 1; }}
     cp "$2" loaded
     """)
@@ -140,6 +147,39 @@ def test_rules_are_loaded_when_they_are_others_or_gone(tmp_path: Path, nft: Path
     (tmp_path / "loaded").unlink()
     assert apply.firewall("rules 2", path, str(nft)), "a boot has lost them"
     assert (tmp_path / "loaded").exists()
+
+
+def flushed(loaded: Path) -> None:
+    loaded.unlink()
+
+
+def opened(loaded: Path) -> None:
+    loaded.write_text("tcp dport 6627 accept\nrules")
+
+
+@pytest.mark.parametrize("change", [flushed, opened])
+def test_rules_that_somebody_took_away_end_the_step_and_are_loaded_again(
+    change: Callable[[Path], None], tmp_path: Path, nft: Path
+) -> None:
+    path, stops = tmp_path / "firewall.nft", []
+    apply.firewall("rules", path, str(nft))
+    apply.require_firewall(lambda: stops.append(1), path, str(nft), 0)
+    change(tmp_path / "loaded")
+    with pytest.raises(SystemExit, match="the firewall was gone, or other than it was loaded"):
+        apply.require_firewall(lambda: stops.append(1), path, str(nft), 0)
+    assert (tmp_path / "loaded").read_text() == "rules"
+    apply.require_firewall(lambda: stops.append(1), path, str(nft), 0)
+    assert stops == []
+
+
+def test_storm_stops_where_the_rules_cannot_be_loaded_again(tmp_path: Path, nft: Path) -> None:
+    path, stops = tmp_path / "firewall.nft", []
+    apply.firewall("rules", path, str(nft))
+    (tmp_path / "loaded").unlink()
+    (tmp_path / "broken").write_text("Error: Operation not permitted\n")
+    with pytest.raises(SystemExit, match="cannot load the firewall"):
+        apply.require_firewall(lambda: stops.append(1), path, str(nft), 0)
+    assert stops == [1]
 
 
 def test_a_machine_without_packet_filters_is_refused_also_the_second_time(tmp_path: Path, nft: Path) -> None:

@@ -56,6 +56,22 @@ def test_a_missing_variable_is_the_harness_even_in_a_storm_task() -> None:
     assert "submit_flux" in str(failure)
 
 
+@pytest.mark.parametrize(
+    ("said", "kind", "advice"),
+    [
+        ("cannot load the firewall: Error", errors.MachineExposed, "Storm was not started"),
+        ("the firewall was gone, or other", errors.MachineExposed, "the run does not count"),
+        ("the machine is somebody's: there is an account storm", errors.MachineOccupied, "Rename or remove it on m1"),
+    ],
+)
+def test_what_a_machine_cannot_be_used_for_is_the_users_to_mend(
+    said: str, kind: type[errors.PlayFailed], advice: str
+) -> None:
+    failure = runner.failure("reset", results(event("runner_on_failed", stderr=said)), "")
+    assert type(failure) is kind and failure.blame == "configuration"
+    assert advice in str(failure) and said in str(failure)
+
+
 def test_a_full_local_disk_is_named() -> None:
     told = results(event("runner_on_failed", "Fetch what the run left", msg="[Errno 28] No space left on device: '/r'"))
     failure = runner.failure("collect", told, "")

@@ -1,8 +1,11 @@
 """Which processes of a machine are ended: those that were noted as they began, and no others."""
 
 import os
+import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from inventory.existing import ownership
 from playbooks import runner
 
+NO_FIREWALL_NEEDED = {"BAROGRAPH_FIREWALL": "/"}  # its mark is there
 SCRIPT = Path(runner.HERE) / "roles" / "machine" / "files" / "processes.sh"
 WORD = "org.apache.storm.daemon.worker.Worker"
 Start = Callable[..., int]
@@ -30,7 +34,7 @@ def start(notes: Path) -> Iterator[Start]:
     def one(*before: str) -> int:
         waits = ["sh", "-c", "read line", f"/opt/barograph/{WORD}"]
         argv = ["sh", str(SCRIPT), "run", *waits] if before == ("noted",) else waits
-        environment = {**os.environ, "BAROGRAPH_PROCESSES": str(notes)}
+        environment = {**os.environ, **NO_FIREWALL_NEEDED, "BAROGRAPH_PROCESSES": str(notes)}
         started.append(subprocess.Popen(argv, stdin=subprocess.PIPE, env=environment))
         pid = started[-1].pid
         while Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[2:3] != [b"read line"]:
@@ -92,11 +96,74 @@ def test_a_link_in_the_place_of_a_note_is_not_written_through(notes: Path, tmp_p
     others = tmp_path / "decisions.jsonl"
     others.write_text("a decision")
     shell = f'ln -s {others} "$BAROGRAPH_PROCESSES/$$" && exec sh {SCRIPT} run true'
-    environment = {**os.environ, "BAROGRAPH_PROCESSES": str(notes)}
+    environment = {**os.environ, **NO_FIREWALL_NEEDED, "BAROGRAPH_PROCESSES": str(notes)}
     subprocess.run(["sh", "-c", shell], env=environment, check=True, timeout=60)
     assert others.read_text() == "a decision"
     (note,) = notes.iterdir()
     assert not note.is_symlink() and note.read_text().strip().isdigit()
+
+
+def test_nothing_starts_before_the_firewall_is_loaded(notes: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "BAROGRAPH_PROCESSES": str(notes), "BAROGRAPH_FIREWALL": str(tmp_path / "loaded")}
+    argv = ["sh", str(SCRIPT), "run", "echo", "began"]
+
+    def begin() -> tuple[int, str]:
+        done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout + done.stderr
+
+    assert begin() == (1, "echo waits for the firewall\n")
+    (tmp_path / "loaded").touch()
+    assert begin() == (0, "began\n")
+
+
+STRAY, THEIR_NUMBER = 64910, 64911
+STRAYS = """
+import os, signal
+os.fork() and os._exit(0)
+os.setsid()
+os.fork() and os._exit(0)
+print(os.getpid(), flush=True)
+signal.pause()
+"""
+
+
+def stray(number: int) -> int:
+    """What has left its parent twice and runs as that user; its process number."""
+    argv = ["setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups", sys.executable, "-S", "-c", STRAYS]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd="/") as process:
+        assert process.stdout is not None
+        return int(process.stdout.readline())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become others")
+def test_a_double_fork_ends_with_the_lease_and_nothing_of_a_user_that_was_there(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/passwd").write_text(
+        f"storm:x:{STRAY}:{STRAY}:Barograph:/nonexistent:/usr/sbin/nologin\n"
+        f"barograph:x:{THEIR_NUMBER}:{THEIR_NUMBER}:Ann's weather:/home/b:/bin/sh\n"
+    )
+    (tmp_path / "tmp").mkdir()
+    for name, number in (("ours", STRAY), ("theirs", THEIR_NUMBER)):
+        (tmp_path / "tmp" / name).touch()
+        os.chown(tmp_path / "tmp" / name, number, number)
+    ours, theirs = stray(STRAY), stray(THEIR_NUMBER)
+    try:
+        environment = {**os.environ, "BAROGRAPH_ROOT": str(tmp_path)}
+        script = ownership.CLEAR_SCRIPT.read_text()
+        done = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert not runs(ours) and runs(theirs)
+        assert [path.name for path in (tmp_path / "tmp").iterdir()] == ["theirs"]
+    finally:
+        for pid in (ours, theirs):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def runs(pid: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
 
 
 def test_a_pipe_in_the_place_of_a_note_is_not_read(start: Start, notes: Path) -> None:

@@ -7,6 +7,7 @@ Standard input: one JSON object.
     archives:    [{"path", "to"}], a .tar.gz that is on the machine, unpacked when its content changed
     names:       {name: address} that /etc/hosts is to have
     firewall:    rules of nft that are to be loaded, now and by supervisord at each boot
+    firewall_kept: true where the rules of before must be loaded still; else they are loaded, and this fails
     programs:    [{"name", "running"}], programs of supervisord, whose configuration is among the files; supervisord
                  is told too, so that after a crash of the machine they are as they were
 Standard output: one JSON object, {"changed": [what was changed, in words]}. Exit code 1 and a line on standard error
@@ -21,13 +22,16 @@ import os
 import pwd
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import xmlrpc.client
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +41,12 @@ HOSTS = Path("/etc/hosts")
 BEGIN, END = "# BEGIN Barograph\n", "# END Barograph\n"
 FIREWALL, TABLE = Path("/etc/barograph/firewall.nft"), "barograph"
 NFT = "/usr/sbin/nft"
+CLOSED = Path("/run/barograph-firewall")  # the rules are loaded since the boot: without it no daemon starts
+BOOT_S = 3.0  # supervisord loads them beside what else it starts
+OURS = frozenset(
+    {"barograph-firewall", "zookeeper", "nimbus", "policy-service", "supervisor", "probe"}
+)  # of supervisord
+PROCESSES, WORKER = "/opt/barograph/processes", "org.apache.storm.daemon.worker.Worker"
 PROGRAMS = Path("/etc/supervisor/conf.d/barograph.conf")
 STOPPED = ("STOPPED", "EXITED", "FATAL", "UNKNOWN")
 
@@ -148,14 +158,50 @@ def firewall(rules: str, path: Path = FIREWALL, nft: str = NFT) -> bool:
     Without them Storm must not start: whoever reaches Nimbus runs code here.
     """
     changed = file({"path": str(path), "content": rules, "owner": path.parent.owner()})
-    if not changed and run(nft, "list", "table", "inet", TABLE).returncode == 0:
+    if not changed and is_loaded(path, nft):
         return False
+    load(path, nft)
+    return True
+
+
+def load(path: Path, nft: str) -> None:
+    """Load the rules of the file, and keep how nft lists them: that is what is compared later."""
     loaded = run(nft, "-f", str(path))
     if loaded.returncode:
-        path.unlink()
+        path.unlink(missing_ok=True)
         said = loaded.stderr.strip().splitlines()[:1] or [f"code {loaded.returncode}"]
         sys.exit(f"cannot load the firewall: {said[0]}")
-    return True
+    file({"path": str(path.with_suffix(".loaded")), "content": listed(nft), "owner": path.parent.owner()})
+    if path == FIREWALL:
+        CLOSED.touch()
+
+
+def listed(nft: str) -> str:
+    """The table as it is now; empty where there is none."""
+    return run(nft, "list", "table", "inet", TABLE).stdout
+
+
+def is_loaded(path: Path, nft: str) -> bool:
+    kept = path.with_suffix(".loaded")
+    return kept.is_file() and bool(now := listed(nft)) and kept.read_text() == now
+
+
+def require_firewall(stop: Callable[[], None], path: Path = FIREWALL, nft: str = NFT, boot_s: float = BOOT_S) -> None:
+    """End with a message where the rules are others than those that were loaded, or gone: Storm was open to all.
+
+    They are loaded at once; where that cannot be done `stop` is called.
+    """
+    until_s = time.monotonic() + boot_s
+    while not (intact := is_loaded(path, nft)) and time.monotonic() < until_s:
+        time.sleep(0.1)
+    if intact:
+        return
+    try:
+        load(path, nft)
+    except SystemExit:
+        stop()
+        raise
+    sys.exit(f"the firewall was gone, or other than it was loaded (table inet {TABLE})")
 
 
 def run(*argv: str) -> subprocess.CompletedProcess[str]:
@@ -172,14 +218,31 @@ def at_boot(wanted: Wanted, configuration: Path = PROGRAMS) -> bool:
 
 
 def reload_programs(supervisor: Any) -> list[str]:
-    """Let supervisord read its configuration; new and changed programs start if they are to start by themselves."""
-    added, changed, removed = supervisor.reloadConfig()[0]
+    """Let supervisord read its configuration; new and changed programs start if they are to start by themselves.
+
+    Only ours: others' files may have changed too, and what of that is put into effect their owner decides.
+    """
+    added, changed, removed = ([name for name in names if name in OURS] for names in supervisor.reloadConfig()[0])
     for name in removed + changed:
         supervisor.stopProcessGroup(name)
         supervisor.removeProcessGroup(name)
     for name in added + changed:
         supervisor.addProcessGroup(name)
     return [f"program {name}" for name in added + changed + removed]
+
+
+def stop_storm() -> None:
+    """End our programs and workers, as far as they run."""
+    for name in sorted(OURS):
+        with suppress(OSError, xmlrpc.client.Error):
+            supervisord().stopProcess(name)
+    for worker in run(PROCESSES, "list", WORKER).stdout.split() if Path(PROCESSES).exists() else ():
+        with suppress(ProcessLookupError):
+            os.kill(int(worker), signal.SIGKILL)
+
+
+def supervisord() -> Any:
+    return xmlrpc.client.ServerProxy("http://localhost", transport=UnixTransport()).supervisor
 
 
 def program(supervisor: Any, wanted: Wanted) -> bool:
@@ -197,6 +260,8 @@ def program(supervisor: Any, wanted: Wanted) -> bool:
 def main() -> None:
     """Read the plan and carry it out."""
     plan = json.load(sys.stdin)
+    if plan.get("firewall_kept"):
+        require_firewall(stop_storm)
     changed = [f"directory {wanted['path']}" for wanted in plan.get("directories", []) if directory(wanted)]
     changed += [f"file {wanted['path']}" for wanted in plan.get("files", []) if file(wanted)]
     changed += [f"archive {wanted['path']}" for wanted in plan.get("archives", []) if archive(wanted)]
@@ -204,10 +269,10 @@ def main() -> None:
     changed += ["firewall"] if "firewall" in plan and firewall(plan["firewall"]) else []
     changed += [f"{wanted['name']} at boot" for wanted in plan.get("programs", []) if at_boot(wanted)]
     # Who is only told of others has nothing to start.
-    if plan.keys() <= {"names", "firewall"}:
+    if plan.keys() <= {"names", "firewall", "firewall_kept"}:
         print(json.dumps({"changed": changed}))
         return
-    supervisor = xmlrpc.client.ServerProxy("http://localhost", transport=UnixTransport()).supervisor
+    supervisor = supervisord()
     changed += reload_programs(supervisor)
     changed += [f"program {wanted['name']}" for wanted in plan.get("programs", []) if program(supervisor, wanted)]
     print(json.dumps({"changed": changed}))

@@ -10,6 +10,8 @@ began() { sed -n 's/.*) //p' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20; }
 
 if [ "$1" = run ]; then
   shift
+  # As apply.py and supervisord's barograph-firewall leave it: nothing of Storm listens before the firewall is loaded.
+  [ -e "${BAROGRAPH_FIREWALL:-/run/barograph-firewall}" ] || { echo "$1 waits for the firewall" >&2; exit 1; }
   # Another user may have put a link to a file of ours, or a file of theirs, in the place of this number's note.
   rm -f "$folder/$$"
   set -C

@@ -33,15 +33,31 @@ if [ -n "$left" ]; then
   apt-get -q -y -o DPkg::Lock::Timeout=300 --no-install-recommends install $left >/dev/null
   echo changed
 fi
-if ! id storm >/dev/null 2>&1; then
-  useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin storm
+# account NAME OPTION…: only one that this made, which its comment says, may run what others wrote; no user can change it.
+account() {
+  name=$1
+  shift
+  if entry=$(getent passwd "$name"); then
+    [ "$(echo "$entry" | cut -d : -f 5)" = Barograph ] && return
+    refuse "there is an account $name that Barograph did not make ($(echo "$entry" | cut -d : -f 3,6,7))"
+  fi
+  ! getent group "$name" >/dev/null || refuse "there is a group $name that Barograph did not make"
+  useradd --system --user-group --comment Barograph --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin "$@" "$name"
   echo changed
-fi
-if ! id barograph >/dev/null 2>&1; then
-  useradd --system --user-group --groups storm --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin barograph
-  echo changed
-fi
+}
+
+refuse() {
+  echo "the machine is somebody's: $1" >&2
+  exit 1
+}
+
+account storm
+account barograph --groups storm
 if [ -d /run/systemd/system ] && ! systemctl is-active --quiet supervisor; then
+  for file in /etc/supervisor/conf.d/*.conf; do
+    [ ! -e "$file" ] || [ "${file##*/}" = barograph.conf ] ||
+      refuse "supervisord is stopped, and would start the programs of $file"
+  done
   systemctl enable --now --quiet supervisor
   echo changed
 fi

@@ -106,6 +106,13 @@ def test_somebodys_storm_is_named_by_process_user_and_port() -> None:
     assert all(problem.endswith("or name another machine") for problem in problems)
 
 
+def test_an_account_that_is_called_as_ours_is_refused() -> None:
+    said = "account storm 1001 /home/storm\naccount barograph 1002 none\n"
+    first, second = survey.occupation_problems(survey.parse_facts(SAID + said))
+    assert first.startswith("there is a user or group 'storm' (number 1001, home /home/storm) that Barograph did not")
+    assert "'barograph' (number 1002, home none)" in second and second.endswith("or name another machine")
+
+
 def test_a_machine_that_does_not_say_which_process_listens_says_whose_it_is() -> None:
     said = (
         "storm 4711 ann unknown org.apache.storm.daemon.nimbus.Nimbus\n"
