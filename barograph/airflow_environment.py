@@ -14,7 +14,7 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import closing
 from datetime import datetime, timedelta
 from importlib.metadata import version
@@ -30,7 +30,10 @@ SCHEDULER_DATABASE, COMMAND_LINE_DATABASE = "airflow.db", "command_line.db"
 CONNECTION = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
 # What Airflow hides from its tasks, so that they do not write to its database.
 HIDDEN_CONNECTIONS = (CONNECTION, f"{CONNECTION}_ASYNC", "AIRFLOW__CORE__SQL_ALCHEMY_CONN")
-DATABASE = "BAROGRAPH_AIRFLOW_DATABASE"  # the scheduler's, for the task that cleans it
+DATABASE = "BAROGRAPH_AIRFLOW_DATABASE"  # names a file with the scheduler's connection, for the task that cleans it
+DATABASE_FILE = "scheduler_database"
+# Of a database that others may use too: tables whose rows name their DAG.
+TABLES_OF_DAGS = ("dag_run", "task_instance", "task_reschedule", "log", "job", "dag_version")
 # How long one process waits while another writes. After SQLite's own 5 s Airflow's pages answer 500 on a busy box.
 SQLITE_WAIT_S = 60
 PREPARE_LIMIT_S = 600.0  # to make the tables of a database on a slow disk
@@ -38,6 +41,12 @@ PREPARE_LIMIT_S = 600.0  # to make the tables of a database on a slow disk
 
 class AirflowFailure(BarographError):
     """Airflow itself does not start."""
+
+
+class DatabaseUnknown(BarographError):
+    """What names the scheduler's database does not."""
+
+    blame = "configuration"
 
 
 def settings(home: Path) -> dict[str, str]:
@@ -51,6 +60,8 @@ def settings(home: Path) -> dict[str, str]:
         # A process for each slot of the pools: what waits in one of them does not wait for the other.
         "AIRFLOW__CORE__PARALLELISM": str(sum(pools().values())),
         "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "60",
+        # Runs of a series are mapped tasks: 1,000 blocks of 20 variants.
+        "AIRFLOW__CORE__MAX_MAP_LENGTH": "20000",
         CONNECTION: _sqlite(home / SCHEDULER_DATABASE),
         "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
         # A failed task held its slot for 5.4 s otherwise.
@@ -128,20 +139,47 @@ def prepare_users_database(home: Path) -> None:
             _mark(home, users).touch()
 
 
-def clean(home: Path, keep_days: float, now: datetime) -> tuple[str, ...]:
+def write_scheduler_database(home: Path, connection: str) -> Path:
+    """A file with the connection that nobody else may read: every task's environment is no place for a password."""
+    file = home / DATABASE_FILE
+    file.unlink(missing_ok=True)
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as new:
+        new.write(connection)
+    return file
+
+
+def clean(home: Path, keep_days: float, now: datetime, dags: Collection[str]) -> tuple[str, ...]:
     """Remove what is older from the databases that this process is told of; their names, without passwords.
 
-    A task of Airflow is not told its scheduler's; `barograph ui` names it in DATABASE.
+    A task of Airflow is not told its scheduler's; `barograph ui` writes it to the file that DATABASE names. In one that
+    is not a file of `home`, only rows of `dags` go: it may be that of an Airflow with other DAGs.
     """
-    named = process_environment().get(DATABASE)
+    named = _scheduler_database()
     own = home / COMMAND_LINE_DATABASE
     connections = [*([named] if named else []), *([_sqlite(own)] if own.is_file() else [])]
+    ours = {_sqlite(home / name) for name in (SCHEDULER_DATABASE, COMMAND_LINE_DATABASE)}
     variables = {name: value for name, value in environment(home).items() if name not in HIDDEN_CONNECTIONS}
     before = (now - timedelta(days=keep_days)).isoformat()
     for connection in connections:
         told = ("db", "clean", "--clean-before-timestamp", before, "--skip-archive", "--yes")
-        _airflow(home, {**variables, CONNECTION: connection}, *told)
+        part = () if connection in ours else ("--dag-ids", ",".join(dags), "--tables", ",".join(TABLES_OF_DAGS))
+        _airflow(home, {**variables, CONNECTION: connection}, *told, *part)
     return tuple(_database_name(connection) for connection in connections)
+
+
+def _scheduler_database() -> str | None:
+    """The connection in the file that DATABASE names."""
+    if not (said := process_environment().get(DATABASE)):
+        return None
+    try:
+        return Path(said).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        # Not what it says: a connection has a password.
+        why = "a connection" if "://" in said else f"a file that cannot be read ({type(error).__name__})"
+        raise DatabaseUnknown(
+            f"{DATABASE} is {why}; it must name a file that holds the connection of Airflow's database and that others"
+            " cannot read (mode 0600)"
+        ) from None
 
 
 def _database_name(connection: str) -> str:

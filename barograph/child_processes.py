@@ -13,7 +13,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -141,6 +141,24 @@ def group_members(group: int) -> list[int]:
             if int(its_group) == group and state not in "ZX":
                 members.append(int(file.parent.name))
     return members
+
+
+def descendants(pid: int, without: Collection[str] = ()) -> list[int]:
+    """Every process below `pid` that has not ended, children before their own; not programs of the names in `without`
+    and what is below those.
+    """
+    children: dict[int, list[int]] = {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, ValueError):
+            start, _, rest = file.read_text(errors="replace").rpartition(")")
+            state, parent = rest.split()[:2]
+            if state not in "ZX" and start.partition("(")[2] not in without:
+                children.setdefault(int(parent), []).append(int(file.parent.name))
+    found, todo = [], [pid]
+    while todo:
+        todo = [child for parent in todo for child in children.get(parent, [])]
+        found += todo
+    return found
 
 
 def _request_end(number: signal.Signals) -> None:

@@ -127,15 +127,28 @@ class NotNeeded(BarographError):
     """A run is not begun, and nobody's failure is that."""
 
 
+def require_runs(series_dir: Path) -> None:
+    """Raises NotNeeded where no machines are needed: no run is left, or none would end before the deadline.
+
+    Where this execution has begun runs, somebody may have cleared one of them: it is repeated.
+    """
+    series = read_series(series_dir)
+    if not series.missing_runs() and not series.current_attempts():
+        raise NotNeeded("everything is measured")
+    if _is_too_late(series):
+        raise NotNeeded("the deadline comes before the end of a run")
+
+
 def do_run(series_dir: Path, run_id: str | None = None, *, again: bool = False) -> str | None:
     """The id of the run that was done, None where there is none left. Raises NotNeeded where one is left and not begun.
 
     It is the next run of the plan, whatever `run_id`: tasks of runs may come in any order, runs may not (blocks are
-    compared). `again`: the run of that id, though it has its record, which is kept among the attempts.
+    compared). `again`: the run of that id where it has its record, which is kept among the attempts.
     """
     with step(series_dir) as series, send_afterwards(series_dir, _message_writer(series_dir)):
         _check_stopping(series)  # an analysis that was cut short is made up for before the next block
-        run = _named_run(series, run_id) if again and run_id is not None else _next_run(series, run_id)
+        repeats = again and run_id is not None and run_id in series.complete()
+        run = _named_run(series, run_id) if repeats and run_id is not None else _next_run(series, run_id)
         if run is None:
             return None
         holdings.require_one_more(series)

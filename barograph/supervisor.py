@@ -2,8 +2,8 @@
 
 JSON is a list of commands. When one of them ends, when SIGINT or SIGTERM comes, or when the parent dies however it
 dies, every process ends that any of them has started: SIGINT, after STEP_S SIGTERM, then SIGKILL. This one is the
-parent of orphans among them (a subreaper), so it knows them all; and each command gets SIGTERM from the kernel should
-this process be killed.
+parent of orphans among them (a subreaper), so it knows them all; emulated machines it leaves alone. Each command gets
+SIGTERM from the kernel should this process be killed.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from types import FrameType
 
-from barograph.child_processes import POLL_S, Step, die_with_parent
+from barograph.child_processes import POLL_S, Step, descendants, die_with_parent
 
 PR_SET_CHILD_SUBREAPER = 36
 # Schedulers end their tasks first; a task that is asked to end collects its measurements.
 STEP_S = 15.0
+# Podman's parent of an emulated machine leaves whoever started it, and comes here. It belongs to a lease: the series or
+# the reaper ends it, with its network and record.
+NOT_OURS = ("conmon",)
 STEPS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
 
@@ -90,13 +92,13 @@ def _first_end(programs: Sequence[subprocess.Popen[bytes]]) -> int:
 def _end_all(steps: Sequence[Step]) -> None:
     for number, limit_s in steps:
         deadline_s = time.monotonic() + limit_s
-        everybody = descendants(os.getpid())
+        everybody = descendants(os.getpid(), NOT_OURS)
         for pid in everybody:
             _signal(pid, number)
         while everybody and time.monotonic() < deadline_s:
             _collect()
             time.sleep(POLL_S)
-            everybody = descendants(os.getpid())
+            everybody = descendants(os.getpid(), NOT_OURS)
             if number == signal.SIGKILL:  # what was born meanwhile
                 for pid in everybody:
                     _signal(pid, number)
@@ -111,21 +113,6 @@ def _collect() -> None:
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
-
-
-def descendants(pid: int) -> list[int]:
-    """Every process below `pid` that has not ended, children before their own."""
-    children: dict[int, list[int]] = {}
-    for file in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError, ValueError):
-            state, parent = file.read_text(errors="replace").rpartition(")")[2].split()[:2]
-            if state not in "ZX":
-                children.setdefault(int(parent), []).append(int(file.parent.name))
-    found, todo = [], [pid]
-    while todo:
-        todo = [child for parent in todo for child in children.get(parent, [])]
-        found += todo
-    return found
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Airflow's databases, cleaned once a week: DAG runs, task instances and their answers that are older than `keep_days`.
 
-Results are not touched: they are files. In an Airflow that is somebody's own it cleans only the database that
-BAROGRAPH_AIRFLOW_DATABASE names, if that is set.
+Results are not touched: they are files. In an Airflow that is somebody's own it cleans only the database whose
+connection is in the file that BAROGRAPH_AIRFLOW_DATABASE names, if that is set, and of that only what belongs to
+Barograph's DAGs.
 """
 
 from __future__ import annotations
@@ -11,7 +12,21 @@ from typing import Any
 
 from airflow.sdk import Param, dag, task
 
-from dags.wiring import DEFAULTS, OF_RELEASE
+from barograph.nights.suite import suite_names
+from barograph.plan.experiment import names
+from dags.wiring import DEFAULTS
+
+
+def our_dags() -> list[str]:
+    """The ids of all DAGs of this folder."""
+    experiments = [name.replace("/", ".") for name in names()]
+    return [
+        *experiments,
+        *(f"nightly.{name}" for name in suite_names()),
+        "compare_branches",
+        "reaper",
+        "clean_databases",
+    ]
 
 
 @dag(
@@ -24,7 +39,7 @@ from dags.wiring import DEFAULTS, OF_RELEASE
     params={"keep_days": Param(90, type="number", minimum=15, title="Days that are kept")},
     tags=["housekeeping"],
     is_paused_upon_creation=False,
-    default_args={**DEFAULTS, **OF_RELEASE, "retries": 1},
+    default_args=DEFAULTS,
     doc_md=__doc__,
 )
 def clean_databases() -> None:
@@ -36,7 +51,7 @@ def clean_databases() -> None:
         from barograph.settings import airflow_home
 
         assert params is not None, "Airflow passes the trigger form's answers"
-        cleaned = clean_all(airflow_home(), params["keep_days"], datetime.now(UTC))
+        cleaned = clean_all(airflow_home(), params["keep_days"], datetime.now(UTC), our_dags())
         if not cleaned:
             raise AirflowSkipException("no database is named: see docs/own_airflow.md")
         return list(cleaned)

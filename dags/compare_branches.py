@@ -14,7 +14,17 @@ from airflow.sdk import DAG, Param
 from barograph.plan.experiment import names
 from barograph.web.dag_documentation import COMPARISON_DOCUMENTATION
 from dags.waiting import waiting_task
-from dags.wiring import NEW, add_series_tasks, limit_of, new_dag, opened_param, options_param, result_of, series_param
+from dags.wiring import (
+    NEW,
+    add_series_tasks,
+    is_cleared,
+    limit_of,
+    new_dag,
+    opened_param,
+    options_param,
+    series_of,
+    series_param,
+)
 from inventory import TESTBEDS
 
 
@@ -74,10 +84,11 @@ def build() -> DAG:
 
             assert params is not None and ti is not None, "Airflow passes the form's answers and the task instance"
             if params["opened"]:
-                return result_of(request.opened_comparison(params["opened"]), ti)
+                return series_of(request.opened_comparison(params["opened"]), ti)
             asked = request.comparison_request(request.with_registered_sides(params))
             new, rebuild = params["series"] == NEW, params["rebuild"]
-            return result_of(request.open_comparison(asked, new=new, rebuild=rebuild), ti)
+            opened = request.open_comparison(asked, new=new, again=is_cleared(ti), rebuild=rebuild)
+            return series_of(opened, ti)
 
         add_series_tasks(open_comparison())
     return dag

@@ -12,7 +12,17 @@ from airflow.sdk import DAG
 from barograph.plan.experiment import Experiment, load, names
 from barograph.web.dag_documentation import experiment_documentation
 from dags.waiting import waiting_task
-from dags.wiring import NEW, add_series_tasks, changes_of, dags_of, experiment_form, limit_of, new_dag, result_of
+from dags.wiring import (
+    NEW,
+    add_series_tasks,
+    changes_of,
+    dags_of,
+    experiment_form,
+    is_cleared,
+    limit_of,
+    new_dag,
+    series_of,
+)
 
 
 def build(experiment: Experiment) -> DAG:
@@ -32,8 +42,9 @@ def build(experiment: Experiment) -> DAG:
 
             assert params is not None and ti is not None, "Airflow passes the form's answers and the task instance"
             if params["opened"]:
-                return result_of(opened_series(params["opened"], experiment.name), ti)
-            return result_of(open_requested(experiment.name, changes_of(params), new=params["series"] == NEW), ti)
+                return series_of(opened_series(params["opened"], experiment.name), ti)
+            changes, new = changes_of(params), params["series"] == NEW
+            return series_of(open_requested(experiment.name, changes, new=new, again=is_cleared(ti)), ti)
 
         add_series_tasks(open_series(), experiment)
     return dag

@@ -43,11 +43,12 @@ def build(suite: Suite) -> DAG:
     ) as dag:
 
         @waiting_task(execution_timeout=limit_of("plan"))
-        def open_night(params: dict[str, Any] | None = None, ti: Any = None) -> str:
+        def open_night(params: dict[str, Any] | None = None, ti: Any = None, dag_run: Any = None) -> str:
             from barograph.nights.tasks import open_night
 
-            assert params is not None and ti is not None, "Airflow passes the form's answers and the task instance"
-            return result_of(open_night(name, params["deadline_hours"], params["experiments"]), ti)
+            assert params is not None and ti is not None and dag_run is not None, "Airflow passes all three"
+            asked_s = dag_run.start_date.timestamp()
+            return result_of(open_night(name, params["deadline_hours"], params["experiments"], asked_s), ti)
 
         @task(trigger_rule="all_done", execution_timeout=limit_of("analyse"))
         def close_night(night: str | None) -> str:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import dag, task
 
-from dags.wiring import DEFAULTS, OF_RELEASE
+from dags.wiring import DEFAULTS, REAPER_POOL
 
 
 @dag(
@@ -21,7 +21,7 @@ from dags.wiring import DEFAULTS, OF_RELEASE
     max_active_runs=1,
     tags=["housekeeping"],
     is_paused_upon_creation=False,
-    default_args={**DEFAULTS, **OF_RELEASE, "retries": 1},
+    default_args={**DEFAULTS, "pool": REAPER_POOL},
     doc_md=__doc__,
 )
 def reaper() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from airflow.sdk import DAG, Context, Param, RetryPolicy, setup, task, teardown
@@ -30,7 +31,7 @@ DURATIONS_SECTION, OPTIONS_SECTION, COMMAND_LINE_SECTION = (
     "For the command line only",
 )
 # `dags/pools.json` says how many slots each has. What gives machines back never waits for what takes them.
-WORK_POOL, RELEASE_POOL = "barograph", "barograph_release"
+WORK_POOL, RELEASE_POOL, REAPER_POOL = "barograph", "barograph_release", "barograph_reaper"
 RETRIES, RELEASE_RETRIES = 1, 3
 RETRY_DELAY = timedelta(seconds=30)
 QUICK = timedelta(minutes=10)
@@ -68,14 +69,11 @@ DEFAULTS: dict[str, Any] = {
     "retry_policy": RetryByBlame(),
     "execution_timeout": QUICK,
     "pool": WORK_POOL,
-}
-# What gives machines back goes before all else.
-OF_RELEASE: dict[str, Any] = {
-    "pool": RELEASE_POOL,
-    "retries": RELEASE_RETRIES,
-    "priority_weight": 1000,
+    # Else Airflow prefers what has the most after it: a new series to one that holds machines.
     "weight_rule": "absolute",
 }
+WITH_MACHINES: dict[str, Any] = {"priority_weight": 100}
+OF_RELEASE: dict[str, Any] = {"pool": RELEASE_POOL, "retries": RELEASE_RETRIES}
 
 
 def new_dag(
@@ -189,6 +187,21 @@ def result_of(opened: object, ti: Any) -> str:
     return str(opened)
 
 
+def series_of(opened: Path, ti: Any) -> str:
+    """As `result_of`, for a series whose runs Airflow can map."""
+    from airflow.sdk.configuration import conf
+
+    from barograph.series_steps import runs_of_execution
+
+    runs, most = len(runs_of_execution(opened)), conf.getint("core", "max_map_length", fallback=1024)
+    if runs > most:
+        raise ExperimentError(
+            f"{opened.name} has {runs} runs to do, and this Airflow does {most} mapped tasks of a DAG run at most;"
+            f" choose fewer repetitions or variants, or set AIRFLOW__CORE__MAX_MAP_LENGTH to {runs} or more"
+        )
+    return result_of(opened, ti)
+
+
 def add_series_tasks(series: Any, experiment: Experiment | None = None) -> None:
     """Everything after `series`, the task that answers with a series' folder.
 
@@ -198,30 +211,26 @@ def add_series_tasks(series: Any, experiment: Experiment | None = None) -> None:
     @setup
     @waiting_task(execution_timeout=limit_of("provision"))
     def provision(series: str) -> str:
-        from pathlib import Path
-
         from airflow.sdk.exceptions import AirflowSkipException
 
         from barograph.machines.provision import provision
-        from barograph.series.series import read_series
+        from barograph.series_steps import NotNeeded, require_runs
 
-        if read_series(Path(series)).lacks_report_alone():
-            raise AirflowSkipException("everything is measured; only the report is missing")
+        try:
+            require_runs(Path(series))
+        except NotNeeded as reason:
+            raise AirflowSkipException(str(reason)) from None
         return provision(Path(series))
 
     @setup
-    @task(execution_timeout=limit_of("deploy"))
+    @task(execution_timeout=limit_of("deploy"), **WITH_MACHINES)
     def deploy(series: str) -> None:
-        from pathlib import Path
-
         from barograph.series_steps import deploy
 
         deploy(Path(series))
 
-    @task(execution_timeout=limit_of("plan"))
+    @task(execution_timeout=limit_of("plan"), **WITH_MACHINES)
     def plan_runs(series: str) -> list[str]:
-        from pathlib import Path
-
         from barograph.series_steps import runs_of_execution
 
         return runs_of_execution(Path(series))
@@ -231,33 +240,35 @@ def add_series_tasks(series: Any, experiment: Experiment | None = None) -> None:
     @task(
         execution_timeout=limit_of("run", experiment), pre_execute=_limit_run, max_active_tis_per_dagrun=1,
         map_index_template="{{ task.op_kwargs['name'] }}", retry_policy=OnlyDeadWorkers(),
+        **WITH_MACHINES,
     )  # fmt: skip
     def run(series: str, name: str, ti: Any = None) -> str | None:
-        from pathlib import Path
-
         from airflow.sdk.exceptions import AirflowSkipException
 
         from barograph.series_steps import NotNeeded, do_run
 
         assert ti is not None, "Airflow passes the task instance"
         try:
-            return do_run(Path(series), name, again=_is_cleared(ti))
+            return do_run(Path(series), name, again=is_cleared(ti))
         except NotNeeded as reason:
             raise AirflowSkipException(str(reason)) from None
 
     @teardown
     @task(execution_timeout=limit_of("release"), **OF_RELEASE)
     def release(series: str) -> None:
-        from pathlib import Path
+        from barograph.machines.provision import release
 
+        release(Path(series))
+
+    # A teardown is left out where its setup failed, and one whose process was killed has given nothing back.
+    @task(trigger_rule="one_failed", execution_timeout=limit_of("release"), **OF_RELEASE)
+    def release_unprovisioned(series: str) -> None:
         from barograph.machines.provision import release
 
         release(Path(series))
 
     @task(trigger_rule="all_done", execution_timeout=limit_of("analyse"))
     def analyse(series: str | None) -> str:
-        from pathlib import Path
-
         from airflow.sdk.exceptions import AirflowSkipException
 
         from barograph.series_steps import NothingInTime, analyse
@@ -271,8 +282,6 @@ def add_series_tasks(series: Any, experiment: Experiment | None = None) -> None:
 
     @task(execution_timeout=limit_of("report"))
     def report(series: str, path: str) -> None:
-        from pathlib import Path
-
         from barograph.series_steps import announce
 
         announce(Path(series), Path(path))
@@ -282,15 +291,17 @@ def add_series_tasks(series: Any, experiment: Experiment | None = None) -> None:
     planned: Any = plan_runs(series)
     runs: Any = run.partial(series=series).expand(name=planned)
     released: Any = release(series)
+    unprovisioned: Any = release_unprovisioned(series)
     analysed: Any = analyse(series)
     reported: Any = report(series, analysed)
 
     machines >> deployed >> planned >> runs >> released.as_teardown(setups=[machines, deployed])
+    planned >> unprovisioned
     runs >> analysed
     released >> analysed
     # Not of the setups, whose direct children must be all_success: a failed one fails `planned` too.
     # Of `released`, because Airflow forgives a teardown: what it could not give back goes on costing.
-    add_watcher([series, planned, runs, released, analysed, reported])
+    add_watcher([series, planned, runs, released, unprovisioned, analysed, reported])
 
 
 class OnlyDeadWorkers(RetryByBlame):
@@ -308,15 +319,13 @@ class OnlyDeadWorkers(RetryByBlame):
 
 def _limit_run(context: Context) -> None:
     """The limit that fits what was chosen in the form, in the place of the one that fits the file."""
-    from pathlib import Path
-
     from barograph.series.series import read_series
 
     current: Any = context["task"]
     current.execution_timeout = limit_of("run", read_series(Path(current.op_kwargs["series"])).experiment)
 
 
-def _is_cleared(ti: Any) -> bool:
+def is_cleared(ti: Any) -> bool:
     """Whether this is the first try after somebody cleared the task: Airflow then allows so many tries more."""
     return bool(ti.try_number > 1 and ti.try_number == ti.max_tries - ti.task.retries + 1)
 

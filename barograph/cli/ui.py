@@ -26,6 +26,7 @@ from barograph.airflow_environment import (
     environment,
     prepare,
     prepare_users_database,
+    write_scheduler_database,
 )
 from barograph.child_processes import ChildProcess
 from barograph.cli.dag_process import signals_as_interrupt
@@ -86,7 +87,7 @@ def ui_environment(home: Path, port: int) -> dict[str, str]:
     variables = environment(home)
     return {
         **variables,
-        DATABASE: variables[CONNECTION],
+        DATABASE: str(write_scheduler_database(home, variables[CONNECTION])),
         "AIRFLOW__CORE__AUTH_MANAGER": manager,
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(_password_file(home)),

@@ -31,12 +31,13 @@ from barograph.code.sandbox import (
     PATH,
     TMP,
     Sandbox,
+    Watch,
     give_to_sandbox,
     require_sandbox,
     sandbox_command,
     write_accounts,
 )  # fmt: skip
-from barograph.code.store import LOG, built_facts, lock_folder, log_end, make_once
+from barograph.code.store import LOG, built_facts, log_end, make_once
 from barograph.errors import Say
 from barograph.plan.experiment import Code, Variant
 from barograph.settings import build_registries, process_environment
@@ -67,7 +68,7 @@ def run_program(argv: Sequence[str], sandbox: Sandbox, log: Path, *, limit_s: fl
         # Inside, process 1 is bubblewrap itself: what its environment holds, a program of the same user can read.
         environment = {"PATH": process_environment().get("PATH", PATH)}
         program = ChildProcess(command, folder=files, output=output, environment=environment, ending=ENDING)
-        code = stack.enter_context(program).wait(limit_s)
+        code = stack.enter_context(program).wait(limit_s, Watch(program.pid, sandbox))
     if code is None:
         raise BuildHung(f"{' '.join(argv)} took more than {limit_s:g} s and was ended; it said last: {log_end(log)}")
     if code:
@@ -99,7 +100,7 @@ def build_code(code: Code, say: Say, *, rebuild: bool = False, limit_s: float = 
 
     def make(folder: Path) -> Mapping[str, Any]:
         say(f"{refs.code_label(code)}: building, at most {limit_s / 60:g} min")
-        return _build_foreign(code, folder, say, limit_s) if code.scheduler else _build_ours(code, folder)
+        return _build_foreign(code, folder, limit_s) if code.scheduler else _build_ours(code, folder)
 
     return make_once(build_folder(code), make, say, rebuild=rebuild)
 
@@ -124,26 +125,24 @@ def bridge_of(code: Code, say: Say, *, rebuild: bool = False) -> Path:
             shutil.copy2(build_jar(BRIDGE, say), folder)
             return {"jar": f"barograph-{BRIDGE.name.replace('_', '-')}.jar"}
         say(f"{refs.code_label(code)}: building its bridge")
-        return {"jar": _maven(code, module, folder, say).name}
+        return {"jar": _maven(module, folder).name}
 
     thing = make_once(sources_home() / "bridges" / made_of, make, say, rebuild=rebuild)
     return thing / str(built_facts(thing)["jar"])
 
 
 @contextmanager
-def _build_sandbox(code: Code, tree: Path, say: Say) -> Iterator[Sandbox]:
-    """For a build in `tree`. What it downloads is kept for the next builds of the same repository, no other's."""
-    home, tmp = repository_home(code.repository) / "home", tree.with_name("tmp")
-    # Maven's and Gradle's folders of downloads are for one build at a time.
-    with lock_folder(home, say):
-        for folder in (home, tmp):
-            if not folder.exists():
-                folder.mkdir()
-                give_to_sandbox(folder)
-        give_to_sandbox(tree)
-        places = {tree: TREE_PLACE, home: HOME, tmp: TMP}
-        yield Sandbox(TREE_PLACE, places, _storm_homes(), (*REGISTRIES, *build_registries()))
-        shutil.rmtree(tmp, ignore_errors=True)
+def _build_sandbox(tree: Path) -> Iterator[Sandbox]:
+    """For a build in `tree`. What it downloads is its own: a commit must not choose the dependencies of another."""
+    home, tmp = tree.with_name("home"), tree.with_name("tmp")
+    for folder in (home, tmp):
+        folder.mkdir()
+        give_to_sandbox(folder)
+    give_to_sandbox(tree)
+    places = {tree: TREE_PLACE, home: HOME, tmp: TMP}
+    yield Sandbox(TREE_PLACE, places, _storm_homes(), (*REGISTRIES, *build_registries()))
+    for folder in (home, tmp):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _storm_homes() -> tuple[Path, ...]:
@@ -163,11 +162,11 @@ def _build_ours(code: Code, folder: Path) -> Mapping[str, Any]:
     return {"commit": code.commit}
 
 
-def _build_foreign(code: Code, folder: Path, say: Say, limit_s: float) -> Mapping[str, Any]:
+def _build_foreign(code: Code, folder: Path, limit_s: float) -> Mapping[str, Any]:
     tree, log = folder / TREE, folder / LOG
     refs.clone_commit(code, tree)
     if code.build:
-        with _build_sandbox(code, tree, say) as sandbox:
+        with _build_sandbox(tree) as sandbox:
             run_program(code.build, sandbox, log, limit_s=limit_s)
     jar = _find_jar(code, tree)
     _require_class(code, jar)
@@ -204,11 +203,11 @@ def _is_class(name: str) -> bool:
     return name.endswith(".class") and not name.startswith("META-INF/")
 
 
-def _maven(code: Code, module: Path, folder: Path, say: Say) -> Path:
+def _maven(module: Path, folder: Path) -> Path:
     if shutil.which(MAVEN[0]) is None:
         raise ToolMissing("mvn is not installed; it builds the Java parts. Install it with: apt-get install maven")
     shutil.copytree(module, folder / "module")
-    with _build_sandbox(code, folder / "module", say) as sandbox:
+    with _build_sandbox(folder / "module") as sandbox:
         run_program(MAVEN, sandbox, folder / LOG, limit_s=BUILD_LIMIT_S)
     target = folder / "module" / "target"
     # The build may have put links to files of others in their places.

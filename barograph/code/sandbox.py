@@ -8,14 +8,18 @@ another user need user namespaces.
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from barograph.code.errors import SandboxUnavailable
+from barograph.child_processes import descendants
+from barograph.code.errors import BuildFailed, SandboxUnavailable
 from barograph.code.registries import PORT
 from barograph.settings import process_environment
 
@@ -35,6 +39,20 @@ GROUP = f"root:x:0:\nbuild:x:{UID}:\n"
 HOSTS = "127.0.0.1 localhost\n"
 LAUNCHER = Path(__file__).with_name("sandbox_launcher.py")
 CHECK_LIMIT_S = 30.0
+LOOK_S, DISK_LOOK_S = 1.0, 5.0  # how often it is looked at what the programs take; many files take long to look at
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What the programs of a sandbox may take together; a single file may be as large as all may be."""
+
+    memory_mb: int = 6144
+    disk_mb: int = 6144
+    processes: int = 2048  # threads too, of all sandboxes of this box; where root makes them
+    memory_files_mb: int = 512  # of /tmp where it is no folder of the box, and of /dev/shm
+
+
+RESOURCES = Resources()
 
 
 @dataclass(frozen=True)
@@ -50,6 +68,7 @@ class Sandbox:
     readable: Sequence[Path] = ()
     registries: Sequence[str] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
+    resources: Resources = RESOURCES
 
     def environment(self) -> dict[str, str]:
         """All variables of the program."""
@@ -98,11 +117,58 @@ def sandbox_command(argv: Sequence[str], sandbox: Sandbox, files: Path, launcher
     if os.geteuid() != 0:
         bwrap += ["--unshare-user", "--uid", str(UID), "--gid", str(UID)]
     way = [] if launcher else ["--unshare-net"]
-    inside = [*bwrap, *way, "--chdir", sandbox.folder, "--", *_without_rights(), *argv]
+    inside = [*bwrap, *way, "--chdir", sandbox.folder, "--", *_limits(sandbox), *_without_rights(), *argv]
     if launcher is None:
         return inside
     own_network = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--map-root-user"])]
     return [*own_network, "--", sys.executable, "-I", str(LAUNCHER), str(launcher), str(PORT), *inside]
+
+
+def _limits(sandbox: Sandbox) -> list[str]:
+    """What measures on this box goes first, and a kernel without memory ends these programs before all others."""
+    most = sandbox.resources
+    limits = [f"--fsize={most.disk_mb * 1024**2}", "--core=0"]
+    # Without root the number would count whatever the user runs.
+    limits += [f"--nproc={most.processes}"] if os.geteuid() == 0 else []
+    return ["nice", "-n", "10", "choom", "-n", "1000", "--", "prlimit", *limits, "--"]
+
+
+class Watch:
+    """Looks at what the processes below `pid`, and the folders that they may write, take. Raises BuildFailed."""
+
+    def __init__(self, pid: int, sandbox: Sandbox) -> None:
+        self._pid, self._sandbox = pid, sandbox
+        self._look_s, self._disk_look_s = 0.0, 0.0
+
+    def __call__(self) -> None:
+        now_s, most = time.monotonic(), self._sandbox.resources
+        if now_s >= self._look_s:
+            self._look_s = now_s + LOOK_S
+            _require("memory", sum(map(_resident_bytes, descendants(self._pid))), most.memory_mb)
+        if now_s >= self._disk_look_s:
+            self._disk_look_s = now_s + DISK_LOOK_S
+            _require("disk", sum(map(_disk_bytes, self._sandbox.writable)), most.disk_mb)
+
+
+def _require(what: str, taken: int, most_mb: int) -> None:
+    if taken > most_mb * 1024**2:
+        raise BuildFailed(f"it takes {taken // 1024**2} MB of {what}, allowed are {most_mb}; it was ended")
+
+
+def _resident_bytes(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
+    except (OSError, IndexError):  # it has ended
+        return 0
+
+
+def _disk_bytes(folder: Path) -> int:
+    taken = 0
+    for top, _, files in os.walk(folder):
+        for name in files:
+            with suppress(OSError):
+                taken += os.lstat(os.path.join(top, name)).st_blocks * 512  # noqa: PTH118 - thousands of them
+    return taken
 
 
 def _without_rights() -> list[str]:
@@ -118,7 +184,7 @@ def _set_variables(variables: Mapping[str, str]) -> list[str]:
 
 
 def _mounts(sandbox: Sandbox, files: Path) -> list[str]:
-    words = ["--proc", "/proc", "--dev", "/dev", *_open_folders([HOME])]
+    words = ["--proc", "/proc", "--dev", "/dev", *_memory_folder("/dev/shm", sandbox), *_open_folders([HOME])]
     for place in PROGRAMS:
         words += ["--ro-bind-try", place, place]
     for place in LINKS:
@@ -127,7 +193,7 @@ def _mounts(sandbox: Sandbox, files: Path) -> list[str]:
         else:
             words += ["--ro-bind-try", place, place]
     if TMP not in sandbox.writable.values():
-        words += ["--perms", "1777", "--tmpfs", TMP]
+        words += _memory_folder(TMP, sandbox)
     words += _open_folders(["/etc/default", "/etc/ssl"])
     for path in (path for name in SETTINGS for path in sorted(Path("/etc").glob(name))):
         words += ["--ro-bind", str(path), str(path)]
@@ -138,6 +204,10 @@ def _mounts(sandbox: Sandbox, files: Path) -> list[str]:
     for path, place in sandbox.writable.items():
         words += [*_open_folders([str(Path(place).parent)]), "--bind", str(path), place]
     return words
+
+
+def _memory_folder(place: str, sandbox: Sandbox) -> list[str]:
+    return ["--perms", "1777", "--size", f"{sandbox.resources.memory_files_mb * 1024**2}", "--tmpfs", place]
 
 
 def _open_folders(places: Sequence[str]) -> list[str]:

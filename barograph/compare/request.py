@@ -107,7 +107,7 @@ def _question(answers: Mapping[str, Any]) -> Question:
 log = logging.getLogger(__name__)
 
 
-def open_comparison(request: ComparisonRequest, *, new: bool, rebuild: bool = False) -> Path:
+def open_comparison(request: ComparisonRequest, *, new: bool, again: bool = False, rebuild: bool = False) -> Path:
     """The folder of the comparison's series. Nothing is started. Raises what has `blame`."""
     comparison = plan_comparison(request)
     check(comparison.experiment)
@@ -117,7 +117,7 @@ def open_comparison(request: ComparisonRequest, *, new: bool, rebuild: bool = Fa
     cost = holdings.estimate_cost(comparison.experiment, new=new)
     for line in cost_lines(cost) if cost else ():
         log.info("%s", line)
-    series = open_series(comparison.experiment, new=new, estimate=cost.as_data() if cost else None)
+    series = open_series(comparison.experiment, new=new, again=again, estimate=cost.as_data() if cost else None)
     record.write(series.folder, comparison)
     return series.folder
 

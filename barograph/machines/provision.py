@@ -35,7 +35,7 @@ from inventory.testbed import Testbed
 log = logging.getLogger(__name__)
 
 
-def open_requested(name: str, changes: Mapping[str, Any], *, new: bool) -> Path:
+def open_requested(name: str, changes: Mapping[str, Any], *, new: bool, again: bool = False) -> Path:
     """Validate what was asked for and open its series. Nothing is started."""
     experiment = resolve_experiment(with_changes(load(name), changes))
     check(experiment)
@@ -44,7 +44,7 @@ def open_requested(name: str, changes: Mapping[str, Any], *, new: bool) -> Path:
     cost = holdings.estimate_cost(experiment, new=new)
     for line in cost_lines(cost) if cost else ():
         log.info("%s", line)
-    return open_series(experiment, new=new, estimate=cost.as_data() if cost else None).folder
+    return open_series(experiment, new=new, again=again, estimate=cost.as_data() if cost else None).folder
 
 
 def require_free_testbed(experiment: Experiment) -> None:

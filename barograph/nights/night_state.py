@@ -107,6 +107,12 @@ def night_of_id(suite: str, night: str) -> Night:
     return current
 
 
+def recorded_night(suite: str, night: str) -> dict[str, Any] | None:
+    """The record of a night that is over; None: it is not on record."""
+    path = nights_folder(suite) / "nights" / f"{night}.json"
+    return read_json(path) if path.is_file() else None
+
+
 def remove_night(night: Night) -> None:
     (nights_folder(night.suite) / NIGHT_FILE).unlink(missing_ok=True)
 

@@ -194,6 +194,14 @@ def close_night(suite: str, night: Night, ended_s: float) -> dict[str, Any]:
         night_state.drop_reservation(suite, night.id)
 
 
+def forget_night(suite: str, night: str) -> None:
+    """What a night that is on record may have left, where its closing was cut short."""
+    left = night_state.read_night(suite)
+    if left is not None and left.id == night:
+        night_state.remove_night(left)
+    night_state.drop_reservation(suite, night)
+
+
 def release_night(suite: str, night: str) -> None:
     """For the ways out that skip `closed`; the next night puts on record what this one has measured."""
     night_state.drop_reservation(suite, night)
@@ -215,7 +223,7 @@ def _record(night: Night, ended_s: float) -> dict[str, Any]:
         night = conclude_entry(night, entry.experiment)
     folder = night_state.nights_folder(night.suite)
     record = record_of(night, ended_s)
-    if not (folder / "nights" / f"{night.id}.json").exists():  # it died between this and the next line
+    if night_state.recorded_night(night.suite, night.id) is None:  # it died between this and the next line
         night_records.append_night(folder, record)
     night_state.remove_night(night)
     return record

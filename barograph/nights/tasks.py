@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 
-from barograph.errors import BarographError, InUse, RunsFailed
+from barograph.errors import BarographError, InUse, RunsFailed, message_of
 from barograph.nights import findings, night_state, outcome, procedure
 from barograph.nights.findings import post
 from barograph.nights.suite import HOUR_S, load_suite, subset
@@ -21,11 +21,22 @@ class RegressionAlarm(BarographError):
     blame = "system_under_test"
 
 
-def open_night(name: str, deadline_hours: float, experiments: Sequence[str]) -> str:
-    """The night's id."""
-    suite, now_s = load_suite(name), time.time()
+class NightOver(BarographError):
+    """The night's deadline came while another one was being measured."""
+
+    blame = "capacity"
+
+
+def open_night(name: str, deadline_hours: float, experiments: Sequence[str], asked_s: float) -> str:
+    """The night's id. The deadline counts from when it was asked for, however long it had to wait."""
+    suite, now_s, until_s = load_suite(name), time.time(), asked_s + deadline_hours * HOUR_S
     chosen = subset(suite, experiments) if experiments else suite
-    return procedure.open_night(chosen, now_s + deadline_hours * HOUR_S, now_s).id
+    try:
+        return procedure.open_night(chosen, until_s, now_s).id
+    except InUse as taken:
+        if now_s > until_s:
+            raise NightOver(f"the night's deadline has come while it waited: {message_of(taken)}") from taken
+        raise
 
 
 def begin_experiment(name: str, night_id: str | None, experiment: str) -> str | None:
@@ -56,6 +67,8 @@ def conclude_experiment(name: str, night_id: str | None, experiment: str) -> str
     """What became of it; None where it is not of this night."""
     if night_id is None:
         return None
+    if (recorded := night_state.recorded_night(name, night_id)) is not None:  # it was closed before
+        return next((e["status"] for e in recorded["experiments"] if e["experiment"] == experiment), None)
     under_way = night_state.night_of_id(name, night_id)
     if experiment not in [entry.experiment for entry in under_way.experiments]:
         return None
@@ -63,10 +76,13 @@ def conclude_experiment(name: str, night_id: str | None, experiment: str) -> str
 
 
 def close_night(name: str, night_id: str) -> str:
-    """On record, evaluated, with pages; the index."""
-    begun_s = night_state.night_of_id(name, night_id).started_s
-    record = procedure.close_night(name, night_state.night_of_id(name, night_id), time.time())
-    found, index, _ = findings.publish(load_suite(name), record, begun_s, log.warning)
+    """On record, evaluated, with pages; the index. Again: what is on record already is evaluated."""
+    record = night_state.recorded_night(name, night_id)
+    if record is None:
+        record = procedure.close_night(name, night_state.night_of_id(name, night_id), time.time())
+    else:
+        procedure.forget_night(name, night_id)
+    found, index, _ = findings.publish(load_suite(name), record, record["started_s"], log.warning)
     for line in findings.finding_lines(found, record):
         log.info("%s", line)
     return str(index)

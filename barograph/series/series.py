@@ -96,18 +96,20 @@ def open_series(
     experiment: Experiment,
     *,
     new: bool = False,
+    again: bool = False,
     now_s: float | None = None,
     estimate: Mapping[str, Any] | None = None,
 ) -> Series:
     """The newest unfinished series of exactly this request, or (or if `new`) a fresh one.
 
+    `again`: somebody repeats the step that opened it, so it is the newest of this request, complete or not.
     `estimate` is what this execution may cost; each execution of a series that costs money has its own.
     """
     now = time.time() if now_s is None else now_s
     experiment = resolve_experiment(experiment)
     commit, dirty = git_state()
     changes = provenance.work_tree_patch() if dirty else b""  # refused before there is a folder
-    unfinished = None if new else unfinished_series(experiment)
+    unfinished = newest_series(experiment) if again else None if new else unfinished_series(experiment)
     earlier = series_document(unfinished.folder) if unfinished else {}
     estimates = earlier.get("estimates", [])
     if estimate is not None:

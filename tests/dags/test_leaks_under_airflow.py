@@ -18,10 +18,9 @@ from pathlib import Path
 import pytest
 
 from barograph.airflow_environment import CONNECTION, SCHEDULER_DATABASE
-from barograph.child_processes import ChildProcess
+from barograph.child_processes import ChildProcess, descendants
 from barograph.cli.ui import ENDING
 from barograph.settings import ROOT
-from barograph.supervisor import descendants
 from inventory.leases.holder import process_start
 from tests.dags.running_airflow import HOUR, OTHER, PACE, SHORT, Airflow, Site, is_known, started_s, until
 from tests.support.cloud import unmanned

@@ -18,7 +18,7 @@ import pytest
 
 from barograph import supervisor
 from barograph.airflow_environment import CONNECTION, DATABASE
-from barograph.child_processes import ChildProcess
+from barograph.child_processes import ChildProcess, descendants
 from barograph.cli.ui import ENDING, PARTS, ui_environment, write_password
 from barograph.settings import HOLDER, ROOT
 from tests.dags.running_airflow import DAG, PACE, SHORT, Airflow, Site, is_known, until
@@ -103,7 +103,7 @@ def test_a_series_is_measured_by_two_workers_and_never_reaped(airflow: Airflow, 
         airflow.reap()
         assert airflow.leases() == [lease] and airflow.machines() != [], "its heartbeat is fresh"
         workers.enter_context(start([worker("two")], airflow.env, tmp_path / "two.log"))
-        _unshare, celery, *_ = supervisor.descendants(one.pid)
+        _unshare, celery, *_ = descendants(one.pid)
         os.kill(celery, signal.SIGTERM)  # it ends what it does, and takes nothing more
 
         def measured() -> bool:

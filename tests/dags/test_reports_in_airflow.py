@@ -8,6 +8,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import socket
 import sys
 import time
@@ -181,6 +182,16 @@ def test_without_a_right_to_the_dag_there_is_nothing_to_read(site: Site) -> None
         assert site.get(path, "nobody").status == 403, path
     listed = site.get("/barograph/", "nobody", **HTML)
     assert listed.status == 403 and "may not read" in listed.text and "stela" not in listed.text
+
+
+def test_results_of_a_dag_that_is_gone_are_for_those_who_run_airflow(site: Site) -> None:
+    gone = site.results / "stela" / "removed"
+    shutil.copytree(site.results / site.series, gone / "20250101-000000-a1b2c3d4", symlinks=True)
+    page = "/barograph/files/stela/removed/20250101-000000-a1b2c3d4/report.html"
+    try:
+        assert [site.get(page, user).status for user in ("owner", "reader", "nobody")] == [200, 403, 403]
+    finally:
+        shutil.rmtree(gone)
 
 
 def test_a_reader_sees_the_report_of_a_run(site: Site) -> None:

@@ -1,6 +1,7 @@
 """Programs end together: when one ends, when the supervisor is asked to end, when its parent or it itself is killed."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from barograph import supervisor
+from barograph.child_processes import descendants
 from inventory.leases.holder import process_start
 
 # A program that leaves an orphan in a session of its own, as servers do with their workers.
@@ -33,6 +35,7 @@ while not Path(sys.argv[1] + ".go").exists():
 PARENT = """
 import os, subprocess, sys, time
 from barograph import supervisor
+from barograph.child_processes import descendants
 commands = [[sys.executable, "-c", code, sys.argv[1]] for code in sys.argv[2:]]
 subprocess.Popen(supervisor.command(commands, os.getpid(), step_s=0.3))
 time.sleep(600)
@@ -48,9 +51,9 @@ def supervised(folder: Path, *programs: str) -> Iterator[tuple[subprocess.Popen[
         while not (orphan.exists() and orphan.read_text().strip()):
             assert parent.poll() is None
             time.sleep(0.05)
-        yield parent, sorted({*supervisor.descendants(parent.pid), int(orphan.read_text())})
+        yield parent, sorted({*descendants(parent.pid), int(orphan.read_text())})
     finally:
-        for pid in (*supervisor.descendants(parent.pid), int(orphan.read_text() or 0) if orphan.exists() else 0):
+        for pid in (*descendants(parent.pid), int(orphan.read_text() or 0) if orphan.exists() else 0):
             if process_start(pid):
                 os.kill(pid, signal.SIGKILL)
         parent.kill()
@@ -120,3 +123,24 @@ def test_a_signal_does_not_cut_the_end_short(tmp_path: Path) -> None:
         await_ends([awaits])
         os.kill(one, signal.SIGTERM)  # the orphan, which ignores SIGINT, is still to end
         await_ends([pid for pid in everybody if pid != parent.pid])
+
+
+def test_an_emulated_machine_is_left_to_its_lease(tmp_path: Path) -> None:
+    """Podman's `conmon` has left the one that started it; here it is a program of that name with one below it."""
+    conmon = tmp_path / "conmon"
+    shutil.copy2("/bin/sh", conmon)
+    machine = f"setsid {conmon} -c 'sleep 600 & echo $! $$ >{tmp_path}/machine.new; mv {tmp_path}/machine.new {tmp_path}/machine; wait' &"
+    starts = f"import subprocess, time; subprocess.run(['sh', '-c', {machine!r}]); time.sleep(600)"
+    left: list[int] = []
+    try:
+        with supervised(tmp_path, starts) as (_, everybody):
+            while not (tmp_path / "machine").exists():
+                time.sleep(0.05)
+            left = [int(pid) for pid in (tmp_path / "machine").read_text().split()]
+            one = the_supervisor(everybody)
+            os.kill(one, signal.SIGTERM)
+            await_ends([one])
+            assert all(process_start(pid) for pid in left)
+    finally:
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)

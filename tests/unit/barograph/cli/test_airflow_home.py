@@ -16,11 +16,13 @@ from barograph.airflow_environment import (
     CONNECTION,
     DATABASE,
     SCHEDULER_DATABASE,
+    DatabaseUnknown,
     clean,
     command_line_environment,
     prepare,
     prepare_users_database,
     ready,
+    write_scheduler_database,
 )
 from barograph.cli import dag_process
 from barograph.cli.ui import ui_environment
@@ -35,7 +37,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def airflow(_home: Path, variables: Mapping[str, str], *arguments: str) -> None:
         kind, _, place = variables[CONNECTION].partition("?")[0].partition("://")
-        asked.append(f"{kind} {' '.join(arguments[:2])}")
+        part = f" of {arguments[arguments.index('--dag-ids') + 1]}" if "--dag-ids" in arguments else ""
+        asked.append(f"{kind} {' '.join(arguments[:2])}{part}")
         if kind == "sqlite" and arguments == ("db", "migrate"):
             with closing(sqlite3.connect(place.removeprefix("/"))) as database:
                 database.execute("create table if not exists dag_run (id)")
@@ -127,10 +130,29 @@ def test_old_rows_go_from_the_databases_that_are_named(
     prepare(tmp_path)
     monkeypatch.setenv(CONNECTION, "airflow-db-not-allowed:///")
     now = datetime(2026, 11, 22, tzinfo=UTC)
-    assert clean(tmp_path, 90, now) == (f"sqlite {COMMAND_LINE_DATABASE}",)
-    monkeypatch.setenv(DATABASE, THEIRS)
-    assert clean(tmp_path, 90, now) == ("postgresql+psycopg2 airflow", f"sqlite {COMMAND_LINE_DATABASE}")
-    assert made[2:] == ["sqlite db clean", "postgresql+psycopg2 db clean", "sqlite db clean"]
+    assert clean(tmp_path, 90, now, ["stela.star"]) == (f"sqlite {COMMAND_LINE_DATABASE}",)
+    monkeypatch.setenv(DATABASE, str(write_scheduler_database(tmp_path, THEIRS)))
+    cleaned = clean(tmp_path, 90, now, ["stela.star", "reaper"])
+    assert cleaned == ("postgresql+psycopg2 airflow", f"sqlite {COMMAND_LINE_DATABASE}")
+    assert made[2:] == ["sqlite db clean", "postgresql+psycopg2 db clean of stela.star,reaper", "sqlite db clean"]
+
+
+def test_no_task_has_the_connection_in_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CONNECTION, THEIRS)
+    given = ui_environment(tmp_path, 8080)
+    assert [name for name, value in given.items() if THEIRS in value] == [CONNECTION]  # which Airflow hides from tasks
+    file = Path(given[DATABASE])
+    assert file.read_text() == THEIRS and file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("said", [THEIRS, "/nowhere/database"])
+def test_what_names_no_database_is_refused_without_saying_it(
+    said: str, made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(DATABASE, said)
+    with pytest.raises(DatabaseUnknown, match="must name a file") as refused:
+        clean(tmp_path, 90, datetime(2026, 11, 22, tzinfo=UTC), [])
+    assert said not in str(refused.value) and made == []
 
 
 def test_the_name_of_a_database_has_no_secret_in_it() -> None:

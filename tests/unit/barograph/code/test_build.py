@@ -4,16 +4,17 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from barograph.code import store
-from barograph.code.build import build_code, build_folder, jar_of
+from barograph.code import build, store
+from barograph.code.build import build_code, build_folder, jar_of, run_program
 from barograph.code.errors import BuildFailed, BuildHung, SourceError, Unfit
-from barograph.code.git import repository_home, sources_home
+from barograph.code.git import sources_home
 from barograph.code.refs import resolve_ref
 from barograph.code.store import FAILED, LOG, make_once, prune
 from barograph.plan.experiment import Code
@@ -21,7 +22,8 @@ from tests.support.repositories import Repository, jar, with_plugins
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 SCRIPT = """#!/bin/sh
-echo built >> "$HOME/calls"
+[ ! -e "$HOME/earlier" ] || echo "somebody was here"
+touch "$HOME/earlier"
 mkdir out && cp theirs.jar out/theirs.jar
 {more}
 """
@@ -31,7 +33,7 @@ Make = Callable[..., Code]
 
 @pytest.fixture
 def foreign(tmp_path: Path) -> Make:
-    """A commit of somebody's whose build runs these lines; `calls` counts its builds, in their own home."""
+    """A commit of somebody's whose build runs these lines."""
     repository = Repository.at(tmp_path / "theirs")
     packed = jar(tmp_path / "theirs.jar", "org.example.Theirs", "org.example.other.Scheduler").read_bytes()
 
@@ -49,8 +51,17 @@ def said() -> list[str]:
     return []
 
 
-def home_of_builds(tmp_path: Path) -> Path:
-    return repository_home(str(tmp_path / "theirs")) / "home"
+@pytest.fixture
+def builds(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
+    """The commands that were run in sandboxes."""
+    begun: list[Sequence[str]] = []
+
+    def counted(argv: Sequence[str], *given: Any, **more: Any) -> None:
+        begun.append(argv)
+        run_program(argv, *given, **more)
+
+    monkeypatch.setattr(build, "run_program", counted)
+    return begun
 
 
 def running(command: str) -> list[int]:
@@ -66,30 +77,34 @@ def content_of(file: Path) -> bytes:
         return b""
 
 
-def calls(tmp_path: Path) -> int:
-    file = home_of_builds(tmp_path) / "calls"
-    return len(file.read_text().splitlines()) if file.exists() else 0
-
-
-def test_a_commit_is_built_once_whatever_it_is_called(foreign: Make, tmp_path: Path, said: list[str]) -> None:
+def test_a_commit_is_built_once_whatever_it_is_called(
+    foreign: Make, builds: list[Sequence[str]], said: list[str]
+) -> None:
     code = foreign()
     first = build_code(code, said.append)
     assert build_code(replace(code, label="another name"), said.append) == first
-    assert calls(tmp_path) == 1 and len(said) == 1
+    assert len(builds) == 1 and len(said) == 1
     assert jar_of(code).name == "theirs.jar" and not (first / "tree").exists()
     assert "$ sh build.sh" in (first / LOG).read_text()
     build_code(code, said.append, rebuild=True)
-    assert calls(tmp_path) == 2
+    assert len(builds) == 2
 
 
-def test_another_jar_of_the_same_commit_is_another_build(foreign: Make, tmp_path: Path) -> None:
+def test_a_commit_finds_nothing_that_another_has_left_in_its_home(foreign: Make) -> None:
+    for more in ("true", "# another commit"):
+        folder = build_code(code := foreign(more), print)
+        assert "somebody was here" not in (build_folder(code) / LOG).read_text()
+        assert not (folder / "home").exists()
+
+
+def test_another_jar_of_the_same_commit_is_another_build(foreign: Make, builds: list[Sequence[str]]) -> None:
     code = foreign()
     other = replace(code, jar="theirs.jar", scheduler="org.example.other.Scheduler")
     assert build_code(code, print) != build_code(other, print)
-    assert calls(tmp_path) == 2
+    assert len(builds) == 2
 
 
-def test_a_failed_build_is_told_again_without_building(foreign: Make, tmp_path: Path) -> None:
+def test_a_failed_build_is_told_again_without_building(foreign: Make, builds: list[Sequence[str]]) -> None:
     code = foreign("echo 'no such symbol: Foo'; exit 3")
     with pytest.raises(BuildFailed, match=r"sh build\.sh ended with 3; it said last: .*no such symbol: Foo") as first:
         build_code(code, print)
@@ -101,13 +116,13 @@ def test_a_failed_build_is_told_again_without_building(foreign: Make, tmp_path: 
     (build_folder(code) / FAILED).write_text(json.dumps(failed | {"failed_s": failed["failed_s"] - 3600}))
     with pytest.raises(BuildFailed, match="--rebuild"):
         build_code(code, print)
-    assert calls(tmp_path) == 1
+    assert len(builds) == 1
     with pytest.raises(BuildFailed):
         build_code(code, print, rebuild=True)
-    assert calls(tmp_path) == 2
+    assert len(builds) == 2
 
 
-def test_a_build_that_hangs_ends_with_all_it_started(foreign: Make, tmp_path: Path) -> None:
+def test_a_build_that_hangs_ends_with_all_it_started(foreign: Make, builds: list[Sequence[str]]) -> None:
     code = foreign("sleep 600.125 & trap '' TERM; wait; wait; sleep 600")
     begin_s = time.monotonic()
     with pytest.raises(BuildHung, match="took more than 1 s and was ended"):
@@ -116,7 +131,7 @@ def test_a_build_that_hangs_ends_with_all_it_started(foreign: Make, tmp_path: Pa
     assert running("sleep 600.125") == []
     with pytest.raises(BuildHung):
         build_code(code, print)
-    assert calls(tmp_path) == 1
+    assert len(builds) == 1
 
 
 def test_what_a_build_leaves_running_ends_with_it(foreign: Make, tmp_path: Path) -> None:
@@ -124,11 +139,11 @@ def test_what_a_build_leaves_running_ends_with_it(foreign: Make, tmp_path: Path)
     assert running("sleep 600.25") == []
 
 
-def test_a_build_sees_no_secrets(foreign: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_sees_no_secrets(foreign: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret")
     monkeypatch.setenv("SSH_AUTH_SOCK", "/nowhere")
-    build_code(foreign('cat /proc/[0-9]*/environ | tr "\\0" "\\n" > "$HOME/seen"'), print)
-    seen = (home_of_builds(tmp_path) / "seen").read_text()
+    build_code(code := foreign('cat /proc/[0-9]*/environ | tr "\\0" "\\n"'), print)
+    seen = (build_folder(code) / LOG).read_text()
     assert "PATH=" in seen and "TMPDIR=" in seen
     assert "s3cret" not in seen and "SSH_AUTH_SOCK" not in seen
 
@@ -162,14 +177,14 @@ def test_what_the_build_does_not_leave_is_named_with_what_it_does(
         build_code(foreign(**changes), print)
 
 
-def test_two_at_once_build_once(foreign: Make, tmp_path: Path, said: list[str]) -> None:
+def test_two_at_once_build_once(foreign: Make, builds: list[Sequence[str]], said: list[str]) -> None:
     code, found = foreign("sleep 0.5"), []
     both = [threading.Thread(target=lambda: found.append(build_code(code, said.append))) for _ in range(2)]
     for each in both:
         each.start()
     for each in both:
         each.join()
-    assert calls(tmp_path) == 1 and found[0] == found[1]
+    assert len(builds) == 1 and found[0] == found[1]
     assert any(f"waiting for process {os.getpid()}, building " in line for line in said)
 
 

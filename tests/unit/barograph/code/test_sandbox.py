@@ -13,7 +13,7 @@ from barograph.child_processes import ChildProcess
 from barograph.code import build, registries, sandbox
 from barograph.code.build import run_program
 from barograph.code.errors import BuildFailed, SandboxUnavailable
-from barograph.code.sandbox import HOME, UID, Sandbox, give_to_sandbox
+from barograph.code.sandbox import HOME, UID, Resources, Sandbox, give_to_sandbox
 
 HOST = "registry.example.org"
 FETCH = """
@@ -182,3 +182,43 @@ def test_no_process_of_a_sandbox_has_a_variable_of_the_user(run: Run, monkeypatc
     monkeypatch.setattr(build, "ChildProcess", Child)
     assert "planted-value" not in run("env")
     assert [set(variables) for variables in started] == [{"PATH"}]
+
+
+GREEDY = {
+    "memory": "import time; x = bytearray(150 * 1024**2); time.sleep(600)",
+    "disk": "import time; [open(f'{n}', 'wb').write(bytes(30 * 1024**2)) for n in range(3)]; time.sleep(600)",
+}
+
+
+@pytest.mark.parametrize("what", GREEDY)
+def test_a_program_that_takes_too_much_is_ended(
+    what: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "LOOK_S", 0.1)
+    monkeypatch.setattr(sandbox, "DISK_LOOK_S", 0.1)
+    little = Sandbox("/build/tree", {tmp_path / "tree": "/build/tree"}, resources=Resources(64, 64))
+    with pytest.raises(BuildFailed, match=rf"it takes \d+ MB of {what}, allowed are 64; it was ended"):
+        run_program(["python3", "-S", "-c", GREEDY[what]], little, tmp_path / "log", limit_s=60)
+
+
+def test_files_in_memory_and_single_files_have_a_size(run: Run, tmp_path: Path) -> None:
+    little = Sandbox(
+        "/build/tree", {tmp_path / "tree": "/build/tree"}, resources=Resources(disk_mb=2, memory_files_mb=1)
+    )
+    for place in ("/tmp", "/dev/shm", "/build/tree"):
+        writes = f"head -c 3000000 /dev/zero > {place}/file; stat -c %s {place}/file"
+        run_program(["sh", "-c", writes], little, tmp_path / "log", limit_s=60)
+    *_, tmp, _, _, shm, _, _, tree = (tmp_path / "log").read_text().splitlines()
+    assert int(tmp) <= 1024**2 and int(shm) <= 1024**2 and int(tree) == 2 * 1024**2
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the user's own processes would count")
+def test_processes_are_counted(run: Run, tmp_path: Path) -> None:
+    little = Sandbox("/build/tree", {tmp_path / "tree": "/build/tree"}, resources=Resources(processes=12))
+    forks = "for n in $(seq 30); do sleep 20 & done"
+    with pytest.raises(BuildFailed, match=r"[Cc]annot fork|Resource temporarily unavailable"):
+        run_program(["sh", "-c", forks], little, tmp_path / "log", limit_s=60)
+
+
+def test_the_kernel_ends_it_first_and_what_measures_goes_before_it(run: Run) -> None:
+    assert run("sh", "-c", "cat /proc/self/oom_score_adj; nice").split() == ["1000", "10"]
