@@ -16,6 +16,7 @@ from analysis.errors import RecordError
 from analysis.record.files import read_json
 from barograph.cli.arguments import add_renamed, add_testbed, testbed_options
 from barograph.cli.compare import open_comparison_on_terminal
+from barograph.cli.dag_process import limited
 from barograph.cli.execution import Ending, carry_out
 from barograph.cli.terminal import line_printer, stdout_console
 from barograph.code.errors import BuildFailed, Unfit
@@ -220,7 +221,8 @@ def _carry_out_comparison(series: Series, console: Console) -> RunsFailed | None
         if not (series.folder / RESULT).is_file():  # interrupted while it was analysed
             say = line_printer(console)
             say(f"{_series_name(series)}: measured; its analysis is made up for")
-            analyse_again(series.folder, say)
+            with limited("analyse"):
+                analyse_again(series.folder, say)
         return None
     try:
         code = carry_out(series, console, Ending(lambda _folder, _console: None, "the same command"))

@@ -1,4 +1,6 @@
-"""The child process that executes a series' DAG: start it, follow its progress, and end it step by step on request."""
+"""The child process that executes a series' DAG: start it, follow its progress, and end it step by step on request; and
+how a command ends that does a step itself.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,8 @@ from types import FrameType
 from barograph.airflow_environment import command_line_environment
 from barograph.child_processes import AT_ONCE, ChildProcess
 from barograph.cli.view import View
+from barograph.errors import BarographError
+from barograph.plan.durations import step_limit
 from barograph.series.progress import PROGRESS_FILE, ProgressReader
 from barograph.settings import ROOT, airflow_home
 
@@ -70,6 +74,27 @@ class DagProcess:
         if number := self._reader.damaged:
             lines = "1 line" if number == 1 else f"{number} lines"
             view.say(f"note: {lines} of {PROGRESS_FILE} could not be read: was the disk full?")
+
+
+class StepHung(BarographError):
+    """A step took longer than it may, and none of the limits inside it has said why."""
+
+
+@contextmanager
+def limited(step: str, limit_s: float | None = None) -> Iterator[None]:
+    """Raise StepHung where the block takes longer than this step of a series may (`barograph.plan.durations`)."""
+    seconds = step_limit(step).seconds if limit_s is None else limit_s
+
+    def hung(_number: int, _frame: FrameType | None) -> None:
+        raise StepHung(f"{step} took more than {seconds:g} s, its limit, and was ended; what is on record stays")
+
+    before = signal.signal(signal.SIGALRM, hung)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import argparse
 
 from barograph.cli.claims import show_claims
 from barograph.cli.compare import show_comparison
-from barograph.cli.dag_process import signals_as_interrupt
+from barograph.cli.dag_process import limited, signals_as_interrupt
 from barograph.cli.execution import headline
 from barograph.cli.terminal import say, stdout_console
 from barograph.compare.record import is_comparison
@@ -24,7 +24,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.index or options.series is None:
         return _index(options)
     series_dir = find_series(options.series)
-    with signals_as_interrupt():
+    with signals_as_interrupt(), limited("analyse"):
         path = analyse_again(series_dir, say)
     console = stdout_console()
     show_claims(series_dir, console)
@@ -43,5 +43,6 @@ def _index(options: argparse.Namespace) -> int:
             f"report has {problem}; give a series to analyse it again, or --index alone for the index"
         )
     results().require()
-    say(f"index: {write_index()}")
+    with limited("report"):
+        say(f"index: {write_index()}")
     return 0

@@ -29,7 +29,8 @@ strays() {
   for number in $numbers; do
     for status in $(grep -ls "^Uid:.*[[:space:]]$number\([[:space:]]\|$\)" /proc/[0-9]*/status); do
       folder=${status%/status}
-      space=$(readlink "$folder/ns/pid") || continue # it has ended
+      grep -qs '^State:[[:space:]]*[ZX]' "$status" && continue # it has ended, and waits for its parent
+      space=$(readlink "$folder/ns/pid") || continue
       [ "$space" = "$here" ] || { [ -n "$service" ] && [ "$(grep -s supervisor "$folder/cgroup")" = "$service" ]; } || continue
       echo "${folder#/proc/}"
     done

@@ -129,7 +129,8 @@ def test_an_emulated_machine_is_left_to_its_lease(tmp_path: Path) -> None:
     """Podman's `conmon` has left the one that started it; here it is a program of that name with one below it."""
     conmon = tmp_path / "conmon"
     shutil.copy2("/bin/sh", conmon)
-    machine = f"setsid {conmon} -c 'sleep 600 & echo $! $$ >{tmp_path}/machine.new; mv {tmp_path}/machine.new {tmp_path}/machine; wait' &"
+    (tmp_path / "machine.sh").write_text("sleep 600 & echo $! $$ >machine.new; mv machine.new machine; wait\n")
+    machine = f"cd {tmp_path}; setsid {conmon} machine.sh &"
     starts = f"import subprocess, time; subprocess.run(['sh', '-c', {machine!r}]); time.sleep(600)"
     left: list[int] = []
     try:

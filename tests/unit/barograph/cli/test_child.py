@@ -15,7 +15,7 @@ import pytest
 
 from barograph import series_steps
 from barograph.child_processes import ChildProcess, group_members
-from barograph.cli import child, dag_process
+from barograph.cli import child, dag_process, report
 from barograph.cli.execution import Ending, _end_interrupted, _finish, carry_out, headline
 from barograph.cli.terminal import stdout_console
 from barograph.errors import INTERRUPTED_EXIT, RunsFailed
@@ -168,3 +168,22 @@ def test_a_parent_that_was_gone_before_the_child_asked(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", CHILD, str(tmp_path), "1"], cwd=ROOT, env=environment, check=True)
     assert (tmp_path / "code").read_text() == str(INTERRUPTED_EXIT)
     assert not (tmp_path / "running").exists()
+
+
+def test_a_step_that_a_command_does_itself_has_a_limit() -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    said = r"analyse took more than 0\.05 s, its limit, and was ended"
+    with pytest.raises(dag_process.StepHung, match=said), dag_process.limited("analyse", 0.05):
+        signal.pause()
+    with dag_process.limited("analyse"):
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 3600
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0 and signal.getsignal(signal.SIGALRM) == before
+
+
+def test_a_report_ends_at_its_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    limit = SimpleNamespace(seconds=0.05)
+    monkeypatch.setattr(dag_process, "step_limit", lambda _step: limit)
+    monkeypatch.setattr(report, "find_series", lambda _name: tmp_path)
+    monkeypatch.setattr(report, "analyse_again", lambda _folder, _say: signal.pause())
+    with pytest.raises(dag_process.StepHung):
+        report.execute(SimpleNamespace(index=False, series="x"))  # type: ignore[arg-type] # what it reads
