@@ -13,7 +13,7 @@ from typing import Any
 
 from barograph.errors import BarographError, DiskFull, Interrupted, MachineLost, Say, blame_of, message_of
 from barograph.machines import holdings
-from barograph.machines.series_lease import keep_alive
+from barograph.machines.series_lease import keep_alive, saved_lease
 from barograph.plan import durations
 from barograph.plan.blocks import PlannedRun
 from barograph.run.context import SeriesContext, context_of
@@ -143,12 +143,12 @@ def do_run(series_dir: Path, run_id: str | None = None, *, again: bool = False) 
     """The id of the run that was done, None where there is none left. Raises NotNeeded where one is left and not begun.
 
     It is the next run of the plan, whatever `run_id`: tasks of runs may come in any order, runs may not (blocks are
-    compared). `again`: the run of that id where it has its record, which is kept among the attempts.
+    compared). `again`: the run of that id where it had its record before its machines were taken; that is kept among the
+    attempts.
     """
     with step(series_dir) as series, send_afterwards(series_dir, _message_writer(series_dir)):
         _check_stopping(series)  # an analysis that was cut short is made up for before the next block
-        repeats = again and run_id is not None and run_id in series.complete()
-        run = _named_run(series, run_id) if repeats and run_id is not None else _next_run(series, run_id)
+        run = (_repeated_run(series, run_id) if again else None) or _next_run(series, run_id)
         if run is None:
             return None
         holdings.require_one_more(series)
@@ -162,10 +162,17 @@ def do_run(series_dir: Path, run_id: str | None = None, *, again: bool = False) 
                 context.listener.tell("money", **holdings.usage_so_far(series))
 
 
-def _named_run(series: Series, run_id: str) -> PlannedRun:
+def _repeated_run(series: Series, run_id: str | None) -> PlannedRun | None:
+    """None where the run has no record, or one that this tenure of machines has made: where many are cleared at once,
+    the task of another run may have done this one.
+    """
+    lease = saved_lease(series.folder)
+    run = next((run for run in series.plan() if run.run_id == run_id), None)
+    if run is None or lease is None or not series.was_complete(run, lease.acquired_s):
+        return None
     if _is_too_late(series):
         raise NotNeeded("the deadline comes before its end")
-    return next(run for run in series.plan() if run.run_id == run_id)
+    return run
 
 
 def _next_run(series: Series, run_id: str | None) -> PlannedRun | None:

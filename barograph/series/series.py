@@ -53,9 +53,10 @@ class Series:
     def complete(self) -> frozenset[str]:
         return frozenset(run.run_id for run in self.plan() if is_complete(self.run_folder(run.run_id)))
 
-    def was_complete(self, run: PlannedRun) -> bool:
-        """Whether the run had its record before this execution."""
-        return is_complete(self.run_folder(run.run_id)) and self._begun_s(run.run_id) < self.opened_s
+    def was_complete(self, run: PlannedRun, before_s: float | None = None) -> bool:
+        """Whether the run had its record before this execution, or before that moment."""
+        earlier = self._begun_s(run.run_id) < (self.opened_s if before_s is None else before_s)
+        return is_complete(self.run_folder(run.run_id)) and earlier
 
     def current_attempts(self) -> frozenset[str]:
         """Runs that this execution has begun, whatever became of them."""

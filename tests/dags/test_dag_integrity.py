@@ -29,7 +29,7 @@ def task(t):
     return {"up": sorted(t.upstream_task_ids), "down": sorted(t.downstream_task_ids), "rule": t.trigger_rule.value,
             "setup": t.is_setup, "teardown": t.is_teardown, "pool": t.pool, "mapped": t.is_mapped,
             "retries": t.retries, "limit_s": t.execution_timeout and t.execution_timeout.total_seconds(),
-            "named": t.map_index_template}
+            "named": t.map_index_template, "weight": [t.priority_weight, str(t.weight_rule)]}
 def dag(d):
     return {"params": {k: d.params.get_param(k).schema for k in d.params}, "max_active_runs": d.max_active_runs,
             "limit": d.dagrun_timeout and d.dagrun_timeout.total_seconds(),
@@ -135,10 +135,36 @@ def test_what_gives_machines_back_never_waits_for_what_takes_them(wired: dict[st
     tasks = [(name, task) for facts in every_dag(wired).values() for name, task in facts["tasks"].items()]
     assert {task["pool"] for _, task in tasks} == set(pools())
     releasing = {name.rpartition(".")[2] for name, task in tasks if task["pool"] == "barograph_release"}
-    assert releasing == {"release", "release_testbed", "reap", "clean"}
+    assert releasing == {"release", "release_unprovisioned", "release_testbed"}
     elsewhere = {task["pool"] for name, task in tasks if name.rpartition(".")[2] in releasing}
     assert elsewhere == {"barograph_release"}
+    # Three releases that hang must not keep away what ends machines without them.
+    assert [name for name, task in tasks if task["pool"] == "barograph_reaper"] == ["reap"]
     assert int(settings(Path("x"))["AIRFLOW__CORE__PARALLELISM"]) == sum(pools().values())
+
+
+def test_a_series_that_holds_machines_goes_before_one_that_has_none(wired: dict[str, Any]) -> None:
+    weights: dict[str, set[int]] = {}  # of tasks by their names
+    for facts in every_dag(wired).values():
+        for name, task in facts["tasks"].items():
+            if task["pool"] == "barograph":
+                weight, rule = task["weight"]
+                assert rule.lower().endswith("absolute"), "else what is after a task counts too"
+                weights.setdefault(name.rpartition(".")[2], set()).add(weight)
+    holding = {"deploy", "plan_runs", "run"}
+    least = min(min(weights[name]) for name in holding)
+    assert all(max(each) < least for name, each in weights.items() if name not in holding)
+
+
+@pytest.mark.parametrize("name", names())
+def test_machines_of_a_provision_that_died_are_given_back(name: str, wired: dict[str, Any]) -> None:
+    """Its teardown is left out then."""
+    task = wired["dags"][name.replace("/", ".")]["tasks"]["release_unprovisioned"]
+    assert (task["rule"], task["up"], task["teardown"]) == ("one_failed", ["open_series", "plan_runs"], False)
+
+
+def test_the_largest_plan_can_be_mapped(tmp_path: Path) -> None:
+    assert int(settings(tmp_path)["AIRFLOW__CORE__MAX_MAP_LENGTH"]) >= 1000 * 20
 
 
 @pytest.mark.parametrize("name", names())

@@ -17,14 +17,24 @@ from barograph.plan.experiment import Experiment, load, with_changes
 from barograph.run.context import SeriesContext
 from barograph.series.interruption import request_stop
 from barograph.series.run_record import read_run
-from barograph.series.series import Series, find_series, open_series, opened_series, read_series, series_document
+from barograph.series.series import (
+    Series,
+    find_series,
+    open_series,
+    opened_series,
+    read_series,
+    series_document,
+    set_deadline,
+)
 from barograph.series_steps import (
+    NothingInTime,
     NothingMeasured,
     NotNeeded,
     analyse,
     attempt_next_run,
     deploy,
     do_run,
+    require_runs,
     runs_of_execution,
 )
 from barograph.settings import holder
@@ -214,6 +224,8 @@ def test_a_run_is_repeated_only_where_somebody_asks(faked: Experiment) -> None:
     deploy(series.folder)
     assert [do_run(series.folder, name) for name in (first, second)] == [first, second]
     first_s = begun_s(series, first)
+    provision(series.folder)  # it is cleared with the run
+    deploy(series.folder)
     assert do_run(series.folder, first, again=True) == first
     assert begun_s(series, first) > first_s and series.complete() == {first, second}
     assert [path.name for path in series.attempts.iterdir()] == [f"{first}.attempt-1"], "its record is kept"
@@ -222,6 +234,35 @@ def test_a_run_is_repeated_only_where_somebody_asks(faked: Experiment) -> None:
     resumed = open_series(replace(faked, repetitions=2))
     assert resumed.folder == series.folder
     assert runs_of_execution(series.folder) == [name for name in names if name not in (first, second)]
+
+
+def test_runs_that_are_cleared_together_repeat_nothing_that_is_complete(faked: Experiment) -> None:
+    """The whole DAG run is cleared: its first task opens the series again, and tasks of runs come in any order."""
+    series = open_series(replace(faked, repetitions=2), now_s=time.time() - 60)
+    first, second, *rest = runs_of_execution(series.folder)
+    provision(series.folder)
+    deploy(series.folder)
+    assert [do_run(series.folder, name) for name in (first, second)] == [first, second]
+    reopened = open_series(replace(faked, repetitions=2), again=True)
+    assert reopened.folder == series.folder and runs_of_execution(series.folder) == rest
+    require_runs(series.folder)
+    assert [do_run(series.folder, name, again=True) for name in reversed(rest)] == rest, "in the plan's order"
+    release(series.folder)
+    assert open_series(replace(faked, repetitions=2), again=True, new=True).folder == series.folder
+    with pytest.raises(NotNeeded, match="every run has its record"):
+        require_runs(series.folder)
+    assert list(series.attempts.glob("*")) == [], "nothing was repeated"
+    assert open_series(replace(faked, repetitions=2)).folder != series.folder
+
+
+def test_no_machines_are_taken_after_the_deadline(faked: Experiment) -> None:
+    series = open_series(faked)
+    require_runs(series.folder)
+    set_deadline(series, time.time())
+    with pytest.raises(NotNeeded, match="deadline"):
+        require_runs(series.folder)
+    with pytest.raises(NothingInTime):
+        analyse(series.folder)
 
 
 def test_a_run_that_is_not_needed_says_why(faked: Experiment) -> None:
