@@ -143,8 +143,8 @@ def do_run(series_dir: Path, run_id: str | None = None, *, again: bool = False) 
     """The id of the run that was done, None where there is none left. Raises NotNeeded where one is left and not begun.
 
     It is the next run of the plan, whatever `run_id`: tasks of runs may come in any order, runs may not (blocks are
-    compared). `again`: the run of that id where it had its record before its machines were taken; that is kept among the
-    attempts.
+    compared). `again`: the run of that id where it had its record before its machines were taken; that record is kept
+    among the attempts.
     """
     with step(series_dir) as series, send_afterwards(series_dir, _message_writer(series_dir)):
         _check_stopping(series)  # an analysis that was cut short is made up for before the next block

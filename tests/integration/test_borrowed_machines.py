@@ -201,6 +201,15 @@ def test_a_machine_that_runs_somebodys_storm_is_refused_and_what_runs_is_left(de
         assert delivered.there.sh("m2", "ls -d /var/lib/barograph-guard/lease.json 2>/dev/null") == ""
 
 
+def test_a_machine_with_an_account_called_as_ours_is_refused(delivered: Borrowed) -> None:
+    delivered.there.sh("m2", "useradd --create-home storm")
+    try:
+        with pytest.raises(ConfigurationError, match=r"user or group 'storm' \(number \d+, home /home/storm\) that"):
+            delivered.testbed.grow(delivered.lease, LATER)
+    finally:
+        delivered.there.sh("m2", "userdel --remove storm")
+
+
 def test_a_machine_comes_while_the_cluster_runs(delivered: Borrowed) -> None:
     before = {name: delivered.pid(name, program) for name, program in (("master", "nimbus"), ("m1", "supervisor"))}
     delivered.machines = (*delivered.machines, *delivered.testbed.grow(delivered.lease, LATER))
@@ -230,10 +239,14 @@ def test_a_home_without_class_data_replaces_it_and_the_daemons_restart(delivered
 def test_nothing_of_ours_is_left_and_all_of_others(delivered: Borrowed) -> None:
     assert "drop" in delivered.there.sh("m1", "nft list table inet barograph")
     theirs = "sh -c 'sleep 900; :' org.apache.storm.daemon.worker.Worker /opt/barograph/theirs"
-    as_storm = "setsid setpriv --reuid storm --regid storm --clear-groups"
-    delivered.there.sh("m1", f"nft add table inet theirs; {as_storm} {theirs} >/dev/null 2>&1 </dev/null &")
+    as_user, quiet = "setsid setpriv --reuid {0} --regid {0} --clear-groups", ">/dev/null 2>&1 </dev/null"
+    begins = f"{as_user.format('www-data')} {theirs} {quiet} &"
+    forks = f"{as_user.format('storm')} sh -c 'setsid sh -c \"exec sleep 901\" & touch /tmp/left' {quiet}"
+    delivered.there.sh("m1", f"nft add table inet theirs; {begins} {forks}")
+    assert delivered.there.sh("m1", "pgrep -f '[s]leep 901'") != "", "it has left its parent"
     delivered.testbed.release(delivered.lease)
     assert delivered.there.sh("m1", "pgrep -f '[o]rg.apache.storm.daemon.worker.Worker'") != ""
+    assert delivered.there.sh("m1", "pgrep -f '[s]leep 901'; ls -d /tmp/left 2>/dev/null") == ""
     assert delivered.there.sh("m1", "nft list tables").splitlines() == ["table inet theirs"]
     for name in (machine.name for machine in delivered.machines):
         assert delivered.there.sh(name, f"ls -d {' '.join(OURS)} 2>/dev/null") == ""

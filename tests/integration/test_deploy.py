@@ -16,7 +16,7 @@ import yaml
 from barograph.policy_service import ServiceState, recovery_obstacle, scale_outcome
 from inventory.machines import MACHINE_TYPES, MachineRequest, scale_type
 from playbooks import cluster
-from playbooks.errors import MachineUnreachable, StormRefused
+from playbooks.errors import MachineExposed, MachineUnreachable, StormRefused
 from playbooks.storm_home import assemble
 from tests.integration.cluster_site import Site, deployed, seen, service
 from tests.support import planted
@@ -192,6 +192,15 @@ def test_strangers_on_the_lans_reach_ssh_and_the_policy_service_only(site: Site,
     with stranger(site.directory.parent) as somebody:
         assert set(somebody.reached(places(addresses, sockets))) == {*ssh, f"{master}:8700"}
     assert works(seen(site, works, 120)), "the machines themselves reach each other"
+
+
+def test_a_firewall_that_somebody_flushed_ends_the_run_that_begins(site: Site) -> None:
+    site.run("m1", "nft", "flush", "ruleset")
+    with pytest.raises(MachineExposed, match=r"m1.*the firewall was gone.*the run does not count") as exposed:
+        cluster.reset(site.inventory, site.directory, "r1")
+    assert exposed.value.blame == "configuration"
+    assert "drop" in site.run("m1", "nft", "list", "table", "inet", "barograph"), "it is closed again at once"
+    cluster.reset(site.inventory, site.directory, "r1")
 
 
 def test_rules_that_a_boot_has_lost_are_loaded_before_storm(site: Site) -> None:

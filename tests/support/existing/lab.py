@@ -22,6 +22,7 @@ from inventory.remote.ssh import connect
 USER = "owner"
 # What an administrator of such machines has done.
 ADD_USER = f"""set -e
+userdel --remove barograph 2>/dev/null && userdel --remove storm 2>/dev/null  # accounts of emulated machines
 useradd --create-home --shell /bin/bash --password '*' {USER}  # sshd without PAM refuses a locked account
 install -d -m 700 -o {USER} /home/{USER}/.ssh
 install -m 600 -o {USER} /root/.ssh/authorized_keys /home/{USER}/.ssh/authorized_keys
