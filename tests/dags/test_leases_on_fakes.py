@@ -16,11 +16,14 @@ from pathlib import Path
 import psutil
 import pytest
 
+from barograph.airflow_environment import command_line_environment
 from barograph.child_processes import group_members
+from barograph.errors import EXIT_CODES
 from barograph.machines.provision import reserve_testbed
 from barograph.plan import checks
 from barograph.plan.experiment import load, with_changes
 from barograph.series.series import open_series
+from barograph.settings import airflow_home
 from inventory.leases import registry
 from inventory.leases.holder import Holder
 from tests.dags import fake_runs
@@ -216,3 +219,30 @@ def test_a_command_that_prepares_a_run_refuses_the_next(here: World) -> None:
     refused = fake_runs.run(here)
     assert refused.returncode == 3 and series_of(here) == []
     assert last_line(refused.stderr).startswith(f"capacity: testbed fake is in use: process {os.getpid()} of ")
+
+
+DEAD_PROVISION = """
+import sys
+from barograph.cli import child
+from barograph.machines import provision, series_lease
+
+acquire = series_lease.acquire
+
+def dies(*given):
+    assert acquire(*given)
+    raise RuntimeError("it was killed")
+
+series_lease.acquire, provision._release_after = dies, lambda *_: None
+child._release = lambda _: None  # an Airflow of somebody's own has no such end
+sys.exit(child.main(sys.argv[1:]))
+"""
+
+
+def test_machines_of_a_provision_that_died_are_given_back_by_the_dag(here: World) -> None:
+    """Airflow leaves a teardown out where its setup failed."""
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "repetitions": 1})).folder
+    argv = [sys.executable, "-c", DEAD_PROVISION, str(series), str(os.getpid())]
+    done = subprocess.run(argv, env=command_line_environment(airflow_home()), capture_output=True, text=True)
+    assert done.returncode == EXIT_CODES["harness"] and "it was killed" in done.stdout + done.stderr
+    assert any(line["kind"] == "phase" and line["phase"] == "provision" for line in fake_runs.progress(series))
+    assert leases(here) == [] and machines(here) == []
