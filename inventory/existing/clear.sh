@@ -22,7 +22,6 @@ for note in "$notes"/[1-9]*; do
 done 2>/dev/null
 # What has lost its note, as a double fork has, still runs as a user whom only we have made (prepare.sh's comment says so).
 # Not processes of containers, which have the same numbers by chance: but for what is in supervisord's own service.
-here=$(readlink /proc/self/ns/pid)
 service=$(grep -s supervisor "/proc/$(supervisorctl pid 2>/dev/null || echo 0)/cgroup")
 numbers=$(sed -n 's/^\(storm\|barograph\):[^:]*:\([0-9]*\):[0-9]*:Barograph:.*/\2/p' "$root/etc/passwd" 2>/dev/null)
 strays() {
@@ -30,8 +29,8 @@ strays() {
     for status in $(grep -ls "^Uid:.*[[:space:]]$number\([[:space:]]\|$\)" /proc/[0-9]*/status); do
       folder=${status%/status}
       grep -qs '^State:[[:space:]]*[ZX]' "$status" && continue # it has ended, and waits for its parent
-      space=$(readlink "$folder/ns/pid") || continue
-      [ "$space" = "$here" ] || { [ -n "$service" ] && [ "$(grep -s supervisor "$folder/cgroup")" = "$service" ]; } || continue
+      # One number: of this very namespace. (Root of a container may not read the link ns/pid of other users' processes.)
+      [ "$(grep -s '^NSpid:' "$status" | wc -w)" = 2 ] || { [ -n "$service" ] && [ "$(grep -s supervisor "$folder/cgroup")" = "$service" ]; } || continue
       echo "${folder#/proc/}"
     done
   done
