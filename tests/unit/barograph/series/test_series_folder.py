@@ -249,7 +249,7 @@ def test_runs_that_are_cleared_together_repeat_nothing_that_is_complete(faked: E
     assert [do_run(series.folder, name, again=True) for name in reversed(rest)] == rest, "in the plan's order"
     release(series.folder)
     assert open_series(replace(faked, repetitions=2), again=True, new=True).folder == series.folder
-    with pytest.raises(NotNeeded, match="every run has its record"):
+    with pytest.raises(NotNeeded, match="everything is measured"):
         require_runs(series.folder)
     assert list(series.attempts.glob("*")) == [], "nothing was repeated"
 
