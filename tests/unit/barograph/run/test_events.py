@@ -1,13 +1,13 @@
 """Every kind of event over a fake cluster: what happens, what is written down, and what goes wrong."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from barograph.errors import ExperimentError, Interrupted, MachineLost, RunBroken
 from barograph.plan.events import Crash, PlannedEvent, RateChange, ScaleIn, ScaleOut
-from barograph.policy_service import ServiceUnreachable, WorkerRestart
+from barograph.policy_service import ServiceDecision, ServiceUnreachable, WorkerRestart
 from barograph.run.context import RunContext
 from barograph.series.run_record import read_run
 from barograph.series_steps import attempt_next_run
@@ -278,7 +278,9 @@ def test_an_interruption_in_each_kind_keeps_what_was_measured(event: PlannedEven
 
 
 class Events(list[dict[str, Any]]):
-    """As much of a run's record as notes of restarts need."""
+    """As much of a run's record as its notes need."""
+
+    document: ClassVar[dict[str, Any]] = {}
 
     def event(self, kind: str, **facts: Any) -> None:
         self.append({"kind": kind, **facts})
@@ -297,6 +299,23 @@ def test_a_restart_for_one_event_that_is_heard_of_after_the_next_was_asked_for(s
     ))  # fmt: skip
     run.note(state)
     assert [event["asked"] for event in record if event["kind"] == "worker_restarted"] == [False, True, True]
+
+
+def test_a_decision_is_on_record_once_nimbus_has_it(stage: SetUp) -> None:
+    """One whose answer got lost is taken back, and was never made."""
+    here, record = stage(OUT), Events()
+    run = RunContext.begin(here.context, here.series.plan()[0], record, last=False)  # type: ignore[arg-type]
+    zero_s = run.mark_zero()
+    lost = ServiceDecision("d1", zero_s + 1, "e1", "2 slots", False, None, "", arrived=False)
+    for decision in (lost, replace(lost, decision_id="d2"), replace(lost, decision_id="d2", arrived=True)):
+        run.note(replace(here.storm.state(), run_id=here.run_id, decisions=(decision,)))
+    assert [event["decision_id"] for event in record if event["kind"] == "decision"] == ["d2"]
+
+
+def test_a_machine_that_dies_in_a_scale_event_excuses_the_restart_of_any_worker(stage: SetUp) -> None:
+    here = stage(ScaleOut("steady", 2))
+    here.storm.faults |= {"dies_deciding": ["m5"], "restarts_after_scale": [(9, "m1:6700", (1,))], "slots": ["m2:6700"]}
+    assert named(here.go(), "worker_restarted")[0]["asked"]
 
 
 def test_a_change_of_rate_excuses_no_restart(stage: SetUp) -> None:
