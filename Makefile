@@ -10,12 +10,13 @@ named = set -o pipefail; $(2) 2>&1 | sed -u 's/^/$(1): /'
 # tests that others cover in less time.
 JUNIT := .barograph/junit
 tests = $(SUDO) env $(if $(LONG),BAROGRAPH_LONG_TESTS=1) $(3) $(BIN)/python -m $(if $(COVERED),coverage run -m )pytest --junitxml=$(JUNIT)/$(1).xml $(2)
-part = @$(call named,$(1),$(call tests,$(1),$(2)))
+part = @$(call named,$(1),$(call tests,$(1),$(2),$(if $(MAKELEVEL:0=),nice -n 5)))
+on_machines = @$(call named,$(1),$(call tests,$(1),$(2),BAROGRAPH_MACHINES_LOCK=$(or $(3),shared)))
 
 # With the programs of the packages that set-up declares and no others, as tests/support/programs.py has it.
 declared = PATH=$(CURDIR)/$(BIN):$(CURDIR)/.barograph/path
 
-.PHONY: help demo test cloud machines experiments analyses airflow unit integration spark browser e2e coverage lint java bench setup ui clean lock
+.PHONY: help demo test cloud machines testbeds codes cluster experiments analyses airflow unit integration spark browser e2e coverage lint java bench setup ui clean lock
 help:  ## what there is
 	@grep -E '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -35,33 +36,51 @@ setup: bootstrap  ## install and build everything an experiment needs
 demo: setup  ## star from 4 to 5 machines, Storm's default and Stela, one short run each; ends with a report
 	@$(SUDO) $(BIN)/barograph run stela/star --demo --new
 
-# Four chains side by side, or two where memory is short: what has machines waits most of the time. In each chain
-# everything is run, whatever fails. Whole experiments on the local testbed measure: they wait until no other machines
-# are up (a lock that the process of the tests has, and nothing that it starts: tests/conftest.py), and theirs get their
-# cores before all else on the box.
-CHAINS := $(shell awk '/^MemAvailable/ {print ($$2 > 12e6) ? 4 : 2}' /proc/meminfo)
+# Chains side by side, as many as memory allows. What has machines waits most of the time, and experiments wait for all of
+# it: it begins first, and the rest, which is nicer, has the cores that it leaves. In each chain everything is run, whatever
+# fails. Whole experiments on the local testbed measure: they wait until no other machines are up (a lock that the process
+# of the tests has, and nothing that it starts: tests/conftest.py), and theirs get their cores before all else on the box.
+CHAINS := $(shell awk '/^MemAvailable/ {print ($$2 > 12e6) ? 6 : 2}' /proc/meminfo)
 each = status=0; for part in $(1); do $(MAKE) --no-print-directory $$part || status=1; done; exit $$status
 
 test: setup  ## everything: linters, Java and Python tests, real experiments through Airflow; LONG=1: the long ones too
 	@$(SUDO) rm -rf $(JUNIT)
-	@$(MAKE) --no-print-directory --jobs=$(CHAINS) --keep-going with-cloud with-machines analyses airflow; status=$$?; \
-		$(BIN)/python .ci/timings.py $(JUNIT); exit $$status
+	@$(MAKE) --no-print-directory --jobs=$(CHAINS) --keep-going with-cloud cluster codes testbeds with-airflow with-analyses; \
+		status=$$?; $(BIN)/python .ci/timings.py $(JUNIT); exit $$status
 
 with-cloud:
 	@$(call each,cloud experiments)
 
-with-machines:
-	@$(call each,machines java lint unit)
-.PHONY: with-cloud with-machines
+with-airflow:
+	@$(call each,airflow java)
+
+with-analyses:
+	@$(call each,analyses unit lint)
+.PHONY: with-cloud with-airflow with-analyses
+
+# Tests with the marks `integration` and `e2e` are in these folders alone: tests/conftest.py.
+WITH_MACHINES := tests/contract tests/integration
+TESTBEDS := tests/contract tests/integration/test_local_testbed.py
+CODES := tests/integration/test_borrowed_machines.py tests/integration/test_code_of_variants.py
+PARTS := -m "integration and not cloud and not e2e"
 
 cloud: bootstrap  ## EC2 on this box: parts, and a whole experiment on rented machines
-	@$(call named,cloud,$(call tests,cloud,-m cloud,BAROGRAPH_MACHINES_LOCK=shared))
+	$(call on_machines,cloud,$(WITH_MACHINES) -m cloud)
 
-machines: bootstrap  ## the parts on other emulated machines: real ssh, Ansible, ZooKeeper, Storm
-	@$(call named,machines,$(call tests,machines,-m "integration and not cloud and not e2e",BAROGRAPH_MACHINES_LOCK=shared))
+machines:  ## the parts on other emulated machines: real ssh, Ansible, ZooKeeper, Storm
+	@$(call each,testbeds codes cluster)
+
+testbeds: bootstrap  ## of machines: testbeds, and what a cluster on one of them may be relied on for
+	$(call on_machines,testbeds,$(TESTBEDS) $(PARTS))
+
+codes: bootstrap  ## of machines: how software comes to them
+	$(call on_machines,codes,$(CODES) $(PARTS))
+
+cluster: bootstrap  ## of machines: the rest
+	$(call on_machines,cluster,tests/integration $(addprefix --ignore=,$(TESTBEDS) $(CODES)) $(PARTS))
 
 experiments: bootstrap  ## whole experiments on the local testbed
-	@$(call named,experiments,$(call tests,experiments,-m "e2e and not cloud",BAROGRAPH_MACHINES_LOCK=exclusive))
+	$(call on_machines,experiments,$(WITH_MACHINES) -m "e2e and not cloud",exclusive)
 
 analyses: bootstrap  ## the tests with Spark or a browser, in one process: they share a session and the golden series
 	$(call part,analyses,--ignore=tests/dags -m "(spark or browser) and not integration and not e2e")

@@ -27,6 +27,7 @@ settings.register_profile("barograph", deadline=None, suppress_health_check=[Hea
 settings.load_profile("barograph")
 
 REACHING_MARKS = ("integration", "e2e")
+WITH_MACHINES = ("contract", "integration")  # where the parts of `make test` that have machines look
 LONG = "BAROGRAPH_LONG_TESTS"
 
 # Spark's driver and Airflow's metadata never share a test's state with the user's.
@@ -43,8 +44,13 @@ def pytest_configure() -> None:
     os.environ.pop("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", None)  # the database of a developer's own Airflow
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What others cover in less time runs where somebody asks for it."""
+    """What others cover in less time runs where somebody asks for it. What has machines is where it is looked for."""
+    folders = [Path(__file__).parent / name for name in WITH_MACHINES]
+    for item in items:
+        if any(map(item.get_closest_marker, REACHING_MARKS)) and not any(map(item.path.is_relative_to, folders)):
+            raise pytest.UsageError(f"{item.nodeid} has machines, and no part of `make test` would run it: move it")
     if os.environ.get(LONG):
         return
     for item in items:

@@ -62,7 +62,11 @@ def here(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     return world
 
 
-@pytest.mark.parametrize("unfinished", [False, True], ids=["none before", "an unfinished one"])
+# Shorter: with an unfinished one; that who is refused opens no series, test_a_command_that_prepares_a_run_refuses_the_next.
+@pytest.mark.parametrize(
+    "unfinished",
+    [pytest.param(False, id="none before", marks=pytest.mark.long), pytest.param(True, id="an unfinished one")],
+)
 def test_of_two_at_once_one_is_refused_and_the_other_goes_on(unfinished: bool, world: World) -> None:
     if unfinished:
         with slow(world) as process:

@@ -141,6 +141,8 @@ def test_settled_placement_is_that_of_before_and_after(golden_series: GoldenSeri
     }  # fmt: skip
 
 
+# Shorter: test_interim_analysis.py builds the same runs anew and elsewhere; a bundle does it in another process.
+@pytest.mark.long
 def test_building_twice_gives_the_same_measurements(golden_series: GoldenSeries) -> None:
     from analysis.metrics import build
 
