@@ -62,7 +62,8 @@ def here(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     return world
 
 
-# Shorter: with an unfinished one; that who is refused opens no series, test_a_command_that_prepares_a_run_refuses_the_next.
+# Shorter: with an unfinished one; and that who is refused opens no series:
+# test_a_command_that_prepares_a_run_refuses_the_next.
 @pytest.mark.parametrize(
     "unfinished",
     [pytest.param(False, id="none before", marks=pytest.mark.long), pytest.param(True, id="an unfinished one")],

@@ -1,6 +1,7 @@
 """Spark's JVM for several processes of tests, one after the other: each would start one, and it compiles all anew.
 
 A process that finds PySpark's own variables in its environment uses the JVM that they name, with a session of its own.
+It interprets expressions: of queries that are small and each asked once, compiling them is a quarter of the work.
 """
 
 import subprocess
@@ -14,7 +15,9 @@ MARK = "gateway"
 JVM = f"""
 import sys
 from analysis import session
-spark = session.spark("local[1]")
+spark = session.spark("local[1]", settings={{
+    "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"
+}})
 named = spark.sparkContext._gateway.java_parameters
 spark.stop()
 print("{MARK}", named.port, named.auth_token, flush=True)

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -9,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.conftest import WITH_MACHINES
 
 ROOT = Path(__file__).parents[2]
 NOBODY = "65534"
@@ -70,7 +73,30 @@ def is_free(lock: Path, kind: int) -> bool:
 
 
 def test_tests_with_machines_take_the_lock() -> None:
-    lines = (ROOT / "Makefile").read_text().splitlines()
-    locked = {line.split("tests,")[1].split(",")[0]: line for line in lines if "BAROGRAPH_MACHINES_LOCK=" in line}
-    assert set(locked) == {"cloud", "machines", "experiments"}
-    assert "LOCK=exclusive" in locked["experiments"]
+    locks = {part: dict(re.findall(r"(MACHINES_LOCK)=(\w+)", command)) for part, command in commands().items()}
+    assert {part for part, lock in locks.items() if lock} == {"cloud", "testbeds", "codes", "cluster", "experiments"}
+    assert [part for part, lock in locks.items() if "exclusive" in lock.values()] == ["experiments"]
+
+
+def commands() -> dict[str, str]:
+    """What each part of `make test` runs, by the name of its report."""
+    parts = ("cloud", "testbeds", "codes", "cluster", "experiments", "analyses", "airflow", "unit")
+    argv = ["make", "-n", "-C", str(ROOT), *parts]
+    done = subprocess.run(argv, env={**os.environ, "PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=True)
+    lines = [line for line in done.stdout.splitlines() if "junitxml=" in line]
+    return {line.split("junitxml=.barograph/junit/")[1].split(".xml")[0]: line for line in lines}
+
+
+def test_every_file_of_tests_with_machines_is_in_one_part() -> None:
+    folders = [ROOT / "tests" / name for name in WITH_MACHINES]
+    files = {str(path.relative_to(ROOT)) for folder in folders for path in folder.glob("test_*.py")}
+    found: list[str] = []
+    for part in ("testbeds", "codes", "cluster"):
+        words = [word for word in commands()[part].split() if word.startswith(("tests/", "--ignore="))]
+        left_out = {word.removeprefix("--ignore=") for word in words if word.startswith("--ignore=")}
+        found += [file for file in files if is_in(file, set(words)) and not is_in(file, left_out)]
+    assert sorted(found) == sorted(files)
+
+
+def is_in(file: str, places: set[str]) -> bool:
+    return any(file == place or file.startswith(f"{place}/") for place in places)
