@@ -22,7 +22,8 @@ help:  ## what there is
 
 # What was built with sudo is root's, and neither Maven nor `make clean` of the user could replace it.
 BUILT := .venv .barograph topologies/target scheduler_plugins/nimbus_bridge/target
-give_back = [ "$$(id -u)" -eq 0 ] || for built in $(BUILT); do \
+LOCKS := topologies/.build.lock scheduler_plugins/nimbus_bridge/.build.lock
+give_back = [ "$$(id -u)" -eq 0 ] || for built in $(BUILT) $(LOCKS); do \
 	[ ! -e $$built ] || [ -z "$$(find $$built -not -uid $$(id -u) -print -quit)" ] || sudo chown -R $$(id -u):$$(id -g) $$built; done
 
 bootstrap:

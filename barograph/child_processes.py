@@ -50,6 +50,7 @@ class ChildProcess:
 
         `output` takes what it writes, errors too; `environment` None: this process's.
         """
+        keep_exit_codes()
         self._ending = tuple(ending)
         self._process = subprocess.Popen(
             list(argv),
@@ -76,10 +77,7 @@ class ChildProcess:
         """None while it runs; -N where signal N ended it."""
         if self._process.returncode is not None:
             return self._process.returncode
-        try:
-            state = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
-        except ChildProcessError:  # SIGCHLD is ignored: the kernel collects children, and Popen answers 0
-            return self._process.wait(LAST_WAIT_S)
+        state = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
         if state is None:
             return None
         return state.si_status if state.si_code == os.CLD_EXITED else -state.si_status
@@ -130,6 +128,14 @@ class ChildProcess:
     def _members(self) -> list[int]:
         """Processes of its group that have not ended; none once the child is collected."""
         return [] if self._process.returncode is not None else group_members(self.pid)
+
+
+def keep_exit_codes() -> None:
+    """End an ignoring of SIGCHLD, which a parent may have left: the kernel would collect what this process starts, and
+    every program would seem to have ended with 0. For the main thread, where it is ignored.
+    """
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def group_members(group: int) -> list[int]:

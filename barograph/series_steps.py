@@ -7,13 +7,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from barograph.errors import BarographError, DiskFull, Interrupted, MachineLost, Say, blame_of, message_of
 from barograph.machines import holdings
-from barograph.machines.series_lease import keep_alive, saved_lease
+from barograph.machines.series_lease import keep_alive, prolong, saved_lease
 from barograph.plan import durations
 from barograph.plan.blocks import PlannedRun
 from barograph.run.context import SeriesContext, context_of
@@ -83,6 +83,7 @@ def _run_facts(series: Series, context: SeriesContext, run: PlannedRun) -> Mappi
     return {
         "series_id": series.series_id,
         "experiment": series.experiment.name,
+        "opened_s": series.opened_s,
         "spec": series.experiment.as_data(),
         "topology": None,
         "git_commit": document.get("git_commit"),
@@ -114,6 +115,7 @@ def deploy(series_dir: Path) -> None:
     with step(series_dir) as series:
         ProgressFile(series_dir).tell("phase", phase="deploy", expected_s=45)
         with keep_alive(series, durations.LONGEST_OPENING_S):
+            prolong(series, series.experiment.lease_minutes)
             context_of(series).cluster.deploy()
 
 
@@ -146,20 +148,25 @@ def do_run(series_dir: Path, run_id: str | None = None, *, again: bool = False) 
     compared). `again`: the run of that id where it had its record before its machines were taken; that record is kept
     among the attempts.
     """
-    with step(series_dir) as series, send_afterwards(series_dir, _message_writer(series_dir)):
+    with step(series_dir) as series, _kept_machines(series), send_afterwards(series_dir, _message_writer(series_dir)):
         _check_stopping(series)  # an analysis that was cut short is made up for before the next block
         run = (_repeated_run(series, run_id) if again else None) or _next_run(series, run_id)
         if run is None:
             return None
         holdings.require_one_more(series)
-        with keep_alive(series, durations.step_limit("run", series.experiment).seconds):
-            context = context_of(series)
-            _require_whole(context)
-            try:
-                with _stopping_check(series):
-                    return attempt_next_run(series, context, run)
-            finally:
-                context.listener.tell("money", **holdings.usage_so_far(series))
+        prolong(series, series.experiment.lease_minutes)
+        context = context_of(series)
+        _require_whole(context)
+        try:
+            with _stopping_check(series):
+                return attempt_next_run(series, context, run)
+        finally:
+            context.listener.tell("money", **holdings.usage_so_far(series))
+
+
+def _kept_machines(series: Series) -> AbstractContextManager[None]:
+    """Also while what a run has left is analysed or sent, which may take longer than the lease."""
+    return keep_alive(series, durations.step_limit("run", series.experiment).seconds)
 
 
 def _repeated_run(series: Series, run_id: str | None) -> PlannedRun | None:

@@ -44,7 +44,7 @@ def cluster_dir(lease_id: str) -> Path:
 
 
 HOLDER = "BAROGRAPH_HOLDER_PID"
-DAG_OF_TASK = "AIRFLOW_CTX_DAG_ID"  # Airflow gives it to each task
+DAG_OF_TASK, RUN_OF_TASK = "AIRFLOW_CTX_DAG_ID", "AIRFLOW_CTX_DAG_RUN_ID"  # Airflow gives them to each task
 
 
 def hold_by_this_process() -> None:
@@ -60,7 +60,7 @@ def holder() -> Holder:
 
     dag = os.environ.get(DAG_OF_TASK)
     if dag and not os.environ.get(HOLDER):
-        return Holder(0, dag)
+        return Holder(0, dag, run=os.environ.get(RUN_OF_TASK, ""))
     return process_holder(int(os.environ.get(HOLDER) or os.getpid()))
 
 

@@ -4,9 +4,10 @@ sources."""
 from __future__ import annotations
 
 import shutil
-import subprocess
+import tempfile
 from pathlib import Path
 
+from barograph.child_processes import ChildProcess
 from barograph.errors import BarographError, Say
 from barograph.settings import ROOT, barograph_home
 from inventory.files import QUICK_S, hold_lock
@@ -15,6 +16,7 @@ BRIDGE = ROOT / "scheduler_plugins" / "nimbus_bridge"
 TOPOLOGIES = ROOT / "topologies"
 HOMES = "homes"
 BUILD_LIMIT_S = 900
+LOCK = ".build.lock"
 
 
 class SoftwareBuildFailed(BarographError):
@@ -70,9 +72,9 @@ def mounts(say: Say) -> dict[Path, str]:
 def build_jar(folder: Path, say: Say) -> Path:
     """The one jar of a Maven module, built unless it is the very one that was built of this pom and these sources.
 
-    One process at a time: two Mavens in one `target/` leave a jar of neither.
+    One process at a time: two Mavens in one `target/` leave a jar of neither. `make clean` leaves the lock alone.
     """
-    with hold_lock(folder / "target" / ".build.lock", f"building {folder.name}", BUILD_LIMIT_S + QUICK_S, say):
+    with hold_lock(folder / LOCK, f"building {folder.name}", BUILD_LIMIT_S + QUICK_S, say):
         return _build_jar(folder, say)
 
 
@@ -100,12 +102,15 @@ def _maven(folder: Path, say: Say) -> None:
         raise ToolMissing("mvn is not installed; it builds the Java parts. Install it with: apt-get install maven")
     say(f"{folder.name}: building with Maven")
     argv = ["mvn", "-B", "-q", "-f", str(folder / "pom.xml"), "-DskipTests", "package"]
-    try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=BUILD_LIMIT_S, stdin=subprocess.DEVNULL)
-    except subprocess.TimeoutExpired as error:
+    with tempfile.TemporaryFile() as output:
+        # It ends with this process, however that ends: the next one builds in the same folder.
+        with ChildProcess(argv, folder=folder, output=output) as maven:
+            code = maven.wait(BUILD_LIMIT_S)
+        output.seek(0)
+        last = " ".join(output.read().decode(errors="replace").split())[-600:]
+    if code is None:
         raise SoftwareBuildHung(
             f"mvn -f {folder / 'pom.xml'} package did not end within {BUILD_LIMIT_S} s; is Maven Central reachable?"
-        ) from error
-    if done.returncode != 0 or not _jar(folder).is_file():
-        last = " ".join((done.stdout + done.stderr).split())[-600:]
-        raise SoftwareBuildFailed(f"mvn -f {folder / 'pom.xml'} package ended with {done.returncode}: {last}")
+        )
+    if code != 0 or not _jar(folder).is_file():
+        raise SoftwareBuildFailed(f"mvn -f {folder / 'pom.xml'} package ended with {code}: {last}")

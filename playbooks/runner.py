@@ -54,7 +54,10 @@ STORM_TASKS = frozenset({
     "Wait until the policy service answers", "Wait until Nimbus answers",
 })  # fmt: skip
 LOCAL_TASKS = frozenset({"Pack the Storm home"})  # done on this box, whichever machine they are listed under
-MARK = "BAROGRAPH_PLAY"  # in the environment of everything that a play starts
+# In the environment of everything that a play starts: the folder of its cluster, and the lease, as
+# `inventory.leases.processes` reads it.
+MARK, LEASE_MARK = "BAROGRAPH_PLAY", "BAROGRAPH_STARTED_FOR_LEASE"
+END_LIMIT_S = 10.0
 
 NO_FIREWALL = "cannot load the firewall"  # as apply.py says it
 EXPOSURE = (
@@ -143,11 +146,14 @@ def play(
     `variables` hold no secrets: they stand in the artifacts. `on_event` gets a line for each task on each machine; it
     begins with `variables["run_id"]` if there is one. Raises PlayFailed or a subclass of it (`playbooks.errors`), and
     that too where it is not over after `limit_s` (None: that of `LIMITS_S`).
+
+    `directory` is named after the lease, whose end is the end of all that the play started; one play at a time.
     """
     started, run_id = time.monotonic(), str(variables.get("run_id", "-"))
     results: list[TaskResult] = []
     totals: dict[str, int] = {}
     open_tasks = OpenTasks(LIMITS_S[playbook] if limit_s is None else limit_s)
+    _end_plays(directory, but_connections=True)  # of a harness that was killed: they would go on beside this one
 
     def hear(event: Event) -> bool:
         open_tasks.hear(event)
@@ -279,7 +285,7 @@ def _run_ansible(
     def cancelled() -> bool:
         if not asked_to_stop and not is_late():
             return False
-        _end_play(ident)
+        _end_plays(directory)
         return True
 
     with _collect_signals() as asked_to_stop:
@@ -289,7 +295,7 @@ def _run_ansible(
             playbook=f"{playbook}.yml",
             inventory=str(inventory),
             cmdline=shlex.join(["--extra-vars", f"@{given.absolute()}"]),
-            envvars={**_environment(), MARK: ident},
+            envvars={**_environment(), MARK: str(directory.absolute()), LEASE_MARK: directory.absolute().name},
             ident=ident,
             rotate_artifacts=KEPT_ARTIFACTS,
             quiet=True,
@@ -303,13 +309,35 @@ def _run_ansible(
     return str(runner.status), _ansible_output(directory / "artifacts" / ident)
 
 
-def _end_play(ident: str) -> None:
-    """Kill all that the play started; ansible-runner misses Ansible's workers, which have own sessions."""
-    mark = f"{MARK}={ident}".encode()
-    for environment in Path("/proc").glob("[0-9]*/environ"):
+def _end_plays(directory: Path, *, but_connections: bool = False) -> None:
+    """Kill all that plays of this cluster started; ansible-runner misses Ansible's workers, which have own sessions.
+
+    `but_connections`: ssh connections that outlive their play, for the next one, are left.
+    """
+    mark, deadline_s = f"{MARK}={directory.absolute()}".encode(), time.monotonic() + END_LIMIT_S
+    clean = 0  # looks that found none; one is not enough, for who starts a program has no environment for a moment
+    while clean < 2:
+        clean = 0 if _kill_marked(mark, but_connections) else clean + 1
+        if time.monotonic() > deadline_s:
+            log.warning("what plays of %s started does not end, whatever signal it gets", directory)
+            return
+        time.sleep(0.01)
+
+
+def _kill_marked(mark: bytes, but_connections: bool) -> int:
+    """How many there were."""
+    number = 0
+    for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it ended meanwhile, or is somebody else's
-            if mark in environment.read_bytes().split(b"\0"):
-                os.kill(int(environment.parent.name), signal.SIGKILL)
+            handle = os.pidfd_open(int(process.name))  # first: its number may become another's
+            try:
+                connection = but_connections and (process / "cmdline").read_bytes().startswith(b"ssh: ")
+                if mark in (process / "environ").read_bytes().split(b"\0") and not connection:
+                    number += 1
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+            finally:
+                os.close(handle)
+    return number
 
 
 def _environment() -> dict[str, str]:

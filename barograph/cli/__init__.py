@@ -15,6 +15,7 @@ from collections.abc import Collection, Sequence
 from importlib import import_module
 from pathlib import Path
 
+from barograph.child_processes import keep_exit_codes
 from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, blame_of, message_of
 
 # command -> (its module, what it is for)
@@ -44,6 +45,7 @@ README.md is the place to begin."""
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code, of EXIT_CODES."""
     words = sys.argv[1:] if arguments is None else list(arguments)
+    keep_exit_codes()
     try:
         options = _options(words)
         code: int = options.execute(options)

@@ -17,6 +17,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from analysis.errors import SeriesInUse
 from barograph.child_processes import die_with_parent
 from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, Interrupted, NotReleased, RunsFailed, blame_of, message_of
 from barograph.series import hold
@@ -29,8 +30,14 @@ from barograph.settings import hold_by_this_process
 def main(arguments: list[str]) -> int:
     series_dir, parent_pid = Path(arguments[0]), int(arguments[1])
     hold_by_this_process()
-    hold.take(series_dir, parent_pid=parent_pid)
     progress, begun_s = ProgressFile(series_dir), time.time()
+    try:
+        hold.take(series_dir, parent_pid=parent_pid)
+    except SeriesInUse as error:  # its progress is another's
+        print(message_of(error), file=sys.stderr)
+        return EXIT_CODES[blame_of(error)]
+    except Exception as error:  # noqa: BLE001 - the parent ends what it has prepared
+        return _tell_failure(progress, error)
     code = EXIT_CODES["harness"]
     try:
         with interruptible():
@@ -41,10 +48,8 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         progress.tell("interrupted")
         code = INTERRUPTED_EXIT
-    except Exception as error:  # noqa: BLE001 - the top of a process: every error goes into the log and the progress file
-        traceback.print_exc()
-        progress.tell("failed", blame=blame_of(error), message=message_of(error))
-        code = EXIT_CODES[blame_of(error)]
+    except Exception as error:  # noqa: BLE001 - the top of a process
+        code = _tell_failure(progress, error)
     finally:
         left = _release(series_dir)
         _store(series_dir, progress, begun_s)
@@ -56,6 +61,13 @@ def main(arguments: list[str]) -> int:
     elif code == 0:
         progress.tell("finished")
     return code
+
+
+def _tell_failure(progress: ProgressFile, error: Exception) -> int:
+    """The exit code of an error, which is in the log and in the progress file then."""
+    traceback.print_exception(error)
+    progress.tell("failed", blame=blame_of(error), message=message_of(error))
+    return EXIT_CODES[blame_of(error)]
 
 
 def _run(series_dir: Path) -> None:

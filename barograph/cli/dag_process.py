@@ -37,6 +37,10 @@ class DagProcess:
             environment = command_line_environment(airflow_home())
             self._child = ChildProcess(argv, folder=ROOT, output=log, environment=environment)
 
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
     def follow(self, view: View) -> int:
         """The child's exit code. Raises KeyboardInterrupt as it comes."""
 
@@ -97,6 +101,23 @@ def limited(step: str, limit_s: float | None = None) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def signals_held() -> Iterator[None]:
+    """A signal that asks for the end comes after the block: what begins in it is known then, and can be ended."""
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda each, _: came.append(each)) for number in ENDING_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if came:
+        signal.raise_signal(came[0])
+
+
 @contextmanager
 def signals_as_interrupt() -> Iterator[None]:
     """SIGTERM and SIGHUP end a command as Ctrl-C does; so does SIGINT in a background job, where shells ignore it."""
@@ -104,7 +125,7 @@ def signals_as_interrupt() -> Iterator[None]:
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    before = {number: signal.signal(number, interrupt) for number in ENDING_SIGNALS}
     try:
         yield
     finally:

@@ -13,22 +13,25 @@ from typing import Any
 from rich.console import Console
 
 from analysis.record.files import SeriesPaths
-from barograph.cli.dag_process import DagProcess, signals_as_interrupt
+from barograph.cli.dag_process import DagProcess, signals_as_interrupt, signals_held
 from barograph.cli.terminal import line_printer
 from barograph.cli.view import View, view_for
 from barograph.code.refs import resolve_experiment, uncommitted_remark
-from barograph.errors import INTERRUPTED_EXIT, BarographError, NotReleased, RunsFailed, Say, message_of
+from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, BarographError, NotReleased, RunsFailed, Say, message_of
 from barograph.machines import holdings
+from barograph.machines.series_lease import saved_lease
 from barograph.plan.checks import check, place_of, remarks
 from barograph.plan.costs import Cost, cost_lines, usd
 from barograph.plan.durations import series_s
 from barograph.plan.experiment import Experiment, load, with_changes
+from barograph.series import hold
 from barograph.series.results import results, send_waiting, store
 from barograph.series.series import Series, open_series, series_document
 from barograph.series.status import SeriesStatus, hours, initial_status
 from barograph.series.variant_code import prepare_code
 from barograph.settings import airflow_home, process_environment
 from barograph.software import BRIDGE, TOPOLOGIES, build_jar, storm_home
+from inventory.leases import registry
 
 
 class UnfitBox(BarographError):
@@ -118,25 +121,41 @@ def carry_out(series: Series, console: Console, ending: Ending | None = None) ->
     child: DagProcess | None = None
     with signals_as_interrupt(), view_for(console, initial_status(series.missing_runs(), series.experiment)) as view:
         try:
-            child = DagProcess(series.folder)
+            with signals_held():
+                child = DagProcess(series.folder)
             code = child.follow(view)
         except KeyboardInterrupt:
             view.say("interrupted: keeping what was measured, releasing machines (once more to hurry)")
             return _end_interrupted(series, child, view, last)
-        if code < 0:
-            _clean_up(series, view.say)
+        if code != 0:
+            _clean_up(series, child, view.say)
     return _finish(series, view.status, code, console, last)
 
 
-def _clean_up(series: Series, say: Say) -> None:
-    """What a child that was killed could not do; nothing is left to do where it was not."""
+def _clean_up(series: Series, child: DagProcess | None, say: Say) -> None:
+    """What a child that was killed, or failed before it could, has left; nothing where it left nothing."""
     from barograph.machines.provision import release
 
     try:
-        release(series.folder)
+        release(series.folder, say)
     except NotReleased as left:
         say(message_of(left))
-    store(series.folder, say)
+    if child is not None and (line := _held_by(child, series.folder)):
+        say(line)
+    if hold.read(series.folder) is not None:
+        store(series.folder, say)
+
+
+def _held_by(child: DagProcess, series_dir: Path) -> str:
+    """Of a child that lives on, though it was killed: it waits in the kernel. Empty where it has no lease any more."""
+    saved = saved_lease(series_dir)
+    lease = registry.read(saved.lease_id) if saved else None
+    if lease is None or lease.holder.pid != child.pid or lease.ending:
+        return ""
+    return (
+        f"lease {lease.lease_id} on testbed {lease.testbed} is not released: its holder, {lease.holder}, does not end,"
+        f" whatever signal it gets (see `ps {child.pid}`); once it has ended, `barograph reap` ends its machines"
+    )
 
 
 def prepare(name: str, changes: Mapping[str, Any], *, new: bool, console: Console, rebuild: bool = False) -> Series:
@@ -230,7 +249,7 @@ def _end_interrupted(series: Series, child: DagProcess | None, view: View, endin
         if child is not None:
             child.end(view)
     finally:
-        _clean_up(series, view.say)
+        _clean_up(series, child, view.say)
     view.say(f"{len(series.complete())} of {len(series.plan())} runs are complete in {series.folder}")
     _say_cost(series, view.say)
     # With every run there, the same command again would begin a new series.
@@ -272,6 +291,9 @@ def _finish(series: Series, status: SeriesStatus, code: int, console: Console, e
 
 def _death(code: int) -> tuple[str, str]:
     """Blame and message of a child that ended without a word."""
+    said_by_code = {number: blame for blame, number in EXIT_CODES.items() if blame != "harness"}
+    if code in said_by_code:
+        return said_by_code[code], "the DAG's process could not begin, or not say why it failed"
     if code == -signal.SIGKILL:
         return "infrastructure", "the DAG's process was killed (SIGKILL; the kernel does that where memory is short)"
     return "harness", f"the DAG's process ended with {signal.Signals(-code).name if code < 0 else code}"

@@ -14,15 +14,15 @@ from typing import Any
 from filelock import BaseFileLock, FileLock, Timeout
 
 from barograph.code.refs import resolve_experiment
-from barograph.errors import NotReleased, TestbedTaken, message_of
+from barograph.errors import NotReleased, Say, TestbedTaken, message_of
 from barograph.machines import holdings, series_lease
 from barograph.machines.series_lease import remove_cluster_files
 from barograph.plan.checks import check, testbed_of, testbed_without_options
 from barograph.plan.costs import cost_lines
 from barograph.plan.experiment import Experiment, TestbedChoice, load, with_changes
-from barograph.series.interruption import STOP_FILE, step
+from barograph.series.interruption import step
 from barograph.series.progress import ProgressFile
-from barograph.series.series import Series, open_series
+from barograph.series.series import STOP_FILE, Series, open_series
 from barograph.series.variant_code import prepare_code
 from barograph.settings import holder
 from inventory import TESTBEDS
@@ -63,7 +63,7 @@ _reserved: dict[Path, BaseFileLock] = {}  # the kernel ends them with this proce
 
 def reserve_testbed(experiment: Experiment) -> None:
     """As `require_free_testbed`; and from now on this process has it, to its end: two commands at once would both find
-    it free. For commands; tasks of a DAG wait in its pool.
+    it free. For commands; what a DAG does waits for the lease (`dags.waiting`).
     """
     require_free_testbed(experiment)
     if not testbed_of(experiment.testbed).shared:
@@ -74,17 +74,16 @@ def _reserve(testbed: str) -> None:
     lock = registry.state_dir() / "leases" / f".{testbed}.lock"
     if lock in _reserved:
         return
-    user = lock.with_suffix(".user")
+    user, file = lock.with_suffix(".user"), FileLock(lock, blocking=False)
     try:
-        _reserved[lock] = FileLock(lock, blocking=False)
-        _reserved[lock].acquire()
+        file.acquire()
     except Timeout:
-        del _reserved[lock]
         who = user.read_text() if user.exists() else "another process"
         raise TestbedTaken(
             f"testbed {testbed} is in use: {who} prepares a series on it, or reports on one; wait for it, or end that"
             " process"
         ) from None
+    _reserved[lock] = file
     replace_file(user, f"process {os.getpid()} of {_owner()}")
 
 
@@ -146,10 +145,10 @@ def _release_earlier(series_dir: Path) -> None:
     (series_dir / STOP_FILE).unlink(missing_ok=True)
 
 
-def release(series_dir: Path) -> None:
+def release(series_dir: Path, say: Say | None = None) -> None:
     """Give the machines back; nothing happens where that was done before, or where they are another execution's.
 
-    Raises NotReleased, which says what is left and how to end it.
+    Raises NotReleased, which says what is left and how to end it. `say`: to who waits; None: in the series' progress.
     """
     saved = series_lease.saved_lease(series_dir)
     lease = registry.read(saved.lease_id) if saved else None
@@ -158,13 +157,15 @@ def release(series_dir: Path) -> None:
     if not _is_ours(lease):
         log.warning("series %s: lease %s is of %s, not released", lease.series_id, lease.lease_id, lease.holder)
         return
-    ProgressFile(series_dir).tell("phase", phase="release", expected_s=3)
+    progress = ProgressFile(series_dir)
+    progress.tell("phase", phase="release", expected_s=3)
     try:
-        series_lease.release(series_dir, lease, testbed_without_options(lease.testbed))
+        tell = say or (lambda text: progress.tell("message", text=text))
+        series_lease.release(series_dir, lease, testbed_without_options(lease.testbed), tell)
         remove_cluster_files(lease.lease_id)
     except Exception as error:
         failure = NotReleased(_left_message(lease, error))
-        ProgressFile(series_dir).tell("step_failed", blame=failure.blame, message=message_of(failure))
+        progress.tell("step_failed", blame=failure.blame, message=message_of(failure))
         raise failure from error
     log.info("series %s: lease %s released", lease.series_id, lease.lease_id)
 

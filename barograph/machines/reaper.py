@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,9 +16,11 @@ from analysis.errors import RecordError
 from analysis.record.files import read_json, write_json_atomic
 from barograph.errors import BarographError, message_of
 from barograph.machines.holdings import note_return, pricing_of, spent_usd
+from barograph.machines.series_lease import remove_cluster_files
 from barograph.series.series import read_series
 from barograph.settings import results_root
 from inventory import TESTBEDS
+from inventory.errors import InfrastructureError
 from inventory.leases import registry
 from inventory.leases.reaper import ReapResult
 from inventory.leases.reaper import reap as reap_all
@@ -146,6 +149,16 @@ def sweep(
     return rows
 
 
+def beat_for_dags(is_running: Callable[[str], bool]) -> None:
+    """Leases of DAGs that have a run live on while no task of theirs beats: they wait for a worker, behind other runs.
+    At the longest until they expire.
+    """
+    for lease in registry.read_all():
+        if not lease.ending and lease.holder.pid == 0 and is_running(lease.holder.born):
+            with suppress(InfrastructureError):  # ended meanwhile
+                registry.beat(lease.lease_id)
+
+
 def leases_over(*, but: str) -> list[str]:
     """A line for each lease that a reaper would end now, those on the testbed `but` excepted."""
     now_s = time.time()
@@ -173,6 +186,7 @@ def _leftover_of(one: ReapResult, now_s: float, dry_run: bool) -> Leftover:
         return Leftover(one.testbed, one.what, one.why, None, None, one.error)
     if not dry_run and one.error is None:
         _note_gone(lease, now_s)
+        remove_cluster_files(lease.lease_id)
     held_s = max(0.0, now_s - lease.acquired_s)
     return Leftover(one.testbed, one.what, one.why, held_s, _cost_usd(lease, now_s), one.error)
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from analysis.record.files import write_json_atomic
-from barograph.errors import BarographError, blame_of, message_of
+from barograph.errors import BarographError, Say
 from barograph.machines.holdings import note_expiry, note_request, note_return
 from barograph.plan import durations
 from barograph.plan.checks import machine_requests, testbed_of
+from barograph.series import hold
 from barograph.series.series import Series
 from barograph.settings import cluster_dir
 from inventory.errors import InventoryError
@@ -163,11 +163,11 @@ def replace(series: Series, lost: Collection[str]) -> bool:
     return True
 
 
-def release(series_dir: Path, lease: Lease, testbed: Testbed) -> None:
+def release(series_dir: Path, lease: Lease, testbed: Testbed, say: Say | None = None) -> None:
     """Everything that the lease holds, half acquired or whole; nothing where the reaper has ended it. What cannot be
-    released stays on record, and the reaper's next pass tries again.
+    released stays on record, and the reaper's next pass tries again. Where another is at it, `say` says who.
     """
-    with registry.ending(lease.lease_id) as current:
+    with registry.ending(lease.lease_id, say=say) as current:
         if current is not None:
             testbed.release(current)
             note_return(series_dir, current, None, time.time())
@@ -198,30 +198,31 @@ RETRY_S = 30.0
 
 @contextmanager
 def keep_alive(series: Series, limit_s: float) -> Iterator[None]:
-    """Prolongs what the series has now, then each third of the lease, and beats in between, for `limit_s` at the most:
-    what hangs must not hold machines.
+    """Beats, and prolongs what the series has each third of its lease, for `limit_s` at the most: what hangs must not
+    hold machines. In two threads: machines that do not answer must not keep the heart from beating.
     """
-    if (document := _read_document(series.folder)) is not None and document["machines"]:
-        prolong(series, series.experiment.lease_minutes)
-    over = threading.Event()
-    threading.Thread(target=_keep, args=(series, limit_s, over), name="lease keeper", daemon=True).start()
-    try:
+    every_s = min(HEARTBEAT_S, series.experiment.lease_minutes * 60 / 3)
+    with (
+        hold.heartbeat(lambda: _beat(series.folder), "lease heartbeat", every_s, limit_s),
+        hold.heartbeat(_prolongation(series), "lease keeper", every_s, limit_s),
+    ):
         yield
-    finally:
-        over.set()
 
 
-def _keep(series: Series, limit_s: float, over: threading.Event) -> None:
+def _beat(series_dir: Path) -> None:
+    if (saved := saved_lease(series_dir)) is not None:
+        registry.beat(saved.lease_id)
+
+
+def _prolongation(series: Series) -> Callable[[], None]:
     minutes = series.experiment.lease_minutes
-    third_s, begun_s = minutes * 60 / 3, time.monotonic()
-    due_s = begun_s + third_s
-    while not over.wait(min(HEARTBEAT_S, third_s)) and time.monotonic() < begun_s + limit_s:
-        try:
-            if time.monotonic() >= due_s:
-                due_s = time.monotonic() + min(RETRY_S, minutes * 60 / 10)
-                prolong(series, minutes)
-                due_s = time.monotonic() + third_s
-            elif (saved := saved_lease(series.folder)) is not None:
-                registry.beat(saved.lease_id)
-        except Exception as error:  # noqa: BLE001 - a thread of its own: the run says what is wrong with its machines
-            log.warning("keeping the lease failed, trying again: %s: %s", blame_of(error), message_of(error))
+    due_s = time.monotonic() + minutes * 60 / 3
+
+    def prolong_if_due() -> None:
+        nonlocal due_s
+        if time.monotonic() >= due_s:
+            due_s = time.monotonic() + min(RETRY_S, minutes * 60 / 10)  # where it fails
+            prolong(series, minutes)
+            due_s = time.monotonic() + minutes * 60 / 3
+
+    return prolong_if_due

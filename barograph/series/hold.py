@@ -6,22 +6,27 @@ a bucket it stands in the spool, for executions of this box; those of others are
 
 from __future__ import annotations
 
+import errno
 import json
+import logging
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from analysis.errors import SeriesInUse
 from analysis.record.files import write_json_atomic
+from barograph.errors import blame_of, message_of
 from barograph.settings import holder
-from inventory.errors import InfrastructureError
 from inventory.files import hold_lock
-from inventory.leases.holder import HEARTBEAT_BOUND_S, HEARTBEAT_S, Holder
+from inventory.leases.holder import HEARTBEAT_BOUND_S, HEARTBEAT_S, Holder, is_recent
+from inventory.leases.registry import heard_of
 
+log = logging.getLogger(__name__)
+UNWRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT})
 FILE, LOCK = ".holder.json", ".holder.lock"  # of this box: neither sent to a bucket nor bundled
 
 
@@ -32,14 +37,15 @@ class Hold:
     system: str
     host: str
     heartbeat_s: float
+    run: str = ""
 
     @property
     def holder(self) -> Holder:
-        return Holder(self.pid, self.born, self.system)
+        return Holder(self.pid, self.born, self.system, self.run)
 
     def counts(self, now_s: float) -> bool:
         """A holder such as `barograph ui` outlives its tasks, so that it lives is not enough."""
-        return now_s - self.heartbeat_s <= HEARTBEAT_BOUND_S and self.holder.is_alive(self.heartbeat_s, now_s)
+        return is_recent(self.heartbeat_s, now_s) and self.holder.is_alive(self.heartbeat_s, now_s)
 
 
 def take(series_dir: Path, *, parent_pid: int | None = None) -> None:
@@ -47,12 +53,15 @@ def take(series_dir: Path, *, parent_pid: int | None = None) -> None:
 
     `parent_pid`: of the process that opened the series and started this one to carry it out.
     """
-    now_s = time.time()
     with _lock(series_dir):
-        other = read(series_dir)
-        if other is not None and other.holder != holder() and other.pid != parent_pid and other.counts(now_s):
-            raise SeriesInUse(_in_use_message(series_dir, other, now_s))
-        _write(series_dir, now_s)
+        _refuse_others(series_dir, parent_pid)
+        _write(series_dir, time.time())
+
+
+def _refuse_others(series_dir: Path, parent_pid: int | None = None) -> None:
+    other, now_s = read(series_dir), time.time()
+    if other is not None and other.holder != holder() and other.pid != parent_pid and other.counts(now_s):
+        raise SeriesInUse(_in_use_message(series_dir, other, now_s))
 
 
 def drop(series_dir: Path) -> None:
@@ -69,29 +78,51 @@ def drop(series_dir: Path) -> None:
 def beating(series_dir: Path) -> Iterator[None]:
     """Takes the series, and says every HEARTBEAT_S of the block that its holder lives. Raises SeriesInUse."""
     take(series_dir)
-    over = threading.Event()
-    threading.Thread(target=_beat, args=(series_dir, over), name="series hold", daemon=True).start()
-    try:
+    with heartbeat(lambda: _beat(series_dir), "series hold", HEARTBEAT_S):
         yield
-    finally:
-        over.set()
 
 
 @contextmanager
 def held(series_dir: Path) -> Iterator[None]:
-    """Nobody else writes the series during the block. Raises SeriesInUse. Nobody writes what we cannot write either."""
+    """Nobody else writes the series during the block. Raises SeriesInUse.
+
+    What cannot be written here, or is on a full disk, is only looked at: whether somebody else holds it.
+    """
+    before = read(series_dir)
     try:
-        before = read(series_dir)
         take(series_dir)
-    except PermissionError:
+    except OSError as error:
+        if error.errno not in UNWRITABLE:
+            raise
+        _refuse_others(series_dir)
+        log.warning("%s is read, and not held: %s", series_dir, error.strerror)
         yield
         return
     try:
-        with beating(series_dir):
+        with heartbeat(lambda: _beat(series_dir), "series hold", HEARTBEAT_S):
             yield
     finally:
         if before is None or before.holder != holder():
             drop(series_dir)
+
+
+@contextmanager
+def heartbeat(beat: Callable[[], None], name: str, every_s: float, limit_s: float = float("inf")) -> Iterator[None]:
+    """`beat` is called again and again during the block, for `limit_s` at the most. No failure of it ends that."""
+    over, end_s = threading.Event(), time.monotonic() + limit_s
+
+    def work() -> None:
+        while not over.wait(every_s) and time.monotonic() < end_s:
+            try:
+                beat()
+            except Exception as error:  # noqa: BLE001 - the next one may succeed; the work itself says what is wrong
+                log.warning("%s failed, trying again: %s: %s", name, blame_of(error), message_of(error))
+
+    threading.Thread(target=work, name=name, daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
 
 
 def read(series_dir: Path) -> Hold | None:
@@ -101,14 +132,13 @@ def read(series_dir: Path) -> Hold | None:
     return None
 
 
-def _beat(series_dir: Path, over: threading.Event) -> None:
-    while not over.wait(HEARTBEAT_S):
-        if read(series_dir) is None:  # ended meanwhile, or the folder is gone
-            continue
-        with suppress(OSError, InfrastructureError), _lock(series_dir):
-            current = read(series_dir)
-            if current is not None and current.holder == holder():
-                _write(series_dir, time.time())
+def _beat(series_dir: Path) -> None:
+    if read(series_dir) is None:  # ended meanwhile, or the folder is gone
+        return
+    with _lock(series_dir):
+        current = read(series_dir)
+        if current is not None and current.holder == holder():
+            _write(series_dir, time.time())
 
 
 def _lock(series_dir: Path) -> AbstractContextManager[None]:
@@ -123,8 +153,7 @@ def _in_use_message(series_dir: Path, other: Hold, now_s: float) -> str:
     who = f"{other.holder} on {other.host}"
     if other.holder.is_visible:
         return f"series {series_dir.name} is in use by {who}; wait for it, or end that process"
-    ago_min = max(0.0, now_s - other.heartbeat_s) / 60
     return (
-        f"series {series_dir.name} is in use by {who}, last heard of {ago_min:.0f} min ago; wait for it: it is free"
-        f" once nothing was heard of for {HEARTBEAT_BOUND_S / 60:.0f} min"
+        f"series {series_dir.name} is in use by {who}, last heard of {heard_of(other.heartbeat_s, now_s)}; wait for it:"
+        f" it is free once nothing was heard of for {HEARTBEAT_BOUND_S / 60:.0f} min"
     )

@@ -15,7 +15,7 @@ from analysis.errors import SeriesInUse
 from barograph.errors import Interrupted, InUse, blame_of, message_of
 from barograph.series import hold
 from barograph.series.progress import ProgressFile
-from barograph.series.series import Series, read_series
+from barograph.series.series import STOP_FILE, Series, read_series
 
 
 @contextmanager
@@ -34,9 +34,6 @@ def interruptible() -> Iterator[None]:
 
 def _raise_interrupted(number: int, _frame: FrameType | None) -> None:
     raise Interrupted(f"{signal.Signals(number).name} received")
-
-
-STOP_FILE = "stop"
 
 
 @contextmanager
@@ -68,5 +65,4 @@ def request_stop(series_dir: Path) -> None:
 
 
 def is_stopped(series: Series) -> bool:
-    mark = series.folder / STOP_FILE
-    return mark.exists() and mark.stat().st_mtime >= series.opened_s
+    return (series.folder / STOP_FILE).exists()

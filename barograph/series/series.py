@@ -25,6 +25,7 @@ from barograph.series.results import results
 from barograph.series.run_record import median_overhead, read_run
 from barograph.settings import results_root
 
+STOP_FILE = "stop"  # there: this execution begins no further run
 ENOUGH_FILE = "enough.json"  # there: what was measured answers what was asked, whatever is left of the plan
 
 
@@ -55,12 +56,15 @@ class Series:
 
     def was_complete(self, run: PlannedRun, before_s: float | None = None) -> bool:
         """Whether the run had its record before this execution, or before that moment."""
-        earlier = self._begun_s(run.run_id) < (self.opened_s if before_s is None else before_s)
+        if before_s is None:
+            earlier = not self._is_of_this_execution(run.run_id)
+        else:
+            earlier = float((read_run(self.run_folder(run.run_id)) or {}).get("started_s", 0.0)) < before_s
         return is_complete(self.run_folder(run.run_id)) and earlier
 
     def current_attempts(self) -> frozenset[str]:
         """Runs that this execution has begun, whatever became of them."""
-        return frozenset(run.run_id for run in self.plan() if self._begun_s(run.run_id) >= self.opened_s)
+        return frozenset(run.run_id for run in self.plan() if self._is_of_this_execution(run.run_id))
 
     def is_sufficient(self) -> bool:
         return (self.folder / ENOUGH_FILE).is_file()
@@ -88,9 +92,13 @@ class Series:
     def is_finished(self) -> bool:
         return not self.missing_runs() and self.is_reported()
 
-    def _begun_s(self, run_id: str) -> float:
-        document = read_run(self.run_folder(run_id)) or {}
-        return float(document.get("started_s", 0.0))
+    def _is_of_this_execution(self, run_id: str) -> bool:
+        """By the record's own word: the box's clock may have been set back since the opening."""
+        document = read_run(self.run_folder(run_id))
+        if document is None:
+            return False
+        opened_s = document.get("opened_s")  # not in older records
+        return bool(document.get("started_s", 0.0) >= self.opened_s if opened_s is None else opened_s == self.opened_s)
 
 
 def open_series(
@@ -117,6 +125,7 @@ def open_series(
         estimates = [*estimates, {"opened_s": now, **estimate}]
     folder = unfinished.folder if unfinished else _new_folder(experiment, now)
     results().begin(folder)
+    (folder / STOP_FILE).unlink(missing_ok=True)  # of an earlier execution
     document = {
         "v": 1,
         "series_id": folder.name,

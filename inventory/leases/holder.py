@@ -5,40 +5,49 @@ Whether a process lives can be seen in its own `system`, the boot of a kernel an
 its death counts at once. From anywhere else (another host, another container), and of work without a process, only the
 heartbeat is known: the holder writes the time (epoch seconds) beside what it holds, every HEARTBEAT_S while it works,
 and counts as dead HEARTBEAT_BOUND_S after the last. Between two tasks of a DAG nobody beats, so the bound is longer
-than Airflow takes to notice a task whose worker died and to try it again.
+than Airflow takes to notice a task whose worker died and to try it again. A heartbeat that is as far in the future
+counts as little: the clock was set back since, and who lives has written it anew by then.
 """
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, field
 from pathlib import Path
 
 HEARTBEAT_S = 30.0
 HEARTBEAT_BOUND_S = 1200.0
+PROC = Path("/proc")
 
 
 @dataclass(frozen=True)
 class Holder:
     """`born` names the process's birth (boot id and clock ticks), so a reused pid is no holder; with pid 0, the work.
 
-    `system` is empty in records of before it was noted: those are of this one.
+    `system` is empty in records of before it was noted: those are of this one. `run` says which run of a DAG it is, for
+    people: a DAG has one at a time.
     """
 
     pid: int
     born: str
     system: str = ""
+    run: str = field(default="", compare=False)
 
     def __str__(self) -> str:
-        return f"process {self.pid}" if self.pid else f"DAG {self.born}"
+        return f"process {self.pid}" if self.pid else f"DAG {self.born}" + (f", run {self.run}" if self.run else "")
 
     @property
     def is_visible(self) -> bool:
         """Whether its process can be seen from here."""
-        return self.pid != 0 and self.system in ("", this_system())
+        return self.pid != 0 and self.system in ("", this_system()) and not _is_hidden(self.pid)
 
     def is_alive(self, heartbeat_s: float, now_s: float) -> bool:
         """By its process where that can be seen, else by its heartbeat."""
         if self.is_visible:
             return self.born != "" and process_start(self.pid) == self.born
-        return now_s - heartbeat_s <= HEARTBEAT_BOUND_S
+        return is_recent(heartbeat_s, now_s)
+
+
+def is_recent(heartbeat_s: float, now_s: float) -> bool:
+    return abs(now_s - heartbeat_s) <= HEARTBEAT_BOUND_S
 
 
 def process_holder(pid: int) -> Holder:
@@ -52,13 +61,28 @@ def this_system() -> str:
 
 
 def process_start(pid: int) -> str:
-    """When the process was born: boot id and clock ticks since boot; empty if there is no such process."""
+    """When the process was born: boot id and clock ticks since boot; empty if there is no such process, or none that
+    may be seen.
+    """
     try:
-        after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
+        after_name = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return ""
     # A zombie holds nothing: it is dead and only waits for its parent.
     return "" if after_name[0] in "ZX" else f"{_boot()}/{after_name[19]}"
+
+
+def _is_hidden(pid: int) -> bool:
+    """Whether there is such a process that /proc does not show, which may be mounted to hide those of other users."""
+    if os.access(PROC / str(pid) / "stat", os.R_OK):
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _boot() -> str:

@@ -7,15 +7,16 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
 
 log = logging.getLogger(__name__)
 
-# In the environment of every program started for a lease: a killed harness leaves them running for a moment,
-# and one of them may be about to create a machine.
+# In the environment of every program started for a lease (`playbooks.runner` writes it too): a killed harness leaves
+# them running, and one of them may be about to create a machine, or to work on one that is given back.
 MARK = "BAROGRAPH_STARTED_FOR_LEASE"
 TOOLS = ("conmon", "podman", "runc", "ssh")
 CGROUPS = Path("/sys/fs/cgroup")
@@ -48,16 +49,54 @@ def _failure(argv: Sequence[str], stderr: str) -> InfrastructureError | Capacity
 
 def kill_all(lease_id: str, folders: Sequence[Path]) -> None:
     """Kill every process of the lease: its cgroup's, those marked, and tools that work in its folders."""
-    deadline = time.monotonic() + KILL_LIMIT_S
-    while pids := {*cgroup_pids(lease_id), *_pids_with_mark(lease_id), *_tool_pids(folders)} - {os.getpid()}:
-        if time.monotonic() > deadline:
-            raise InfrastructureError(
-                f"lease {lease_id}: processes {sorted(pids)} do not die; `barograph reap` tries again"
-            )
+
+    def find() -> set[int]:
         _thaw(lease_id)
-        for pid in pids:
-            _kill(pid)
+        return {*cgroup_pids(lease_id), *_pids_with_mark(lease_id), *_tool_pids(folders)}
+
+    if stubborn := _kill(find):
+        raise InfrastructureError(f"lease {lease_id}: processes {stubborn} do not die; `barograph reap` tries again")
+
+
+def end_marked(lease_id: str) -> None:
+    """Kill every process on this box that was started for the lease, so that none works on while its machines go.
+
+    One that does not die waits in the kernel, and ends there: it does no harm any more, and machines must not cost on
+    for it.
+    """
+    if stubborn := _kill(lambda: set(_pids_with_mark(lease_id))):
+        log.warning("lease %s: processes %s do not end, whatever signal they get", lease_id, stubborn)
+
+
+def _kill(find: Callable[[], set[int]]) -> list[int]:
+    """Kill what is found until two looks find nothing: it starts others meanwhile, and who does has no environment for
+    a moment. What still lives after KILL_LIMIT_S."""
+    deadline, clean = time.monotonic() + KILL_LIMIT_S, 0
+    while clean < 2:
+        if not (pids := find() - {os.getpid()}):
+            clean += 1
+        elif time.monotonic() > deadline:
+            return sorted(pids)
+        else:
+            clean = 0
+            _kill_once(pids, find)
         time.sleep(0.02)
+    return []
+
+
+def _kill_once(pids: set[int], find: Callable[[], set[int]]) -> None:
+    """What has ended and left its number to another process is not signalled."""
+    handles: dict[int, int] = {}
+    try:
+        for pid in pids:
+            with suppress(OSError):  # it ended
+                handles[pid] = os.pidfd_open(pid)
+        for pid in handles.keys() & find():
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(handles[pid], signal.SIGKILL)
+    finally:
+        for handle in handles.values():
+            os.close(handle)
 
 
 def cgroup_name(lease_id: str) -> str:
@@ -137,13 +176,6 @@ def _bytes(path: Path) -> bytes:
 def pids(cgroup: Path) -> list[int]:
     """The processes of one cgroup folder; none if it is gone."""
     return [int(word) for word in _bytes(cgroup / "cgroup.procs").split()]
-
-
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        log.debug("process %s ended by itself", pid)
 
 
 def _rmdir(folder: Path) -> None:

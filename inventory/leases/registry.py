@@ -28,6 +28,7 @@ from pathlib import Path
 
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.files import QUICK_S, hold_lock, replace_file
+from inventory.leases import processes
 from inventory.leases.holder import Holder, process_holder
 
 log = logging.getLogger(__name__)
@@ -56,10 +57,11 @@ class Lease:
     holder_system: str = ""
     heartbeat_s: float = 0.0
     ending: bool = False  # its end has begun: it is not renewed any more
+    holder_run: str = ""
 
     @property
     def holder(self) -> Holder:
-        return Holder(self.holder_pid, self.holder_start, self.holder_system)
+        return Holder(self.holder_pid, self.holder_start, self.holder_system, self.holder_run)
 
 
 def state_dir() -> Path:
@@ -106,7 +108,7 @@ def take(
     now = clock()
     lease = Lease(
         uuid.uuid4().hex[:8], owner, series_id, testbed, now, now + ttl_s, mine.pid, mine.born, dict(site or {}),
-        mine.system, now,
+        mine.system, now, holder_run=mine.run,
     )  # fmt: skip
     with _lock():
         for other in read_all():
@@ -139,13 +141,17 @@ def hold(lease: Lease, machines: Iterable[str]) -> None:
 
 
 @contextmanager
-def ending(lease_id: str, is_over: Callable[[Lease], bool] = lambda _: True) -> Iterator[Lease | None]:
+def ending(
+    lease_id: str, is_over: Callable[[Lease], bool] = lambda _: True, say: Callable[[str], None] | None = None
+) -> Iterator[Lease | None]:
     """The lease as it stands, to be released in the block and dropped; None where it is gone, or not over any more.
 
-    One at a time: who comes second waits, and finds it gone. What the block does not drop keeps the mark. Where the
-    mark cannot be written it is ended all the same: the disk may be full of what its machines have.
+    What was started for it on this box is ended before the block, plays of a killed harness too.
+    One at a time: who comes second waits, hears from `say` for whom, and finds it gone. What the block does not drop
+    keeps the mark. Where the mark cannot be written it is ended all the same: the disk may be full of what its machines
+    have.
     """
-    with _lock(f"{lease_id}.ending", ENDING_LIMIT_S):
+    with _lock(f"{lease_id}.ending", ENDING_LIMIT_S, f"ending lease {lease_id}", say):
         with _lock():
             lease = read(lease_id)
             lease = replace(lease, ending=True) if lease is not None and is_over(lease) else None
@@ -154,6 +160,8 @@ def ending(lease_id: str, is_over: Callable[[Lease], bool] = lambda _: True) -> 
                     _write(lease)
                 except OSError as error:
                     log.warning("lease %s is ended without its mark: %s", lease_id, error)
+        if lease is not None:
+            processes.end_marked(lease_id)
         yield lease
 
 
@@ -261,10 +269,15 @@ def tidy() -> None:
 
 
 @contextmanager
-def _lock(name: str = ".lock", limit_s: float = QUICK_S) -> Iterator[None]:
+def _lock(
+    name: str = ".lock",
+    limit_s: float = QUICK_S,
+    doing: str = "writing leases",
+    say: Callable[[str], None] | None = None,
+) -> Iterator[None]:
     with ExitStack() as held:
         try:
-            held.enter_context(hold_lock(state_dir() / "leases" / name, "writing leases", limit_s))
+            held.enter_context(hold_lock(state_dir() / "leases" / name, doing, limit_s, say))
         except OSError as error:
             raise ConfigurationError(
                 f"state folder {state_dir()}: {error.strerror}; run as root or set BAROGRAPH_STATE to a writable folder"
@@ -291,7 +304,12 @@ def over_reason(lease: Lease, now: float) -> str:
         return "its release did not succeed yet"
     if lease.holder.is_visible:
         return f"its holder, {lease.holder}, is dead"
-    return f"its holder, {lease.holder}, was last heard of {(now - lease.heartbeat_s) / 60:.0f} min ago"
+    return f"its holder, {lease.holder}, was last heard of {heard_of(lease.heartbeat_s, now)}"
+
+
+def heard_of(heartbeat_s: float, now: float) -> str:
+    ago_min = (now - heartbeat_s) / 60
+    return f"{ago_min:.0f} min ago" if ago_min >= -1 else f"{-ago_min:.0f} min after now: the clock was set back"
 
 
 def harness_id() -> str:

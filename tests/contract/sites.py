@@ -1,7 +1,5 @@
 """One testbed each, with a state folder of its own: what the contract tests run on."""
 
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -28,6 +26,7 @@ from inventory.testbed import Testbed as AnyTestbed  # pytest collects what is c
 from tests.support.cloud.cloud import running
 from tests.support.emulab.world import world
 from tests.support.existing.lab import Lab, lab
+from tests.support.short_folder import short_folder
 
 SMALL = MachineType("small", cores=0.5, memory_mb=256, bandwidth_mbit=100, slots=1)
 WANTED = (MachineRequest("master", SMALL), MachineRequest("m1", SMALL))
@@ -97,9 +96,7 @@ def gone(site: Site, machine: Machine) -> bool:
 @contextmanager
 def opened(name: str) -> Iterator[Site]:
     """The testbed, as long as the block lasts; what the tests leave is reaped."""
-    # Podman wants short paths, and pytest's own are long.
-    folder = Path(tempfile.mkdtemp(prefix="bt", dir="/tmp"))
-    with pytest.MonkeyPatch.context() as patch:
+    with short_folder() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("BAROGRAPH_STATE", str(folder))
         # Ranges of the tests' own, so that a run that is going on is not in the way.
         patch.setenv(lan.CONTROL[0], "10.215.0.0/24")
@@ -107,7 +104,6 @@ def opened(name: str) -> Iterator[Site]:
         with _kind(name).open(folder) as made:
             yield made
             reap(now=time.time() + 1e6, testbeds={made.testbed.name: lambda: made.testbed})
-    shutil.rmtree(folder)
 
 
 @contextmanager

@@ -5,8 +5,6 @@ Each side comes to its cluster the way the product does: a series is opened, its
 """
 
 import json
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,6 +31,7 @@ from barograph.run.context import SeriesContext, context_of
 from barograph.series.series import Series, open_series
 from inventory.local import lan
 from playbooks.clock import ClockOffset
+from tests.support.short_folder import short_folder
 
 LIMIT_S = 180.0  # for whatever is waited for, in the cluster's own time
 FASTER = 1.5
@@ -153,8 +152,7 @@ def _is_even(state: ServiceState) -> bool:
 
 @pytest.fixture(scope="module", params=["fake", pytest.param("local", marks=pytest.mark.integration)])
 def life(request: pytest.FixtureRequest) -> Iterator[Life]:
-    folder = Path(tempfile.mkdtemp(prefix="bc", dir="/tmp"))  # short, as Podman wants it
-    with pytest.MonkeyPatch.context() as patch:
+    with short_folder() as folder, pytest.MonkeyPatch.context() as patch:
         for name in ("STATE", "RESULTS", "HOME"):
             patch.setenv(f"BAROGRAPH_{name}", str(folder / name.lower()))
         patch.setenv(lan.CONTROL[0], "10.225.0.0/24")
@@ -167,7 +165,6 @@ def life(request: pytest.FixtureRequest) -> Iterator[Life]:
         finally:
             provision.release(series.folder)
             checks._cached_testbed.cache_clear()
-            shutil.rmtree(folder)
 
 
 def test_facts_name_the_workers_and_those_that_join_later(life: Life) -> None:

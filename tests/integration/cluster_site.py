@@ -1,7 +1,5 @@
 """A cluster of Storm on emulated machines, deployed as an experiment does it."""
 
-import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +18,7 @@ from inventory.machines import MACHINE_TYPES, Machine, MachineRequest
 from inventory.remote.ansible_inventory import write_ansible_inventory
 from inventory.remote.ssh import Remote
 from playbooks import cluster
+from tests.support.short_folder import short_folder
 
 LEASE_S = 1800.0
 MASTER = MachineRequest("master", MACHINE_TYPES["master"])
@@ -64,8 +63,7 @@ def seen(site: Site, wanted: Callable[[ServiceState], bool], seconds: float = 60
 @contextmanager
 def deployed(workers: Sequence[MachineRequest], joining: Sequence[str], lans: tuple[str, str]) -> Iterator[Site]:
     """A master and these, with a state folder and address ranges (control, experiment) of their own."""
-    folder = Path(tempfile.mkdtemp(prefix="bd", dir="/tmp"))  # short, as Podman wants it
-    with pytest.MonkeyPatch.context() as patch:
+    with short_folder() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("BAROGRAPH_STATE", str(folder))
         patch.setenv(lan.CONTROL[0], lans[0])
         patch.setenv(lan.EXPERIMENT[0], lans[1])
@@ -81,4 +79,3 @@ def deployed(workers: Sequence[MachineRequest], joining: Sequence[str], lans: tu
             yield site
         finally:
             reap(now=time.time() + 1e6)
-            subprocess.run(["rm", "-rf", str(folder)], check=True)

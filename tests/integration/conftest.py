@@ -1,7 +1,5 @@
 """A harness beside the test cloud: one cloud for a module, a state folder of its own, and AWS' own variables."""
 
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +10,7 @@ from inventory.ec2.testbed import Ec2Testbed
 from inventory.leases.reaper import reap
 from tests.support.cloud.cloud import Cloud, running
 from tests.support.cloud.trouble import Trouble
+from tests.support.short_folder import short_folder
 
 CORES = 0.45  # of each instance: what begins on one waits for its quota, and these tests have four at most
 
@@ -25,12 +24,11 @@ def cloud() -> Iterator[Cloud]:
 @pytest.fixture
 def harness(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The state folder of a harness that uses the cloud; what a test leaves is reaped, and nothing may stay."""
-    folder = Path(tempfile.mkdtemp(prefix="be", dir="/tmp"))
-    monkeypatch.setenv("BAROGRAPH_STATE", str(folder))
-    for name, value in cloud.environment().items():
-        monkeypatch.setenv(name, value)
-    yield folder
-    cloud.expect(Trouble())
-    reap(now=time.time() + 1e6, testbeds={"ec2": Ec2Testbed})
-    assert not cloud.left()
-    shutil.rmtree(folder)
+    with short_folder() as folder:
+        monkeypatch.setenv("BAROGRAPH_STATE", str(folder))
+        for name, value in cloud.environment().items():
+            monkeypatch.setenv(name, value)
+        yield folder
+        cloud.expect(Trouble())
+        reap(now=time.time() + 1e6, testbeds={"ec2": Ec2Testbed})
+        assert not cloud.left()

@@ -1,7 +1,6 @@
 """Storm on machines that mount nothing and are not ours: delivered, run, extended by one, changed, and gone again."""
 
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ from playbooks import cluster
 from playbooks.storm_home import assemble
 from tests.support.existing.lab import USER, Lab, lab
 from tests.support.repositories import Repository
+from tests.support.short_folder import short_folder
 from topologies import catalogue
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
@@ -90,11 +90,10 @@ class Borrowed:
 
 @pytest.fixture(scope="module")
 def borrowed() -> Iterator[Borrowed]:
-    folder = Path(tempfile.mkdtemp(prefix="be", dir="/tmp"))  # short, as Podman wants it
-    home = folder / "homes" / (built := storm_home(print)).name
-    home.parent.mkdir()
-    shutil.copytree(built, home)
-    with pytest.MonkeyPatch.context() as patch:
+    with short_folder() as folder, pytest.MonkeyPatch.context() as patch:
+        home = folder / "homes" / (built := storm_home(print)).name
+        home.parent.mkdir()
+        shutil.copytree(built, home)
         patch.setenv(lan.CONTROL[0], "10.219.0.0/24")
         patch.setenv(lan.EXPERIMENT[0], "10.220.0.0/24")
         patch.setenv("BAROGRAPH_STATE", str(folder / "state"))
@@ -107,7 +106,6 @@ def borrowed() -> Iterator[Borrowed]:
             finally:
                 testbed.release(lease)
                 registry.drop(lease)
-    shutil.rmtree(folder)
 
 
 def test_the_machines_are_what_they_are_and_ours_for_now(borrowed: Borrowed) -> None:

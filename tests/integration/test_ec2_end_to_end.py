@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +20,7 @@ import pytest
 from analysis.storage.bucket import Bucket, Location
 from analysis.storage.transfer import fetch_series, visible_series
 from tests.support.cloud.cloud import Cloud
+from tests.support.short_folder import short_folder
 
 pytestmark = [pytest.mark.e2e, pytest.mark.cloud, pytest.mark.timeout(900)]
 
@@ -53,7 +52,11 @@ class Ended:
 
 @pytest.fixture(scope="module")
 def ended(cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ended]:
-    state = Path(tempfile.mkdtemp(prefix="be", dir="/tmp"))
+    with short_folder() as state:
+        yield _ended(cloud, state, tmp_path_factory)
+
+
+def _ended(cloud: Cloud, state: Path, tmp_path_factory: pytest.TempPathFactory) -> Ended:
     options = [f"--option={name}={json.dumps(value)}" for name, value in cloud.options().items()]
     command = [sys.executable, "-m", "barograph", "run", "rented/star", "--new", *options]
     with pytest.MonkeyPatch.context() as patch:
@@ -67,8 +70,7 @@ def ended(cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[En
         ((series, inside),) = visible_series(bucket.objects()).items()
         folder = fetch_series(bucket, series, tmp_path_factory.mktemp("brought") / series)
     spool = state / "spool" / RESULTS.bucket / RESULTS.prefix / series
-    yield Ended(folder, frozenset(inside), spool, done.stdout)
-    shutil.rmtree(state)
+    return Ended(folder, frozenset(inside), spool, done.stdout)
 
 
 def test_the_run_is_complete_and_reported(ended: Ended) -> None:

@@ -2,10 +2,8 @@
 
 import os
 import random
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +18,7 @@ from inventory.local import lan
 from inventory.local.testbed import LocalTestbed
 from inventory.machines import Machine, MachineRequest, MachineType
 from inventory.remote.ssh import Remote
+from tests.support.short_folder import short_folder
 
 pytestmark = pytest.mark.integration
 
@@ -46,14 +45,13 @@ registry.drop(lease)
 
 @pytest.fixture
 def state(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="bt", dir="/tmp"))  # short, as Podman wants it
-    monkeypatch.setenv("BAROGRAPH_STATE", str(folder))
-    # Ranges of the tests' own, so that a run that is going on is not in the way.
-    monkeypatch.setenv(lan.CONTROL[0], "10.215.0.0/24")
-    monkeypatch.setenv(lan.EXPERIMENT[0], "10.216.0.0/24")
-    yield folder
-    reap(now=time.time() + 1e6)
-    shutil.rmtree(folder)
+    with short_folder() as folder:
+        monkeypatch.setenv("BAROGRAPH_STATE", str(folder))
+        # Ranges of the tests' own, so that a run that is going on is not in the way.
+        monkeypatch.setenv(lan.CONTROL[0], "10.215.0.0/24")
+        monkeypatch.setenv(lan.EXPERIMENT[0], "10.216.0.0/24")
+        yield folder
+        reap(now=time.time() + 1e6)
 
 
 @pytest.fixture

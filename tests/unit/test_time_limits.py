@@ -27,7 +27,7 @@ ALLOWED = {
     "barograph/child_processes.py: subprocess.Popen": "ChildProcess: whoever starts one waits by `wait`, and ends it",
     "barograph/code/store.py: FileLock": "acquired without waiting",
     "barograph/machines/provision.py: FileLock": "acquired without waiting",
-    "barograph/machines/provision.py: _reserved[lock].acquire": "without waiting, as the lock is made",
+    "barograph/machines/provision.py: file.acquire": "without waiting, as the lock is made",
     "inventory/files.py: FileLock": "hold_lock: acquired with a limit",
     "inventory/existing/ownership_on_machine.py: fcntl.flock": "on a machine, where the command as a whole has a limit",
     "inventory/remote/ssh.py: reader.join": "reads a channel that `_limited` closes",

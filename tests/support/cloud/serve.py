@@ -14,15 +14,17 @@ import fcntl
 import json
 import logging
 import os
+import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from ipaddress import IPv4Network
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from tests.support.cloud import trouble
 from tests.support.cloud.front import OWN_KEY, Application, Front
@@ -70,6 +72,8 @@ def main() -> None:
     asked.add_argument("--machines", action="store_true", help="an emulated machine for each instance (needs root)")
     asked.add_argument("--cores", type=float, metavar="N", help="of each machine, where few can have more")
     chosen = asked.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)  # its end is that of its input, in order; what it starts gets signals
     with ExitStack() as stack:
         lease = stack.enter_context(alone()) if chosen.machines else None
         ready = stack.enter_context(cloud(lease, chosen.cores))
@@ -86,9 +90,7 @@ def alone() -> Iterator[Lease]:
     from inventory.leases import registry
     from inventory.local.testbed import LocalTestbed
 
-    STATE.mkdir(mode=0o700, exist_ok=True)
-    with (STATE / ".cloud.lock").open("w") as lock:
-        _lock(lock.fileno())
+    with _only_one():
         clean_up()
         logging.basicConfig(filename=STATE / "cloud.log", level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
         lease = registry.take("test cloud", "test cloud", LocalTestbed.name, LIFE_S)
@@ -96,6 +98,28 @@ def alone() -> Iterator[Lease]:
             yield lease
         finally:
             clean_up()
+
+
+@contextmanager
+def _only_one() -> Iterator[None]:
+    """The state folder is this process's, and goes with the block."""
+    with _locked_folder():
+        try:
+            yield
+        finally:
+            shutil.rmtree(STATE)
+
+
+def _locked_folder() -> IO[str]:
+    """Its lock; who waited for it may have got that of a folder which is gone."""
+    while True:
+        STATE.mkdir(mode=0o700, exist_ok=True)
+        with suppress(FileNotFoundError):
+            lock = (STATE / ".cloud.lock").open("w")
+            _lock(lock.fileno())
+            if os.fstat(lock.fileno()).st_nlink:
+                return lock
+            lock.close()
 
 
 def clean_up() -> None:
@@ -113,7 +137,7 @@ def clean_up() -> None:
 def cloud(lease: Lease | None, cores: float | None = None) -> Iterator[Ready]:
     """The cloud answers; it has machines, of that size, if there is a lease for them."""
     with ExitStack() as stack:
-        folder = stack.enter_context(_settings())
+        _load_images()
         front, endpoint = stack.enter_context(_serving())
         client = own_client(endpoint)
         network = IPv4Network(CONTROL_LAN if lease else NOWHERE)
@@ -123,20 +147,18 @@ def cloud(lease: Lease | None, cores: float | None = None) -> Iterator[Ready]:
         front.moto = _administered(front, hypervisor, front.moto, begin)
         hypervisor.start()
         stack.callback(hypervisor.stop)
-        del folder
         yield ready
 
 
-@contextmanager
-def _settings() -> Iterator[Path]:
-    """moto reads its settings and its images when it is imported."""
+def _load_images() -> None:
+    """moto reads its settings and its images when it is imported; then their file may go, before anything is killed."""
     import tempfile
 
-    with tempfile.TemporaryDirectory(prefix="barocloud-") as folder:
-        images = Path(folder) / "images.json"
-        images.write_text(json.dumps([_image(*one) for one in IMAGES.items()]))
-        os.environ.update(dict.fromkeys(STRICT, "true"), MOTO_AMIS_PATH=str(images))
-        yield Path(folder)
+    with tempfile.NamedTemporaryFile("w", prefix="barocloud-", suffix=".json") as images:
+        images.write(json.dumps([_image(*one) for one in IMAGES.items()]))
+        images.flush()
+        os.environ.update(dict.fromkeys(STRICT, "true"), MOTO_AMIS_PATH=images.name)
+        import moto.ec2.models.amis  # noqa: F401
 
 
 def _image(ami_id: str, about: tuple[str, str, str]) -> dict[str, object]:

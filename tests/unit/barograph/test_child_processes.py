@@ -49,6 +49,22 @@ def test_its_exit_code_is_that_of_subprocess(tmp_path: Path, program: str, code:
     assert child.exit_code() == code, "also after it was collected"
 
 
+IGNORED = """
+import signal, sys
+from pathlib import Path
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+from barograph.child_processes import ChildProcess
+argv = ["sh", "-c", "kill -9 $$"]
+with open(sys.argv[1], "wb") as output, ChildProcess(argv, folder=Path("."), output=output) as child:
+    print(child.wait(30))
+"""
+
+
+def test_a_parent_that_ignores_the_end_of_its_children_hides_no_code(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", IGNORED, str(tmp_path / "output")]
+    assert subprocess.run(argv, cwd=ROOT, capture_output=True, text=True).stdout == f"{-signal.SIGKILL}\n"
+
+
 def test_after_the_limit_it_still_runs_until_the_block_ends(tmp_path: Path) -> None:
     rounds: list[int] = []
     with start(tmp_path, "import time; time.sleep(60)") as child:

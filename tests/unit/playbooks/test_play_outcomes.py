@@ -1,7 +1,11 @@
 """What a play's events mean, and whose failure it was."""
 
 import json
+import os
 import re
+import shutil
+import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -173,6 +177,43 @@ def test_a_machine_that_hangs_ends_the_play_with_all_that_it_started(
     while running := [pid for pid in map(int, pids.read_text().split()) if Path(f"/proc/{pid}").exists()]:
         assert time.monotonic() < end_s, running
         time.sleep(0.05)
+
+
+def test_a_play_begins_alone_with_the_connections_that_wait_for_it(tmp_path: Path) -> None:
+    cluster = tmp_path / "feedbeef"
+    marked = {**os.environ, runner.MARK: str(cluster)}
+    inventory = inventory_of(tmp_path, ansible_host="127.0.0.1", ansible_port=1, ansible_user="nobody")
+    sleep = shutil.which("sleep")
+    with (
+        subprocess.Popen(["ssh: /tmp/somewhere [mux]", "60"], executable=sleep, env=marked) as connection,
+        subprocess.Popen(["sleep", "60"], env=marked, start_new_session=True) as earlier,
+        subprocess.Popen(["sleep", "60"], env={**marked, runner.MARK: str(tmp_path / "another")}) as another,
+    ):
+        with pytest.raises(errors.MachineUnreachable):
+            runner.play("kill", inventory, {"run_id": "r1"}, cluster, lambda _: None)
+        assert earlier.wait(10) == -signal.SIGKILL
+        assert connection.poll() is None and another.poll() is None
+        runner._end_plays(cluster)
+        assert connection.wait(10) == -signal.SIGKILL and another.poll() is None
+        another.kill()
+
+
+def test_what_begins_while_the_others_are_ended_is_ended_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, look, processes = tmp_path / "feedbeef", runner._kill_marked, []
+
+    def begin() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(["sleep", "60"], env={**os.environ, runner.MARK: str(cluster)})
+
+    def look_and_begin(mark: bytes, but_connections: bool) -> int:
+        number = look(mark, but_connections)
+        if len(processes) < 3:
+            processes.append(begin())
+        return number
+
+    monkeypatch.setattr(runner, "_kill_marked", look_and_begin)
+    processes.append(begin())
+    runner._end_plays(cluster)
+    assert len(processes) == 3 and [each.wait(10) for each in processes] == [-signal.SIGKILL] * 3
 
 
 def test_a_real_play_on_a_closed_port_tells_names_and_keeps_no_environment(

@@ -6,7 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,14 +19,15 @@ from barograph.child_processes import ChildProcess, group_members
 from barograph.cli import child, dag_process, report
 from barograph.cli.execution import Ending, _end_interrupted, _finish, carry_out, headline
 from barograph.cli.terminal import stdout_console
-from barograph.errors import INTERRUPTED_EXIT, RunsFailed
+from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, RunsFailed
 from barograph.machines import provision
 from barograph.plan.experiment import load, with_changes
 from barograph.series import hold
 from barograph.series.series import open_series
 from barograph.series.status import initial_status
-from barograph.settings import ROOT
-from inventory.leases import registry
+from barograph.settings import HOLDER, ROOT, cluster_dir
+from inventory.leases import processes, registry
+from inventory.leases.holder import process_holder
 
 CHILD = """
 import pathlib, signal, sys, time
@@ -95,6 +97,40 @@ def test_what_a_killed_child_has_left_is_ended_and_its_machines_are_released(
     assert registry.read_all() == () and hold.read(series.folder) is None
 
 
+PLAYING = """
+import sys
+from pathlib import Path
+from playbooks import runner
+runner.play("kill", Path(sys.argv[1]), {"run_id": "r1"}, Path(sys.argv[2]), print)
+"""
+HANGING_SSH = """#!/bin/sh
+echo $$ >> {pids}
+exec sleep 600
+"""
+
+
+def test_a_play_of_a_killed_child_ends_before_its_machines_are_given_back(own_folders: None, tmp_path: Path) -> None:
+    """Ansible ignores the end of its terminal, and its workers have sessions of their own."""
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"]}))
+    lease_id = provision.provision(series.folder)
+    ssh, pids, inventory = tmp_path / "ssh", tmp_path / "pids", tmp_path / "inventory.yaml"
+    ssh.write_text(HANGING_SSH.format(pids=pids))
+    ssh.chmod(0o755)
+    host = {"ansible_host": "127.0.0.1", "ansible_user": "nobody", "ansible_ssh_executable": str(ssh)}
+    groups = {name: {"hosts": {"master": None}} for name in ("master", "workers", "joining")}
+    inventory.write_text(json.dumps({"all": {"hosts": {"master": host}, "children": groups}}))
+    argv = [sys.executable, "-c", PLAYING, str(inventory), str(cluster_dir(lease_id))]
+    with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.DEVNULL) as child:
+        while not pids.exists():
+            time.sleep(0.05)  # pytest's timeout ends a wait in vain
+        child.kill()
+    left = set(processes._pids_with_mark(lease_id))
+    assert left >= set(map(int, pids.read_text().split())), "the play outlives who began it"
+    assert any(b"ansible-playbook" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left)
+    provision.release(series.folder)
+    assert set(processes._pids_with_mark(lease_id)) == set() and registry.read_all() == ()
+
+
 @pytest.mark.parametrize(("runs", "said"), [(1, "to resume: the same command"), (2, "to analyse it: barograph report")])
 def test_what_is_measured_whole_is_not_measured_again(own_folders: None, runs: int, said: str) -> None:
     series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"], "repetitions": 2}))
@@ -161,6 +197,79 @@ def test_a_run_ends_with_the_sentence_of_its_report(own_folders: None, capsys: p
         status = replace(initial_status(0, series.experiment), report=path)
         assert _finish(series, status, 0, stdout_console(), Ending(lambda *_: None, "", headline)) == 0
         assert capsys.readouterr().out.splitlines() == lines
+
+
+def theirs(series: Path) -> None:
+    """Process 1 writes the series."""
+    path = series / hold.FILE
+    path.write_text(json.dumps(json.loads(path.read_text()) | asdict(process_holder(1))))
+
+
+def unwritable(series: Path) -> None:
+    (series / hold.LOCK).unlink()
+    (series / hold.LOCK).mkdir()
+
+
+@pytest.mark.parametrize(
+    ("trouble", "code", "told_kinds", "blame"),
+    [(theirs, EXIT_CODES["capacity"], [], "capacity"), (unwritable, EXIT_CODES["harness"], ["failed"], "harness")],
+)
+def test_a_child_that_cannot_begin_leaves_nothing(
+    own_folders: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    trouble: Callable[[Path], None], code: int, told_kinds: list[str], blame: str,
+) -> None:  # fmt: skip
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"]}))
+    provision.provision(series.folder)
+    before = told(series.folder)
+
+    def troubled(*arguments: Any, **named: Any) -> ChildProcess:
+        trouble(series.folder)
+        return ChildProcess(*arguments, **named)
+
+    monkeypatch.setattr(dag_process, "ChildProcess", troubled)
+    with pytest.raises(RunsFailed) as failed:
+        carry_out(series, stdout_console())
+    assert failed.value.blame == blame
+    assert told(series.folder)[len(before) :] == [*told_kinds, "phase"], "the parent gives back"
+    assert registry.read_all() == ()
+    assert (hold.read(series.folder) is not None) == (blame == "capacity"), "another's stays"
+
+
+def test_ctrl_c_as_the_child_begins_ends_it(own_folders: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"]}))
+    started: list[ChildProcess] = []
+
+    def interrupted(_argv: list[str], **named: Any) -> ChildProcess:
+        started.append(ChildProcess(["sleep", "60"], **named))
+        os.kill(os.getpid(), signal.SIGINT)
+        return started[0]
+
+    monkeypatch.setattr(dag_process, "ChildProcess", interrupted)
+    assert carry_out(series, stdout_console()) == INTERRUPTED_EXIT
+    assert started[0].exit_code() == -signal.SIGINT and hold.read(series.folder) is None
+
+
+def test_of_a_child_that_does_not_die_the_machines_are_told(
+    own_folders: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"]}))
+    child = subprocess.Popen(["sleep", "60"])
+    monkeypatch.setenv(HOLDER, str(child.pid))
+    lease_id = provision.provision(series.folder)
+    monkeypatch.delenv(HOLDER)
+    said: list[str] = []
+    hopeless: Any = SimpleNamespace(pid=child.pid, end=lambda _view: None)
+    view: Any = SimpleNamespace(say=said.append)
+    _end_interrupted(series, hopeless, view, Ending(lambda *_: None, "the same command"))
+    assert said[0].startswith(
+        f"lease {lease_id} on testbed fake is not released: its holder, process {child.pid}, does"
+    )
+    assert registry.read(lease_id) is not None
+    child.kill()
+    child.wait()
+    said.clear()
+    _end_interrupted(series, hopeless, view, Ending(lambda *_: None, "the same command"))
+    assert registry.read(lease_id) is None and "not released" not in "".join(said)
 
 
 def test_a_parent_that_was_gone_before_the_child_asked(tmp_path: Path) -> None:

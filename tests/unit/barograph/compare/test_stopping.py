@@ -179,7 +179,6 @@ def test_it_is_resumed_where_it_was_cut_short(
     assert len(first.complete()) == 6 and not first.is_sufficient(), "what was measured is kept"
     again = opened(asked)
     assert again.folder == first.folder and again.missing_runs() == 34
-    (again.folder / "stop").unlink()
     carried_out(again)
     assert found.blocks == [3, 4] and len(again.complete()) == 8, "the analysis that was cut short came first"
     enough = record.sufficiency(again.folder)

@@ -16,9 +16,11 @@ from barograph.machines.provision import provision
 from barograph.machines.reaper import NotReaped, reap, sweep
 from barograph.plan.experiment import load, with_changes
 from barograph.series.series import Series, open_series
+from barograph.settings import cluster_dir
 from inventory.errors import InfrastructureError
 from inventory.fake import FakeTestbed
 from inventory.leases import registry
+from inventory.leases.holder import HEARTBEAT_BOUND_S, Holder
 from inventory.leases.registry import Lease
 
 HOUR = 3600.0
@@ -53,6 +55,29 @@ def test_a_row_says_why_how_long_and_how_much(forgotten: tuple[Series, Lease]) -
     cores = sum(each.request.type.cores for each in read_holdings(series.folder, later))
     assert row.cost_usd == pytest.approx(cores * 10 * 1.5, rel=0.01), "until the lease's end, when machines end"
     assert registry.read_all() == (lease,) and not reaper.health_path().exists()
+
+
+def test_nothing_of_a_reaped_cluster_stays(forgotten: tuple[Series, Lease]) -> None:
+    _, lease = forgotten
+    token = cluster_dir(lease.lease_id) / "token"
+    token.parent.mkdir(parents=True)
+    token.write_text("secret")
+    sweep(dry_run=True, now_s=lease.expires_s)
+    assert token.exists()
+    sweep(dry_run=False, now_s=lease.expires_s)
+    assert not token.parent.exists()
+
+
+def test_a_dag_that_waits_for_a_worker_keeps_its_machines(own_folders: None) -> None:
+    silent_s = time.time() - HEARTBEAT_BOUND_S - 60
+    held = {
+        name: registry.take("ann", name, "fake", HOUR * 3, shared=True, holder=Holder(0, name), clock=lambda: silent_s)
+        for name in ("stela.star", "stela.linear")
+    }
+    reaper.beat_for_dags("stela.star".__eq__)
+    (gone,) = sweep(dry_run=False)
+    assert held["stela.linear"].lease_id in gone.what
+    assert [lease.series_id for lease in registry.read_all()] == ["stela.star"]
 
 
 def test_what_was_reaped_does_not_count_any_more(forgotten: tuple[Series, Lease]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from analysis.errors import SeriesInUse
+from barograph import series_steps
 from barograph.errors import NotReleased, TestbedTaken
 from barograph.machines import holdings, series_lease
 from barograph.machines.holdings import read_holdings
@@ -22,6 +23,7 @@ from barograph.plan.experiment import from_data, load, with_changes
 from barograph.series import hold
 from barograph.series.interruption import request_stop
 from barograph.series.progress import failures_since, lines_since
+from barograph.series.results import results_of
 from barograph.series.series import Series, open_series, series_document
 from inventory.errors import InfrastructureError
 from inventory.fake import FakeTestbed
@@ -297,6 +299,46 @@ def test_who_works_is_heard_of(series: Series, monkeypatch: pytest.MonkeyPatch) 
     with keep_alive(series, limit_s=60):
         while _current(first).heartbeat_s < first.heartbeat_s + 0.2:
             time.sleep(0.05)
+    release(series.folder)
+
+
+def test_machines_that_do_not_answer_do_not_silence_the_heart(series: Series, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(series_lease, "HEARTBEAT_S", 0.02)
+    lease_id, waiting, over = provision(series.folder), threading.Event(), threading.Event()
+
+    def hanging(*_: object) -> None:
+        waiting.set()
+        over.wait()
+
+    monkeypatch.setattr(series_lease, "prolong", hanging)
+    short = Series(series.folder, _with_lease(series, minutes=0.005), 0.0)  # 0.3 s
+    with keep_alive(short, limit_s=60):
+        waiting.wait()
+        first = registry.read(lease_id)
+        while registry.read(lease_id) == first:
+            time.sleep(0.02)  # pytest's timeout ends a wait in vain
+        over.set()
+    release(series.folder)
+
+
+@pytest.mark.parametrize("work", ["barograph.series_steps._check_stopping", "barograph.series.results.results_of"])
+def test_who_analyses_or_sends_between_runs_is_heard_of(
+    series: Series, monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    monkeypatch.setattr(series_lease, "HEARTBEAT_S", 0.02)
+    lease_id = provision(series.folder)
+    seen: list[float] = []
+
+    def slow(*_: object) -> Any:
+        before = registry.read(lease_id)
+        while registry.read(lease_id) == before:
+            time.sleep(0.02)  # pytest's timeout ends a wait in vain
+        seen.append(time.time())
+        return results_of(series.folder)
+
+    monkeypatch.setattr(work, slow)
+    series_steps.do_run(series.folder)
+    assert seen
     release(series.folder)
 
 

@@ -1,9 +1,11 @@
 """One execution writes a series: who may take it, for how long, and what another command is told."""
 
+import errno
 import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -110,6 +112,60 @@ def test_a_step_beats(monkeypatch: pytest.MonkeyPatch) -> None:
         while (current := hold.read(series.folder)) is not None and current.heartbeat_s == 1000.0:
             time.sleep(0.02)  # pytest's timeout ends a wait in vain
         assert current is not None
+
+
+def test_the_heart_beats_on_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hold, "HEARTBEAT_S", 0.02)
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake"}))
+    reads, failures = hold.read, [OSError(errno.EIO, "Input/output error")]
+
+    def failing(series_dir: Path) -> hold.Hold | None:
+        if failures and threading.current_thread().name == "series hold":
+            raise failures.pop()
+        return reads(series_dir)
+
+    monkeypatch.setattr(hold, "read", failing)
+    with step(series.folder):
+        while failures:
+            time.sleep(0.01)  # pytest's timeout ends a wait in vain
+        note(series, heartbeat_s=1000.0)
+        while (current := reads(series.folder)) is not None and current.heartbeat_s == 1000.0:
+            time.sleep(0.01)
+
+
+def test_a_heartbeat_from_before_the_clock_was_set_back_holds_nothing(theirs: Series) -> None:
+    note(theirs, heartbeat_s=time.time() + HEARTBEAT_BOUND_S + 60)
+    hold.take(theirs.folder)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOSPC])
+def test_what_cannot_be_written_is_read_unless_another_writes_it(
+    theirs: Series, other: int, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(hold, "hold_lock", refused)
+    with pytest.raises(SeriesInUse), hold.held(theirs.folder):
+        pass
+    monkeypatch.setenv("BAROGRAPH_HOLDER_PID", str(other))
+    with hold.held(theirs.folder):
+        pass
+    monkeypatch.setattr(hold, "hold_lock", lambda *_: refused_otherwise())
+    with pytest.raises(OSError, match="Input/output"), hold.held(theirs.folder):
+        pass
+
+
+def refused_otherwise() -> None:
+    raise OSError(errno.EIO, "Input/output error")
+
+
+def test_what_is_held_is_taken_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake"}))
+    taken, take = [], hold.take
+    monkeypatch.setattr(hold, "take", lambda folder: (taken.append(folder), take(folder)))
+    with hold.held(series.folder):
+        assert taken == [series.folder]
 
 
 def test_a_folder_that_is_gone_stays_gone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

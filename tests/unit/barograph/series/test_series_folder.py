@@ -154,7 +154,8 @@ def test_a_long_series_prolongs_its_lease(faked: Experiment) -> None:
 def test_the_holder_is_named_where_tasks_are_short_lived(monkeypatch: pytest.MonkeyPatch) -> None:
     assert holder() == process_holder(os.getpid())
     monkeypatch.setenv("AIRFLOW_CTX_DAG_ID", "stela.star")  # as in a task
-    assert holder() == Holder(0, "stela.star")
+    monkeypatch.setenv("AIRFLOW_CTX_DAG_RUN_ID", "manual__1")
+    assert holder() == Holder(0, "stela.star") and str(holder()) == "DAG stela.star, run manual__1"
     monkeypatch.setenv("BAROGRAPH_HOLDER_PID", "1")
     assert holder() == process_holder(1)
 
@@ -165,9 +166,30 @@ def test_a_stop_ends_the_execution_and_is_forgotten_by_the_next(faked: Experimen
     request_stop(series.folder)
     with pytest.raises(Interrupted):
         deploy(series.folder)
-    os.utime(series.folder / "stop", (1500, 1500))
     open_series(faked, now_s=2000.0)
     deploy(series.folder)
+    release(series.folder)
+
+
+def test_a_stop_counts_though_the_clock_was_set_back(faked: Experiment) -> None:
+    series = open_series(faked, now_s=time.time() + 3600)
+    provision(series.folder)
+    request_stop(series.folder)
+    with pytest.raises(Interrupted):
+        deploy(series.folder)
+    release(series.folder)
+
+
+def test_runs_are_of_their_execution_though_the_clock_was_set_back(faked: Experiment) -> None:
+    series = open_series(replace(faked, repetitions=2), now_s=time.time() + 3600)
+    names = runs_of_execution(series.folder)
+    provision(series.folder)
+    deploy(series.folder)
+    assert do_run(series.folder) == names[0]
+    assert series.current_attempts() == {names[0]} and runs_of_execution(series.folder) == names
+    resumed = open_series(replace(faked, repetitions=2))
+    assert resumed.folder == series.folder
+    assert resumed.current_attempts() == set() and runs_of_execution(series.folder) == names[1:]
     release(series.folder)
 
 

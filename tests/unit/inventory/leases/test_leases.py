@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -161,6 +162,49 @@ def test_who_cannot_be_seen_lives_as_long_as_it_is_heard_of(holder: Holder) -> N
     assert registry.is_live(_on_record(lease), silent_s + HEARTBEAT_BOUND_S)
     renewed = registry.renew(lease, 86_400, clock=lambda: silent_s + 60)
     assert registry.is_live(renewed, silent_s + 60 + HEARTBEAT_BOUND_S)
+
+
+@pytest.mark.parametrize("holder", [ELSEWHERE, DAG])
+def test_a_heartbeat_from_before_the_clock_was_set_back_is_none(holder: Holder) -> None:
+    lease = registry.take("ann", "s1", "local", 86_400, holder=holder, clock=lambda: NOW + 7200)
+    assert not registry.is_live(lease, NOW)
+    assert registry.over_reason(lease, NOW).endswith("120 min after now: the clock was set back")
+    registry.beat(lease.lease_id, clock=lambda: NOW)
+    assert registry.is_live(_on_record(lease), NOW + 1)
+
+
+def test_a_process_that_proc_hides_is_judged_by_its_heartbeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A /proc that shows a user its own processes only (hidepid): what is not shown need not be dead."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        mine = process_holder(process.pid)
+        monkeypatch.setattr("inventory.leases.holder.PROC", tmp_path)
+        assert not mine.is_visible and mine.is_alive(NOW, NOW) and not mine.is_alive(0.0, HEARTBEAT_BOUND_S + 1)
+    assert mine.is_visible and not mine.is_alive(NOW, NOW), "its end is seen by everybody"
+
+
+def test_a_dag_is_named_with_its_run_which_does_not_make_it_another() -> None:
+    first = registry.take("ann", "s1", "local", 1800, holder=replace(DAG, run="manual__1"))
+    assert _on_record(first).holder == replace(DAG, run="manual__2") == DAG
+    with pytest.raises(CapacityError, match=r"series s1, DAG stela\.star, run manual__1\)"):
+        registry.take("bob", "s2", "local", 60)
+
+
+def test_who_waits_for_the_end_of_a_lease_hears_for_whom() -> None:
+    lease, said = registry.take("ann", "s1", "fake", 60), []
+
+    def second() -> None:
+        with registry.ending(lease.lease_id, say=said.append):
+            pass
+
+    waiting = threading.Thread(target=second)
+    with registry.ending(lease.lease_id) as current:
+        waiting.start()
+        while not said:
+            time.sleep(0.02)  # pytest's timeout ends a wait in vain
+        assert current is not None
+        registry.drop(current)
+    waiting.join()
+    assert said[0].startswith(f"waiting for process {os.getpid()}, ending lease {lease.lease_id} since ")
 
 
 def test_who_is_seen_to_be_dead_is_dead_however_lately_it_was_heard_of() -> None:

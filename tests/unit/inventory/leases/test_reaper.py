@@ -1,8 +1,10 @@
+import os
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 
 from inventory.errors import InfrastructureError
 from inventory.fake import FakeTestbed
-from inventory.leases import registry
+from inventory.leases import processes, registry
 from inventory.leases.holder import Holder, process_holder
 from inventory.leases.reaper import ReapResult, reap
 from inventory.leases.registry import Lease
@@ -51,6 +53,61 @@ def test_a_lease_whose_holder_died_is_released() -> None:
     assert one.why == f"its holder, process {lease.holder_pid}, is dead" and one.error is None
     assert not machine.alive and registry.read_all() == ()
     assert _reap(testbed) == ()
+
+
+class Attended(FakeTestbed):
+    """A testbed that notes what still runs for a lease as it is released."""
+
+    def release(self, lease: Lease) -> None:
+        self.running = [*processes._pids_with_mark(lease.lease_id)]
+        super().release(lease)
+
+
+def test_what_a_dead_harness_started_for_its_lease_ends_before_its_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    testbed, started = Attended(), []
+    lease = _held_by_the_dead(testbed)
+    kill = processes._kill_once
+
+    def begin() -> None:
+        marked = {**os.environ, processes.MARK: lease.lease_id}
+        started.append(subprocess.Popen(["sleep", "60"], env=marked, start_new_session=True))
+
+    def kill_and_begin(pids: set[int], find: Callable[[], set[int]]) -> None:
+        kill(pids, find)
+        if len(started) < 2:
+            begin()
+
+    monkeypatch.setattr(processes, "_kill_once", kill_and_begin)
+    begin()
+    (one,) = _reap(testbed)
+    assert one.error is None and testbed.running == [] and registry.read_all() == ()
+    assert [each.wait(10) for each in started] == [-signal.SIGKILL] * 2
+
+
+def test_what_does_not_die_does_not_keep_machines(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SIGKILL of a process that waits in the kernel: it never does anything again, but it is there."""
+    testbed = FakeTestbed()
+    lease = _held_by_the_dead(testbed)
+    monkeypatch.setattr(processes, "_kill_once", lambda *_: None)
+    monkeypatch.setattr(processes, "KILL_LIMIT_S", 0.1)
+    with subprocess.Popen(["sleep", "60"], env={**os.environ, processes.MARK: lease.lease_id}) as stubborn:
+        (one,) = _reap(testbed)
+        assert one.error is None and registry.read_all() == ()
+        assert f"processes [{stubborn.pid}] do not end" in caplog.text
+        with pytest.raises(InfrastructureError, match=rf"processes \[{stubborn.pid}\] do not die"):
+            processes.kill_all(lease.lease_id, [])
+        stubborn.kill()
+
+
+def test_a_number_that_became_anothers_is_not_signalled() -> None:
+    looks = [set[int]()]
+    with subprocess.Popen(["sleep", "60"]) as bystander:
+        processes._kill_once({bystander.pid}, looks.pop)
+        assert bystander.poll() is None
+        processes._kill_once({bystander.pid}, lambda: {bystander.pid})
+        assert bystander.wait(10) == -signal.SIGKILL
 
 
 def test_a_dry_run_only_looks() -> None:
