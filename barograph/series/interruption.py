@@ -54,9 +54,19 @@ def step(series_dir: Path, first: Callable[[Path], None] = lambda _: None) -> It
             raise
         except (SeriesInUse, InUse):  # its progress is another's, or it is waited for
             raise
-        except Exception as error:
-            ProgressFile(series_dir).tell("step_failed", blame=blame_of(error), message=message_of(error))
+        except BaseException as error:
+            if not isinstance(error, NOT_TOLD):
+                ProgressFile(series_dir).tell("step_failed", blame=blame_of(error), message=_step_message(error))
             raise
+
+
+NOT_TOLD = (KeyboardInterrupt, SystemExit, GeneratorExit)
+
+
+def _step_message(error: BaseException) -> str:
+    """Airflow's own time limit is no `Exception`, and says no more than its process."""
+    limit = "" if isinstance(error, Exception) else "a step took longer than its limit and was ended: "
+    return f"{limit}{message_of(error)}"
 
 
 def request_stop(series_dir: Path) -> None:

@@ -206,6 +206,27 @@ def _red(world: World, series: Path) -> bool:
     return bool(failures) and "RunsFailed" in (series / "harness.log").read_text()
 
 
+HANGING = """
+import sys, time
+from barograph import series_steps
+from barograph.cli import child
+from barograph.plan import durations
+
+durations.STEP_LIMITS["deploy"] = durations.Limit(2.0, "as a test has it")
+series_steps.context_of = lambda _series: time.sleep(600)
+sys.exit(child.main(sys.argv[1:]))
+"""
+
+
+def test_a_step_beyond_its_limit_ends_in_a_terminal_too(here: World) -> None:
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"]}))
+    argv = [sys.executable, "-c", HANGING, str(series.folder), str(os.getpid())]
+    done = subprocess.run(argv, env=command_line_environment(airflow_home()), capture_output=True, text=True)
+    assert done.returncode == EXIT_CODES["harness"], done.stderr[-3000:]
+    (failed,) = [line for line in fake_runs.progress(series.folder) if line["kind"] == "failed"]
+    assert failed["message"].startswith("a step took longer than its limit and was ended") and leases(here) == []
+
+
 def test_a_live_run_of_another_host_is_not_reaped_and_refuses_others(here: World) -> None:
     """As with workers of an Airflow elsewhere: its process is unknown here, its heartbeat is not."""
     far = Holder(1, "another-boot/7", "another-boot/pid:[1]")

@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 
 from barograph import software
 from barograph.settings import ROOT
+from inventory.leases.holder import process_start
 from playbooks.storm_home import assemble
 
 MAVEN = """#!/bin/sh
@@ -20,6 +23,9 @@ mkdir -p "$folder/target"
 cat "$folder/src/main/Bridge.java" > "$folder/target/barograph-nimbus-bridge.jar"
 echo built >> "$BAROGRAPH_HOME/calls"
 """
+
+
+BUILD = "import pathlib, sys; from barograph.software import build_jar; build_jar(pathlib.Path(sys.argv[1]), print)"
 
 
 def test_a_maven_that_hangs_is_infrastructure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,13 +83,37 @@ def test_two_builds_at_once_are_one_after_the_other(build: Callable[[str], str],
     alone = '[ -e "$folder/busy" ] && exit 3; touch "$folder/busy"; sleep 0.5; mkdir'
     (tmp_path / "mvn").write_text(MAVEN.replace("mkdir", alone) + 'rm "$folder/busy"\n')
     (tmp_path / "nimbus_bridge" / "src" / "main" / "Bridge.java").write_text("two")
-    program = (
-        "import pathlib, sys; from barograph.software import build_jar; build_jar(pathlib.Path(sys.argv[1]), print)"
-    )
-    argv = [sys.executable, "-c", program, str(tmp_path / "nimbus_bridge")]
+    argv = [sys.executable, "-c", BUILD, str(tmp_path / "nimbus_bridge")]
     builders = [subprocess.Popen(argv, cwd=ROOT) for _ in range(3)]
     assert [builder.wait() for builder in builders] == [0, 0, 0]
     assert build("two") == "two" and calls(tmp_path) == 2
+
+
+def test_maven_ends_with_a_builder_that_is_killed(build: Callable[[str], str], tmp_path: Path) -> None:
+    """Else it would build on beside the next one, in the same target/."""
+    build("one")
+    note = f"echo $$ > {tmp_path}/pid.part; mv {tmp_path}/pid.part {tmp_path}/pid"
+    (tmp_path / "mvn").write_text(f"#!/bin/sh\n{note}\nexec sleep 60\n")
+    (tmp_path / "nimbus_bridge" / "src" / "main" / "Bridge.java").write_text("two")
+    with subprocess.Popen([sys.executable, "-c", BUILD, str(tmp_path / "nimbus_bridge")], cwd=ROOT) as builder:
+        while not (tmp_path / "pid").exists():
+            time.sleep(0.02)  # pytest's timeout ends a wait in vain
+        builder.kill()
+    while process_start(int((tmp_path / "pid").read_text())):
+        time.sleep(0.02)
+
+
+def test_the_lock_of_a_build_is_not_in_what_is_cleaned(build: Callable[[str], str], tmp_path: Path) -> None:
+    """Who removes target/ during a build would let a second one in."""
+    build("one")
+    shutil.rmtree(tmp_path / "nimbus_bridge" / "target")
+    makefile = (ROOT / "Makefile").read_text()
+    cleaned = next(line for line in makefile.splitlines() if line.startswith("BUILT :=")).split()
+    for module in (software.BRIDGE, software.TOPOLOGIES):
+        lock = str((module / software.LOCK).relative_to(ROOT))
+        assert not any(lock.startswith(f"{folder}/") for folder in cleaned)
+        assert lock in makefile, "sudo's are given back"
+    assert (tmp_path / "nimbus_bridge" / software.LOCK).exists()
 
 
 def test_a_changed_jar_is_another_home_beside_the_first(tmp_path: Path) -> None:

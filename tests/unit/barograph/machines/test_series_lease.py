@@ -9,13 +9,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from filelock import FileLock, Timeout
 
 from analysis.errors import SeriesInUse
 from barograph import series_steps
 from barograph.errors import NotReleased, TestbedTaken
 from barograph.machines import holdings, series_lease
+from barograph.machines import provision as provision_module
 from barograph.machines.holdings import read_holdings
-from barograph.machines.provision import provision, ready_testbed, release, require_free_testbed
+from barograph.machines.provision import provision, ready_testbed, release, require_free_testbed, reserve_testbed
 from barograph.machines.reaper import sweep
 from barograph.machines.series_lease import keep_alive
 from barograph.plan import checks
@@ -346,6 +348,21 @@ def _current(lease: registry.Lease) -> registry.Lease:
     current = registry.read(lease.lease_id)
     assert current is not None
     return current
+
+
+def test_a_testbed_that_could_not_be_reserved_is_not_taken_for_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provision_module, "_reserved", {})
+    star = with_changes(load("stela/star"), {"testbed": "fake"})
+    lock = registry.state_dir() / "leases" / ".fake.lock"
+    lock.mkdir(parents=True)  # as a folder that cannot be written: no lock
+    for _ in range(2):
+        with pytest.raises(IsADirectoryError):
+            reserve_testbed(star)
+    lock.rmdir()
+    reserve_testbed(star)
+    with pytest.raises(Timeout):
+        FileLock(lock, blocking=False).acquire()
+    provision_module._reserved[lock].release()
 
 
 def test_what_machines_get_is_built_before_they_cost(monkeypatch: pytest.MonkeyPatch) -> None:
