@@ -25,7 +25,7 @@ from barograph.plan.experiment import load, with_changes
 from barograph.series.series import open_series
 from barograph.settings import airflow_home
 from inventory.leases import registry
-from inventory.leases.holder import Holder
+from inventory.leases.holder import HEARTBEAT_BOUND_S, Holder
 from tests.dags import fake_runs
 from tests.dags.fake_runs import await_phase, leases, series_of, slow, statuses
 
@@ -238,6 +238,23 @@ def test_a_live_run_of_another_host_is_not_reaped_and_refuses_others(here: World
     path = Path(here["BAROGRAPH_STATE"]) / "leases" / f"{lease.lease_id}.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"heartbeat_s": time.time() - 1500}))
     assert "was last heard of 25 min ago" in reap(here).stdout and registry.read_all() == ()
+
+
+REAPER = """
+from dags.reaper import reaper
+print(reaper().test().state)
+"""
+
+
+def test_a_dag_that_has_a_run_keeps_its_machines_while_none_of_its_tasks_work(here: World) -> None:
+    """They wait for a worker. The reaper asks Airflow; the DAG that has a run here is its own."""
+    silent_s = time.time() - HEARTBEAT_BOUND_S - 60
+    for name in ("reaper", "stela.star"):
+        registry.take("ann", name, "fake", 7200, shared=True, holder=Holder(0, name), clock=lambda: silent_s)
+    argv = [sys.executable, "-c", REAPER]
+    done = subprocess.run(argv, env=command_line_environment(airflow_home()), capture_output=True, text=True)
+    assert last_line(done.stdout) == "success", done.stderr[-3000:]
+    assert [lease.series_id for lease in registry.read_all()] == ["reaper"]
 
 
 def test_a_command_that_prepares_a_run_refuses_the_next(here: World) -> None:
