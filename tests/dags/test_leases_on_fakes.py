@@ -249,7 +249,7 @@ print(reaper().test().state)
 def test_a_dag_that_has_a_run_keeps_its_machines_while_none_of_its_tasks_work(here: World) -> None:
     """They wait for a worker. The reaper asks Airflow; the DAG that has a run here is its own."""
     silent_s = time.time() - HEARTBEAT_BOUND_S - 60
-    for name in ("reaper", "stela.star"):
+    for name in ("reaper", "some.dag"):
         registry.take("ann", name, "fake", 7200, shared=True, holder=Holder(0, name), clock=lambda: silent_s)
     argv = [sys.executable, "-c", REAPER]
     done = subprocess.run(argv, env=command_line_environment(airflow_home()), capture_output=True, text=True)
