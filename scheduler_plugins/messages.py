@@ -5,8 +5,8 @@ Errors: MessageError (blame: harness) for a body that is not the contract's (doc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from scheduler_plugins.model import (
@@ -21,7 +21,7 @@ from scheduler_plugins.model import (
     Slot,
     Topology,
 )
-from scheduler_plugins.samples import Samples, TaskSums
+from scheduler_plugins.samples import Samples, TaskSums, Window
 
 Json = Mapping[str, Any]
 VERSION = 1  # of the contract between bridge, harness and service; a commit of another one is not compared with this
@@ -43,14 +43,14 @@ def observation_from_request(request: Json, samples: Samples, event: ScaleEvent 
 
 def _observation_from_request(request: Json, samples: Samples, event: ScaleEvent | None) -> Observation:
     now = float(request["t"])
-    measured = samples.by_task(now)
+    slots = {slot for t in request["topologies"] if t["id"] == samples.topology_id for slot in t["placement"].values()}
+    window = samples.window(now, sorted(slots))
     topologies = tuple(
-        _topology_with_rates(topology_from_request(t), samples, measured, now)
+        _topology_with_rates(topology_from_request(t), samples, window)
         if t["id"] == samples.topology_id
         else topology_from_request(t)
         for t in request["topologies"]
     )
-    slots = {slot for t in request["topologies"] if t["id"] == samples.topology_id for slot in t["placement"].values()}
     return Observation(
         time_s=now,
         machines=tuple(
@@ -91,75 +91,94 @@ def topology_from_request(body: Json) -> Topology:
     )
 
 
-def _topology_with_rates(topology: Topology, samples: Samples, rates: Mapping[int, TaskSums], now: float) -> Topology:
+def _topology_with_rates(topology: Topology, samples: Samples, window: Window) -> Topology:
+    rates = Rates(samples.by_task(window), samples.streams(window), window.seconds)
     components = tuple(_component_with_rates(component, rates) for component in topology.components)
     by_name = {component.name: component for component in components}
-    emitted = samples.streams(now)
-    span = max((r.seconds for r in rates.values()), default=0.0)
-    sinks = [by_name[name].executed_per_s for name in topology.sinks()]
+    sinks = [rate for name in topology.sinks() if (rate := by_name[name].executed_per_s) is not None]
     return replace(
         topology,
         components=components,
-        edges=tuple(_edge_with_rate(edge, by_name, emitted, span) for edge in topology.edges),
-        sink_tuples_per_s=sum(rate for rate in sinks if rate is not None)
-        if any(r is not None for r in sinks)
-        else None,
-        latency_ms=samples.latency_ms(now),
-        traffic={pair: n / span for pair, n in samples.traffic(now).items()} if span else {},
+        edges=tuple(_edge_with_rate(edge, by_name, rates) for edge in topology.edges),
+        sink_tuples_per_s=sum(sinks) if sinks else None,
+        latency_ms=samples.latency_ms(window),
+        traffic={pair: n / rates.seconds for pair, n in samples.traffic(window).items()} if rates.seconds else {},
+        window_s=window.seconds,
+        window_fault=window.fault or None,
     )
 
 
-def _component_with_rates(component: Component, rates: Mapping[int, TaskSums]) -> Component:
+@dataclass(frozen=True)
+class Rates:
+    """Counts of one window, and its length: the one denominator of every rate."""
+
+    tasks: Mapping[int, TaskSums]
+    streams: Mapping[tuple[int, str], float]
+    seconds: float
+
+    def of(self, tasks: Iterable[int]) -> list[TaskSums]:
+        return [self.tasks[task] for task in tasks if task in self.tasks]
+
+    def per_second(self, counts: Sequence[float]) -> float | None:
+        """None where there is nothing to count."""
+        return sum(counts) / self.seconds if counts and self.seconds else None
+
+
+def _component_with_rates(component: Component, rates: Rates) -> Component:
     executors = tuple(_executor_with_rates(executor, component.tasks, rates) for executor in component.executors)
-    mine = [rates[task] for task in component.tasks if task in rates]
+    mine = rates.of(component.tasks)
     busy = [e.capacity for e in executors if e.capacity is not None]
-    queues = [r.queue for r in mine if r.queue is not None]
     behind = [r.behind_ms for r in mine if r.behind_ms is not None]
     return replace(
         component,
         executors=executors,
-        emitted_per_s=_per_second(mine, "emitted"),
-        executed_per_s=_per_second(mine, "executed"),
+        emitted_per_s=rates.per_second([r.emitted for r in mine]),
+        executed_per_s=rates.per_second([r.executed for r in mine]),
         execute_ms=_per_tuple(mine),
         capacity=sum(busy) / len(busy) if busy else None,
-        queue=sum(queues) if queues else None,
-        due_per_s=_per_second([r for r in mine if r.due is not None], "due"),
+        queue=_waiting(mine),
+        due_per_s=rates.per_second([r.due for r in mine if r.due is not None]),
         behind_ms=max(behind) if behind else None,
     )
 
 
-def _executor_with_rates(executor: Executor, tasks: tuple[int, ...], rates: Mapping[int, TaskSums]) -> Executor:
-    mine = [rates[t] for t in tasks if executor.first_task <= t <= executor.last_task and t in rates]
-    seconds = max((r.seconds for r in mine), default=0.0)
-    queues = [r.queue for r in mine if r.queue is not None]
+def _executor_with_rates(executor: Executor, tasks: tuple[int, ...], rates: Rates) -> Executor:
+    mine = rates.of(task for task in tasks if executor.first_task <= task <= executor.last_task)
+    executed_per_s, execute_ms = rates.per_second([r.executed for r in mine]), _per_tuple(mine)
     return replace(
         executor,
-        emitted_per_s=_per_second(mine, "emitted"),
-        executed_per_s=_per_second(mine, "executed"),
-        execute_ms=_per_tuple(mine),
-        capacity=sum(r.execute_ms for r in mine) / 1000 / seconds if seconds else None,
-        queue=sum(queues) if queues else None,
+        emitted_per_s=rates.per_second([r.emitted for r in mine]),
+        executed_per_s=executed_per_s,
+        execute_ms=execute_ms,
+        capacity=_capacity(executed_per_s, execute_ms),
+        queue=_waiting(mine),
     )
 
 
-def _edge_with_rate(
-    edge: Edge, components: Mapping[str, Component], emitted: Mapping[tuple[int, str], float], span: float
-) -> Edge:
+def _capacity(executed_per_s: float | None, execute_ms: float | None) -> float | None:
+    """Share of the time spent executing; unknown where tuples were executed and none was timed."""
+    if not executed_per_s:
+        return executed_per_s
+    return None if execute_ms is None else executed_per_s * execute_ms / 1000
+
+
+def _edge_with_rate(edge: Edge, components: Mapping[str, Component], rates: Rates) -> Edge:
     tasks = components[edge.source].tasks
-    counts = [emitted[task, edge.stream] for task in tasks if (task, edge.stream) in emitted]
+    sent = rates.per_second(
+        [rates.streams[task, edge.stream] for task in tasks if (task, edge.stream) in rates.streams]
+    )
     copies = len(components[edge.target].tasks) if edge.grouping == "all" else 1
-    return replace(edge, tuples_per_s=sum(counts) / span * copies if counts and span else None)
+    return replace(edge, tuples_per_s=None if sent is None else sent * copies)
 
 
-def _per_second(rates: list[TaskSums], column: str) -> float | None:
-    """Sum over tasks of each one's count per second it was seen; None where no task was seen."""
-    measured = [(getattr(r, column), r.seconds) for r in rates if r.seconds > 0]
-    return sum(n / seconds for n, seconds in measured) if measured else None
+def _waiting(tasks: Iterable[TaskSums]) -> float | None:
+    queues = [task.queue for task in tasks if task.queue is not None]
+    return sum(queues) if queues else None
 
 
-def _per_tuple(rates: list[TaskSums]) -> float | None:
-    executed = sum(r.executed for r in rates)
-    return sum(r.execute_ms for r in rates) / executed if executed else None
+def _per_tuple(tasks: Sequence[TaskSums]) -> float | None:
+    timed = sum(task.timed for task in tasks)
+    return sum(task.execute_ms for task in tasks) / timed if timed else None
 
 
 def answer_json(decision: Decision, decision_id: str | None, policy: str) -> dict[str, Any]:

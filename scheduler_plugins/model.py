@@ -104,6 +104,8 @@ class Topology:
     uptime_s: float | None = None
     rebalancing: bool = False
     unplaced_why: str | None = None  # what Storm's own scheduler said of executors that it left without a slot
+    window_s: float | None = None  # length of the window that every rate here is a mean over
+    window_fault: str | None = None  # why its rates are no ground for a decision: a worker began or was silent in it
     sink_tuples_per_s: float | None = None
     latency_ms: float | None = None  # mean over the window, intended emission to sink
     service_level: ServiceLevel | None = None

@@ -1,13 +1,18 @@
-"""The latest worker and machine lines, and the rates over a window that an Observation is made of.
+"""The latest worker and machine lines, and what was counted in a window of them, of which an Observation is made.
 
+Everything is counted in one window and divided by its one length, so that an edge and the components at its ends agree.
+The window ends where the lines of every worker have arrived. It begins `window_s` before that, or where the last worker
+began or spoke again after a silence: what a window measures is the work of all workers.
 Pure: time comes in with the lines. Lines are the contract's (docs/contracts.md, "The worker line").
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 SERIES_LENGTH_S = 900  # of the throughput series
@@ -17,13 +22,36 @@ Line = Mapping[str, Any]
 _QUEUE = "queue of "
 
 
+GAP_S = 1.5  # between two lines of a worker: more is a silence
+FEWEST_SHARE = 0.5  # of `window_s`: rates of a shorter window are no ground for a decision
+
+
+@dataclass(frozen=True)
+class Window:
+    """From when to when (epoch seconds) is counted; `fault` says why its rates are no ground for a decision."""
+
+    since_s: float
+    until_s: float
+    fault: str = ""
+
+    @property
+    def seconds(self) -> float:
+        return max(0.0, self.until_s - self.since_s)
+
+    def share(self, line: Line) -> float:
+        """How much of the line's interval lies in the window, 0 to 1."""
+        begin, end = _begin(line), float(line["t"])
+        inside = min(end, self.until_s) - max(begin, self.since_s)
+        return max(0.0, inside) / (end - begin) if end > begin else float(self.since_s < end <= self.until_s)
+
+
 @dataclass
 class TaskSums:
-    """Sums over the window for one task."""
+    """Of one task: counts of the window, and the newest state. `timed`: executed tuples whose time is known."""
 
-    seconds: float = 0.0
     emitted: float = 0.0
     executed: float = 0.0
+    timed: float = 0.0
     execute_ms: float = 0.0
     queue: float | None = None
     due: float | None = None
@@ -36,6 +64,7 @@ class Samples:
 
     window_s: float = 60.0
     topology_id: str | None = None
+    _begin_s: float | None = None  # of the first line
     _lines: dict[str, deque[Line]] = field(default_factory=lambda: defaultdict(deque))  # by slot
     _machine: dict[str, deque[Line]] = field(default_factory=lambda: defaultdict(deque))
     _series: dict[int, dict[str, float]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(float)))
@@ -51,7 +80,8 @@ class Samples:
         slot, now = f"{line['machine']}:{line['port']}", float(line["t"])
         self._note_process(slot, line)
         self._count(int(now), line)
-        _append(self._lines[slot], line, now - self.window_s)
+        self._begin_s = _begin(line) if self._begin_s is None else min(self._begin_s, _begin(line))
+        _append(self._lines[slot], line, now - self.window_s - INCOMPLETE_S)
 
     def _note_process(self, slot: str, line: Line) -> None:
         """A worker's first line may name no spouts yet: these are noted when they are there, in whatever slot."""
@@ -104,35 +134,50 @@ class Samples:
         queues = {key.removeprefix(_QUEUE): [row.get(key, 0.0) for row in rows] for key in waiting}
         return {"t": [float(second) for second in seconds], **columns, "queues": queues}
 
-    def by_task(self, now: float) -> dict[int, TaskSums]:
-        """Task → sums over the window that ends now; tasks that moved count where they were too."""
-        rates: dict[int, TaskSums] = defaultdict(TaskSums)
-        for line in self._recent(now):
-            _add_tasks(rates, line)
-            _add_spouts(rates, line)
-        return dict(rates)
+    def window(self, now: float, slots: Collection[str]) -> Window:
+        """What rates are taken over while the topology is in these slots."""
+        until = float(int(now) - INCOMPLETE_S)
+        earliest = until - self.window_s if self._begin_s is None else max(until - self.window_s, self._begin_s)
+        since, fault = earliest, "" if slots else "nothing is placed"
+        for slot in slots:
+            begin, end = _last_stretch(self._lines.get(slot, ()), until)
+            if end < until - GAP_S:
+                fault = f"{slot} has not reported for {until - max(end, earliest):.0f} s"
+            elif begin > since + GAP_S:
+                since, latest = begin, slot
+        needed = FEWEST_SHARE * self.window_s
+        if not fault and until - since < needed:
+            began = f"{latest} began, or spoke again," if since > earliest else "the topology began"
+            fault = f"{began} {until - since:.0f} s ago; rates need {needed:g} s of work"
+        return Window(earliest if fault else since, until, fault)
 
-    def streams(self, now: float) -> dict[tuple[int, str], float]:
+    def by_task(self, window: Window) -> dict[int, TaskSums]:
+        """Task → counts of the window, wherever it was; its newest queue is that of the newest line that names it."""
+        sums: dict[int, TaskSums] = defaultdict(TaskSums)
+        for line in sorted(self._all_lines(), key=lambda line: float(line["t"])):
+            _add_tasks(sums, line, window.share(line))
+            _add_spouts(sums, line, window.share(line))
+        return dict(sums)
+
+    def streams(self, window: Window) -> dict[tuple[int, str], float]:
         """(task, stream) → tuples emitted in the window."""
-        emitted: dict[tuple[int, str], float] = defaultdict(float)
-        for line in self._recent(now):
-            group = line.get("streams") or {}
-            for task, stream, n in zip(*(group.get(k, ()) for k in ("task", "stream", "emitted")), strict=True):
-                emitted[int(task), str(stream)] += n or 0
-        return dict(emitted)
+        return self._counts("streams", ("task", "stream", "emitted"), window)
 
-    def latency_ms(self, now: float) -> float | None:
-        groups = [line.get("sinks") or {} for line in self._recent(now)]
-        n = sum(sum(g.get("n", ())) for g in groups)
-        return sum(sum(g.get("sum_ms", ())) for g in groups) / n if n else None
+    def latency_ms(self, window: Window) -> float | None:
+        groups = [(line.get("sinks") or {}, window.share(line)) for line in self._all_lines()]
+        n = sum(sum(group.get("n", ())) * share for group, share in groups)
+        return sum(sum(group.get("sum_ms", ())) * share for group, share in groups) / n if n else None
 
-    def traffic(self, now: float) -> dict[tuple[int, int], float]:
+    def traffic(self, window: Window) -> dict[tuple[int, int], float]:
         """(task, task) → tuples in the window, empty unless the topology records traffic."""
-        counts: dict[tuple[int, int], float] = defaultdict(float)
-        for line in self._recent(now):
-            group = line.get("traffic") or {}
-            for source, target, n in zip(*(group.get(k, ()) for k in ("from", "to", "n")), strict=True):
-                counts[int(source), int(target)] += n or 0
+        return self._counts("traffic", ("from", "to", "n"), window)
+
+    def _counts(self, group: str, columns: tuple[str, str, str], window: Window) -> dict[tuple[Any, Any], float]:
+        counts: dict[tuple[Any, Any], float] = defaultdict(float)
+        for line in self._all_lines():
+            share, values = window.share(line), line.get(group) or {}
+            for first, second, n in zip(*(values.get(name, ()) for name in columns), strict=True):
+                counts[first, second] += (n or 0) * share
         return dict(counts)
 
     def cpu_load(self, machine: str) -> float | None:
@@ -140,8 +185,24 @@ class Samples:
         seconds = sum(line["dt_s"] for line in lines)
         return sum(line["cpu_cores"] * line["dt_s"] for line in lines) / seconds if seconds else None
 
-    def _recent(self, now: float) -> list[Line]:
-        return [line for lines in self._lines.values() for line in lines if line["t"] > now - self.window_s]
+    def _all_lines(self) -> Iterator[Line]:
+        return chain.from_iterable(self._lines.values())
+
+
+def _begin(line: Line) -> float:
+    return float(line["t"]) - float(line["dt_s"])
+
+
+def _last_stretch(lines: Iterable[Line], until: float) -> tuple[float, float]:
+    """Begin and end of the time before `until` that one process reported without a gap."""
+    begin, end, pid = -math.inf, -math.inf, None
+    for line in lines:
+        if _begin(line) >= until:
+            break
+        if line["pid"] != pid or _begin(line) > end + GAP_S:
+            begin, pid = _begin(line), line["pid"]
+        end = float(line["t"])
+    return begin, end
 
 
 def _append(lines: deque[Line], line: Line, oldest: float) -> None:
@@ -150,21 +211,23 @@ def _append(lines: deque[Line], line: Line, oldest: float) -> None:
         lines.popleft()
 
 
-def _add_tasks(rates: dict[int, TaskSums], line: Line) -> None:
+def _add_tasks(sums: dict[int, TaskSums], line: Line, share: float) -> None:
     group = line.get("tasks") or {}
     columns = (group.get(k, ()) for k in ("task", "emitted", "executed", "execute_ms", "queue"))
     for task, emitted, executed, execute_ms, queue in zip(*columns, strict=True):
-        total = rates[int(task)]
-        total.seconds += line["dt_s"]
-        total.emitted += emitted or 0
-        total.executed += executed or 0
-        total.execute_ms += execute_ms or 0
+        total = sums[int(task)]
+        total.emitted += (emitted or 0) * share
+        total.executed += (executed or 0) * share
+        if execute_ms is not None:
+            total.timed += (executed or 0) * share
+            total.execute_ms += execute_ms * share
         total.queue = queue
 
 
-def _add_spouts(rates: dict[int, TaskSums], line: Line) -> None:
+def _add_spouts(sums: dict[int, TaskSums], line: Line, share: float) -> None:
     group = line.get("spouts") or {}
     for task, due, behind_ms in zip(*(group.get(k, ()) for k in ("task", "due", "behind_ms")), strict=True):
-        total = rates[int(task)]
-        total.due = (total.due or 0) + (due or 0)
+        total = sums[int(task)]
+        if due is not None:
+            total.due = (total.due or 0) + due * share
         total.behind_ms = behind_ms

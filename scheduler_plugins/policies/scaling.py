@@ -20,6 +20,9 @@ def rates_problem(observation: Observation, max_samples_age_s: float) -> str:
         return "no samples yet"
     if observation.samples_age_s > max_samples_age_s:
         return f"samples are {observation.samples_age_s:.1f} s old, allowed are {max_samples_age_s:g} s"
+    faults = [topology.window_fault for topology in observation.topologies if topology.window_fault]
+    if faults:
+        return faults[0]
     missing = [name for topology in observation.topologies for name in _bolts_without_rates(topology)]
     return f"no rates of {', '.join(missing)}" if missing else ""
 

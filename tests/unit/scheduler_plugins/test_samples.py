@@ -1,0 +1,143 @@
+"""Worker lines to rates: one window with one length, and when it is no ground for a decision."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from scheduler_plugins.messages import observation_from_request
+from scheduler_plugins.model import Observation, ScaleEvent
+from scheduler_plugins.policies.scaling import rates_problem
+from scheduler_plugins.samples import INCOMPLETE_S, Samples
+
+SPOUT, BOLT, SINK = "m1:6700", "m2:6700", "m3:6700"
+TASKS = {SPOUT: 1, BOLT: 2, SINK: 3}
+COMPONENTS = {1: "source", 2: "middle", 3: "sink"}
+BEGIN, NOW = 1000, 1100
+SECONDS = range(BEGIN + 1, NOW + 1)
+
+
+def line(slot: str, t: float, n: int, *, dt_s: float = 1.0, pid: int = 7, **values: Any) -> dict[str, Any]:
+    """What the worker of that slot says at `t`: its task emitted and executed `n` tuples in the `dt_s` before."""
+    machine, _, port = slot.partition(":")
+    task = TASKS[slot]
+    tasks = {
+        "task": [task], "component": [COMPONENTS[task]], "emitted": [n], "transferred": [n], "executed": [n],
+        "execute_ms": [n * 2.0], "process_ms": [None], "queue": [0],
+    }  # fmt: skip
+    body: dict[str, Any] = {
+        "v": 1, "t": float(t), "dt_s": dt_s, "machine": machine, "port": int(port), "pid": pid, "topology": "t-1",
+        "seq": 0, "tasks": tasks | {name: [value] for name, value in values.items()},
+        "streams": {"task": [task], "stream": ["default"], "emitted": [n]},
+    }  # fmt: skip
+    if slot == SPOUT:
+        body["spouts"] = {"task": [task], "due": [n], "emitted": [n], "behind_ms": [0.0]}
+    return body
+
+
+def observe(lines: Iterable[dict[str, Any]], now: float = NOW, window_s: float = 60.0) -> Observation:
+    samples = Samples(window_s=window_s, topology_id="t-1")
+    for each in lines:
+        samples.add_worker(each)
+    parts = [
+        {"name": name, "kind": "spout" if task == 1 else "bolt", "tasks": [task], "executors": [[task, task]]}
+        for task, name in COMPONENTS.items()
+    ]
+    edges = [
+        {"source": "source", "stream": "default", "target": "middle", "grouping": "shuffle"},
+        {"source": "middle", "stream": "default", "target": "sink", "grouping": "shuffle"},
+    ]
+    topology = {
+        "id": "t-1", "name": "star", "workers": 3, "components": parts, "edges": edges,
+        "placement": {str(task): slot for slot, task in TASKS.items()},
+    }  # fmt: skip
+    return observation_from_request(
+        {"t": now, "machines": [], "topologies": [topology]}, samples, ScaleEvent("e1", "scale_out", ("m4",))
+    )
+
+
+def steady(*, without: range = range(0)) -> list[dict[str, Any]]:
+    """The spout emits 125/s, but is silent in the seconds that are left out; the bolts execute 100/s."""
+    spout = [line(SPOUT, t, 125) for t in SECONDS if t not in without]
+    return [*spout, *(line(slot, t, 100) for slot in (BOLT, SINK) for t in SECONDS)]
+
+
+def test_an_edge_has_the_rate_of_the_component_that_feeds_it() -> None:
+    (topology,) = observe(steady()).topologies
+    first, second = topology.edges
+    assert topology.component("source").emitted_per_s == first.tuples_per_s == pytest.approx(125)
+    assert topology.component("middle").emitted_per_s == second.tuples_per_s == pytest.approx(100)
+    assert (topology.window_s, topology.window_fault) == (60.0, None)
+
+
+def test_after_a_silence_rates_are_of_the_time_since_and_agree() -> None:
+    """A spout worker that is silent for 20 s of the window: its edge once read 83/s beside 125/s of the spout."""
+    observation = observe(steady(without=range(1041, 1061)))
+    (topology,) = observation.topologies
+    assert topology.window_s == NOW - INCOMPLETE_S - 1060
+    assert topology.edges[0].tuples_per_s == topology.component("source").emitted_per_s == pytest.approx(125)
+    assert rates_problem(observation, 30.0) == ""
+
+
+def test_no_decision_rests_on_a_short_time_since_a_silence() -> None:
+    observation = observe(steady(without=range(1061, 1081)))
+    (topology,) = observation.topologies
+    assert topology.window_fault == "m1:6700 began, or spoke again, 16 s ago; rates need 30 s of work"
+    assert rates_problem(observation, 30.0) == topology.window_fault
+    assert topology.edges[0].tuples_per_s == topology.component("source").emitted_per_s == pytest.approx(125 * 40 / 60)
+
+
+def test_another_process_in_a_slot_begins_the_window_anew() -> None:
+    lines = steady()
+    for each in lines:
+        if each["machine"] == "m2" and each["t"] > 1050:
+            each["pid"] = 8
+    assert observe(lines).topologies[0].window_s == NOW - INCOMPLETE_S - 1050
+
+
+def test_a_worker_that_is_silent_now_is_named() -> None:
+    observation = observe(steady(without=range(1091, 1101)))
+    assert observation.topologies[0].window_fault == "m1:6700 has not reported for 6 s"
+
+
+def test_lines_that_have_not_all_arrived_are_not_counted_yet() -> None:
+    lines = [each for each in steady() if not (each["machine"] == "m1" and each["t"] > NOW - INCOMPLETE_S)]
+    (topology,) = observe(lines).topologies
+    assert topology.component("source").emitted_per_s == pytest.approx(125) and topology.window_fault is None
+
+
+def test_a_line_counts_with_the_part_of_its_interval_that_is_in_the_window() -> None:
+    """A sampler that was throttled writes one line for 8 s, of which 6 are in the window."""
+    start = NOW - INCOMPLETE_S - 60
+    late = line(BOLT, start + 6, 800, dt_s=8.0)
+    lines = [each for each in steady() if not (each["machine"] == "m2" and start - 2 < each["t"] <= start + 6)]
+    (topology,) = observe([*lines, late]).topologies
+    assert topology.component("middle").executed_per_s == pytest.approx(100)
+
+
+def test_a_queue_is_that_of_the_newest_line_wherever_the_task_was() -> None:
+    samples = Samples(window_s=60.0, topology_id="t-1")
+    now_there = line(SINK, 1090, 1, queue=3) | {"machine": "m1", "port": 6701}
+    for each in (now_there, line(SINK, 1080, 1, queue=5000)):
+        samples.add_worker(each)
+    window = samples.window(NOW, ["m1:6701"])
+    assert samples.by_task(window)[3].queue == 3
+
+
+def test_tuples_that_nobody_timed_are_no_idle_time() -> None:
+    lines = steady()
+    for each in lines:
+        if each["machine"] == "m2" and each["t"] % 2:
+            each["tasks"]["execute_ms"] = [None]
+    middle = observe(lines).topologies[0].component("middle")
+    assert (middle.execute_ms, middle.capacity) == (pytest.approx(2.0), pytest.approx(0.2))
+    for each in lines:
+        each["tasks"]["execute_ms"] = [None]
+    middle = observe(lines).topologies[0].component("middle")
+    assert middle.execute_ms is None and middle.capacity is None and middle.executors[0].capacity is None
+
+
+def test_a_topology_that_has_just_begun_is_waited_for() -> None:
+    lines = [each for each in steady() if each["t"] <= BEGIN + 24]
+    observation = observe(lines, now=BEGIN + 24)
+    assert observation.topologies[0].window_fault == "the topology began 20 s ago; rates need 30 s of work"
