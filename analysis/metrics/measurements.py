@@ -105,10 +105,16 @@ def downtimes(read: Reader) -> Iterator[Row]:
 
 
 def tuple_losses(read: Reader) -> Iterator[Row]:
-    """Tuples lost on all edges in each phase, and the share of what was sent after the event."""
+    """Tuples lost on the edges that lost some in each phase, and the share of all that was sent after the event.
+
+    What other edges executed beyond what their sources reported hides no loss: it is a number of its own.
+    """
     for (run_id, event_id, phase), edges in _by_event(read("losses"), "phase").items():
-        lost, sent = _total(_column_values(edges, "lost")), _total(_column_values(edges, "sent"))
-        numbers: dict[str, float | None] = {f"lost_{phase}": lost}
+        differences, sent = _column_values(edges, "lost"), _total(_column_values(edges, "sent"))
+        lost = _total([max(0.0, difference) for difference in differences])
+        numbers: dict[str, float | None] = {
+            f"lost_{phase}": lost, f"unreported_{phase}": _total([max(0.0, -difference) for difference in differences]),
+        }  # fmt: skip
         if phase == "after":
             share = _share(lost, sent)
             numbers["lost_after_percent"] = None if share is None else 100 * share
@@ -129,11 +135,11 @@ def machine_loads(read: Reader) -> Iterator[Row]:
     """Utilisation in percent of quota, its mean over the workers' machines and its spread; cores and MB of all machines
     together, the master too.
 
-    Machines that an event released no longer count after it, even where they are kept idle and measured.
+    A machine counts from when it joined until an event released it, even where it is there and measured all the time.
     """
-    departures = _departures(read("scale_events"))
+    absent = _absent_machines(read("scale_events"), read("machines"))
     for (run_id, event_id, phase), found in _by_event(read("cpu"), "phase").items():
-        machines = [row for row in found if row["machine"] not in departures.get((run_id, event_id, phase), ())]
+        machines = [row for row in found if row["machine"] not in absent.get((run_id, event_id, phase), ())]
         workers = [row for row in machines if row["joins_at_scale"] is not None]  # the master is in no run's machines
         used = [100 * share for share in _column_values(workers, "utilisation_mean")]
         memory = _total(_column_values(machines, "memory_bytes_mean"))
@@ -146,9 +152,12 @@ def machine_loads(read: Reader) -> Iterator[Row]:
         yield from _metric_rows((run_id, event_id), {f"{name}_{phase}": value for name, value in numbers.items()})
 
 
-def _departures(events: Iterable[Row]) -> dict[Key, set[str]]:
-    """(run, event, phase) -> the machines that have left by then and not joined again."""
+def _absent_machines(events: Iterable[Row], described: Iterable[Row]) -> dict[Key, set[str]]:
+    """(run, event, phase) -> the machines that have not joined by then, or have left and not joined again."""
     machines: dict[str, set[str]] = defaultdict(set)
+    for row in described:
+        if row["joins_at_scale"]:
+            machines[row["run_id"]].add(row["machine"])
     found: dict[Key, set[str]] = {}
     for event in sorted(events, key=lambda event: float(event["zero_s"])):
         run_id = event["run_id"]

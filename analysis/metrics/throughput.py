@@ -174,12 +174,14 @@ def silences(tasks: DataFrame, components: DataFrame, axes: DataFrame) -> DataFr
     sinks = components.where("sink").select("run_id", "task")
     first = f.floor(f.col("t_s") - f.col("dt_s") - f.col("zero_s") + OVERLAP_S)
     last = f.floor(f.col("t_s") - f.col("zero_s") - OVERLAP_S)
+    middle = f.floor(f.col("t_s") - f.col("dt_s") / 2 - f.col("zero_s"))  # of a line shorter than both overlaps
+    seconds = f.when(first <= last, f.sequence(first, last)).otherwise(f.array(middle))
     busy = (
         tasks.where(f.col("executed") > 0)
         .select("run_id", "t_s", "dt_s", "task")
         .join(f.broadcast(sinks), ["run_id", "task"], how="left_semi")
         .join(f.broadcast(spans), "run_id", how="inner")
-        .select("run_id", "event_id", "seconds", f.explode(f.sequence(first, last)).alias("second"))
+        .select("run_id", "event_id", "seconds", f.explode(seconds).alias("second"))
         .where((f.col("second") >= 0) & (f.col("second") < f.col("seconds")))
         .select("run_id", "event_id", "second")
     )

@@ -69,6 +69,27 @@ def test_machines_that_left_do_not_count_after_it_and_the_master_only_in_sums() 
     assert (found["e1", "memory_mb_before"], found["e1", "memory_mb_after"]) == (3, 2)
 
 
+def test_a_machine_that_has_not_joined_yet_does_not_count_before() -> None:
+    """It is up and measured from the run's beginning, idle."""
+    events = [{**KEY, "zero_s": 10.0, "joined": ["m2"], "released": [], "given_back": 0, "attempts": 1}]
+    cpu = [
+        {**KEY, "phase": phase, "machine": machine, "joins_at_scale": joins, "utilisation_mean": share,
+         "cores_mean": share, "memory_bytes_mean": 1e6}
+        for phase in ("before", "after") for machine, joins, share in (("m1", False, 0.8), ("m2", True, 0.2))
+    ]  # fmt: skip
+    described = [{**KEY, "machine": "m1", "joins_at_scale": False}, {**KEY, "machine": "m2", "joins_at_scale": True}]
+    found = measured(scale_events=events, cpu=cpu, machines=described)
+    assert (found["e1", "cpu_percent_before"], found["e1", "cpu_percent_after"]) == (80, 50)
+    assert (found["e1", "cpu_spread_percent_before"], found["e1", "cpu_spread_percent_after"]) == (0, 60)
+
+
+def test_what_one_edge_executed_beyond_what_was_reported_hides_no_loss_of_another() -> None:
+    edges = [{**KEY, "phase": "after", "lost": lost, "sent": 500.0} for lost in (100.0, -80.0)]
+    found = measured(losses=edges)
+    assert (found["e1", "lost_after"], found["e1", "unreported_after"]) == (100, 80)
+    assert found["e1", "lost_after_percent"] == 10
+
+
 def test_a_new_machine_gets_the_whole_part_of_instances_over_machines() -> None:
     moved = {**KEY,
         "executors_before": 14, "executors_after": 17, "executors_moved": 3, "tasks_moved": 3,

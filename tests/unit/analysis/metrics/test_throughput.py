@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from pyspark.sql import SparkSession
+
 from analysis.metrics.placement import time_to_load
-from analysis.metrics.throughput import downtime, grid, throughput_rows, zeros
+from analysis.metrics.throughput import downtime, grid, silences, throughput_rows, zeros
 
 AXIS = {"run_id": "r", "event_id": "e1", "zero_s": 100.0, "first_s": 75.0, "last_s": 130.0}
 COMPONENTS = [
@@ -75,3 +77,16 @@ def test_a_topology_is_loaded_when_its_last_task_has_reported() -> None:
     ]
     assert time_to_load(events, first[1:], COMPONENTS)[0]["submit_to_loaded_s"] is None
     assert time_to_load([], first, COMPONENTS) == []
+
+
+def test_a_short_line_makes_one_second_busy(spark: SparkSession) -> None:
+    """A worker that was killed wrote its last line after 0.3 s, across a full second: it was busy in one of them."""
+    tasks = spark.createDataFrame(
+        [("r", 110.1, 0.3, 1, 5)], "run_id string, t_s double, dt_s double, task int, executed bigint"
+    )
+    components = spark.createDataFrame([("r", 1, True)], "run_id string, task int, sink boolean")
+    spans = spark.createDataFrame(
+        [("r", "e1", 100.0, 122.0)], "run_id string, event_id string, zero_s double, last_s double"
+    )
+    found = silences(tasks, components, spans).orderBy("from_second").collect()
+    assert [(row.from_second, row.until_second) for row in found] == [(0, 9), (10, 21)]
