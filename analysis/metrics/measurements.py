@@ -105,16 +105,10 @@ def downtimes(read: Reader) -> Iterator[Row]:
 
 
 def tuple_losses(read: Reader) -> Iterator[Row]:
-    """Tuples lost on the edges that lost some in each phase, and the share of all that was sent after the event.
-
-    What other edges executed beyond what their sources reported hides no loss: it is a number of its own.
-    """
+    """Tuples lost on all edges in each phase, and the share of what was sent after the event."""
     for (run_id, event_id, phase), edges in _by_event(read("losses"), "phase").items():
-        differences, sent = _column_values(edges, "lost"), _total(_column_values(edges, "sent"))
-        lost = _total([max(0.0, difference) for difference in differences])
-        numbers: dict[str, float | None] = {
-            f"lost_{phase}": lost, f"unreported_{phase}": _total([max(0.0, -difference) for difference in differences]),
-        }  # fmt: skip
+        lost, sent = _total(_column_values(edges, "lost")), _total(_column_values(edges, "sent"))
+        numbers: dict[str, float | None] = {f"lost_{phase}": lost}
         if phase == "after":
             share = _share(lost, sent)
             numbers["lost_after_percent"] = None if share is None else 100 * share

@@ -60,8 +60,6 @@ METRICS = {
         _difference("lost_before", LOWER, "tuples", "tuples lost before", 10.0),
         _difference("lost_after", LOWER, "tuples", "tuples lost after", 50.0),
         _difference("lost_after_percent", LOWER, "points", "share of tuples lost after", 0.5),
-        _difference("unreported_before", NONE, "tuples", "tuples executed beyond what was reported sent, before", 10.0),
-        _difference("unreported_after", NONE, "tuples", "tuples executed beyond what was reported sent, after", 50.0),
         _ratio("latency_p50_ms_before", LOWER, "ms", "median latency before"),
         _ratio("latency_p50_ms_after", LOWER, "ms", "median latency after"),
         _ratio("latency_p95_ms_before", LOWER, "ms", "95 % latency before"),

@@ -83,13 +83,6 @@ def test_a_machine_that_has_not_joined_yet_does_not_count_before() -> None:
     assert (found["e1", "cpu_spread_percent_before"], found["e1", "cpu_spread_percent_after"]) == (0, 60)
 
 
-def test_what_one_edge_executed_beyond_what_was_reported_hides_no_loss_of_another() -> None:
-    edges = [{**KEY, "phase": "after", "lost": lost, "sent": 500.0} for lost in (100.0, -80.0)]
-    found = measured(losses=edges)
-    assert (found["e1", "lost_after"], found["e1", "unreported_after"]) == (100, 80)
-    assert found["e1", "lost_after_percent"] == 10
-
-
 def test_a_new_machine_gets_the_whole_part_of_instances_over_machines() -> None:
     moved = {**KEY,
         "executors_before": 14, "executors_after": 17, "executors_moved": 3, "tasks_moved": 3,
