@@ -50,13 +50,13 @@ test: setup  ## everything: linters, Java and Python tests, real experiments thr
 		status=$$?; $(BIN)/python .ci/timings.py $(JUNIT); exit $$status
 
 with-cloud:
-	@$(call each,cloud experiments)
+	+@$(call each,cloud experiments)
 
 with-airflow:
-	@$(call each,airflow java)
+	+@$(call each,airflow java)
 
 with-analyses:
-	@$(call each,analyses unit lint)
+	+@$(call each,analyses unit lint)
 .PHONY: with-cloud with-airflow with-analyses
 
 # Tests with the marks `integration` and `e2e` are in these folders alone: tests/conftest.py.
