@@ -22,6 +22,7 @@ from barograph.plan.experiment import CHANGEABLE, DURATION_NAMES, Experiment
 from barograph.web import RESULT_KEY
 from dags.waiting import waiting_task
 from inventory import TESTBEDS
+from inventory.testbed import FILE_ONLY_OPTIONS
 
 RESUME, NEW = "resume", "new"
 # Folded away in the form: most runs leave them as they are.
@@ -38,7 +39,7 @@ QUICK = timedelta(minutes=10)
 
 
 class RetryByBlame(RetryPolicy):
-    """Another try helps against what failed outside of us, not against a wrong request, a result or a bug's end."""
+    """Another try does not help against a wrong request, a result, or somebody's wish to end."""
 
     def evaluate(
         self,
@@ -135,6 +136,7 @@ def series_param(what: str) -> Param:
 def options_param() -> Param:
     return Param(
         {}, type="object", title="Options", section=OPTIONS_SECTION,
+        propertyNames={"not": {"enum": sorted(FILE_ONLY_OPTIONS)}},
         description='Laid over testbed.options of the file, for the testbed that is chosen; such as {"budget_usd": 5}',
     )  # fmt: skip
 

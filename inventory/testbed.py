@@ -176,6 +176,12 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
+# Options that name files of this box, or hosts that it trusts: only an experiment's file says these, no form does. With
+# them whoever may trigger a DAG could start a program (an inventory may be one), use a key, or be sent a token.
+FILE_ONLY_OPTIONS = frozenset({
+    "inventory", "ssh_key", "known_hosts", "ops_host", "ops_port", "ops_known_hosts", "endpoint",
+})  # fmt: skip
+
 OptionsModel = TypeVar("OptionsModel", bound=Options)
 
 

@@ -43,7 +43,7 @@ def _lock_of(thing: Path) -> Path:
 def make_once(thing: Path, make: Make, say: Say, *, rebuild: bool = False) -> Path:
     """The folder, made by `make` in another place unless it is there. Raises what `make` raised, also when remembered.
 
-    Only errors of REMEMBERED are kept: a full disk or a lost network may be better tomorrow.
+    Only errors of KEPT_ERRORS are kept: a full disk or a lost network may be better tomorrow.
     """
     with lock_folder(thing, say):
         sweep(thing)

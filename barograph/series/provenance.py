@@ -32,7 +32,7 @@ def save_patch(series_dir: Path, patch: bytes) -> str | None:
 
 
 def work_tree_patch(root: Path = ROOT) -> bytes:
-    """Of files that git knows, in the folders of the house; empty where clean, and where git does not say.
+    """Of files that git knows, in Barograph's own folders; empty where clean, and where git does not say.
 
     A file that git does not know is no part of it: an inventory may hold passwords. Raises ExperimentError that names
     a changed file which holds what looks like a secret: it would stand in results and bundles.
@@ -61,7 +61,7 @@ def _file_patch(root: Path, name: str) -> bytes:
 
 
 def unknown_files(root: Path = ROOT) -> tuple[str, ...]:
-    """Files of the house that git would take and does not know: they may decide, and are kept nowhere."""
+    """Files in Barograph's own folders that git would take and does not know: they may decide, and are kept nowhere."""
     try:
         house = [name for name in PRODUCT if (root / name).exists()]
         listed = git_bytes(root, "ls-files", "-z", "--others", "--exclude-standard", "--", *house).split(b"\0")

@@ -23,10 +23,10 @@ same answers are given again. To repeat a run, clear its task with what is downs
 
 COMPARISON_DOCUMENTATION = """
 ## Is B better than A?
-A and B are branches, tags or commits of this repository, or paths of YAML files that describe a scheduler that is not
-ours. Both are built first; then each block runs every variant on both sides, in shuffled order, on the same machines.
-The answer is one sentence (better, worse, no difference that so many runs can show) with a table of every metric: the
-difference, its interval, the noise of this testbed.
+A and B are branches, tags or commits of this repository, or names of files in `dags/schedulers/`, each of which
+describes a scheduler that is not ours. Both are built first; then each block runs every variant on both sides, in
+shuffled order, on the same machines. The answer is one sentence (better, worse, no difference that so many runs can
+show) with a table of every metric: the difference, its interval, the noise of this testbed.
 
 *Until certain* goes on with further blocks until every interval is narrower than the goal, or the budget is spent. The
 same ref on both sides measures the noise itself.

@@ -4,9 +4,9 @@ A holder is a process, or, with pid 0, work that lives in several processes one 
 Whether a process lives can be seen in its own `system`, the boot of a kernel and one of its process namespaces; there
 its death counts at once. From anywhere else (another host, another container), and of work without a process, only the
 heartbeat is known: the holder writes the time (epoch seconds) beside what it holds, every HEARTBEAT_S while it works,
-and counts as dead HEARTBEAT_BOUND_S after the last. Between two tasks of a DAG nobody beats, so the bound is longer
-than Airflow takes to notice a task whose worker died and to try it again. A heartbeat that is as far in the future
-counts as little: the clock was set back since, and who lives has written it anew by then.
+and counts as dead HEARTBEAT_BOUND_S after the last. Between two tasks of a DAG only the reaper DAG beats, so the bound
+is longer than Airflow takes to notice a task whose worker died and to try it again. A heartbeat that is as far in the
+future counts as little: the clock was set back since, and who lives has written it anew by then.
 """
 
 import os

@@ -22,8 +22,8 @@ What the papers leave open is decided here:
 The parameters' defaults follow the papers; the other values are what the authors' code did (VARIANTS: the paper, the
 code, and one variant for each difference). What the authors' code did otherwise and has no parameter here:
 
-- its rates are means over up to 30 samples 10 s apart: a window of 300 s. Ours is the `window_s` that the policy
-  service is configured with, 60 s for every policy
+- its rates are means over up to 30 samples 10 s apart: a window of 300 s. Ours is at most the
+  `window_s` that the policy service is configured with, 60 s for every policy (decision 0026)
 - it passes over components that run as many executors as they have tasks. So do we under any name: the paper's rule
   would give a slot to an executor that Storm cannot start
 """

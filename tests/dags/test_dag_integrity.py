@@ -2,17 +2,23 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from barograph.airflow_environment import pools, settings
 from barograph.plan.durations import longest_run_s, step_limit
 from barograph.plan.experiment import load, names
 from barograph.settings import ROOT
+from inventory.ec2.options import Ec2Options
+from inventory.emulab.options import ClassicOptions, PortalOptions
+from inventory.existing.hosts import ExistingOptions
+from inventory.testbed import FILE_ONLY_OPTIONS
 
 HEAVY = ("pyspark", "ansible_runner", "paramiko", "boto3", "matplotlib", "scipy")
 PROBE = """
@@ -175,6 +181,23 @@ def test_the_trigger_form(name: str, wired: dict[str, Any]) -> None:
     assert "local" in form["testbed"]["enum"]
     assert form["series"]["enum"] == ["resume", "new"]
     assert {"warm_up_floor_s", "warm_up_ceiling_s", "after_floor_s", "horizon_s"} <= set(form)
+
+
+def test_no_form_names_a_file_or_a_host_to_trust(wired: dict[str, Any]) -> None:
+    """Whoever may trigger a DAG could have a program of this box started as an inventory, or be sent a token."""
+    for dag in (*wired["dags"].values(), wired["compare"]):
+        form = Draft202012Validator(dag["params"]["options"])
+        assert form.is_valid({"budget_usd": 5, "image": "UBUNTU24-64-STD"})
+        for name in ("inventory", "ssh_key", "known_hosts", "ops_known_hosts", "ops_host", "endpoint"):
+            assert not form.is_valid({name: "/tmp/mine"}), name
+    models = (ExistingOptions, PortalOptions, ClassicOptions, Ec2Options)
+    named = {
+        name
+        for model in models
+        for name in model.model_fields
+        if re.search("key|known|host|file|inventory|point", name)
+    }
+    assert named - {"profile", "profile_project"} <= FILE_ONLY_OPTIONS
 
 
 def test_a_comparison_has_the_tasks_of_every_experiment(wired: dict[str, Any]) -> None:
