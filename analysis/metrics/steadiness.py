@@ -106,8 +106,8 @@ def drain_reason(
     """Why the end of a series is fed by a queue, or None.
 
     Over the last `DRAIN_SPAN_S` no component's queue may shrink by more than `DRAIN_SHARE` of the throughput at the
-    sinks; from the mean of the span's first third to that of its last. `queues` by component and `sinks` (tuples/s, None: not
-    measured) have a value every `step_s`, oldest first, and end together.
+    sinks; from the mean of the span's first third to that of its last. `queues` by component and `sinks` (tuples/s,
+    None: not measured) have a value every `step_s`, oldest first, and end together.
     """
     needed, third = round(DRAIN_SPAN_S / step_s), round(DRAIN_SPAN_S / step_s / 3)
     if len(sinks) < needed:
