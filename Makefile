@@ -10,7 +10,7 @@ named = set -o pipefail; $(2) 2>&1 | sed -u 's/^/$(1): /'
 # tests that others cover in less time.
 JUNIT := .barograph/junit
 tests = $(SUDO) env $(if $(LONG),BAROGRAPH_LONG_TESTS=1) $(3) $(BIN)/python -m $(if $(COVERED),coverage run -m )pytest --junitxml=$(JUNIT)/$(1).xml $(2)
-part = @$(call named,$(1),$(call tests,$(1),$(2),$(if $(MAKELEVEL:0=),nice -n 5)))
+part = @$(call named,$(1),$(call tests,$(1),$(2),$(if $(MAKELEVEL:0=),nice -n $(or $(3),5))))
 on_machines = @$(call named,$(1),$(call tests,$(1),$(2),BAROGRAPH_MACHINES_LOCK=$(or $(3),shared)))
 
 # With the programs of the packages that set-up declares and no others, as tests/support/programs.py has it.
@@ -37,10 +37,10 @@ setup: bootstrap  ## install and build everything an experiment needs
 demo: setup  ## star from 4 to 5 machines, Storm's default and Stela, one short run each; ends with a report
 	@$(SUDO) $(BIN)/barograph run stela/star --demo --new
 
-# Chains side by side, as many as memory allows. What has machines waits most of the time, and experiments wait for all of
-# it: it begins first, and the rest, which is nicer, has the cores that it leaves. In each chain everything is run, whatever
-# fails. Whole experiments on the local testbed measure: they wait until no other machines are up (a lock that the process
-# of the tests has, and nothing that it starts: tests/conftest.py), and theirs get their cores before all else on the box.
+# Chains side by side, as many as memory allows. What has machines waits most of the time, experiments wait for all of it,
+# and Airflow's tests take longest: these begin first, and the rest has the cores that they leave. In each chain everything is
+# run, whatever fails. Whole experiments on the local testbed measure: they wait until no other machines are up (a lock that the
+# process of the tests has, and nothing that it starts: tests/conftest.py), and theirs get their cores before all else on the box.
 CHAINS := $(shell awk '/^MemAvailable/ {print ($$2 > 12e6) ? 6 : 2}' /proc/meminfo)
 each = status=0; for part in $(1); do $(MAKE) --no-print-directory $$part || status=1; done; exit $$status
 
@@ -87,7 +87,7 @@ analyses: bootstrap  ## the tests with Spark or a browser, in one process: they 
 	$(call part,analyses,--ignore=tests/dags -m "(spark or browser) and not integration and not e2e")
 
 airflow: bootstrap  ## whole DAGs in Airflow on the fake testbed
-	$(call part,airflow,tests/dags)
+	$(call part,airflow,tests/dags,0)
 
 unit: bootstrap  ## every other Python test that needs no emulated machines, two at a time
 	$(call part,unit,--ignore=tests/dags -n 2 --dist loadfile -m "not spark and not browser and not integration and not e2e")
