@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from analysis.metrics.placement import time_to_load
@@ -79,6 +80,7 @@ def test_a_topology_is_loaded_when_its_last_task_has_reported() -> None:
     assert time_to_load([], first, COMPONENTS) == []
 
 
+@pytest.mark.spark
 def test_a_short_line_makes_one_second_busy(spark: SparkSession) -> None:
     """A worker that was killed wrote its last line after 0.3 s, across a full second: it was busy in one of them."""
     tasks = spark.createDataFrame(
