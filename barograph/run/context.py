@@ -13,6 +13,7 @@ from barograph.errors import MachineLost, MachineRecalled, RunBroken, ServiceRes
 from barograph.machines import series_lease
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.checks import place_of
+from barograph.plan.events.kind import FAILOVER_S
 from barograph.plan.experiment import Experiment
 from barograph.policy_service import ServiceClient, ServiceState, WorkerRestart, absent_machines
 from barograph.run.cluster import Cluster
@@ -102,7 +103,7 @@ class RunContext:
     _losses: int = 0
     _unknown: tuple[str, ...] = ()
     _known: set[str] = field(default_factory=set)  # machines that Nimbus has known
-    _missed: set[str] = field(default_factory=set)  # of these, what it did not know for a while
+    _missed: dict[str, float] = field(default_factory=dict)  # of these, when it last did not know it
 
     @classmethod
     def begin(cls, context: SeriesContext, plan: PlannedRun, record: RunRecord, *, last: bool) -> RunContext:
@@ -142,6 +143,13 @@ class RunContext:
         if self._stirs and self._stirs[-1][1] == math.inf:
             self._stirs[-1] = (self._stirs[-1][0], end_s)
 
+    def join(self, machines: Sequence[str]) -> None:
+        """Nimbus has yet to hear of these, whatever was known or missed of them before."""
+        self.machines.join(machines)
+        self._known.difference_update(machines)
+        for name in machines:
+            self._missed.pop(name, None)
+
     def lost_machines(self, also: Iterable[str] = ()) -> tuple[str, ...]:
         """Machines that do not answer or are taken away by their owner, and `also` these, that nobody asked for."""
         silent = {*self.context.cluster.silent_machines(), *self.context.cluster.recalled(), *also}
@@ -166,7 +174,7 @@ class RunContext:
     def _note_unknown_machines(self, state: ServiceState) -> None:
         unknown = absent_machines(state, self.machines.present) if state.placed_among else ()
         self._known.update(state.machines)
-        self._missed |= self._known.intersection(unknown)
+        self._missed |= dict.fromkeys(self._known.intersection(unknown), self.now())
         if unknown != self._unknown:
             self._unknown = unknown
             self.record.event("machines_unknown", machines=list(unknown))
@@ -183,8 +191,9 @@ class RunContext:
                     f"the worker in {restart.slot} restarted and nobody asked for that: its spouts began their schedule"
                     " anew, and their load is not the plan's"
                 )
-                lost = {machine for each in state.lost_tasks for machine in each.machines}
-                raise self._cause(what, {*lost, restart.slot.partition(":")[0]})
+                recent = (each for each in state.lost_tasks if each.t >= restart.t - FAILOVER_S)
+                lost = {machine for each in recent for machine in each.machines}
+                raise self._cause(what, {*lost, restart.slot.partition(":")[0]}, restart.t)
 
     def _is_asked(self, restart: WorkerRestart, state: ServiceState) -> bool:
         if any(begin_s <= restart.t <= end_s for begin_s, end_s in self._stirs):
@@ -201,14 +210,15 @@ class RunContext:
                 what = (
                     f"{', '.join(lost.machines)}: {lost.tasks} tasks lost their place before the first event of the run"
                 )
-                raise self._cause(what, lost.machines)
+                raise self._cause(what, lost.machines, lost.t)
 
-    def _cause(self, what: str, machines: Iterable[str]) -> Exception:
-        """The machine's, where Nimbus missed one of them (a supervisor died, say); else of what ran in the workers.
+    def _cause(self, what: str, machines: Iterable[str], t: float) -> Exception:
+        """The machine's, where Nimbus missed one of them shortly before `t` (a supervisor died, say); else of what ran
+        in the workers.
 
         A worker that ends by itself, as one without memory does, ended under the variant's placement: that is a result.
         """
-        if missed := sorted(self._missed.intersection(machines)):
+        if missed := sorted(name for name in machines if self._missed.get(name, -math.inf) >= t - FAILOVER_S):
             return MachineLost(f"{what}; Nimbus did not know {', '.join(missed)} for a while")
         return RunBroken(f"{what}; every machine is there: worker.log and the machine's memory may say why")
 

@@ -82,7 +82,7 @@ class EventActions:
             _boot(run, machines)
         with run.record.phase("join", expected_s=5):
             run.context.cluster.join(machines)
-            run.machines.join(machines)
+            run.join(machines)
             _wait_until_registered(run, machines)
             run.record.event("machines_joined", machines=list(machines))
 
@@ -124,7 +124,7 @@ class EventActions:
 
     def restart(self, machine: str) -> None:
         self.run.context.cluster.restart(machine)
-        self.run.machines.join([machine])
+        self.run.join([machine])
 
     def wait_until_recovered(self, zero_s: float, since_s: float, down: str | None = None) -> EventTimes:
         run, limit_s = self.run, self.run.context.experiment.watched(self.place)[1]

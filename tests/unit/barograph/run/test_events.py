@@ -7,7 +7,7 @@ import pytest
 
 from barograph.errors import ExperimentError, Interrupted, MachineLost, RunBroken
 from barograph.plan.events import Crash, PlannedEvent, RateChange, ScaleIn, ScaleOut
-from barograph.policy_service import ServiceDecision, ServiceUnreachable, WorkerRestart
+from barograph.policy_service import LostTasks, ServiceDecision, ServiceUnreachable, WorkerRestart
 from barograph.run.context import RunContext
 from barograph.series.run_record import read_run
 from barograph.series_steps import attempt_next_run
@@ -299,6 +299,58 @@ def test_a_restart_for_one_event_that_is_heard_of_after_the_next_was_asked_for(s
     ))  # fmt: skip
     run.note(state)
     assert [event["asked"] for event in record if event["kind"] == "worker_restarted"] == [False, True, True]
+
+
+def restart_of(run: RunContext, here: Any, **state: Any) -> None:
+    """A spout's worker in m1 restarts now, with nobody's asking."""
+    restarts = (WorkerRestart(run.now(), "m1:6700", (1,)),)
+    run.note(replace(here.storm.state(), run_id=here.run_id, worker_restarts=restarts, **state))
+
+
+def noted(run: RunContext, here: Any, *missing: str) -> None:
+    state = here.storm.state()
+    known = tuple(name for name in run.machines.present if name not in missing)
+    run.note(replace(state, run_id=here.run_id, machines=known, placed_among=run.machines.present))
+
+
+@pytest.mark.parametrize(("since_s", "error"), [(170.0, MachineLost), (190.0, RunBroken)])
+def test_a_machine_that_nimbus_missed_long_ago_excuses_nothing(
+    stage: SetUp, since_s: float, error: type[Exception]
+) -> None:
+    here = stage(OUT, RATE)
+    run = RunContext.begin(here.context, here.series.plan()[0], Events(), last=False)  # type: ignore[arg-type]
+    for missing in ((), ("m1",), ()):
+        noted(run, here, *missing)
+    here.storm.clock.sleep(since_s)
+    with pytest.raises(error):
+        restart_of(run, here)
+
+
+@pytest.mark.parametrize(("since_s", "error"), [(170.0, MachineLost), (190.0, RunBroken)])
+def test_a_loss_of_long_ago_excuses_no_restart_elsewhere(stage: SetUp, since_s: float, error: type[Exception]) -> None:
+    here = stage(OUT, RATE)
+    run = RunContext.begin(here.context, here.series.plan()[0], Events(), last=False)  # type: ignore[arg-type]
+    lost = LostTasks(run.mark_zero(), 2, ("m2",))
+    here.storm.clock.sleep(since_s)
+    for missing in ((), ("m2",)):
+        noted(run, here, *missing)
+    with pytest.raises(error):
+        restart_of(run, here, lost_tasks=(lost,))
+
+
+@pytest.mark.parametrize("missed_before", [True, False])
+def test_nobody_misses_a_machine_that_has_just_joined_again(stage: SetUp, missed_before: bool) -> None:
+    here = stage(OUT, RATE)
+    run = RunContext.begin(here.context, here.series.plan()[0], Events(), last=False)  # type: ignore[arg-type]
+    noted(run, here)
+    if missed_before:
+        noted(run, here, "m1")
+    run.machines.crash("m1")
+    run.join(["m1"])
+    if not missed_before:
+        noted(run, here, "m1")  # it has not registered yet
+    with pytest.raises(RunBroken):
+        restart_of(run, here)
 
 
 def test_a_decision_is_on_record_once_nimbus_has_it(stage: SetUp) -> None:
