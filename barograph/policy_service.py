@@ -89,6 +89,7 @@ class ServiceState:
     nimbus_age_s: float | None = None  # since Nimbus last asked in this run; None: not yet, or an older service
     worker_restarts: tuple[WorkerRestart, ...] = ()
     lost_tasks: tuple[LostTasks, ...] = ()
+    window_fault: str = ""  # why rates are no ground for a decision; an older service does not say
 
     def all_placed(self) -> bool:
         return 0 < self.tasks_total == self.tasks_placed
@@ -129,6 +130,7 @@ def read_state(data: Mapping[str, Any]) -> ServiceState:
             LostTasks(float(each["t"]), int(each["tasks"]), tuple(each["machines"]))
             for each in data.get("lost_tasks", ())
         ),
+        window_fault=data.get("window_fault", ""),
     )
 
 

@@ -1,14 +1,13 @@
 """The latest worker and machine lines, and what was counted in a window of them, of which an Observation is made.
 
 Everything is counted in one window and divided by its one length, so that an edge and the components at its ends agree.
-The window ends where the lines of every worker have arrived. It begins `window_s` before that, or where the last worker
-began or spoke again after a silence: what a window measures is the work of all workers.
+The window ends where the lines of every worker have arrived, the slowest one's too. It begins `window_s` before that,
+or where the last worker began or spoke again after a silence: what a window measures is the work of all workers.
 Pure: time comes in with the lines. Lines are the contract's (docs/contracts.md, "The worker line").
 """
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,8 +20,8 @@ INCOMPLETE_S = 4  # workers post every other second, so the newest seconds are n
 Line = Mapping[str, Any]
 _QUEUE = "queue of "
 
-
-GAP_S = 1.5  # between two lines of a worker: more is a silence
+FRESH_S = 10.0  # a worker whose newest line is older is silent; the harness sends no scale request then
+GAP_S = 5.0  # may be missing of a worker in a window, as one or two lost posts: more is a silence
 FEWEST_SHARE = 0.5  # of `window_s`: rates of a shorter window are no ground for a decision
 
 
@@ -81,7 +80,7 @@ class Samples:
         self._note_process(slot, line)
         self._count(int(now), line)
         self._begin_s = _begin(line) if self._begin_s is None else min(self._begin_s, _begin(line))
-        _append(self._lines[slot], line, now - self.window_s - INCOMPLETE_S)
+        _append(self._lines[slot], line, now - self.window_s - FRESH_S)
 
     def _note_process(self, slot: str, line: Line) -> None:
         """A worker's first line may name no spouts yet: these are noted when they are there, in whatever slot."""
@@ -136,15 +135,16 @@ class Samples:
 
     def window(self, now: float, slots: Collection[str]) -> Window:
         """What rates are taken over while the topology is in these slots."""
-        until = float(int(now) - INCOMPLETE_S)
+        newest = {slot: max((float(line["t"]) for line in self._lines.get(slot, ())), default=None) for slot in slots}
+        late = {slot: t for slot, t in newest.items() if t is None or t < now - FRESH_S}
+        until = min([float(int(now) - INCOMPLETE_S), *(t for t in newest.values() if t and not late)])
         earliest = until - self.window_s if self._begin_s is None else max(until - self.window_s, self._begin_s)
-        since, fault = earliest, "" if slots else "nothing is placed"
-        for slot in slots:
-            begin, end = _last_stretch(self._lines.get(slot, ()), until)
-            if end < until - GAP_S:
-                fault = f"{slot} has not reported for {until - max(end, earliest):.0f} s"
-            elif begin > since + GAP_S:
-                since, latest = begin, slot
+        fault = "" if slots else "nothing is placed"
+        for slot, t in late.items():
+            fault = f"{slot} has not reported " + ("yet" if t is None else f"for {now - t:.0f} s")
+        begins = {slot: _last_begin(self._lines[slot], until) for slot in slots if slot not in late}
+        latest = max(begins, key=begins.__getitem__, default="")
+        since = max(earliest, begins.get(latest, earliest))
         needed = FEWEST_SHARE * self.window_s
         if not fault and until - since < needed:
             began = f"{latest} began, or spoke again," if since > earliest else "the topology began"
@@ -193,16 +193,16 @@ def _begin(line: Line) -> float:
     return float(line["t"]) - float(line["dt_s"])
 
 
-def _last_stretch(lines: Iterable[Line], until: float) -> tuple[float, float]:
-    """Begin and end of the time before `until` that one process reported without a gap."""
-    begin, end, pid = -math.inf, -math.inf, None
-    for line in lines:
-        if _begin(line) >= until:
-            break
-        if line["pid"] != pid or _begin(line) > end + GAP_S:
+def _last_begin(lines: Iterable[Line], until: float) -> float:
+    """Since when one process has reported up to `until`, with at most GAP_S missing in all."""
+    begin, missing, pid = until, 0.0, None
+    for line in sorted(lines, key=_begin, reverse=True):
+        if _begin(line) < until:
+            missing += max(0.0, begin - float(line["t"]))
+            if missing > GAP_S or pid not in (None, line["pid"]):
+                break
             begin, pid = _begin(line), line["pid"]
-        end = float(line["t"])
-    return begin, end
+    return begin
 
 
 def _append(lines: deque[Line], line: Line, oldest: float) -> None:

@@ -471,6 +471,7 @@ class ServiceState:
             "machines": list(self._machines),
             "placed_among": list(self._placed_among),
             "samples_age_s": self.samples.age_s(now, self._slots),
+            "window_fault": self.samples.window(now, self._slots).fault,
             "workers_reporting": self.samples.reporting(now),
             "tasks_placed": self._tasks[0],
             "tasks_total": self._tasks[1],

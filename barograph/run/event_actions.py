@@ -239,7 +239,7 @@ def _wait_for_fresh_samples(run: RunContext, *, again: bool) -> None:
         return None if reason else True
 
     def late() -> NoFreshSamples:
-        cause = f"{reason}; the policy would have decided on an older cluster"
+        cause = f"{reason}; the policy would have decided on another cluster, or had to wait"
         return NoFreshSamples(f"the scale request was not sent: {cause}")
 
     limit_s, patience = (FAILOVER_S, FAILOVER_PATIENCE) if again else (FRESH_SAMPLES_S, RESTART_PATIENCE)

@@ -333,6 +333,7 @@ class FakeStorm:
             nimbus_age_s=max(1.0, since_s - self.faults.get("nimbus_silent_after_s", NEVER)),
             worker_restarts=tuple(restart for restart in self._restarts() if restart.t <= self.clock.now()),
             lost_tasks=self._lost_tasks(since_s),
+            window_fault="m1:6700 has not reported yet" if since_s < self.faults.get("no_window_until_s", 0) else "",
         )
 
     def _restarts(self) -> Iterable[WorkerRestart]:

@@ -22,11 +22,10 @@ from barograph.policy_service import (
     throughput_now,
 )
 from barograph.series.run_record import Clock, Listener
+from scheduler_plugins.samples import FRESH_S
 
 SteadyTest = Callable[[Sequence[int], Sequence[float | None]], tuple[bool, str]]
 """Whole seconds and tuples in each → whether the series is steady, and why or why not."""
-
-FRESH_S = 10.0  # a scale request on older samples would have the policy decide on another cluster
 
 
 @dataclass(frozen=True)
@@ -103,12 +102,15 @@ def find_trouble(
 
 
 def stale_samples(state: ServiceState) -> str | None:
-    """Why a scale request must not be sent now; None: it may."""
+    """Why a scale request must not be sent now; None: it may.
+
+    Rates are asked for whatever the policy: else the time to a decision would have the wait for them in some variants.
+    """
     if state.samples_age_s is None:
         return "no worker has sent a sample yet"
     if state.samples_age_s > FRESH_S:
         return f"the oldest worker's newest sample is {state.samples_age_s:.1f} s old; allowed: {FRESH_S:g} s"
-    return None
+    return state.window_fault or None
 
 
 def steady_test(durations: Durations) -> SteadyTest:

@@ -22,7 +22,7 @@ EventTime = Literal["steady"] | Seconds
 REGISTER_S = 60.0
 APPLY_S = 90.0  # until the policy has decided
 DRAIN_S = 60.0
-FRESH_SAMPLES_S = 15.0
+FRESH_SAMPLES_S = 45.0  # a worker that began just before needs 30 s of work, whose lines may be 10 s late
 FAILOVER_S = 180.0  # Storm needs up to two minutes to notice a dead machine and place its tasks again
 SCALE_ATTEMPTS = 3  # an operation that was aborted is repeated (SP III-B)
 # From a decision until it is known what became of it: the policy service gives it up 75 s after Nimbus has had it, and

@@ -96,8 +96,28 @@ def test_another_process_in_a_slot_begins_the_window_anew() -> None:
 
 
 def test_a_worker_that_is_silent_now_is_named() -> None:
-    observation = observe(steady(without=range(1091, 1101)))
-    assert observation.topologies[0].window_fault == "m1:6700 has not reported for 6 s"
+    observation = observe(steady(without=range(1090, 1101)))
+    assert observation.topologies[0].window_fault == "m1:6700 has not reported for 11 s"
+
+
+@pytest.mark.parametrize("silent_s", [5, 6, 8, 10])
+def test_the_window_ends_where_the_slowest_worker_has_reported(silent_s: int) -> None:
+    """A throttled sampler, or a post that was lost, makes no fault: rates are of a window that ends a bit earlier."""
+    observation = observe(steady(without=range(NOW - silent_s + 1, NOW + 1)))
+    (topology,) = observation.topologies
+    assert (topology.window_fault, topology.window_s) == (None, 60.0)
+    assert topology.component("source").emitted_per_s == pytest.approx(125)
+    assert topology.component("middle").executed_per_s == pytest.approx(100)
+
+
+@pytest.mark.parametrize(
+    ("lost", "begin"), [((1060, 1061, 1080, 1081), None), ((1045, 1046, 1060, 1061, 1080, 1081), 1046)]
+)
+def test_a_window_may_lack_five_seconds_of_a_worker_in_all(lost: tuple[int, ...], begin: int | None) -> None:
+    """Two posts that were lost are no silence; three begin the window after the first of them."""
+    (topology,) = observe([each for each in steady() if each["machine"] != "m1" or each["t"] not in lost]).topologies
+    assert topology.window_fault is None
+    assert topology.window_s == (60.0 if begin is None else NOW - INCOMPLETE_S - begin)
 
 
 def test_lines_that_have_not_all_arrived_are_not_counted_yet() -> None:

@@ -47,7 +47,7 @@ def test_an_estimate_is_machines_times_hours() -> None:
 
 def test_the_longest_run_has_room_for_every_limit() -> None:
     # The play and to register; samples, to decide and to hear of it; the last two twice more, after a machine died.
-    scale_s = PLAYS_S["join"] + 60 + (15 + 90 + 215) + 2 * (180 + 90 + 215)
+    scale_s = PLAYS_S["join"] + 60 + (45 + 90 + 215) + 2 * (180 + 90 + 215)
     assert STAR.events[0].longest_s == scale_s
     assert ScaleIn("steady", 1).longest_s > PLAYS_S["leave"] + PLAYS_S["collect"] + 3 * (90 + 215)
     assert Crash("steady", "m2").longest_s >= 120 + PLAYS_S["revive"], "it boots when files are collected"

@@ -61,6 +61,7 @@ def test_what_the_service_itself_says_can_be_read(tmp_path: Any) -> None:
     from scheduler_plugins.service_state import ServiceState as Desk
 
     said = read_state(Desk(tmp_path).state())
+    assert said.window_fault == "nothing is placed"
     assert said.pending_event is None and said.decisions == () and said.series.t == ()
 
 
@@ -152,6 +153,11 @@ def test_restarting_workers_get_more_time() -> None:
 @pytest.mark.parametrize(("age", "old"), [(None, True), (10.1, True), (10.0, False), (0.5, False)])
 def test_a_scale_request_needs_fresh_samples(age: float | None, old: bool) -> None:
     assert (stale_samples(state(samples_age_s=age)) is not None) == old
+
+
+def test_a_scale_request_needs_a_window_of_rates() -> None:
+    assert stale_samples(state(window_fault="m1:6700 has not reported yet")) == "m1:6700 has not reported yet"
+    assert stale_samples(state(window_fault="")) is None
 
 
 @pytest.mark.parametrize(
