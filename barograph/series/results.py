@@ -294,13 +294,19 @@ def send_afterwards(series_dir: Path, say: Say) -> Iterator[None]:
         _try_to_send(lambda: results_of(series_dir).send(series_dir), series_dir, say)
 
 
+def complete_runs(series_dir: Path) -> dict[str, float | None]:
+    """Complete run -> when it began, by its record: one that is measured again is another."""
+    runs = [run for run in SeriesPaths(series_dir).all_runs() if is_complete(run.root)]
+    return {run.run_id: read_json(run.run_json).get("started_s") for run in runs}
+
+
 def analyse_results(series_dir: Path, say: Say) -> Path:
     """Analyse a series that this execution writes, where its records are; the report's path."""
     place = results_of(series_dir)
     place.send(series_dir)
     # Runs that were measured elsewhere: the report tells their events too.
     place.refresh(series_dir.absolute().relative_to(place.root).as_posix(), digest=True)
-    complete = [run.run_id for run in SeriesPaths(series_dir).all_runs() if is_complete(run.root)]
+    complete = complete_runs(series_dir)
     path = place.analyse(series_dir, spark_master(), say)
     file = SeriesPaths(series_dir).series_json
     write_json_atomic(file, {**read_json(file), "reported": complete})

@@ -21,7 +21,7 @@ from barograph.plan.durations import Overhead, run_s
 from barograph.plan.experiment import Experiment, from_data
 from barograph.series import provenance
 from barograph.series.provenance import git_state
-from barograph.series.results import results
+from barograph.series.results import complete_runs, results
 from barograph.series.run_record import median_overhead, read_run
 from barograph.settings import results_root
 
@@ -81,9 +81,11 @@ class Series:
         return 0 if self.is_sufficient() else len(self.plan()) - len(self.complete())
 
     def is_reported(self) -> bool:
-        """Whether the report tells of every run that is complete; believed of series that were opened by older code."""
-        document = series_document(self.folder)
-        return "reported" not in document or self.complete() <= set(document["reported"])
+        """Whether the report tells of every run that is complete, as it is now; believed of series of older code."""
+        reported = series_document(self.folder).get("reported")
+        return reported is None or (
+            isinstance(reported, dict) and complete_runs(self.folder).items() <= reported.items()
+        )
 
     def lacks_report_alone(self) -> bool:
         """Whether everything is measured, and the execution ended before its report."""
@@ -139,7 +141,7 @@ def open_series(
         "git_changes": provenance.save_patch(folder, changes),
         "git_unknown": list(provenance.unknown_files()) if dirty else [],
         "estimates": estimates,
-        "reported": earlier.get("reported", []),
+        "reported": earlier.get("reported", {}),
     }
     write_json_atomic(SeriesPaths(folder).series_json, document)
     return Series(folder, experiment, now)

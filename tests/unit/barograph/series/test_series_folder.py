@@ -16,6 +16,7 @@ from barograph.machines.provision import open_requested, provision, release, req
 from barograph.plan.experiment import Experiment, load, with_changes
 from barograph.run.context import SeriesContext
 from barograph.series.interruption import request_stop
+from barograph.series.results import complete_runs
 from barograph.series.run_record import read_run
 from barograph.series.series import (
     Series,
@@ -76,8 +77,13 @@ def test_a_finished_series_is_not_opened_again(faked: Experiment, bench: SeriesC
     assert series.missing_runs() == 0 and series.lacks_report_alone()
     assert open_series(faked, now_s=2000.0).folder == series.folder, "its report is left to do"
     document = read_json(series.folder / "series.json")
-    write_json_atomic(series.folder / "series.json", {**document, "reported": sorted(series.complete())})
+    write_json_atomic(series.folder / "series.json", {**document, "reported": complete_runs(series.folder)})
     assert series.is_finished()
+    record = series.run_folder(min(series.complete())) / "run.json"
+    begun = read_json(record)
+    write_json_atomic(record, {**begun, "started_s": begun["started_s"] + 500.0})
+    assert series.lacks_report_alone(), "a run was measured again, and the report tells of the one before"
+    write_json_atomic(record, begun)
     assert open_series(faked, now_s=3000.0).folder != series.folder
 
 
