@@ -21,34 +21,49 @@ for note in "$notes"/[1-9]*; do
     grep -aqs '/barograph/' "/proc/$number/cmdline" && kill -9 "$number"
 done 2>/dev/null
 # What has lost its note, as a double fork has, still runs as a user whom only we have made (prepare.sh's comment says so).
-# Not processes of containers, which have the same numbers by chance: but for what is in supervisord's own service.
+# Not processes of containers, which have the same numbers by chance: they are in a namespace of numbers of their own, and,
+# as only root can make one there, among the machine's own users. But for what is in supervisord's own service.
 service=$(grep -s supervisor "/proc/$(supervisorctl pid 2>/dev/null || echo 0)/cgroup")
-numbers=$(sed -n 's/^\(storm\|barograph\):[^:]*:\([0-9]*\):[0-9]*:Barograph:.*/\2/p' "$root/etc/passwd" 2>/dev/null)
-strays() {
+numbers=$(sed -n 's/^\(storm\|barograph\):[^:]*:\([1-9][0-9]*\):[0-9]*:Barograph:.*/\2/p' "$root/etc/passwd" 2>/dev/null)
+processes_of() { # of user $1, a line each: "ours PID" or "theirs PID"
+  for status in $(grep -ls "^Uid:.*[[:space:]]$1\([[:space:]]\|$\)" /proc/[0-9]*/status); do
+    folder=${status%/status} whose=ours
+    grep -qs '^State:[[:space:]]*[ZX]' "$status" && continue # it has ended, and waits for its parent
+    # (Root of a container may read neither ns/pid nor ns/user of other users' processes.)
+    [ "$(grep -s '^NSpid:' "$status" | wc -w)" -gt 2 ] && cmp -s /proc/self/uid_map "$folder/uid_map" &&
+      { [ -z "$service" ] || [ "$(grep -s supervisor "$folder/cgroup")" != "$service" ]; } && whose=theirs
+    echo "$whose ${folder#/proc/}"
+  done
+}
+remove_files() { # below the folders, of our users
   for number in $numbers; do
-    for status in $(grep -ls "^Uid:.*[[:space:]]$number\([[:space:]]\|$\)" /proc/[0-9]*/status); do
-      folder=${status%/status}
-      grep -qs '^State:[[:space:]]*[ZX]' "$status" && continue # it has ended, and waits for its parent
-      # One number: of this very namespace. (Root of a container may not read the link ns/pid of other users' processes.)
-      [ "$(grep -s '^NSpid:' "$status" | wc -w)" = 2 ] || { [ -n "$service" ] && [ "$(grep -s supervisor "$folder/cgroup")" = "$service" ]; } || continue
-      echo "${folder#/proc/}"
+    for folder in "$@"; do
+      find "$root/$folder" -xdev -uid "$number" -delete 2>/dev/null
     done
   done
 }
-for _ in 1 2 3 4 5 6 7 8 9 10; do
-  many=$(strays 2>/dev/null)
-  [ -n "$many" ] || break
-  kill -9 $many 2>/dev/null # it may have forked meanwhile
-  sleep 0.1
-done
-[ -z "$many" ] || { echo "process $(echo $many | cut -d ' ' -f 1) cannot be ended" >&2; exit 1; }
-# Nor does what they have asked cron for outlive the lease, nor their files.
-for number in $numbers; do
-  for folder in tmp var/tmp dev/shm var/spool/cron; do
-    find "$root/$folder" -xdev -uid "$number" -delete 2>/dev/null
+end_strays() {
+  for _ in 1 2 3 4 5 6 7 8 9 10; do
+    remove_files var/spool/cron # cron and at would start others
+    many=
+    for number in $numbers; do
+      seen=$(processes_of "$number" 2>/dev/null)
+      ours=$(echo "$seen" | sed -n 's/^ours //p')
+      many="$many $ours"
+      # All in one call: of a chain in which each process forks and ends none may be seen.
+      case $seen in *theirs*) ;; *) setpriv --reuid="$number" --clear-groups sh -c 'kill -9 -1' 2>/dev/null ;; esac
+      kill -9 $ours 2>/dev/null
+    done
+    many=$(echo $many)
+    [ -n "$many" ] || break
+    sleep 0.1
   done
-done
+  [ -z "$many" ] || { echo "process ${many%% *} cannot be ended" >&2; exit 1; }
+  remove_files tmp var/tmp dev/shm var/spool/cron
+}
+end_strays
 [ -n "$root" ] || /usr/sbin/nft delete table inet barograph 2>/dev/null
+rm -f "$root/run/barograph-firewall"
 
 if grep -qs '^# BEGIN Barograph$' "$root/etc/hosts"; then
   sed '/^# BEGIN Barograph$/,/^# END Barograph$/d' "$root/etc/hosts" >"$root/etc/hosts.barograph" &&
@@ -60,4 +75,5 @@ for folder in /opt/barograph /etc/barograph /var/lib/barograph /var/log/barograp
   left=$(find "$root$folder" -xdev -type f 2>/dev/null | head -n 1)
   [ -z "$left" ] || { echo "$left cannot be removed" >&2; exit 1; }
 done
+end_strays # what cron had begun meanwhile
 exit 0

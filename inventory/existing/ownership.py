@@ -61,7 +61,11 @@ def prolong(remote: Remote, lease: Lease) -> None:
 
 
 def prepare_machine(remote: Remote, lease: Lease) -> None:
-    """Nothing of an earlier lease is left, and the guard takes us off when this one ends."""
+    """Nothing of an earlier lease is left, and the guard takes us off when this one ends.
+
+    An earlier lease's guard may be clearing the machine this moment: it must not take off what is now brought.
+    """
+    guard.stop(remote)
     clear_machine(remote)
     guard.start(remote, lease.expires_s, CLEAR_SCRIPT.read_text())
 

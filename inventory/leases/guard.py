@@ -64,6 +64,11 @@ def prolong(remote: Remote, expires_s: float) -> None:
     _as_root(remote, f"test -d {FOLDER} && {_expiry(expires_s, time.time())}", "telling the guard the lease's new end")
 
 
+def stop(remote: Remote) -> None:
+    """No guard runs, nor what it began at its end; what it is told stays. Harmless where there is none."""
+    _as_root(remote, _HALT, "stopping the guard of before")
+
+
 def remove(remote: Remote) -> None:
     """The guard is gone without having done anything; harmless where there is none."""
     _as_root(remote, _STOP, "removing the guard")
@@ -79,6 +84,20 @@ elif ! grep -qs {PROGRAM} "/proc/$(cat {PID} 2>/dev/null)/cmdline"; then
     echo $! >{PID}
     sleep 0.2
     grep -qs {PROGRAM} "/proc/$(cat {PID})/cmdline"
+fi"""
+
+# A session of its own is a process group, with what the guard has begun.
+_HALT = f"""\
+if [ -d /run/systemd/system ] && [ -e {UNIT} ]; then
+    systemctl stop barograph-guard.service || exit 1
+fi
+guard=$(cat {PID} 2>/dev/null)
+if grep -qs {PROGRAM} "/proc/$guard/cmdline"; then
+    kill -s KILL -- "-$guard"
+    for _ in $(seq 100); do
+        cat /proc/[0-9]*/stat 2>/dev/null | grep -q ") [^ZX] [0-9]* $guard " || break
+        sleep 0.1
+    done
 fi"""
 
 _STOP = f"""\

@@ -14,9 +14,13 @@ import re
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from boltons.fileutils import atomic_save
 
 FOLDERS = {"libraries": ("lib", "lib-worker", "lib-flux"), "classes": ("cds",)}
 REST_PART = "rest"
@@ -24,6 +28,7 @@ REST_PART = "rest"
 COMPRESSION = {"libraries": 1, "classes": 6, REST_PART: 6}
 HEADER_BYTES = 8192  # class data begins with the name of the Java that made it
 KEEP_PARCELS = 12  # archives of other homes, for those who change between them
+ABANDONED_S = 3600.0  # an archive is packed in seconds: nobody packs this one any more
 
 
 @dataclass(frozen=True)
@@ -67,12 +72,21 @@ def java_of_class_data(home: Path) -> str:
 def _parcel(home: Path, part: str, files: list[Path], store: Path) -> Parcel:
     name = f"{part}-{_fingerprint(home, files)}.tar.gz"
     archive, facts = store / name, store / f"{name}.json"
-    if not (archive.is_file() and facts.is_file()):
+    known = _read_facts(facts) if archive.is_file() else None
+    if known is None:
         _pack(home, files, archive, COMPRESSION[part])
-        facts.write_text(json.dumps({"sha256": _digest(archive), "size": archive.stat().st_size}))
-    known: Mapping[str, object] = json.loads(facts.read_text())
-    java = java_of_class_data(home) if part == "classes" else ""
-    return Parcel(name, str(archive), str(known["sha256"]), int(str(known["size"])), java)
+        known = _digest(archive), archive.stat().st_size
+        with atomic_save(facts, part_file=f".{facts.name}.partial", overwrite_part=True) as file:
+            file.write(json.dumps({"sha256": known[0], "size": known[1]}).encode())
+    return Parcel(name, str(archive), *known, java_of_class_data(home) if part == "classes" else "")
+
+
+def _read_facts(facts: Path) -> tuple[str, int] | None:
+    """Digest and size of the archive; None where they are not there, or damaged."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        known = json.loads(facts.read_text())
+        return str(known["sha256"]), int(known["size"])
+    return None
 
 
 def _fingerprint(home: Path, files: list[Path]) -> str:
@@ -123,6 +137,10 @@ def _prune(store: Path, used: tuple[Parcel, ...]) -> None:
     for path in others[KEEP_PARCELS:]:
         path.unlink(missing_ok=True)
         path.with_name(f"{path.name}.json").unlink(missing_ok=True)
+    for path in store.glob(".*.tar.gz-*"):  # of a play that was killed
+        with suppress(FileNotFoundError):
+            if time.time() - path.stat().st_mtime > ABANDONED_S:
+                path.unlink()
 
 
 if __name__ == "__main__":

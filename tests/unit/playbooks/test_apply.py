@@ -1,6 +1,8 @@
 """apply.py's steps on files: each says whether it changed anything, and a second time nothing is changed."""
 
 import getpass
+import io
+import json
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -170,6 +172,30 @@ def test_rules_that_somebody_took_away_end_the_step_and_are_loaded_again(
     assert (tmp_path / "loaded").read_text() == "rules"
     apply.require_firewall(lambda: stops.append(1), path, str(nft), 0)
     assert stops == []
+
+
+def test_a_step_that_brings_rules_says_first_that_those_of_before_are_gone(
+    tmp_path: Path, nft: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As deploy and switch bring them; a machine that has had none gets them."""
+    path = tmp_path / "firewall.nft"
+    monkeypatch.setattr(apply, "FIREWALL", path)
+    for name, more in (("firewall", ()), ("require_firewall", (0,))):
+        whole = getattr(apply, name)
+        monkeypatch.setattr(apply, name, lambda first, whole=whole, more=more: whole(first, path, str(nft), *more))
+
+    def bring() -> None:
+        monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps({"firewall": "rules"})))
+        apply.main()
+
+    monkeypatch.setattr(apply, "CLOSED", tmp_path / "closed")
+    bring()
+    bring()
+    (tmp_path / "loaded").unlink()
+    with pytest.raises(SystemExit, match="the firewall was gone"):
+        bring()
+    bring()
+    assert (tmp_path / "loaded").read_text() == "rules"
 
 
 def test_storm_stops_where_the_rules_cannot_be_loaded_again(tmp_path: Path, nft: Path) -> None:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -78,15 +79,18 @@ def test_a_process_of_another_user_is_not_ours_whatever_is_noted(start: Start, n
     assert (notes / str(ours)).exists()
 
 
+def clear(root: Path) -> None:
+    environment = {**os.environ, "BAROGRAPH_ROOT": str(root)}
+    script = ownership.CLEAR_SCRIPT.read_text()
+    done = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_machine_of_others_loses_only_what_was_noted(start: Start, notes: Path, tmp_path: Path) -> None:
     ours, theirs, reused = start("noted"), start(), start()
     (notes / str(reused)).write_text("1\n")
     os.mkfifo(notes / str(theirs))
-    environment = {**os.environ, "BAROGRAPH_ROOT": str(tmp_path)}
-    done = subprocess.run(
-        ["sh", "-c", ownership.CLEAR_SCRIPT.read_text()], env=environment, capture_output=True, text=True, timeout=60
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    clear(tmp_path)
     assert os.waitid(os.P_PID, ours, os.WEXITED | os.WNOWAIT) is not None
     for pid in (theirs, reused):
         assert os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None, "it runs"
@@ -127,9 +131,13 @@ signal.pause()
 """
 
 
+def as_user(number: int) -> list[str]:
+    return ["setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups"]
+
+
 def stray(number: int) -> int:
     """What has left its parent twice and runs as that user; its process number."""
-    argv = ["setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups", sys.executable, "-S", "-c", STRAYS]
+    argv = [*as_user(number), sys.executable, "-S", "-c", STRAYS]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd="/") as process:
         assert process.stdout is not None
         return int(process.stdout.readline())
@@ -148,16 +156,84 @@ def test_a_double_fork_ends_with_the_lease_and_nothing_of_a_user_that_was_there(
         os.chown(tmp_path / "tmp" / name, number, number)
     ours, theirs = stray(STRAY), stray(THEIR_NUMBER)
     try:
-        environment = {**os.environ, "BAROGRAPH_ROOT": str(tmp_path)}
-        script = ownership.CLEAR_SCRIPT.read_text()
-        done = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, text=True, timeout=60)
-        assert (done.returncode, done.stderr) == (0, "")
+        clear(tmp_path)
         assert not runs(ours) and runs(theirs)
         assert [path.name for path in (tmp_path / "tmp").iterdir()] == ["theirs"]
     finally:
         for pid in (ours, theirs):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def accounts(tmp_path: Path) -> Iterator[Path]:
+    """A machine on which Barograph has made the user STRAY."""
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/passwd").write_text(f"storm:x:{STRAY}:{STRAY}:Barograph:/nonexistent:/usr/sbin/nologin\n")
+    yield tmp_path
+    subprocess.run(["pkill", "-KILL", "-U", f"{STRAY}"], check=False, timeout=60)
+
+
+def of_user(number: int) -> list[int]:
+    done = subprocess.run(["pgrep", "-r", "R,S,D,T", "-U", f"{number}"], capture_output=True, text=True, timeout=60)
+    return [int(line) for line in done.stdout.split()]
+
+
+def await_user(number: int) -> None:
+    until_s = time.monotonic() + 30
+    while not of_user(number):
+        assert time.monotonic() < until_s
+        time.sleep(0.02)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become others")
+@pytest.mark.parametrize("own", [False, True])
+def test_namespaces_of_its_own_hide_a_stray_and_a_container_of_the_same_number_stays(own: bool, accounts: Path) -> None:
+    names, waits = ["unshare", "--pid", "--fork"], ["sleep", "600"]
+    argv = [*as_user(STRAY), *names, "--user", "--map-root-user", *waits] if own else [*names, *as_user(STRAY), *waits]
+    with subprocess.Popen(argv) as process:
+        await_user(STRAY)
+        clear(accounts)
+        assert bool(of_user(STRAY)) != own
+        if not own:
+            os.kill(of_user(STRAY)[0], signal.SIGKILL)
+        process.wait(30)
+
+
+CHAIN = """
+import os, time
+until_s = time.monotonic() + 60
+while time.monotonic() < until_s:
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become others")
+def test_a_chain_of_processes_ends_though_none_of_them_stays(accounts: Path) -> None:
+    subprocess.run([*as_user(STRAY), sys.executable, "-S", "-c", CHAIN], check=True, timeout=60)
+    clear(accounts)
+    pause_s, before = 0.3, of_user(STRAY)
+    time.sleep(pause_s)
+    assert before == of_user(STRAY) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become others")
+def test_what_cron_would_begin_goes_before_what_it_has_begun(accounts: Path) -> None:
+    table = accounts / "var" / "spool" / "cron" / "storm"
+    table.parent.mkdir(parents=True)
+    table.touch()
+    os.chown(table, STRAY, STRAY)
+    begins = f"while [ -e {table} ]; do {' '.join(as_user(STRAY))} sleep 600 & sleep 0.02; done"
+    with subprocess.Popen(["sh", "-c", begins]) as cron:
+        try:
+            await_user(STRAY)
+            clear(accounts)
+        finally:
+            table.unlink(missing_ok=True)
+            cron.wait(30)
+    assert of_user(STRAY) == []
 
 
 def runs(pid: int) -> bool:

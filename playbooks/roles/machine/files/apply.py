@@ -7,7 +7,8 @@ Standard input: one JSON object.
     archives:    [{"path", "to"}], a .tar.gz that is on the machine, unpacked when its content changed
     names:       {name: address} that /etc/hosts is to have
     firewall:    rules of nft that are to be loaded, now and by supervisord at each boot
-    firewall_kept: true where the rules of before must be loaded still; else they are loaded, and this fails
+    firewall_kept: true where the rules of before must be loaded still; else they are loaded, and this fails. So it is
+                 without it, too, on a machine that has loaded rules before
     programs:    [{"name", "running"}], programs of supervisord, whose configuration is among the files; supervisord
                  is told too, so that after a crash of the machine they are as they were
 Standard output: one JSON object, {"changed": [what was changed, in words]}. Exit code 1 and a line on standard error
@@ -260,7 +261,7 @@ def program(supervisor: Any, wanted: Wanted) -> bool:
 def main() -> None:
     """Read the plan and carry it out."""
     plan = json.load(sys.stdin)
-    if plan.get("firewall_kept"):
+    if plan.get("firewall_kept") or FIREWALL.with_suffix(".loaded").exists():
         require_firewall(stop_storm)
     changed = [f"directory {wanted['path']}" for wanted in plan.get("directories", []) if directory(wanted)]
     changed += [f"file {wanted['path']}" for wanted in plan.get("files", []) if file(wanted)]

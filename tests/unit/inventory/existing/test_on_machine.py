@@ -7,6 +7,8 @@ import sys
 import time
 from getpass import getuser
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -14,7 +16,10 @@ from inventory.errors import ConfigurationError, InfrastructureError
 from inventory.existing import ownership, survey
 from inventory.existing.hosts import Host
 from inventory.existing.survey import actual_type
+from inventory.leases import guard
+from inventory.leases.registry import Lease
 from inventory.machines import MACHINE_TYPES, MachineRequest
+from inventory.remote.ssh import Remote
 
 SAID = """\
 os ubuntu debian
@@ -180,6 +185,14 @@ def test_a_damaged_claim_holds_nobody(tmp_path: Path) -> None:
     assert claim(tmp_path, "take", "aa", 200.0, now_s=time.time())[0] == 0
 
 
+def test_the_guard_of_before_stops_before_the_machine_is_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
+    did: list[str] = []
+    for owner, name in ((guard, "stop"), (guard, "start"), (ownership, "clear_machine")):
+        monkeypatch.setattr(owner, name, lambda *_, name=name: did.append(name))
+    ownership.prepare_machine(cast(Remote, None), cast(Lease, SimpleNamespace(expires_s=1.0)))
+    assert did == ["stop", "clear_machine", "start"]
+
+
 def clear(root: Path) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "BAROGRAPH_ROOT": str(root)}
     return subprocess.run(["sh", "-c", ownership.CLEAR_SCRIPT.read_text()], capture_output=True, text=True, env=env)
@@ -193,9 +206,11 @@ def test_clearing_takes_what_is_ours_and_may_be_repeated(tmp_path: Path) -> None
         "var/lib/barograph/storm",
         "var/log/barograph",
         "opt/other",
+        "run",
     ):
         (tmp_path / place).mkdir(parents=True)
         (tmp_path / place / "file").write_text("")
+    (tmp_path / "run" / "file").rename(tmp_path / "run" / "barograph-firewall")
     (tmp_path / "etc" / "supervisor" / "conf.d").mkdir(parents=True)
     (tmp_path / "etc/supervisor/conf.d/barograph.conf").write_text("[program:supervisor]\ncommand=x\n")
     (tmp_path / "etc/supervisor/conf.d/other.conf").write_text("")

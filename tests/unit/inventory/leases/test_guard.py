@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from barograph.child_processes import group_members
 from inventory.errors import InfrastructureError
 from inventory.leases import guard
 from inventory.remote.ssh import Remote, Result
@@ -189,6 +190,17 @@ def test_once_removed_nothing_is_left_of_it_and_nothing_ends(machine: Any) -> No
         time.sleep(0.05)
     assert not [path for path in machine.root.rglob("*") if path.is_file()]
     assert not ended(machine.root, within_s=3)
+
+
+def test_a_guard_that_is_stopped_ends_nothing_more_whatever_it_has_begun(machine: Any) -> None:
+    guard.stop(machine)
+    guard.start(machine, time.time() - 1, end=f"echo $$ >{machine.root}/ended; sleep 600; touch {machine.root}/late")
+    assert ended(machine.root, within_s=LIMIT_S)
+    old = machine.pid()
+    guard.stop(machine)
+    assert group_members(old) == []
+    guard.start(machine, time.time() + 100, end=f"touch {machine.root}/late")
+    assert machine.pid() != old and runs(machine.pid())
 
 
 def test_a_machine_without_a_guard_is_not_prolonged(machine: Any) -> None:

@@ -4,6 +4,7 @@ import os
 import pwd
 import tarfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,21 @@ def test_what_did_not_change_is_not_packed_again(home: Path, tmp_path: Path) -> 
     second = parcels.make_parcels(home, tmp_path / "store")
     assert [a.name == b.name for a, b in zip(first, second, strict=True)] == [True, True, False]
     assert all(Path(one.path).stat().st_mtime_ns == stamps[one.name] for one in second[:2])
+
+
+@pytest.mark.parametrize("damage", ["", "[]", "{}"])
+def test_what_a_killed_play_left_is_made_again_and_swept(damage: str, home: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    first = parcels.make_parcels(home, store)
+    (store / f"{first[0].name}.json").write_text(damage)
+    for name, age_s in (("old", 2 * parcels.ABANDONED_S), ("new", 0.0)):
+        left = store / f".{first[0].name}-{name}"
+        left.touch()
+        os.utime(left, (time.time() - age_s,) * 2)
+    again = parcels.make_parcels(home, store)
+    assert again[0].name == first[0].name and again[0].size == Path(again[0].path).stat().st_size
+    assert parcels.make_parcels(home, store) == again
+    assert [path.name for path in store.glob(".*")] == [f".{first[0].name}-new"]
 
 
 def test_without_class_data_there_is_no_parcel_of_it(home: Path, tmp_path: Path) -> None:
