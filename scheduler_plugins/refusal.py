@@ -113,9 +113,8 @@ def _executors_after(topology: Topology, decision: Decision) -> Iterator[tuple[i
 
 
 def restarting_slots(observation: Observation, decision: Decision) -> tuple[str, ...] | None:
-    """Slots whose workers restart because the decision moves or cuts executors that run; None: any may.
-
-    What had no slot is only placed: that is no reason for a worker that runs to begin anew.
+    """Slots whose workers restart because the decision moves or cuts executors that run, or gives them more; None: any
+    may. What had no slot and gets one of its own restarts nothing.
     """
     if decision.rebalance:
         return None
@@ -123,6 +122,8 @@ def restarting_slots(observation: Observation, decision: Decision) -> tuple[str,
     for topology in observation.topologies:
         before, after = (_running_executors(topology, each) for each in (Decision(), decision))
         slots |= {str(slot) for slot, _ in before ^ after}
+        running, given = set(topology.placement.values()), decision.placement.get(topology.topology_id, {})
+        slots |= {str(slot) for task, slot in given.items() if task not in topology.placement and slot in running}
     return tuple(sorted(slots))
 
 

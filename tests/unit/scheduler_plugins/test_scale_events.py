@@ -323,6 +323,15 @@ def test_a_decision_says_whether_it_arrived_and_in_which_slots_workers_restart(d
     assert desk.state()["decisions"][1]["arrived"]
 
 
+def test_a_worker_that_is_given_a_dead_ones_executors_restarts(desk: ServiceState) -> None:
+    """The topology has no slot more than that one."""
+    begin(desk, "stela")
+    left = {task: slot for task, slot in PLACED.items() if slot.startswith("m1")}
+    placed = desk.schedule(request(1000.0, left, machines=1, workers=1))["topologies"][TOPOLOGY]["placement"]
+    assert placed == {"3": "m1:6700", "4": "m1:6700"}
+    assert desk.state()["decisions"][0]["slots"] == ["m1:6700"]
+
+
 def test_storms_own_scheduler_may_restart_any_worker(desk: ServiceState) -> None:
     begin(desk, "storm", rebalance=True)
     desk.schedule(request(1000.0, PLACED, machines=3))
