@@ -7,6 +7,7 @@ one machine to another.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import permutations
 from statistics import median
 
 from barograph.errors import BarographError
@@ -62,11 +63,8 @@ def _allowed_ms(offset: ClockOffset) -> float:
 
 def latency_error_ms(*measured: Mapping[str, ClockOffset]) -> float | None:
     """The most by which a latency from one machine to another may be wrong; None where fewer than two were asked."""
-    spans = []
-    for clocks in measured:
-        ahead = [each.ms + each.error_ms for each in clocks.values()]
-        behind = [each.ms - each.error_ms for each in clocks.values()]
-        spans += [max(ahead) - min(behind)] if len(clocks) > 1 else []
+    pairs = (pair for clocks in measured for pair in permutations(clocks.values(), 2))
+    spans = [ahead.ms + ahead.error_ms - (behind.ms - behind.error_ms) for ahead, behind in pairs]
     return round(max(spans), 3) if spans else None
 
 
@@ -83,28 +81,32 @@ def align(run: RunContext, machines: Sequence[str]) -> None:
 
 def note_joined(run: RunContext, machines: Sequence[str]) -> None:
     """The same for machines that booted during the run, whose clock stays as it is. Raises ClockWrong."""
-    offsets = _measured(run, ("master", *machines))
-    master = offsets.pop("master")
-    moved_ms = _moved_ms(run, {"master": master})
+    everybody = _measured(run, ("master", *run.machines.present, *machines))
+    offsets = {name: everybody[name] for name in machines}
+    moved_ms = _moved_ms(run, {name: offset for name, offset in everybody.items() if name not in offsets})
     run.record.add({"clock_offset_ms": {**run.record.document["clock_offset_ms"], **_numbers(offsets)}})
     middle_ms = float(run.record.document.get("clock_correction_ms", 0.0)) + moved_ms
     require_close(offsets, middle_ms)
-    _note_error(run, residuals({"master": master, **offsets}, middle_ms))
+    _note_error(run, residuals(everybody, middle_ms), machines)
 
 
 def note_end(run: RunContext, machines: Sequence[str]) -> None:
-    """The clocks as they are when the machines' files are collected, beside those of before."""
-    offsets = _measured(run, ("master", *(name for name in machines if name != "master")))
+    """The clocks as they are when the machines' files are collected, beside those of before.
+
+    All that work are asked, also where only some are collected: how much the box's clock moved is not said by two.
+    """
+    everybody = _measured(run, tuple(dict.fromkeys(("master", *machines, *run.machines.present))))
+    offsets = {name: everybody[name] for name in ("master", *machines)}
     document = run.record.document
     run.record.add({"clock_end_offset_ms": {**document.get("clock_end_offset_ms", {}), **_numbers(offsets)}})
     if silent := [name for name, offset in offsets.items() if offset is None]:
         run.record.event("clock_unknown", machines=silent)
         run.context.listener.tell("message", text=f"the clock of {', '.join(silent)} could not be asked after the run")
-    if steps := _steps_ms(run, offsets):
+    moved_ms = _moved_ms(run, everybody)
+    if steps := _steps_ms(run, offsets, moved_ms):
         run.record.event("clock_stepped", machines=sorted(steps), step_ms=steps)
     run.record.add({"clock_step_ms": {**document.get("clock_step_ms", {}), **steps}})
-    middle_ms = float(document.get("clock_correction_ms", 0.0)) + _moved_ms(run, offsets)
-    _note_error(run, residuals(offsets, middle_ms))
+    _note_error(run, residuals(everybody, float(document.get("clock_correction_ms", 0.0)) + moved_ms))
 
 
 def require_steady(run: RunContext) -> None:
@@ -128,12 +130,12 @@ def _moved_ms(run: RunContext, offsets: Offsets) -> float:
     return correction_ms(_moves_ms(run, offsets))
 
 
-def _steps_ms(run: RunContext, offsets: Offsets) -> dict[str, float]:
-    """The moves that are too much: against ours, or in the end too far from the others'."""
+def _steps_ms(run: RunContext, offsets: Offsets, moved_ms: float) -> dict[str, float]:
+    """The moves that are too much: against ours, or in the end too far from the others', which moved by `moved_ms`."""
     moves, correction = _moves_ms(run, offsets), run.record.document.get("clock_correction_ms")
     if correction is None:
         return {}  # they were refused before the run
-    ends = residuals({name: offsets[name] for name in moves}, correction + correction_ms(moves))
+    ends = residuals({name: offsets[name] for name in moves}, correction + moved_ms)
     return {
         name: round(move.ms, 3)
         for name, move in moves.items()
@@ -151,9 +153,11 @@ def _measured(run: RunContext, machines: Sequence[str]) -> dict[str, ClockOffset
     }
 
 
-def _note_error(run: RunContext, measured: Mapping[str, ClockOffset]) -> None:
-    """The largest so far."""
-    errors = (run.record.document.get("clock_error_ms"), latency_error_ms(measured))
+def _note_error(run: RunContext, measured: Mapping[str, ClockOffset], joining: Sequence[str] = ()) -> None:
+    """The largest so far, of machines that run workers: no tuple is timed elsewhere."""
+    working = {*run.machines.present, *run.machines.exempt, *joining}
+    timed = {name: offset for name, offset in measured.items() if name in working}
+    errors = (run.record.document.get("clock_error_ms"), latency_error_ms(timed))
     run.record.add({"clock_error_ms": max((error for error in errors if error is not None), default=None)})
 
 

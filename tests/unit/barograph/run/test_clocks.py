@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from barograph.plan.events import ScaleOut
+from barograph.errors import RunBroken
+from barograph.plan.events import ScaleIn, ScaleOut
 from barograph.run.clocks import APART_MS, ClockWrong, correction_ms, latency_error_ms, require_close
 from barograph.run.fake_cluster import DECIDE_S
 from barograph.series.run_record import MonotonicClock
@@ -109,6 +110,7 @@ def test_the_median_is_followed_and_unknown_clocks_say_nothing() -> None:
 def test_the_error_of_a_latency_is_the_worst_pairs_with_what_was_not_measured() -> None:
     first, last = {"m1": ClockOffset(-2.0, 0.5), "m2": ClockOffset(3.0, 0.25)}, {"m1": ClockOffset(0.0, 9.0)}
     assert latency_error_ms(first, last) == 5.75
+    assert latency_error_ms({"m1": ClockOffset(0.0, 10.0), "m2": ClockOffset(0.0, 1.0)}) == 11, "not of m1 with itself"
     assert latency_error_ms(last) is None and latency_error_ms() is None
 
 
@@ -117,6 +119,23 @@ def test_a_run_says_by_how_much_its_latencies_may_be_wrong(stage: SetUp) -> None
     here.storm.faults |= {"clock_offset_ms": {"m2": 4.0, "m3": -1.0}, "clock_error_ms": 0.5}
     here.go()
     assert here.document()["clock_error_ms"] == pytest.approx(6)
+
+
+@pytest.mark.parametrize("elsewhere", ["master", "m5"])
+def test_a_clock_where_no_tuple_is_timed_makes_no_latency_wrong(stage: SetUp, elsewhere: str) -> None:
+    """m5 has not joined when the run ends."""
+    here = stage(OUT)
+    here.storm.faults |= {"clock_offset_ms": {elsewhere: 30.0}, "policy_fails_after_s": 20}
+    with pytest.raises(RunBroken):
+        attempt_next_run(here.series, here.context)
+    assert here.document()["clock_error_ms"] == pytest.approx(0, abs=0.01)
+
+
+def test_a_step_of_a_machine_that_leaves_is_all_its_own(stage: SetUp) -> None:
+    """The median of it and the master alone blamed half of it to each, which is within what is allowed."""
+    here = stage(ScaleIn("steady", 1))
+    here.storm.faults |= {"clock_step_ms": {"m4": 1.8 * APART_MS}, "clock_step_after_s": 30.0}
+    refused(here, r"clocks were stepped during the run: m4 \+0\.090 s")
 
 
 def test_a_clock_that_goes_away_from_the_others_fails_the_run_before_a_second(stage: SetUp) -> None:
