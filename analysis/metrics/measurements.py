@@ -131,7 +131,7 @@ def machine_loads(read: Reader) -> Iterator[Row]:
 
     A machine counts from when it joined until an event released it, even where it is there and measured all the time.
     """
-    absent = _absent_machines(read("scale_events"), read("machines"))
+    absent = absent_machines(read("scale_events"), read("machines"))
     for (run_id, event_id, phase), found in _by_event(read("cpu"), "phase").items():
         machines = [row for row in found if row["machine"] not in absent.get((run_id, event_id, phase), ())]
         workers = [row for row in machines if row["joins_at_scale"] is not None]  # the master is in no run's machines
@@ -146,7 +146,7 @@ def machine_loads(read: Reader) -> Iterator[Row]:
         yield from _metric_rows((run_id, event_id), {f"{name}_{phase}": value for name, value in numbers.items()})
 
 
-def _absent_machines(events: Iterable[Row], described: Iterable[Row]) -> dict[Key, set[str]]:
+def absent_machines(events: Iterable[Row], described: Iterable[Row]) -> dict[Key, set[str]]:
     """(run, event, phase) -> the machines that have not joined by then, or have left and not joined again."""
     machines: dict[str, set[str]] = defaultdict(set)
     for row in described:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from statistics import median
 from typing import Any
 
+from analysis.metrics.measurements import absent_machines
 from analysis.metrics.scale_decisions import AblationRow
 from analysis.numerals import number
 from analysis.record.event_timeline import (
@@ -25,7 +26,7 @@ from analysis.record.event_timeline import (
     read_timeline,
 )
 from analysis.record.files import RunPaths, SeriesPaths, read_json
-from analysis.record.small_tables import Row
+from analysis.record.small_tables import Row, rows
 from analysis.report.figures import style
 from analysis.report.figures.decision_graph import DecisionRow
 
@@ -278,9 +279,10 @@ def flatten(value: Any, prefix: str = "") -> dict[str, str]:
 LIMIT_SHARE = 0.95  # of the quota, the mean over a part that counts; a few percent are lost between its periods
 
 
-def cpu_limit_warnings(cpu: Sequence[Row]) -> list[str]:
-    """Rows of table `cpu` -> for the top of a page; nothing where no run had most of its machines at the limit."""
-    before, after = (_machines_at_limit(cpu, phase) for phase in ("before", "after"))
+def cpu_limit_warnings(paths: SeriesPaths) -> list[str]:
+    """For the top of a page; nothing where no run had most of its machines at the limit."""
+    cpu, absent = rows(paths, "cpu"), absent_machines(rows(paths, "scale_events"), rows(paths, "machines"))
+    before, after = (_machines_at_limit(cpu, absent, phase) for phase in ("before", "after"))
     runs = len({row["run_id"] for row in cpu})
     where = [
         f"{phase} the first event in {len(groups)} of {runs} runs"
@@ -296,15 +298,15 @@ def cpu_limit_warnings(cpu: Sequence[Row]) -> list[str]:
     ]
 
 
-def _machines_at_limit(cpu: Sequence[Row], phase: str) -> list[list[Row]]:
+def _machines_at_limit(cpu: Sequence[Row], absent: Mapping[Any, set[str]], phase: str) -> list[list[Row]]:
     """The machines of each run whose middle one has used up its quota in that phase of the first event.
 
-    Left out: the master, which is in no run's machines, and before the event those that have not joined.
+    Left out: the master, which is in no run's machines, and those that have not joined by then, or have left.
     """
     by_run: dict[str, list[Row]] = defaultdict(list)
     for row in cpu:
-        joins, used = row["joins_at_scale"], row["utilisation_mean"]
-        counts = joins is not None and used is not None and not (joins and phase == "before")
+        there = row["machine"] not in absent.get((row["run_id"], row["event_id"], phase), ())
+        counts = there and row["joins_at_scale"] is not None and row["utilisation_mean"] is not None
         if counts and row["phase"] == phase and event_id_of(row) == FIRST_EVENT:
             by_run[row["run_id"]].append(row)
     return [rows for rows in by_run.values() if median(row["utilisation_mean"] for row in rows) >= LIMIT_SHARE]
