@@ -39,7 +39,7 @@ LIMITS_S: Mapping[str, float] = {
     "extend": 1200,  # as deploy, and the master has Storm already
     "switch": 300,  # two jars; Nimbus and the service have 90 s to answer
     "reset": 180,  # Nimbus has 30 s to forget the topology, workers 15 s to end, supervisors 60 s to register
-    "submit": 150,  # a jar; Flux is a JVM of its own on a fraction of a core
+    "submit": 300,  # a jar; Flux is a JVM of its own on a fraction of a core, and has 120 s
     "join": 120,  # Nimbus has 60 s to know them
     "leave": 120,
     "revive": 120,

@@ -9,7 +9,7 @@ limit=120  # seconds, below the limit of the play: what Flux waits for is Nimbus
 status=0
 timeout -k 5 $limit sh -c "$1" > flux.log 2>&1 || status=$?
 if [ $status -ne 0 ]; then
-  [ $status -ne 124 ] || echo "Flux had not ended after $limit s: Nimbus did not take the topology" >> flux.log
+  case $status in 124 | 137) echo "Flux had not ended after $limit s: Nimbus did not take the topology" >> flux.log ;; esac
   grep -v '^[[:space:]]*at ' flux.log | tail -n 8 >&2
   exit 1
 fi
