@@ -64,6 +64,12 @@ def holder() -> Holder:
     return process_holder(int(os.environ.get(HOLDER) or os.getpid()))
 
 
+def dag_run() -> str:
+    """The DAG and its run whose task this process does; empty where it does none."""
+    dag, run = os.environ.get(DAG_OF_TASK), os.environ.get(RUN_OF_TASK)
+    return f"{dag} {run}" if dag and run else ""
+
+
 WEBHOOK_VARIABLE = "BAROGRAPH_WEBHOOK"
 
 

@@ -32,7 +32,7 @@ def reaper() -> None:
         from barograph.machines.reaper import beat_for_dags, reap
 
         assert ti is not None, "Airflow passes the task instance"
-        beat_for_dags(lambda dag_id: ti.get_dr_count(dag_id, states=["running"]) > 0)
+        beat_for_dags(lambda dag, run: ti.get_dr_count(dag, run_ids=[run] if run else None, states=["running"]) > 0)
         return list(reap(dry_run=False, by="dag"))
 
     reap()

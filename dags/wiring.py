@@ -8,6 +8,7 @@ gets machines with Storm on them.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -36,6 +37,9 @@ WORK_POOL, RELEASE_POOL, REAPER_POOL = "barograph", "barograph_release", "barogr
 RETRIES, RELEASE_RETRIES = 1, 3
 RETRY_DELAY = timedelta(seconds=30)
 QUICK = timedelta(minutes=10)
+NO_SERIES = "no series was opened; the task that opens it says why"
+
+log = logging.getLogger(__name__)
 
 
 class RetryByBlame(RetryPolicy):
@@ -193,10 +197,12 @@ def series_of(opened: Path, ti: Any) -> str:
     """As `result_of`, for a series whose runs Airflow can map."""
     from airflow.sdk.configuration import conf
 
+    from barograph.series.results import store
     from barograph.series_steps import runs_of_execution
 
     runs, most = len(runs_of_execution(opened)), conf.getint("core", "max_map_length", fallback=1024)
     if runs > most:
+        store(opened, log.info)  # nobody does it, so others may open it
         raise ExperimentError(
             f"{opened.name} has {runs} runs to do, and this Airflow does {most} mapped tasks of a DAG run at most;"
             f" choose fewer repetitions or variants, or set AIRFLOW__CORE__MAX_MAP_LENGTH to {runs} or more"
@@ -215,12 +221,13 @@ def add_series_tasks(series: Any, experiment: Experiment | None = None) -> None:
     def provision(series: str) -> str:
         from airflow.sdk.exceptions import AirflowSkipException
 
-        from barograph.machines.provision import provision
+        from barograph.machines.provision import provision, release
         from barograph.series_steps import NotNeeded, require_runs
 
         try:
             require_runs(Path(series))
         except NotNeeded as reason:
+            release(Path(series))  # of an earlier try: Airflow skips a teardown whose setups are skipped
             raise AirflowSkipException(str(reason)) from None
         return provision(Path(series))
 
@@ -264,9 +271,13 @@ def add_series_tasks(series: Any, experiment: Experiment | None = None) -> None:
 
     # A teardown is left out where its setup failed, and one whose process was killed has given nothing back.
     @task(trigger_rule="one_failed", execution_timeout=limit_of("release"), **OF_RELEASE)
-    def release_unprovisioned(series: str) -> None:
+    def release_unprovisioned(series: str | None) -> None:
+        from airflow.sdk.exceptions import AirflowSkipException
+
         from barograph.machines.provision import release
 
+        if series is None:
+            raise AirflowSkipException(NO_SERIES)
         release(Path(series))
 
     @task(trigger_rule="all_done", execution_timeout=limit_of("analyse"))
@@ -276,7 +287,7 @@ def add_series_tasks(series: Any, experiment: Experiment | None = None) -> None:
         from barograph.series_steps import NothingInTime, analyse
 
         if series is None:
-            raise AirflowSkipException("no series was opened; the task that opens it says why")
+            raise AirflowSkipException(NO_SERIES)
         try:
             return str(analyse(Path(series)))
         except NothingInTime as error:

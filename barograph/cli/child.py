@@ -19,6 +19,7 @@ from typing import Any
 
 from analysis.errors import SeriesInUse
 from barograph.child_processes import die_with_parent
+from barograph.cli.dag_process import limited
 from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, Interrupted, NotReleased, RunsFailed, blame_of, message_of
 from barograph.series import hold
 from barograph.series.interruption import interruptible
@@ -75,7 +76,10 @@ def _run(series_dir: Path) -> None:
     if series.lacks_report_alone():
         from barograph.series_steps import analyse, announce
 
-        announce(series_dir, analyse(series_dir))
+        with limited("analyse"):
+            report = analyse(series_dir)
+        with limited("report"):
+            announce(series_dir, report)
         return
     progress.tell("phase", phase="start", expected_s=6)
     from airflow.utils.state import DagRunState

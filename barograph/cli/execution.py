@@ -142,7 +142,8 @@ def _clean_up(series: Series, child: DagProcess | None, say: Say) -> None:
         say(message_of(left))
     if child is not None and (line := _held_by(child, series.folder)):
         say(line)
-    if hold.read(series.folder) is not None:
+    current = hold.read(series.folder)
+    if current is not None and not current.is_anothers(time.time()):
         store(series.folder, say)
 
 

@@ -19,12 +19,12 @@ from barograph.compare.comparison import Comparison, Question, block_size, deriv
 from barograph.compare.sides import ENDINGS, LETTERS, Side, read_side
 from barograph.errors import ExperimentError
 from barograph.machines import holdings
-from barograph.machines.provision import require_free_testbed
+from barograph.machines.provision import release_repeated, require_free_testbed
 from barograph.plan.checks import check, testbed_of
 from barograph.plan.costs import cost_lines
 from barograph.plan.experiment import Experiment, load, with_changes
 from barograph.series import hold
-from barograph.series.series import newest_series, open_series, opened_series
+from barograph.series.series import newest_series, open_series, opened_series, series_of_dag_run
 from barograph.series.variant_code import prepare_code
 from barograph.settings import ROOT
 
@@ -111,9 +111,10 @@ def open_comparison(request: ComparisonRequest, *, new: bool, again: bool = Fals
     """The folder of the comparison's series. Nothing is started. Raises what has `blame`."""
     comparison = plan_comparison(request)
     check(comparison.experiment)
+    new = not (again and release_repeated(comparison.experiment)) and new
     require_free_testbed(comparison.experiment)
     prepare_code(comparison.experiment, log.info, rebuild=rebuild)
-    reopen_comparison(comparison, new=new)
+    reopen_comparison(comparison, new=new, again=again)
     cost = holdings.estimate_cost(comparison.experiment, new=new)
     for line in cost_lines(cost) if cost else ():
         log.info("%s", line)
@@ -131,9 +132,10 @@ def plan_comparison(request: ComparisonRequest) -> Comparison:
     return derive(source, a, b, _blocks(request, source, a, b), request.question, request.bisecting)
 
 
-def reopen_comparison(comparison: Comparison, *, new: bool) -> None:
+def reopen_comparison(comparison: Comparison, *, new: bool, again: bool = False) -> None:
     """A series that was enough for an easier question has runs to do for this one; not where a `new` one is wanted."""
-    series = None if new else newest_series(comparison.experiment)
+    repeated = series_of_dag_run(comparison.experiment) if again else None
+    series = repeated or (None if new else newest_series(comparison.experiment))
     if series is not None and series.is_sufficient() and record.is_comparison(series.folder):
         with hold.held(series.folder):
             record.write(series.folder, comparison)

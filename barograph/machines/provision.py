@@ -22,7 +22,7 @@ from barograph.plan.costs import cost_lines
 from barograph.plan.experiment import Experiment, TestbedChoice, load, with_changes
 from barograph.series.interruption import step
 from barograph.series.progress import ProgressFile
-from barograph.series.series import STOP_FILE, Series, open_series
+from barograph.series.series import STOP_FILE, Series, open_series, series_of_dag_run
 from barograph.series.variant_code import prepare_code
 from barograph.settings import holder
 from inventory import TESTBEDS
@@ -39,12 +39,23 @@ def open_requested(name: str, changes: Mapping[str, Any], *, new: bool, again: b
     """Validate what was asked for and open its series. Nothing is started."""
     experiment = resolve_experiment(with_changes(load(name), changes))
     check(experiment)
+    new = not (again and release_repeated(experiment)) and new
     require_free_testbed(experiment)
     prepare_code(experiment, log.info)
     cost = holdings.estimate_cost(experiment, new=new)
     for line in cost_lines(cost) if cost else ():
         log.info("%s", line)
     return open_series(experiment, new=new, again=again, estimate=cost.as_data() if cost else None).folder
+
+
+def release_repeated(experiment: Experiment) -> bool:
+    """Whether this DAG run has opened a series of this request before, which has no machines any more: it would wait
+    for itself.
+    """
+    repeated = series_of_dag_run(experiment)
+    if repeated is not None:
+        release(repeated.folder)
+    return repeated is not None
 
 
 def require_free_testbed(experiment: Experiment) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +19,6 @@ from barograph.machines.series_lease import remove_cluster_files
 from barograph.series.series import read_series
 from barograph.settings import results_root
 from inventory import TESTBEDS
-from inventory.errors import InfrastructureError
 from inventory.leases import registry
 from inventory.leases.reaper import ReapResult
 from inventory.leases.reaper import reap as reap_all
@@ -149,14 +147,22 @@ def sweep(
     return rows
 
 
-def beat_for_dags(is_running: Callable[[str], bool]) -> None:
-    """Leases of DAGs that have a run live on while no task of theirs beats: they wait for a worker, behind other runs.
-    At the longest until they expire.
+def beat_for_dags(is_running: Callable[[str, str], bool]) -> None:
+    """Leases of DAG runs that go on live on while no task of theirs beats: they wait for a worker, behind other runs.
+    At the longest until they expire. `is_running` is asked with a DAG and its run (empty in older leases). What fails
+    here is only logged, for what is dead is still to be ended.
     """
-    for lease in registry.read_all():
-        if not lease.ending and lease.holder.pid == 0 and is_running(lease.holder.born):
-            with suppress(InfrastructureError):  # ended meanwhile
+    try:
+        leases = registry.read_all()
+    except Exception as error:  # noqa: BLE001 - reaping says it, and notes it
+        log.warning("leases cannot be read: %s", message_of(error))
+        return
+    for lease in leases:
+        try:
+            if not lease.ending and lease.holder.pid == 0 and is_running(lease.holder.born, lease.holder.run):
                 registry.beat(lease.lease_id)
+        except Exception as error:  # noqa: BLE001 - such as one that was ended meanwhile
+            log.warning("lease %s: nobody says that its DAG run goes on: %s", lease.lease_id, message_of(error))
 
 
 def leases_over(*, but: str) -> list[str]:

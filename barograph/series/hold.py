@@ -47,6 +47,10 @@ class Hold:
         """A holder such as `barograph ui` outlives its tasks, so that it lives is not enough."""
         return is_recent(self.heartbeat_s, now_s) and self.holder.is_alive(self.heartbeat_s, now_s)
 
+    def is_anothers(self, now_s: float) -> bool:
+        """Whether it counts, and not for this execution."""
+        return self.holder != holder() and self.counts(now_s)
+
 
 def take(series_dir: Path, *, parent_pid: int | None = None) -> None:
     """This execution writes the series from now on, also where it does already. Raises SeriesInUse (capacity).
@@ -60,7 +64,7 @@ def take(series_dir: Path, *, parent_pid: int | None = None) -> None:
 
 def _refuse_others(series_dir: Path, parent_pid: int | None = None) -> None:
     other, now_s = read(series_dir), time.time()
-    if other is not None and other.holder != holder() and other.pid != parent_pid and other.counts(now_s):
+    if other is not None and other.pid != parent_pid and other.is_anothers(now_s):
         raise SeriesInUse(_in_use_message(series_dir, other, now_s))
 
 
@@ -70,7 +74,7 @@ def drop(series_dir: Path) -> None:
         return
     with _lock(series_dir):
         other = read(series_dir)
-        if other is not None and (other.holder == holder() or not other.counts(time.time())):
+        if other is not None and not other.is_anothers(time.time()):
             (series_dir / FILE).unlink(missing_ok=True)
 
 

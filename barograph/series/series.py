@@ -23,7 +23,7 @@ from barograph.series import provenance
 from barograph.series.provenance import git_state
 from barograph.series.results import complete_runs, results
 from barograph.series.run_record import median_overhead, read_run
-from barograph.settings import results_root
+from barograph.settings import dag_run, results_root
 
 STOP_FILE = "stop"  # there: this execution begins no further run
 ENOUGH_FILE = "enough.json"  # there: what was measured answers what was asked, whatever is left of the plan
@@ -113,14 +113,15 @@ def open_series(
 ) -> Series:
     """The newest unfinished series of exactly this request, or (or if `new`) a fresh one.
 
-    `again`: somebody repeats the step that opened it, so it is the newest of this request, complete or not.
+    `again`: somebody repeats the step that opened it, so it is the one of this DAG run, complete or not, if it has any.
     `estimate` is what this execution may cost; each execution of a series that costs money has its own.
     """
     now = time.time() if now_s is None else now_s
     experiment = resolve_experiment(experiment)
     commit, dirty = git_state()
     changes = provenance.work_tree_patch() if dirty else b""  # refused before there is a folder
-    unfinished = newest_series(experiment) if again else None if new else unfinished_series(experiment)
+    repeated = series_of_dag_run(experiment) if again else None
+    unfinished = repeated or (None if new else unfinished_series(experiment))
     earlier = series_document(unfinished.folder) if unfinished else {}
     estimates = earlier.get("estimates", [])
     if estimate is not None:
@@ -135,6 +136,7 @@ def open_series(
         "spec": experiment.as_data(),
         "runs": [run.run_id for run in plan_runs(experiment)],
         "opened_s": now,
+        "dag_run": dag_run(),
         "resumed": unfinished is not None,
         "git_commit": commit,
         "git_dirty": dirty,
@@ -229,12 +231,29 @@ def complete_series(experiment: Experiment) -> Series | None:
 
 def newest_series(experiment: Experiment) -> Series | None:
     """The newest series of exactly this request."""
+    ours = _series_of(experiment)
+    return ours[-1] if ours and (ours[-1].folder / "series.json").is_file() else None
+
+
+def _series_of(experiment: Experiment) -> list[Series]:
+    """Those of exactly this request, the oldest first."""
     experiment = resolve_experiment(experiment)
     results().refresh(experiment.name)
-    ours = sorted(results_root().glob(f"{experiment.name}/*-{digest(experiment)}"))
-    if not ours or not (ours[-1] / "series.json").is_file():
-        return None
-    return Series(ours[-1], experiment, 0.0)
+    folders = sorted(results_root().glob(f"{experiment.name}/*-{digest(experiment)}"))
+    return [Series(folder, experiment, 0.0) for folder in folders]
+
+
+def series_of_dag_run(experiment: Experiment) -> Series | None:
+    """The newest series of exactly this request that the DAG run of this task has opened, and nobody since."""
+    run = dag_run()
+    return next((series for series in reversed(_series_of(experiment)) if run and _dag_run_of(series) == run), None)
+
+
+def _dag_run_of(series: Series) -> str:
+    """Empty where no DAG run has opened it, or its document does not say."""
+    with suppress(RecordError):
+        return str(read_json(SeriesPaths(series.folder).series_json).get("dag_run", ""))
+    return ""
 
 
 def _new_folder(experiment: Experiment, now_s: float) -> Path:

@@ -19,7 +19,7 @@ import pytest
 from barograph.airflow_environment import command_line_environment
 from barograph.child_processes import group_members
 from barograph.errors import EXIT_CODES
-from barograph.machines.provision import reserve_testbed
+from barograph.machines.provision import provision, reserve_testbed
 from barograph.plan import checks
 from barograph.plan.experiment import load, with_changes
 from barograph.series.series import open_series
@@ -249,12 +249,13 @@ print(reaper().test().state)
 def test_a_dag_that_has_a_run_keeps_its_machines_while_none_of_its_tasks_work(here: World) -> None:
     """They wait for a worker. The reaper asks Airflow; the DAG that has a run here is its own."""
     silent_s = time.time() - HEARTBEAT_BOUND_S - 60
-    for name in ("reaper", "some.dag"):
-        registry.take("ann", name, "fake", 7200, shared=True, holder=Holder(0, name), clock=lambda: silent_s)
+    for name, dag, run in (("of a run", "reaper", ""), ("of a dead run", "reaper", "x"), ("of no run", "some.dag", "")):
+        mine = Holder(0, dag, run=run)
+        registry.take("ann", name, "fake", 7200, shared=True, holder=mine, clock=lambda: silent_s)
     argv = [sys.executable, "-c", REAPER]
     done = subprocess.run(argv, env=command_line_environment(airflow_home()), capture_output=True, text=True)
     assert last_line(done.stdout) == "success", done.stderr[-3000:]
-    assert [lease.series_id for lease in registry.read_all()] == ["reaper"]
+    assert [lease.series_id for lease in registry.read_all()] == ["of a run"]
 
 
 def test_a_command_that_prepares_a_run_refuses_the_next(here: World) -> None:
@@ -288,4 +289,44 @@ def test_machines_of_a_provision_that_died_are_given_back_by_the_dag(here: World
     done = subprocess.run(argv, env=command_line_environment(airflow_home()), capture_output=True, text=True)
     assert done.returncode == EXIT_CODES["harness"] and "it was killed" in done.stdout + done.stderr
     assert any(line["kind"] == "phase" and line["phase"] == "provision" for line in fake_runs.progress(series))
+    assert leases(here) == [] and machines(here) == []
+
+
+WITHOUT_RUNS = """
+import sys
+from pathlib import Path
+from airflow.sdk.exceptions import AirflowSkipException
+from barograph.errors import ExperimentError
+from barograph.plan.experiment import load
+from barograph.series import hold
+from dags import wiring
+from dags.experiments import build
+
+finished, long = sys.argv[1:]
+tasks = build(load("stela/star")).task_dict
+for name, series in (("provision", finished), ("release_unprovisioned", None)):
+    try:
+        tasks[name].python_callable(series)
+    except AirflowSkipException:
+        print("skipped", name)
+try:
+    wiring.series_of(Path(long), None)
+except ExperimentError:
+    print("refused; held:", hold.read(Path(long)) is not None)
+"""
+
+
+def test_nothing_is_held_for_a_dag_run_that_has_no_runs_to_do(here: World) -> None:
+    """Airflow skips a teardown whose setups are skipped, and asks for a release where there is no series."""
+    experiment = with_changes(load("stela/star"), {"testbed": "fake", "repetitions": 1})
+    finished, long = (open_series(experiment, new=True).folder for _ in range(2))
+    provision(finished)
+    (finished / "enough.json").write_text("{}")
+    environment = {**command_line_environment(airflow_home()), "BAROGRAPH_HOLDER_PID": str(os.getpid())}
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_RUNS, str(finished), str(long)],
+        env={**environment, "AIRFLOW__CORE__MAX_MAP_LENGTH": "1"}, capture_output=True, text=True,
+    )  # fmt: skip
+    said = ["skipped provision", "skipped release_unprovisioned", "refused; held: False"]
+    assert done.stdout.splitlines()[-3:] == said, done.stderr[-3000:]
     assert leases(here) == [] and machines(here) == []

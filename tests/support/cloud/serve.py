@@ -90,7 +90,7 @@ def alone() -> Iterator[Lease]:
     from inventory.leases import registry
     from inventory.local.testbed import LocalTestbed
 
-    with _only_one():
+    with _locked_folder():
         clean_up()
         logging.basicConfig(filename=STATE / "cloud.log", level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
         lease = registry.take("test cloud", "test cloud", LocalTestbed.name, LIFE_S)
@@ -98,16 +98,7 @@ def alone() -> Iterator[Lease]:
             yield lease
         finally:
             clean_up()
-
-
-@contextmanager
-def _only_one() -> Iterator[None]:
-    """The state folder is this process's, and goes with the block."""
-    with _locked_folder():
-        try:
-            yield
-        finally:
-            shutil.rmtree(STATE)
+            shutil.rmtree(STATE)  # else it is the record of machines that still run
 
 
 def _locked_folder() -> IO[str]:

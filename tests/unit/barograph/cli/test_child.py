@@ -16,13 +16,13 @@ import pytest
 from barograph import series_steps
 from barograph.child_processes import ChildProcess, group_members
 from barograph.cli import child, dag_process, report
-from barograph.cli.execution import Ending, _end_interrupted, _finish, carry_out, headline
+from barograph.cli.execution import Ending, _clean_up, _end_interrupted, _finish, carry_out, headline
 from barograph.cli.terminal import stdout_console
 from barograph.errors import INTERRUPTED_EXIT, RunsFailed
 from barograph.machines import provision
 from barograph.plan.experiment import load, with_changes
 from barograph.series import hold
-from barograph.series.series import open_series
+from barograph.series.series import Series, open_series
 from barograph.series.status import initial_status
 from barograph.settings import HOLDER, ROOT, cluster_dir
 from inventory.leases import processes, registry
@@ -298,3 +298,41 @@ def test_a_report_ends_at_its_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setattr(report, "analyse_again", lambda _folder, _say: signal.pause())
     with pytest.raises(dag_process.StepHung):
         report.execute(SimpleNamespace(index=False, series="x"))  # type: ignore[arg-type] # what it reads
+
+
+def test_a_report_alone_that_a_child_makes_ends_at_its_limit(
+    own_folders: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake"}))
+    (series.folder / "enough.json").write_text("{}")
+    monkeypatch.setattr(Series, "lacks_report_alone", lambda _self: True)
+    limits: list[str] = []
+
+    def limit(step: str) -> Any:
+        limits.append(step)
+        return SimpleNamespace(seconds=0.05 if step == hanging else 3600)
+
+    monkeypatch.setattr(dag_process, "step_limit", limit)
+    monkeypatch.setattr(series_steps, "announce", lambda *_: signal.pause())
+    for hanging, analyse in (("analyse", lambda _folder: signal.pause()), ("report", lambda folder: folder / "r.html")):
+        monkeypatch.setattr(series_steps, "analyse", analyse)
+        with pytest.raises(dag_process.StepHung, match=f"{hanging} took more than"):
+            child._run(series.folder)
+    assert limits == ["analyse", "analyse", "report"]
+
+
+def test_the_parent_of_a_refused_child_stores_nothing_that_another_writes(
+    own_folders: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake"}))
+    stored: list[Path] = []
+    monkeypatch.setattr("barograph.cli.execution.store", lambda folder, _say: stored.append(folder))
+    _clean_up(series, None, pytest.fail)
+    assert stored == [series.folder], "what is its own"
+    monkeypatch.setenv(HOLDER, "1")
+    _clean_up(series, None, pytest.fail)
+    assert stored == [series.folder]
+    note = series.folder / hold.FILE
+    note.write_text(json.dumps(json.loads(note.read_text()) | {"heartbeat_s": 0.0}))
+    _clean_up(series, None, pytest.fail)
+    assert stored == [series.folder] * 2, "of one that is dead"

@@ -74,10 +74,43 @@ def test_a_dag_that_waits_for_a_worker_keeps_its_machines(own_folders: None) -> 
         name: registry.take("ann", name, "fake", HOUR * 3, shared=True, holder=Holder(0, name), clock=lambda: silent_s)
         for name in ("stela.star", "stela.linear")
     }
-    reaper.beat_for_dags("stela.star".__eq__)
+    reaper.beat_for_dags(lambda dag, _run: dag == "stela.star")
     (gone,) = sweep(dry_run=False)
     assert held["stela.linear"].lease_id in gone.what
     assert [lease.series_id for lease in registry.read_all()] == ["stela.star"]
+
+
+def test_a_later_run_of_the_dag_keeps_no_machines_of_a_dead_one(own_folders: None) -> None:
+    silent_s = time.time() - HEARTBEAT_BOUND_S - 60
+    for run in ("dead", "alive"):
+        mine = Holder(0, "stela.star", run=run)
+        registry.take("ann", run, "fake", HOUR * 3, shared=True, holder=mine, clock=lambda: silent_s)
+    reaper.beat_for_dags(lambda dag, run: (dag, run) == ("stela.star", "alive"))
+    sweep(dry_run=False)
+    assert [lease.series_id for lease in registry.read_all()] == ["alive"]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), RuntimeError("the database is locked")])
+def test_one_lease_that_cannot_be_kept_alive_keeps_nothing_from_being_reaped(
+    own_folders: None, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    leases = [
+        registry.take("ann", str(number), "fake", HOUR, shared=True, holder=Holder(0, "stela.star"))
+        for number in range(2)
+    ]
+    failing = min(lease.lease_id for lease in leases)
+    heard: list[str] = []
+
+    def beat(lease_id: str) -> None:
+        if lease_id == failing:
+            raise error
+        heard.append(lease_id)
+
+    monkeypatch.setattr(registry, "beat", beat)
+    reaper.beat_for_dags(lambda _dag, _run: True)
+    assert heard == [max(lease.lease_id for lease in leases)]
+    monkeypatch.setattr(registry, "read_all", lambda: (_ for _ in ()).throw(error))
+    reaper.beat_for_dags(lambda _dag, _run: True)
 
 
 def test_what_was_reaped_does_not_count_any_more(forgotten: tuple[Series, Lease]) -> None:

@@ -125,6 +125,19 @@ def test_a_lease_is_prolonged_also_during_one_long_run_but_not_for_ever(series: 
     release(series.folder)
 
 
+def test_what_is_left_of_a_lease_is_prolonged_as_the_work_begins(
+    series: Series, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(series_lease, "HEARTBEAT_S", 0.02)
+    lease_id = provision(series.folder)
+    first = registry.read(lease_id)
+    assert first is not None
+    with keep_alive(Series(series.folder, _with_lease(series, minutes=600), 0.0), limit_s=60):
+        while _current(first).expires_s < first.expires_s + HOUR:
+            time.sleep(0.02)  # pytest's timeout ends a wait in vain
+    release(series.folder)
+
+
 def _with_lease(series: Series, minutes: float) -> Any:
     return replace(series.experiment, lease_minutes=minutes)
 

@@ -264,8 +264,11 @@ def test_a_run_is_repeated_only_where_somebody_asks(faked: Experiment) -> None:
     assert runs_of_execution(series.folder) == [name for name in names if name not in (first, second)]
 
 
-def test_runs_that_are_cleared_together_repeat_nothing_that_is_complete(faked: Experiment) -> None:
+def test_runs_that_are_cleared_together_repeat_nothing_that_is_complete(
+    faked: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The whole DAG run is cleared: its first task opens the series again, and tasks of runs come in any order."""
+    in_task(monkeypatch, "manual__1")
     series = open_series(replace(faked, repetitions=2), now_s=time.time() - 60)
     first, second, *rest = runs_of_execution(series.folder)
     provision(series.folder)
@@ -280,6 +283,40 @@ def test_runs_that_are_cleared_together_repeat_nothing_that_is_complete(faked: E
     with pytest.raises(NotNeeded, match="everything is measured"):
         require_runs(series.folder)
     assert list(series.attempts.glob("*")) == [], "nothing was repeated"
+
+
+def in_task(monkeypatch: pytest.MonkeyPatch, run: str) -> None:
+    monkeypatch.setenv("AIRFLOW_CTX_DAG_ID", "stela.star")
+    monkeypatch.setenv("AIRFLOW_CTX_DAG_RUN_ID", run)
+
+
+def test_a_repeated_opening_takes_over_no_series_of_another_dag_run(
+    faked: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_task(monkeypatch, "manual__1")
+    first = open_series(faked, now_s=1000.0)
+    in_task(monkeypatch, "manual__2")
+    second = open_series(faked, again=True, new=True, now_s=2000.0)
+    assert second.folder != first.folder, "it has opened none before"
+    in_task(monkeypatch, "manual__1")
+    assert open_series(faked, again=True, new=True, now_s=3000.0).folder == first.folder, "its own, not the newest"
+    monkeypatch.delenv("AIRFLOW_CTX_DAG_RUN_ID")
+    assert open_series(faked, again=True, new=True, now_s=4000.0).folder not in (first.folder, second.folder)
+
+
+def test_a_dag_run_that_is_cleared_does_not_wait_for_its_own_machines(
+    faked: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_task(monkeypatch, "manual__1")
+    changes = {"testbed": "fake", "repetitions": 1}
+    folder = open_requested("stela/star", changes, new=True)
+    provision(folder)
+    assert open_requested("stela/star", changes, new=True, again=True) == folder and registry.read_all() == ()
+    provision(folder)
+    in_task(monkeypatch, "manual__2")
+    with pytest.raises(TestbedTaken, match="run manual__1"):
+        open_requested("stela/star", changes, new=True, again=True)
+    release(folder)
 
 
 def test_no_machines_are_taken_after_the_deadline(faked: Experiment) -> None:
