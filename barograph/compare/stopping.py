@@ -27,7 +27,7 @@ from barograph.machines import holdings
 from barograph.plan import costs, durations
 from barograph.plan.blocks import PlannedRun
 from barograph.series.progress import ProgressFile
-from barograph.series.run_record import overhead_of, read_run
+from barograph.series.run_record import is_of_execution, overhead_of, read_run
 from barograph.series.series import Series
 from barograph.settings import ROOT
 from inventory.testbed import SupportsPricing
@@ -40,13 +40,15 @@ def note_check(series_dir: Path, t: float, blocks: int, seconds: float, **facts:
     append_line(series_dir / CHECKS_FILE, {"t": t, "blocks": blocks, "seconds": seconds, **facts})
 
 
-def read_checks(series_dir: Path, since_s: float = 0.0) -> list[dict[str, Any]]:
-    """A damaged line is left out and told in the log: its analysis is in no time."""
+def read_checks(series_dir: Path, opened_s: float | None = None) -> list[dict[str, Any]]:
+    """Of one execution, or of all. A damaged line is left out and told in the log: its analysis is in no time."""
     lines = list(parsed_lines(series_dir / CHECKS_FILE))
     whole = [line for line in lines if line is not None and all(_is_number(line.get(key)) for key in CHECK_NUMBERS)]
     if damaged := len(lines) - len(whole):
         log.warning("%s: %d of %d lines could not be read", series_dir / CHECKS_FILE, damaged, len(lines))
-    return [line for line in whole if line["t"] >= since_s]
+    if opened_s is None:
+        return whole
+    return [line for line in whole if is_of_execution({"started_s": line["t"], **line}, opened_s)]
 
 
 def _is_number(value: object) -> bool:
@@ -56,8 +58,8 @@ def _is_number(value: object) -> bool:
 def total_time_s(series: Series) -> float:
     """What the comparison has taken in all its executions: attempts, analyses between blocks, and this opening."""
     attempts = list(_attempts(series.folder))
-    begun = [float(run["started_s"]) for run in attempts if run["started_s"] >= series.opened_s]
-    opening_s = min(begun) - series.opened_s if begun else 0.0
+    begun = [float(run["started_s"]) for run in attempts if is_of_execution(run, series.opened_s)]
+    opening_s = max(0.0, min(begun) - series.opened_s) if begun else 0.0
     return (
         sum(map(_duration_s, attempts)) + sum(float(line["seconds"]) for line in read_checks(series.folder)) + opening_s
     )
@@ -65,11 +67,12 @@ def total_time_s(series: Series) -> float:
 
 def wall_time(series: Series, now_s: float, analysis_s: float) -> WallTime:
     """Of the execution that goes on."""
-    mine = [run for run in _attempts(series.folder) if run["started_s"] >= series.opened_s]
+    mine = [run for run in _attempts(series.folder) if is_of_execution(run, series.opened_s)]
     watched_s = sum(_observation_s(run) for run in mine)
     checks_s = sum(line["seconds"] for line in read_checks(series.folder, series.opened_s))
     runs_s = sum(map(_duration_s, mine))
-    return WallTime(now_s - series.opened_s, watched_s, runs_s - watched_s, checks_s, analysis_s, len(mine))
+    wall_s = max(now_s - series.opened_s, runs_s + checks_s + analysis_s)  # also where the clock was set back
+    return WallTime(wall_s, watched_s, runs_s - watched_s, checks_s, analysis_s, len(mine))
 
 
 def write_wall_time(series_dir: Path, times: WallTime) -> None:
@@ -146,6 +149,7 @@ def _check_block(series: Series, document: Mapping[str, Any], blocks: int) -> tu
     answer, said = _interim_answer(series.folder)
     seconds = time.time() - begin_s
     facts = {"goal_percent": document["goal_percent"], "certain": answer is not None and answer.certain, "said": said}
+    facts["opened_s"] = series.opened_s
     facts["sentence"] = answer.sentence if answer is not None else None
     note_check(series.folder, begin_s, blocks, seconds, **facts)
     stop = decide(answer, failing_sides(series, document), budget_exhaustion(series, document, blocks))

@@ -15,6 +15,7 @@ from analysis.record.files import append_line
 from barograph.errors import SEVERITY
 
 PROGRESS_FILE = "progress.jsonl"
+OPENED = "opened"  # the first line of an execution (not in older files); with its `opened_s`
 
 
 class ProgressFile:
@@ -56,6 +57,8 @@ class ProgressReader:
 def failures_since(series_dir: Path, since_s: float) -> list[dict[str, Any]]:
     """What went wrong for good since `since_s` (epoch seconds), with its blame: failed runs, else the first step that
     failed. What failed after it, such as an analysis of nothing, is a consequence.
+
+    Here and in `lines_since` the moment of an opening stands for its execution, though the clock was set back since.
     """
     lines = _lines_from(series_dir, since_s)
     failures = [line for line in lines if line.get("blame") in SEVERITY and "message" in line]
@@ -82,7 +85,9 @@ def lines_between(series_dir: Path, since_s: float, until_s: float) -> list[dict
 
 
 def _lines_from(series_dir: Path, since_s: float) -> list[dict[str, Any]]:
-    return [line for line in _lines(series_dir / PROGRESS_FILE) if float(line["t"]) >= since_s]
+    lines = list(_lines(series_dir / PROGRESS_FILE))
+    openings = [place for place, line in enumerate(lines) if line["kind"] == OPENED and line.get("opened_s") == since_s]
+    return lines[openings[-1] :] if openings else [line for line in lines if float(line["t"]) >= since_s]
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:

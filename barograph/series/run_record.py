@@ -79,6 +79,13 @@ def read_run(folder: Path) -> dict[str, Any] | None:
         return None
 
 
+def is_of_execution(run: Mapping[str, Any], opened_s: float) -> bool:
+    """By the record's own word: the box's clock may have been set back since the opening."""
+    if (mine_s := run.get("opened_s")) is None:  # not in older records
+        return bool(run.get("started_s", 0.0) >= opened_s)
+    return bool(mine_s == opened_s)
+
+
 def set_attempt_aside(folder: Path, attempts: Path) -> int:
     """Move an earlier, unfinished attempt to `attempts/`, never over another; returns this attempt's number, from 1."""
     number = 1
@@ -173,8 +180,8 @@ def overhead_of(run: dict[str, Any]) -> float:
 def _opening_s(document: dict[str, Any], runs: list[dict[str, Any]]) -> list[float]:
     """From the opening to the first run of that execution."""
     opened_s = float(document["opened_s"])
-    begun = [float(run["started_s"]) - opened_s for run in runs if float(run["started_s"]) >= opened_s]
-    return [min(begun)] if begun else []
+    begun = [float(run["started_s"]) - opened_s for run in runs if is_of_execution(run, opened_s)]
+    return [min(begun)] if begun and min(begun) >= 0 else []  # else the clock was set back
 
 
 def _newest_series(choice: TestbedChoice) -> Iterator[tuple[Path, dict[str, Any]]]:

@@ -20,9 +20,10 @@ from barograph.plan.blocks import PlannedRun, digest, next_run, plan_runs, serie
 from barograph.plan.durations import Overhead, run_s
 from barograph.plan.experiment import Experiment, from_data
 from barograph.series import provenance
+from barograph.series.progress import OPENED, ProgressFile
 from barograph.series.provenance import git_state
 from barograph.series.results import complete_runs, results
-from barograph.series.run_record import median_overhead, read_run
+from barograph.series.run_record import is_of_execution, median_overhead, read_run
 from barograph.settings import dag_run, results_root
 
 STOP_FILE = "stop"  # there: this execution begins no further run
@@ -95,12 +96,8 @@ class Series:
         return not self.missing_runs() and self.is_reported()
 
     def _is_of_this_execution(self, run_id: str) -> bool:
-        """By the record's own word: the box's clock may have been set back since the opening."""
         document = read_run(self.run_folder(run_id))
-        if document is None:
-            return False
-        opened_s = document.get("opened_s")  # not in older records
-        return bool(document.get("started_s", 0.0) >= self.opened_s if opened_s is None else opened_s == self.opened_s)
+        return document is not None and is_of_execution(document, self.opened_s)
 
 
 def open_series(
@@ -146,6 +143,7 @@ def open_series(
         "reported": earlier.get("reported", {}),
     }
     write_json_atomic(SeriesPaths(folder).series_json, document)
+    ProgressFile(folder).tell(OPENED, opened_s=now)
     return Series(folder, experiment, now)
 
 

@@ -250,3 +250,22 @@ def test_where_the_time_went(
     assert found.over_runs_percent == pytest.approx(100 * (100.0 + checks_s) / runs_s)
     stopping.write_wall_time(series.folder, found)
     assert wall_time.read_wall_time(series.folder) == found and "switching in 8 runs" in wall_time.wall_time_line(found)
+
+
+def test_the_time_is_counted_though_the_clock_was_set_back(
+    compared: Compared, on_fakes: Callable[..., None], looks: Callable[..., Looks]
+) -> None:
+    on_fakes({})
+    looks(UNSURE, SURE)
+    comparison = compared(20, until_certain=True)
+    series = open_series(comparison.experiment, now_s=time.time() + 3600)
+    record.write(series.folder, comparison)
+    carried_out(series)
+    runs: list[Any] = [read_run(series.run_folder(run_id)) for run_id in series.complete()]
+    runs_s = sum(run["ended_s"] - run["started_s"] for run in runs)
+    checks = stopping.read_checks(series.folder, series.opened_s)
+    assert len(checks) == 2 and stopping.read_checks(series.folder, 0.0) == []
+    found = stopping.wall_time(series, time.time(), 30.0)
+    assert found.runs == len(runs) == 8 and found.checks_s == sum(line["seconds"] for line in checks)
+    assert found.wall_s >= runs_s + 30.0
+    assert stopping.total_time_s(series) == pytest.approx(runs_s + found.checks_s), "an opening takes no negative time"

@@ -168,3 +168,14 @@ def test_failures_of_runs_come_before_those_of_steps(tmp_path: Path) -> None:
     file.write_text("".join(json.dumps(line) + "\n" for line in (step, run)) + "{half")
     assert [line["message"] for line in failures_since(tmp_path, 0.0)] == ["run"]
     assert failures_since(tmp_path, 10.0) == []
+
+
+def test_failures_are_of_their_execution_though_the_clock_was_set_back(tmp_path: Path) -> None:
+    def failed(t: float, message: str) -> dict[str, object]:
+        return {"t": t, "kind": "run_failed", "blame": "harness", "message": message, "again": False}
+
+    opened_s = 5000.0
+    lines = [failed(9000.0, "earlier"), {"t": opened_s, "kind": "opened", "opened_s": opened_s}, failed(1400.0, "ours")]
+    (tmp_path / "progress.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert [line["message"] for line in failures_since(tmp_path, opened_s)] == ["ours"]
+    assert [line["message"] for line in lines_since(tmp_path, "run_failed", 2000.0)] == ["earlier"], "of any moment"

@@ -16,6 +16,7 @@ from barograph.machines.provision import open_requested, provision, release, req
 from barograph.plan.experiment import Experiment, load, with_changes
 from barograph.run.context import SeriesContext
 from barograph.series.interruption import request_stop
+from barograph.series.progress import failures_since
 from barograph.series.results import complete_runs
 from barograph.series.run_record import read_run
 from barograph.series.series import (
@@ -197,6 +198,15 @@ def test_runs_are_of_their_execution_though_the_clock_was_set_back(faked: Experi
     assert resumed.folder == series.folder
     assert resumed.current_attempts() == set() and runs_of_execution(series.folder) == names[1:]
     release(series.folder)
+
+
+def test_a_failure_is_told_though_the_clock_was_set_back(faked: Experiment) -> None:
+    series = open_series(faked, now_s=time.time() + 3600)
+    with pytest.raises(NothingMeasured):
+        analyse(series.folder)
+    (failure,) = failures_since(series.folder, series.opened_s)
+    assert "no record yet" in failure["message"]
+    assert failures_since(series.folder, open_series(faked).opened_s) == [], "the next execution has not failed"
 
 
 def test_nothing_measured_is_said(faked: Experiment) -> None:
