@@ -253,13 +253,11 @@ def test_where_the_time_went(
 
 
 def test_the_time_is_counted_though_the_clock_was_set_back(
-    compared: Compared, on_fakes: Callable[..., None], looks: Callable[..., Looks]
+    compared: Compared, opened: Opened, on_fakes: Callable[..., None], looks: Callable[..., Looks]
 ) -> None:
     on_fakes({})
     looks(UNSURE, SURE)
-    comparison = compared(20, until_certain=True)
-    series = open_series(comparison.experiment, now_s=time.time() + 3600)
-    record.write(series.folder, comparison)
+    series = opened(compared(20, until_certain=True), now_s=time.time() + 3600)
     carried_out(series)
     runs: list[Any] = [read_run(series.run_folder(run_id)) for run_id in series.complete()]
     runs_s = sum(run["ended_s"] - run["started_s"] for run in runs)
