@@ -13,6 +13,7 @@ import hashlib
 import json
 import shutil
 import signal
+import subprocess
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,7 +38,7 @@ from barograph.code.sandbox import (
     sandbox_command,
     write_accounts,
 )  # fmt: skip
-from barograph.code.store import LOG, built_facts, log_end, make_once
+from barograph.code.store import LOG, built_facts, last_lines, log_end, make_once
 from barograph.errors import Say
 from barograph.plan.experiment import Code, Variant
 from barograph.settings import build_registries, process_environment
@@ -68,7 +69,7 @@ def run_program(argv: Sequence[str], sandbox: Sandbox, log: Path, *, limit_s: fl
         # Inside, process 1 is bubblewrap itself: what its environment holds, a program of the same user can read.
         environment = {"PATH": process_environment().get("PATH", PATH)}
         program = ChildProcess(command, folder=files, output=output, environment=environment, ending=ENDING)
-        code = stack.enter_context(program).wait(limit_s, Watch(program.pid, sandbox))
+        code = stack.enter_context(program).wait(limit_s, Watch(program.pid, sandbox, log))
     if code is None:
         raise BuildHung(f"{' '.join(argv)} took more than {limit_s:g} s and was ended; it said last: {log_end(log)}")
     if code:
@@ -76,6 +77,7 @@ def run_program(argv: Sequence[str], sandbox: Sandbox, log: Path, *, limit_s: fl
 
 
 BUILD_LIMIT_S = 1800.0
+SEARCH_LIMIT_S = 60.0
 TREE = "tree"
 TREE_PLACE = "/build/tree"  # in the sandbox
 PLUGINS = "scheduler_plugins"
@@ -142,7 +144,7 @@ def _build_sandbox(tree: Path) -> Iterator[Sandbox]:
     places = {tree: TREE_PLACE, home: HOME, tmp: TMP}
     yield Sandbox(TREE_PLACE, places, _storm_homes(), (*REGISTRIES, *build_registries()))
     for folder in (home, tmp):
-        shutil.rmtree(folder, ignore_errors=True)
+        assemble.remove_tree(folder)
 
 
 def _storm_homes() -> tuple[Path, ...]:
@@ -171,7 +173,7 @@ def _build_foreign(code: Code, folder: Path, limit_s: float) -> Mapping[str, Any
     jar = _find_jar(code, tree)
     _require_class(code, jar)
     shutil.copy2(jar, folder / jar.name)
-    shutil.rmtree(tree)
+    assemble.remove_tree(tree)
     return {"commit": code.commit, "jar": jar.name}
 
 
@@ -179,9 +181,16 @@ def _find_jar(code: Code, tree: Path) -> Path:
     jar = (tree / code.jar).resolve()
     if jar.is_file() and jar.is_relative_to(tree.resolve()):
         return jar
-    there = [str(path.relative_to(tree)) for path in sorted(tree.rglob("*.jar"))]
+    there = _jars_below(tree)
     done = "the build left no" if code.build else "the commit has no"
     raise Unfit(f"{refs.code_label(code)}: {done} {code.jar}; jars that are there: {', '.join(there[:10]) or 'none'}")
+
+
+def _jars_below(tree: Path) -> list[str]:
+    """However deep the tree is."""
+    argv = ["find", str(tree), "-name", "*.jar", "-printf", "%P\\n"]
+    done = subprocess.run(argv, capture_output=True, timeout=SEARCH_LIMIT_S, check=False)
+    return sorted(done.stdout.decode(errors="replace").splitlines())
 
 
 def _require_class(code: Code, jar: Path) -> None:
@@ -215,7 +224,7 @@ def _maven(module: Path, folder: Path) -> Path:
     if len(jars) != 1:
         raise BuildFailed(f"the bridge's build left {len(jars)} jars in target/; it must leave one")
     jar = Path(shutil.copy2(jars[0], folder))
-    shutil.rmtree(folder / "module")
+    assemble.remove_tree(folder / "module")
     return jar
 
 
@@ -252,5 +261,5 @@ def _require_scheduler(code: Code, base: Path, jar: Path) -> None:
     try:
         run_program(["java", "-cp", path, CHECK_CLASS, str(jar), code.scheduler], sandbox, log, limit_s=CHECK_LIMIT_S)
     except (BuildFailed, BuildHung) as error:
-        raise Unfit(f"{code_label(code)}: {log.read_text(errors='replace').strip().splitlines()[-1]}") from error
+        raise Unfit(f"{code_label(code)}: {[*filter(str.strip, last_lines(log))][-1]}") from error
     mark.touch()

@@ -39,6 +39,9 @@ GROUP = f"root:x:0:\nbuild:x:{UID}:\n"
 HOSTS = "127.0.0.1 localhost\n"
 LAUNCHER = Path(__file__).with_name("sandbox_launcher.py")
 CHECK_LIMIT_S = 30.0
+GIVE_LIMIT_S = 300.0
+COUNT_LIMIT_S = 30.0  # more names than are allowed are counted in less
+NAME_BYTES = 4096
 LOOK_S, DISK_LOOK_S = 1.0, 5.0  # how often it is looked at what the programs take; many files take long to look at
 
 
@@ -97,10 +100,8 @@ def give_to_sandbox(folder: Path) -> None:
     """Let the sandbox's user own a folder and all that is in it; links are not followed."""
     if os.geteuid() != 0:
         return
-    os.chown(folder, UID, UID)
-    for top, folders, files in os.walk(folder):
-        for name in (*folders, *files):
-            os.chown(Path(top, name), UID, UID, follow_symlinks=False)
+    argv = ["chown", "--recursive", "--no-dereference", f"{UID}:{UID}", "--", str(folder)]
+    subprocess.run(argv, capture_output=True, timeout=GIVE_LIMIT_S, check=True)
 
 
 def write_accounts(files: Path) -> None:
@@ -134,10 +135,10 @@ def _limits(sandbox: Sandbox) -> list[str]:
 
 
 class Watch:
-    """Looks at what the processes below `pid`, and the folders that they may write, take. Raises BuildFailed."""
+    """Looks at what the processes below `pid`, their writable folders, and the log take. Raises BuildFailed."""
 
-    def __init__(self, pid: int, sandbox: Sandbox) -> None:
-        self._pid, self._sandbox = pid, sandbox
+    def __init__(self, pid: int, sandbox: Sandbox, log: Path) -> None:
+        self._pid, self._sandbox, self._log = pid, sandbox, log
         self._look_s, self._disk_look_s = 0.0, 0.0
 
     def __call__(self) -> None:
@@ -147,7 +148,8 @@ class Watch:
             _require("memory", sum(map(_resident_bytes, descendants(self._pid))), most.memory_mb)
         if now_s >= self._disk_look_s:
             self._disk_look_s = now_s + DISK_LOOK_S
-            _require("disk", sum(map(_disk_bytes, self._sandbox.writable)), most.disk_mb)
+            named = _disk_bytes([*self._sandbox.writable, self._log])
+            _require("disk", named + _nameless_bytes(descendants(self._pid)), most.disk_mb)
 
 
 def _require(what: str, taken: int, most_mb: int) -> None:
@@ -162,13 +164,31 @@ def _resident_bytes(pid: int) -> int:
         return 0
 
 
-def _disk_bytes(folder: Path) -> int:
-    taken = 0
-    for top, _, files in os.walk(folder):
-        for name in files:
-            with suppress(OSError):
-                taken += os.lstat(os.path.join(top, name)).st_blocks * 512  # noqa: PTH118 - thousands of them
-    return taken
+def _disk_bytes(paths: Sequence[Path]) -> int:
+    """What is below them, however deep; empty files take something, too."""
+    return max(_total(paths, "--block-size=1"), _total(paths, "--inodes") * NAME_BYTES)
+
+
+def _total(paths: Sequence[Path], unit: str) -> int:
+    argv = ["du", "--summarize", "--total", "--one-file-system", unit, "--", *map(str, paths)]
+    try:
+        done = subprocess.run(argv, capture_output=True, timeout=COUNT_LIMIT_S, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise BuildFailed(f"its files cannot be counted within {COUNT_LIMIT_S:g} s; it was ended") from error
+    return int((done.stdout.split() or [b"0"])[-2:][0])  # it fails where a file goes meanwhile
+
+
+def _nameless_bytes(pids: Sequence[int]) -> int:
+    """Of files that are open and have been removed."""
+    sizes: dict[tuple[int, int], int] = {}
+    for pid in pids:
+        with suppress(OSError):  # it has ended
+            for file in Path(f"/proc/{pid}/fd").iterdir():
+                with suppress(OSError):
+                    if str(file.readlink()).endswith(" (deleted)"):
+                        facts = file.stat()
+                        sizes[facts.st_dev, facts.st_ino] = facts.st_blocks * 512
+    return sum(sizes.values())
 
 
 def _without_rights() -> list[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, suppress
@@ -21,7 +20,7 @@ from filelock import FileLock, Timeout
 from barograph.code.errors import BuildFailed, BuildHung, SourceError, Unfit
 from barograph.errors import Say
 from inventory.files import hold_lock
-from playbooks.storm_home.assemble import atomic_folder
+from playbooks.storm_home.assemble import atomic_folder, remove_tree
 
 BUILT, FAILED, LOG = "built.json", "failed.json", "build.log"
 KEPT_ERRORS: Mapping[str, type[SourceError]] = {kind.__name__: kind for kind in (BuildFailed, BuildHung, Unfit)}
@@ -48,7 +47,7 @@ def make_once(thing: Path, make: Make, say: Say, *, rebuild: bool = False) -> Pa
     with lock_folder(thing, say):
         sweep(thing)
         if rebuild:
-            shutil.rmtree(thing, ignore_errors=True)
+            remove_tree(thing)
         if not thing.is_dir():
             _make_folder(thing, make)
     failed = _read(thing / FAILED)
@@ -63,7 +62,7 @@ def sweep(thing: Path) -> None:
     unfinished = re.compile(rf"\.{re.escape(thing.name)}-[a-z0-9_]{{8}}")  # as tempfile names them
     for left in thing.parent.iterdir():
         if unfinished.fullmatch(left.name):
-            shutil.rmtree(left, ignore_errors=True)
+            remove_tree(left)
 
 
 def built_facts(thing: Path) -> Mapping[str, Any]:
@@ -80,10 +79,17 @@ def prune(folder: Path, pattern: str, used: Collection[Path], keep: int) -> tupl
 def log_end(log: Path) -> str:
     """The end of a log in one line."""
     try:
-        text = log.read_bytes()[-8 * LOG_END_CHARACTERS :].decode(errors="replace")
+        text = " ".join(last_lines(log))
     except OSError:
         return "no log"
     return " ".join(text.split())[-LOG_END_CHARACTERS:] or "it said nothing"
+
+
+def last_lines(log: Path) -> list[str]:
+    """Of a log that may be longer than the memory. Raises OSError."""
+    with log.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - 8 * LOG_END_CHARACTERS))
+        return file.read(8 * LOG_END_CHARACTERS).decode(errors="replace").splitlines()
 
 
 def _make_folder(thing: Path, make: Make) -> None:
@@ -111,7 +117,7 @@ def _failure_message(thing: Path, failed: Mapping[str, Any]) -> str:
 def _keep_only_log(folder: Path) -> None:
     for path in folder.iterdir():
         if path.name != LOG:
-            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+            remove_tree(path)
 
 
 def _is_kept(path: Path) -> bool:
@@ -122,7 +128,7 @@ def _remove_unused(thing: Path) -> bool:
     """Not one that somebody is making or taking this moment."""
     try:
         with FileLock(_lock_of(thing)).acquire(blocking=False):
-            shutil.rmtree(thing, ignore_errors=True)
+            remove_tree(thing)
             return True
     except Timeout:
         return False

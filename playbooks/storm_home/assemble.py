@@ -20,7 +20,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -33,6 +33,7 @@ POM = HERE / "pom.xml"
 FILES = HERE / "files"
 LAYOUT = 2  # raise it when this module arranges the same inputs differently
 MAVEN_TIMEOUT_S = 900
+REMOVAL_LIMIT_S = 600
 DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin"
 # The last plugin that can fetch a jar whose parent POM is missing; 3.x refuses.
 OLD_DEPENDENCY_PLUGIN = f"{DEPENDENCY_PLUGIN}:2.8"
@@ -129,7 +130,14 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
         unfinished.chmod(0o755)
         _rename_or_yield_to(unfinished, folder)
     finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        remove_tree(unfinished)
+
+
+def remove_tree(folder: Path) -> None:
+    """As far as it can be removed, however deep it is: Python's own way ends after 1,000 folders."""
+    with suppress(subprocess.TimeoutExpired):
+        argv = ["rm", "-rf", "--one-file-system", "--", str(folder)]
+        subprocess.run(argv, capture_output=True, timeout=REMOVAL_LIMIT_S, check=False)
 
 
 def link(source: Path, target: Path) -> None:

@@ -14,6 +14,8 @@ from barograph.code import build, registries, sandbox
 from barograph.code.build import run_program
 from barograph.code.errors import BuildFailed, SandboxUnavailable
 from barograph.code.sandbox import HOME, UID, Resources, Sandbox, give_to_sandbox
+from barograph.code.store import log_end
+from playbooks.storm_home.assemble import remove_tree
 
 HOST = "registry.example.org"
 FETCH = """
@@ -187,6 +189,19 @@ def test_no_process_of_a_sandbox_has_a_variable_of_the_user(run: Run, monkeypatc
 GREEDY = {
     "memory": "import time; x = bytearray(150 * 1024**2); time.sleep(600)",
     "disk": "import time; [open(f'{n}', 'wb').write(bytes(30 * 1024**2)) for n in range(3)]; time.sleep(600)",
+    "disk, by removed files": (
+        "import os, time; all = [open(f'{n}', 'wb') for n in range(3)]; [os.remove(f'{n}') for n in range(3)];"
+        "[(f.write(bytes(30 * 1024**2)), f.flush()) for f in all]; time.sleep(600)"
+    ),
+    "disk, by names": "import time; [open(f'{n}', 'wb').close() for n in range(20000)]; time.sleep(600)",
+    "disk, by the log": (
+        "import os, time; file = os.open('file', os.O_CREAT | os.O_WRONLY);"
+        "[os.write(to, b'.' * 1024**2) for n in range(40) for to in (1, file)]; time.sleep(600)"
+    ),
+    "disk, below": (
+        "import os, time; [(os.mkdir('d' * 20), os.chdir('d' * 20)) for n in range(1500)];"
+        "[open(f'{n}', 'wb').write(bytes(30 * 1024**2)) for n in range(3)]; time.sleep(600)"
+    ),
 }
 
 
@@ -197,8 +212,15 @@ def test_a_program_that_takes_too_much_is_ended(
     monkeypatch.setattr(sandbox, "LOOK_S", 0.1)
     monkeypatch.setattr(sandbox, "DISK_LOOK_S", 0.1)
     little = Sandbox("/build/tree", {tmp_path / "tree": "/build/tree"}, resources=Resources(64, 64))
-    with pytest.raises(BuildFailed, match=rf"it takes \d+ MB of {what}, allowed are 64; it was ended"):
-        run_program(["python3", "-S", "-c", GREEDY[what]], little, tmp_path / "log", limit_s=60)
+    kind = what.partition(",")[0]
+    try:
+        with pytest.raises(BuildFailed, match=rf"it takes \d+ MB of {kind}, allowed are 64; it was ended"):
+            run_program(["python3", "-S", "-c", GREEDY[what]], little, tmp_path / "log", limit_s=60)
+        give_to_sandbox(tmp_path / "tree")
+    finally:
+        remove_tree(tmp_path / "tree")
+    assert not (tmp_path / "tree").exists()
+    assert len(log_end(tmp_path / "log")) < 700
 
 
 def test_files_in_memory_and_single_files_have_a_size(run: Run, tmp_path: Path) -> None:
