@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from barograph.plan.events.kind import GIVE_BACK_S
 from barograph.plan.experiment import Experiment
 from playbooks.runner import LIMITS_S as PLAYS_S
 
@@ -18,7 +19,7 @@ LONGEST_SWITCH_S = PLAYS_S["switch"]  # to the code of another variant
 LONGEST_BOOT_S = 300.0 + PLAYS_S["extend"]
 LONGEST_ACQUISITION_S = 3600.0  # until all machines of the start let us in
 LONGEST_OPENING_S = 600.0 + PLAYS_S["deploy"]  # machines, packages and Storm on them
-LONGEST_CLOSING_S = 120.0
+LONGEST_CLOSING_S = GIVE_BACK_S  # the machines are paid for until then, and not while it is analysed
 LONGEST_ANALYSIS_S = 900.0  # of one between blocks
 REPLACING_S = 3600.0 + LONGEST_OPENING_S
 ANY_RUN_S = 7 * 86_400.0  # no lease is longer
@@ -83,7 +84,8 @@ def longest_run_s(experiment: Experiment) -> float:
     watched_s = sum(experiment.watched(place)[1] for place in _places(experiment))
     events_s = sum(event.longest_s for event in experiment.events)
     switch_s = LONGEST_SWITCH_S if any(variant.code for variant in experiment.variants) else 0.0
-    return watched_s + FIRST_TUPLE_S + events_s + LONGEST_PLAYBOOKS_S + switch_s + _boots(experiment) * LONGEST_BOOT_S
+    boots_s = _boots(experiment) * (LONGEST_BOOT_S + GIVE_BACK_S)
+    return watched_s + FIRST_TUPLE_S + events_s + LONGEST_PLAYBOOKS_S + switch_s + boots_s
 
 
 def series_s(experiment: Experiment, runs: int, overhead: Overhead = DEFAULT_OVERHEAD) -> float:
@@ -105,7 +107,7 @@ def joining_s(experiment: Experiment, place: int, overhead: Overhead = DEFAULT_O
 def longest_joining_s(experiment: Experiment, place: int) -> float:
     after_s = sum(experiment.watched(later)[1] for later in range(place, len(experiment.events)))
     events_s = sum(event.longest_s for event in experiment.events[place:])
-    return after_s + events_s + LONGEST_BOOT_S + LONGEST_PLAYBOOKS_S
+    return after_s + events_s + LONGEST_BOOT_S + LONGEST_PLAYBOOKS_S + GIVE_BACK_S
 
 
 def _places(experiment: Experiment) -> tuple[int | None, ...]:

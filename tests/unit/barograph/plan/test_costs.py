@@ -9,6 +9,7 @@ from barograph.errors import BudgetSpent, ExperimentError
 from barograph.plan import costs, durations
 from barograph.plan.durations import Overhead
 from barograph.plan.events import Crash, ScaleIn
+from barograph.plan.events.kind import GIVE_BACK_S
 from barograph.plan.experiment import Experiment, load
 from barograph.software import BUILD_LIMIT_S
 from inventory.machines import MachineRequest
@@ -53,7 +54,11 @@ def test_the_longest_run_has_room_for_every_limit() -> None:
     assert Crash("steady", "m2").longest_s >= 120 + PLAYS_S["revive"], "it boots when files are collected"
     limits = 100 + 150 + 150 + scale_s  # ceilings, first tuple
     assert durations.longest_run_s(STAR) >= limits
-    assert durations.longest_run_s(BOOTED) == durations.longest_run_s(STAR) + durations.LONGEST_BOOT_S
+    booted_s = durations.LONGEST_BOOT_S + GIVE_BACK_S
+    assert durations.longest_run_s(BOOTED) == durations.longest_run_s(STAR) + booted_s, "they go at the run's end"
+    joined_s = durations.longest_joining_s(BOOTED, 0)
+    assert joined_s >= scale_s + 100 + booted_s + PLAYS_S["collect"]
+    assert durations.longest_series_s(STAR, 1) - durations.longest_run_s(STAR) == durations.LONGEST_OPENING_S + 600
 
 
 def test_every_step_of_a_series_has_a_limit_with_its_reason() -> None:
