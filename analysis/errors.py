@@ -57,6 +57,12 @@ class StorageError(AnalysisError):
     blame = "infrastructure"
 
 
+class SparkEnded(AnalysisError):
+    """Spark's process, the JVM, ended while it worked."""
+
+    blame = "infrastructure"
+
+
 class QueryError(AnalysisError):
     """A query that Spark refuses, or that would change something."""
 

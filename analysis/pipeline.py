@@ -45,7 +45,7 @@ def analyse(
 
     paths, code = SeriesPaths(Path(series_dir), shared), provenance.code_digest()
     spark = session.spark(master, paths.raw_bytes(), spark_s3.s3a_settings(jars) if shared else None)
-    try:
+    with session.stopped_afterwards(spark):
         if not shared and not session.is_local(master):
             session.require_shared_folder(spark, paths.root)
         with shared.publishing() if shared else nullcontext():
@@ -53,8 +53,6 @@ def analyse(
             build.build_metrics(spark, paths)
         provenance.write_provenance(paths, spark, code)
         report = series_page.build_report(paths.root)
-    finally:
-        spark.stop()
     if question.is_comparison(paths.root):
         compare.write(paths.root)
     return report

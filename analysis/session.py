@@ -17,12 +17,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.errors import StorageConfigurationError
+from analysis.errors import SparkEnded, StorageConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+ENDED = (
+    "Spark's process ended while it worked; the kernel ends the largest one where memory is short (`dmesg` says so):"
+    " free some memory, then give the same command again"
+)
 STANDALONE = re.compile(r"spark://(?P<host>[^:,/]+):(?P<port>\d+)(,[^:,/]+:\d+)*")
 OTHER_MASTERS = ("yarn", "k8s://")
 CHECKS_PER_CORE = 4  # by each core: a worker that has no task has not looked
@@ -121,6 +125,20 @@ SHORT_SETTINGS = {
     # such arrays are born old: a full collection every few queries (64 in three analyses, 2 in two with this).
     "spark.buffer.pageSize": "1m",
 }
+
+
+@contextmanager
+def stopped_afterwards(spark: "SparkSession") -> Iterator[None]:
+    """Stop it after the block. Raises SparkEnded where its process ended in it, whatever that failed first."""
+    from py4j.protocol import Py4JError
+
+    try:
+        yield
+    finally:
+        try:
+            spark.stop()
+        except (OSError, Py4JError) as gone:
+            raise SparkEnded(ENDED) from gone
 
 
 def spark(master: str = "local[*]", raw_bytes: int = 0, settings: Mapping[str, str] | None = None) -> "SparkSession":

@@ -230,12 +230,10 @@ def _session(place: Results, stored: Sequence[SeriesTables], say: Say) -> Iterat
 
     master = spark_master()
     spark = session.spark(master, settings=place.spark_settings(say))
-    try:
+    with session.stopped_afterwards(spark):
         if not session.is_local(master) and all(one.local for one in stored):
             session.require_shared_folder(spark, place.root)
         yield spark
-    finally:
-        spark.stop()
 
 
 # --- where the answer goes -------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Spark's JVM ends with the process that started it, however and whenever that one is told to end."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -74,6 +75,21 @@ def test_no_jvm_is_left_behind(number: signal.Signals, at_work: bool, tmp_path: 
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.mark.spark
+def test_a_jvm_that_the_kernel_ends_is_named(tmp_path: Path) -> None:
+    series = tmp_path / "20261121-000000-abcdef01"
+    records.write_series(series, repetitions=1)
+    process = subprocess.Popen(
+        [sys.executable, "-c", ANALYSIS, str(series)], cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL
+    )
+    jvm = await_child(process)
+    while not (series / "tables" / "_worker_lines.parquet").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    os.kill(jvm, signal.SIGKILL)
+    assert process.communicate()[1].decode().rstrip().splitlines()[-1].startswith("analysis.errors.SparkEnded: Spark's")
 
 
 def test_a_signal_waits_for_the_end_of_the_block_and_is_not_lost() -> None:
