@@ -78,7 +78,7 @@ class Samples:
             return
         slot, now = f"{line['machine']}:{line['port']}", float(line["t"])
         self._note_process(slot, line)
-        self._count(int(now), line)
+        self._count(line)
         self._begin_s = _begin(line) if self._begin_s is None else min(self._begin_s, _begin(line))
         _append(self._lines[slot], line, now - self.window_s - FRESH_S)
 
@@ -96,19 +96,23 @@ class Samples:
     def add_machine(self, line: Line) -> None:
         _append(self._machine[str(line["machine"])], line, float(line["t"]) - self.window_s)
 
-    def _count(self, second: int, line: Line) -> None:
+    def _count(self, line: Line) -> None:
+        """A line of several seconds, of a sampler that was throttled, counts evenly in each of them."""
         tasks, spouts = line.get("tasks") or {}, line.get("spouts") or {}
-        row = self._series[second]
-        row["sinks"] += sum(
-            n or 0
-            for c, n in zip(tasks.get("component", ()), tasks.get("executed", ()), strict=True)
-            if c in self.sinks
-        )
-        row["spouts"] += sum(n or 0 for n in spouts.get("emitted", ()))
-        row["due"] += sum(n or 0 for n in spouts.get("due", ()))
-        for component, waiting in zip(tasks.get("component", ()), tasks.get("queue", ()), strict=True):
-            row[_QUEUE + component] += waiting or 0
-        if len(self._series) > SERIES_LENGTH_S:
+        executed = zip(tasks.get("component", ()), tasks.get("executed", ()), strict=True)
+        counts = {
+            "sinks": sum(n or 0 for component, n in executed if component in self.sinks),
+            "spouts": sum(n or 0 for n in spouts.get("emitted", ())),
+            "due": sum(n or 0 for n in spouts.get("due", ())),
+        }
+        last, length = int(line["t"]), max(1, round(line["dt_s"]))
+        for second in range(last - length + 1, last + 1):
+            row = self._series[second]
+            for name, n in counts.items():
+                row[name] += n / length
+            for component, waiting in zip(tasks.get("component", ()), tasks.get("queue", ()), strict=True):
+                row[_QUEUE + component] += waiting or 0
+        while len(self._series) > SERIES_LENGTH_S:
             del self._series[min(self._series)]
 
     def age_s(self, now: float, slots: Iterable[str]) -> float | None:

@@ -144,6 +144,16 @@ def test_a_queue_is_that_of_the_newest_line_wherever_the_task_was() -> None:
     assert samples.by_task(window)[3].queue == 3
 
 
+def test_a_line_of_several_seconds_counts_in_each_of_them() -> None:
+    """Else the steadiness of a run with a throttled sampler is judged by seconds at 0 and one with 500."""
+    samples = Samples(window_s=60.0, topology_id="t-1", sinks=frozenset({"sink"}))
+    for each in (line(SINK, 1001, 100), line(SINK, 1006, 500, dt_s=5.0, queue=3), line(SINK, 1007, 100)):
+        samples.add_worker(each)
+    series = samples.series(1007 + INCOMPLETE_S)
+    assert dict(zip(series["t"], series["sinks"], strict=True)) == dict.fromkeys(map(float, range(1001, 1008)), 100)
+    assert series["queues"]["sink"] == [0, 3, 3, 3, 3, 3, 0]
+
+
 def test_tuples_that_nobody_timed_are_no_idle_time() -> None:
     lines = steady()
     for each in lines:
