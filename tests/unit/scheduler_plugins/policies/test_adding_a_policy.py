@@ -17,6 +17,12 @@ FILES = (
     SUPPORT / "topologies_by_hand.py",
     CONTRACT / "test_schedule_cases.py",
 )
+# As tests/conftest.py, which is not copied, has it: a busy box makes any example slow.
+NO_DEADLINE = """
+from hypothesis import settings
+settings.register_profile("barograph", deadline=None)
+settings.load_profile("barograph")
+"""
 
 
 def blocks() -> tuple[str, str, str]:
@@ -35,6 +41,7 @@ def test_one_file_one_line_one_test(tmp_path: Path) -> None:
         shutil.copy(ROOT / path, tmp_path / path)
     (tmp_path / "scheduler_plugins" / "policies" / "busiest.py").write_text(file)
     (tmp_path / POLICIES / "test_busiest.py").write_text(test)
+    (tmp_path / "conftest.py").write_text(NO_DEADLINE)
     registry = tmp_path / "scheduler_plugins" / "policies" / "__init__.py"
     text = registry.read_text()
     text = text.replace("policies import even,", "policies import busiest, even,", 1)
