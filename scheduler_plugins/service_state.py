@@ -214,7 +214,13 @@ def decide(round: Round) -> Decision | PolicyFailure:
     except Exception as error:  # noqa: BLE001 - whatever a policy raises is a result about the policy
         return PolicyFailure(f"{type(error).__name__}: {error}")
     refused = refusal(round.observation, decision)
-    return PolicyFailure(f"its decision is refused: {refused.message}") if refused else decision
+    if refused:
+        return PolicyFailure(f"its decision is refused: {refused.message}")
+    try:
+        json.dumps(decision.memory)
+    except (TypeError, ValueError) as error:
+        return PolicyFailure(f"its memory is no JSON data: {error}")
+    return decision
 
 
 @dataclass

@@ -114,11 +114,11 @@ class Ec2Testbed:
         log.info("lease %s: gave back %s", lease.lease_id, ", ".join(names))
 
     def prolong(self, lease: Lease, machines: Sequence[Machine]) -> None:
-        """See `SupportsProlong.prolong`: first the tags, so that nobody sweeps what is about to be told."""
+        """See `SupportsProlong.prolong`: first the tags, so that nobody sweeps what is about to be answers."""
         removal.retag(self._client_of(lease), lease)
         with ThreadPoolExecutor(CONNECTIONS) as pool:
-            told = [pool.submit(self._tell_guard, machine, lease.expires_s) for machine in machines]
-        for each in told:
+            answers = [pool.submit(self._tell_guard, machine, lease.expires_s) for machine in machines]
+        for each in answers:
             each.result()
 
     def recalled(self, lease: Lease) -> tuple[str, ...]:

@@ -44,37 +44,39 @@ def release(observation: Observation, memory: Memory, parameters: Release = Rele
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServiceState:
+def service_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServiceState:
     both = frozenset({"scale_in", "scale_out"})
     monkeypatch.setitem(POLICIES, "release", Entry(release, Release, both))
-    desk = ServiceState(tmp_path, Clock())
-    begin(desk, "release")
-    return desk
+    service_state = ServiceState(tmp_path, Clock())
+    begin(service_state, "release")
+    return service_state
 
 
-def begin(desk: ServiceState, policy: str, **parameters: Any) -> None:
-    desk.configure({"run_id": "r1", "policy": policy, "parameters": parameters, "window_s": 30})
+def begin(service_state: ServiceState, policy: str, **parameters: Any) -> None:
+    service_state.configure({"run_id": "r1", "policy": policy, "parameters": parameters, "window_s": 30})
 
 
-def tell(desk: ServiceState, ok: bool, message: str = "", topology: str = TOPOLOGY, decision: str = "d1") -> None:
-    desk.applied({"decision_id": decision, "topology": topology, "t": 1010.0, "ok": ok, "message": message})
+def tell(
+    service_state: ServiceState, ok: bool, message: str = "", topology: str = TOPOLOGY, decision: str = "d1"
+) -> None:
+    service_state.applied({"decision_id": decision, "topology": topology, "t": 1010.0, "ok": ok, "message": message})
 
 
-def last_logged(desk: ServiceState) -> dict[str, Any]:
-    logged: dict[str, Any] = json.loads(desk.log_path.read_text().splitlines()[-1])
+def last_logged(service_state: ServiceState) -> dict[str, Any]:
+    logged: dict[str, Any] = json.loads(service_state.log_path.read_text().splitlines()[-1])
     return logged
 
 
-def test_a_scale_in_is_decided_and_says_what_may_leave(desk: ServiceState) -> None:
-    desk.schedule(request(1000.0, PLACED))
-    desk.scale(IN)
-    answer = desk.schedule(request(1001.0, PLACED))
+def test_a_scale_in_is_decided_and_says_what_may_leave(service_state: ServiceState) -> None:
+    service_state.schedule(request(1000.0, PLACED))
+    service_state.scale(IN)
+    answer = service_state.schedule(request(1001.0, PLACED))
     assert answer["release"] == ["m2"] and set(answer["topologies"][TOPOLOGY]["placement"]) == {"3", "4"}
-    assert last_logged(desk)["decision"]["release"] == ["m2"]
-    (decision,) = desk.state()["decisions"]
+    assert last_logged(service_state)["decision"]["release"] == ["m2"]
+    (decision,) = service_state.state()["decisions"]
     assert decision["release"] == ["m2"] and not decision["applied"] and decision["applied_t"] is None
-    tell(desk, ok=True)
-    (decision,) = desk.state()["decisions"]
+    tell(service_state, ok=True)
+    (decision,) = service_state.state()["decisions"]
     assert decision["applied"] and decision["applied_t"] == 1010.0
 
 
@@ -92,302 +94,304 @@ def test_a_scale_in_is_decided_and_says_what_may_leave(desk: ServiceState) -> No
         ({**IN, "joined": ["m2"]}, 400, "joined is m2 with a scale_in; allowed is none"),
     ],
 )
-def test_a_scale_in_that_cannot_be_is_refused(desk: ServiceState, body: dict[str, Any], status: int, said: str) -> None:
-    desk.schedule(request(1000.0, PLACED))
+def test_a_scale_in_that_cannot_be_is_refused(
+    service_state: ServiceState, body: dict[str, Any], status: int, said: str
+) -> None:
+    service_state.schedule(request(1000.0, PLACED))
     with pytest.raises(CallRefusal, match=said) as refused:
-        desk.scale(body)
+        service_state.scale(body)
     assert refused.value.status == status
-    assert desk.state()["pending_event"] is None
+    assert service_state.state()["pending_event"] is None
 
 
-def test_the_last_machine_stays(desk: ServiceState) -> None:
+def test_the_last_machine_stays(service_state: ServiceState) -> None:
     with pytest.raises(CallRefusal, match="has not said yet") as refused:
-        desk.scale(IN)
+        service_state.scale(IN)
     assert refused.value.status == 409
-    desk.schedule(request(1000.0, ON_M1, machines=1))
+    service_state.schedule(request(1000.0, ON_M1, machines=1))
     with pytest.raises(CallRefusal, match="nothing is allowed: at least one machine must stay, and m1 is alive"):
-        desk.scale(IN)
+        service_state.scale(IN)
 
 
-def test_an_empty_machine_may_leave_at_once(desk: ServiceState) -> None:
-    desk.schedule(request(1000.0, ON_M1))
-    desk.scale(IN)
-    answer = desk.schedule(request(1001.0, ON_M1))
+def test_an_empty_machine_may_leave_at_once(service_state: ServiceState) -> None:
+    service_state.schedule(request(1000.0, ON_M1))
+    service_state.scale(IN)
+    answer = service_state.schedule(request(1001.0, ON_M1))
     assert (answer["release"], answer["topologies"]) == (["m2"], {})
-    (decision,) = desk.state()["decisions"]
-    assert decision["applied"] and decision["applied_t"] == desk.clock()
+    (decision,) = service_state.state()["decisions"]
+    assert decision["applied"] and decision["applied_t"] == service_state.clock()
 
 
-def test_a_machine_that_still_runs_something_is_not_released(desk: ServiceState) -> None:
-    begin(desk, "release", to="m2:6701")
-    desk.schedule(request(1000.0, PLACED))
-    desk.scale(IN)
-    answer = desk.schedule(request(1001.0, PLACED))
+def test_a_machine_that_still_runs_something_is_not_released(service_state: ServiceState) -> None:
+    begin(service_state, "release", to="m2:6701")
+    service_state.schedule(request(1000.0, PLACED))
+    service_state.scale(IN)
+    answer = service_state.schedule(request(1001.0, PLACED))
     assert answer["topologies"] == {} and "release" not in answer
-    state = desk.state()
+    state = service_state.state()
     assert "machine m2 is to be released" in state["policy_error"] and state["pending_event"] == "e1"
     assert "machine m2 is to be released" in state["held"]
 
 
-def test_nothing_is_placed_on_a_machine_that_was_released_until_it_joins_again(desk: ServiceState) -> None:
-    desk.schedule(request(1000.0, ON_M1))
-    desk.scale(IN)
-    desk.schedule(request(1001.0, ON_M1))
+def test_nothing_is_placed_on_a_machine_that_was_released_until_it_joins_again(service_state: ServiceState) -> None:
+    service_state.schedule(request(1000.0, ON_M1))
+    service_state.scale(IN)
+    service_state.schedule(request(1001.0, ON_M1))
     lost = {task: slot for task, slot in ON_M1.items() if task in ("1", "2")}
-    placed = desk.schedule(request(1002.0, lost))["topologies"][TOPOLOGY]["placement"]
+    placed = service_state.schedule(request(1002.0, lost))["topologies"][TOPOLOGY]["placement"]
     assert {slot.split(":")[0] for slot in placed.values()} == {"m1"}
     with pytest.raises(CallRefusal, match="at least one machine must stay"):
-        desk.scale({**IN, "event_id": "e2"})
-    desk.scale({"event_id": "e3", "kind": "scale_out", "joined": ["m2"]})
-    desk.schedule(request(1003.0, ON_M1))
-    assert [m["alive"] for m in last_logged(desk)["observation"]["machines"]] == [True, True]
+        service_state.scale({**IN, "event_id": "e2"})
+    service_state.scale({"event_id": "e3", "kind": "scale_out", "joined": ["m2"]})
+    service_state.schedule(request(1003.0, ON_M1))
+    assert [m["alive"] for m in last_logged(service_state)["observation"]["machines"]] == [True, True]
 
 
-def test_a_machine_that_left_and_came_back_counts_again(desk: ServiceState) -> None:
-    desk.schedule(request(1000.0, ON_M1))
-    desk.scale(IN)
-    desk.schedule(request(1001.0, ON_M1))
-    desk.schedule(request(1002.0, ON_M1, machines=1))
-    desk.schedule(request(1003.0, ON_M1))
-    assert [m["alive"] for m in last_logged(desk)["observation"]["machines"]] == [True, True]
+def test_a_machine_that_left_and_came_back_counts_again(service_state: ServiceState) -> None:
+    service_state.schedule(request(1000.0, ON_M1))
+    service_state.scale(IN)
+    service_state.schedule(request(1001.0, ON_M1))
+    service_state.schedule(request(1002.0, ON_M1, machines=1))
+    service_state.schedule(request(1003.0, ON_M1))
+    assert [m["alive"] for m in last_logged(service_state)["observation"]["machines"]] == [True, True]
 
 
-def test_a_decision_that_failed_never_was_and_the_operation_may_be_sent_again(desk: ServiceState) -> None:
-    desk.schedule(request(1000.0, PLACED))
-    desk.scale(IN)
-    desk.schedule(request(1001.0, PLACED))
-    tell(desk, ok=False, message="slot m1:6700 was lost between decision and rebalance; nothing was moved")
-    state = desk.state()
+def test_a_decision_that_failed_never_was_and_the_operation_may_be_sent_again(service_state: ServiceState) -> None:
+    service_state.schedule(request(1000.0, PLACED))
+    service_state.scale(IN)
+    service_state.schedule(request(1001.0, PLACED))
+    tell(service_state, ok=False, message="slot m1:6700 was lost between decision and rebalance; nothing was moved")
+    state = service_state.state()
     assert state["pending_event"] is None and state["held"] is None
     assert not state["decisions"][0]["applied"] and "m1:6700 was lost" in state["decisions"][0]["message"]
-    assert desk.memory == {}
+    assert service_state.memory == {}
     with pytest.raises(CallRefusal, match="e1 was decided already; send it again under another id"):
-        desk.scale(IN)
-    desk.scale({**IN, "event_id": "e1.2"})
-    assert desk.schedule(request(1012.0, PLACED))["release"] == ["m2"]
-    assert [m["alive"] for m in last_logged(desk)["observation"]["machines"]] == [True, True]
-    tell(desk, ok=True, decision="d2")
-    assert [d["applied"] for d in desk.state()["decisions"]] == [False, True]
-    assert desk.memory == {"events": 1}
+        service_state.scale(IN)
+    service_state.scale({**IN, "event_id": "e1.2"})
+    assert service_state.schedule(request(1012.0, PLACED))["release"] == ["m2"]
+    assert [m["alive"] for m in last_logged(service_state)["observation"]["machines"]] == [True, True]
+    tell(service_state, ok=True, decision="d2")
+    assert [d["applied"] for d in service_state.state()["decisions"]] == [False, True]
+    assert service_state.memory == {"events": 1}
 
 
-def test_a_policy_with_more_to_do_loses_its_event_when_a_step_fails(desk: ServiceState) -> None:
+def test_a_policy_with_more_to_do_loses_its_event_when_a_step_fails(service_state: ServiceState) -> None:
     def by_steps(observation: Observation, memory: Memory) -> Decision:
         return replace(release(observation, memory), settled=False)
 
-    desk.policy = by_steps
-    desk.schedule(request(1000.0, PLACED))
-    desk.scale(IN)
-    desk.schedule(request(1001.0, PLACED))
-    assert desk.state()["pending_event"] == "e1"
-    tell(desk, ok=False, message="m1 died")
-    assert desk.state()["pending_event"] is None
-    desk.scale({**IN, "event_id": "e1.2"})
+    service_state.policy = by_steps
+    service_state.schedule(request(1000.0, PLACED))
+    service_state.scale(IN)
+    service_state.schedule(request(1001.0, PLACED))
+    assert service_state.state()["pending_event"] == "e1"
+    tell(service_state, ok=False, message="m1 died")
+    assert service_state.state()["pending_event"] is None
+    service_state.scale({**IN, "event_id": "e1.2"})
 
 
 def test_a_decision_is_applied_when_it_is_for_every_topology_and_never_by_one_of_a_run_before(
-    desk: ServiceState,
+    service_state: ServiceState,
 ) -> None:
     both = request(1000.0, PLACED)
     other = {slot: slot.replace("6700", "6701") for slot in PLACED.values()}
     second = {**both["topologies"][0], "id": "sun-1", "placement": {t: other[s] for t, s in PLACED.items()}}
     both["topologies"].append(second)
-    begin(desk, "even", rebalance=True)
-    desk.schedule(both)
-    desk.scale({**OUT, "joined": ["m2"]})
-    assert set(desk.schedule(both)["topologies"]) == {TOPOLOGY, "sun-1"}
-    tell(desk, ok=True, topology="of-a-run-before")
-    tell(desk, ok=True)
-    assert not desk.state()["decisions"][0]["applied"]
-    tell(desk, ok=False, message="m2 died", topology="sun-1")
-    (decision,) = desk.state()["decisions"]
+    begin(service_state, "even", rebalance=True)
+    service_state.schedule(both)
+    service_state.scale({**OUT, "joined": ["m2"]})
+    assert set(service_state.schedule(both)["topologies"]) == {TOPOLOGY, "sun-1"}
+    tell(service_state, ok=True, topology="of-a-run-before")
+    tell(service_state, ok=True)
+    assert not service_state.state()["decisions"][0]["applied"]
+    tell(service_state, ok=False, message="m2 died", topology="sun-1")
+    (decision,) = service_state.state()["decisions"]
     assert not decision["applied"] and decision["message"] == "m2 died" and decision["applied_t"] == 1010.0
 
 
-def test_without_samples_nothing_is_decided_and_with_them_again_it_is(desk: ServiceState) -> None:
-    begin(desk, "stela")
-    desk.schedule(request(1000.0, PLACED, machines=3))
-    now = feed(desk, 20)
-    desk.schedule(request(now, PLACED, machines=3))
-    desk.scale(OUT)
-    assert desk.state()["held"] == "held: no scheduling round since the event"
-    assert desk.schedule(request(now + 12, PLACED, machines=3))["decision_id"] is None
-    state = desk.state()
+def test_without_samples_nothing_is_decided_and_with_them_again_it_is(service_state: ServiceState) -> None:
+    begin(service_state, "stela")
+    service_state.schedule(request(1000.0, PLACED, machines=3))
+    now = feed(service_state, 20)
+    service_state.schedule(request(now, PLACED, machines=3))
+    service_state.scale(OUT)
+    assert service_state.state()["held"] == "held: no scheduling round since the event"
+    assert service_state.schedule(request(now + 12, PLACED, machines=3))["decision_id"] is None
+    state = service_state.state()
     assert state["held"] == "held: samples are 12.5 s old, allowed are 10 s" and state["pending_event"] == "e1"
-    now = feed(desk, 20, start=now + 12)
-    assert desk.schedule(request(now, PLACED, machines=3))["decision_id"] == "d1"
-    assert desk.state()["held"] is None and desk.state()["pending_event"] is None
+    now = feed(service_state, 20, start=now + 12)
+    assert service_state.schedule(request(now, PLACED, machines=3))["decision_id"] == "d1"
+    assert service_state.state()["held"] is None and service_state.state()["pending_event"] is None
 
 
-def test_one_worker_that_is_silent_is_enough_to_hold(desk: ServiceState) -> None:
-    begin(desk, "stela")
-    desk.schedule(request(1000.0, PLACED, machines=3))
-    now = feed(desk, 20)
-    desk.take_samples([line(now + 12, "m1", {"spout": (100, 0), "centre": (50, 50)})])
-    desk.scale(OUT)
-    desk.schedule(request(now + 12, PLACED, machines=3))
-    assert desk.state()["held"] == "held: samples are 12.5 s old, allowed are 10 s"
+def test_one_worker_that_is_silent_is_enough_to_hold(service_state: ServiceState) -> None:
+    begin(service_state, "stela")
+    service_state.schedule(request(1000.0, PLACED, machines=3))
+    now = feed(service_state, 20)
+    service_state.take_samples([line(now + 12, "m1", {"spout": (100, 0), "centre": (50, 50)})])
+    service_state.scale(OUT)
+    service_state.schedule(request(now + 12, PLACED, machines=3))
+    assert service_state.state()["held"] == "held: samples are 12.5 s old, allowed are 10 s"
 
 
-def test_what_a_crash_unplaced_is_placed_while_the_event_waits(desk: ServiceState) -> None:
-    begin(desk, "stela")
-    desk.schedule(request(1000.0, PLACED, machines=3))
-    desk.scale(OUT)
+def test_what_a_crash_unplaced_is_placed_while_the_event_waits(service_state: ServiceState) -> None:
+    begin(service_state, "stela")
+    service_state.schedule(request(1000.0, PLACED, machines=3))
+    service_state.scale(OUT)
     lost = {task: slot for task, slot in PLACED.items() if not slot.startswith("m2")}
-    answer = desk.schedule(request(1001.0, lost, machines=3))
+    answer = service_state.schedule(request(1001.0, lost, machines=3))
     assert set(answer["topologies"][TOPOLOGY]["placement"]) == {"3", "4"}
-    state = desk.state()
+    state = service_state.state()
     assert state["held"] == "held: 2 tasks without a slot are placed first" and state["pending_event"] == "e1"
     assert state["decisions"][0]["event_id"] is None
-    now = feed(desk, 20)
-    assert desk.schedule(request(now, PLACED, machines=3))["decision_id"] == "d2"
-    assert desk.state()["decisions"][1]["event_id"] == "e1"
-    assert all(r.same and r.refused is None for r in replay(desk.log_path, "stela"))
+    now = feed(service_state, 20)
+    assert service_state.schedule(request(now, PLACED, machines=3))["decision_id"] == "d2"
+    assert service_state.state()["decisions"][1]["event_id"] == "e1"
+    assert all(r.same and r.refused is None for r in replay(service_state.log_path, "stela"))
 
 
-def test_what_storm_says_of_tasks_without_a_slot_is_in_the_state(desk: ServiceState) -> None:
-    begin(desk, "storm", scheduler="resource_aware")
+def test_what_storm_says_of_tasks_without_a_slot_is_in_the_state(service_state: ServiceState) -> None:
+    begin(service_state, "storm", scheduler="resource_aware")
     why = "resource_aware left 3 of 3 executors of star without a slot: Not enough resources"
-    desk.schedule(request(1000.0, {}, machines=3, unplaced_why=why))
-    assert desk.state()["unplaced_why"] == why
-    desk.scale(OUT)
-    desk.schedule(request(1001.0, {}, machines=3, unplaced_why=why))
-    assert desk.state()["held"] == f"held: 6 tasks without a slot are placed first ({why})"
-    desk.schedule(request(1002.0, PLACED, machines=3))
-    assert desk.state()["unplaced_why"] is None and desk.state()["pending_event"] is None
+    service_state.schedule(request(1000.0, {}, machines=3, unplaced_why=why))
+    assert service_state.state()["unplaced_why"] == why
+    service_state.scale(OUT)
+    service_state.schedule(request(1001.0, {}, machines=3, unplaced_why=why))
+    assert service_state.state()["held"] == f"held: 6 tasks without a slot are placed first ({why})"
+    service_state.schedule(request(1002.0, PLACED, machines=3))
+    assert service_state.state()["unplaced_why"] is None and service_state.state()["pending_event"] is None
 
 
-def test_storms_rebalance_is_applied_when_the_bridge_says_so(desk: ServiceState) -> None:
-    begin(desk, "storm", rebalance=True)
-    assert desk.schedule(request(1000.0, PLACED, machines=3))["scheduler"] == {"name": "default", "conf": {}}
-    desk.scale(OUT)
-    answer = desk.schedule(request(1001.0, PLACED, machines=3))
+def test_storms_rebalance_is_applied_when_the_bridge_says_so(service_state: ServiceState) -> None:
+    begin(service_state, "storm", rebalance=True)
+    assert service_state.schedule(request(1000.0, PLACED, machines=3))["scheduler"] == {"name": "default", "conf": {}}
+    service_state.scale(OUT)
+    answer = service_state.schedule(request(1001.0, PLACED, machines=3))
     assert (answer["decision_id"], answer["rebalance"]) == ("d1", [TOPOLOGY])
-    assert not desk.state()["decisions"][0]["applied"] and desk.state()["pending_event"] is None
-    tell(desk, ok=True)
-    assert desk.state()["decisions"][0]["applied"]
-    assert all(r.same for r in replay(desk.log_path, "storm", {"rebalance": True}))
-    assert not all(r.same for r in replay(desk.log_path, "storm", {"rebalance": False}))
+    assert not service_state.state()["decisions"][0]["applied"] and service_state.state()["pending_event"] is None
+    tell(service_state, ok=True)
+    assert service_state.state()["decisions"][0]["applied"]
+    assert all(r.same for r in replay(service_state.log_path, "storm", {"rebalance": True}))
+    assert not all(r.same for r in replay(service_state.log_path, "storm", {"rebalance": False}))
 
 
 @pytest.mark.parametrize("factor", [0, -1, True, None, "2", float("nan"), float("inf")])
-def test_an_input_rate_that_cannot_be_is_refused(desk: ServiceState, factor: object) -> None:
+def test_an_input_rate_that_cannot_be_is_refused(service_state: ServiceState, factor: object) -> None:
     with pytest.raises(CallRefusal, match="allowed is a number above 0") as refused:
-        desk.change_input_rate({"factor": factor})
-    assert refused.value.status == 400 and desk.state()["input_rate_factor"] == 1.0
+        service_state.change_input_rate({"factor": factor})
+    assert refused.value.status == 400 and service_state.state()["input_rate_factor"] == 1.0
 
 
-def test_spouts_hear_of_the_input_rate_until_the_next_run(desk: ServiceState) -> None:
-    assert desk.take_samples([]) == {"input_rate_factor": 1.0}
-    assert desk.change_input_rate({"factor": 1.5}) == {"factor": 1.5, "t": desk.clock()}
-    assert desk.take_samples(["damaged"]) == {"input_rate_factor": 1.5}
-    assert desk.state()["input_rate_factor"] == 1.5
-    begin(desk, "even")
-    assert desk.take_samples([]) == {"input_rate_factor": 1.0}
+def test_spouts_hear_of_the_input_rate_until_the_next_run(service_state: ServiceState) -> None:
+    assert service_state.take_samples([]) == {"input_rate_factor": 1.0}
+    assert service_state.change_input_rate({"factor": 1.5}) == {"factor": 1.5, "t": service_state.clock()}
+    assert service_state.take_samples(["damaged"]) == {"input_rate_factor": 1.5}
+    assert service_state.state()["input_rate_factor"] == 1.5
+    begin(service_state, "even")
+    assert service_state.take_samples([]) == {"input_rate_factor": 1.0}
 
 
-def test_a_decision_whose_answer_got_lost_was_never_made(desk: ServiceState) -> None:
-    begin(desk, "stela")
-    desk.schedule(request(1000.0, PLACED, machines=3) | {"last_decision": None})
-    now = feed(desk, 20)
-    desk.schedule(request(now, PLACED, machines=3) | {"last_decision": None})
-    desk.scale(OUT)
-    before = desk.memory
-    first = desk.schedule(request(now, PLACED, machines=3) | {"last_decision": None})
-    assert first["decision_id"] == "d1" and desk.event is None
-    again = desk.schedule(request(now + 2, PLACED, machines=3) | {"last_decision": None})
+def test_a_decision_whose_answer_got_lost_was_never_made(service_state: ServiceState) -> None:
+    begin(service_state, "stela")
+    service_state.schedule(request(1000.0, PLACED, machines=3) | {"last_decision": None})
+    now = feed(service_state, 20)
+    service_state.schedule(request(now, PLACED, machines=3) | {"last_decision": None})
+    service_state.scale(OUT)
+    before = service_state.memory
+    first = service_state.schedule(request(now, PLACED, machines=3) | {"last_decision": None})
+    assert first["decision_id"] == "d1" and service_state.event is None
+    again = service_state.schedule(request(now + 2, PLACED, machines=3) | {"last_decision": None})
     assert (again["decision_id"], again["topologies"]) == ("d2", first["topologies"])
-    assert [d["decision_id"] for d in desk.state()["decisions"]] == ["d2"]
-    assert last_logged(desk)["withdrawn"] == "d1" and last_logged(desk)["memory"] == before
-    desk.schedule(request(now + 4, PLACED, machines=3, rebalancing=True) | {"last_decision": "d2"})
-    tell(desk, ok=True, decision="d1")
-    assert not desk.state()["decisions"][0]["applied"]
-    tell(desk, ok=True, decision="d2")
-    assert desk.state()["decisions"][0]["applied"]
+    assert [d["decision_id"] for d in service_state.state()["decisions"]] == ["d2"]
+    assert last_logged(service_state)["withdrawn"] == "d1" and last_logged(service_state)["memory"] == before
+    service_state.schedule(request(now + 4, PLACED, machines=3, rebalancing=True) | {"last_decision": "d2"})
+    tell(service_state, ok=True, decision="d1")
+    assert not service_state.state()["decisions"][0]["applied"]
+    tell(service_state, ok=True, decision="d2")
+    assert service_state.state()["decisions"][0]["applied"]
 
 
-def test_a_decision_says_whether_it_arrived_and_in_which_slots_workers_restart(desk: ServiceState) -> None:
+def test_a_decision_says_whether_it_arrived_and_in_which_slots_workers_restart(service_state: ServiceState) -> None:
     """m1's worker gives one of the centre's two tasks away; m2's has nothing to do with it."""
-    begin(desk, "stela")
-    desk.schedule(request(1000.0) | {"last_decision": None})
-    (placed,) = desk.state()["decisions"]
+    begin(service_state, "stela")
+    service_state.schedule(request(1000.0) | {"last_decision": None})
+    (placed,) = service_state.state()["decisions"]
     assert (placed["arrived"], placed["slots"]) == (False, []), "what is only placed restarts nothing"
-    desk.schedule(request(1001.0, PLACED, machines=3) | {"last_decision": "d1"})
-    tell(desk, ok=True)
-    now = feed(desk, 20)
-    desk.scale(OUT)
-    desk.schedule(request(now, PLACED, machines=3) | {"last_decision": "d1"})
-    assert [d["arrived"] for d in desk.state()["decisions"]] == [True, False]
-    assert desk.state()["decisions"][1]["slots"] == ["m1:6700", "m3:6700"]
-    desk.schedule(request(now + 2, PLACED, machines=3, rebalancing=True) | {"last_decision": "d2"})
-    assert desk.state()["decisions"][1]["arrived"]
+    service_state.schedule(request(1001.0, PLACED, machines=3) | {"last_decision": "d1"})
+    tell(service_state, ok=True)
+    now = feed(service_state, 20)
+    service_state.scale(OUT)
+    service_state.schedule(request(now, PLACED, machines=3) | {"last_decision": "d1"})
+    assert [d["arrived"] for d in service_state.state()["decisions"]] == [True, False]
+    assert service_state.state()["decisions"][1]["slots"] == ["m1:6700", "m3:6700"]
+    service_state.schedule(request(now + 2, PLACED, machines=3, rebalancing=True) | {"last_decision": "d2"})
+    assert service_state.state()["decisions"][1]["arrived"]
 
 
-def test_a_worker_that_is_given_a_dead_ones_executors_restarts(desk: ServiceState) -> None:
+def test_a_worker_that_is_given_a_dead_ones_executors_restarts(service_state: ServiceState) -> None:
     """The topology has no slot more than that one."""
-    begin(desk, "stela")
+    begin(service_state, "stela")
     left = {task: slot for task, slot in PLACED.items() if slot.startswith("m1")}
-    placed = desk.schedule(request(1000.0, left, machines=1, workers=1))["topologies"][TOPOLOGY]["placement"]
+    placed = service_state.schedule(request(1000.0, left, machines=1, workers=1))["topologies"][TOPOLOGY]["placement"]
     assert placed == {"3": "m1:6700", "4": "m1:6700"}
-    assert desk.state()["decisions"][0]["slots"] == ["m1:6700"]
+    assert service_state.state()["decisions"][0]["slots"] == ["m1:6700"]
 
 
-def test_storms_own_scheduler_may_restart_any_worker(desk: ServiceState) -> None:
-    begin(desk, "storm", rebalance=True)
-    desk.schedule(request(1000.0, PLACED, machines=3))
-    desk.scale(OUT)
-    desk.schedule(request(1001.0, PLACED, machines=3))
-    (decision,) = desk.state()["decisions"]
+def test_storms_own_scheduler_may_restart_any_worker(service_state: ServiceState) -> None:
+    begin(service_state, "storm", rebalance=True)
+    service_state.schedule(request(1000.0, PLACED, machines=3))
+    service_state.scale(OUT)
+    service_state.schedule(request(1001.0, PLACED, machines=3))
+    (decision,) = service_state.state()["decisions"]
     assert decision["slots"] is None
 
 
-def test_a_machine_that_a_lost_answer_released_stays(desk: ServiceState) -> None:
-    desk.schedule(request(1000.0, PLACED) | {"last_decision": None})
-    desk.scale(IN)
-    assert desk.schedule(request(1001.0, PLACED) | {"last_decision": None})["release"] == ["m2"]
-    assert desk.schedule(request(1002.0, PLACED) | {"last_decision": None})["release"] == ["m2"]
-    assert [m["alive"] for m in last_logged(desk)["observation"]["machines"]] == [True, True]
+def test_a_machine_that_a_lost_answer_released_stays(service_state: ServiceState) -> None:
+    service_state.schedule(request(1000.0, PLACED) | {"last_decision": None})
+    service_state.scale(IN)
+    assert service_state.schedule(request(1001.0, PLACED) | {"last_decision": None})["release"] == ["m2"]
+    assert service_state.schedule(request(1002.0, PLACED) | {"last_decision": None})["release"] == ["m2"]
+    assert [m["alive"] for m in last_logged(service_state)["observation"]["machines"]] == [True, True]
 
 
-def test_a_bridge_that_says_the_same_twice_says_it_once(desk: ServiceState) -> None:
-    desk.schedule(request(1000.0, PLACED))
-    desk.scale(IN)
-    desk.schedule(request(1001.0, PLACED))
-    tell(desk, ok=True)
-    once = desk.state()["decisions"]
-    tell(desk, ok=False, message="a late one")
-    assert desk.state()["decisions"] == once and once[0]["applied"]
+def test_a_bridge_that_says_the_same_twice_says_it_once(service_state: ServiceState) -> None:
+    service_state.schedule(request(1000.0, PLACED))
+    service_state.scale(IN)
+    service_state.schedule(request(1001.0, PLACED))
+    tell(service_state, ok=True)
+    once = service_state.state()["decisions"]
+    tell(service_state, ok=False, message="a late one")
+    assert service_state.state()["decisions"] == once and once[0]["applied"]
 
 
-def test_a_decision_of_which_nimbus_says_nothing_expires(desk: ServiceState) -> None:
-    desk.schedule(request(1000.0, PLACED))
-    desk.scale(IN)
-    desk.schedule(request(1001.0, PLACED))
-    begun = desk.clock()
-    desk.clock.now = begun + 74  # type: ignore[attr-defined]
-    assert desk.state()["decisions"][0]["applied_t"] is None
-    desk.clock.now = begun + 75  # type: ignore[attr-defined]
-    (decision,) = desk.state()["decisions"]
+def test_a_decision_of_which_nimbus_says_nothing_expires(service_state: ServiceState) -> None:
+    service_state.schedule(request(1000.0, PLACED))
+    service_state.scale(IN)
+    service_state.schedule(request(1001.0, PLACED))
+    begun = service_state.clock()
+    service_state.clock.now = begun + 74  # type: ignore[attr-defined]
+    assert service_state.state()["decisions"][0]["applied_t"] is None
+    service_state.clock.now = begun + 75  # type: ignore[attr-defined]
+    (decision,) = service_state.state()["decisions"]
     assert decision["expired"] and not decision["applied"] and decision["applied_t"] == begun + 75
     assert "Nimbus has not said within 75 s whether it was applied; it last asked 75 s ago" in decision["message"]
-    assert desk.memory == {}, "it never was"
-    assert desk.state()["nimbus_age_s"] == 75
-    tell(desk, ok=True)
-    assert not desk.state()["decisions"][0]["applied"], "it is too late to say so"
+    assert service_state.memory == {}, "it never was"
+    assert service_state.state()["nimbus_age_s"] == 75
+    tell(service_state, ok=True)
+    assert not service_state.state()["decisions"][0]["applied"], "it is too late to say so"
 
 
-def test_a_nimbus_that_takes_over_has_the_time_of_a_decision_anew(desk: ServiceState) -> None:
-    desk.schedule(request(1000.0, PLACED))
-    desk.scale(IN)
-    desk.schedule(request(1001.0, PLACED))
-    begun = desk.clock()
+def test_a_nimbus_that_takes_over_has_the_time_of_a_decision_anew(service_state: ServiceState) -> None:
+    service_state.schedule(request(1000.0, PLACED))
+    service_state.scale(IN)
+    service_state.schedule(request(1001.0, PLACED))
+    begun = service_state.clock()
     rebalancing = request(1060.0, PLACED, rebalancing=True)
 
     def pending_at(seconds: float, asks: bool = False) -> bool:
-        desk.clock.now = begun + seconds  # type: ignore[attr-defined]
+        service_state.clock.now = begun + seconds  # type: ignore[attr-defined]
         if asks:
-            desk.schedule(rebalancing)
-        return desk.state()["decisions"][0]["applied_t"] is None
+            service_state.schedule(rebalancing)
+        return service_state.state()["decisions"][0]["applied_t"] is None
 
     assert all(pending_at(seconds, asks=True) for seconds in range(10, 51, 10))
     assert pending_at(75), "Nimbus may come back, and has the plan on its disk"
@@ -396,22 +400,22 @@ def test_a_nimbus_that_takes_over_has_the_time_of_a_decision_anew(desk: ServiceS
     assert not pending_at(156, asks=True)
 
 
-def test_what_was_decided_on_a_memory_that_is_no_more_is_not_sent(desk: ServiceState) -> None:
-    desk.schedule(request(1000.0, PLACED))
-    desk.scale(IN)
-    desk.schedule(request(1001.0, PLACED))
-    round = desk.begin_round(request(1002.0, PLACED))
+def test_what_was_decided_on_a_memory_that_is_no_more_is_not_sent(service_state: ServiceState) -> None:
+    service_state.schedule(request(1000.0, PLACED))
+    service_state.scale(IN)
+    service_state.schedule(request(1001.0, PLACED))
+    round = service_state.begin_round(request(1002.0, PLACED))
     outcome = decide(round)
-    tell(desk, ok=False, message="m1 died")
-    answer = desk.end_round(round, outcome)
+    tell(service_state, ok=False, message="m1 died")
+    answer = service_state.end_round(round, outcome)
     assert answer["decision_id"] is None and answer["reason"] == "held: the decision before it has failed meanwhile"
 
 
-def test_a_round_of_the_run_before_decides_nothing(desk: ServiceState) -> None:
-    desk.schedule(request(1000.0, PLACED))
-    desk.scale(IN)
-    round = desk.begin_round(request(1001.0, PLACED))
+def test_a_round_of_the_run_before_decides_nothing(service_state: ServiceState) -> None:
+    service_state.schedule(request(1000.0, PLACED))
+    service_state.scale(IN)
+    round = service_state.begin_round(request(1001.0, PLACED))
     outcome = decide(round)
-    begin(desk, "even")
-    assert desk.end_round(round, outcome)["decision_id"] is None
-    assert desk.state()["decisions"] == [] and desk.memory == {}
+    begin(service_state, "even")
+    assert service_state.end_round(round, outcome)["decision_id"] is None
+    assert service_state.state()["decisions"] == [] and service_state.memory == {}

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_plugins.model import Decision
 from scheduler_plugins.replay import ReplayError, replay
 from scheduler_plugins.service_state import CallRefusal, ServiceState
 from tests.support.rounds import PLACED, line, request
@@ -19,17 +20,19 @@ class Clock:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> ServiceState:
-    desk = ServiceState(tmp_path, Clock())
-    desk.configure({"run_id": "stela-r1", "policy": "stela", "parameters": {}, "window_s": 30})
-    return desk
+def service_state(tmp_path: Path) -> ServiceState:
+    service_state = ServiceState(tmp_path, Clock())
+    service_state.configure({"run_id": "stela-r1", "policy": "stela", "parameters": {}, "window_s": 30})
+    return service_state
 
 
-def feed(desk: ServiceState, seconds: int, start: float = 1000.0) -> float:
+def feed(service_state: ServiceState, seconds: int, start: float = 1000.0) -> float:
     """`seconds` of lines: the spout emits 100/s, the centre executes 50/s and passes them on, so it is congested."""
     for i in range(seconds):
         t = start + i + 0.5
-        desk.take_samples([line(t, "m1", {"spout": (100, 0), "centre": (50, 50)}), line(t, "m2", {"sink": (0, 50)})])
+        service_state.take_samples(
+            [line(t, "m1", {"spout": (100, 0), "centre": (50, 50)}), line(t, "m2", {"sink": (0, 50)})]
+        )
     return start + seconds
 
 
@@ -42,31 +45,31 @@ def test_the_decision_log_begins_with_its_run(tmp_path: Path) -> None:
         assert [json.loads(line)["run_id"] for line in state.log_path.read_text().splitlines()] == [run]
 
 
-def test_a_submission_is_placed_and_a_placed_topology_is_left_alone(desk: ServiceState) -> None:
-    answer = desk.schedule(request(1000.0))
+def test_a_submission_is_placed_and_a_placed_topology_is_left_alone(service_state: ServiceState) -> None:
+    answer = service_state.schedule(request(1000.0))
     assert answer["decision_id"] == "d1"
     assert set(answer["topologies"]["star-1-1000"]["placement"]) == set(PLACED)
-    assert desk.schedule(request(1002.0, PLACED))["decision_id"] is None
+    assert service_state.schedule(request(1002.0, PLACED))["decision_id"] is None
 
 
-def test_rates_reach_the_policy_and_the_event_is_decided_once(desk: ServiceState) -> None:
-    desk.schedule(request(1000.0, PLACED))
-    now = feed(desk, 20)
-    desk.schedule(request(now, PLACED, machines=3))
-    desk.scale({"event_id": "e1", "kind": "scale_out", "joined": ["m3"]})
-    answer = desk.schedule(request(now, PLACED, machines=3))
+def test_rates_reach_the_policy_and_the_event_is_decided_once(service_state: ServiceState) -> None:
+    service_state.schedule(request(1000.0, PLACED))
+    now = feed(service_state, 20)
+    service_state.schedule(request(now, PLACED, machines=3))
+    service_state.scale({"event_id": "e1", "kind": "scale_out", "joined": ["m3"]})
+    answer = service_state.schedule(request(now, PLACED, machines=3))
     assert answer["topologies"]["star-1-1000"]["executors"] == {"centre": 2}
     assert answer["topologies"]["star-1-1000"]["placement"] == {"2": "m3:6700"}
-    assert desk.event is None
-    assert desk.schedule(request(now + 2, PLACED, machines=3))["decision_id"] is None
+    assert service_state.event is None
+    assert service_state.schedule(request(now + 2, PLACED, machines=3))["decision_id"] is None
 
 
-def test_observed_rates_are_those_of_the_lines(desk: ServiceState) -> None:
-    desk.schedule(request(1000.0, PLACED))
-    now = feed(desk, 20)
-    desk.take_machine_samples([json.dumps({"machine": "m1", "t": now, "dt_s": 1.0, "cpu_cores": 0.2})])
-    desk.schedule(request(now, PLACED))
-    logged = json.loads(desk.log_path.read_text().splitlines()[-1])["observation"]
+def test_observed_rates_are_those_of_the_lines(service_state: ServiceState) -> None:
+    service_state.schedule(request(1000.0, PLACED))
+    now = feed(service_state, 20)
+    service_state.take_machine_samples([json.dumps({"machine": "m1", "t": now, "dt_s": 1.0, "cpu_cores": 0.2})])
+    service_state.schedule(request(now, PLACED))
+    logged = json.loads(service_state.log_path.read_text().splitlines()[-1])["observation"]
     (topology,) = logged["topologies"]
     by_name = {c["name"]: c for c in topology["components"]}
     assert by_name["spout"]["emitted_per_s"] == pytest.approx(100)
@@ -82,50 +85,50 @@ def test_observed_rates_are_those_of_the_lines(desk: ServiceState) -> None:
     assert logged["machines"][0]["cpu_load"] == pytest.approx(0.2)
 
 
-def test_a_worker_that_never_reported_means_no_age(desk: ServiceState) -> None:
-    desk.schedule(request(1000.0, PLACED))
-    desk.take_samples([line(1001.0, "m1", {"spout": (100, 0), "centre": (50, 50)})])
-    assert desk.state()["samples_age_s"] is None
+def test_a_worker_that_never_reported_means_no_age(service_state: ServiceState) -> None:
+    service_state.schedule(request(1000.0, PLACED))
+    service_state.take_samples([line(1001.0, "m1", {"spout": (100, 0), "centre": (50, 50)})])
+    assert service_state.state()["samples_age_s"] is None
 
 
-def test_a_held_event_stays_pending_until_there_is_data(desk: ServiceState) -> None:
-    desk.schedule(request(1000.0, PLACED, machines=3))
-    desk.scale({"event_id": "e1", "kind": "scale_out", "joined": ["m3"]})
-    assert desk.schedule(request(1001.0, PLACED, machines=3))["decision_id"] is None
-    assert desk.state()["pending_event"] == "e1"
-    now = feed(desk, 20)
-    assert desk.schedule(request(now, PLACED, machines=3))["decision_id"] == "d1"
-    assert desk.state()["pending_event"] is None
+def test_a_held_event_stays_pending_until_there_is_data(service_state: ServiceState) -> None:
+    service_state.schedule(request(1000.0, PLACED, machines=3))
+    service_state.scale({"event_id": "e1", "kind": "scale_out", "joined": ["m3"]})
+    assert service_state.schedule(request(1001.0, PLACED, machines=3))["decision_id"] is None
+    assert service_state.state()["pending_event"] == "e1"
+    now = feed(service_state, 20)
+    assert service_state.schedule(request(now, PLACED, machines=3))["decision_id"] == "d1"
+    assert service_state.state()["pending_event"] is None
 
 
-def test_the_state_says_among_which_machines_the_topology_was_placed(desk: ServiceState) -> None:
+def test_the_state_says_among_which_machines_the_topology_was_placed(service_state: ServiceState) -> None:
     """The first round that has the topology counts: one in which m2 is missing leaves it out for good."""
     without = request(1000.0, machines=1)
-    desk.schedule(without | {"topologies": []})
-    assert desk.state()["placed_among"] == []
-    desk.schedule(without)
-    desk.schedule(request(1010.0, PLACED, machines=2))
-    assert desk.state()["machines"] == ["m1", "m2"]
-    assert desk.state()["placed_among"] == ["m1"]
-    desk.configure({"run_id": "even-r1", "policy": "even"})
-    assert desk.state()["placed_among"] == []
+    service_state.schedule(without | {"topologies": []})
+    assert service_state.state()["placed_among"] == []
+    service_state.schedule(without)
+    service_state.schedule(request(1010.0, PLACED, machines=2))
+    assert service_state.state()["machines"] == ["m1", "m2"]
+    assert service_state.state()["placed_among"] == ["m1"]
+    service_state.configure({"run_id": "even-r1", "policy": "even"})
+    assert service_state.state()["placed_among"] == []
 
 
-def test_the_series_counts_sinks_and_spouts_by_whole_second(desk: ServiceState) -> None:
-    desk.schedule(request(1000.0, PLACED))
-    now = feed(desk, 20)
-    desk.clock.now = now  # type: ignore[attr-defined]
-    series = desk.state()["series"]
+def test_the_series_counts_sinks_and_spouts_by_whole_second(service_state: ServiceState) -> None:
+    service_state.schedule(request(1000.0, PLACED))
+    now = feed(service_state, 20)
+    service_state.clock.now = now  # type: ignore[attr-defined]
+    series = service_state.state()["series"]
     assert series["t"][0] == 1000.0
     assert series["t"][-1] <= now - 4
     assert set(series["sinks"]) == {50.0} and set(series["spouts"]) == {100.0} and set(series["due"]) == {120.0}
 
 
-def test_damaged_lines_are_counted_and_the_rest_is_taken(desk: ServiceState) -> None:
-    desk.schedule(request(1000.0, PLACED))
-    desk.take_samples(['{"v": 1, "t": 10', "[]", "{}", line(1001.0, "m2", {"sink": (0, 50)})])
-    assert desk.state()["damaged_lines"] == 3
-    assert desk.state()["workers_reporting"] == 1
+def test_damaged_lines_are_counted_and_the_rest_is_taken(service_state: ServiceState) -> None:
+    service_state.schedule(request(1000.0, PLACED))
+    service_state.take_samples(['{"v": 1, "t": 10', "[]", "{}", line(1001.0, "m2", {"sink": (0, 50)})])
+    assert service_state.state()["damaged_lines"] == 3
+    assert service_state.state()["workers_reporting"] == 1
 
 
 @pytest.mark.parametrize(
@@ -138,62 +141,75 @@ def test_damaged_lines_are_counted_and_the_rest_is_taken(desk: ServiceState) -> 
     ],
 )
 def test_a_scale_event_that_cannot_be_is_refused(
-    desk: ServiceState, body: dict[str, object], status: int, said: str
+    service_state: ServiceState, body: dict[str, object], status: int, said: str
 ) -> None:
-    desk.schedule(request(1000.0, PLACED))
+    service_state.schedule(request(1000.0, PLACED))
     with pytest.raises(CallRefusal, match=said) as refused:
-        desk.scale(body)
+        service_state.scale(body)
     assert refused.value.status == status
 
 
-def test_a_second_event_waits_for_the_first(desk: ServiceState) -> None:
-    desk.schedule(request(1000.0, PLACED, machines=3))
-    desk.scale({"event_id": "e1", "kind": "scale_out", "joined": ["m3"]})
+def test_a_second_event_waits_for_the_first(service_state: ServiceState) -> None:
+    service_state.schedule(request(1000.0, PLACED, machines=3))
+    service_state.scale({"event_id": "e1", "kind": "scale_out", "joined": ["m3"]})
     with pytest.raises(CallRefusal, match="e1 is still pending"):
-        desk.scale({"event_id": "e2", "kind": "scale_out", "joined": ["m3"]})
+        service_state.scale({"event_id": "e2", "kind": "scale_out", "joined": ["m3"]})
 
 
-def test_a_policy_that_throws_moves_nothing_and_is_reported(desk: ServiceState) -> None:
+def test_a_policy_that_throws_moves_nothing_and_is_reported(service_state: ServiceState) -> None:
     def broken(*_: object) -> None:
         raise ZeroDivisionError("no rate")
 
-    desk.policy = broken  # type: ignore[assignment]
-    assert desk.schedule(request(1000.0))["topologies"] == {}
-    assert desk.state()["policy_error"] == "ZeroDivisionError: no rate"
+    service_state.policy = broken  # type: ignore[assignment]
+    assert service_state.schedule(request(1000.0))["topologies"] == {}
+    assert service_state.state()["policy_error"] == "ZeroDivisionError: no rate"
 
 
-def test_an_unknown_policy_or_parameter_is_refused(desk: ServiceState) -> None:
+def test_a_memory_that_could_not_be_logged_is_the_policys_failure(service_state: ServiceState) -> None:
+    service_state.policy = lambda _observation, _memory: Decision(memory={"seen": {1, 2}})
+    assert service_state.schedule(request(1000.0))["topologies"] == {}
+    assert (
+        service_state.state()["policy_error"]
+        == "its memory is no JSON data: Object of type set is not JSON serializable"
+    )
+
+
+def test_an_unknown_policy_or_parameter_is_refused(service_state: ServiceState) -> None:
     with pytest.raises(CallRefusal, match=r"'stella' is not known; known are .*even, .*stela, storm"):
-        desk.configure({"run_id": "r", "policy": "stella"})
+        service_state.configure({"run_id": "r", "policy": "stella"})
     with pytest.raises(CallRefusal, match="no parameter 'alpha'"):
-        desk.configure({"run_id": "r", "policy": "stela", "parameters": {"alpha": 1}})
+        service_state.configure({"run_id": "r", "policy": "stela", "parameters": {"alpha": 1}})
 
 
-def test_a_run_begins_without_anything_of_the_run_before(desk: ServiceState) -> None:
-    desk.schedule(request(1000.0, PLACED))
-    feed(desk, 20)
-    desk.configure({"run_id": "even-r1", "policy": "even", "parameters": {"rebalance": True}})
-    state = desk.state()
+def test_a_run_begins_without_anything_of_the_run_before(service_state: ServiceState) -> None:
+    service_state.schedule(request(1000.0, PLACED))
+    feed(service_state, 20)
+    service_state.configure({"run_id": "even-r1", "policy": "even", "parameters": {"rebalance": True}})
+    state = service_state.state()
     assert (state["run_id"], state["decisions"], state["workers_reporting"]) == ("even-r1", [], 0)
     assert state["series"]["t"] == []
 
 
-def test_a_decision_counts_as_applied_only_when_the_bridge_says_so(desk: ServiceState) -> None:
-    desk.schedule(request(1000.0))
-    assert not desk.state()["decisions"][0]["applied"]
-    desk.applied({"decision_id": "d1", "topology": "star-1-1000", "t": 1003.0, "ok": False, "message": "m3 died"})
-    (decision,) = desk.state()["decisions"]
+def test_a_decision_counts_as_applied_only_when_the_bridge_says_so(service_state: ServiceState) -> None:
+    service_state.schedule(request(1000.0))
+    assert not service_state.state()["decisions"][0]["applied"]
+    service_state.applied(
+        {"decision_id": "d1", "topology": "star-1-1000", "t": 1003.0, "ok": False, "message": "m3 died"}
+    )
+    (decision,) = service_state.state()["decisions"]
     assert not decision["applied"] and decision["message"] == "m3 died"
 
 
-def test_a_log_replays_to_the_same_decisions_and_shows_what_another_policy_would_do(desk: ServiceState) -> None:
-    desk.schedule(request(1000.0, PLACED, machines=3))
-    now = feed(desk, 20)
-    desk.scale({"event_id": "e1", "kind": "scale_out", "joined": ["m3"]})
-    desk.schedule(request(now, PLACED, machines=3))
-    same = replay(desk.log_path, "stela")
+def test_a_log_replays_to_the_same_decisions_and_shows_what_another_policy_would_do(
+    service_state: ServiceState,
+) -> None:
+    service_state.schedule(request(1000.0, PLACED, machines=3))
+    now = feed(service_state, 20)
+    service_state.scale({"event_id": "e1", "kind": "scale_out", "joined": ["m3"]})
+    service_state.schedule(request(now, PLACED, machines=3))
+    same = replay(service_state.log_path, "stela")
     assert [r.same for r in same] == [True, True]
-    other = replay(desk.log_path, "even", {"rebalance": True})
+    other = replay(service_state.log_path, "even", {"rebalance": True})
     assert other[1].event_id == "e1" and not other[1].same
     assert other[1].now["placement"]
 
@@ -208,60 +224,66 @@ def test_a_log_that_is_not_one_is_named_with_its_line(tmp_path: Path) -> None:
 
 
 def test_a_foreign_scheduler_that_failed_ends_the_run_and_is_not_asked_again(tmp_path: Path) -> None:
-    desk = ServiceState(tmp_path, Clock())
-    desk.configure({"run_id": "theirs-r1", "policy": "foreign", "parameters": {"scheduler": "org.example.Theirs"}})
-    asked = desk.schedule(request(1000.0))
+    service_state = ServiceState(tmp_path, Clock())
+    service_state.configure(
+        {"run_id": "theirs-r1", "policy": "foreign", "parameters": {"scheduler": "org.example.Theirs"}}
+    )
+    asked = service_state.schedule(request(1000.0))
     assert asked["scheduler"] == {"name": "foreign", "class": "org.example.Theirs", "conf": {}}
     said = "org.example.Theirs threw java.lang.IllegalStateException: boom"
-    after = desk.schedule(request(1002.0, scheduler_error=said))
+    after = service_state.schedule(request(1002.0, scheduler_error=said))
     assert "scheduler" not in after and after["topologies"] == {}
-    assert desk.state()["policy_error"] == said
-    desk.schedule(request(1004.0))
-    assert desk.state()["policy_error"] == said, "once is enough"
-    desk.configure({"run_id": "theirs-r2", "policy": "foreign", "parameters": {"scheduler": "org.example.Theirs"}})
-    assert desk.state()["policy_error"] is None
-    assert "scheduler" in desk.schedule(request(1006.0))
+    assert service_state.state()["policy_error"] == said
+    service_state.schedule(request(1004.0))
+    assert service_state.state()["policy_error"] == said, "once is enough"
+    service_state.configure(
+        {"run_id": "theirs-r2", "policy": "foreign", "parameters": {"scheduler": "org.example.Theirs"}}
+    )
+    assert service_state.state()["policy_error"] is None
+    assert "scheduler" in service_state.schedule(request(1006.0))
 
 
-def test_a_worker_that_begins_again_is_said_once(desk: ServiceState) -> None:
-    desk.schedule(request(1000.0, PLACED))
+def test_a_worker_that_begins_again_is_said_once(service_state: ServiceState) -> None:
+    service_state.schedule(request(1000.0, PLACED))
     rates = {"spout": (100, 0), "centre": (50, 50)}
     again = json.dumps({**json.loads(line(1003.5, "m1", rates)), "pid": 2})
-    desk.take_samples([line(1001.5, "m1", rates), line(1002.5, "m2", {"sink": (0, 50)}), again])
+    service_state.take_samples([line(1001.5, "m1", rates), line(1002.5, "m2", {"sink": (0, 50)}), again])
     late = line(1002.5, "m1", rates)
-    desk.take_samples([late, json.dumps({**json.loads(again), "t": 1004.5})])
-    assert desk.state()["worker_restarts"] == [{"t": 1003.5, "slot": "m1:6700", "spouts": [5, 6]}]
-    desk.configure({"run_id": "stela-r2", "policy": "stela"})
-    assert desk.state()["worker_restarts"] == []
+    service_state.take_samples([late, json.dumps({**json.loads(again), "t": 1004.5})])
+    assert service_state.state()["worker_restarts"] == [{"t": 1003.5, "slot": "m1:6700", "spouts": [5, 6]}]
+    service_state.configure({"run_id": "stela-r2", "policy": "stela"})
+    assert service_state.state()["worker_restarts"] == []
 
 
-def test_a_spout_that_begins_again_in_another_slot_is_said(desk: ServiceState) -> None:
-    desk.schedule(request(1000.0, PLACED))
+def test_a_spout_that_begins_again_in_another_slot_is_said(service_state: ServiceState) -> None:
+    service_state.schedule(request(1000.0, PLACED))
     rates = {"spout": (100, 0), "centre": (50, 50)}
-    desk.take_samples([line(1001.5, "m1", rates), line(1001.5, "m2", {"sink": (0, 50)})])
-    desk.take_samples([line(1008.5, "m2", rates), line(1002.5, "m1", rates), line(1009.5, "m2", rates)])
-    assert desk.state()["worker_restarts"] == [{"t": 1008.5, "slot": "m2:6700", "spouts": [5, 6]}]
+    service_state.take_samples([line(1001.5, "m1", rates), line(1001.5, "m2", {"sink": (0, 50)})])
+    service_state.take_samples([line(1008.5, "m2", rates), line(1002.5, "m1", rates), line(1009.5, "m2", rates)])
+    assert service_state.state()["worker_restarts"] == [{"t": 1008.5, "slot": "m2:6700", "spouts": [5, 6]}]
 
 
-def test_spouts_that_a_workers_first_line_does_not_name_are_said_when_they_are_there(desk: ServiceState) -> None:
-    desk.schedule(request(1000.0, PLACED))
+def test_spouts_that_a_workers_first_line_does_not_name_are_said_when_they_are_there(
+    service_state: ServiceState,
+) -> None:
+    service_state.schedule(request(1000.0, PLACED))
     rates = {"spout": (100, 0), "centre": (50, 50)}
     first, second, third = ({**json.loads(line(t, "m1", rates)), "pid": 2} for t in (1003.5, 1004.5, 1005.5))
     del first["spouts"]
-    desk.take_samples([line(1001.5, "m1", rates), *map(json.dumps, (first, second, third))])
-    assert [(each["t"], each["spouts"]) for each in desk.state()["worker_restarts"]] == [
+    service_state.take_samples([line(1001.5, "m1", rates), *map(json.dumps, (first, second, third))])
+    assert [(each["t"], each["spouts"]) for each in service_state.state()["worker_restarts"]] == [
         (1003.5, []), (1004.5, [5, 6]),
     ]  # fmt: skip
 
 
-def test_tasks_that_lose_their_slots_are_said_unless_they_are_rebalanced(desk: ServiceState) -> None:
-    desk.schedule(request(1000.0, PLACED))
+def test_tasks_that_lose_their_slots_are_said_unless_they_are_rebalanced(service_state: ServiceState) -> None:
+    service_state.schedule(request(1000.0, PLACED))
     lost = {task: slot for task, slot in PLACED.items() if not slot.startswith("m2")}
-    desk.schedule(request(1002.0, {}, rebalancing=True))
-    desk.schedule(request(1004.0, PLACED))
-    assert desk.state()["lost_tasks"] == []
-    desk.schedule(request(1006.0, lost))
-    desk.schedule(request(1008.0, lost))
-    assert desk.state()["lost_tasks"] == [{"t": 1000.0, "tasks": 2, "machines": ["m2"]}]
-    desk.schedule({**request(1010.0), "topologies": []})
-    assert len(desk.state()["lost_tasks"]) == 1, "a topology that is killed loses nothing"
+    service_state.schedule(request(1002.0, {}, rebalancing=True))
+    service_state.schedule(request(1004.0, PLACED))
+    assert service_state.state()["lost_tasks"] == []
+    service_state.schedule(request(1006.0, lost))
+    service_state.schedule(request(1008.0, lost))
+    assert service_state.state()["lost_tasks"] == [{"t": 1000.0, "tasks": 2, "machines": ["m2"]}]
+    service_state.schedule({**request(1010.0), "topologies": []})
+    assert len(service_state.state()["lost_tasks"]) == 1, "a topology that is killed loses nothing"
