@@ -114,7 +114,7 @@ class Ec2Testbed:
         log.info("lease %s: gave back %s", lease.lease_id, ", ".join(names))
 
     def prolong(self, lease: Lease, machines: Sequence[Machine]) -> None:
-        """See `SupportsProlong.prolong`: first the tags, so that nobody sweeps what is about to be answers."""
+        """See `SupportsProlong.prolong`: first the tags, so that nobody sweeps what is about to be prolonged."""
         removal.retag(self._client_of(lease), lease)
         with ThreadPoolExecutor(CONNECTIONS) as pool:
             answers = [pool.submit(self._tell_guard, machine, lease.expires_s) for machine in machines]
