@@ -81,9 +81,12 @@ def test_no_jvm_is_left_behind(number: signal.Signals, at_work: bool, tmp_path: 
 def test_a_jvm_that_the_kernel_ends_is_named(tmp_path: Path) -> None:
     series = tmp_path / "20261121-000000-abcdef01"
     records.write_series(series, repetitions=1)
+    # What a killed JVM has made stays.
+    folders = {"SPARK_LOCAL_DIRS": str(tmp_path), "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={tmp_path}"}
     process = subprocess.Popen(
-        [sys.executable, "-c", ANALYSIS, str(series)], cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL
-    )
+        [sys.executable, "-c", ANALYSIS, str(series)], cwd=ROOT, env={**os.environ, **folders},
+        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
     jvm = await_child(process)
     while not (series / "tables" / "_worker_lines.parquet").exists():
         assert process.poll() is None
