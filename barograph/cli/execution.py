@@ -253,7 +253,7 @@ def _end_interrupted(series: Series, child: DagProcess | None, view: View, endin
         _clean_up(series, child, view.say)
     view.say(f"{len(series.complete())} of {len(series.plan())} runs are complete in {series.folder}")
     _say_cost(series, view.say)
-    # With every run there, the same command again would begin a new series.
+    # With every run there the same command would make the report too, but asks for the testbed first.
     view.say(
         f"to resume: {ending.resume}" if series.missing_runs() else f"to analyse it: barograph report {series.folder}"
     )

@@ -96,7 +96,7 @@ class RunContext:
     monitor: RunMonitor
     last: bool = False
     zero_s: float | None = None  # of the first event
-    _stirs: list[tuple[float, float]] = field(default_factory=list)  # from when to when any worker may restart
+    _allowances: list[tuple[float, float]] = field(default_factory=list)  # from when to when any worker may restart
     _decided: set[str] = field(default_factory=set)
     _applied: set[str] = field(default_factory=set)
     _restarts: int = 0  # on record
@@ -127,21 +127,21 @@ class RunContext:
         """The zero of an event: now."""
         now = self.now()
         self.zero_s = now if self.zero_s is None else self.zero_s
-        self._end_stir(now + RESTART_PATIENCE.silence_s)  # of an event that did not say when it was over
+        self._end_allowance(now + RESTART_PATIENCE.silence_s)  # of an event that did not say when it was over
         return now
 
-    def stir(self, begin_s: float) -> None:
+    def allow_restarts(self, begin_s: float) -> None:
         """A machine is gone: any worker may restart for what ran there. Else only those in a decision's slots may."""
-        self._stirs.append((begin_s, math.inf))
+        self._allowances.append((begin_s, math.inf))
 
-    def calm(self, begin_s: float | None) -> None:
+    def end_restarts(self, begin_s: float | None) -> None:
         """The event is over at `begin_s`, None: not yet. Workers may restart for it a while longer."""
         if begin_s is not None:
-            self._end_stir(begin_s + RESTART_PATIENCE.silence_s)
+            self._end_allowance(begin_s + RESTART_PATIENCE.silence_s)
 
-    def _end_stir(self, end_s: float) -> None:
-        if self._stirs and self._stirs[-1][1] == math.inf:
-            self._stirs[-1] = (self._stirs[-1][0], end_s)
+    def _end_allowance(self, end_s: float) -> None:
+        if self._allowances and self._allowances[-1][1] == math.inf:
+            self._allowances[-1] = (self._allowances[-1][0], end_s)
 
     def join(self, machines: Sequence[str]) -> None:
         """Nimbus has yet to hear of these, whatever was known or missed of them before."""
@@ -196,7 +196,7 @@ class RunContext:
                 raise self._cause(what, {*lost, restart.slot.partition(":")[0]}, restart.t)
 
     def _is_asked(self, restart: WorkerRestart, state: ServiceState) -> bool:
-        if any(begin_s <= restart.t <= end_s for begin_s, end_s in self._stirs):
+        if any(begin_s <= restart.t <= end_s for begin_s, end_s in self._allowances):
             return True
         until_s = RESTART_PATIENCE.silence_s
         return any(each.restarts(restart.slot, restart.t, until_s) for each in state.decisions)

@@ -119,7 +119,7 @@ class EventActions:
 
     def crash(self, machine: str) -> None:
         self.run.machines.crash(machine)  # first: from here on nobody may miss it
-        self.run.stir(self.now())
+        self.run.allow_restarts(self.now())
         self.run.context.cluster.crash(machine)
 
     def restart(self, machine: str) -> None:
@@ -187,7 +187,7 @@ def _abort(run: RunContext, name: str, outcome: ScaleOutcome, joined: Sequence[s
     if not dead:
         raise RunBroken(f"Storm did not apply the policy's answer: {reason}")
     run.machines.lose(dead)
-    run.stir(run.now() - APPLY_S)  # it died at some time while this was asked for
+    run.allow_restarts(run.now() - APPLY_S)  # it died at some time while this was asked for
     run.record.event("scale_aborted", event_id=name, reason=reason, machines=list(dead))
     alive = tuple(machine for machine in joined if machine not in dead)
     if (joined and not alive) or leave >= len(run.machines.present):

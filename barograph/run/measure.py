@@ -93,7 +93,7 @@ def _phases(run: RunContext) -> None:
     for place, event in enumerate(context.experiment.events):
         actions = EventActions(run, place)
         times = event.perform(actions)
-        run.calm(times.begin_s)
+        run.end_restarts(times.begin_s)
         _watch_after(run, place, actions.event_id, times)
     _require_all_answer(run)
     with record.phase("collect", expected_s=10):

@@ -290,7 +290,7 @@ def test_a_restart_for_one_event_that_is_heard_of_after_the_next_was_asked_for(s
     here, record = stage(OUT, RATE), Events()
     run = RunContext.begin(here.context, here.series.plan()[0], record, last=False)  # type: ignore[arg-type]
     zero_s = run.mark_zero()
-    run.stir(zero_s)
+    run.allow_restarts(zero_s)
     here.storm.clock.sleep(30.0)
     run.mark_zero()
     state = replace(here.storm.state(), run_id=here.run_id, worker_restarts=(
