@@ -3,7 +3,9 @@
 `python -m tests.campaign.faults` (as root) runs each fault in each phase and prints a JSON line for each cell and a
 table at the end; exit code 1 where a cell is not as it must be. On the fake testbed: a full disk (a small tmpfs under
 the results, the state folder or Airflow's home) and a bucket that refuses. With `--testbed local`, on real Storm: what
-happens to machines and daemons, and this box's clock, which the machines share, set by half a minute.
+happens to machines and daemons, and this box's clock, which the machines share, set by half a minute: nothing else
+may run then. One variant is enough there (`--variants stela`). Two campaigns at once need LANs of their own
+(BAROGRAPH_CONTROL_LAN, BAROGRAPH_EXPERIMENT_LAN).
 After each fault the same command must complete the series.
 """
 
@@ -381,9 +383,11 @@ def main() -> int:
     parser.add_argument("--faults", default="", help="only those with this in their name")
     parser.add_argument("--phases", default=",".join(PHASES))
     parser.add_argument("--pace", type=float, default=0.02, help="real seconds for a second of the fake testbed")
+    parser.add_argument("--variants", help="only these of the experiment's")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="bfaults-", dir="/tmp"))
-    world, rows = World(folder, options.testbed, options.pace), []
+    only = ("--variants", options.variants) if options.variants else ()
+    world, rows = World(folder, options.testbed, options.pace, options=only), []
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # else the disks stay mounted
     for row in campaign(world, options.faults, options.phases.split(",")):
         rows.append(row)

@@ -24,6 +24,7 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped]  # it ships no types
 
+from inventory.local.lan import LINKS, NETNS
 from tests.support import warm_spark
 
 # What a person, a scheduler or the kernel does to a command.
@@ -80,6 +81,7 @@ class World:
     testbed: str
     pace: float
     bucket: str = ""  # s3://…: results go there, and lie in its spool
+    options: tuple[str, ...] = ()  # more of the command's
     variables: Mapping[str, str] = field(default_factory=dict)  # of a command that is left alone
 
     def environment(self) -> dict[str, str]:
@@ -98,7 +100,8 @@ class World:
         return spool / self.bucket.removeprefix("s3://") if self.bucket else self.folder / "results"
 
     def argv(self) -> list[str]:
-        return [sys.executable, "-m", "barograph", "run", "stela/star", "--testbed", self.testbed, "--demo"]
+        command = [sys.executable, "-m", "barograph", "run", "stela/star", "--testbed", self.testbed, "--demo"]
+        return [*command, *self.options]
 
     def series(self) -> list[Path]:
         return sorted((self.results / "stela" / "star").glob("*/series.json"))
@@ -120,6 +123,12 @@ class World:
         mark, mine = str(self.folder), os.getpid()
         return [_name(each) for each in psutil.process_iter() if each.pid != mine and mark in _environment(each)]
 
+    def lease_ids(self) -> set[str]:
+        """Of every machine that a series of this world ever held."""
+        files = self.results.glob("stela/star/*/holdings.jsonl")
+        lines = [json.loads(line) for file in files for line in file.read_text().splitlines() if line.endswith("}")]
+        return {line["lease_id"] for line in lines if line.get("lease_id")}
+
     def left(self) -> dict[str, list[str]]:
         """What only a run that goes on may have."""
         state = self.folder / "state"
@@ -129,6 +138,8 @@ class World:
             "keys": [path.name for path in state.glob("keys/*")],
             "clusters": [path.name for path in self.folder.glob("home/clusters/*")],
             "mounts": _lines_with("/proc/self/mounts", str(state)),
+            "namespaces": [path.name for lease in self.lease_ids() for path in NETNS.glob(f"baro-{lease}-*")],
+            "links": [path.parent.name for path in LINKS.glob("*/ifalias") if str(state) in _text(path)],
             "processes": self.processes(),
         }
         return {kind: names for kind, names in found.items() if names}
@@ -145,6 +156,13 @@ def _environment(process: psutil.Process) -> str:
     try:
         return "\n".join(process.environ().values())
     except psutil.Error:
+        return ""
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text()
+    except OSError:  # a link that has just gone
         return ""
 
 
