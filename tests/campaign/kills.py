@@ -184,8 +184,11 @@ class Findings:
 
 @dataclass(frozen=True)
 class Kill:
+    """`struck`: the command was there to be killed; it may have ended before."""
+
     blow: str
     after_s: float
+    struck: bool
     exit_code: int | None
     last_line: str
     left: Mapping[str, Sequence[str]]
@@ -197,15 +200,18 @@ def strike(world: World, blow: str, after_s: float, chance: random.Random) -> Ki
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(world.argv(), env=world.environment(), stdout=output, stderr=subprocess.STDOUT)
         code: int | None
+        struck = False
         try:
             code = process.wait(after_s)
         except subprocess.TimeoutExpired:
+            struck = True
             BLOWS[blow](psutil.Process(process.pid), chance)
             code = _await_end(process)
         await_quiet(world)
         output.seek(0)
         lines = [line for line in output.read().splitlines() if line.strip()]
-    return Kill(blow, round(after_s, 2), code, lines[-1] if lines else "", world.left(), len(world.complete_runs()))
+    last, left = lines[-1] if lines else "", world.left()
+    return Kill(blow, round(after_s, 2), struck, code, last, left, len(world.complete_runs()))
 
 
 def _await_end(process: subprocess.Popen[bytes]) -> int | None:
@@ -231,7 +237,9 @@ def whole(world: World) -> subprocess.CompletedProcess[str]:
 
 
 def judge_kill(kill: Kill, before: Mapping[str, int], world: World, findings: Findings) -> None:
-    findings.kills += 1
+    findings.kills += kill.struck
+    if not kill.struck and kill.exit_code != 0:
+        findings.note("commands that failed by themselves", kill.last_line)
     now = world.complete_runs()
     for run, started in before.items():
         if now.get(run) != started:
@@ -264,12 +272,12 @@ def campaign(world: World, kills: int, seed: int, longest_s: float) -> Iterator[
     """Facts of each kill and each end, as they come; the last one is the summary."""
     chance, findings = random.Random(seed), Findings()
     names = list(BLOWS)
-    while findings.kills < kills:
+    while findings.kills < kills and "commands that failed by themselves" not in findings.wrong:
         for _ in range(min(chance.randint(2, 5), kills - findings.kills)):
             before = world.complete_runs()
             kill = strike(world, names[findings.kills % len(names)], chance.uniform(0.3, longest_s), chance)
             judge_kill(kill, before, world, findings)
-            yield {"kill": findings.kills, **asdict(kill)}
+            yield {"kills": findings.kills, **asdict(kill)}
         before = world.complete_runs()
         done = whole(world)
         judge_end(done, before, world, findings)
@@ -285,7 +293,7 @@ def main() -> int:
     parser.add_argument("--longest-s", type=float, default=40.0, help="the latest moment of a kill after the start")
     parser.add_argument("--pace", type=float, default=0.05, help="real seconds for a second of the fake testbed")
     options = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="barograph-kills-"))
+    folder = Path(tempfile.mkdtemp(prefix="bkills-", dir="/tmp"))
     world, wrong = World(folder, options.testbed, options.pace), True
     try:
         # What is killed starts a JVM of its own; the command that then ends the series need not.
