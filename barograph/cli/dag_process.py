@@ -120,12 +120,17 @@ def signals_held() -> Iterator[None]:
 
 @contextmanager
 def signals_as_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a command as Ctrl-C does; so does SIGINT in a background job, where shells ignore it."""
+    """SIGTERM and SIGHUP end a command as Ctrl-C does; so does SIGINT in a background job, where shells ignore it.
+
+    A command that `nohup` started goes on after SIGHUP.
+    """
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in ENDING_SIGNALS}
+    outlives_terminal = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    numbers = [number for number in ENDING_SIGNALS if not (number == signal.SIGHUP and outlives_terminal)]
+    before = {number: signal.signal(number, interrupt) for number in numbers}
     try:
         yield
     finally:

@@ -293,6 +293,9 @@ def main() -> int:
     parser.add_argument("--longest-s", type=float, default=40.0, help="the latest moment of a kill after the start")
     parser.add_argument("--pace", type=float, default=0.05, help="real seconds for a second of the fake testbed")
     options = parser.parse_args()
+    # A background job under nohup ignores both, and so would what it starts.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     folder = Path(tempfile.mkdtemp(prefix="bkills-", dir="/tmp"))
     world, wrong = World(folder, options.testbed, options.pace), True
     try:

@@ -336,3 +336,17 @@ def test_the_parent_of_a_refused_child_stores_nothing_that_another_writes(
     note.write_text(json.dumps(json.loads(note.read_text()) | {"heartbeat_s": 0.0}))
     _clean_up(series, None, pytest.fail)
     assert stored == [series.folder] * 2, "of one that is dead"
+
+
+def test_a_command_under_nohup_goes_on_when_its_terminal_closes() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with dag_process.signals_as_interrupt():
+            signal.raise_signal(signal.SIGHUP)
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGTERM)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        with pytest.raises(KeyboardInterrupt), dag_process.signals_as_interrupt():
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
