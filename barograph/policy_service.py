@@ -42,7 +42,7 @@ class ServiceDecision:
 
 @dataclass(frozen=True)
 class WorkerRestart:
-    """Another process in a slot, or of spouts, than before: these begin their schedule anew."""
+    """Another process in a slot, or of spouts, than before: these were gone meanwhile."""
 
     t: float
     slot: str

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
+from scheduler_plugins.emission_records import EmissionRecords
+
 SERIES_LENGTH_S = 900  # of the throughput series
 INCOMPLETE_S = 4  # workers post every other second, so the newest seconds are not whole yet
 
@@ -70,6 +72,7 @@ class Samples:
     _processes: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))  # by slot
     _spouts: dict[int, set[tuple[str, int]]] = field(default_factory=lambda: defaultdict(set))  # slots, processes of it
     restarts: list[dict[str, Any]] = field(default_factory=list)  # another process in a slot, or of a spout
+    emissions: EmissionRecords = field(default_factory=EmissionRecords)
     sinks: frozenset[str] = frozenset()
 
     def add_worker(self, line: Line) -> None:
@@ -79,6 +82,8 @@ class Samples:
         slot, now = f"{line['machine']}:{line['port']}", float(line["t"])
         self._note_process(slot, line)
         self._count(line)
+        self._count_gaps(line)
+        self.emissions.add(line)
         self._begin_s = _begin(line) if self._begin_s is None else min(self._begin_s, _begin(line))
         _append(self._lines[slot], line, now - self.window_s - FRESH_S)
 
@@ -105,13 +110,26 @@ class Samples:
             "spouts": sum(n or 0 for n in spouts.get("emitted", ())),
             "due": sum(n or 0 for n in spouts.get("due", ())),
         }
-        last, length = int(line["t"]), max(1, round(line["dt_s"]))
+        last, length, queues = int(line["t"]), max(1, round(line["dt_s"])), _waiting(tasks, spouts)
         for second in range(last - length + 1, last + 1):
             row = self._series[second]
             for name, n in counts.items():
                 row[name] += n / length
-            for component, waiting in zip(tasks.get("component", ()), tasks.get("queue", ()), strict=True):
-                row[_QUEUE + component] += waiting or 0
+            for component, waiting in queues:
+                row[_QUEUE + component] += waiting
+        self._shorten_series()
+
+    def _count_gaps(self, line: Line) -> None:
+        """What fell due while a spout had no process counts evenly in the seconds of that time."""
+        gaps = line.get("gaps") or {}
+        for from_s, until_s, due in zip(*(gaps.get(k, ()) for k in ("from_s", "until_s", "due")), strict=True):
+            if due is not None:
+                last, length = int(until_s), max(1, round(until_s - from_s))
+                for second in range(last - min(length, SERIES_LENGTH_S) + 1, last + 1):
+                    self._series[second]["due"] += due / length
+        self._shorten_series()
+
+    def _shorten_series(self) -> None:
         while len(self._series) > SERIES_LENGTH_S:
             del self._series[min(self._series)]
 
@@ -191,6 +209,15 @@ class Samples:
 
     def _all_lines(self) -> Iterator[Line]:
         return chain.from_iterable(self._lines.values())
+
+
+def _waiting(tasks: Mapping[str, Any], spouts: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """(component, tuples) that wait in a task's queue, or at a spout for being emitted though they are due."""
+    components = dict(zip(tasks.get("task", ()), tasks.get("component", ()), strict=True))
+    queues = zip(tasks.get("component", ()), tasks.get("queue", ()), strict=True)
+    behind = zip(spouts.get("task", ()), spouts.get("behind", ()), strict=False)  # older lines lack the second
+    at_spouts = ((components[task], waiting) for task, waiting in behind if task in components)
+    return [(component, waiting or 0) for component, waiting in (*queues, *at_spouts)]
 
 
 def _begin(line: Line) -> float:

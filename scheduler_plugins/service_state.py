@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from scheduler_plugins.emission_records import RateChange, rates_since
 from scheduler_plugins.messages import answer_json, log_line, observation_from_request
 from scheduler_plugins.model import Decision, Memory, Observation, Policy, ScaleEvent, unplaced_tasks
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
@@ -254,6 +255,7 @@ class ServiceState:
     _events_seen: set[str] = field(default_factory=set)
     _configured: int = 0  # how often
     _round_t: float | None = None  # when Nimbus last asked
+    _input_rates: list[RateChange] = field(default_factory=lambda: [(0.0, 1.0)])  # as far back as a spout may be
 
     @property
     def log_path(self) -> Path:
@@ -274,6 +276,7 @@ class ServiceState:
         self.policy_error, self.damaged_lines, self._unplaced_why, self._final_error = None, 0, None, None
         self._machines, self._released, self._tasks, self._slots, self._events_seen = (), frozenset(), (0, 0), (), set()
         self._placed_among, self._round_t, self._configured = (), None, self._configured + 1
+        self._input_rates = [(self.clock(), 1.0)]
         self.log_path.unlink(missing_ok=True)
         self._placement, self._lost = {}, []
         return {"run_id": self.run_id}
@@ -300,12 +303,27 @@ class ServiceState:
             raise CallRefusal(
                 400, f"input_rate: factor is {factor!r}; allowed is a number above 0, times the submitted rate"
             )
+        now, oldest_s = self.clock(), self.samples.emissions.oldest_s()
         self.input_rate_factor = float(factor)
-        return {"factor": self.input_rate_factor, "t": self.clock()}
+        needed = rates_since(self._input_rates, now if oldest_s is None else oldest_s)
+        self._input_rates = [*needed, (now, self.input_rate_factor)]
+        return {"factor": self.input_rate_factor, "t": now}
 
     def take_samples(self, lines: Iterable[str]) -> dict[str, Any]:
-        self._add_lines(lines, self.samples.add_worker)
-        return {"input_rate_factor": self.input_rate_factor}
+        """Nothing is posted by a worker that begins: it is told what its spouts have on record of earlier processes."""
+        posted = [line for line in lines if line.strip()]
+        self._add_lines(posted, self.samples.add_worker)
+        answer: dict[str, Any] = {"input_rate_factor": self.input_rate_factor}
+        return (
+            answer
+            if posted
+            else answer
+            | {
+                "topology": self.samples.topology_id,
+                "schedules": self.samples.emissions.json(),
+                "input_rates": self._input_rates,
+            }
+        )
 
     def take_machine_samples(self, lines: Iterable[str]) -> None:
         self._add_lines(lines, self.samples.add_machine)

@@ -121,7 +121,10 @@ def _check_edges(name: str, components: Sequence[Component], edges: Sequence[Edg
             )
 
 
-_CHOICES: Mapping[str, tuple[str, ...]] = {"cost_model": ("none", "sleep", "busy")}
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "cost_model": ("none", "sleep", "busy"),
+    "on_restart": ("catch_up", "skip"),
+}
 _ABOVE_ZERO = ("rate_per_s",)
 _OVERRIDES = ("workers", "tasks", "executors", "config")
 

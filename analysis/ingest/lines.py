@@ -14,7 +14,11 @@ SINKS = (
     "task array<int>, n array<bigint>, sum_ms array<double>, max_ms array<double>, "
     "p50_ms array<double>, p95_ms array<double>, p99_ms array<double>"
 )
-SPOUTS = "task array<int>, due array<bigint>, emitted array<bigint>, behind_ms array<double>"
+SPOUTS = (
+    "task array<int>, due array<bigint>, emitted array<bigint>, behind array<bigint>, behind_ms array<double>, "
+    "missed array<bigint>, late array<bigint>"
+)
+GAPS = "task array<int>, from_s array<double>, until_s array<double>, due array<bigint>"
 TRAFFIC = "`from` array<int>, `to` array<int>, n array<bigint>"
 
 DAMAGED_COLUMN = "damaged_text"
@@ -26,8 +30,12 @@ GROUPS = {
     "sources": (SOURCES, "source_samples"),
     "sinks": (SINKS, "sink_samples"),
     "spouts": (SPOUTS, "spout_samples"),
+    "gaps": (GAPS, "gap_samples"),
     "traffic": (TRAFFIC, "traffic_samples"),
 }
+
+# Fields that lines of older workers lack, by group: null there, and no damage.
+LATER = {"spouts": ("behind", "missed", "late")}
 
 LINES = {
     "worker": "v int, t double, dt_s double, machine string, port int, pid bigint, topology string, seq bigint",

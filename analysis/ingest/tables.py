@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from analysis.errors import RecordError
-from analysis.ingest.lines import DAMAGED_COLUMN, GROUPS, LINES, REQUIRED, schema_of
+from analysis.ingest.lines import DAMAGED_COLUMN, GROUPS, LATER, LINES, REQUIRED, schema_of
 from analysis.record import small_tables
 from analysis.record.files import STATUSES, RunPaths, SeriesPaths, read_json
 from analysis.record.schemas import TABLES
@@ -40,7 +40,7 @@ def build_tables(spark: SparkSession, series: SeriesPaths | Path | str) -> None:
 
 
 def build_worker_tables(spark: SparkSession, files: Sequence[Path | str], paths: SeriesPaths) -> None:
-    """Worker lines to the seven tables that come from them."""
+    """Worker lines to the tables that come from them."""
     lines = _stage_lines(spark, "worker", files, paths)
     _write(worker_samples(lines), paths, "worker_samples", narrow=False)
     for group, (_, table) in GROUPS.items():
@@ -81,7 +81,7 @@ def _drop_stage(paths: SeriesPaths, kind: str) -> None:
 
 
 def _stage_lines(spark: SparkSession, kind: str, files: Sequence[Path | str], paths: SeriesPaths) -> DataFrame:
-    """Parse the lines of one kind once, into nested Parquet; six tables then read only their own columns of it."""
+    """Parse the lines of one kind once, into nested Parquet; each table then reads only their own columns of it."""
     target, lines = paths.spark_table(_stage_name(kind)), read_lines(spark, kind, files)
     lines.write.mode("overwrite").parquet(target)
     return spark.read.schema(lines.schema).parquet(target)  # what is declared need not be inferred: that is a job more
@@ -123,9 +123,12 @@ def _is_damaged(kind: str, only: Sequence[str]) -> Column:
     for name in REQUIRED[kind]:
         fault = fault | f.col(name).isNull()
     for group, fields in _array_groups(kind, only).items():
-        lengths = [f.coalesce(f.size(f.col(f"{group}.`{name}`")), f.lit(-1)) for name in fields]
-        for length in lengths[1:]:
-            fault = fault | (f.col(group).isNotNull() & (length != lengths[0]))
+        columns = {name: f.col(f"{group}.`{name}`") for name in fields}
+        lengths = {name: f.coalesce(f.size(column), f.lit(-1)) for name, column in columns.items()}
+        first = lengths[fields[0]]
+        for name in fields[1:]:
+            absent = columns[name].isNull() if name in LATER.get(group, ()) else f.lit(False)
+            fault = fault | (f.col(group).isNotNull() & ~absent & (lengths[name] != first))
     return fault
 
 

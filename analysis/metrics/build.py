@@ -11,7 +11,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from analysis.ingest import tables
-from analysis.metrics import convergence, machine_load, measurements, placement, scale_events, throughput
+from analysis.metrics import convergence, emissions, machine_load, measurements, placement, scale_events, throughput
 from analysis.record import small_tables
 from analysis.record.event_timeline import WHOLE_RUN
 from analysis.record.files import SeriesPaths
@@ -58,6 +58,7 @@ def build_metrics(spark: SparkSession, series: SeriesPaths | Path | str) -> None
         throughput.losses(at.read("stream_samples"), at.read("source_samples"), at.read("task_samples"), components,
                       at.read("edges"), spans),
     )  # fmt: skip
+    at.write("emissions", emissions.emissions(at.read("spout_samples"), at.read("gap_samples"), components, spans))
     at.write("latency", throughput.latency(at.read("sink_samples"), spans))
     build_machine_load(at, spans)
     build_placement(at, spans)
@@ -85,8 +86,8 @@ def build_throughput(at: TableAccess) -> None:
     frame = small_tables.frame_of_rows(at.spark, [tuple(row.values()) for row in axes], AXIS_SCHEMA)
     at.write(
         "activity",
-        throughput.activity(at.read("task_samples"), at.read("spout_samples"), at.read("worker_samples"),
-                            at.read("machine_samples"), at.read("components"), frame),
+        throughput.activity(at.read("task_samples"), at.read("spout_samples"), at.read("gap_samples"),
+                            at.read("worker_samples"), at.read("machine_samples"), at.read("components"), frame),
     )  # fmt: skip
     found = throughput.throughput_rows(axes, at.rows("activity"), at.rows("components"))
     at.write_rows("event_throughput", [row for row in found if not _is_whole_run(row, several)])

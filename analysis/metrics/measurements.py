@@ -25,6 +25,7 @@ def measurements(read: Reader) -> list[Row]:
         convergence_times,
         downtimes,
         tuple_losses,
+        late_emissions,
         latencies,
         machine_loads,
         executor_moves,
@@ -113,6 +114,15 @@ def tuple_losses(read: Reader) -> Iterator[Row]:
             share = _share(lost, sent)
             numbers["lost_after_percent"] = None if share is None else 100 * share
         yield from _metric_rows((run_id, event_id), numbers)
+
+
+def late_emissions(read: Reader) -> Iterator[Row]:
+    """Tuples that sources never emitted, or late, in each phase; none where it is not known of every source."""
+    for (run_id, event_id, phase), sources in _by_event(read("emissions"), "phase").items():
+        for name in ("missed", "late"):
+            counts = _column_values(sources, name)
+            total = _total(counts) if len(counts) == len(sources) else None
+            yield from _metric_rows((run_id, event_id), {f"{name}_{phase}": total})
 
 
 def latencies(read: Reader) -> Iterator[Row]:

@@ -15,6 +15,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
+from analysis.metrics.emissions import gap_seconds
 from analysis.metrics.scale_events import event_spans, with_phase
 from analysis.record.event_timeline import WHOLE_RUN, ZEROS
 
@@ -75,12 +76,14 @@ def in_windows(samples: DataFrame, axes: DataFrame) -> DataFrame:
 
 
 def activity(
-    tasks: DataFrame, spouts: DataFrame, workers: DataFrame, machines: DataFrame, components: DataFrame, axes: DataFrame
-) -> DataFrame:
+    tasks: DataFrame, spouts: DataFrame, gaps: DataFrame, workers: DataFrame, machines: DataFrame,
+    components: DataFrame, axes: DataFrame,
+) -> DataFrame:  # fmt: skip
     """Per axis, window and component: tuples executed, mean tuples waiting, tuples emitted and due at spouts.
 
-    A row without a component stands for whatever was reported of that window, by workers or probes. A second in which
-    nobody reported a task's queue counts as an empty queue.
+    What fell due while a spout had no process is due when it was; at a spout the tuples wait that are due and not
+    emitted. A row without a component stands for whatever was reported of that window, by workers or probes. A second
+    in which nobody reported a task's queue counts as an empty queue.
     """
     columns = {"task": "int", "executed": "bigint", "queue": "double", "emitted": "bigint", "due": "bigint"}
 
@@ -90,7 +93,8 @@ def activity(
 
     everything = (
         only(tasks, "task", "executed", "queue")
-        .unionByName(only(spouts, "task", "emitted", "due"))
+        .unionByName(only(spouts.withColumn("queue", f.col("behind")), "task", "queue", "emitted", "due"))
+        .unionByName(only(gap_seconds(gaps, spouts), "task", "due"))
         .unionByName(only(workers))
         .unionByName(only(machines))
     )

@@ -47,6 +47,8 @@ RUN_TABLES = {
     "Interruption, placement and load": {
         "downtime_s": ("downtime (s)", 0),
         "lost_after": ("tuples lost", 0),
+        "missed_after": ("tuples missed", 0),
+        "late_after": ("emitted late", 0),
         "executors_moved": ("executors moved", 0),
         "workers_restarted": ("workers restarted", 0),
         "unaffected_workers_restarted": ("of them unaffected", 0),

@@ -188,8 +188,8 @@ class RunContext:
             self.record.event("worker_restarted", t=restart.t, **facts)
             if restart.spouts and not asked:
                 what = (
-                    f"the worker in {restart.slot} restarted and nobody asked for that: its spouts began their schedule"
-                    " anew, and their load is not the plan's"
+                    f"the worker in {restart.slot} restarted and nobody asked for that: its spouts were gone"
+                    " meanwhile, and their load was not the plan's"
                 )
                 recent = (each for each in state.lost_tasks if each.t >= restart.t - FAILOVER_S)
                 lost = {machine for each in recent for machine in each.machines}

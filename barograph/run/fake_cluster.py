@@ -60,7 +60,8 @@ def worker_line(t: int, rate: int, topology: str) -> dict[str, Any]:
     tasks |= {"executed": [0, rate], "execute_ms": [0.0, rate * 1.0], "process_ms": [None, None], "queue": [0, 0]}
     latency = {"task": [2], "n": [rate], "sum_ms": [rate * 2.0], "max_ms": [3.0]}
     latency |= {"p50_ms": [2.0], "p95_ms": [2.5], "p99_ms": [2.9]}
-    spouts = {"task": [1], "due": [rate], "emitted": [rate], "behind_ms": [0.0]}
+    spouts: dict[str, Any] = {"task": [1], "due": [rate], "emitted": [rate]}
+    spouts |= {"behind": [0], "behind_ms": [0.0], "missed": [0], "late": [0]}
     return head | {"topology": f"{topology}-1", "tasks": tasks, "sinks": latency, "spouts": spouts}
 
 

@@ -282,12 +282,12 @@ def test_an_input_rate_that_cannot_be_is_refused(service_state: ServiceState, fa
 
 
 def test_spouts_hear_of_the_input_rate_until_the_next_run(service_state: ServiceState) -> None:
-    assert service_state.take_samples([]) == {"input_rate_factor": 1.0}
+    assert service_state.take_samples(["{}"]) == {"input_rate_factor": 1.0}
     assert service_state.change_input_rate({"factor": 1.5}) == {"factor": 1.5, "t": service_state.clock()}
     assert service_state.take_samples(["damaged"]) == {"input_rate_factor": 1.5}
     assert service_state.state()["input_rate_factor"] == 1.5
     begin(service_state, "even")
-    assert service_state.take_samples([]) == {"input_rate_factor": 1.0}
+    assert service_state.take_samples(["{}"]) == {"input_rate_factor": 1.0}
 
 
 def test_a_decision_whose_answer_got_lost_was_never_made(service_state: ServiceState) -> None:

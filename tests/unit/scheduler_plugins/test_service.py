@@ -22,7 +22,7 @@ from scheduler_plugins import service
 from scheduler_plugins.model import Decision, Memory, Observation
 from scheduler_plugins.service import PolicyServer, TimedDecisions, waited_for_cpu_s
 from scheduler_plugins.service_state import ServiceState
-from tests.support.rounds import PLACED
+from tests.support.rounds import PLACED, line
 from tests.support.rounds import request as round_request
 
 
@@ -66,12 +66,34 @@ def test_a_round_over_http(server: PolicyServer) -> None:
 
 
 def test_the_input_rate_goes_to_those_who_post_samples(server: PolicyServer) -> None:
-    assert call(server, "/samples", b"")[1] == {"input_rate_factor": 1.0}
+    posted = b'{"v": 1}'
+    assert call(server, "/samples", posted)[1] == {"input_rate_factor": 1.0}
     status, answer = call(server, "/input_rate", {"factor": 2})
     assert status == 200 and answer["factor"] == 2.0 and answer["t"] > 0
-    assert call(server, "/samples", b"")[1] == {"input_rate_factor": 2.0}
+    assert call(server, "/samples", posted)[1] == {"input_rate_factor": 2.0}
     status, answer = call(server, "/input_rate", {"factor": 0})
     assert status == 400 and "factor is 0; allowed is a number above 0" in answer["error"]
+
+
+def test_a_worker_that_begins_is_told_what_is_on_record(server: PolicyServer) -> None:
+    call(server, "/configure", {"run_id": "r1", "policy": "even"})
+    call(server, "/schedule", round_request(1000.0, PLACED))
+    spouts = {
+        "task": [5],
+        "due": [60],
+        "emitted": [50],
+        "behind": [10],
+        "behind_ms": [90.0],
+        "missed": [0],
+        "late": [0],
+    }
+    posted = json.loads(line(1001.0, "m1", {"centre": (1, 1)})) | {"spouts": spouts}
+    assert call(server, "/samples", json.dumps(posted).encode())[1] == {"input_rate_factor": 1.0}
+    call(server, "/input_rate", {"factor": 2})
+    status, answer = call(server, "/samples", b"")
+    assert (status, answer["input_rate_factor"], answer["topology"]) == (200, 2.0, posted["topology"])
+    assert answer["schedules"] == {"5": {"t": 1001.0, "behind": 10}}
+    assert [factor for _, factor in answer["input_rates"]] == [1.0, 2.0]
 
 
 def test_without_the_token_nothing_is_answered(server: PolicyServer) -> None:

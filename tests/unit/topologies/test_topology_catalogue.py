@@ -192,7 +192,7 @@ def test_broken_shared_settings_are_our_fault(
 
 def test_parameters_reach_the_components() -> None:
     rendered = flux("star", parameters={"rate_per_s": 50, "cost_model": "busy", "ms_per_character": 0.5, "seed": 9})
-    assert [spout["constructorArgs"] for spout in rendered["spouts"]] == [[50, 9, False]] * 2
+    assert [spout["constructorArgs"] for spout in rendered["spouts"]] == [[50, 9, False, "catch_up"]] * 2
     assert rendered["bolts"][0]["constructorArgs"] == ["busy", 0.5]
     assert rendered["config"]["barograph.parameters"]["rate_per_s"] == 50
 
@@ -213,7 +213,9 @@ def test_an_unknown_topology_lists_the_known_ones() -> None:
 
 
 def test_an_unknown_parameter_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownParameter, match=r"star: parameter 'rate'.*cost_model, ms_per_character, rate_per_s"):
+    with pytest.raises(
+        UnknownParameter, match=r"star: parameter 'rate'.*cost_model, ms_per_character, on_restart, rate_per_s"
+    ):
         catalogue.render("star", {"rate": 1})
 
 
@@ -229,6 +231,7 @@ def test_an_unknown_parameter_lists_the_known_ones() -> None:
         ("seed", 1.5, "a whole number"),
         ("seed", False, "a whole number"),
         ("unthrottled", "yes", "true or false"),
+        ("on_restart", "forget", "one of catch_up, skip"),
     ],
 )
 def test_a_bad_value_is_refused_with_what_is_allowed(key: str, value: Any, allowed: str) -> None:

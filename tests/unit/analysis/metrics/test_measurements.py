@@ -44,6 +44,14 @@ def test_what_is_offered_is_taken_over_the_part_that_counts() -> None:
     assert (found["e1", "due_before"], found["e1", "due_after"]) == (110.0, 200.0)
 
 
+def test_missed_and_late_are_of_all_sources_or_not_known() -> None:
+    sources = [{**KEY, "phase": "after", "component": name, "missed": 5, "late": late}
+               for name, late in (("spout_1", 3), ("spout_2", None))]  # fmt: skip
+    found = measured(emissions=sources)
+    assert found["e1", "missed_after"] == 10
+    assert ("e1", "late_after") not in found
+
+
 def test_an_unconverged_time_is_its_horizon_and_censored() -> None:
     times = [{**KEY, "definition": "sp", "time_s": None, "censored": True, "horizon_s": 170.0}]
     (row,) = measurements.measurements(reading(convergence=times))

@@ -1,5 +1,8 @@
 package barograph.topologies;
 
+import barograph.topologies.EmissionRecords.EmissionRecord;
+import barograph.topologies.EmissionRecords.RateChange;
+import barograph.topologies.Resumption.Gap;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -10,22 +13,79 @@ import java.util.List;
  * grid of the new rate: what was due before stays due, so nothing is skipped and nothing falls due twice. Any thread may ask.
  */
 public final class EmissionSchedule {
-    /** Points {@code from} (included) to {@code until} (excluded) of a grid. */
-    private record Stretch(EmissionGrid grid, long from, long until) {
+    /** Points {@code from} (included) to {@code until} (excluded) of a grid; what nobody can ask about any more is unreachable. */
+    private static final class Stretch {
         private static final long OPEN = Long.MAX_VALUE;
+        final EmissionGrid grid;
+        final long beginNanos;
+        final long from;
+        long until = OPEN;
+        Stretch next;
 
-        long pointsBefore(long nowNanos) {
-            return Math.min(Math.max(grid.pointsBefore(nowNanos), from), until) - from;
+        Stretch(EmissionGrid grid, long beginNanos, long from) {
+            this.grid = grid;
+            this.beginNanos = beginNanos;
+            this.from = from;
+        }
+
+        Stretch endAt(long until, Stretch next) {
+            this.until = until;
+            this.next = next;
+            return next;
+        }
+    }
+
+    /** The oldest point that was not passed yet. */
+    private static final class Position {
+        Stretch stretch;
+        long point;
+
+        Position(Stretch stretch, long point) {
+            this.stretch = stretch;
+            this.point = point;
+        }
+
+        long dueNanos() {
+            leaveWhatEnds();
+            return stretch.grid.dueNanos(point);
+        }
+
+        /** Passes the points of this stretch before that time; returns how many. */
+        long passInStretch(long nowNanos) {
+            long before = Math.min(stretch.until, Math.max(point, stretch.grid.pointsBefore(nowNanos)));
+            long passed = before - point;
+            point = before;
+            return passed;
+        }
+
+        long pass(long nowNanos) {
+            long passed = passInStretch(nowNanos);
+            while (leaveWhatEnds()) {
+                passed += passInStretch(nowNanos);
+            }
+            return passed;
+        }
+
+        /** True if it left a stretch whose points are all passed. */
+        boolean leaveWhatEnds() {
+            Stretch before = stretch;
+            while (point >= stretch.until) {
+                stretch = stretch.next;
+                point = stretch.from;
+            }
+            return stretch != before;
         }
     }
 
     private final double submittedRate;
     private final int taskIndex;
     private final int taskCount;
-    private final List<Stretch> stretches = new ArrayList<>();
+    private final Position taken;
+    private final Position counted;
+    private Stretch last;
     private double factor = 1;
-    private int current;
-    private long next;
+    /** Points that are counted and not taken; -1 while the source is a moment ahead of whoever counts. */
+    private long behind;
 
     /** Rate in tuples per second of the whole component; the first due time is not before {@code startNanos} (epoch). */
     public EmissionSchedule(double componentRate, int taskIndex, int taskCount, long startNanos) {
@@ -35,8 +95,56 @@ public final class EmissionSchedule {
         this.submittedRate = componentRate;
         this.taskIndex = taskIndex;
         this.taskCount = taskCount;
-        begin(startNanos);
-        this.next = stretches.get(0).from;
+        this.last = stretchFrom(startNanos);
+        this.taken = new Position(last, last.from);
+        this.counted = new Position(last, last.from);
+    }
+
+    /** Goes on where the record ends: what is due until then is counted, and the newest {@code behind} of it not taken. */
+    EmissionSchedule(double componentRate, int taskIndex, int taskCount, EmissionRecord record) {
+        this(componentRate, taskIndex, taskCount, record.untilNanos());
+        List<RateChange> rates = record.rates();
+        int current = rates.size() - 1;
+        while (current > 0 && rates.get(current).fromNanos() > record.untilNanos()) {
+            current--;
+        }
+        Position oldest = oldestBehind(record, current);
+        taken.stretch = oldest.stretch;
+        taken.point = oldest.point;
+        counted.stretch = last;
+        counted.point = last.grid.pointsBefore(record.untilNanos());
+        behind = record.behind();
+        for (RateChange change : rates.subList(current + 1, rates.size())) {
+            factor = change.factor();
+            last = last.endAt(Math.max(last.from, last.grid.pointsBefore(change.fromNanos())), stretchFrom(change.fromNanos()));
+        }
+    }
+
+    /** Makes the stretches up to the one in which the record ends, which is then the last; the first has the oldest point. */
+    private Position oldestBehind(EmissionRecord record, int current) {
+        long end = record.untilNanos();
+        long left = record.behind();
+        Stretch later = null;
+        for (int i = current; ; i--) {
+            RateChange rate = record.rates().get(i);
+            factor = rate.factor();
+            // The first rate held as long as the record reaches back.
+            long begin = i > 0 ? rate.fromNanos() : end - (long) ((left + 1) * taskCount * 1e9 / (submittedRate * factor));
+            Stretch stretch = stretchFrom(begin);
+            long points = stretch.grid.pointsBefore(end);
+            if (later == null) {
+                last = stretch;
+            } else {
+                stretch.endAt(points, later);
+            }
+            if (i == 0 || points - stretch.from >= left) {
+                factor = record.rates().get(current).factor();
+                return new Position(stretch, points - left);
+            }
+            left -= points - stretch.from;
+            end = begin;
+            later = stretch;
+        }
     }
 
     /** From {@code nowNanos} on the rate is the submitted one times {@code newFactor}, which is finite and above 0. */
@@ -45,52 +153,76 @@ public final class EmissionSchedule {
             return;
         }
         factor = newFactor;
-        Stretch last = stretches.remove(stretches.size() - 1);
         long until = Math.max(last.from, last.grid.pointsBefore(nowNanos));
-        if (current == stretches.size()) {
-            until = Math.max(until, next); // taken by a source whose clock was read a moment later
+        for (Position passed : List.of(taken, counted)) {
+            if (passed.stretch == last) {
+                until = Math.max(until, passed.point); // with a clock that was read a moment later
+            }
         }
-        stretches.add(new Stretch(last.grid, last.from, until));
-        begin(until == last.from ? nowNanos : Math.max(nowNanos, last.grid.dueNanos(until - 1) + 1));
-        skipWhatIsTaken();
+        long begin = until == last.from ? nowNanos : Math.max(nowNanos, last.grid.dueNanos(until - 1) + 1);
+        last = last.endAt(until, stretchFrom(begin));
     }
 
     /** Whether a tuple is due that was not yet taken. */
     public synchronized boolean isDue(long nowNanos) {
-        return nextDueNanos() <= nowNanos;
+        return taken.dueNanos() <= nowNanos;
     }
 
     /** Takes the oldest tuple that was not yet taken and returns its due time in epoch nanoseconds. */
     public synchronized long take() {
-        long due = nextDueNanos();
-        next++;
-        skipWhatIsTaken();
+        long due = taken.dueNanos();
+        taken.point++;
+        behind--;
         return due;
     }
 
-    /** How many tuples fell due since the start, taken or not, before this time. */
-    public synchronized long dueBefore(long nowNanos) {
-        return stretches.stream().mapToLong(stretch -> stretch.pointsBefore(nowNanos)).sum();
+    /** How many tuples fell due before this time, taken or not, since this was last asked, or since the start. */
+    public synchronized long countDue(long nowNanos) {
+        long due = counted.pass(nowNanos);
+        behind += due;
+        return due;
+    }
+
+    /** The same, for each rate that was in force since {@code fromNanos}, which is when it was last asked. */
+    synchronized List<Gap> countDueByRate(long fromNanos, long nowNanos) {
+        List<Gap> gaps = new ArrayList<>();
+        for (long begin = fromNanos; begin < nowNanos; ) {
+            Stretch stretch = counted.stretch;
+            long end = stretch.next == null ? nowNanos : Math.min(nowNanos, stretch.next.beginNanos);
+            long due = counted.passInStretch(nowNanos);
+            behind += due;
+            if (end > begin) {
+                gaps.add(new Gap(begin, end, due));
+            }
+            begin = end;
+            if (stretch.next != null && end == stretch.next.beginNanos) {
+                counted.leaveWhatEnds();
+            }
+        }
+        return gaps;
+    }
+
+    /** Gives up what is counted and not taken: it is never emitted. Returns how many tuples that are. */
+    synchronized long skip() {
+        long missed = behind();
+        taken.stretch = counted.stretch;
+        taken.point = counted.point;
+        behind = 0;
+        return missed;
+    }
+
+    /** Tuples that were due when it was last counted, and are not taken. */
+    public synchronized long behind() {
+        return Math.max(0, behind);
     }
 
     /** Age in nanoseconds of the oldest tuple that is due and was not taken; 0 if there is none. */
     public synchronized long behindNanos(long nowNanos) {
-        return Math.max(0, nowNanos - nextDueNanos());
+        return Math.max(0, nowNanos - taken.dueNanos());
     }
 
-    private void begin(long startNanos) {
+    private Stretch stretchFrom(long startNanos) {
         EmissionGrid grid = EmissionGrid.at(submittedRate * factor, taskIndex, taskCount, startNanos);
-        stretches.add(new Stretch(grid, grid.pointsBefore(startNanos), Stretch.OPEN));
-    }
-
-    private long nextDueNanos() {
-        return stretches.get(current).grid.dueNanos(next);
-    }
-
-    private void skipWhatIsTaken() {
-        while (next >= stretches.get(current).until) {
-            current++;
-            next = stretches.get(current).from;
-        }
+        return new Stretch(grid, startNanos, grid.pointsBefore(startNanos));
     }
 }

@@ -1,5 +1,6 @@
 package barograph.topologies;
 
+import barograph.topologies.Resumption.OnRestart;
 import barograph.topologies.measure.TaskCounters;
 import java.util.Map;
 import org.apache.storm.daemon.StormCommon;
@@ -8,19 +9,26 @@ import org.apache.storm.task.TopologyContext;
 import org.apache.storm.topology.OutputFieldsDeclarer;
 import org.apache.storm.topology.base.BaseRichSpout;
 import org.apache.storm.tuple.Values;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * An open-loop source of log lines.
  *
- * <p>It emits every tuple that is due, late if need be, and never skips one: latency from {@link Line#dueMs} contains the delay that
- * a closed loop would hide. Unthrottled, it emits whenever Storm asks and every tuple is due when it is emitted.
+ * <p>It emits every tuple that is due, late if need be: latency from {@link Line#dueMs} contains the delay that a closed loop would
+ * hide. Its schedule is the topology's: in another process than before it goes on with what the policy service has on record.
+ * Unthrottled, it emits whenever Storm asks and every tuple is due when it is emitted.
  */
 public final class SourceSpout extends BaseRichSpout {
     private static final long serialVersionUID = 1L;
+    private static final Logger LOG = LoggerFactory.getLogger(SourceSpout.class);
+    /** How long nothing is emitted while the policy service does not say what is on record. */
+    private static final long PATIENCE_NANOS = 10_000_000_000L;
 
     private final double ratePerSecond;
     private final long seed;
     private final boolean unthrottled;
+    private final OnRestart onRestart;
     private transient SpoutOutputCollector collector;
     private transient TopologyContext context;
     private transient TaskCounters counters;
@@ -28,15 +36,17 @@ public final class SourceSpout extends BaseRichSpout {
     private transient EmissionSchedule schedule;
     private transient boolean acked;
     private transient long emitted;
+    private transient long firstCallNanos;
 
-    /** Rate in tuples per second of the component, shared evenly by its tasks. */
-    public SourceSpout(double ratePerSecond, long seed, boolean unthrottled) {
+    /** Rate in tuples per second of the component, shared evenly by its tasks; {@code onRestart}: catch_up or skip. */
+    public SourceSpout(double ratePerSecond, long seed, boolean unthrottled, String onRestart) {
         if (!unthrottled && (!(ratePerSecond > 0) || Double.isInfinite(ratePerSecond))) {
             throw new IllegalArgumentException("rate_per_s is " + ratePerSecond + "; it must be a finite number above 0");
         }
         this.ratePerSecond = ratePerSecond;
         this.seed = seed;
         this.unthrottled = unthrottled;
+        this.onRestart = OnRestart.of(onRestart);
     }
 
     @Override
@@ -55,29 +65,40 @@ public final class SourceSpout extends BaseRichSpout {
     public void nextTuple() {
         long now = EpochClock.nowNanos();
         if (unthrottled) {
-            emit(now);
+            emit(now, now);
             return;
         }
         if (schedule == null) {
             start(now);
         }
-        if (schedule.isDue(now)) {
-            emit(schedule.take());
+        if (schedule != null && schedule.isDue(now)) {
+            emit(schedule.take(), now);
         }
     }
 
-    /** The grid begins when Storm first asks for a tuple: before that the topology was not up. */
+    /** A schedule begins when Storm first asks for a tuple, before that the topology was not up; later processes go on with it. */
     private void start(long now) {
+        EmissionRecords records = counters == null ? EmissionRecords.UNKNOWN : counters.emissionRecords();
+        firstCallNanos = firstCallNanos == 0 ? now : firstCallNanos;
+        if (records == null && now - firstCallNanos < PATIENCE_NANOS) {
+            return;
+        }
         int tasks = context.getComponentTasks(context.getThisComponentId()).size();
-        schedule = new EmissionSchedule(ratePerSecond, context.getThisTaskIndex(), tasks, now);
+        Resumption.Source source = new Resumption.Source(context.getThisTaskId(), ratePerSecond, context.getThisTaskIndex(), tasks);
+        Resumption resumption = Resumption.of(source, records == null ? EmissionRecords.UNKNOWN : records, onRestart, now);
+        schedule = resumption.schedule();
+        LOG.info("task {}: {} tuples behind, missed: {}, gaps: {}", source.task(), schedule.behind(), resumption.missed(), resumption.gaps());
         if (counters != null) {
-            counters.sourceFollows(schedule);
+            counters.sourceFollows(resumption);
         }
     }
 
     /** One tuple a call: Storm looks between calls whether the way out is congested. */
-    private void emit(long dueNanos) {
+    private void emit(long dueNanos, long now) {
         Values values = lines.next(EpochClock.toMs(dueNanos)).values();
+        if (counters != null) {
+            counters.emittedAfter(now - dueNanos);
+        }
         if (acked) {
             collector.emit(values, emitted++);
         } else {

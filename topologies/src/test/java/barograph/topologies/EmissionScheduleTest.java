@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.lang.reflect.Field;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -40,7 +41,8 @@ class EmissionScheduleTest {
     void everyTupleThatIsDueIsEmittedLateIfNeedBe(double rate, int tasks) {
         EmissionSchedule schedule = new EmissionSchedule(rate, 1, tasks, START);
         long stalled = START + 60 * SECOND;
-        long expected = schedule.dueBefore(stalled + 1);
+        long expected = schedule.countDue(stalled + 1);
+        assertEquals(expected, schedule.behind());
         assertEquals(rate / tasks * 60, expected, 1.0);
         assertEquals(60 * SECOND, schedule.behindNanos(stalled), 2.0 * SECOND * tasks / rate);
         long emitted = 0;
@@ -53,6 +55,7 @@ class EmissionScheduleTest {
         }
         assertEquals(expected, emitted);
         assertEquals(0, schedule.behindNanos(stalled));
+        assertEquals(0, schedule.behind());
     }
 
     @Test
@@ -68,15 +71,15 @@ class EmissionScheduleTest {
         EmissionSchedule schedule = new EmissionSchedule(33.3, 2, 8, START);
         long sum = 0;
         for (int second = 0; second < 100; second++) {
-            sum += schedule.dueBefore(START + (second + 1) * SECOND) - schedule.dueBefore(START + second * SECOND);
+            sum += schedule.countDue(START + (second + 1) * SECOND);
         }
-        assertEquals(schedule.dueBefore(START + 100 * SECOND), sum);
+        assertEquals(new EmissionSchedule(33.3, 2, 8, START).countDue(START + 100 * SECOND), sum);
         assertEquals(33.3 / 8 * 100, sum, 1.0);
     }
 
     @Test
     void countsPeriodsBeforeTheStartAsNothing() {
-        assertEquals(0, new EmissionSchedule(100, 0, 1, START).dueBefore(START - 5 * SECOND));
+        assertEquals(0, new EmissionSchedule(100, 0, 1, START).countDue(START - 5 * SECOND));
     }
 
     @ParameterizedTest
@@ -116,10 +119,12 @@ class EmissionScheduleTest {
         long until = change + 5 * SECOND;
         schedule.follow(0.1, change);
         schedule.follow(2, change + SECOND);
-        assertEquals(500, schedule.dueBefore(change), 1);
-        assertEquals(500 + 10, schedule.dueBefore(change + SECOND), 2);
-        assertEquals(500 + 10 + 800, schedule.dueBefore(until), 3);
-        long expected = schedule.dueBefore(until + 1);
+        assertEquals(500, schedule.countDue(change), 1);
+        assertEquals(10, schedule.countDue(change + SECOND), 1);
+        assertEquals(800, schedule.countDue(until), 1);
+        schedule.countDue(until + 1);
+        long expected = schedule.behind();
+        assertEquals(500 + 10 + 800, expected, 3);
         assertEquals(10 * SECOND, schedule.behindNanos(until), SECOND / 50.0);
         long taken = 0;
         long last = 0;
@@ -155,11 +160,11 @@ class EmissionScheduleTest {
         EmissionSchedule followed = new EmissionSchedule(33.3, 2, 8, START);
         followed.follow(1, START + SECOND);
         for (int i = 1; i <= 20; i++) {
-            assertEquals(plain.dueBefore(START + i * SECOND), followed.dueBefore(START + i * SECOND));
+            assertEquals(plain.countDue(START + i * SECOND), followed.countDue(START + i * SECOND));
         }
         followed.follow(7, START + 20 * SECOND);
         followed.follow(1, START + 20 * SECOND + 1);
-        assertEquals(plain.dueBefore(START + 60 * SECOND), followed.dueBefore(START + 60 * SECOND), 1);
+        assertEquals(plain.countDue(START + 60 * SECOND), followed.countDue(START + 60 * SECOND), 1);
     }
 
     /** The source may have taken a tuple with a clock read just after the one that the change was made with. */
@@ -169,7 +174,8 @@ class EmissionScheduleTest {
         long first = schedule.take();
         schedule.follow(3, first - 1000);
         assertTrue(schedule.take() > first);
-        assertEquals(1, schedule.dueBefore(first + 1));
+        assertEquals(1, schedule.countDue(first + 1));
+        assertEquals(0, schedule.behind());
     }
 
     @Test
@@ -194,7 +200,43 @@ class EmissionScheduleTest {
             }
         }
         changes.join();
-        assertEquals(schedule.dueBefore(now.get() + 1), taken + (schedule.isDue(now.get()) ? 1 : 0));
+        assertEquals(schedule.countDue(now.get() + 1), taken + (schedule.isDue(now.get()) ? 1 : 0));
         assertTrue(taken >= 20_000, "taken " + taken);
+    }
+
+    /** 48 h with a change every 10 s: what is behind both the source and the sampler is forgotten. */
+    @Test
+    void changesOfRateThatAreOverAreForgotten() throws Exception {
+        EmissionSchedule schedule = new EmissionSchedule(10, 0, 1, START);
+        long due = 0;
+        long taken = 0;
+        for (int change = 1; change <= 17_280; change++) {
+            long now = START + change * 10L * SECOND;
+            for (; schedule.isDue(now); taken++) {
+                schedule.take();
+            }
+            due += schedule.countDue(now + 1);
+            assertEquals(0, schedule.behind());
+            schedule.follow(1 + change % 2, now);
+        }
+        assertEquals(taken, due);
+        assertEquals(10 * 86_400 + 20 * 86_400, due, 10);
+        assertTrue(stretches(schedule) <= 2, "stretches: " + stretches(schedule));
+    }
+
+    /** As many as can be reached from the schedule. */
+    private static int stretches(EmissionSchedule schedule) throws ReflectiveOperationException {
+        Object stretch = field(field(schedule, "taken"), "stretch");
+        int number = 0;
+        for (; stretch != null; stretch = field(stretch, "next")) {
+            number++;
+        }
+        return number;
+    }
+
+    private static Object field(Object of, String name) throws ReflectiveOperationException {
+        Field field = of.getClass().getDeclaredField(name);
+        field.setAccessible(true);
+        return field.get(of);
     }
 }

@@ -42,7 +42,7 @@ class LocalClusterTest {
 
     private static TopologyBuilder topology() {
         TopologyBuilder builder = new TopologyBuilder();
-        builder.setSpout("spout", new SourceSpout(RATE, 1, false), 2).setNumTasks(4);
+        builder.setSpout("spout", new SourceSpout(RATE, 1, false, "catch_up"), 2).setNumTasks(4);
         builder.setBolt("bolt", new PassBolt("sleep", MS_PER_CHARACTER), 2).setNumTasks(4).shuffleGrouping("spout");
         builder.setBolt("sink", new SinkBolt("none", 0), 1).setNumTasks(2).shuffleGrouping("bolt");
         return builder;
@@ -51,7 +51,7 @@ class LocalClusterTest {
     /** Every kind of component, and both groupings by field. */
     private static TopologyBuilder chain() {
         TopologyBuilder builder = new TopologyBuilder();
-        builder.setSpout("spout", new SourceSpout(CHAIN_RATE, 1, false), 2);
+        builder.setSpout("spout", new SourceSpout(CHAIN_RATE, 1, false, "catch_up"), 2);
         builder.setBolt("transform", new TransformBolt("sleep", CHAIN_MS_PER_CHARACTER, 0.8), 2).shuffleGrouping("spout");
         builder.setBolt("filter", new FilterBolt("sleep", CHAIN_MS_PER_CHARACTER, 0.8, 1), 2).shuffleGrouping("transform");
         builder.setBolt("aggregate", new AggregateBolt("sleep", CHAIN_MS_PER_CHARACTER), 2).fieldsGrouping("filter", new Fields("id"));

@@ -16,7 +16,7 @@ import java.security.cert.CertificateFactory;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Deque;
-import java.util.function.DoubleConsumer;
+import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import javax.net.ssl.HttpsURLConnection;
 import javax.net.ssl.SSLContext;
@@ -28,8 +28,8 @@ import org.slf4j.LoggerFactory;
 /**
  * Sends lines to the policy service, all that gathered in a window at once, from a thread of its own.
  *
- * <p>The service's answers carry the input rate; it is asked once before there are lines, for a worker that was restarted.
- * Nobody waits for the service: what it cannot take stays in a bounded backlog, the oldest line goes first. Only lines that
+ * <p>The service's answers carry the input rate. Until it has answered once it is asked without lines: that answer also says what is
+ * on record of the sources' tasks, for a worker that was restarted. Nobody waits for the service: what it cannot take stays in a bounded backlog, the oldest line goes first. Only lines that
  * surely did not arrive are sent again. HttpURLConnection, because HttpClient costs two more threads and some MB. TLS begins
  * with the first window, in this thread, and its connection stays: a worker pays for one handshake.
  */
@@ -38,26 +38,30 @@ final class SamplePoster implements Closeable {
     private static final Logger LOG = LoggerFactory.getLogger(SamplePoster.class);
     private static final int TIMEOUT_MS = 1000;
     private static final long CLOSING_MS = 1500;
+    /** How often a service that has not answered yet is asked. */
+    private static final long ASKING_MS = 500;
 
     private final URI uri;
     private final Path tokenFile;
     private final Path certificate;
     private final long windowMs;
-    private final DoubleConsumer inputRate;
+    private final Consumer<SamplesAnswer> answers;
     private final Deque<String> backlog = new ArrayDeque<>();
     private final Thread thread = new Thread(this::run, "barograph-poster");
     private boolean closing;
+    private boolean isUrgent;
+    private boolean isAnswered;
     private boolean failing;
     private long dropped;
     private SSLSocketFactory tls;
 
-    /** {@code inputRate} is told the factor that each answer states; an answer that states none tells it nothing. */
-    SamplePoster(URI uri, Path tokenFile, Path certificate, Duration window, DoubleConsumer inputRate) {
+    /** {@code answers} takes what each answer states; the first one is to an empty request. */
+    SamplePoster(URI uri, Path tokenFile, Path certificate, Duration window, Consumer<SamplesAnswer> answers) {
         this.uri = uri;
         this.tokenFile = tokenFile;
         this.certificate = certificate;
         this.windowMs = window.toMillis();
-        this.inputRate = inputRate;
+        this.answers = answers;
         thread.setDaemon(true);
     }
 
@@ -70,6 +74,14 @@ final class SamplePoster implements Closeable {
         synchronized (backlog) {
             backlog.addLast(line);
             shorten();
+        }
+    }
+
+    /** What there is goes now, whatever is left of the window. */
+    void flush() {
+        synchronized (backlog) {
+            isUrgent = true;
+            backlog.notifyAll();
         }
     }
 
@@ -94,11 +106,11 @@ final class SamplePoster implements Closeable {
     }
 
     private void run() {
-        send(new ArrayDeque<>());
         boolean last = false;
         while (!last) {
+            isAnswered = isAnswered || send(new ArrayDeque<>());
             last = awaitWindow();
-            Deque<String> lines = takeAll();
+            Deque<String> lines = isAnswered || last ? takeAll() : new ArrayDeque<>();
             if (!lines.isEmpty()) {
                 send(lines);
             }
@@ -108,14 +120,16 @@ final class SamplePoster implements Closeable {
     /** True once the poster is closing. */
     private boolean awaitWindow() {
         synchronized (backlog) {
-            long end = System.nanoTime() + windowMs * 1_000_000L;
-            for (long left = windowMs; left > 0 && !closing; left = (end - System.nanoTime()) / 1_000_000L) {
+            long waitMs = isAnswered ? windowMs : Math.min(windowMs, ASKING_MS);
+            long end = System.nanoTime() + waitMs * 1_000_000L;
+            for (long left = waitMs; left > 0 && !closing && !isUrgent; left = (end - System.nanoTime()) / 1_000_000L) {
                 try {
                     backlog.wait(left);
                 } catch (InterruptedException e) {
                     return true;
                 }
             }
+            isUrgent = false;
             return closing;
         }
     }
@@ -144,7 +158,8 @@ final class SamplePoster implements Closeable {
         }
     }
 
-    private void send(Deque<String> lines) {
+    /** True if the service took it. */
+    private boolean send(Deque<String> lines) {
         byte[] body = lines.stream().map(line -> line + "\n").collect(Collectors.joining()).getBytes(StandardCharsets.UTF_8);
         HttpURLConnection connection;
         try {
@@ -153,13 +168,15 @@ final class SamplePoster implements Closeable {
         } catch (IOException | RuntimeException e) {
             giveBack(lines);
             report(e.toString());
-            return;
+            return false;
         }
         try {
             int status = post(connection, body);
             report(status / 100 == 2 ? null : "HTTP " + status);
+            return status / 100 == 2;
         } catch (IOException | RuntimeException e) {
             report(e.toString());
+            return false;
         }
     }
 
@@ -206,7 +223,7 @@ final class SamplePoster implements Closeable {
         int status = connection.getResponseCode();
         String answer = read(status < 400 ? connection.getInputStream() : connection.getErrorStream());
         if (status / 100 == 2) {
-            InputRateAnswer.factor(answer).ifPresent(inputRate);
+            answers.accept(SamplesAnswer.of(answer));
         }
         return status;
     }

@@ -50,7 +50,7 @@ public final class SamplesReporter implements StormReporter {
     }
 
     private void lastSecond() {
-        sampler.trySample();
+        sampler.lastSecond();
     }
 
     @Override

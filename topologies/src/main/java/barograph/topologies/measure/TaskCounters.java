@@ -1,14 +1,17 @@
 package barograph.topologies.measure;
 
+import barograph.topologies.EmissionRecords;
 import barograph.topologies.EmissionSchedule;
 import barograph.topologies.EpochClock;
 import barograph.topologies.Line;
+import barograph.topologies.Resumption;
 import com.codahale.metrics.Gauge;
 import java.util.Collection;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicLongArray;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.storm.generated.GlobalStreamId;
 import org.apache.storm.hooks.ITaskHook;
 import org.apache.storm.task.TopologyContext;
@@ -27,6 +30,8 @@ public final class TaskCounters implements Gauge<Integer> {
     private static final String EXECUTOR = "barograph.executor";
     private static final long NOT_TIMED = -1;
     private static final long NANOS_PER_MS = 1_000_000L;
+    /** A tuple that is emitted later than this after its due time is late. */
+    private static final long LATE_NANOS = 1_000_000_000L;
 
     /** Tuples emitted on one stream. */
     static final class Stream {
@@ -69,6 +74,9 @@ public final class TaskCounters implements Gauge<Integer> {
     final Source[] sources;
     final AtomicLong transferred = new AtomicLong();
     final AtomicLong processMs = new AtomicLong();
+    final AtomicLong late = new AtomicLong();
+    /** How the source began, until it is written. */
+    final AtomicReference<Resumption> resumption = new AtomicReference<>();
     /** Tuples sent, by the task they were sent to; null if nobody asked for traffic. */
     final AtomicLongArray traffic;
     /** Latency at a component that emits to nobody; null elsewhere. */
@@ -77,6 +85,7 @@ public final class TaskCounters implements Gauge<Integer> {
     final List<TaskCounters> executor;
     volatile EmissionSchedule schedule;
     volatile boolean unthrottled;
+    private volatile EmissionRecords emissionRecords;
     private double inputRateFactor = 1;
     private long ownNanos = NOT_TIMED;
 
@@ -127,9 +136,20 @@ public final class TaskCounters implements Gauge<Integer> {
         ownNanos = nanos;
     }
 
-    /** From now on the source emits by this schedule, and the schedule follows the input rate factor. */
-    public synchronized void sourceFollows(EmissionSchedule emissions) {
-        schedule = emissions;
+    /** What is on record of the source's earlier processes; null until somebody said so, or that nobody knows. */
+    public EmissionRecords emissionRecords() {
+        return emissionRecords;
+    }
+
+    /** Those of another topology say nothing of this one. */
+    void emissionRecords(EmissionRecords records) {
+        emissionRecords = topology.equals(records.topology()) ? records : EmissionRecords.UNKNOWN;
+    }
+
+    /** From now on the source emits by its schedule, and the schedule follows the input rate factor. */
+    public synchronized void sourceFollows(Resumption start) {
+        resumption.set(start);
+        schedule = start.schedule();
         follow();
     }
 
@@ -147,6 +167,13 @@ public final class TaskCounters implements Gauge<Integer> {
 
     public void sourceIsUnthrottled() {
         unthrottled = true;
+    }
+
+    /** The source emits a tuple so long after it was due. */
+    public void emittedAfter(long nanos) {
+        if (nanos > LATE_NANOS) {
+            late.getAndIncrement();
+        }
     }
 
     /** A target is null where a tuple was emitted directly to a task that does not listen. */

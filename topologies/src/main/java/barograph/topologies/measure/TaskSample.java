@@ -1,6 +1,7 @@
 package barograph.topologies.measure;
 
 import barograph.topologies.EmissionSchedule;
+import barograph.topologies.Resumption;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicLongArray;
@@ -16,14 +17,25 @@ record TaskSample(
     Double executeMs,
     Double processMs,
     Integer queue,
-    Long due,
-    Double behindMs,
+    Emissions emissions,
+    List<GapSample> gaps,
     List<StreamSample> streams,
     List<SourceSample> sources,
     SinkLatency.Interval latency,
     List<TrafficSample> traffic) {
 
     private static final double NANOS_PER_MS = 1e6;
+
+    private static final double NANOS_PER_SECOND = 1e9;
+
+    /** Of a source: tuples that fell due, that are due and not emitted at the interval's end, that never will be, that were late. */
+    record Emissions(Long due, Long behind, Double behindMs, Long missed, Long late) {
+        private static final Emissions NOT_MEASURED = new Emissions(null, null, null, null, null);
+    }
+
+    /** Tuples that fell due while no process of the task counted, between two times in epoch seconds. */
+    record GapSample(int task, Double fromS, double untilS, Long due) {
+    }
 
     record StreamSample(int task, String stream, long emitted) {
     }
@@ -34,8 +46,8 @@ record TaskSample(
     record TrafficSample(int from, int to, long n) {
     }
 
-    /** Empties the counters. The interval's bounds are epoch nanoseconds; the queue is this task's share, or null. */
-    static TaskSample take(TaskCounters counters, long fromNanos, long toNanos, Integer queue) {
+    /** Empties the counters. The interval ends at that time (epoch); the queue is this task's share, or null. */
+    static TaskSample take(TaskCounters counters, long toNanos, Integer queue) {
         List<StreamSample> streams = new ArrayList<>(counters.streams.length);
         for (TaskCounters.Stream stream : counters.streams) {
             streams.add(new StreamSample(counters.task, stream.name, stream.emitted.getAndSet(0)));
@@ -45,7 +57,7 @@ record TaskSample(
             sources.add(take(counters.task, source));
         }
         long emitted = streams.stream().mapToLong(StreamSample::emitted).sum();
-        EmissionSchedule schedule = counters.schedule;
+        Resumption start = counters.schedule == null ? null : counters.resumption.getAndSet(null);
         double processMs = counters.processMs.getAndSet(0);
         return new TaskSample(
             counters.task,
@@ -57,8 +69,8 @@ record TaskSample(
             sum(sources),
             counters.isAcked ? processMs : null,
             queue,
-            due(counters, emitted, fromNanos, toNanos),
-            schedule == null ? (counters.unthrottled ? 0.0 : null) : Double.valueOf(schedule.behindNanos(toNanos) / NANOS_PER_MS),
+            emissions(counters, emitted, start, toNanos),
+            gaps(counters.task, start),
             streams,
             sources,
             counters.latency == null ? null : counters.latency.take(),
@@ -95,13 +107,25 @@ record TaskSample(
         return sum;
     }
 
-    /** An unthrottled source is due exactly when it emits; of a foreign spout nobody knows. */
-    private static Long due(TaskCounters counters, long emitted, long fromNanos, long toNanos) {
+    /** An unthrottled source is due exactly when it emits; of a foreign spout, or before its schedule began, nobody knows. */
+    private static Emissions emissions(TaskCounters counters, long emitted, Resumption start, long toNanos) {
         EmissionSchedule schedule = counters.schedule;
-        if (schedule != null) {
-            return schedule.dueBefore(toNanos) - schedule.dueBefore(fromNanos);
+        if (schedule == null) {
+            return counters.unthrottled ? new Emissions(emitted, 0L, 0.0, 0L, 0L) : Emissions.NOT_MEASURED;
         }
-        return counters.unthrottled ? Long.valueOf(emitted) : null;
+        long due = schedule.countDue(toNanos);
+        Long missed = start == null ? Long.valueOf(0) : start.missed();
+        return new Emissions(due, schedule.behind(), schedule.behindNanos(toNanos) / NANOS_PER_MS, missed, counters.late.getAndSet(0));
+    }
+
+    private static List<GapSample> gaps(int task, Resumption start) {
+        if (start == null) {
+            return List.of();
+        }
+        return start.gaps().stream()
+            .map(gap -> new GapSample(task, gap.fromNanos() == null ? null : gap.fromNanos() / NANOS_PER_SECOND,
+                gap.untilNanos() / NANOS_PER_SECOND, gap.due()))
+            .toList();
     }
 
     private static List<TrafficSample> takeTraffic(TaskCounters counters) {

@@ -24,6 +24,7 @@ final class WorkerLine {
         sources(json, samples.stream().flatMap(sample -> sample.sources().stream()).toList());
         sinks(json, samples.stream().filter(sample -> sample.latency() != null).toList());
         spouts(json, samples.stream().filter(TaskSample::isSpout).toList());
+        gaps(json, samples.stream().flatMap(sample -> sample.gaps().stream()).toList());
         traffic(json, samples.stream().flatMap(sample -> sample.traffic().stream()).toList());
         return json.end().toString();
     }
@@ -81,9 +82,23 @@ final class WorkerLine {
         if (!rows.isEmpty()) {
             json.key("spouts").begin()
                 .column("task", rows, TaskSample::task)
-                .column("due", rows, TaskSample::due)
+                .column("due", rows, row -> row.emissions().due())
                 .column("emitted", rows, TaskSample::emitted)
-                .column("behind_ms", rows, TaskSample::behindMs)
+                .column("behind", rows, row -> row.emissions().behind())
+                .column("behind_ms", rows, row -> row.emissions().behindMs())
+                .column("missed", rows, row -> row.emissions().missed())
+                .column("late", rows, row -> row.emissions().late())
+                .end();
+        }
+    }
+
+    private static void gaps(Json json, List<TaskSample.GapSample> rows) {
+        if (!rows.isEmpty()) {
+            json.key("gaps").begin()
+                .column("task", rows, TaskSample.GapSample::task)
+                .column("from_s", rows, TaskSample.GapSample::fromS)
+                .column("until_s", rows, TaskSample.GapSample::untilS)
+                .column("due", rows, TaskSample.GapSample::due)
                 .end();
         }
     }

@@ -1,5 +1,6 @@
 package barograph.topologies.measure;
 
+import barograph.topologies.EmissionRecords;
 import barograph.topologies.EpochClock;
 import java.io.Closeable;
 import java.io.IOException;
@@ -29,16 +30,17 @@ final class WorkerSampler implements Closeable {
     private WorkerLine.Worker worker;
     private boolean failing;
     private double inputRateFactor = 1;
+    private EmissionRecords records;
     private long sequence;
     private long lastNanos = EpochClock.nowNanos();
-    private long lastMonotonic = System.nanoTime();
 
     /** {@code queueLength} gives the tuples that wait for a task's executor, or null where unknown. */
     WorkerSampler(Settings settings, IntFunction<Integer> queueLength) {
         this.settings = settings;
         this.queueLength = queueLength;
         this.poster = settings.samplesUri() == null ? null
-            : new SamplePoster(settings.samplesUri(), settings.tokenFile(), settings.certificate(), settings.window(), this::inputRate);
+            : new SamplePoster(settings.samplesUri(), settings.tokenFile(), settings.certificate(), settings.window(), this::follow);
+        records = poster == null ? EmissionRecords.UNKNOWN : null;
         thread.setDaemon(true);
     }
 
@@ -46,19 +48,30 @@ final class WorkerSampler implements Closeable {
         tasks.add(counters);
         synchronized (tasks) {
             counters.inputRate(inputRateFactor);
+            if (records != null) {
+                counters.emissionRecords(records);
+            }
         }
     }
 
-    /** Tasks that join later follow it too. */
-    private void inputRate(double factor) {
+    /** The rate of every answer, and the records of the first one; tasks that join later follow them too. */
+    private void follow(SamplesAnswer answer) {
         synchronized (tasks) {
-            if (factor == inputRateFactor) {
-                return;
+            answer.factor().ifPresent(this::inputRate);
+            if (records == null) {
+                records = answer.records();
+                tasks.forEach(counters -> counters.emissionRecords(records));
             }
-            LOG.info("input rate: {} times the submitted one", factor);
-            inputRateFactor = factor;
-            tasks.forEach(counters -> counters.inputRate(factor));
         }
+    }
+
+    private void inputRate(double factor) {
+        if (factor == inputRateFactor) {
+            return;
+        }
+        LOG.info("input rate: {} times the submitted one", factor);
+        inputRateFactor = factor;
+        tasks.forEach(counters -> counters.inputRate(factor));
     }
 
     void start() {
@@ -117,17 +130,22 @@ final class WorkerSampler implements Closeable {
         }
     }
 
+    /** The process is about to end: what is known of its tasks goes to whoever begins them anew. */
+    void lastSecond() {
+        trySample();
+        if (poster != null) {
+            poster.flush();
+        }
+    }
+
     synchronized void sample() {
         long now = EpochClock.nowNanos();
-        long monotonic = System.nanoTime();
-        long from = lastNanos;
-        double lengthS = (monotonic - lastMonotonic) / NANOS_PER_SECOND;
+        double lengthS = (now - lastNanos) / NANOS_PER_SECOND;
         lastNanos = now;
-        lastMonotonic = monotonic;
         if (tasks.isEmpty()) {
             return;
         }
-        List<TaskSample> samples = take(from, now);
+        List<TaskSample> samples = take(now);
         TaskCounters any = tasks.get(0);
         if (worker == null) {
             worker = new WorkerLine.Worker(settings.machine(), any.port, ProcessHandle.current().pid(), any.topology);
@@ -136,11 +154,11 @@ final class WorkerSampler implements Closeable {
         handOn(WorkerLine.of(worker, sequence++, now / NANOS_PER_SECOND, lengthS, samples));
     }
 
-    private List<TaskSample> take(long fromNanos, long toNanos) {
+    private List<TaskSample> take(long toNanos) {
         List<TaskSample> samples = new ArrayList<>();
         for (TaskCounters counters : tasks) {
             if (counters.executor.get(0) == counters) {
-                takeExecutor(counters.executor, fromNanos, toNanos, samples);
+                takeExecutor(counters.executor, toNanos, samples);
             }
         }
         samples.sort(Comparator.comparingInt(TaskSample::task));
@@ -148,12 +166,12 @@ final class WorkerSampler implements Closeable {
     }
 
     /** Tasks of one executor wait in one queue: each gets an even share, so that the sum over tasks is what waits. */
-    private void takeExecutor(List<TaskCounters> executor, long fromNanos, long toNanos, List<TaskSample> samples) {
+    private void takeExecutor(List<TaskCounters> executor, long toNanos, List<TaskSample> samples) {
         Integer waiting = queueLength.apply(executor.get(0).task);
         int n = executor.size();
         for (int i = 0; i < n; i++) {
             Integer share = waiting == null ? null : Integer.valueOf(waiting / n + (i < waiting % n ? 1 : 0));
-            samples.add(TaskSample.take(executor.get(i), fromNanos, toNanos, share));
+            samples.add(TaskSample.take(executor.get(i), toNanos, share));
         }
     }
 

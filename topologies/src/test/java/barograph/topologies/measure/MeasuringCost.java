@@ -121,7 +121,7 @@ public final class MeasuringCost {
     private static TopologyBuilder builder(boolean unthrottled) {
         int executors = unthrottled ? 1 : 6;
         TopologyBuilder builder = new TopologyBuilder();
-        builder.setSpout("spout", new SourceSpout(PACED_RATE, 1, unthrottled), executors);
+        builder.setSpout("spout", new SourceSpout(PACED_RATE, 1, unthrottled, "catch_up"), executors);
         builder.setBolt("bolt_1", new PassBolt("none", 0), executors).shuffleGrouping("spout");
         PassBolt costly = unthrottled ? new PassBolt("none", 0) : new PassBolt("sleep", PACED_MS_PER_CHARACTER);
         builder.setBolt("bolt_2", costly, executors).shuffleGrouping("bolt_1");

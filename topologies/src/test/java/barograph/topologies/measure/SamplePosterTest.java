@@ -58,6 +58,10 @@ class SamplePosterTest {
         exchange.close();
     }
 
+    private void hear(SamplesAnswer answer) {
+        answer.factor().ifPresent(factors::add);
+    }
+
     private static URI samples(int port) {
         return URI.create("http://127.0.0.1:" + port + "/samples");
     }
@@ -80,7 +84,7 @@ class SamplePosterTest {
         Path token = directory.resolve("token");
         Files.writeString(token, "secret\n");
         HttpServer server = service(0);
-        try (SamplePoster poster = new SamplePoster(samples(server.getAddress().getPort()), token, null, LONG, factors::add)) {
+        try (SamplePoster poster = new SamplePoster(samples(server.getAddress().getPort()), token, null, LONG, this::hear)) {
             poster.offer("{\"seq\": 1}");
             poster.offer("{\"seq\": 2}");
             poster.start();
@@ -88,13 +92,13 @@ class SamplePosterTest {
             server.stop(0);
         }
         assertEquals(List.of("{\"seq\": 1}", "{\"seq\": 2}"), received);
-        assertEquals(List.of("Bearer secret", "Bearer secret"), tokens); // the first one asked for the input rate
+        assertEquals(List.of("Bearer secret", "Bearer secret"), tokens); // the first one asked what there is to know
         assertEquals(List.of(), factors);
     }
 
     @Test
     void nobodyWaitsForADeadServiceAndTheBacklogIsBounded() throws Exception {
-        SamplePoster poster = new SamplePoster(samples(freePort()), null, null, WINDOW, factors::add);
+        SamplePoster poster = new SamplePoster(samples(freePort()), null, null, WINDOW, this::hear);
         poster.start();
         long start = System.nanoTime();
         for (int i = 0; i < 10_000; i++) {
@@ -110,7 +114,7 @@ class SamplePosterTest {
     @Test
     void nobodyWaitsForAServiceThatNeverAnswers() throws Exception {
         try (ServerSocket silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress())) {
-            SamplePoster poster = new SamplePoster(samples(silent.getLocalPort()), null, null, WINDOW, factors::add);
+            SamplePoster poster = new SamplePoster(samples(silent.getLocalPort()), null, null, WINDOW, this::hear);
             poster.start();
             List<Long> waits = new ArrayList<>();
             for (int i = 0; i < 20; i++) {
@@ -131,7 +135,7 @@ class SamplePosterTest {
     void whatCouldNotBeSentIsSentWhenTheServiceComesBack() throws Exception {
         int port = freePort();
         Path token = directory.resolve("token");
-        SamplePoster poster = new SamplePoster(samples(port), token, null, WINDOW, factors::add);
+        SamplePoster poster = new SamplePoster(samples(port), token, null, WINDOW, this::hear);
         poster.start();
         poster.offer("{\"seq\": 1}");
         Thread.sleep(300);
@@ -151,7 +155,7 @@ class SamplePosterTest {
     void theInputRateIsAskedForBeforeThereAreLines() throws Exception {
         HttpServer server = service(0);
         said = "{\"input_rate_factor\": 1.5}";
-        try (SamplePoster poster = new SamplePoster(samples(server.getAddress().getPort()), null, null, LONG, factors::add)) {
+        try (SamplePoster poster = new SamplePoster(samples(server.getAddress().getPort()), null, null, LONG, this::hear)) {
             poster.start();
             waitFor(() -> !factors.isEmpty());
         } finally {
@@ -165,7 +169,7 @@ class SamplePosterTest {
     void everyAnswerMayChangeTheInputRateAndABadOneKeepsIt() throws Exception {
         HttpServer server = service(0);
         said = "{\"input_rate_factor\": 2}";
-        try (SamplePoster poster = new SamplePoster(samples(server.getAddress().getPort()), null, null, WINDOW, factors::add)) {
+        try (SamplePoster poster = new SamplePoster(samples(server.getAddress().getPort()), null, null, WINDOW, this::hear)) {
             poster.start();
             waitFor(() -> !factors.isEmpty());
             for (String bad : List.of("", "{}", "[1]", "no json {", "{\"input_rate_factor\": null}", "{\"input_rate_factor\": \"2\"}",
@@ -205,12 +209,12 @@ class SamplePosterTest {
         URI uri = URI.create("https://127.0.0.1:" + server.getAddress().getPort() + "/samples");
         try {
             keyOf("stranger");
-            try (SamplePoster deceived = new SamplePoster(uri, token, directory.resolve("stranger.crt"), LONG, factors::add)) {
+            try (SamplePoster deceived = new SamplePoster(uri, token, directory.resolve("stranger.crt"), LONG, this::hear)) {
                 deceived.offer("{\"seq\": 1}");
                 deceived.start();
             }
             assertEquals(List.of(), tokens);
-            try (SamplePoster poster = new SamplePoster(uri, token, directory.resolve("service.crt"), WINDOW, factors::add)) {
+            try (SamplePoster poster = new SamplePoster(uri, token, directory.resolve("service.crt"), WINDOW, this::hear)) {
                 poster.start();
                 poster.offer("{\"seq\": 2}");
                 waitFor(() -> received.contains("{\"seq\": 2}"));

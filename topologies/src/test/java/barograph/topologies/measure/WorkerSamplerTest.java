@@ -2,10 +2,15 @@ package barograph.topologies.measure;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import barograph.topologies.EmissionRecords.EmissionRecord;
+import barograph.topologies.EmissionRecords.RateChange;
 import barograph.topologies.EmissionSchedule;
 import barograph.topologies.EpochClock;
+import barograph.topologies.Resumption;
+import barograph.topologies.Resumption.Gap;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.sun.net.httpserver.HttpServer;
@@ -79,7 +84,7 @@ class WorkerSamplerTest {
     }
 
     private static void assertColumnsAreEquallyLong(JsonNode line) {
-        for (String group : List.of("tasks", "streams", "sources", "sinks", "spouts", "traffic")) {
+        for (String group : List.of("tasks", "streams", "sources", "sinks", "spouts", "gaps", "traffic")) {
             List<Integer> lengths = new ArrayList<>();
             line.path(group).forEach(column -> lengths.add(column.size()));
             assertTrue(lengths.stream().distinct().count() <= 1, group + " of " + line);
@@ -150,12 +155,23 @@ class WorkerSamplerTest {
         TaskCounters free = spout(2);
         TaskCounters foreign = spout(6);
         List.of(late, free, foreign).forEach(sampler::add);
-        late.sourceFollows(new EmissionSchedule(100, 0, 1, EpochClock.nowNanos()));
+        long now = EpochClock.nowNanos();
+        Gap gap = new Gap(now - 2_500_000_000L, now, 250L);
+        late.sourceFollows(new Resumption(new EmissionSchedule(100, 0, 1, now), List.of(gap), 40L));
+        late.emittedAfter(999_000_000L);
+        late.emittedAfter(1_001_000_000L);
         free.sourceIsUnthrottled();
         free.emitted("default", List.of(3));
         foreign.emitted("default", List.of(3));
         Thread.sleep(300);
         sampler.sample();
+        sampler.sample();
+        JsonNode gaps = lines().get(0).get("gaps");
+        assertEquals(2.5, gaps.at("/until_s/0").asDouble() - gaps.at("/from_s/0").asDouble(), 0.002);
+        assertEquals("[1] [250]", gaps.get("task") + " " + gaps.get("due"));
+        assertFalse(lines().get(1).has("gaps"));
+        assertEquals("[0,0,null]", lines().get(1).at("/spouts/missed").toString());
+        lines().forEach(WorkerSamplerTest::assertColumnsAreEquallyLong);
         JsonNode spouts = lines().get(0).get("spouts");
         assertTrue(spouts.at("/due/0").asInt() >= 29, spouts.toString());
         assertTrue(spouts.at("/behind_ms/0").asDouble() >= 280, spouts.toString());
@@ -163,6 +179,10 @@ class WorkerSamplerTest {
         assertEquals(0.0, spouts.at("/behind_ms/1").asDouble());
         assertTrue(spouts.at("/due/2").isNull() && spouts.at("/behind_ms/2").isNull());
         assertEquals("[0,1,1]", spouts.get("emitted").toString());
+        assertEquals(spouts.at("/due/0").asInt(), spouts.at("/behind/0").asInt());
+        assertEquals("[40,0,null]", spouts.get("missed").toString());
+        assertEquals("[1,0,null]", spouts.get("late").toString());
+        assertTrue(spouts.at("/behind/1").asInt() == 0 && spouts.at("/behind/2").isNull());
     }
 
     @Test
@@ -258,7 +278,7 @@ class WorkerSamplerTest {
             TaskCounters running = spout(1);
             TaskCounters startsLater = spout(2);
             EmissionSchedule schedule = new EmissionSchedule(100, 0, 1, EpochClock.nowNanos());
-            running.sourceFollows(schedule);
+            running.sourceFollows(start(schedule));
             sampler.add(running);
             sampler.add(startsLater);
             sampler.start();
@@ -267,21 +287,85 @@ class WorkerSamplerTest {
             }
             assertEquals(400, rate(schedule), 1);
             EmissionSchedule late = new EmissionSchedule(100, 0, 1, EpochClock.nowNanos());
-            startsLater.sourceFollows(late);
+            startsLater.sourceFollows(start(late));
             assertEquals(400, rate(late), 1);
             TaskCounters joinsLater = spout(3);
             sampler.add(joinsLater);
             EmissionSchedule joined = new EmissionSchedule(100, 0, 1, EpochClock.nowNanos());
-            joinsLater.sourceFollows(joined);
+            joinsLater.sourceFollows(start(joined));
             assertEquals(400, rate(joined), 1);
         } finally {
             service.stop(0);
         }
     }
 
-    /** Tuples that will fall due in a second from now. */
-    private static long rate(EmissionSchedule schedule) {
-        long now = EpochClock.nowNanos();
-        return schedule.dueBefore(now + 1_000_000_000L) - schedule.dueBefore(now);
+    private static Resumption start(EmissionSchedule schedule) {
+        return new Resumption(schedule, List.of(), 0L);
+    }
+
+    /** Tuples a second, by the distance of the next two. */
+    private static double rate(EmissionSchedule schedule) {
+        while (schedule.isDue(EpochClock.nowNanos())) {
+            schedule.take();
+        }
+        long first = schedule.take();
+        return 1e9 / (schedule.take() - first);
+    }
+
+    /** Before the service has said what is on record nobody knows, and what it says later does not count. */
+    @Test
+    void everySourceIsToldWhatIsOnRecord() throws Exception {
+        List<String> answers = new CopyOnWriteArrayList<>(List.of("{}", "{}"));
+        HttpServer service = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
+        service.createContext("/samples", exchange -> {
+            exchange.getRequestBody().readAllBytes();
+            boolean isDown = answers.size() == 2;
+            byte[] answer = (isDown ? answers.remove(0) : answers.get(0)).getBytes(StandardCharsets.UTF_8);
+            exchange.sendResponseHeaders(isDown ? 503 : 200, answer.length);
+            exchange.getResponseBody().write(answer);
+            exchange.close();
+        });
+        service.start();
+        answers.set(1, "{\"input_rate_factor\": 2.0, \"topology\": \"star-1-1\", \"schedules\": {\"1\": {\"t\": 1763712345.5, \"behind\": 3}},"
+            + " \"input_rates\": [[1763712300, 1], [1763712340.25, 2.0]]}");
+        URI uri = URI.create("http://127.0.0.1:" + service.getAddress().getPort() + "/samples");
+        try (WorkerSampler sampler = new WorkerSampler(settings(uri), task -> 0)) {
+            TaskCounters restarted = spout(1);
+            sampler.add(restarted);
+            assertNull(restarted.emissionRecords());
+            sampler.start();
+            for (int i = 0; i < 100 && restarted.emissionRecords() == null; i++) {
+                Thread.sleep(50);
+            }
+            EmissionRecord record = restarted.emissionRecords().byTask().get(1);
+            assertEquals(1_763_712_345_500_000_000L, record.untilNanos());
+            assertEquals(3, record.behind());
+            assertEquals(List.of(new RateChange(1_763_712_300_000_000_000L, 1), new RateChange(1_763_712_340_250_000_000L, 2)), record.rates());
+            TaskCounters fresh = spout(2);
+            sampler.add(fresh);
+            assertTrue(fresh.emissionRecords().areKnown());
+            assertNull(fresh.emissionRecords().byTask().get(2));
+        } finally {
+            service.stop(0);
+        }
+    }
+
+    @Test
+    void recordsOfAnotherTopologyOrNoneAreUnknown() {
+        TaskCounters counters = spout(1);
+        for (String answer : List.of("{}", "no json {", "{\"topology\": \"star-1-1\", \"schedules\": [], \"input_rates\": []}",
+            "{\"topology\": \"star-1-1\", \"schedules\": {\"1\": {\"t\": 1, \"behind\": -1}}, \"input_rates\": [[0, 1]]}",
+            "{\"topology\": \"star-1-1\", \"schedules\": {\"1\": {\"t\": 1, \"behind\": 1}}, \"input_rates\": []}",
+            "{\"topology\": \"star-1-1\", \"schedules\": {\"1\": {\"t\": 1, \"behind\": 1}}, \"input_rates\": [[0, 0]]}",
+            "{\"topology\": \"star-1-1\", \"schedules\": {}}",
+            "{\"topology\": \"other\", \"schedules\": {}, \"input_rates\": []}")) {
+            counters.emissionRecords(SamplesAnswer.of(answer).records());
+            assertFalse(counters.emissionRecords().areKnown(), answer);
+        }
+        counters.emissionRecords(SamplesAnswer.of("{\"topology\": \"star-1-1\", \"schedules\": {}, \"input_rates\": [[0, 1]]}").records());
+        assertTrue(counters.emissionRecords().areKnown());
+        WorkerSampler without = new WorkerSampler(settings(null), task -> 0);
+        without.add(counters);
+        assertFalse(counters.emissionRecords().areKnown());
     }
 }

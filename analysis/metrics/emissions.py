@@ -1,0 +1,77 @@
+"""What sources were to emit and what became of it: due, emitted, missed (never emitted), late (over 1 s after due).
+
+While a spout has no process nobody counts what falls due; the process that goes on with its schedule says it, in gaps.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from analysis.metrics.scale_events import with_phase
+
+LONGEST_S = 86_400  # a longer gap is spread over so many slots
+
+
+def gap_seconds(gaps: DataFrame, spouts: DataFrame) -> DataFrame:
+    """Rows (run_id, t_s, dt_s, task, due): the tuples of each gap, evenly over its seconds; null where nobody knows.
+
+    A gap begins with the last line that the policy service had. What a killed worker wrote to disk after that is
+    counted there.
+    """
+    key = ["run_id", "task", "t_s", "from_s", "until_s", "due"]
+    lines = spouts.where(f.col("due").isNotNull()).select(
+        f.col("run_id").alias("line_run"), f.col("task").alias("line_task"), f.col("t_s").alias("line_s"),
+        (f.col("t_s") - f.col("dt_s")).alias("line_begin_s"),
+    )  # fmt: skip
+    of_the_task = (f.col("line_run") == f.col("run_id")) & (f.col("line_task") == f.col("task"))
+    inside = (f.col("line_s") > f.col("from_s")) & (f.col("line_begin_s") < f.col("until_s"))
+    begin = f.least(f.coalesce(f.max("line_s"), f.col("from_s")), f.col("until_s"))
+    length, whole = f.col("until_s") - f.col("begin_s"), f.col("until_s") - f.col("from_s")
+    number = f.greatest(f.lit(1), f.least(f.lit(LONGEST_S), f.ceil(length))).cast("int")
+    due = _share(f.col("slot")) - _share(f.col("slot") - 1)
+    slot_s = f.coalesce(length / f.col("slots"), f.lit(0.0))
+    return (
+        gaps.select(*key)
+        .join(lines, of_the_task & inside & (f.col("line_s") < f.col("t_s")), how="left")
+        .groupBy(*key)
+        .agg(begin.alias("begin_s"))
+        .select("run_id", "task", "until_s", "begin_s", f.coalesce(number, f.lit(1)).alias("slots"),
+                f.when(whole > 0, f.round(f.col("due") * length / whole)).otherwise(f.col("due")).alias("due"))
+        .select("*", f.explode(f.sequence(f.lit(1), f.col("slots"))).alias("slot"))
+        .select("run_id", f.coalesce(f.col("begin_s") + slot_s * f.col("slot"), f.col("until_s")).alias("t_s"),
+                slot_s.alias("dt_s"), "task", due.cast("bigint").alias("due"))
+    )  # fmt: skip
+
+
+def _share(first: Column) -> Column:
+    """Whole tuples of the first so many slots of a gap: those of all slots together are all that fell due."""
+    return f.floor(f.col("due") * first / f.col("slots"))
+
+
+def emissions(spouts: DataFrame, gaps: DataFrame, components: DataFrame, spans: DataFrame) -> DataFrame:
+    """One row a run, event, phase and source. A sum that lacks a part which nobody measured is null.
+
+    Lines from before a spout's schedule began, and those of foreign spouts, say nothing of it.
+    """
+    nothing = f.lit(None).cast("bigint")
+    lines = spouts.select(
+        "run_id", "t_s", "dt_s", "task", "due", "emitted", "missed", "late",
+        f.when(f.col("due").isNotNull(), f.lit(1)).alias("scheduled"), nothing.alias("unknown"),
+    )  # fmt: skip
+    unseen = gap_seconds(gaps, spouts).select(
+        "run_id", "t_s", "dt_s", "task", "due", nothing.alias("emitted"), nothing.alias("missed"),
+        nothing.alias("late"), nothing.alias("scheduled"), f.when(f.col("due").isNull(), f.lit(1)).alias("unknown"),
+    )  # fmt: skip
+    owners = components.select("run_id", "task", "component")
+    due = f.when(f.count("unknown") == 0, f.sum("due"))
+    return (
+        with_phase(lines.unionByName(unseen), spans, f.col("t_s") - f.col("dt_s") / 2)
+        .join(f.broadcast(owners), ["run_id", "task"], how="inner")
+        .groupBy("run_id", "event_id", "phase", "component")
+        .agg(due.alias("due"), f.sum("emitted").alias("emitted"), _sum_of_all("missed"), _sum_of_all("late"))
+        .select("run_id", "event_id", "phase", "component", "due", "emitted", "missed", "late")
+    )
+
+
+def _sum_of_all(name: str) -> Column:
+    measured, scheduled = f.count(name), f.count("scheduled")
+    return f.when((scheduled > 0) & (measured == scheduled), f.sum(name)).alias(name)

@@ -1,0 +1,49 @@
+"""A spout that restarts: what the service answers its worker, and the line that the worker writes then.
+
+Java reads the answer and writes the line in `EmissionCasesTest`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.ingest.lines import GROUPS
+from scheduler_plugins.samples import Samples
+from scheduler_plugins.service_state import ServiceState
+from tests.support.rounds import PLACED, request
+
+FOLDER = Path(__file__).parent / "emission_cases"
+CASES = {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
+pytestmark = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+
+
+def test_the_service_answers_a_worker_that_begins(case: dict[str, Any], tmp_path: Path) -> None:
+    now = [case["configured_s"]]
+    state = ServiceState(tmp_path, lambda: now[0])
+    state.configure({"run_id": "r1", "policy": "even"})
+    state.schedule(request(now[0], PLACED))
+    state.take_samples([json.dumps(line) for line in case["before"]])
+    now[0] = case["input_rate"]["t"]
+    state.change_input_rate({"factor": case["input_rate"]["factor"]})
+    assert json.loads(json.dumps(state.take_samples([]))) == case["answer"]
+
+
+def test_the_line_after_it_books_what_fell_due_when_it_did(case: dict[str, Any]) -> None:
+    samples = Samples(topology_id=case["line"]["topology"])
+    for line in (*case["before"], case["line"]):
+        samples.add_worker(line)
+    series = samples.series(case["line"]["t"] + 10)
+    due = dict(zip(series["t"], series["due"], strict=True))
+    last = case["before"][-1]["t"]
+    assert [due[last + second] for second in range(-1, 12)] == [100] * 6 + [150] * 7
+    assert samples.emissions.json()["5"]["t"] == case["line"]["t"]
+
+
+def test_the_analysis_reads_its_columns(case: dict[str, Any]) -> None:
+    for group in ("spouts", "gaps"):
+        declared = [column.split()[0] for column in GROUPS[group][0].split(", ")]
+        assert sorted(declared) == sorted(case["line"][group])

@@ -1,0 +1,103 @@
+"""What fell due while a spout had no process is due when it was, once; what nobody knows is null."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from analysis.ingest.tables import empty, group_samples, read_lines
+from analysis.metrics.emissions import emissions, gap_seconds
+from analysis.metrics.throughput import activity
+from analysis.record.schemas import TABLES
+from analysis.record.small_tables import frame_of_rows
+
+pytestmark = pytest.mark.spark
+SPANS = "run_id string, event_id string, zero_s double, from_s double, until_s double, first_s double, last_s double"
+
+
+def table(spark: SparkSession, name: str, *rows: dict[str, Any]) -> DataFrame:
+    known = {"run_id": "r", "machine": "m1", "port": 6700, "dt_s": 1.0, "component": "spout"}
+    columns = [column.split()[0].strip("`") for column in TABLES[name].ddl.split(", ")]
+    return frame_of_rows(spark, [[(known | row).get(c) for c in columns] for row in rows], TABLES[name].ddl)
+
+
+def second(t: float, **counts: float | None) -> dict[str, Any]:
+    return {"t_s": t, "task": 1, "due": 100, "emitted": 100, "behind": 0, "missed": 0, "late": 0} | counts
+
+
+def gap(t: float, from_s: float | None, until_s: float, due: int | None) -> dict[str, Any]:
+    return {"t_s": t, "task": 1, "from_s": from_s, "until_s": until_s, "due": due}
+
+
+# The worker dies at 110.4, its newest line that arrived is of 108; the next process is asked for a tuple at 120.5.
+LINES = [
+    *(second(100.0 + n) for n in range(1, 11)),
+    second(110.4, due=40, dt_s=0.4),
+    second(120.0, due=None, emitted=0, missed=None, late=None),
+    second(121.0, due=50, emitted=900, missed=3, late=880),
+]
+GAP = gap(121.0, 108.0, 120.5, 1250)
+
+
+def components(spark: SparkSession) -> DataFrame:
+    return table(spark, "components", {"task": 1, "kind": "spout", "sink": False})
+
+
+def spans(spark: SparkSession) -> DataFrame:
+    return frame_of_rows(spark, [("r", "e1", 112.0, None, None, 100.0, 121.0)], SPANS)
+
+
+def found(spark: SparkSession, lines: list[dict[str, Any]], gaps: list[dict[str, Any]]) -> dict[str, Any]:
+    spouts, unseen = table(spark, "spout_samples", *lines), table(spark, "gap_samples", *gaps)
+    frame = emissions(spouts, unseen, components(spark), spans(spark))
+    return {row.phase: (row.due, row.emitted, row.missed, row.late) for row in frame.collect()}
+
+
+def test_due_is_rate_times_time_whatever_restarts(spark: SparkSession) -> None:
+    sums = found(spark, LINES, [GAP])
+    assert sums["before"][0] + sums["after"][0] == 100 * 21 == 1040 + 1010 + 50
+    assert sums["before"][0] == pytest.approx(1200, abs=60)  # a second of the gap lies across the zero
+    assert sums["after"][1:] == (900, 3, 880)
+
+
+def test_windows_have_what_was_due_in_them(spark: SparkSession) -> None:
+    axes = frame_of_rows(spark, [("r", "e1", 100.0)], "run_id string, event_id string, zero_s double")
+    none = [empty(spark, name) for name in ("task_samples", "worker_samples", "machine_samples")]
+    frame = activity(none[0], table(spark, "spout_samples", *LINES), table(spark, "gap_samples", GAP), none[1], none[2],
+                     components(spark), axes)  # fmt: skip
+    due = {row.window_s: row.due for row in frame.collect() if row.component}
+    assert sum(due.values()) == 2100
+    assert due[0.0] == pytest.approx(1000, abs=60) and due[10.0] == pytest.approx(1000, abs=110)
+
+
+def test_seconds_of_a_gap_have_whole_tuples_and_all_of_them(spark: SparkSession) -> None:
+    parts = gap(121.0, 108.0, 118.5, 7), gap(121.0, 118.5, 120.5, 5), gap(121.0, 120.5, 120.5, 0)
+    gaps = table(spark, "gap_samples", *parts)
+    rows = gap_seconds(gaps, empty(spark, "spout_samples")).orderBy("t_s").collect()
+    assert [row.due for row in rows if row.t_s <= 118.5] == [0, 1, 0, 1, 1, 0, 1, 1, 0, 1, 1]
+    assert sum(row.due for row in rows) == 12
+    assert max(row.t_s for row in rows) == 120.5
+
+
+def test_what_nobody_knew_is_null(spark: SparkSession) -> None:
+    unknown = [gap(121.0, None, 120.5, None)]
+    sums = found(spark, [*LINES[:-1], second(121.0, due=50, missed=None)], unknown)
+    assert sums["before"] == (1040, 1100, 0, 0)
+    assert sums["after"] == (None, 100, None, 0)
+
+
+def test_lines_from_before_these_columns_say_nothing_of_it(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "r" / "workers"
+    folder.mkdir(parents=True)
+    head = '{"v": 1, "t": 101.0, "dt_s": 1.0, "machine": "m1", "port": 6700, "pid": 1, "seq": 0, "spouts": '
+    spouts = '{"task": [1], "due": [60], "emitted": [50], "behind_ms": [4.0]'
+    uneven = ', "behind": [1, 2], "missed": [0], "late": [0]}}'
+    (folder / "m1-6700.jsonl").write_text(f"{head}{spouts}}}}}\n{head}{spouts}{uneven}\n")
+    lines = read_lines(spark, "worker", [folder / "m1-6700.jsonl"])
+    assert [row.damaged_text for row in lines.collect()].count(None) == 1
+    samples, gaps = group_samples(lines, "spouts"), group_samples(lines, "gaps")
+    (row,) = samples.collect()
+    assert (row.due, row.emitted, row.behind_ms, row.behind, row.missed, row.late) == (60, 50, 4.0, None, None, None)
+    (sums,) = emissions(samples, gaps, components(spark), spans(spark)).collect()
+    assert (sums.due, sums.emitted, sums.missed, sums.late) == (60, 50, None, None)

@@ -1,0 +1,126 @@
+"""What a worker that begins is told of its spouts' schedules."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler_plugins.emission_records import rates_since
+from scheduler_plugins.service_state import ServiceState
+from tests.support.rounds import PLACED, TOPOLOGY, request
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def state(tmp_path: Path, clock: Clock) -> ServiceState:
+    state = ServiceState(tmp_path, clock)
+    state.configure({"run_id": "r1", "policy": "even"})
+    state.schedule(request(1000.0, PLACED))
+    return state
+
+
+def line(t: float, behind: dict[int, int | None], slot: str = "m1:6700", pid: int = 1, **more: Any) -> str:
+    """A worker's line; 100 tuples a second are due at each task."""
+    machine, _, port = slot.partition(":")
+    spouts = {
+        "task": list(behind), "due": [100] * len(behind), "emitted": [90] * len(behind),
+        "behind": list(behind.values()), "behind_ms": [None if n is None else n * 10.0 for n in behind.values()],
+        "missed": [0] * len(behind), "late": [0] * len(behind),
+    }  # fmt: skip
+    head = {"v": 1, "t": t, "dt_s": 1.0, "machine": machine, "port": int(port), "pid": pid, "topology": TOPOLOGY}
+    return json.dumps(head | {"seq": int(t), "spouts": spouts} | more)
+
+
+def schedules(state: ServiceState) -> Any:
+    return state.take_samples([])["schedules"]
+
+
+def test_a_new_topology_has_nothing_on_record(state: ServiceState) -> None:
+    empty = {"topology": TOPOLOGY, "schedules": {}, "input_rates": [(1000.0, 1.0)]}
+    assert state.take_samples(["", " "]) == {"input_rate_factor": 1.0} | empty
+    state.take_samples([line(1010.0, {5: 7})])
+    anew = request(1020.0, PLACED)
+    anew["topologies"][0]["id"] = "star-2-1020"
+    state.schedule(anew)
+    assert state.take_samples([]) == {"input_rate_factor": 1.0} | empty | {"topology": "star-2-1020"}
+
+
+def test_a_new_run_has_nothing_on_record(state: ServiceState, clock: Clock) -> None:
+    state.take_samples([line(1010.0, {5: 7})])
+    state.change_input_rate({"factor": 3})
+    clock.now = 1100.0
+    state.configure({"run_id": "r2", "policy": "even"})
+    expected = {"topology": None, "schedules": {}, "input_rates": [(1100.0, 1.0)]}
+    assert state.take_samples([]) == {"input_rate_factor": 1.0} | expected
+
+
+def test_each_task_has_its_newest_line_of_whatever_worker(state: ServiceState) -> None:
+    state.take_samples([line(1010.0, {5: 7}), line(1012.0, {6: 0}, "m2:6700")])
+    state.take_samples([line(1011.0, {5: 8})])
+    assert schedules(state) == {"5": {"t": 1011.0, "behind": 8}, "6": {"t": 1012.0, "behind": 0}}
+    state.take_samples([line(1030.0, {5: 300}, "m2:6701", pid=9)])
+    state.take_samples([line(1012.0, {5: 9})])  # the old worker's last line, which came late
+    assert schedules(state)["5"] == {"t": 1030.0, "behind": 300}
+
+
+def test_a_spout_whose_schedule_has_not_begun_keeps_what_is_on_record(state: ServiceState) -> None:
+    """It waits for its answer; should it end before that, the next process goes on where the first one ended."""
+    older = json.loads(line(1012.0, {5: 0}))
+    del older["spouts"]["behind"], older["spouts"]["missed"], older["spouts"]["late"]
+    state.take_samples([line(1010.0, {5: 7}), line(1011.0, {5: None}, pid=2), json.dumps(older)])
+    assert schedules(state) == {"5": {"t": 1010.0, "behind": 7}}
+    assert state.damaged_lines == 0
+
+
+def test_rates_reach_back_to_the_oldest_tuple_that_is_behind(state: ServiceState, clock: Clock) -> None:
+    for n in range(1, 50):
+        clock.now = 1000.0 + 10 * n
+        state.take_samples([line(clock.now, {5: 0, 6: 1500})])  # the oldest of which is 15 s old
+        state.change_input_rate({"factor": 1 + n % 2})
+    assert state.take_samples([])["input_rates"] == [(1470.0, 2.0), (1480.0, 1.0), (1490.0, 2.0)]
+    clock.now = 1600.0
+    state.change_input_rate({"factor": 5})
+    assert [t for t, _ in state.take_samples([])["input_rates"]] == [1470.0, 1480.0, 1490.0, 1600.0]
+
+
+def test_rates_since_a_time_begin_with_the_one_in_force() -> None:
+    rates = [(10.0, 1.0), (20.0, 2.0), (30.0, 3.0)]
+    assert rates_since(rates, 5.0) == rates_since(rates, 10.0) == rates
+    assert rates_since(rates, 20.0) == rates_since(rates, 29.0) == rates[1:]
+    assert rates_since(rates, 99.0) == rates[2:]
+
+
+def test_a_gap_is_due_in_the_seconds_in_which_it_was(state: ServiceState) -> None:
+    gaps = {"task": [5, 6], "from_s": [1010.0, None], "until_s": [1024.0, 1024.2], "due": [1400, None]}
+    state.take_samples([line(1010.0, {5: 0}), line(1025.0, {5: 1300}, pid=2, gaps=gaps)])
+    series = state.samples.series(1040.0)
+    due = dict(zip(series["t"], series["due"], strict=True))
+    assert [due[second] for second in range(1010, 1026)] == [100.0] * 16
+    assert sum(series["due"]) == 1600
+
+
+def test_what_a_spout_is_behind_waits_there(state: ServiceState) -> None:
+    tasks = {"task": [5, 6], "component": ["spout", "spout"], "executed": [0, 0], "queue": [0, None]}
+    tasks |= {"emitted": [90, 90], "execute_ms": [0.0, 0.0]}
+    state.take_samples([line(1010.0, {5: 30, 6: None}, tasks=tasks)])
+    assert state.samples.series(1014.0)["queues"] == {"spout": [30]}
+
+
+def test_an_absurd_gap_costs_no_more_than_the_series(state: ServiceState) -> None:
+    gaps = {"task": [5], "from_s": [0.0], "until_s": [1e9], "due": [1]}
+    state.take_samples([line(1025.0, {5: 0}, gaps=gaps)])
+    assert len(state.samples._series) <= 901
