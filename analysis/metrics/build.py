@@ -11,7 +11,16 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from analysis.ingest import tables
-from analysis.metrics import convergence, emissions, machine_load, measurements, placement, scale_events, throughput
+from analysis.metrics import (
+    convergence,
+    emissions,
+    losses,
+    machine_load,
+    measurements,
+    placement,
+    scale_events,
+    throughput,
+)
 from analysis.record import small_tables
 from analysis.record.event_timeline import WHOLE_RUN
 from analysis.record.files import SeriesPaths
@@ -53,11 +62,7 @@ def build_metrics(spark: SparkSession, series: SeriesPaths | Path | str) -> None
     components = at.read("components")
     silent = throughput.silences(at.read("task_samples"), components, spans)
     at.write_rows("downtime", throughput.downtime(at.rows("scale_events"), collect_rows(silent)))
-    at.write(
-        "losses",
-        throughput.losses(at.read("stream_samples"), at.read("source_samples"), at.read("task_samples"), components,
-                      at.read("edges"), spans),
-    )  # fmt: skip
+    build_losses(at, components, spans)
     at.write("emissions", emissions.emissions(at.read("spout_samples"), at.read("gap_samples"), components, spans))
     at.write("latency", throughput.latency(at.read("sink_samples"), spans))
     build_machine_load(at, spans)
@@ -111,6 +116,15 @@ def build_convergence(at: TableAccess) -> None:
     intervals = convergence.interval_rows(series, live)
     at.write_rows("intervals", intervals)
     at.write_rows("convergence", convergence.convergence_rows(series, intervals))
+
+
+def build_losses(at: TableAccess, components: DataFrame, spans: DataFrame) -> None:
+    counts = losses.counts_on_edges(
+        at.read("stream_samples"), at.read("source_samples"), components, at.read("edges"), spans
+    )
+    waiting = losses.waiting_at_bounds(at.read("task_samples"), components, spans)
+    found = losses.loss_rows(collect_rows(counts), collect_rows(waiting), at.rows("scale_events"))
+    at.write_rows("losses", found)
 
 
 def build_machine_load(at: TableAccess, spans: DataFrame) -> None:

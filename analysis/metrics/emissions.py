@@ -6,7 +6,7 @@ While a spout has no process nobody counts what falls due; the process that goes
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from analysis.metrics.scale_events import with_phase
+from analysis.metrics.line_seconds import in_phases
 
 LONGEST_S = 86_400  # a longer gap is spread over so many slots
 
@@ -64,7 +64,7 @@ def emissions(spouts: DataFrame, gaps: DataFrame, components: DataFrame, spans: 
     owners = components.select("run_id", "task", "component")
     due = f.when(f.count("unknown") == 0, f.sum("due"))
     return (
-        with_phase(lines.unionByName(unseen), spans, f.col("t_s") - f.col("dt_s") / 2)
+        in_phases(lines.unionByName(unseen), spans, ["due", "emitted", "missed", "late"])
         .join(f.broadcast(owners), ["run_id", "task"], how="inner")
         .groupBy("run_id", "event_id", "phase", "component")
         .agg(due.alias("due"), f.sum("emitted").alias("emitted"), _sum_of_all("missed"), _sum_of_all("late"))

@@ -3,7 +3,8 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from analysis.metrics.throughput import window_of
+from analysis.metrics.line_seconds import in_windows
+from analysis.record.event_timeline import WHOLE_RUN
 
 
 def in_intervals(samples: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFrame:
@@ -58,16 +59,24 @@ def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, axes: Dat
 
 
 def cpu_windows(samples: DataFrame, zeros: DataFrame) -> DataFrame:
-    """Utilisation and memory of each machine over the whole run, in windows that count from its first event."""
-    start = window_of(f.col("t_s"), f.col("dt_s"), f.col("zero_s")).alias("window_s")
+    """Utilisation and memory of each machine over the whole run, in windows that count from its first event.
+
+    Means are over time: a line of several seconds weighs as many in each window.
+    """
+    used = f.try_divide("cpu_cores", "cpu_quota_cores").alias("utilisation")
+    read = samples.select("run_id", "t_s", "dt_s", "machine", used, "memory_bytes")
+    means = [
+        f.try_divide(f.sum(f.col(name) * f.col("dt_s")), f.sum(f.when(f.col(name).isNotNull(), f.col("dt_s")))).alias(
+            f"{name}_mean"
+        )
+        for name in ("utilisation", "memory_bytes")
+    ]
     return (
-        samples.join(f.broadcast(zeros.select("run_id", "zero_s")), "run_id", how="inner")
-        .select("run_id", start, "machine", f.try_divide("cpu_cores", "cpu_quota_cores").alias("utilisation"),
-                "memory_bytes")
+        in_windows(read, zeros.select("run_id", f.lit(WHOLE_RUN).alias("event_id"), "zero_s"))
         .groupBy("run_id", "window_s", "machine")
-        .agg(f.avg("utilisation").alias("utilisation_mean"), f.avg("memory_bytes").alias("memory_bytes_mean"))
+        .agg(*means)
         .select("run_id", "window_s", "machine", "utilisation_mean", "memory_bytes_mean")
-    )  # fmt: skip
+    )
 
 
 def network(samples: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFrame:

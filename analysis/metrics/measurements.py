@@ -106,12 +106,14 @@ def downtimes(read: Reader) -> Iterator[Row]:
 
 
 def tuple_losses(read: Reader) -> Iterator[Row]:
-    """Tuples lost on all edges in each phase, and the share of what was sent after the event."""
+    """Tuples lost on all edges in each phase; by how much those after the event may be wrong, and their share of what
+    was sent."""
     for (run_id, event_id, phase), edges in _by_event(read("losses"), "phase").items():
         lost, sent = _total(_column_values(edges, "lost")), _total(_column_values(edges, "sent"))
         numbers: dict[str, float | None] = {f"lost_{phase}": lost}
         if phase == "after":
             share = _share(lost, sent)
+            numbers["lost_after_uncertainty"] = _total(_column_values(edges, "uncertainty"))
             numbers["lost_after_percent"] = None if share is None else 100 * share
         yield from _metric_rows((run_id, event_id), numbers)
 

@@ -59,6 +59,7 @@ METRICS = {
         _difference("windows_at_zero_s", LOWER, "s", "windows at zero", 10.0),
         _difference("lost_before", LOWER, "tuples", "tuples lost before", 10.0),
         _difference("lost_after", LOWER, "tuples", "tuples lost after", 50.0),
+        _difference("lost_after_uncertainty", NONE, "tuples", "uncertainty of tuples lost after", 50.0),
         _difference("lost_after_percent", LOWER, "points", "share of tuples lost after", 0.5),
         _difference("missed_before", LOWER, "tuples", "tuples missed before", 10.0),
         _difference("missed_after", LOWER, "tuples", "tuples missed after", 50.0),

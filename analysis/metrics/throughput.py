@@ -1,9 +1,9 @@
-"""Throughput, downtime, latency and losses: what became of the tuples, in windows aligned to an event.
+"""Throughput, downtime and latency: what became of the tuples, in windows aligned to an event.
 
 Throughput (SP II-A) is tuples executed at sinks per second, spouts beside. Latency is from when a tuple should have
-been emitted to the end of its execution at a sink. Lost on an edge is sent - executed - growth of the receiving
-queue, before and after each event. `axes`: rows (run_id, event_id, zero_s, first_s, last_s), either of the runs as a
-whole or of each of their events. Spark sums what grows with the samples; what is made of windows is plain Python.
+been emitted to the end of its execution at a sink. `axes`: rows (run_id, event_id, zero_s, first_s, last_s), either of
+the runs as a whole or of each of their events. Spark sums what grows with the samples; what is made of windows is plain
+Python.
 """
 
 from collections import defaultdict
@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from math import floor
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
 from analysis.metrics.emissions import gap_seconds
-from analysis.metrics.scale_events import event_spans, with_phase
+from analysis.metrics.line_seconds import in_windows
+from analysis.metrics.scale_events import event_spans
 from analysis.record.event_timeline import WHOLE_RUN, ZEROS
 
 Row = Mapping[str, Any]
@@ -62,19 +63,6 @@ def _zero(run: Row, events: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def window_of(t_s: Column, dt_s: Column, zero_s: Column, width_s: float = WINDOW_S) -> Column:
-    """Start of the window, relative to zero, that holds the middle of the sampled interval."""
-    return f.floor((t_s - dt_s / 2 - zero_s) / width_s).cast("double") * width_s
-
-
-def in_windows(samples: DataFrame, axes: DataFrame) -> DataFrame:
-    """Samples with `event_id` and `window_s`, once an axis; runs without one fall out."""
-    columns = [f.col(f"`{name}`") for name in samples.columns]
-    return samples.join(f.broadcast(axes.select("run_id", "event_id", "zero_s")), "run_id", how="inner").select(
-        *columns, "event_id", window_of(f.col("t_s"), f.col("dt_s"), f.col("zero_s")).alias("window_s")
-    )
-
-
 def activity(
     tasks: DataFrame, spouts: DataFrame, gaps: DataFrame, workers: DataFrame, machines: DataFrame,
     components: DataFrame, axes: DataFrame,
@@ -100,7 +88,7 @@ def activity(
     )
     waiting = f.sum(f.col("queue") * f.col("dt_s")) / WINDOW_S
     return (
-        in_windows(everything, axes)
+        in_windows(everything, axes, ["executed", "emitted", "due"])
         .join(f.broadcast(components.select("run_id", "task", "component")), ["run_id", "task"], how="left")
         .groupBy("run_id", "event_id", "window_s", "component")
         .agg(f.sum("executed").alias("executed"), waiting.alias("queue"), f.sum("emitted").alias("emitted"),
@@ -225,6 +213,7 @@ def latency(sinks: DataFrame, axes: DataFrame) -> DataFrame:
             "run_id", "t_s", "dt_s", "n", "sum_ms", "max_ms", "p50_ms", "p95_ms", "p99_ms"
         ),
         axes,
+        ["n", "sum_ms"],
     )
     medians = [f.percentile(name, f.lit(0.5), f.col("n")).alias(name) for name in ("p50_ms", "p95_ms", "p99_ms")]
     return (
@@ -233,103 +222,3 @@ def latency(sinks: DataFrame, axes: DataFrame) -> DataFrame:
              f.max("max_ms").alias("max_ms"))
         .select("run_id", "event_id", "window_s", "n", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms")
     )  # fmt: skip
-
-
-# A task that has been silent this long at a boundary had no process: what it had queued is gone, not waiting.
-TASK_SILENCE_S = 5.0
-
-
-def losses(
-    streams: DataFrame, sources: DataFrame, tasks: DataFrame, components: DataFrame, edges: DataFrame, spans: DataFrame
-) -> DataFrame:
-    """One row a run, event, phase and edge. Counts of a killed worker's last, unreported second appear as lost."""
-    sent = sent_on_edges(streams, components, edges, spans)
-    executed = executed_on_edges(sources, components, spans)
-    growth = queue_growth(tasks, components, spans)
-    keys = ["run_id", "event_id", "phase", "source", "stream", "target"]
-    into_target = sent.groupBy("run_id", "event_id", "phase", "target").agg(f.sum("sent").alias("sent_to_target"))
-    share = f.try_divide("sent", "sent_to_target")
-    queued = f.coalesce(f.col("growth") * share, f.lit(0.0))
-    done = f.coalesce("executed", f.lit(0.0))
-    return (
-        sent.join(executed, keys, how="left")
-        .join(into_target, ["run_id", "event_id", "phase", "target"], how="left")
-        .join(growth, ["run_id", "event_id", "phase", "target"], how="left")
-        .select(*keys, "grouping", "sent", done.alias("executed"), queued.alias("queued"),
-                (f.col("sent") - done - queued).alias("lost"))
-    )  # fmt: skip
-
-
-def _by_phase(samples: DataFrame, spans: DataFrame) -> DataFrame:
-    return with_phase(samples, spans, f.col("t_s") - f.col("dt_s") / 2)
-
-
-def sent_on_edges(streams: DataFrame, components: DataFrame, edges: DataFrame, spans: DataFrame) -> DataFrame:
-    """Tuples sent on every edge: emitted x fan-out (tasks of the target where all of them get a copy, else 1)."""
-    fan = components.groupBy("run_id", f.col("component").alias("target")).agg(f.count("*").alias("tasks"))
-    fan_out = f.when(f.col("grouping") == "all", f.col("tasks")).otherwise(f.lit(1))
-    wide_edges = edges.join(fan, ["run_id", "target"], how="left").select(
-        "run_id", "source", "stream", "target", "grouping", fan_out.alias("fan_out")
-    )
-    owners = components.select("run_id", "task", f.col("component").alias("source"))
-    emitted = (
-        _by_phase(streams.select("run_id", "t_s", "dt_s", "task", "stream", "emitted"), spans)
-        .join(f.broadcast(owners), ["run_id", "task"], how="inner")
-        .groupBy("run_id", "event_id", "phase", "source", "stream")
-        .agg(f.sum("emitted").alias("emitted"))
-    )
-    return emitted.join(wide_edges, ["run_id", "source", "stream"], how="inner").select(
-        "run_id", "event_id", "phase", "source", "stream", "target", "grouping",
-        (f.col("emitted") * f.col("fan_out")).cast("double").alias("sent"),
-    )  # fmt: skip
-
-
-def executed_on_edges(sources: DataFrame, components: DataFrame, spans: DataFrame) -> DataFrame:
-    """Tuples executed at the target of every edge."""
-    owners = components.select("run_id", "task", f.col("component").alias("target"))
-    samples = sources.select("run_id", "t_s", "dt_s", "task", f.col("component").alias("source"), "stream", "executed")
-    return (
-        _by_phase(samples, spans)
-        .join(f.broadcast(owners), ["run_id", "task"], how="inner")
-        .groupBy("run_id", "event_id", "phase", "source", "stream", "target")
-        .agg(f.sum("executed").cast("double").alias("executed"))
-    )
-
-
-def queue_growth(tasks: DataFrame, components: DataFrame, spans: DataFrame) -> DataFrame:
-    """Queue at the end of a phase less the queue at its start, summed over a component's tasks; a run begins empty."""
-    owners = components.select("run_id", "task", f.col("component").alias("target"))
-    middle = f.col("t_s") - f.col("dt_s") / 2
-    bounds = ["zero_s", "from_s", "until_s", "last_s"]
-    latest = {
-        "begin": f.when(middle < f.col("from_s"), f.col("t_s")),
-        "zero": f.when(middle < f.col("zero_s"), f.col("t_s")),
-        "end": f.when(f.col("until_s").isNull() | (middle < f.col("until_s")), f.col("t_s")),
-    }
-    ends = {"begin": f.col("from_s"), "zero": f.col("zero_s"), "end": f.coalesce("until_s", "last_s")}
-    at = (
-        tasks.where(f.col("queue").isNotNull())
-        .select("run_id", "t_s", "dt_s", "task", "queue")
-        .join(f.broadcast(spans.select("run_id", "event_id", *bounds)), "run_id", how="inner")
-        .groupBy("run_id", "event_id", "task", *bounds)
-        .agg(
-            *[f.max(t).alias(f"{name}_t") for name, t in latest.items()],
-            *[f.max_by("queue", t).alias(f"{name}_queue") for name, t in latest.items()],
-        )
-    )
-    queues = {
-        name: f.when(f.col(f"{name}_t") >= end - TASK_SILENCE_S, f.col(f"{name}_queue")).otherwise(0)
-        for name, end in ends.items()
-    }
-    summed = (
-        at.join(f.broadcast(owners), ["run_id", "task"], how="inner")
-        .groupBy("run_id", "event_id", "target")
-        .agg(*[f.sum(queue).alias(name) for name, queue in queues.items()])
-    )
-    return summed.select(
-        "run_id",
-        "event_id",
-        "target",
-        (f.col("zero") - f.col("begin")).cast("double").alias("before"),
-        (f.col("end") - f.col("zero")).cast("double").alias("after"),
-    ).unpivot(["run_id", "event_id", "target"], ["before", "after"], "phase", "growth")

@@ -39,7 +39,12 @@ EVENT_ID = Column(
     "event_id", "string", "", "the event of the plan, `e1`, `e2` … in its order; `e0` is the run as a whole"
 )
 T_S = Column("t_s", "double", "s", "epoch seconds at the end of the sampled interval")
-DT_S = Column("dt_s", "double", "s", "length of the sampled interval; 1 but for the first and last lines of a worker")
+DT_S = Column(
+    "dt_s",
+    "double",
+    "s",
+    "length of the sampled interval; 1 but for a worker's first and last lines and a throttled sampler's",
+)
 WINDOW_S = Column(
     "window_s", "double", "s", "start of a window of 10 s, relative to the event's zero; negative before it"
 )
@@ -369,8 +374,13 @@ TABLES = {table.name: table for table in (
         Column("sent", "double", "tuples", "emitted × fan-out"),
         Column("executed", "double", "tuples", "executed at the target"),
         Column("queued", "double", "tuples", "growth of the target's queues, by the edge's share"),
+        Column("difference", "double", "tuples",
+               "sent − executed − queued; negative where more was executed", "an older version analysed it"),
         Column("lost", "double", "tuples",
-               "sent − executed − queued; the last, unreported second of a stopped worker counts as lost"),
+               "what of the difference neither the target's other edges nor the other side of a zero explain; 0 within "
+               "the uncertainty"),
+        Column("uncertainty", "double", "tuples",
+               "what one second at the edge's rate moves: by so much `lost` may be wrong", "as difference"),
     )),
     Table("emissions",
           "what each source was to emit, and what became of it, on each side of an event",

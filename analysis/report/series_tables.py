@@ -178,13 +178,13 @@ def steady_rows(intervals: Sequence[Row]) -> list[Row]:
 
 
 def edge_losses(losses: Sequence[Row]) -> list[Row]:
-    """One row a run, event, side and edge, in reading order."""
+    """One row a run, event, side and edge, in reading order; an older analysis has no uncertainty."""
 
     def order(row: Row) -> tuple[Any, ...]:
         edge = (row["source"], row["stream"], row["target"])
         return (row["run_id"], row.get("event_id") or "", row["phase"] != "before", *edge)
 
-    return sorted(losses, key=order)
+    return sorted(({"uncertainty": None} | row for row in losses), key=order)
 
 
 def machine_facts(machines: Sequence[Row]) -> list[Row]:

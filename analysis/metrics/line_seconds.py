@@ -1,0 +1,87 @@
+"""A line of several seconds, of a sampler that was throttled, counts evenly in each of them: in windows and in phases.
+
+The live series has the same rule (scheduler_plugins.samples). A second belongs to the window, or to the side of a zero,
+that holds its middle; a line of at most a second and a half is one. Tuples stay whole and add up to those of the line.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from analysis.metrics.steadiness import WINDOW_S
+
+WHOLE_TYPES = ("int", "bigint")
+
+
+def line_seconds(dt_s: Column) -> Column:
+    return f.greatest(f.lit(1), f.round(dt_s).cast("int"))
+
+
+def seconds_before(instant: Column) -> Column:
+    """How many of a line's seconds have their middle before `instant`."""
+    t_s, dt_s = f.col("t_s"), f.col("dt_s")
+    seconds = line_seconds(dt_s)
+    place = f.ceil(f.try_divide((instant - (t_s - dt_s)) * seconds, dt_s) - 0.5)
+    several = f.least(seconds, f.greatest(f.lit(0), place.cast("int")))
+    return f.when(seconds == 1, (t_s - dt_s / 2 < instant).cast("int")).otherwise(several)
+
+
+def parts(samples: DataFrame, counts: Sequence[str], first: Column, until: Column) -> Iterator[Column]:
+    """The columns of `samples`, of the line's seconds from `first` on and before `until`: `dt_s` and the `counts`."""
+    seconds, share = line_seconds(f.col("dt_s")), until - first
+    for name, kind in samples.dtypes:
+        value = f.col(f"`{name}`")
+        if name not in (*counts, "dt_s"):
+            yield value
+            continue
+        # Differences of rounded-down sums, so they add up. Multiplied first: a third of 3000 tuples is 1000, not 999.
+        whole = f.floor(value * until / seconds) - f.floor(value * first / seconds)
+        part = whole.cast(kind) if kind in WHOLE_TYPES else value * share / seconds
+        yield f.when(share == seconds, value).otherwise(part).alias(name)
+
+
+def in_windows(samples: DataFrame, axes: DataFrame, counts: Sequence[str] = ()) -> DataFrame:
+    """Samples with `event_id` and `window_s`, a row an axis and window that the line has seconds in; runs without an
+    axis fall out. `dt_s` and the `counts` are those of its seconds there; every other column is the line's."""
+    half = f.col("dt_s") / line_seconds(f.col("dt_s")) / 2
+    begins, ends = (f.col("t_s") - f.col("dt_s") + half - f.col("zero_s"), f.col("t_s") - half - f.col("zero_s"))
+    earliest, latest = f.floor(begins / WINDOW_S), f.floor(ends / WINDOW_S)
+    window, edges = f.col("window"), (f.col("earliest"), f.col("latest"))
+    opens = f.col("zero_s") + window * WINDOW_S
+    first = f.when(window == edges[0], 0).otherwise(seconds_before(opens))
+    until = f.when(window == edges[1], line_seconds(f.col("dt_s"))).otherwise(seconds_before(opens + WINDOW_S))
+    columns = [f.col(f"`{name}`") for name in samples.columns]
+    axis = f.broadcast(axes.select("run_id", "event_id", "zero_s"))
+    spread = (
+        samples.join(axis, "run_id", how="inner")
+        .select(*columns, "event_id", "zero_s", earliest.alias("earliest"), latest.alias("latest"))
+        .select("*", f.explode(f.sequence("earliest", f.greatest("earliest", "latest"))).alias("window"))
+    )
+    return spread.select(
+        *parts(samples, counts, first, until), "event_id", (window * WINDOW_S).cast("double").alias("window_s")
+    )
+
+
+def in_phases(samples: DataFrame, spans: DataFrame, counts: Sequence[str]) -> DataFrame:
+    """Samples with `event_id` and `phase`, a row an event and side of it that the line has seconds on. `dt_s` and the
+    `counts` are those of its seconds there."""
+    begun = f.when(f.col("from_s").isNull(), 0).otherwise(seconds_before(f.col("from_s")))
+    ended = f.when(f.col("until_s").isNull(), line_seconds(f.col("dt_s"))).otherwise(seconds_before(f.col("until_s")))
+    zero = seconds_before(f.col("zero_s"))
+    sides = [
+        f.struct(f.lit(name).alias("phase"), first.alias("first"), until.alias("until"))
+        for name, first, until in (("before", begun, zero), ("after", zero, ended))
+    ]
+    columns = [f.col(f"`{name}`") for name in samples.columns]
+    bounds = f.broadcast(spans.select("run_id", "event_id", "zero_s", "from_s", "until_s"))
+    spread = samples.join(bounds, "run_id", how="inner").select(
+        *columns,
+        "event_id",
+        f.explode(f.filter(f.array(*sides), lambda side: side["until"] > side["first"])).alias("side"),
+    )
+    return spread.select(
+        *parts(samples, counts, f.col("side.first"), f.col("side.until")),
+        "event_id",
+        f.col("side.phase").alias("phase"),
+    )

@@ -1,0 +1,192 @@
+"""Tuples lost on each edge before and after each event, and how uncertain that is (docs/metrics.md, decision 0029).
+
+What is sent and not executed is not always lost: it may wait in the target's queue, whose tuples are known in sum only,
+or be on its way over the zero. Each may explain a difference of one edge by the opposite difference where it belongs,
+and nowhere else. Spark sums the samples; a few rows an edge and event are plain Python.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from analysis.metrics.line_seconds import in_phases
+from analysis.record.small_tables import Row
+
+# A task that has been silent this long at a boundary had no process: what it had queued is gone, not waiting.
+TASK_SILENCE_S = 5.0
+LINE_S = 1.0  # a count may belong to the line before or after the one that has it
+Edge = tuple[str, str, str]
+Phase = tuple[str, str]
+EDGE = ("source", "stream", "target")
+
+
+def counts_on_edges(
+    streams: DataFrame, sources: DataFrame, components: DataFrame, edges: DataFrame, spans: DataFrame
+) -> DataFrame:
+    """Tuples sent and executed, one row a run, event, phase and edge on which either was counted."""
+    keys = ["run_id", "event_id", "phase", *EDGE]
+    none = f.lit(0.0)
+    return (
+        sent_on_edges(streams, components, edges, spans)
+        .join(executed_on_edges(sources, components, spans), keys, how="full")
+        .join(f.broadcast(edges.select("run_id", *EDGE, "grouping")), ["run_id", *EDGE], how="inner")
+        .select(*keys, "grouping", f.coalesce("sent", none).alias("sent"),
+                f.coalesce("executed", none).alias("executed"))
+    )  # fmt: skip
+
+
+def sent_on_edges(streams: DataFrame, components: DataFrame, edges: DataFrame, spans: DataFrame) -> DataFrame:
+    """Tuples sent on every edge: emitted x fan-out (tasks of the target where all of them get a copy, else 1)."""
+    fan = components.groupBy("run_id", f.col("component").alias("target")).agg(f.count("*").alias("tasks"))
+    fan_out = f.when(f.col("grouping") == "all", f.col("tasks")).otherwise(f.lit(1))
+    wide_edges = edges.join(fan, ["run_id", "target"], how="left").select(
+        "run_id", "source", "stream", "target", fan_out.alias("fan_out")
+    )
+    owners = components.select("run_id", "task", f.col("component").alias("source"))
+    emitted = (
+        in_phases(streams.select("run_id", "t_s", "dt_s", "task", "stream", "emitted"), spans, ["emitted"])
+        .join(f.broadcast(owners), ["run_id", "task"], how="inner")
+        .groupBy("run_id", "event_id", "phase", "source", "stream")
+        .agg(f.sum("emitted").alias("emitted"))
+    )
+    return emitted.join(wide_edges, ["run_id", "source", "stream"], how="inner").select(
+        "run_id", "event_id", "phase", *EDGE, (f.col("emitted") * f.col("fan_out")).cast("double").alias("sent")
+    )
+
+
+def executed_on_edges(sources: DataFrame, components: DataFrame, spans: DataFrame) -> DataFrame:
+    """Tuples executed at the target of every edge."""
+    owners = components.select("run_id", "task", f.col("component").alias("target"))
+    samples = sources.select("run_id", "t_s", "dt_s", "task", f.col("component").alias("source"), "stream", "executed")
+    return (
+        in_phases(samples, spans, ["executed"])
+        .join(f.broadcast(owners), ["run_id", "task"], how="inner")
+        .groupBy("run_id", "event_id", "phase", "source", "stream", "target")
+        .agg(f.sum("executed").cast("double").alias("executed"))
+    )
+
+
+def waiting_at_bounds(tasks: DataFrame, components: DataFrame, spans: DataFrame) -> DataFrame:
+    """Tuples that wait at each component, in sum, where a phase begins and ends; a run begins empty."""
+    owners = components.select("run_id", "task", f.col("component").alias("target"))
+    middle = f.col("t_s") - f.col("dt_s") / 2
+    bounds = ["zero_s", "from_s", "until_s", "last_s"]
+    latest = {
+        "begin": f.when(middle < f.col("from_s"), f.col("t_s")),
+        "zero": f.when(middle < f.col("zero_s"), f.col("t_s")),
+        "end": f.when(f.col("until_s").isNull() | (middle < f.col("until_s")), f.col("t_s")),
+    }
+    ends = {"begin": f.col("from_s"), "zero": f.col("zero_s"), "end": f.coalesce("until_s", "last_s")}
+    at = (
+        tasks.where(f.col("queue").isNotNull())
+        .select("run_id", "t_s", "dt_s", "task", "queue")
+        .join(f.broadcast(spans.select("run_id", "event_id", *bounds)), "run_id", how="inner")
+        .groupBy("run_id", "event_id", "task", *bounds)
+        .agg(
+            *[f.max(t).alias(f"{name}_t") for name, t in latest.items()],
+            *[f.max_by("queue", t).alias(f"{name}_queue") for name, t in latest.items()],
+        )
+    )
+    queues = {name: _queue_at(name, end) for name, end in ends.items()}
+    return (
+        at.join(f.broadcast(owners), ["run_id", "task"], how="inner")
+        .groupBy("run_id", "event_id", "target")
+        .agg(*[f.sum(queue).cast("double").alias(name) for name, queue in queues.items()])
+        .select("run_id", "event_id", "target", "begin", "zero", "end")
+    )
+
+
+def _queue_at(name: str, end: Column) -> Column:
+    return f.when(f.col(f"{name}_t") >= end - TASK_SILENCE_S, f.col(f"{name}_queue")).otherwise(0)
+
+
+# --- what is lost ----------------------------------------------------------------------------------------------------
+
+
+def loss_rows(counts: Iterable[Row], waiting: Iterable[Row], spans: Iterable[Row]) -> list[Row]:
+    """Rows of the table `losses`. `spans`: of `scale_events`; what is after an event is also before the next one."""
+    queues = {(row["run_id"], row["event_id"], row["target"]): row for row in waiting}
+    counted: dict[str, list[Row]] = defaultdict(list)
+    for row in counts:
+        counted[row["run_id"]].append(row)
+    events: dict[str, list[Row]] = defaultdict(list)
+    for span in sorted(spans, key=lambda span: float(span["zero_s"])):
+        events[span["run_id"]].append(span)
+    return [row for run_id, found in events.items() for row in _rows_of_run(found, counted[run_id], queues)]
+
+
+def _rows_of_run(spans: Sequence[Row], counted: Sequence[Row], queues: Mapping[Any, Row]) -> list[Row]:
+    """Each stretch between two zeros once, in order; it is then after one event and before the next."""
+    names = [(spans[0]["event_id"], "before"), *((span["event_id"], "after") for span in spans)]
+    seconds = [spans[0]["zero_s"] - spans[0]["first_s"], *(span["last_s"] - span["zero_s"] for span in spans)]
+    by_phase: dict[Phase, list[Row]] = defaultdict(list)
+    for row in counted:
+        by_phase[row["event_id"], row["phase"]].append(row)
+    chains: dict[Edge, list[Row]] = defaultdict(list)
+    for name, length in zip(names, seconds, strict=True):
+        for row in _phase_rows(by_phase[name], queues, length):
+            chains[row["source"], row["stream"], row["target"]].append(row)
+    for chain in chains.values():
+        _settle_zeros(chain)
+    found = [_with_lost(row) for chain in chains.values() for row in chain]
+    following = {one["event_id"]: two["event_id"] for one, two in pairwise(spans)}
+    return found + [
+        row | {"event_id": following[row["event_id"]], "phase": "before"}
+        for row in found
+        if row["phase"] == "after" and row["event_id"] in following
+    ]
+
+
+def _phase_rows(edges: Sequence[Row], queues: Mapping[Any, Row], seconds: float) -> list[Row]:
+    """Differences on the edges of one phase, where what waits at a target is known in sum only."""
+    by_target: dict[str, list[Row]] = defaultdict(list)
+    for row in edges:
+        by_target[row["target"]].append(row)
+    found = []
+    for target, into in by_target.items():
+        queue = queues.get((into[0]["run_id"], into[0]["event_id"], target))
+        ends = ("begin", "zero") if into[0]["phase"] == "before" else ("zero", "end")
+        first, last = (0.0, 0.0) if queue is None else (queue[end] for end in ends)
+        found += _settle_queue(into, first, last, seconds)
+    return found
+
+
+def _settle_queue(into: Sequence[Row], first: float, last: float, seconds: float) -> list[Row]:
+    """Edges into one target. Its queue is dealt to them by what they sent; where more of one was executed than that
+    leaves, others' tuples waited instead, as far as any waited at either end."""
+    sent = sum(row["sent"] for row in into)
+    shares = [row["sent"] / sent if sent else 1 / len(into) for row in into]
+    queued = [(last - first) * share for share in shares]
+    differences = [row["sent"] - row["executed"] - part for row, part in zip(into, queued, strict=True)]
+    room = sum(last * share if each < 0 else first * share for each, share in zip(differences, shares, strict=True))
+    more, less = sum(each for each in differences if each > 0), -sum(each for each in differences if each < 0)
+    moved = min(more, less, room)
+    rows = []
+    for row, part, each in zip(into, queued, differences, strict=True):
+        kept = each * (1 - moved / (more if each > 0 else less)) if each and moved else each
+        rate = max(row["sent"], row["executed"]) / seconds if seconds > 0 else 0.0
+        rows.append({**row, "queued": part, "difference": each, "left": kept, "uncertainty": LINE_S * rate})
+    return rows
+
+
+def _settle_zeros(chain: Sequence[Row]) -> None:
+    """One edge from zero to zero. What was sent before a zero and executed after it was on its way; the other way round
+    only as many as one line moves."""
+    for row, following in pairwise(chain):
+        if row["left"] > 0 > following["left"]:
+            moved = min(row["left"], -following["left"])
+        elif row["left"] < 0 < following["left"]:
+            moved = -min(-row["left"], following["left"], row["uncertainty"])
+        else:
+            continue
+        row["left"] -= moved
+        following["left"] += moved
+
+
+def _with_lost(row: Row) -> Row:
+    """What lines cannot tell from none counts as none."""
+    return row | {"lost": row["left"] if row["left"] > row["uncertainty"] else 0.0}

@@ -1,0 +1,79 @@
+"""A line of several seconds counts evenly in each of them."""
+
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from analysis.metrics.line_seconds import in_phases, in_windows
+from analysis.metrics.machine_load import cpu_windows
+
+pytestmark = pytest.mark.spark
+SAMPLE = "run_id string, t_s double, dt_s double, executed bigint, queue double"
+ZERO = 1000.4  # no full second: lines end at these
+
+
+def samples(spark: SparkSession, *lines: tuple[float, float, int | None]) -> DataFrame:
+    return spark.createDataFrame([("r", t_s, dt_s, executed, 4.0) for t_s, dt_s, executed in lines], SAMPLE)
+
+
+def windows(spark: SparkSession, *lines: tuple[float, float, int | None]) -> list[tuple[Any, ...]]:
+    axes = spark.createDataFrame([("r", "e1", ZERO)], "run_id string, event_id string, zero_s double")
+    found = in_windows(samples(spark, *lines), axes, ["executed"]).orderBy("window_s", "t_s").collect()
+    return [(row.window_s, round(row.dt_s, 6), row.executed) for row in found]
+
+
+def phases(spark: SparkSession, *lines: tuple[float, float, int | None]) -> list[tuple[Any, ...]]:
+    spans = spark.createDataFrame(
+        [("r", "e1", ZERO, None, 1020.4), ("r", "e2", 1020.4, ZERO, None)],
+        "run_id string, event_id string, zero_s double, from_s double, until_s double",
+    )
+    found = in_phases(samples(spark, *lines), spans, ["executed"]).orderBy("event_id", "phase", "t_s").collect()
+    return [(row.event_id, row.phase, round(row.dt_s, 6), row.executed) for row in found]
+
+
+def test_a_line_of_a_second_lies_in_the_window_of_its_middle(spark: SparkSession) -> None:
+    assert windows(spark, (1010.0, 1.0, 7), (1011.0, 1.0, 8), (1000.9, 1.4, 9)) == [
+        (-10.0, 1.4, 9), (0.0, 1.0, 7), (10.0, 1.0, 8),
+    ]  # fmt: skip
+
+
+def test_a_line_of_several_seconds_is_in_every_window_by_its_seconds_there(spark: SparkSession) -> None:
+    """1006 to 1013: the middles of four seconds lie before 1010.4, those of three after it."""
+    assert windows(spark, (1013.0, 7.0, 100)) == [(0.0, 4.0, 57), (10.0, 3.0, 43)]
+    assert windows(spark, (1025.0, 25.0, 100)) == [(0.0, 10.0, 40), (10.0, 10.0, 40), (20.0, 5.0, 20)]
+
+
+def test_whole_tuples_add_up_and_what_is_null_stays_null(spark: SparkSession) -> None:
+    lines = [(1000.0 + 7 * i, 7.0, 11 * i + 1) for i in range(9)]
+    assert sum(row[2] for row in windows(spark, *lines)) == sum(line[2] for line in lines)
+    assert sum(row[1] for row in windows(spark, *lines)) == pytest.approx(63)
+    assert windows(spark, (1013.0, 7.0, None)) == [(0.0, 4.0, None), (10.0, 3.0, None)]
+
+
+def test_a_line_without_a_length_lies_where_it_ends(spark: SparkSession) -> None:
+    assert windows(spark, (1005.0, 0.0, 3)) == [(0.0, 0.0, 3)]
+    assert phases(spark, (1005.0, 0.0, 3)) == [("e1", "after", 0.0, 3), ("e2", "before", 0.0, 3)]
+
+
+def test_a_line_across_a_zero_is_on_both_sides_by_its_seconds(spark: SparkSession) -> None:
+    """999 to 1004: the middle of one second lies before the zero."""
+    assert phases(spark, (1004.0, 5.0, 50)) == [
+        ("e1", "after", 4.0, 40), ("e1", "before", 1.0, 10), ("e2", "before", 4.0, 40),
+    ]  # fmt: skip
+    assert phases(spark, (1000.0, 1.0, 7)) == [("e1", "before", 1.0, 7)]
+    assert phases(spark, (1030.0, 1.0, 7)) == [("e2", "after", 1.0, 7)]
+
+
+def test_means_over_windows_are_over_time(spark: SparkSession) -> None:
+    lines = [("r", 1004.0, 1.0, "m1", 0.1, 0.5, 100), ("r", 1013.0, 7.0, "m1", 0.3, 0.5, 200)]
+    machines = spark.createDataFrame(
+        lines,
+        "run_id string, t_s double, dt_s double, machine string, cpu_cores double, cpu_quota_cores double,"
+        " memory_bytes bigint",
+    )
+    zeros = spark.createDataFrame([("r", ZERO)], "run_id string, zero_s double")
+    found = cpu_windows(machines, zeros).orderBy("window_s").collect()
+    assert [(row.window_s, round(row.utilisation_mean, 6), row.memory_bytes_mean) for row in found] == [
+        (0.0, 0.52, 180.0), (10.0, 0.6, 200.0),
+    ]  # fmt: skip
