@@ -8,13 +8,23 @@ import barograph.topologies.measure.MeasuringHook;
 import barograph.topologies.measure.SamplesReporter;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.sun.net.httpserver.HttpServer;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.TreeSet;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.apache.storm.Config;
 import org.apache.storm.ILocalCluster.ILocalTopology;
@@ -39,6 +49,7 @@ class LocalClusterTest {
 
     @TempDir
     Path directory;
+    private final AtomicReference<String> submitted = new AtomicReference<>();
 
     private static TopologyBuilder topology() {
         TopologyBuilder builder = new TopologyBuilder();
@@ -71,14 +82,15 @@ class LocalClusterTest {
     }
 
     @SuppressWarnings("try") // close() of Storm's own cluster may throw InterruptedException, which fails the test as it should
-    private void run(TopologyBuilder builder, double rate, double seconds) throws Exception {
-        Map<String, Object> daemons = new HashMap<>();
+    private void run(TopologyBuilder builder, double rate, double seconds, Map<String, Object> conf) throws Exception {
+        Map<String, Object> daemons = new HashMap<>(conf);
         daemons.put(Config.STORM_LOCAL_HOSTNAME, "m1");
         daemons.put("barograph.samples.dir", directory.toString());
         daemons.put("barograph.traffic", true);
         try (LocalCluster cluster = new LocalCluster.Builder().withSupervisors(2).withDaemonConf(daemons).build();
             ILocalTopology topology = cluster.submitTopology("test", config(), builder.createTopology())) {
             assertTrue(topology != null);
+            submitted.set(cluster.getClusterInfo().get_topologies().get(0).get_id());
             while (dueSeconds(rate) < seconds) {
                 Thread.sleep(500);
             }
@@ -130,7 +142,7 @@ class LocalClusterTest {
 
     @Test
     void aRealStormWritesWhatHappened() throws Exception {
-        run(topology(), RATE, 4);
+        run(topology(), RATE, 4, Map.of());
         Map<String, List<JsonNode>> lines = lines();
         assertEquals(2, lines.size());
         List<JsonNode> steady = steady(lines);
@@ -161,7 +173,7 @@ class LocalClusterTest {
     /** Ratios, because the lines are the same all along and a busy machine delays all components alike. */
     @Test
     void costsFollowTheTextThroughAChain() throws Exception {
-        run(chain(), CHAIN_RATE, 6);
+        run(chain(), CHAIN_RATE, 6, Map.of());
         List<JsonNode> steady = steady(lines());
         double emitted = sum(steady, "tasks", "emitted", "spout");
         assertTrue(emitted >= 4 * CHAIN_RATE, "only " + emitted + " tuples");
@@ -181,5 +193,55 @@ class LocalClusterTest {
 
     private static double executeMs(List<JsonNode> lines, String component) {
         return sum(lines, "tasks", "execute_ms", component) / sum(lines, "tasks", "executed", component);
+    }
+
+    /** As if all workers had died 20 s ago; the policy service takes its time to say so. */
+    @Test
+    void aSpoutGoesOnWithItsScheduleOnceItIsKnown() throws Exception {
+        double diedS = Math.floor(EpochClock.nowNanos() / 1e9) - 20;
+        HttpServer service = service(diedS, 16);
+        try {
+            run(topology(), RATE, 8, Map.of("barograph.service.url", "http://127.0.0.1:" + service.getAddress().getPort()));
+        } finally {
+            service.stop(0);
+        }
+        double due = 0;
+        double expected = 0;
+        double emitted = 0;
+        double left = 0;
+        for (List<JsonNode> worker : lines().values()) {
+            JsonNode last = worker.get(worker.size() - 1);
+            double inGaps = sum(worker, "gaps", "due", null);
+            assertTrue(inGaps / 2 >= RATE / 4 * 20, "in gaps: " + inGaps);
+            due += sum(worker, "spouts", "due", null) + inGaps;
+            expected += RATE / 4 * last.at("/spouts/task").size() * (last.get("t").asDouble() - diedS);
+            emitted += sum(worker, "spouts", "emitted", null);
+            left += sum(List.of(last), "spouts", "behind", null);
+            worker.stream().filter(line -> line.at("/spouts/due/0").isNull()).forEach(line -> assertEquals("[0,0]", line.at("/spouts/emitted").toString()));
+            assertTrue(sum(worker, "spouts", "late", null) > 0);
+            assertEquals(0, sum(worker, "spouts", "missed", null));
+        }
+        assertEquals(expected, due, 4);
+        assertEquals(due + 4 * 5, emitted + left, 8);
+    }
+
+    /** Refuses so many requests; then every task is on record until it died, 5 tuples behind. */
+    private HttpServer service(double diedS, int refusals) throws IOException {
+        AtomicInteger requests = new AtomicInteger();
+        HttpServer server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
+        server.createContext("/samples", exchange -> {
+            exchange.getRequestBody().readAllBytes();
+            boolean isReady = submitted.get() != null && requests.incrementAndGet() > refusals;
+            String record = String.format(Locale.ROOT, "{\"t\": %.1f, \"behind\": 5}", diedS);
+            String schedules = IntStream.rangeClosed(1, 20).mapToObj(task -> "\"" + task + "\": " + record).collect(Collectors.joining(", "));
+            String answer = String.format(Locale.ROOT, "{\"input_rate_factor\": 1.0, \"topology\": \"%s\", \"schedules\": {%s}, \"input_rates\": [[%.1f, 1.0]]}",
+                submitted.get(), schedules, diedS - 60);
+            byte[] body = answer.getBytes(StandardCharsets.UTF_8);
+            exchange.sendResponseHeaders(isReady ? 200 : 503, body.length);
+            exchange.getResponseBody().write(body);
+            exchange.close();
+        });
+        server.start();
+        return server;
     }
 }
