@@ -32,12 +32,14 @@ class Block:
 
 @dataclass(frozen=True)
 class MetricBlocks:
-    """A metric of a pair after an event, block by block."""
+    """A metric of a pair after an event, block by block. `why_no_verdict` is empty where it may carry one."""
 
     pair: str
     metric: str
     event: str
     blocks: tuple[Block, ...]
+    note: str = ""
+    why_no_verdict: str = ""
 
     @property
     def censored(self) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from analysis.compare import sentence, verdict
+from analysis.compare import latencies, sentence, verdict
 from analysis.compare.blocks import MetricBlocks, PairRuns, metric_blocks, runs_of
 from analysis.compare.question import QUESTION_FILE, Question, read_question
 from analysis.compare.result import RUNS_FAILED, Comparison, Kind, MetricRow
@@ -36,7 +36,7 @@ def differences_on_record(series_dir: Path) -> DifferencesOnRecord:
         paths = SeriesPaths(folder)
         if conditions(paths) == own_conditions:
             question, runs = read_question(folder), rows(paths, "runs")
-            for each in metric_blocks((runs_of(pair, runs) for pair in question.pairs), rows(paths, "measurements")):
+            for each in series_blocks(paths, [runs_of(pair, runs) for pair in question.pairs]):
                 found[each.metric, each.event] += block_differences(each)
     return dict(found)
 
@@ -85,9 +85,15 @@ def compare(series_dir: Path | str, on_record: DifferencesOnRecord | None = None
     question, paths = read_question(root), SeriesPaths(root)
     runs = [runs_of(pair, rows(paths, "runs")) for pair in question.pairs]
     kinds = {event_id_of(row): row["kind"] for row in rows(paths, "scale_events") if row["kind"] != "none"}
-    found = metric_blocks(runs, rows(paths, "measurements"))
+    found = series_blocks(paths, runs)
     differences = differences_on_record(root) if on_record is None else on_record
     return evaluate(question, runs, found, dict(sorted(kinds.items())), differences)
+
+
+def series_blocks(paths: SeriesPaths, runs: list[PairRuns]) -> list[MetricBlocks]:
+    """What both sides measured; latency after an event over the same seconds, where each run has its own by itself."""
+    own = (row for row in rows(paths, "measurements") if row["metric"] not in latencies.METRICS)
+    return [*metric_blocks(runs, own), *latencies.latency_blocks(runs, lambda name: rows(paths, name))]
 
 
 def evaluate(

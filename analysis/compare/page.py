@@ -19,7 +19,7 @@ from analysis.numerals import number
 from analysis.record import wall_time
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from analysis.record.small_tables import rows
-from analysis.report import page, series_tables
+from analysis.report import latency_sentences, page, series_tables
 from analysis.report import series_tables as shown
 from analysis.report.figures import series_data
 from analysis.report.figures.catalogue import Figure, page_figure
@@ -39,7 +39,8 @@ CAPTIONS = {
     "blocks": (
         "Every block",
         "The two runs of each block, joined: they ran one after the other on the same machines. A hollow triangle is a "
-        "run that never got there; it stands at its horizon.",
+        "run that never got there; it stands at its horizon. Latency is that of all tuples in the seconds that the "
+        "table names, the same in every run of a pair.",
     ),
     "throughput": (
         "Throughput over time",
@@ -133,7 +134,7 @@ def collect(paths: SeriesPaths, found: Comparison) -> Content:
         series_id=paths.root.name,
         end_reason=_reason_of_end(paths.root),
         wall_time=_wall_time_text(paths.root),
-        notes=[*found.notes, *series_tables.cpu_limit_warnings(paths)],
+        notes=[*found.notes, *series_tables.cpu_limit_warnings(paths), *latency_sentences.series_sentences(paths)],
         primary=[_table_row(found, row) for row in found.rows if row.primary],
         secondary=[_table_row(found, row) for row in found.rows if not row.primary],
         figures=_figures(paths, found),
@@ -181,7 +182,7 @@ def _table_row(found: Comparison, row: MetricRow) -> TableRow:
         blocks=str(len(row.blocks)) if row.metric != RUNS_FAILED else "–",
         needed="–" if row.p is None or not row.goal else str(row.needed_blocks or "> 999"),
         verdict=row.verdict.value,
-        note=row.note,
+        note="; ".join(filter(None, (row.why_no_verdict and f"no verdict: {row.why_no_verdict}", row.note))),
     )
 
 

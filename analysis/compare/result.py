@@ -20,13 +20,16 @@ class Kind(StrEnum):
 
 
 class Verdict(StrEnum):
-    """Of b against a. `different`: called, of a metric that is neither better high nor low."""
+    """Of b against a. `different`: called, of a metric that is neither better high nor low. `no verdict`: the numbers
+    are no ground for one, however many blocks there are.
+    """
 
     BETTER = "better"
     WORSE = "worse"
     DIFFERENT = "different"
     NO_DIFFERENCE = "no difference"
     UNDECIDED = "undecided"
+    NONE = "no verdict"
 
 
 RUNS_FAILED = "runs_failed"
@@ -66,6 +69,7 @@ class MetricRow:
     needed_blocks: int | None = None
     needed_for_seen: int | None = None
     verdict: Verdict = Verdict.UNDECIDED
+    why_no_verdict: str = ""
 
     @property
     def difference(self) -> float | None:
@@ -151,7 +155,7 @@ def result_data(found: Comparison) -> dict[str, Any]:
 def _row_data(row: MetricRow) -> dict[str, Any]:
     copied = ("pair", "metric", "event", "words", "primary", "unit", "a", "b", "difference", "low", "high",
               "difference_percent", "p", "p_holm", "effect", "floor", "floor_percent", "floor_on_record", "goal",
-              "needed_blocks", "needed_for_seen", "note")  # fmt: skip
+              "needed_blocks", "needed_for_seen", "note", "why_no_verdict")  # fmt: skip
     values: Mapping[str, Any] = {name: getattr(row, name) for name in copied}
     return {**values, "compared": row.kind.value, "verdict": row.verdict.value, "blocks": len(row.blocks)}
 

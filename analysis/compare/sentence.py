@@ -103,7 +103,7 @@ Kinds = Mapping[str, str]  # event -> its kind
 def sentence(question: Question, rows: Sequence[MetricRow], runs: Sequence[PairRuns], kinds: Kinds) -> str:
     """Better, worse, or no difference that so many blocks can show; then each pair's primary metrics and failures."""
     primary = [row for row in rows if row.primary]
-    headline = _headline(question, primary, runs)
+    headline = _headline(question, [row for row in primary if row.verdict is not Verdict.NONE], runs)
     if len(runs) == 1:
         text = _of_pair(question, runs[0], primary, kinds, short=False)
         return f"{headline}: {text}." if text else f"{headline}."
@@ -137,6 +137,11 @@ def _of_pair(question: Question, pair: PairRuns, primary: Sequence[MetricRow], k
         parts.append(_list_text("undecided", undecided, kinds))
     else:
         parts += [f"{event_text(row, kinds)}: {undecided_text(question, row)}" for row in undecided]
+    without = [row for row in rows if row.verdict is Verdict.NONE]
+    if short:
+        parts.append(_list_text("no verdict", without, kinds))
+    else:
+        parts += [f"{event_text(row, kinds)}: no verdict, for {row.why_no_verdict}" for row in without]
     return "; ".join(part for part in parts if part)
 
 

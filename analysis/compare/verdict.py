@@ -105,12 +105,13 @@ def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record
     ratio = metric.difference_kind is DifferenceKind.RATIO and min(a + b) > 0
     estimate = _estimate_of(a, b, ratio, _quantum(metric))
     smallest = 100 * metric.smallest / fmean(a) if ratio else metric.smallest
-    enough = len(a) >= MINIMUM_BLOCKS
+    enough = len(a) >= MINIMUM_BLOCKS and not found.why_no_verdict
     before = (
         on_record.get((found.metric, found.event), ())
         if ratio is (metric.difference_kind is DifferenceKind.RATIO)
         else ()
     )
+    no_ratio = _why_no_ratio(metric) if metric.difference_kind is DifferenceKind.RATIO and not ratio else ""
     bound, recorded = _row_floor(a, b, estimate, _quantum(metric), level, before) if enough else (None, False)
     return MetricRow(
         pair=found.pair,
@@ -130,7 +131,8 @@ def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record
         goal=max(goal_percent if ratio else goal_percent / 100 * abs(fmean(a)), smallest),
         blocks=found.blocks,
         sign=int(np.sign(estimate.mean)),
-        note=_why_no_ratio(metric) if metric.difference_kind is DifferenceKind.RATIO and not ratio else "",
+        note="; ".join(filter(None, (found.note, no_ratio))),
+        why_no_verdict=found.why_no_verdict,
     )
 
 
@@ -176,7 +178,7 @@ def block_differences(found: MetricBlocks) -> list[float]:
     """On the axis on which the metric is compared; none where that cannot be said. For A/A comparisons on record."""
     ratio = metric_directions.metric(found.metric).difference_kind is DifferenceKind.RATIO
     numbers = [(block.a.number, block.b.number) for block in found.blocks]
-    if found.censored or (ratio and min(min(pair) for pair in numbers) <= 0):
+    if found.censored or found.why_no_verdict or (ratio and min(min(pair) for pair in numbers) <= 0):
         return []
     return [float(np.log(b / a)) if ratio else b - a for a, b in numbers]
 
@@ -226,6 +228,8 @@ def _with_needed_blocks(row: MetricRow, level: float) -> MetricRow:
 
 
 def _verdict(row: MetricRow, level: float) -> Verdict:
+    if row.why_no_verdict:
+        return Verdict.NONE
     if row.p is None:
         return Verdict.UNDECIDED
     if row.p_holm is not None and row.p_holm < level and beyond_floor(row):

@@ -12,7 +12,7 @@ SOURCES = (
 )
 SINKS = (
     "task array<int>, n array<bigint>, sum_ms array<double>, max_ms array<double>, "
-    "p50_ms array<double>, p95_ms array<double>, p99_ms array<double>"
+    "source_machine array<string>, buckets array<array<int>>, counts array<array<bigint>>"
 )
 SPOUTS = (
     "task array<int>, due array<bigint>, emitted array<bigint>, behind array<bigint>, behind_ms array<double>, "
@@ -35,7 +35,10 @@ GROUPS = {
 }
 
 # Fields that lines of older workers lack, by group: null there, and no damage.
-LATER = {"spouts": ("behind", "missed", "late")}
+LATER = {"sinks": ("source_machine", "buckets", "counts"), "spouts": ("behind", "missed", "late")}
+
+# Fields whose entries are lists of equal length, by group.
+PARALLEL = {"sinks": ("buckets", "counts")}
 
 LINES = {
     "worker": "v int, t double, dt_s double, machine string, port int, pid bigint, topology string, seq bigint",

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from analysis.errors import RecordError
-from analysis.ingest.lines import DAMAGED_COLUMN, GROUPS, LATER, LINES, REQUIRED, schema_of
+from analysis.ingest.lines import DAMAGED_COLUMN, GROUPS, LATER, LINES, PARALLEL, REQUIRED, schema_of
 from analysis.record import small_tables
 from analysis.record.files import STATUSES, RunPaths, SeriesPaths, read_json
 from analysis.record.schemas import TABLES
@@ -129,6 +129,9 @@ def _is_damaged(kind: str, only: Sequence[str]) -> Column:
         for name in fields[1:]:
             absent = columns[name].isNull() if name in LATER.get(group, ()) else f.lit(False)
             fault = fault | (f.col(group).isNotNull() & ~absent & (lengths[name] != first))
+        sizes = [f.transform(columns[name], f.size) for name in PARALLEL.get(group, ())]
+        for size in sizes[1:]:
+            fault = fault | ~size.eqNullSafe(sizes[0])
     return fault
 
 
@@ -338,7 +341,7 @@ def phase_rows(run_id: str, record: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def machine_rows(run_id: str, record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    offsets = record.get("clock_offset_ms") or {}
+    offsets, end_offsets = (record.get(name) or {} for name in ("clock_offset_ms", "clock_end_offset_ms"))
     return [
         {
             "run_id": run_id,
@@ -347,6 +350,7 @@ def machine_rows(run_id: str, record: Mapping[str, Any]) -> list[dict[str, Any]]
             "slots": facts.get("slots"),
             "joins_at_scale": bool(facts.get("joins_at_scale", False)),
             "clock_offset_ms": _number(offsets.get(name)),
+            "clock_end_offset_ms": _number(end_offsets.get(name)),
         }
         | {field: _number(facts.get(field)) for field in ("cores", "memory_mb", "bandwidth_mbit")}
         for name, facts in (record.get("machines") or {}).items()

@@ -14,6 +14,7 @@ from analysis.ingest import tables
 from analysis.metrics import (
     convergence,
     emissions,
+    latency,
     losses,
     machine_load,
     measurements,
@@ -64,7 +65,8 @@ def build_metrics(spark: SparkSession, series: SeriesPaths | Path | str) -> None
     at.write_rows("downtime", throughput.downtime(at.rows("scale_events"), collect_rows(silent)))
     build_losses(at, components, spans)
     at.write("emissions", emissions.emissions(at.read("spout_samples"), at.read("gap_samples"), components, spans))
-    at.write("latency", throughput.latency(at.read("sink_samples"), spans))
+    found = latency.windows(at.read("sink_samples"), spans, at.read("machines"), at.read("runs"))
+    at.write_rows("latency", latency.latency_rows(collect_rows(found)))  # a row a window
     build_machine_load(at, spans)
     build_placement(at, spans)
     firsts = collect_rows(placement.first_sample_of_tasks(at.read("task_samples")))  # a row a task

@@ -6,12 +6,15 @@ Numbers of a run as a whole have the event `e0`. Plain Python over small tables:
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import floor
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
+from analysis.metrics.latency_histogram import merged, percentile_ms
 from analysis.record.event_timeline import WHOLE_RUN
 from analysis.record.small_tables import Row
 
+# `latency_p50_ms`, `latency_p95_ms` of older series are other numbers: medians of seconds' percentiles (decision 0028).
+LATENCIES = {"latency_all_p50_ms": 0.50, "latency_all_p95_ms": 0.95}
 Reader = Callable[[str], list[Row]]
 Key = tuple[Any, ...]
 Numbers = Mapping[str, float | None]
@@ -128,13 +131,14 @@ def late_emissions(read: Reader) -> Iterator[Row]:
 
 
 def latencies(read: Reader) -> Iterator[Row]:
-    """Median over the windows of the part that counts of the windows' median and 95th percentile."""
+    """What half and 95 % of all tuples keep to in the part that counts; nothing of records without histograms."""
     windows = _by_event(read("latency"))
     for span in read("intervals"):
         rows = _windows_inside(span, windows.get((span["run_id"], span["event_id"]), ()))
-        for name in ("p50_ms", "p95_ms"):
-            values = _column_values(rows, name)
-            yield from _metric_rows(span, {f"latency_{name}_{span['phase']}": median(values) if values else None})
+        counts = merged((row["buckets"], row["counts"]) for row in rows if row["buckets"])
+        yield from _metric_rows(span, {
+            f"{metric}_{span['phase']}": percentile_ms(counts, share) for metric, share in LATENCIES.items()
+        })  # fmt: skip
 
 
 def machine_loads(read: Reader) -> Iterator[Row]:

@@ -1,9 +1,8 @@
-"""Throughput, downtime and latency: what became of the tuples, in windows aligned to an event.
+"""Throughput and downtime: what became of the tuples, in windows aligned to an event.
 
-Throughput (SP II-A) is tuples executed at sinks per second, spouts beside. Latency is from when a tuple should have
-been emitted to the end of its execution at a sink. `axes`: rows (run_id, event_id, zero_s, first_s, last_s), either of
-the runs as a whole or of each of their events. Spark sums what grows with the samples; what is made of windows is plain
-Python.
+Throughput (SP II-A) is tuples executed at sinks per second, spouts beside. `axes`: rows (run_id, event_id, zero_s,
+first_s, last_s), either of the runs as a whole or of each of their events. Spark sums what grows with the samples; what
+is made of windows is plain Python.
 """
 
 from collections import defaultdict
@@ -203,22 +202,3 @@ def _downtime(axis: Row, stretches: Sequence[tuple[int, int]]) -> dict[str, Any]
         "run_id": axis["run_id"], "event_id": axis["event_id"], "downtime_s": float(sum(lengths)),
         "longest_s": float(max(lengths, default=0)), "windows_at_zero_s": float(windows * WINDOW_S),
     }  # fmt: skip
-
-
-def latency(sinks: DataFrame, axes: DataFrame) -> DataFrame:
-    """Mean and maximum are exact. Percentiles: the median over a window's task-seconds, weighted by their tuples, of
-    each task-second's own percentile (the lines carry percentiles, not tuples)."""
-    samples = in_windows(
-        sinks.where(f.col("n") > 0).select(
-            "run_id", "t_s", "dt_s", "n", "sum_ms", "max_ms", "p50_ms", "p95_ms", "p99_ms"
-        ),
-        axes,
-        ["n", "sum_ms"],
-    )
-    medians = [f.percentile(name, f.lit(0.5), f.col("n")).alias(name) for name in ("p50_ms", "p95_ms", "p99_ms")]
-    return (
-        samples.groupBy("run_id", "event_id", "window_s")
-        .agg(f.sum("n").alias("n"), f.try_divide(f.sum("sum_ms"), f.sum("n")).alias("mean_ms"), *medians,
-             f.max("max_ms").alias("max_ms"))
-        .select("run_id", "event_id", "window_s", "n", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms")
-    )  # fmt: skip

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from analysis.errors import RecordError
 from analysis.record.files import RunPaths, parsed_lines, read_json
 
 WHOLE_RUN = "e0"
@@ -253,3 +254,11 @@ def _hold_reasons(rounds: Sequence[Round]) -> dict[str, list[str]]:
 def run_document(run: RunPaths) -> dict[str, Any]:
     """run.json, or nothing where it is missing: the tables of runs say why."""
     return read_json(run.run_json) if run.run_json.is_file() else {}
+
+
+def readable_document(run: RunPaths) -> Mapping[str, Any]:
+    """The same, or nothing where it is damaged too."""
+    try:
+        return run_document(run)
+    except RecordError:
+        return {}

@@ -62,11 +62,12 @@ def arrow_schema(name: str) -> "pa.Schema":
 
 
 def arrow_columns(declared: str) -> "pa.Schema":
-    """Flat columns only."""
+    """Columns of plain values, and of lists of them."""
     import pyarrow as pa
 
     kinds = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "double": pa.float64(),
-             "boolean": pa.bool_(), "array<string>": pa.list_(pa.string())}  # fmt: skip
+             "boolean": pa.bool_(), "array<string>": pa.list_(pa.string()), "array<int>": pa.list_(pa.int32()),
+             "array<bigint>": pa.list_(pa.int64())}  # fmt: skip
     columns = (column.split(" ") for column in declared.split(", "))
     return pa.schema([(field.strip("`"), kinds[kind]) for field, kind in columns])
 

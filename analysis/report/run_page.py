@@ -9,13 +9,12 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from analysis.errors import RecordError
 from analysis.record import event_timeline, run_errors
 from analysis.record.event_timeline import WHOLE_RUN, EventOutcome, event_id_of, event_order
 from analysis.record.files import RunPaths, SeriesPaths
 from analysis.record.run_errors import ErrorGroup, RunErrors
 from analysis.record.small_tables import Row, by_run, rows
-from analysis.report import page, series_tables
+from analysis.report import latency_sentences, page, series_tables
 from analysis.report.figures import run_timeline, style
 from analysis.report.figures.catalogue import Figure, page_figure
 from analysis.report.figures.run_timeline import RunData, Windows
@@ -23,7 +22,9 @@ from analysis.report.page import Download
 from analysis.report.series_tables import Measurements
 
 TEMPLATE = "run.html.j2"
-TABLES = ("throughput", "activity", "cpu_windows", "settled", "intervals", "damaged", "zeros", "scale_events")
+TABLES = (
+    "throughput", "activity", "cpu_windows", "settled", "intervals", "damaged", "zeros", "scale_events", "latency",
+)  # fmt: skip
 MOST_ROWS = 200  # rows of a table that can grow with the run; the files have all
 TIME_AND_KIND = frozenset({"t", "kind"})
 CAPTION = (
@@ -109,7 +110,7 @@ def collect(
     return RunContent(
         run=run,
         variant=style.display_name(run["variant"] or "?"),
-        facts=facts(run, run_document(where)),
+        facts=facts(run, event_timeline.readable_document(where), tables["latency"]),
         figure=page_figure("timeline", f"{run['run_id']} over time", CAPTION, drawing) if drawing else None,
         measurements=measurement_tables(run["run_id"], measurements),
         events=events,
@@ -129,14 +130,6 @@ def collect(
             "errors": during,
         },
     )
-
-
-def run_document(run: RunPaths) -> Mapping[str, Any]:
-    """Of a damaged run.json the table of runs says why."""
-    try:
-        return event_timeline.run_document(run)
-    except RecordError:
-        return {}
 
 
 def run_data(run: RunPaths, tables: Mapping[str, list[Row]]) -> RunData:
@@ -173,7 +166,7 @@ def _steady_parts(tables: Mapping[str, list[Row]]) -> tuple[tuple[float, float],
     return tuple(sorted({(begin + row["start_s"], begin + row["end_s"]) for begin, row in steady}))
 
 
-def facts(run: Row, record: Mapping[str, Any]) -> list[tuple[str, str]]:
+def facts(run: Row, record: Mapping[str, Any], latency: Sequence[Row]) -> list[tuple[str, str]]:
     """What the run was, in the order in which a reader asks."""
     start_s, end_s = run["started_s"], run["ended_s"]
     values = {
@@ -186,7 +179,7 @@ def facts(run: Row, record: Mapping[str, Any]) -> list[tuple[str, str]]:
         "workers": run["workers"],
         "git commit": run["git_commit"] and run["git_commit"][:12] + (" + changes" if run["git_dirty"] else ""),
         "not collected": ", ".join(record.get("missing") or ()),
-        "latencies": " ".join(series_tables.clock_sentences([record])),
+        "latencies": " ".join(latency_sentences.run_sentences([{"run_id": run["run_id"], **record}], latency)),
     }
     return [(name, str(value)) for name, value in values.items() if value not in (None, "")]
 

@@ -21,7 +21,7 @@ from analysis.record import event_timeline
 from analysis.record.event_timeline import FIRST_EVENT, EventOutcome
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from analysis.record.small_tables import Row, rows
-from analysis.report import index_page, page, run_page, series_tables
+from analysis.report import index_page, latency_sentences, page, run_page, series_tables
 from analysis.report.figures import catalogue, decision_graph, series_data, style, topology_graph
 from analysis.report.figures.catalogue import Figure, page_figure
 from analysis.report.figures.decision_graph import DecisionRow
@@ -155,7 +155,7 @@ class SeriesContent:
     unread: str
     measurements: series_tables.Measurements
     run_tables: list[tuple[str, list[str], list[list[str]]]]
-    clocks: list[str]
+    latencies: list[str]  # what their readers must know
     runs: list[Row]
     steady: list[Row]
     losses: list[Row]
@@ -230,9 +230,7 @@ def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow], conditions: Conditi
             series_tables.run_table(title, columns, entries, measurements)
             for title, columns in series_tables.RUN_TABLES.items()
         ],
-        clocks=series_tables.clock_sentences(
-            [run_page.run_document(paths.run(run["run_id"])) for run in runs if run["status"] == "complete"]
-        ),
+        latencies=latency_sentences.series_sentences(paths),
         runs=entries,
         steady=series_tables.steady_rows(rows(paths, "intervals")),
         losses=series_tables.edge_losses(rows(paths, "losses")),

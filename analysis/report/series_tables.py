@@ -52,8 +52,9 @@ RUN_TABLES = {
         "executors_moved": ("executors moved", 0),
         "workers_restarted": ("workers restarted", 0),
         "unaffected_workers_restarted": ("of them unaffected", 0),
-        "latency_p50_ms_before": ("p50 latency before (ms)", 1),
-        "latency_p50_ms_after": ("p50 latency after (ms)", 1),
+        "latency_all_p95_ms_before": ("latency before, 95 % of all tuples (ms)", 1),
+        "latency_all_p50_ms_after": ("latency after, 50 % of all tuples (ms)", 1),
+        "latency_all_p95_ms_after": ("latency after, 95 % of all tuples (ms)", 1),
         "cpu_percent_after": ("CPU after (%)", 1),
     },
     "How long it took": {
@@ -199,37 +200,6 @@ def machine_facts(machines: Sequence[Row]) -> list[Row]:
         for key, values in offsets.items()
     ]
     return sorted(described, key=lambda row: (len(row["machine"]), row["machine"]))
-
-
-def clock_sentences(documents: Sequence[Mapping[str, Any]]) -> list[str]:
-    """For readers of latencies, from run.json of complete runs: how far the clocks may be apart, and what nobody knows.
-
-    Records from before the error was measured have offsets only.
-    """
-    errors = [error for document in documents if (error := clock_error_ms(document)) is not None]
-    unknown = {
-        f"{name} ({document['run_id']})"
-        for document in documents
-        for name, offset in (document.get("clock_end_offset_ms") or {}).items()
-        if offset is None
-    }
-    sentences = []
-    if errors:
-        most = number(max(errors), 2)
-        sentences += [f"Latencies are from one machine to another: by their clocks they may be wrong by {most} ms."]
-    if unknown:
-        sentences += [
-            f"Clocks that could not be asked after the run: {', '.join(sorted(unknown))}; it may be more there."
-        ]
-    return sentences
-
-
-def clock_error_ms(document: Mapping[str, Any]) -> float | None:
-    """The most by which a latency of this run may be wrong; None where fewer than two clocks were compared."""
-    if document.get("clock_error_ms") is not None:
-        return float(document["clock_error_ms"])
-    offsets = [float(offset) for offset in (document.get("clock_offset_ms") or {}).values() if offset is not None]
-    return max(offsets) - min(offsets) if len(offsets) > 1 else None
 
 
 def environment_facts(runs: Sequence[Row]) -> list[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """The machines' clocks beside the run's. Samples and decisions carry the machines' times, events and limits the run's:
 the machines are asked before the run and after it, the run's clock follows the median of what they say, and a run whose
-clocks are too far apart, or jumped meanwhile, does not count. What is left is on record, as the error of a latency from
-one machine to another.
+clocks are too far apart, or jumped meanwhile, does not count. The offsets of both times and their errors are on record:
+the analysis takes what two clocks differ by out of each latency, and says what is left.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ def align(run: RunContext, machines: Sequence[str]) -> None:
     offsets = run.context.cluster.clock_offsets_ms(machines, run.now)
     middle_ms = correction_ms(offsets)
     run.record.add({"clock_offset_ms": _numbers(offsets)})
+    _note_offset_errors(run, offsets)
     require_close(offsets, middle_ms)
     run.record.add({"clock_correction_ms": middle_ms})
     _note_error(run, residuals(offsets, middle_ms))
@@ -85,6 +86,7 @@ def note_joined(run: RunContext, machines: Sequence[str]) -> None:
     offsets = {name: everybody[name] for name in machines}
     moved_ms = _moved_ms(run, {name: offset for name, offset in everybody.items() if name not in offsets})
     run.record.add({"clock_offset_ms": {**run.record.document["clock_offset_ms"], **_numbers(offsets)}})
+    _note_offset_errors(run, offsets)
     middle_ms = float(run.record.document.get("clock_correction_ms", 0.0)) + moved_ms
     require_close(offsets, middle_ms)
     _note_error(run, residuals(everybody, middle_ms), machines)
@@ -99,6 +101,7 @@ def note_end(run: RunContext, machines: Sequence[str]) -> None:
     offsets = {name: everybody[name] for name in ("master", *machines)}
     document = run.record.document
     run.record.add({"clock_end_offset_ms": {**document.get("clock_end_offset_ms", {}), **_numbers(offsets)}})
+    _note_offset_errors(run, offsets)
     if silent := [name for name, offset in offsets.items() if offset is None]:
         run.record.event("clock_unknown", machines=silent)
         run.context.listener.tell("message", text=f"the clock of {', '.join(silent)} could not be asked after the run")
@@ -159,6 +162,15 @@ def _note_error(run: RunContext, measured: Mapping[str, ClockOffset], joining: S
     timed = {name: offset for name, offset in measured.items() if name in working}
     errors = (run.record.document.get("clock_error_ms"), latency_error_ms(timed))
     run.record.add({"clock_error_ms": max((error for error in errors if error is not None), default=None)})
+
+
+def _note_offset_errors(run: RunContext, measured: Offsets) -> None:
+    """By machine, the largest error of its offsets so far."""
+    errors = dict(run.record.document.get("clock_offset_error_ms", {}))
+    for name, offset in measured.items():
+        if offset is not None:
+            errors[name] = max(offset.error_ms, errors.get(name, 0.0))
+    run.record.add({"clock_offset_error_ms": errors})
 
 
 def _numbers(offsets: Offsets) -> dict[str, float | None]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from analysis.metrics.latency_histogram import bucket_of
 from barograph.errors import RunBroken
 from barograph.plan.blocks import PlannedRun
 from barograph.policy_service import (
@@ -58,8 +59,8 @@ def worker_line(t: int, rate: int, topology: str) -> dict[str, Any]:
     head = {"v": 1, "t": float(t), "dt_s": 1.0, "machine": "m1", "port": 6700, "pid": 1, "seq": t}
     tasks = {"task": [1, 2], "component": ["spout_1", "sink_1"], "emitted": [rate, 0], "transferred": [rate, 0]}
     tasks |= {"executed": [0, rate], "execute_ms": [0.0, rate * 1.0], "process_ms": [None, None], "queue": [0, 0]}
-    latency = {"task": [2], "n": [rate], "sum_ms": [rate * 2.0], "max_ms": [3.0]}
-    latency |= {"p50_ms": [2.0], "p95_ms": [2.5], "p99_ms": [2.9]}
+    latency = {"task": [2], "source_machine": ["m1"], "n": [rate], "sum_ms": [rate * 2.0], "max_ms": [2.0]}
+    latency |= {"buckets": [[bucket_of(2000)]], "counts": [[rate]]}
     spouts: dict[str, Any] = {"task": [1], "due": [rate], "emitted": [rate]}
     spouts |= {"behind": [0], "behind_ms": [0.0], "missed": [0], "late": [0]}
     return head | {"topology": f"{topology}-1", "tasks": tasks, "sinks": latency, "spouts": spouts}

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from analysis.metrics.latency_histogram import bucket_of
 from scheduler_plugins.messages import decision_json
 from scheduler_plugins.model import Decision
 
+LATENCY_MS = {"sink_1": 5, "sink_2": 9}  # by clocks of which m1's is 0.06 ms behind m4's and 0.08 ms behind m5's
 START = 1_763_700_000.0
 BEFORE_S, AFTER_S = 120, 180
 OFFERED = 60
@@ -226,8 +228,9 @@ def groups(executor: Executor, counts: tuple[int, int, int]) -> dict[str, dict[s
             "execute_ms": [0.1 * executed],
         },
         "sinks": {
-            "task": [first], "n": [executed], "sum_ms": [6.0 * executed], "max_ms": [20.0], "p50_ms": [5.0],
-            "p95_ms": [9.0], "p99_ms": [10.0],
+            "task": [first], "source_machine": ["m1"], "n": [executed], "sum_ms": [LATENCY_MS[component] * executed],
+            "max_ms": [LATENCY_MS[component]], "buckets": [[bucket_of(1000 * LATENCY_MS[component])]],
+            "counts": [[executed]],
         },
     }  # fmt: skip
 

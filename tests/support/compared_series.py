@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from analysis.metrics.latency_histogram import bucket_of
 from tests.support.series_by_hand import SCALED_OUT, write_run, write_table
 
 LOW, HIGH = (100.0, 102.0, 99.0, 101.0), (112.0, 114.0, 111.5, 113.0)
-METRICS = ("throughput_after", "latency_p95_ms_after", "convergence_sp_s", "downtime_s", "memory_mb_after")
+LATENCY = "latency_all_p95_ms_after"
+METRICS = ("throughput_after", LATENCY, "convergence_sp_s", "downtime_s", "memory_mb_after")
 Numbers = Mapping[str, Sequence[float | None]]  # metric -> a value a block; None: not measured
 FACTS = json.dumps({"cpu_model": "A", "cpus": 2})  # of the box that ran it
 
@@ -26,13 +28,21 @@ class Failed:
 
 @dataclass(frozen=True)
 class SideOf:
-    """One variant's runs; metrics in `never` are censored where the value is negative (its horizon)."""
+    """One variant's runs; metrics in `never` are censored where the value is negative (its horizon).
+
+    All of the 100 tuples a second take as long as `LATENCY` says, or `late_ms` from `late_from_s` after the event on.
+    The last 10 s of `watched_s` are no whole window.
+    """
 
     numbers: Numbers
     failed: Sequence[Failed] = ()
     blocks: int = 0
     cores: float = 0.25
     never: Sequence[str] = field(default_factory=tuple)
+    watched_s: int = 60
+    late_from_s: int = 10**6
+    late_ms: float = 0.0
+    untimed: Mapping[str, float] = field(default_factory=dict)  # `lost`, `never_emitted`, `waiting`: share of all
 
 
 def write(
@@ -42,6 +52,8 @@ def write(
     sides = {f"{name}_{letter}": side for name, both in pairs.items() for letter, side in zip("ab", both, strict=True)}
     write_table(root, "runs", [run for name, side in sides.items() for run in _runs(root, name, side)])
     write_table(root, "measurements", [row for name, side in sides.items() for row in _measurements(name, side)])
+    for table, of_side in LATENCY_TABLES.items():
+        write_table(root, table, [row for name, side in sides.items() for row in of_side(name, side)])
     write_table(root, "scale_events", [
         {"run_id": f"{name}-r1", "event_id": f"e{n}", "kind": kind, "zero_s": 100.0 * n, "joined": ["m3"],
          "released": []}
@@ -95,6 +107,58 @@ def _measurements(name: str, side: SideOf) -> list[dict[str, Any]]:
          "censored": metric in side.never and value < 0}
         for metric, values in side.numbers.items() for block, value in enumerate(values, start=1) if value is not None
     ]  # fmt: skip
+
+
+def _timed_runs(name: str, side: SideOf) -> list[tuple[str, float]]:
+    """Runs with a latency, and what it is."""
+    values = enumerate(side.numbers.get(LATENCY, ()), start=1)
+    return [(f"{name}-r{block}", value) for block, value in values if value is not None]
+
+
+def _windows(side: SideOf) -> range:
+    return range(-20, side.watched_s, 10)
+
+
+def _latency(name: str, side: SideOf) -> list[dict[str, Any]]:
+    return [
+        {"run_id": run_id, "event_id": "e1", "window_s": float(start), "n": 1000, "corrected": 1000,
+         "buckets": [bucket_of(round(1000 * (side.late_ms if start >= side.late_from_s else value)))],
+         "counts": [1000]}
+        for run_id, value in _timed_runs(name, side) for start in _windows(side)
+    ]  # fmt: skip
+
+
+def _throughput(name: str, side: SideOf) -> list[dict[str, Any]]:
+    rates = {"total": 100.0, "due": 100.0, "spouts": 100.0 * (1 - side.untimed.get("never_emitted", 0.0))}
+    return [
+        {"run_id": run_id, "event_id": "e1", "window_s": float(start), "scope": scope, "component": "", "rate": rate,
+         "complete": start < side.watched_s - 10}
+        for run_id, _ in _timed_runs(name, side) for start in range(-20, side.watched_s + 10, 10)
+        for scope, rate in rates.items()
+    ]  # fmt: skip
+
+
+def _activity(name: str, side: SideOf) -> list[dict[str, Any]]:
+    """A queue that grows from the event on."""
+    growth = 1000 * side.untimed.get("waiting", 0.0)
+    return [
+        {"run_id": run_id, "event_id": "e1", "window_s": float(start), "component": "centre",
+         "queue": max(0.0, growth * (1 + start / 10))}
+        for run_id, _ in _timed_runs(name, side) for start in _windows(side)
+    ]  # fmt: skip
+
+
+def _losses(name: str, side: SideOf) -> list[dict[str, Any]]:
+    lost = 100.0 * (side.watched_s - 10) * side.untimed.get("lost", 0.0)
+    return [
+        {"run_id": run_id, "event_id": "e1", "phase": phase, "lost": amount}
+        for run_id, _ in _timed_runs(name, side) for phase, amount in (("before", 1e6), ("after", lost))
+    ]  # fmt: skip
+
+
+LATENCY_TABLES = {
+    "latency": _latency, "event_throughput": _throughput, "activity": _activity, "losses": _losses,
+}  # fmt: skip
 
 
 def one_pair(root: Path, **asked: object) -> Path:

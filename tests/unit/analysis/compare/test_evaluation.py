@@ -8,12 +8,12 @@ import pytest
 from analysis.compare.evaluation import compare
 from analysis.compare.result import RUNS_FAILED, Comparison, MetricRow, Verdict, result_data
 from analysis.errors import RecordError, SeriesError
-from tests.support.compared_series import Failed, SideOf, question, same_code, write
+from tests.support.compared_series import LATENCY, Failed, SideOf, question, same_code, write
 
 SIX_A = (100.0, 102.0, 99.0, 101.0, 100.5, 98.5)
 SIX_B = (112.0, 114.0, 111.5, 113.0, 112.0, 111.0)
 NOISY = (80.0, 125.0, 95.0, 120.0, 70.0, 110.0)
-LATENCY = (50.0, 52.0, 49.0, 51.0, 50.0, 50.5)
+FIFTY_MS = (50.0, 52.0, 49.0, 51.0, 50.0, 50.5)
 
 
 def row(found: Comparison, metric: str, pair: str = "stela") -> MetricRow:
@@ -27,10 +27,10 @@ def one(tmp_path: Path, a: SideOf, b: SideOf, **asked: object) -> Comparison:
 def test_a_gain_is_called_with_its_interval_and_what_is_open_with_the_blocks_that_it_needs(tmp_path: Path) -> None:
     found = one(
         tmp_path,
-        SideOf({"throughput_after": SIX_A, "latency_p95_ms_after": SIX_A, "downtime_s": [0.0] * 6}),
-        SideOf({"throughput_after": SIX_B, "latency_p95_ms_after": NOISY, "downtime_s": [0.0] * 6}),
+        SideOf({"throughput_after": SIX_A, LATENCY: SIX_A, "downtime_s": [0.0] * 6}),
+        SideOf({"throughput_after": SIX_B, LATENCY: NOISY, "downtime_s": [0.0] * 6}),
     )
-    gain, latency = row(found, "throughput_after"), row(found, "latency_p95_ms_after")
+    gain, latency = row(found, "throughput_after"), row(found, LATENCY)
     assert gain.verdict is Verdict.BETTER and gain.effect == 1.0 and len(gain.blocks) == 6
     assert gain.difference == pytest.approx(12.05, abs=0.1) and gain.low is not None and gain.high is not None
     assert gain.low < gain.difference_percent < gain.high and gain.floor_percent < gain.low
@@ -47,10 +47,10 @@ def test_a_gain_is_called_with_its_interval_and_what_is_open_with_the_blocks_tha
 def test_lower_latency_is_better_and_a_metric_without_a_direction_is_only_different(tmp_path: Path) -> None:
     found = one(
         tmp_path,
-        SideOf({"latency_p95_ms_after": SIX_B, "cpu_percent_after": SIX_A}),
-        SideOf({"latency_p95_ms_after": SIX_A, "cpu_percent_after": SIX_B}),
+        SideOf({LATENCY: SIX_B, "cpu_percent_after": SIX_A}),
+        SideOf({LATENCY: SIX_A, "cpu_percent_after": SIX_B}),
     )
-    assert row(found, "latency_p95_ms_after").verdict is Verdict.BETTER
+    assert row(found, LATENCY).verdict is Verdict.BETTER
     cpu = row(found, "cpu_percent_after")
     assert cpu.verdict is Verdict.DIFFERENT and not cpu.primary and cpu.unit == "points"
     assert cpu.difference_percent is None and cpu.difference == pytest.approx(12.08, abs=0.1)
@@ -60,8 +60,8 @@ def test_lower_latency_is_better_and_a_metric_without_a_direction_is_only_differ
 def test_better_here_and_worse_there_says_both(tmp_path: Path) -> None:
     found = one(
         tmp_path,
-        SideOf({"throughput_after": SIX_A, "latency_p95_ms_after": SIX_A}),
-        SideOf({"throughput_after": SIX_B, "latency_p95_ms_after": SIX_B}),
+        SideOf({"throughput_after": SIX_A, LATENCY: SIX_A}),
+        SideOf({"throughput_after": SIX_B, LATENCY: SIX_B}),
     )
     assert found.sentence.startswith("my-branch is better than main in some respects and worse in others: ")
 
@@ -186,9 +186,9 @@ def test_an_invalid_run_leaves_its_block_out_and_says_why(tmp_path: Path) -> Non
 
 def test_a_value_that_one_side_lacks_takes_the_others_out_of_that_metric_alone(tmp_path: Path) -> None:
     gap = (*SIX_A[:5], None)
-    found = one(tmp_path, SideOf({"throughput_after": gap, "latency_p95_ms_after": LATENCY}),
-                SideOf({"throughput_after": SIX_B, "latency_p95_ms_after": LATENCY}))  # fmt: skip
-    assert len(row(found, "throughput_after").blocks) == 5 and len(row(found, "latency_p95_ms_after").blocks) == 6
+    found = one(tmp_path, SideOf({"throughput_after": gap, LATENCY: FIFTY_MS}),
+                SideOf({"throughput_after": SIX_B, LATENCY: FIFTY_MS}))  # fmt: skip
+    assert len(row(found, "throughput_after").blocks) == 5 and len(row(found, LATENCY).blocks) == 6
 
 
 def test_holm_is_over_all_pairs_and_primary_metrics_and_apart_for_the_others(tmp_path: Path) -> None:

@@ -27,7 +27,8 @@ def test_the_sentence_comes_first_and_every_row_run_and_failure_is_there(tmp_pat
                   "abc1234 Faster &lt;moves&gt;", "in 0 of 3 runs of main", "memory of all machines"):  # fmt: skip
         assert words in body, words
     assert all(run in body for run in (f"stela_{letter}-r{n}" for letter in "ab" for n in range(1, 5)))
-    assert {row["metric"] for row in found["rows"]} == {*METRICS, "runs_failed"} and found["v"] == 1
+    assert {row["metric"] for row in found["rows"]} == {*METRICS, "latency_all_p50_ms_after", "runs_failed"}
+    assert found["v"] == 1
     assert found["runs"][0]["b"] == {
         "variant": "stela_b", "complete": 3, "failed": 1,
         "lost": [{"run_id": "stela_b-r2", "block": 2, "blame": "system_under_test",

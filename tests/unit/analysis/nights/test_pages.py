@@ -67,7 +67,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for i in (*range(20), *range(21, 34)):
         variants: dict[str, Any] = {
             "stela": {"throughput_after": {"e1": [slower[i], slower[i] + 1, slower[i] - 1]},
-                      "latency_p95_ms_after": {"e1": [more[i]]}, "due_after": {"e1": [same[i]]}},
+                      "latency_all_p95_ms_after": {"e1": [more[i]]}, "due_after": {"e1": [same[i]]}},
         }  # fmt: skip
         claims = [CLAIM if i < 30 else CLAIM | {"verdict": "differs", "direction": "opposite"}]
         made = experiment("stela/star", variants, series="stela/star/s1", claims=claims)

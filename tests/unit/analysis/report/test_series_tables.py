@@ -46,17 +46,6 @@ def test_a_run_that_does_not_count_is_told_with_its_reason() -> None:
     ]
 
 
-def test_latencies_come_with_what_the_clocks_make_of_them() -> None:
-    measured = {"run_id": "stela-r1", "clock_offset_ms": {"m1": 9.0}, "clock_error_ms": 0.31}
-    older = {"run_id": "stela-r2", "clock_offset_ms": {"m1": -0.5, "m2": 1.0, "m3": None}}
-    blind = {"run_id": "stela-r3", "clock_end_offset_ms": {"m1": 0.1, "m2": None}}
-    assert series_tables.clock_sentences([measured, older, blind]) == [
-        "Latencies are from one machine to another: by their clocks they may be wrong by 1.50 ms.",
-        "Clocks that could not be asked after the run: m2 (stela-r3); it may be more there.",
-    ]
-    assert series_tables.clock_sentences([{"run_id": "stela-r4"}]) == []
-
-
 def test_machines_are_described_once_with_their_largest_offset() -> None:
     machine = {"machine": "m1", "type": "type_1", "cores": 0.2, "memory_mb": 768.0, "bandwidth_mbit": 100.0,
                "slots": 4, "joins_at_scale": False}  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from analysis.record.clock_offsets import corrected_error_ms
 from barograph.errors import RunBroken
 from barograph.plan.events import ScaleIn, ScaleOut
 from barograph.run.clocks import APART_MS, ClockWrong, correction_ms, latency_error_ms, require_close
@@ -119,6 +120,8 @@ def test_a_run_says_by_how_much_its_latencies_may_be_wrong(stage: SetUp) -> None
     here.storm.faults |= {"clock_offset_ms": {"m2": 4.0, "m3": -1.0}, "clock_error_ms": 0.5}
     here.go()
     assert here.document()["clock_error_ms"] == pytest.approx(6)
+    assert here.document()["clock_offset_error_ms"] == dict.fromkeys(here.document()["clock_offset_ms"], 0.5)
+    assert corrected_error_ms(here.document()) == pytest.approx(1, abs=0.01), "once the offsets are taken out"
 
 
 @pytest.mark.parametrize("elsewhere", ["master", "m5"])

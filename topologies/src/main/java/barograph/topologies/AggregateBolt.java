@@ -18,6 +18,6 @@ public final class AggregateBolt extends CostedBolt {
     @Override
     Line work(Line line) {
         int count = ++seen[line.id()];
-        return new Line(line.text() + String.format("%08x", count), line.id(), count, line.dueMs());
+        return new Line(line.text() + String.format("%08x", count), line.id(), count, line.sourceMachine(), line.dueMs());
     }
 }

@@ -25,9 +25,12 @@ final class LogLines {
 
     private final SplittableRandom random;
     private final SplittableRandom ids;
+    private final String machine;
     private int count;
 
-    LogLines(long seed, int task) {
+    /** {@code machine}: where the source's task runs. */
+    LogLines(long seed, int task, String machine) {
+        this.machine = machine;
         this.random = random(seed, task);
         this.ids = random(~seed, task); // of its own, so that the lengths of a seed are the same whatever else a line has
     }
@@ -38,7 +41,7 @@ final class LogLines {
     }
 
     Line next(double dueMs) {
-        return new Line(text(), ids.nextInt(IDS), count++, dueMs);
+        return new Line(text(), ids.nextInt(IDS), count++, machine, dueMs);
     }
 
     private String text() {

@@ -1,6 +1,7 @@
 package barograph.topologies;
 
 import barograph.topologies.Resumption.OnRestart;
+import barograph.topologies.measure.Settings;
 import barograph.topologies.measure.TaskCounters;
 import java.util.Map;
 import org.apache.storm.daemon.StormCommon;
@@ -54,7 +55,7 @@ public final class SourceSpout extends BaseRichSpout {
         this.collector = collector;
         this.context = context;
         this.counters = TaskCounters.of(context);
-        this.lines = new LogLines(seed, context.getThisTaskId());
+        this.lines = new LogLines(seed, context.getThisTaskId(), Settings.machine(conf));
         this.acked = StormCommon.hasAckers(conf);
         if (unthrottled && counters != null) {
             counters.sourceIsUnthrottled();

@@ -19,7 +19,7 @@ class ComponentsTest {
     private static final double DUE_MS = 1_763_712_345_003.5;
 
     private static List<Line> lines(int n) {
-        LogLines source = new LogLines(5, 1);
+        LogLines source = new LogLines(5, 1, "m1");
         return Stream.generate(() -> source.next(DUE_MS)).limit(n).toList();
     }
 
@@ -55,7 +55,7 @@ class ComponentsTest {
     @Test
     void aTextNeverVanishesInALongChain() {
         TransformBolt transform = new TransformBolt("none", 0, 0.8);
-        Line line = new Line("abcdef", 0, 0, DUE_MS);
+        Line line = new Line("abcdef", 0, 0, "m1", DUE_MS);
         for (int i = 0; i < 20; i++) {
             line = transform.work(line);
         }
@@ -83,11 +83,11 @@ class ComponentsTest {
 
     @Test
     void anAggregateAppendsTheCountOfItsId() {
-        Line a = new Line("one", 7, 100, DUE_MS);
-        Line b = new Line("two", 8, 101, DUE_MS);
+        Line a = new Line("one", 7, 100, "m1", DUE_MS);
+        Line b = new Line("two", 8, 101, "m1", DUE_MS);
         List<Line> made = through(new AggregateBolt("none", 0), 1, List.of(a, b, a));
         assertEquals(List.of(
-            new Line("one00000001", 7, 1, DUE_MS), new Line("two00000001", 8, 1, DUE_MS), new Line("one00000002", 7, 2, DUE_MS)), made);
+            new Line("one00000001", 7, 1, "m1", DUE_MS), new Line("two00000001", 8, 1, "m1", DUE_MS), new Line("one00000002", 7, 2, "m1", DUE_MS)), made);
         AggregateBolt again = new AggregateBolt("none", 0);
         assertTrue(through(again, 1, lines(MANY)).stream().allMatch(line -> line.text().length() >= LogLines.SHORTEST + 8));
     }
@@ -100,7 +100,9 @@ class ComponentsTest {
     }
 
     @Test
-    void theDueTimeIsTheLastField() {
+    void theSourcesMachineAndTheDueTimeAreTheLastFields() {
+        assertEquals(Line.SOURCE_MACHINE, Line.FIELDS.get(Line.FIELDS.size() - 2));
+        assertEquals("m1", lines(1).get(0).values().get(Line.FIELDS.size() - 2));
         assertEquals(Line.DUE_MS, Line.FIELDS.get(Line.FIELDS.size() - 1));
         assertEquals(DUE_MS, lines(1).get(0).values().get(Line.FIELDS.size() - 1));
     }

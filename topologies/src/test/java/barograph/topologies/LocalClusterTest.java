@@ -156,6 +156,17 @@ class LocalClusterTest {
         assertEquals(sum(steady, "tasks", "emitted", null), sum(steady, "streams", "emitted", null));
         assertEquals(sum(steady, "tasks", "executed", null), sum(steady, "sources", "executed", null));
 
+        steady.forEach(line -> line.at("/sinks/source_machine").forEach(machine -> assertEquals("m1", machine.asText())));
+        double inBuckets = 0;
+        for (JsonNode line : steady) {
+            for (JsonNode counts : line.at("/sinks/counts")) {
+                for (JsonNode count : counts) {
+                    inBuckets += count.asDouble();
+                }
+            }
+        }
+        assertEquals(sum(steady, "sinks", "n", null), inBuckets);
+
         double executeMs = sum(steady, "tasks", "execute_ms", "bolt") / sum(steady, "tasks", "executed", "bolt");
         assertEquals(40.25 * MS_PER_CHARACTER, executeMs, WAKING_MS);
         double processMs = sum(steady, "tasks", "process_ms", "bolt") / sum(steady, "tasks", "executed", "bolt");

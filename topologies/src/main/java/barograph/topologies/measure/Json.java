@@ -61,9 +61,19 @@ final class Json {
             decimal(number);
         } else if (value == null || value instanceof Number) {
             text.append(value);
+        } else if (value instanceof int[] numbers) {
+            list(numbers);
         } else {
             string(value.toString());
         }
+    }
+
+    private void list(int[] numbers) {
+        text.append('[');
+        for (int i = 0; i < numbers.length; i++) {
+            text.append(i > 0 ? "," : "").append(numbers[i]);
+        }
+        text.append(']');
     }
 
     private void decimal(double value) {

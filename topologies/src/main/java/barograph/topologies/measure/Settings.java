@@ -10,7 +10,7 @@ import org.apache.storm.Config;
 import org.apache.storm.utils.ObjectReader;
 
 /** Where samples go: keys of {@code storm.yaml}, which Storm merges under the topology's configuration. */
-record Settings(String machine, Path directory, URI samplesUri, Path tokenFile, Path certificate, Duration window) {
+public record Settings(String machine, Path directory, URI samplesUri, Path tokenFile, Path certificate, Duration window) {
     static final String TRAFFIC = "barograph.traffic";
     static final String DIRECTORY = "barograph.samples.dir";
     static final String SERVICE_URL = "barograph.service.url";
@@ -42,7 +42,8 @@ record Settings(String machine, Path directory, URI samplesUri, Path tokenFile, 
         return URI.create(url.replaceAll("/+$", "") + "/samples");
     }
 
-    private static String machine(Map<String, Object> conf) {
+    /** The name of this machine, as lines and tuples have it. */
+    public static String machine(Map<String, Object> conf) {
         Object named = conf.get(Config.STORM_LOCAL_HOSTNAME);
         if (named != null) {
             return named.toString();

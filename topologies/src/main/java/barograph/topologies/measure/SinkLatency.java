@@ -1,41 +1,59 @@
 package barograph.topologies.measure;
 
+import java.util.concurrent.atomic.AtomicIntegerArray;
 import java.util.concurrent.atomic.AtomicLong;
-import org.HdrHistogram.Histogram;
-import org.HdrHistogram.Recorder;
 
-/** Latencies at a sink: sum in whole microseconds, percentiles within 1 % from a histogram of microseconds. */
+/** Latencies at a sink task of the tuples that come from one machine: counts by bucket, their sum and the largest, in microseconds. */
 final class SinkLatency {
-    private static final int SIGNIFICANT_DIGITS = 2;
     private static final double MICROS_PER_MS = 1000.0;
 
-    /** One interval, in ms; everything but the sum is null where nothing was recorded. */
-    record Interval(long count, double sumMs, Double maxMs, Double p50Ms, Double p95Ms, Double p99Ms) {
+    /** One interval; of {@code buckets} only those that hold a tuple, in their order. */
+    record Interval(double sumMs, double maxMs, int[] buckets, int[] counts) {
+        long n() {
+            long n = 0;
+            for (int count : counts) {
+                n += count;
+            }
+            return n;
+        }
     }
 
-    private final Recorder recorder = new Recorder(SIGNIFICANT_DIGITS);
+    private final AtomicIntegerArray counts = new AtomicIntegerArray(2 * LatencyBuckets.EACH_SIDE);
     private final AtomicLong sumMicros = new AtomicLong();
-    private Histogram reused;
+    private final AtomicLong maxMicros = new AtomicLong(Long.MIN_VALUE);
 
-    /** A negative latency (clocks that disagree) keeps its sign in the sum and counts as 0 in the percentiles. */
+    /** A negative latency (clocks that disagree) has buckets of its own. */
     void record(double latencyMs) {
         long micros = Math.round(latencyMs * MICROS_PER_MS);
-        recorder.recordValue(Math.max(0L, micros));
         sumMicros.getAndAdd(micros);
-    }
-
-    /** What was recorded since the last call. */
-    Interval take() {
-        reused = recorder.getIntervalHistogram(reused);
-        double sum = sumMicros.getAndSet(0) / MICROS_PER_MS;
-        if (reused.getTotalCount() == 0) {
-            return new Interval(0, sum, null, null, null, null);
+        if (micros > maxMicros.get()) {
+            maxMicros.accumulateAndGet(micros, Math::max);
         }
-        double max = reused.getMaxValue() / MICROS_PER_MS;
-        return new Interval(reused.getTotalCount(), sum, max, percentile(50), percentile(95), percentile(99));
+        counts.getAndIncrement(LatencyBuckets.of(micros) + LatencyBuckets.EACH_SIDE);
     }
 
-    private double percentile(double share) {
-        return reused.getValueAtPercentile(share) / MICROS_PER_MS;
+    /** What was recorded since the last call; null for nothing. What is recorded meanwhile may stay for the next one. */
+    Interval take() {
+        int[] buckets = new int[filled()];
+        int[] taken = new int[buckets.length];
+        if (buckets.length == 0) {
+            return null;
+        }
+        for (int i = 0, found = 0; found < buckets.length; i++) {
+            if (counts.get(i) != 0) {
+                buckets[found] = i - LatencyBuckets.EACH_SIDE;
+                taken[found++] = counts.getAndSet(i, 0);
+            }
+        }
+        double sumMs = sumMicros.getAndSet(0) / MICROS_PER_MS;
+        return new Interval(sumMs, maxMicros.getAndSet(Long.MIN_VALUE) / MICROS_PER_MS, buckets, taken);
+    }
+
+    private int filled() {
+        int filled = 0;
+        for (int i = 0; i < counts.length(); i++) {
+            filled += counts.get(i) == 0 ? 0 : 1;
+        }
+        return filled;
     }
 }

@@ -8,6 +8,8 @@ import barograph.topologies.Resumption;
 import com.codahale.metrics.Gauge;
 import java.util.Collection;
 import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicLongArray;
@@ -26,6 +28,7 @@ import org.apache.storm.tuple.Tuple;
  */
 public final class TaskCounters implements Gauge<Integer> {
     static final String GAUGE = "barograph-task";
+    static final String UNKNOWN_MACHINE = "";
     private static final String SYSTEM_PREFIX = "__";
     private static final String EXECUTOR = "barograph.executor";
     private static final long NOT_TIMED = -1;
@@ -48,15 +51,17 @@ public final class TaskCounters implements Gauge<Integer> {
         final String component;
         final String stream;
         final boolean hasDueTime;
+        final boolean hasSourceMachine;
         /** A tuple is counted once, as timed or as not: a count of all beside it could be read between the two. */
         final AtomicLong timed = new AtomicLong();
         final AtomicLong notTimed = new AtomicLong();
         final AtomicLong executeNanos = new AtomicLong();
 
-        Source(String component, String stream, boolean hasDueTime) {
+        Source(String component, String stream, boolean hasDueTime, boolean hasSourceMachine) {
             this.component = component;
             this.stream = stream;
             this.hasDueTime = hasDueTime;
+            this.hasSourceMachine = hasDueTime && hasSourceMachine;
         }
     }
 
@@ -79,8 +84,8 @@ public final class TaskCounters implements Gauge<Integer> {
     final AtomicReference<Resumption> resumption = new AtomicReference<>();
     /** Tuples sent, by the task they were sent to; null if nobody asked for traffic. */
     final AtomicLongArray traffic;
-    /** Latency at a component that emits to nobody; null elsewhere. */
-    final SinkLatency latency;
+    /** Latency at a component that emits to nobody, by the machine that the tuples come from (empty: unknown); null elsewhere. */
+    final Map<String, SinkLatency> latencies;
     /** Counters of all tasks of the same executor, which share one receive queue. */
     final List<TaskCounters> executor;
     volatile EmissionSchedule schedule;
@@ -100,7 +105,7 @@ public final class TaskCounters implements Gauge<Integer> {
         this.sources = sources.toArray(Source[]::new);
         this.traffic = lastTask > 0 ? new AtomicLongArray(lastTask + 1) : null;
         boolean isSink = identity.isSink && sources.stream().anyMatch(source -> source.hasDueTime);
-        this.latency = isSink ? new SinkLatency() : null;
+        this.latencies = isSink ? new ConcurrentHashMap<>() : null;
         this.executor = executor;
     }
 
@@ -201,11 +206,14 @@ public final class TaskCounters implements Gauge<Integer> {
 
     /** Storm's latency is in whole ms, and null or negative for a tuple that was not sampled. */
     void executed(Tuple tuple, Long stormMs) {
-        Object last = latency == null || tuple.size() == 0 ? null : tuple.getValue(tuple.size() - 1);
-        executed(tuple.getSourceComponent(), tuple.getSourceStreamId(), last, stormMs);
+        int fields = latencies == null ? 0 : tuple.size();
+        Object due = fields > 0 ? tuple.getValue(fields - 1) : null;
+        Object machine = fields > 1 ? tuple.getValue(fields - 2) : null;
+        executed(tuple.getSourceComponent(), tuple.getSourceStreamId(), machine, due, stormMs);
     }
 
-    void executed(String from, String stream, Object lastField, Long stormMs) {
+    /** {@code lastButOne} is the source's machine and {@code last} the due time, where the stream declares them so. */
+    void executed(String from, String stream, Object lastButOne, Object last, Long stormMs) {
         long nanos = ownNanos;
         ownNanos = NOT_TIMED;
         Source source = source(from, stream);
@@ -221,8 +229,10 @@ public final class TaskCounters implements Gauge<Integer> {
             source.executeNanos.getAndAdd(nanos);
             source.timed.getAndIncrement();
         }
-        if (latency != null && source.hasDueTime && lastField instanceof Number due) {
-            latency.record(EpochClock.toMs(EpochClock.nowNanos()) - due.doubleValue());
+        if (latencies != null && source.hasDueTime && last instanceof Number due) {
+            double latencyMs = EpochClock.toMs(EpochClock.nowNanos()) - due.doubleValue();
+            String machine = source.hasSourceMachine && lastButOne instanceof String name ? name : UNKNOWN_MACHINE;
+            latencies.computeIfAbsent(machine, unknown -> new SinkLatency()).record(latencyMs);
         }
     }
 
@@ -264,13 +274,14 @@ public final class TaskCounters implements Gauge<Integer> {
         return context.getThisSources().keySet().stream()
             .filter(id -> !isSystem(id.get_componentId()) && !isSystem(id.get_streamId()))
             .sorted()
-            .map(id -> new Source(id.get_componentId(), id.get_streamId(), hasDueTime(context, id)))
+            .map(id -> new Source(
+                id.get_componentId(), id.get_streamId(), isFromLast(context, id, 1, Line.DUE_MS), isFromLast(context, id, 2, Line.SOURCE_MACHINE)))
             .toList();
     }
 
-    private static boolean hasDueTime(TopologyContext context, GlobalStreamId id) {
+    private static boolean isFromLast(TopologyContext context, GlobalStreamId id, int place, String name) {
         Fields fields = context.getComponentOutputFields(id);
-        return fields.size() > 0 && Line.DUE_MS.equals(fields.get(fields.size() - 1));
+        return fields.size() >= place && name.equals(fields.get(fields.size() - place));
     }
 
     private static int lastTask(TopologyContext context) {

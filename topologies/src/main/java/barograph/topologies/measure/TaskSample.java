@@ -21,7 +21,7 @@ record TaskSample(
     List<GapSample> gaps,
     List<StreamSample> streams,
     List<SourceSample> sources,
-    SinkLatency.Interval latency,
+    List<SinkSample> sinks,
     List<TrafficSample> traffic) {
 
     private static final double NANOS_PER_MS = 1e6;
@@ -41,6 +41,10 @@ record TaskSample(
     }
 
     record SourceSample(int task, String component, String stream, long executed, Double executeMs) {
+    }
+
+    /** {@code sourceMachine} is null where the tuples do not say it. */
+    record SinkSample(int task, String sourceMachine, SinkLatency.Interval latency) {
     }
 
     record TrafficSample(int from, int to, long n) {
@@ -73,7 +77,7 @@ record TaskSample(
             gaps(counters.task, start),
             streams,
             sources,
-            counters.latency == null ? null : counters.latency.take(),
+            takeSinks(counters),
             takeTraffic(counters));
     }
 
@@ -126,6 +130,19 @@ record TaskSample(
             .map(gap -> new GapSample(task, gap.fromNanos() == null ? null : gap.fromNanos() / NANOS_PER_SECOND,
                 gap.untilNanos() / NANOS_PER_SECOND, gap.due()))
             .toList();
+    }
+
+    private static List<SinkSample> takeSinks(TaskCounters counters) {
+        List<SinkSample> sinks = new ArrayList<>();
+        if (counters.latencies != null) {
+            counters.latencies.forEach((machine, latency) -> {
+                SinkLatency.Interval taken = latency.take();
+                if (taken != null) {
+                    sinks.add(new SinkSample(counters.task, machine.equals(TaskCounters.UNKNOWN_MACHINE) ? null : machine, taken));
+                }
+            });
+        }
+        return sinks;
     }
 
     private static List<TrafficSample> takeTraffic(TaskCounters counters) {

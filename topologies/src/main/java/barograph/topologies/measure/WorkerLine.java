@@ -22,7 +22,7 @@ final class WorkerLine {
         tasks(json, samples);
         streams(json, samples.stream().flatMap(sample -> sample.streams().stream()).toList());
         sources(json, samples.stream().flatMap(sample -> sample.sources().stream()).toList());
-        sinks(json, samples.stream().filter(sample -> sample.latency() != null).toList());
+        sinks(json, samples.stream().flatMap(sample -> sample.sinks().stream()).toList());
         spouts(json, samples.stream().filter(TaskSample::isSpout).toList());
         gaps(json, samples.stream().flatMap(sample -> sample.gaps().stream()).toList());
         traffic(json, samples.stream().flatMap(sample -> sample.traffic().stream()).toList());
@@ -64,16 +64,16 @@ final class WorkerLine {
         }
     }
 
-    private static void sinks(Json json, List<TaskSample> rows) {
+    private static void sinks(Json json, List<TaskSample.SinkSample> rows) {
         if (!rows.isEmpty()) {
             json.key("sinks").begin()
-                .column("task", rows, TaskSample::task)
-                .column("n", rows, row -> row.latency().count())
+                .column("task", rows, TaskSample.SinkSample::task)
+                .column("source_machine", rows, TaskSample.SinkSample::sourceMachine)
+                .column("n", rows, row -> row.latency().n())
                 .column("sum_ms", rows, row -> row.latency().sumMs())
                 .column("max_ms", rows, row -> row.latency().maxMs())
-                .column("p50_ms", rows, row -> row.latency().p50Ms())
-                .column("p95_ms", rows, row -> row.latency().p95Ms())
-                .column("p99_ms", rows, row -> row.latency().p99Ms())
+                .column("buckets", rows, row -> row.latency().buckets())
+                .column("counts", rows, row -> row.latency().counts())
                 .end();
         }
     }

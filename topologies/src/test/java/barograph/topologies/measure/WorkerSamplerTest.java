@@ -47,7 +47,7 @@ class WorkerSamplerTest {
         TaskCounters counters = new TaskCounters(
             new TaskCounters.Identity(task, "bolt", "star-1-1", 6700, false, isSink, isAcked),
             List.of(new TaskCounters.Stream("default")),
-            List.of(new TaskCounters.Source("spout", "default", true)), LAST_TASK, executor);
+            List.of(new TaskCounters.Source("spout", "default", true, true)), LAST_TASK, executor);
         executor.add(counters);
         return counters;
     }
@@ -83,6 +83,14 @@ class WorkerSamplerTest {
         return total;
     }
 
+    private static long total(JsonNode numbers) {
+        long total = 0;
+        for (JsonNode number : numbers) {
+            total += number.asLong();
+        }
+        return total;
+    }
+
     private static void assertColumnsAreEquallyLong(JsonNode line) {
         for (String group : List.of("tasks", "streams", "sources", "sinks", "spouts", "gaps", "traffic")) {
             List<Integer> lengths = new ArrayList<>();
@@ -103,11 +111,11 @@ class WorkerSamplerTest {
         busy.emitted("default", Arrays.asList((Integer) null));
         busy.emitted("__ack_ack", List.of(1));
         busy.executedIn(2_500_000);
-        busy.executed("spout", "default", null, 3L);
-        busy.executed("spout", "default", null, 4L);
-        busy.executed("__system", "__tick", null, 1L);
+        busy.executed("spout", "default", null, null, 3L);
+        busy.executed("spout", "default", null, null, 4L);
+        busy.executed("__system", "__tick", null, null, 1L);
         long executing = System.nanoTime();
-        sink.executed("spout", "default", EpochClock.toMs(EpochClock.nowNanos()) - 50.0, 0L);
+        sink.executed("spout", "default", "m2", EpochClock.toMs(EpochClock.nowNanos()) - 50.0, 0L);
         double executedInMs = (System.nanoTime() - executing) / 1e6;
         sampler.sample();
         sampler.sample();
@@ -121,15 +129,46 @@ class WorkerSamplerTest {
         assertEquals("[4,3,7]", first.at("/tasks/queue").toString());
         assertEquals("[0.0,0.0,null]", first.at("/tasks/process_ms").toString());
         assertEquals("[5]", first.at("/sinks/task").toString());
-        assertEquals(50.0, first.at("/sinks/p99_ms/0").asDouble(), 5 + 1.1 * executedInMs);
+        assertEquals("[\"m2\"]", first.at("/sinks/source_machine").toString());
+        assertEquals("[[1]]", first.at("/sinks/counts").toString());
+        assertEquals(50.0, first.at("/sinks/max_ms/0").asDouble(), 5 + 1.1 * executedInMs);
+        long micros = Math.round(1000 * first.at("/sinks/max_ms/0").asDouble());
+        assertEquals(LatencyBuckets.of(micros), first.at("/sinks/buckets/0/0").asInt());
         assertEquals("{\"from\":[3,3],\"to\":[5,6],\"n\":[1,1]}", first.get("traffic").toString());
         assertFalse(first.has("spouts"));
         JsonNode second = lines().get(1);
         assertColumnsAreEquallyLong(second);
         assertEquals(1, second.get("seq").asInt());
         assertEquals("[0,0,0]", second.at("/tasks/executed").toString());
-        assertEquals("[null]", second.at("/sinks/p50_ms").toString());
+        assertFalse(second.has("sinks"), "no tuple came");
         assertFalse(second.has("traffic"));
+    }
+
+    @Test
+    void tuplesOfEachMachineAreCountedApartAndThoseOfAForeignSourceWithoutOne() throws Exception {
+        TaskCounters sink = new TaskCounters(
+            new TaskCounters.Identity(5, "sink", "star-1-1", 6700, false, true, false), List.of(),
+            List.of(new TaskCounters.Source("spout", "default", true, true), new TaskCounters.Source("foreign", "default", true, false)),
+            0, new CopyOnWriteArrayList<>());
+        sink.executor.add(sink);
+        WorkerSampler sampler = new WorkerSampler(settings(null), task -> 0);
+        sampler.add(sink);
+        double now = EpochClock.toMs(EpochClock.nowNanos());
+        sink.executed("spout", "default", "m2", now, 1L);
+        sink.executed("spout", "default", "m3", now + 60_000, 1L);
+        sink.executed("spout", "default", "m3", now + 60_000, 1L);
+        sink.executed("foreign", "default", "a word", now, 1L);
+        sampler.sample();
+        JsonNode sinks = lines().get(0).get("sinks");
+        assertColumnsAreEquallyLong(lines().get(0));
+        for (int i = 0; i < 3; i++) {
+            boolean isAhead = sinks.at("/source_machine/" + i).asText().equals("m3");
+            assertEquals(isAhead ? 2 : 1, sinks.at("/n/" + i).asInt(), sinks.toString());
+            assertEquals(isAhead, sinks.at("/buckets/" + i + "/0").asInt() < 0, "a clock that is ahead is no latency of 0");
+        }
+        List<String> machines = new ArrayList<>();
+        sinks.get("source_machine").forEach(machine -> machines.add(machine.asText()));
+        assertEquals(List.of("m2", "m3", "null"), machines.stream().sorted().toList());
     }
 
     @Test
@@ -137,10 +176,10 @@ class WorkerSamplerTest {
         WorkerSampler sampler = new WorkerSampler(settings(null), task -> null);
         TaskCounters counters = bolt(3, false);
         sampler.add(counters);
-        counters.executed("spout", "default", null, -1L);
+        counters.executed("spout", "default", null, null, -1L);
         sampler.sample();
-        counters.executed("spout", "default", null, 6L);
-        counters.executed("spout", "default", null, null);
+        counters.executed("spout", "default", null, null, 6L);
+        counters.executed("spout", "default", null, null, null);
         sampler.sample();
         assertTrue(lines().get(0).at("/tasks/execute_ms/0").isNull());
         assertTrue(lines().get(0).at("/sources/execute_ms/0").isNull());
@@ -197,7 +236,7 @@ class WorkerSamplerTest {
             for (int half = 0; half < 2; half++) {
                 writers.add(new Thread(() -> {
                     while (!isEnough.get()) {
-                        counters.executed("spout", "default", 0.0, 1L);
+                        counters.executed("spout", "default", "m1", EpochClock.toMs(EpochClock.nowNanos()), 1L);
                         counters.emitted("default", List.of(5));
                         counted.getAndIncrement();
                     }
@@ -221,6 +260,13 @@ class WorkerSamplerTest {
             String[] path = column.split("/");
             assertEquals(counted.get(), total(lines, path[0], path[1]), column);
         }
+        long inBuckets = 0;
+        for (JsonNode line : lines) {
+            for (JsonNode counts : line.path("sinks").path("counts")) {
+                inBuckets += total(counts);
+            }
+        }
+        assertEquals(counted.get(), inBuckets);
         lines.forEach(WorkerSamplerTest::assertColumnsAreEquallyLong);
     }
 

@@ -1,0 +1,56 @@
+"""What a reader of latencies must know: what the machines' clocks make of them, and which runs have no percentiles."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from analysis.numerals import number
+from analysis.record import clock_offsets
+from analysis.record.event_timeline import readable_document
+from analysis.record.files import SeriesPaths
+from analysis.record.small_tables import Row, rows
+
+
+def series_sentences(paths: SeriesPaths) -> list[str]:
+    """Of a series' complete runs."""
+    complete = [run["run_id"] for run in rows(paths, "runs") if run["status"] == "complete"]
+    documents = [{"run_id": run_id, **readable_document(paths.run(run_id))} for run_id in complete]
+    return run_sentences(documents, rows(paths, "latency"))
+
+
+def run_sentences(documents: Sequence[Mapping[str, Any]], latency: Sequence[Row]) -> list[str]:
+    """Of run.json of complete runs and their windows: by how much clocks may make latencies wrong, which of them nobody
+    knows, and which runs have no percentiles.
+    """
+    runs = {str(document["run_id"]): document for document in documents}
+    windows = [row for row in latency if row["run_id"] in runs]
+    sentences = []
+    for taken_out, errors in _clock_errors(runs, windows).items():
+        beside = "; what their clocks differed by is taken out" if taken_out else ""
+        wrong = f"by their clocks they may be wrong by {number(max(errors), 2)} ms"
+        sentences.append(f"Latencies are from one machine to another{beside}; {wrong}.")
+    unknown = sorted(
+        f"{name} ({run_id})"
+        for run_id, document in runs.items()
+        for name, offset in (document.get("clock_end_offset_ms") or {}).items()
+        if offset is None
+    )
+    if unknown:
+        sentences.append(f"Clocks that could not be asked after the run: {', '.join(unknown)}; it may be more there.")
+    if older := sorted({row["run_id"] for row in windows if row.get("buckets") is None}):
+        sentences.append(
+            f"No percentile of all tuples can be made of {', '.join(older)}: its lines have those of tasks' seconds."
+        )
+    return sentences
+
+
+def _clock_errors(runs: Mapping[str, Mapping[str, Any]], windows: Sequence[Row]) -> dict[bool, list[float]]:
+    """Whether the clocks' differences are taken out of a run's latencies -> the errors of such runs, ms."""
+    uncorrected = {row["run_id"] for row in windows if row.get("corrected") != row["n"]}
+    corrected = {row["run_id"] for row in windows} - uncorrected
+    errors: dict[bool, list[float]] = {}
+    for run_id, document in runs.items():
+        left = clock_offsets.corrected_error_ms(document) if run_id in corrected else None
+        error = clock_offsets.measured_error_ms(document) if left is None else left
+        if error is not None:
+            errors.setdefault(left is not None, []).append(error)
+    return errors

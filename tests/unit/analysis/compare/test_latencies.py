@@ -1,0 +1,106 @@
+"""Latency in a comparison: the same seconds on both sides, and no verdict where tuples have none."""
+
+from pathlib import Path
+
+import pytest
+
+from analysis import compare as comparisons
+from analysis.compare.evaluation import compare
+from analysis.compare.result import Comparison, MetricRow, Verdict, result_data
+from analysis.record.files import SeriesPaths
+from analysis.record.small_tables import rows
+from tests.support.compared_series import LATENCY, SideOf, write
+from tests.support.series_by_hand import write_table
+
+SLOW = (100.0, 102.0, 99.0, 101.0, 100.5, 98.5)
+FAST = (50.0, 52.0, 49.0, 51.0, 50.0, 50.5)
+
+
+def one(tmp_path: Path, a: SideOf, b: SideOf) -> tuple[Comparison, MetricRow]:
+    found = compare(write(tmp_path / "x" / "20260101-000000-aa", {"stela": (a, b)}))
+    return found, next(row for row in found.rows if row.metric == LATENCY)
+
+
+def test_a_run_that_watched_longer_is_cut_to_the_seconds_of_all_others(tmp_path: Path) -> None:
+    """B goes on for minutes, and its tuples take 5 s in them: that is no worse than A, which nobody watched then."""
+    longer = SideOf({LATENCY: FAST}, watched_s=400, late_from_s=110, late_ms=5000.0)
+    found, latency = one(tmp_path, SideOf({LATENCY: FAST}, watched_s=120), longer)
+    assert latency.a == latency.b == pytest.approx(50.4, rel=0.01) and latency.verdict is Verdict.NO_DIFFERENCE
+    assert latency.note.startswith(
+        "what 95 % of all tuples keep to in seconds 0 to 110 after the event, the same in all"
+    )
+    assert latency.note.endswith("lost 0.0 %, never emitted 0.0 %, waiting at the end 0.0 %")
+    assert not found.notes
+    alike = SideOf({LATENCY: FAST}, watched_s=400)
+    _, latency = one(tmp_path / "both", alike, longer)
+    assert latency.b == pytest.approx(5000, rel=0.01) and latency.verdict is Verdict.WORSE, "over 390 s it is"
+
+
+@pytest.mark.parametrize("untimed", ["lost", "never_emitted", "waiting"])
+@pytest.mark.parametrize("side", ["a", "b"])
+def test_a_side_whose_tuples_have_no_latency_carries_no_verdict(tmp_path: Path, untimed: str, side: str) -> None:
+    """The fast side threw away, held back or still keeps what would have been slow."""
+    some = {"untimed": {untimed: 0.05}}
+    a = SideOf({LATENCY: SLOW, "throughput_after": SLOW}, **(some if side == "a" else {}))
+    b = SideOf({LATENCY: FAST, "throughput_after": SLOW}, **(some if side == "b" else {}))
+    found, latency = one(tmp_path, a, b)
+    assert latency.verdict is Verdict.NONE and latency.p is None and not latency.called
+    assert latency.difference == pytest.approx(-49.7, abs=1), "the number is shown"
+    words = {"lost": "lost 5.0 %", "never_emitted": "never emitted 5.0 %", "waiting": "waiting at the end 5.0 %"}
+    assert words[untimed] in latency.note and f"stela_{side}-r" in latency.note
+    why = "more than 0.5 % of the tuples due were lost, never emitted, or waiting at the end in 6 of 12 runs"
+    assert latency.why_no_verdict == why
+    assert f"95 % latency after scale-out: no verdict, for {why}" in found.sentence
+    assert found.sentence.startswith("No difference between my-branch and main: no difference in throughput")
+    assert found.certain, "more blocks would not help"
+    assert next(row for row in result_data(found)["rows"] if row["metric"] == LATENCY)["verdict"] == "no verdict"
+
+
+def test_a_few_tuples_that_nobody_timed_leave_a_95th_percentile_what_it_is(tmp_path: Path) -> None:
+    few = SideOf({LATENCY: FAST}, untimed={"lost": 0.002, "never_emitted": 0.002})
+    _, latency = one(tmp_path, SideOf({LATENCY: SLOW}), few)
+    assert latency.verdict is Verdict.BETTER and "lost 0.2 %, never emitted 0.2 %" in latency.note
+
+
+def test_together_they_are_too_many(tmp_path: Path) -> None:
+    some = SideOf({LATENCY: FAST}, untimed={"lost": 0.002, "never_emitted": 0.002, "waiting": 0.002})
+    assert one(tmp_path, SideOf({LATENCY: SLOW}), some)[1].verdict is Verdict.NONE
+
+
+def test_alone_it_is_no_comparison(tmp_path: Path) -> None:
+    found, _ = one(tmp_path, SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}, untimed={"lost": 0.1}))
+    assert found.sentence.startswith("my-branch cannot be compared with main: 95 % latency after scale-out: no verdict")
+
+
+def test_what_nobody_counted_is_not_taken_for_nothing(tmp_path: Path) -> None:
+    root = write(tmp_path / "20260101-000000-aa", {"stela": (SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}))})
+    emptied = root / "tables" / "losses.parquet"
+    (emptied / "part-0.parquet").unlink()
+    latency = next(row for row in compare(root).rows if row.metric == LATENCY)
+    assert latency.verdict is Verdict.NONE and latency.why_no_verdict == (
+        "how many tuples have no latency is not known of 12 of 12 runs"
+    )
+    assert "lost not measured" in latency.note
+
+
+def test_percentiles_of_before_the_histograms_are_compared_with_nothing(tmp_path: Path) -> None:
+    """Neither with new ones nor among themselves: they are medians of seconds' percentiles."""
+    root = write(tmp_path / "20260101-000000-aa", {"stela": (SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}))})
+    paths = SeriesPaths(root)
+    found = rows(paths, "latency")
+    older = [row | {"buckets": None, "counts": None} if row["run_id"] == "stela_a-r1" else row for row in found]
+    (root / "tables" / "latency.parquet" / "part-0.parquet").unlink()
+    (root / "tables" / "latency.parquet").rmdir()
+    write_table(root, "latency", older)
+    latency = next(row for row in compare(root).rows if row.metric == LATENCY)
+    assert [block.number for block in latency.blocks] == [2, 3, 4, 5, 6]
+
+
+def test_the_page_shows_the_number_beside_what_has_none(tmp_path: Path) -> None:
+    root = write(tmp_path / "20260101-000000-aa", {
+        "stela": (SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}, untimed={"lost": 0.05}))
+    })  # fmt: skip
+    text = comparisons.write(root).read_text()
+    for words in ("no verdict: more than 0.5 % of the tuples due were lost", "seconds 0 to 50 after the event",
+                  ">no verdict<"):  # fmt: skip
+        assert words in text, words

@@ -1,0 +1,156 @@
+"""Latency in windows, through Spark: the same buckets, clocks taken out, and lines of before the histograms."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+from analysis.ingest import tables
+from analysis.metrics import latency
+from analysis.metrics.latency_histogram import bounds_us, bucket_of
+from analysis.record.small_tables import by_run, frame_of_rows
+
+pytestmark = pytest.mark.spark
+EDGES = json.loads((Path(__file__).parents[3] / "contract" / "latency_buckets.json").read_text())
+BEGIN_S = 1_763_700_000.0
+AXES = "run_id string, event_id string, zero_s double"
+SINKS = (
+    "run_id string, t_s double, dt_s double, machine string, source_machine string, n bigint, sum_ms double, "
+    "max_ms double, buckets array<int>, counts array<bigint>"
+)
+RUNS = "run_id string, started_s double, ended_s double"
+MACHINES = "run_id string, machine string, clock_offset_ms double, clock_end_offset_ms double"
+
+
+def test_the_edges_of_buckets_are_those_of_the_contract(spark: SparkSession) -> None:
+    frame = frame_of_rows(spark, EDGES, "bucket int, first bigint, last bigint")
+    bounds = latency.bounds_us(f.col("bucket"))
+    found = frame.select(
+        "bucket", "first", "last", *bounds, latency.bucket_of(f.col("first")), latency.bucket_of(f.col("last"))
+    ).collect()
+    for bucket, first, last, first_found, last_found, of_first, of_last in found:
+        assert (first_found, last_found) == (first, last)
+        assert of_first == of_last == bucket
+
+
+def test_every_bucket_is_that_of_python(spark: SparkSession) -> None:
+    buckets = range(-2048, 2048)
+    rows = [(bucket, *bounds_us(bucket)) for bucket in buckets]
+    frame = frame_of_rows(spark, rows, "bucket int, first bigint, last bigint")
+    first, last = (latency.bucket_of(f.col(name)) for name in ("first", "last"))
+    assert frame.where((first != f.col("bucket")) | (last != f.col("bucket"))).count() == 0
+
+
+def sample(second: float, machine: str, source: str | None, *latencies_ms: float) -> tuple[Any, ...]:
+    buckets = sorted(bucket_of(round(1000 * each)) for each in latencies_ms)
+    counts = {bucket: buckets.count(bucket) for bucket in buckets}
+    return (BEGIN_S + second, 1.0, machine, source, len(latencies_ms), sum(latencies_ms), max(latencies_ms),
+            list(counts), list(counts.values()))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run of 100 s, whose event is at its 50th. `offsets` of each clock before the run and after it, ms."""
+
+    samples: Sequence[tuple[Any, ...]]
+    offsets: Mapping[str, tuple[float | None, float | None]]
+
+
+SAME = {"m1": (0.0, 0.0)}
+AHEAD = {"m1": (-10.0, -10.0), "m2": (20.0, 20.0)}
+APART = {"m1": (0.0, 0.0), "m2": (10.0, 30.0)}
+MIXED = [sample(55, "m2", "m1", 50.0), sample(55, "m1", "m1", 50.0), sample(55, "m1", None, 50.0)]
+CASES = {
+    "slow sink": Case([sample(52 + n, "m1", "m1", *[5000.0 if n == 3 else 100.0] * 10) for n in range(4)], SAME),
+    "ahead at the sink": Case([sample(55, "m2", "m1", *[50.0] * 3)], AHEAD),
+    "ahead at the source": Case([sample(55, "m1", "m2", *[-10.0] * 3)], AHEAD),
+    "on one machine": Case([sample(55, "m2", "m2", *[20.0] * 3)], AHEAD),
+    "apart": Case([sample(second, "m2", "m1", 100.0) for second in (0.5, 50.5, 100.0)], APART),
+    "not in the record": Case(MIXED, SAME),
+    "not measured": Case(MIXED, {**SAME, "m2": (None, None)}),
+    "measured once": Case([sample(55, "m2", "m1", 50.0)], {"m1": (0.0, None), "m2": (None, 30.0)}),
+    "older": Case([(BEGIN_S + 55, 1.0, "m1", None, 10, 500.0, 90.0, None, None)], SAME),
+}
+Windows = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def windows(spark: SparkSession) -> Windows:
+    """Of all cases at once: a query of Spark costs more than what it finds."""
+    offsets = [(run, name, *ends) for run, case in CASES.items() for name, ends in case.offsets.items()]
+    found = latency.windows(
+        frame_of_rows(spark, [(run, *each) for run, case in CASES.items() for each in case.samples], SINKS),
+        frame_of_rows(spark, [(run, "e1", BEGIN_S + 50) for run in CASES], AXES),
+        frame_of_rows(spark, offsets, MACHINES),
+        frame_of_rows(spark, [(run, BEGIN_S, BEGIN_S + 100) for run in CASES], RUNS),
+    )
+    rows = sorted(latency.latency_rows(row.asDict() for row in found.collect()), key=lambda row: float(row["window_s"]))
+    return by_run(rows)
+
+
+def test_one_slow_sink_of_four_is_what_95_percent_of_all_tuples_wait_for(windows: Windows) -> None:
+    (window,) = windows["slow sink"]
+    assert (window["window_s"], window["n"], window["corrected"]) == (0, 40, 40)
+    assert window["mean_ms"] == pytest.approx(1325) and window["max_ms"] == 5000
+    assert window["p50_ms"] == pytest.approx(100, rel=1 / 128)
+    assert window["p95_ms"] == window["p99_ms"] == pytest.approx(5000, rel=1 / 128)
+
+
+@pytest.mark.parametrize("case", ["ahead at the sink", "ahead at the source", "on one machine"])
+def test_what_two_clocks_differ_by_is_taken_out_of_latencies_between_them(windows: Windows, case: str) -> None:
+    """m2 is 30 ms ahead of m1: from m1 to m2 a latency of 20 ms reads 50, back it reads -10, which is no 0."""
+    (window,) = windows[case]
+    assert window["mean_ms"] == pytest.approx(20) and window["max_ms"] == pytest.approx(20)
+    assert window["p95_ms"] == pytest.approx(20, abs=0.5), "a bucket of 50 ms is 0.5 ms wide"
+    assert window["corrected"] == 3
+
+
+def test_clocks_that_go_apart_are_taken_out_as_far_as_they_are_apart_by_then(windows: Windows) -> None:
+    assert [row["mean_ms"] for row in windows["apart"]] == pytest.approx([89.9, 79.9, 70.0])
+
+
+@pytest.mark.parametrize("case", ["not in the record", "not measured"])
+def test_what_nobody_knows_of_a_clock_is_left_in_and_said(windows: Windows, case: str) -> None:
+    (window,) = windows[case]
+    assert (window["n"], window["corrected"], window["mean_ms"]) == (3, 1, 50)
+
+
+def test_an_offset_that_was_measured_once_stands_for_the_whole_run(windows: Windows) -> None:
+    (window,) = windows["measured once"]
+    assert window["mean_ms"] == pytest.approx(20) and window["corrected"] == 1
+
+
+def test_lines_of_before_the_histograms_have_no_percentile(windows: Windows) -> None:
+    (window,) = windows["older"]
+    assert (window["n"], window["mean_ms"], window["max_ms"]) == (10, 50, 90)
+    assert window["p95_ms"] is None and window["buckets"] is None
+
+
+COUNTED = {"task": [3], "n": [2], "sum_ms": [9.0], "max_ms": [5.0]}
+INTACT: Mapping[str, dict[str, Any]] = {
+    "older": {"p50_ms": [4.0], "p95_ms": [5.0], "p99_ms": [5.0]},
+    "ours": {"source_machine": ["m2"], "buckets": [[4, 5]], "counts": [[1, 1]]},
+    "foreign": {"source_machine": [None], "buckets": [[5]], "counts": [[2]]},
+}
+DAMAGED: Mapping[str, dict[str, Any]] = {
+    "a count is missing": {"source_machine": ["m2"], "buckets": [[4, 5]], "counts": [[2]]},
+    "no counts": {"source_machine": ["m2"], "buckets": [[4, 5]]},
+    "a machine is missing": {"source_machine": [], "buckets": [[5]], "counts": [[2]]},
+}
+
+
+def test_lines_with_and_without_histograms_are_read(tmp_path: Path, spark: SparkSession) -> None:
+    for name, sinks in (INTACT | DAMAGED).items():
+        file = tmp_path / "runs" / name / "workers" / "m1-6700.jsonl"
+        file.parent.mkdir(parents=True)
+        line = {"v": 1, "t": BEGIN_S, "dt_s": 1.0, "machine": "m1", "port": 6700, "pid": 1, "topology": "s", "seq": 0}
+        file.write_text(json.dumps(line | {"sinks": COUNTED | sinks}) + "\n")
+    lines = tables.read_lines(spark, "worker", sorted(tmp_path.rglob("*.jsonl")))
+    found = {row["run_id"]: row.asDict() for row in tables.group_samples(lines, "sinks").collect()}
+    assert set(found) == set(INTACT)
+    assert {name: row["buckets"] for name, row in found.items()} == {"older": None, "ours": [4, 5], "foreign": [5]}
