@@ -141,7 +141,7 @@ def _events(read: Reader) -> dict[tuple[str, str], _Event]:
         key = (row["run_id"], event_id_of(row))
         if row.get("buckets") is None:
             without.add(key)
-        elif row["window_s"] in whole[key]:
+        else:
             histograms[key][row["window_s"]] = (row["buckets"], row["counts"])
     waiting: dict[tuple[str, str], dict[float, float]] = defaultdict(lambda: defaultdict(float))
     for row in read("activity"):
