@@ -29,8 +29,8 @@ class Untimed:
 
     run_id: str
     lost: float | None  # on all edges, until the next event
-    never_emitted: float | None  # of the compared seconds, at their end
-    waiting: float | None  # by how much more wait at their end than before the event
+    never_emitted: float | None  # due in the compared seconds less emitted in them: missed, or waiting at a spout
+    waiting: float | None  # at the other components: by how much more at their end than before the event
 
     @property
     def percent(self) -> float | None:
@@ -145,8 +145,11 @@ def _events(read: Reader) -> dict[tuple[str, str], _Event]:
             histograms[key][row["window_s"]] = (row["buckets"], row["counts"])
     waiting: dict[tuple[str, str], dict[float, float]] = defaultdict(lambda: defaultdict(float))
     for row in read("activity"):
-        if row["queue"] is not None:
+        if row["queue"] is not None and row["emitted"] is None:  # what waits at a spout is due and not emitted
             waiting[row["run_id"], event_id_of(row)][row["window_s"]] += row["queue"]
+    # A spout began anew, and nobody knew what had been due before.
+    unknown = {(row["run_id"], row["event_id"]) for row in read("emissions")
+               if row["phase"] == "after" and row["due"] is None}  # fmt: skip
     lost: dict[tuple[str, str], float] = defaultdict(float)
     for row in read("losses"):
         if row["phase"] == "after":
@@ -155,7 +158,7 @@ def _events(read: Reader) -> dict[tuple[str, str], _Event]:
         key: _Event(
             max(starts) + WINDOW_S,
             {} if key in without else {start: each for start, each in histograms[key].items() if start >= 0},
-            rates[(*key, "due")], rates[(*key, "spouts")], waiting[key], lost.get(key),
+            {} if key in unknown else rates[(*key, "due")], rates[(*key, "spouts")], waiting[key], lost.get(key),
         )
         for key, starts in whole.items() if key[1] != WHOLE_RUN and max(starts, default=-1) >= 0
     }  # fmt: skip

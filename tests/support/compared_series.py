@@ -139,12 +139,13 @@ def _throughput(name: str, side: SideOf) -> list[dict[str, Any]]:
 
 
 def _activity(name: str, side: SideOf) -> list[dict[str, Any]]:
-    """A queue that grows from the event on."""
-    growth = 1000 * side.untimed.get("waiting", 0.0)
+    """Queues that grow from the event on."""
+    waiting, behind = (1000 * side.untimed.get(name, 0.0) for name in ("waiting", "never_emitted"))
     return [
-        {"run_id": run_id, "event_id": "e1", "window_s": float(start), "component": "centre",
+        {"run_id": run_id, "event_id": "e1", "window_s": float(start), "component": component, "emitted": emitted,
          "queue": max(0.0, growth * (1 + start / 10))}
         for run_id, _ in _timed_runs(name, side) for start in _windows(side)
+        for component, emitted, growth in (("centre", None, waiting), ("spout", 1000, behind))
     ]  # fmt: skip
 
 

@@ -48,6 +48,7 @@ def test_a_side_whose_tuples_have_no_latency_carries_no_verdict(tmp_path: Path, 
     assert latency.difference == pytest.approx(-49.7, abs=1), "the number is shown"
     words = {"lost": "lost 5.0 %", "never_emitted": "never emitted 5.0 %", "waiting": "waiting at the end 5.0 %"}
     assert words[untimed] in latency.note and f"stela_{side}-r" in latency.note
+    assert latency.note.count("5.0 %") == 1, "what waits at a spout is not counted twice"
     why = "more than 0.5 % of the tuples due were lost, never emitted, or waiting at the end in 6 of 12 runs"
     assert latency.why_no_verdict == why
     assert f"95 % latency after scale-out: no verdict, for {why}" in found.sentence
@@ -81,6 +82,15 @@ def test_what_nobody_counted_is_not_taken_for_nothing(tmp_path: Path) -> None:
         "how many tuples have no latency is not known of 12 of 12 runs"
     )
     assert "lost not measured" in latency.note
+
+
+def test_what_was_due_while_a_spout_was_away_and_nobody_knew_is_not_taken_for_nothing(tmp_path: Path) -> None:
+    root = write(tmp_path / "20260101-000000-aa", {"stela": (SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}))})
+    away = {"event_id": "e1", "component": "spout", "due": None}
+    found = [{**away, "run_id": "stela_a-r1", "phase": "after"}, {**away, "run_id": "stela_b-r1", "phase": "before"}]
+    write_table(root, "emissions", found)
+    latency = next(row for row in compare(root).rows if row.metric == LATENCY)
+    assert latency.why_no_verdict == "how many tuples have no latency is not known of 1 of 12 runs"
 
 
 def test_percentiles_of_before_the_histograms_are_compared_with_nothing(tmp_path: Path) -> None:
