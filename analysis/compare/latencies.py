@@ -51,7 +51,7 @@ class _Event:
     """What the tables say of one event in one run. By start of window, s after the event; whole windows only."""
 
     watched_s: float
-    histograms: Mapping[float, tuple[Sequence[int], Sequence[int]]]
+    histograms: Mapping[float, tuple[Sequence[int], Sequence[float]]]
     due: Mapping[float, float]  # tuples
     emitted: Mapping[float, float]
     waiting: Mapping[float, float]
@@ -135,7 +135,7 @@ def _percent(part: float | None, whole: float | None) -> float | None:
 def _events(read: Reader) -> dict[tuple[str, str], _Event]:
     """(run, event) -> what was seen of it, for every event that was watched for a whole window or more."""
     whole, rates = _rates(read("event_throughput"))
-    histograms: dict[tuple[str, str], dict[float, tuple[list[int], list[int]]]] = defaultdict(dict)
+    histograms: dict[tuple[str, str], dict[float, tuple[list[int], list[float]]]] = defaultdict(dict)
     without = set()
     for row in read("latency"):
         key = (row["run_id"], event_id_of(row))

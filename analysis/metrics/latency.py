@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from analysis.metrics.latency_histogram import BITS, LONGEST_US, percentile_ms
-from analysis.metrics.throughput import in_windows
+from analysis.metrics.line_seconds import in_windows
 
 PERCENTILES = {"p50_ms": 0.50, "p95_ms": 0.95, "p99_ms": 0.99}
 Row = Mapping[str, Any]
@@ -24,7 +24,7 @@ def windows(sinks: DataFrame, axes: DataFrame, machines: DataFrame, runs: DataFr
     Lines of before the histograms (`buckets` is null) have everything but the counts.
     """
     timed = without_clocks(sinks.where(f.col("n") > 0), machines, runs)
-    samples = in_windows(timed, axes)
+    samples = in_windows(timed, axes, ["n", "sum_ms"])
     keys = ["run_id", "event_id", "window_s"]
     shift_ms = f.coalesce("shift_ms", f.lit(0.0))
     totals = samples.groupBy(*keys).agg(
@@ -39,11 +39,18 @@ def windows(sinks: DataFrame, axes: DataFrame, machines: DataFrame, runs: DataFr
 
 
 def bucket_counts(samples: DataFrame) -> DataFrame:
-    """Per window the buckets that hold a tuple, in their order, and how many each holds."""
+    """Per window the buckets that hold a tuple, in their order, and how many each holds.
+
+    A line of several seconds counts evenly in them: most of its buckets hold one tuple, so parts of tuples are kept.
+    """
     keys = ["run_id", "event_id", "window_s"]
-    entries = samples.select(*keys, "shift_ms", f.explode(f.arrays_zip("buckets", "counts")).alias("entry"))
+    entries = samples.select(
+        *keys, "shift_ms", f.coalesce(f.try_divide("dt_s", "line_s"), f.lit(1.0)).alias("share"),
+        f.explode(f.arrays_zip("buckets", "counts")).alias("entry"),
+    )  # fmt: skip
+    bucket = moved(f.col("entry.buckets"), f.col("shift_ms")).alias("bucket")
     counted = (
-        entries.select(*keys, moved(f.col("entry.buckets"), f.col("shift_ms")).alias("bucket"), "entry.counts")
+        entries.select(*keys, bucket, (f.col("entry.counts") * f.col("share")).alias("counts"))
         .groupBy(*keys, "bucket")
         .agg(f.sum("counts").alias("count"))
     )
@@ -76,8 +83,9 @@ def without_clocks(sinks: DataFrame, machines: DataFrame, runs: DataFrame) -> Da
         sinks.join(f.broadcast(runs.select("run_id", "started_s", "ended_s")), "run_id", how="left")
         .join(clocks("sink", "machine"), ["run_id", "machine"], how="left")
         .join(clocks("source", "source_machine"), ["run_id", "source_machine"], how="left")
-        .select("run_id", "t_s", "dt_s", "n", "sum_ms", "max_ms", "buckets", "counts", shift.alias("shift_ms"))
-    )
+        .select("run_id", "t_s", "dt_s", f.col("dt_s").alias("line_s"), "n", "sum_ms", "max_ms", "buckets", "counts",
+                shift.alias("shift_ms"))
+    )  # fmt: skip
 
 
 def moved(bucket: Column, shift_ms: Column) -> Column:

@@ -5,13 +5,13 @@ all its values (0.8 %), or exact below 128 µs. Counts of tasks, seconds and run
 same formula, and `analysis.metrics.latency` has it for Spark.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from math import ceil
 
 BITS = 6  # 64 buckets in each power of two
 LONGEST_US = 2**37 - 1  # 38 hours; what is longer counts as that
-Counts = Mapping[int, int]  # bucket -> tuples
+ROUNDING = 1e-9  # of sums of parts
+Counts = Mapping[int, float]  # bucket -> tuples; parts of one where a line of several seconds is in two windows
 
 
 def bucket_of(latency_us: int) -> int:
@@ -37,9 +37,9 @@ def middle_ms(bucket: int) -> float:
     return sum(bounds_us(bucket)) / 2000
 
 
-def merged(histograms: Iterable[tuple[Iterable[int], Iterable[int]]]) -> Counter[int]:
+def merged(histograms: Iterable[tuple[Iterable[int], Iterable[float]]]) -> dict[int, float]:
     """Columns `buckets` and `counts` of any number of rows, added up."""
-    total: Counter[int] = Counter()
+    total: dict[int, float] = defaultdict(float)
     for buckets, counts in histograms:
         for bucket, count in zip(buckets, counts, strict=True):
             total[bucket] += count
@@ -48,9 +48,9 @@ def merged(histograms: Iterable[tuple[Iterable[int], Iterable[int]]]) -> Counter
 
 def percentile_ms(counts: Counts, share: float) -> float | None:
     """The least latency that at least this share of all tuples keeps to: its bucket's middle. None without tuples."""
-    wanted, reached = ceil(share * sum(counts.values())), 0
+    wanted, reached = share * sum(counts.values()), 0.0
     for bucket in sorted(counts):
         reached += counts[bucket]
-        if 0 < wanted <= reached:
+        if 0 < wanted <= reached * (1 + ROUNDING):
             return middle_ms(bucket)
     return None

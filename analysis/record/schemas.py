@@ -409,7 +409,9 @@ TABLES = {table.name: table for table in (
         Column("p99_ms", "double", "ms", "what 99 % of all tuples keep to", "as p50_ms"),
         Column("max_ms", "double", "ms", "the largest", "no line says one (older records)"),
         Column("buckets", "array<int>", "", "buckets of latencies that hold a tuple (docs/contracts.md)", "as p50_ms"),
-        Column("counts", "array<bigint>", "tuples", "how many each of them holds", "as p50_ms"),
+        Column("counts", "array<double>", "tuples",
+               "how many each of them holds; parts of one where a line of several seconds is in two windows",
+               "as p50_ms"),
     )),
     Table("cpu", "CPU and memory of each machine in the part that counts", ("run_id", "event_id", "phase", "machine"), (
         RUN_ID, EVENT_ID, PHASE, MACHINE, JOINS_AT_SCALE,

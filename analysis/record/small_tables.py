@@ -67,7 +67,7 @@ def arrow_columns(declared: str) -> "pa.Schema":
 
     kinds = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "double": pa.float64(),
              "boolean": pa.bool_(), "array<string>": pa.list_(pa.string()), "array<int>": pa.list_(pa.int32()),
-             "array<bigint>": pa.list_(pa.int64())}  # fmt: skip
+             "array<bigint>": pa.list_(pa.int64()), "array<double>": pa.list_(pa.float64())}  # fmt: skip
     columns = (column.split(" ") for column in declared.split(", "))
     return pa.schema([(field.strip("`"), kinds[kind]) for field, kind in columns])
 

@@ -74,6 +74,7 @@ CASES = {
     "not in the record": Case(MIXED, SAME),
     "not measured": Case(MIXED, {**SAME, "m2": (None, None)}),
     "measured once": Case([sample(55, "m2", "m1", 50.0)], {"m1": (0.0, None), "m2": (None, 30.0)}),
+    "throttled": Case([(BEGIN_S + 53, 6.0, *sample(53, "m1", "m1", 30.0, 60.0, 90.0)[2:])], SAME),
     "older": Case([(BEGIN_S + 55, 1.0, "m1", None, 10, 500.0, 90.0, None, None)], SAME),
 }
 Windows = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -118,6 +119,14 @@ def test_clocks_that_go_apart_are_taken_out_as_far_as_they_are_apart_by_then(win
 def test_what_nobody_knows_of_a_clock_is_left_in_and_said(windows: Windows, case: str) -> None:
     (window,) = windows[case]
     assert (window["n"], window["corrected"], window["mean_ms"]) == (3, 1, 50)
+
+
+def test_a_line_of_several_seconds_counts_evenly_in_its_windows(windows: Windows) -> None:
+    """6 s from 47 on: three of them before the event, though most buckets hold one tuple that is not to be cut."""
+    before, after = windows["throttled"]
+    assert (before["window_s"], after["window_s"]) == (-10, 0)
+    assert before["buckets"] == after["buckets"] and before["counts"] == after["counts"] == [0.5, 0.5, 0.5]
+    assert before["p95_ms"] == after["p95_ms"] == pytest.approx(90, rel=1 / 128)
 
 
 def test_an_offset_that_was_measured_once_stands_for_the_whole_run(windows: Windows) -> None:

@@ -31,7 +31,7 @@ def test_what_is_too_long_counts_as_the_longest() -> None:
     assert bucket_of(10**15) == bucket_of(LONGEST_US) == 2047 and bucket_of(-(10**15)) == -2048
 
 
-def sink(latency_ms: float, tuples: int) -> tuple[list[int], list[int]]:
+def sink(latency_ms: float, tuples: int) -> tuple[list[int], list[float]]:
     return [bucket_of(int(1000 * latency_ms))], [tuples]
 
 
