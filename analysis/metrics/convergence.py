@@ -8,7 +8,7 @@ window): `time_s` is then None, and no mean may be taken over such times as if t
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -110,7 +110,6 @@ DEFINITIONS: dict[str, Callable[[Windows, PostScale], Convergence]] = {"sp": sp,
 
 
 BEFORE_WINDOWS = 6
-LIVE_SPAN_S = 40.0
 LEAST_WINDOWS = round(DRAIN_SPAN_S / WINDOW_S)
 
 
@@ -176,15 +175,15 @@ def interval_rows(
 ) -> list[dict[str, Any]]:
     """The part of each phase that counts: the steady tail; where there is none, a fallback that is flagged.
 
-    Fallback before: the last 60 s. Fallback after: the last half of what was seen after the event. From either, and
-    from the steady tail, windows are left out in which a component drained (see steadiness) and all before them, as
-    far as the last 30 s: those a steady series has without a drain, by the same rule.
+    Fallback: the end after the ramp. Without one: before, the last 60 s; after, the last half of what was seen. From
+    either, and from the steady tail, windows are left out in which a component drained (see steadiness) and all before
+    them, as far as the last 30 s: those a steady series has without a drain, by the same rule.
     """
     return [_interval_row(part, live.get((part.run_id, part.event_id, part.phase), (None, None))) for part in parts]
 
 
 def _interval_row(part: PhaseWindows, live: LiveVerdict) -> dict[str, Any]:
-    verdict = _steadiness(part, bool(live[0]))
+    verdict = _steadiness(part)
     first, fed = _after_drain(part, _first_window(part, verdict))
     level = post_scale(part.rates[first:])
     return {
@@ -203,17 +202,14 @@ def _interval_row(part: PhaseWindows, live: LiveVerdict) -> dict[str, Any]:
     }
 
 
-def _steadiness(part: PhaseWindows, live_steady: bool) -> Steadiness:
+def _steadiness(part: PhaseWindows) -> Steadiness:
     verdict = is_steady(part.rates, WINDOW_S)
-    if not verdict.steady and live_steady:
-        # A short run stops watching as soon as the run step found this shorter span level.
-        verdict = is_steady(part.rates, WINDOW_S, span_s=LIVE_SPAN_S)
     borrowed = drain_reason(part.queues, part.rates, WINDOW_S) if verdict.steady else None
-    return verdict if borrowed is None else Steadiness(False, None, borrowed)
+    return verdict if borrowed is None else replace(verdict, steady=False, reason=borrowed)
 
 
 def _first_window(part: PhaseWindows, verdict: Steadiness) -> int:
-    """Index of the first window of the steady tail or of its stand-in."""
+    """Index of the first window of the end after the ramp, steady or not, or of what stands for it."""
     if verdict.since_s is not None:
         return round(verdict.since_s / WINDOW_S)
     return max(0, len(part.rates) - BEFORE_WINDOWS) if part.phase == "before" else len(part.rates) // 2

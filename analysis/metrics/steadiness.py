@@ -13,46 +13,50 @@ import numpy.typing as npt
 
 WINDOW_S = 10.0
 Series = npt.NDArray[np.float64]
+FEWEST_WINDOWS = 4
+DRIFT_SPAN_S = 60.0
+DRIFT_LIMIT = 0.10  # of the mean, in DRIFT_SPAN_S: the whole confidence interval of the slope lies within it
+END_LIMITS = 0.05, 0.10  # of the mean: by what the first or the last window may always depart from the others, or never
+# Student's t, one-sided 95 %, for 2, 3, … degrees of freedom; beyond: the last one, which is larger than need be.
+STUDENT = (
+    2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771, 1.761, 1.753, 1.746, 1.740,
+    1.734, 1.729, 1.725,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Steadiness:
-    """The verdict; `since_s` is counted from the start of the series and is None where the series is not steady."""
+    """The verdict. `since_s`: where the end after the ramp begins, from the start of the series; None: there is none.
+    What is not steady may have one."""
 
     steady: bool
     since_s: float | None
     reason: str
 
 
-def is_steady(
-    rates: Sequence[float],
-    step_s: float = 1.0,
-    *,
-    span_s: float = 60.0,
-    tolerance: float = 0.05,
-    noise_limit: float = 0.25,
-) -> Steadiness:
-    """Test whether the end of a series is level.
+def is_steady(rates: Sequence[float], step_s: float = 1.0) -> Steadiness:
+    """Test whether the end of a series is level, and since when.
 
     `rates`: tuples per second, oldest first, one every `step_s` seconds (1 s samples are averaged into 10 s windows,
-    10 s windows are taken as they are). Over the last `span_s`: (1) the means of its two halves differ by at most
-    `tolerance` of the mean, or by two standard errors where the windows scatter, never by more than twice the
-    `tolerance`; (2) the same for the rise of a fitted line over the span; (3) no window is at zero; (4) the windows
-    scatter by less than `noise_limit` of the mean. A floor and a ceiling on the waiting time are the caller's.
+    10 s windows are taken as they are). The end begins after the ramp: it is the longest one, of 40 s or more, in which
+    no window is at zero and the first departs from the mean of the others by at most 5 %, or twice what they scatter,
+    and never more than 10 %. It is level if the same is true of its last window, and if a fitted line rises or falls by
+    less than 10 % of the mean in 60 s as far as its windows can tell (95 %): what scatters too much to say so is not
+    steady. A floor and a ceiling on the waiting time are the caller's.
     """
     per_window = max(1, round(WINDOW_S / step_s))
     windows = _windows(rates, per_window)
     width_s = per_window * step_s
-    needed = max(4, round(span_s / width_s))
-    if len(windows) < needed:
-        return Steadiness(False, None, f"only {len(windows) * width_s:.0f} s of {needed * width_s:.0f} s seen")
-    fault = _fault(windows[-needed:], tolerance, noise_limit)
-    if fault:
-        return Steadiness(False, None, fault)
-    skipped_s = (len(rates) - len(windows) * per_window) * step_s
-    first = _first_level(windows, needed, tolerance)
-    mean = float(windows[-needed:].mean())
-    return Steadiness(True, skipped_s + first * width_s, f"level at {mean:.4g}/s over {needed * width_s:.0f} s")
+    if len(windows) < FEWEST_WINDOWS:
+        return Steadiness(False, None, f"only {len(windows) * width_s:.0f} s of {FEWEST_WINDOWS * width_s:.0f} s seen")
+    ends = (windows[-number:] for number in range(len(windows), FEWEST_WINDOWS - 1, -1))
+    end = next((end for end in ends if not _ramp(end)), None)
+    if end is None:
+        return Steadiness(False, None, str(_ramp(windows[-FEWEST_WINDOWS:])))
+    length_s = len(end) * width_s
+    fault = _fall(end) or _trend(end, width_s)
+    reason = fault or f"level at {end.mean():.4g}/s over {length_s:.0f} s"
+    return Steadiness(fault is None, len(rates) * step_s - length_s, reason)
 
 
 def _windows(rates: Sequence[float], per_window: int) -> Series:
@@ -63,37 +67,44 @@ def _windows(rates: Sequence[float], per_window: int) -> Series:
     return level
 
 
-def _fault(span: Series, tolerance: float, noise_limit: float) -> str | None:
-    """Why the span is not level, or None."""
-    mean = float(span.mean())
-    if float(span.min()) <= 0.0:
-        return "a window is at zero"
-    slope, intercept = np.polyfit(np.arange(len(span)), span, 1)
-    scatter = float(np.std(span - (slope * np.arange(len(span)) + intercept), ddof=2))
-    if scatter > noise_limit * mean:
-        return f"windows scatter by {scatter / mean:.0%} of their mean, {noise_limit:.0%} allowed"
-    half = len(span) // 2
-    apart = abs(float(span[-half:].mean() - span[:half].mean()))
-    if apart > _limit(mean, tolerance, scatter * float(np.sqrt(2.0 / half))):
-        return f"the halves differ by {apart / mean:.1%} of the mean"
-    rise = abs(float(slope)) * (len(span) - 1)
-    error = scatter / float(np.std(np.arange(len(span))) * np.sqrt(len(span))) * (len(span) - 1)
-    # A line's rise over the span is 1.5 to 2 times the difference of the half-means.
-    if rise > 2.0 * _limit(mean, tolerance, error / 2.0):
-        return f"a trend of {rise / mean:.1%} of the mean over the span"
-    return None
+def _ramp(end: Series) -> str | None:
+    """Why the series is not level yet where this end begins, or None."""
+    return "a window is at zero" if float(end.min()) <= 0.0 else _departure("first", end[0], end[1:])
 
 
-def _limit(mean: float, tolerance: float, standard_error: float) -> float:
-    return min(max(tolerance * mean, 2.0 * standard_error), 2.0 * tolerance * mean)
+def _fall(end: Series) -> str | None:
+    """Why its last window is no part of the level any more, or None."""
+    return _departure("last", end[-1], end[:-1])
 
 
-def _first_level(windows: Series, needed: int, tolerance: float) -> int:
-    """Index of the first window of the longest tail that stays in the band of the last span."""
-    span = windows[-needed:]
-    band = max(2.0 * tolerance * float(span.mean()), 3.0 * float(span.std(ddof=1)))
-    outside = np.flatnonzero(np.abs(windows[:-needed] - span.mean()) > band)
-    return int(outside[-1]) + 1 if len(outside) else 0
+def _departure(name: str, window: float, others: Series) -> str | None:
+    """Whether a window lies too far from the mean of the others; shares are of that mean."""
+    mean, (least, most) = float(others.mean()), END_LIMITS
+    scatter = 2.0 * float(others.std(ddof=1)) / mean * float(np.sqrt(1.0 + 1.0 / len(others)))
+    apart, allowed = abs(float(window) - mean) / mean, min(max(least, scatter), most)
+    if apart <= allowed:
+        return None
+    return f"the {name} of {len(others) + 1} windows is {apart:.1%} off the others; {allowed:.1%} allowed"
+
+
+def _trend(end: Series, width_s: float) -> str | None:
+    """Why a trend cannot be ruled out, or None."""
+    drift, error = _drift(end, width_s)
+    if abs(drift) + error <= DRIFT_LIMIT:
+        return None
+    return f"a trend of {drift:+.1%} ± {error:.1%} of the mean in {DRIFT_SPAN_S:.0f} s; {DRIFT_LIMIT:.0%} allowed"
+
+
+def _drift(end: Series, width_s: float) -> tuple[float, float]:
+    """The fitted rise in DRIFT_SPAN_S and by how much it may be more or less (95 % each), as shares of the mean."""
+    steps = np.arange(len(end)) - (len(end) - 1) / 2
+    slope = float(steps @ end / (steps @ steps))
+    around = end - end.mean() - slope * steps
+    freedom = len(end) - 2
+    error = float(np.sqrt(around @ around / freedom / (steps @ steps)))
+    student = STUDENT[min(freedom - 2, len(STUDENT) - 1)]
+    scale = DRIFT_SPAN_S / width_s / float(end.mean())
+    return slope * scale, student * error * scale
 
 
 DRAIN_SPAN_S = 30.0

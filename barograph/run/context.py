@@ -257,8 +257,9 @@ def _storm_context(series: Series) -> SeriesContext:
 
     cluster = StormCluster.of(series)
     service = HttpService(cluster.master.control_address, cluster.token_file)
-    steady = steady_test(series.experiment.durations)
-    return SeriesContext(series.experiment, cluster, service, MonotonicClock(), ProgressFile(series.folder), steady)
+    return SeriesContext(
+        series.experiment, cluster, service, MonotonicClock(), ProgressFile(series.folder), steady_test
+    )
 
 
 @dataclass(frozen=True)
@@ -290,5 +291,4 @@ def _fake_context(series: Series) -> SeriesContext:
         experiment.testbed.joining,
         _FakeMachineSupply(series) if series_lease.saved_lease(series.folder) else None,
     )
-    steady = steady_test(experiment.durations)
-    return SeriesContext(experiment, storm, storm, clock, ProgressFile(series.folder), steady)
+    return SeriesContext(experiment, storm, storm, clock, ProgressFile(series.folder), steady_test)

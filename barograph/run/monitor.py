@@ -9,9 +9,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from analysis.metrics.steadiness import drain_reason
+from analysis.metrics.steadiness import WINDOW_S, drain_reason
 from barograph.errors import RunBroken
-from barograph.plan.experiment import Durations
 from barograph.policy_service import (
     ServiceClient,
     ServiceState,
@@ -36,7 +35,10 @@ class PhaseOutcome:
 
 @dataclass(frozen=True)
 class PhaseEnd:
-    """Look at the series from `begin_s` (epoch seconds) on; `floor_s` and `ceiling_s` count from `zero_s`."""
+    """Look at the series from `begin_s` (epoch seconds) on; `floor_s` and `ceiling_s` count from `zero_s`.
+
+    The test sees whole windows from the zero, as the analysis will: one look a window, and the same verdict.
+    """
 
     zero_s: float
     begin_s: float
@@ -47,7 +49,9 @@ class PhaseEnd:
         """None: go on. At the ceiling the phase ends, steady or not, and says which."""
         if now_s - self.zero_s < self.floor_s:
             return None
-        steady, reason = is_steady(*counts_since(series, self.begin_s))
+        seconds, counts = counts_since(series, self.begin_s)
+        whole = len(seconds) - _seconds_of_window(seconds, self.zero_s)
+        steady, reason = is_steady(seconds[:whole], counts[:whole])
         drain = drain_reason(series.queues, series.sinks) if steady else None
         if steady and drain is None:
             return PhaseOutcome(True, reason)
@@ -55,6 +59,11 @@ class PhaseEnd:
         if now_s - self.zero_s >= self.ceiling_s:
             return PhaseOutcome(False, f"not steady within {self.ceiling_s:g} s: {reason}")
         return None
+
+
+def _seconds_of_window(seconds: Sequence[int], zero_s: float) -> int:
+    """How many of these belong to a window that is not over; a second is named by its end."""
+    return min(len(seconds), round(seconds[-1] - zero_s) % round(WINDOW_S)) if seconds else 0
 
 
 def planned_s(actual_s: float, floor_s: float, ceiling_s: float) -> float:
@@ -113,18 +122,13 @@ def stale_samples(state: ServiceState) -> str | None:
     return state.window_fault or None
 
 
-def steady_test(durations: Durations) -> SteadyTest:
-    """Looks at the last floor's worth of seconds, within 40 to 60: less says nothing, more delays every run."""
-    span_s = min(60.0, max(40.0, min(durations.warm_up_floor_s, durations.after_floor_s)))
+def steady_test(_seconds: Sequence[int], counts: Sequence[float | None]) -> tuple[bool, str]:
+    """The analysis' own."""
+    from analysis.metrics.steadiness import is_steady
 
-    def is_steady(_seconds: Sequence[int], counts: Sequence[float | None]) -> tuple[bool, str]:
-        from analysis.metrics.steadiness import is_steady as test
-
-        # A second nobody reported is no second at zero; it is left out.
-        verdict = test([count for count in counts if count is not None], span_s=span_s)
-        return verdict.steady, verdict.reason
-
-    return is_steady
+    # A second nobody reported is no second at zero; it is left out.
+    verdict = is_steady([count for count in counts if count is not None])
+    return verdict.steady, verdict.reason
 
 
 Answer = TypeVar("Answer")

@@ -57,4 +57,4 @@ def heard() -> Heard:
 
 @pytest.fixture
 def bench(experiment: Experiment, storm: FakeStorm, heard: Heard) -> SeriesContext:
-    return SeriesContext(experiment, storm, storm, storm.clock, heard, steady_test(experiment.durations))
+    return SeriesContext(experiment, storm, storm, storm.clock, heard, steady_test)

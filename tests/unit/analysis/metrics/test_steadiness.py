@@ -3,8 +3,9 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import t
 
-from analysis.metrics.steadiness import is_steady
+from analysis.metrics.steadiness import STUDENT, is_steady
 
 
 def noisy(level: float, seconds: int, share: float, seed: int) -> list[float]:
@@ -19,9 +20,54 @@ def test_level_series_is_steady_from_its_start() -> None:
 
 
 def test_too_short_series_is_not_steady_and_says_how_much_was_seen() -> None:
-    verdict = is_steady([100.0] * 45)
+    verdict = is_steady([100.0] * 39)
     assert not verdict.steady
-    assert "40 s of 60 s" in verdict.reason
+    assert "30 s of 40 s" in verdict.reason
+    assert is_steady([100.0] * 40).steady
+
+
+@pytest.mark.parametrize("climb", [(594, 733, 732, 733), (560, 720, 755, 757), (600, 700, 745, 750)])
+def test_four_windows_that_begin_on_a_ramp_are_not_level(climb: tuple[float, ...]) -> None:
+    """The first is a demo's "level at 698/s over 40 s", deviation 69, which the test of before passed."""
+    verdict = is_steady(climb, 10.0)
+    assert not verdict.steady
+    assert verdict.reason.startswith("the first of 4 windows is ")
+
+
+def test_windows_after_the_ramp_are_level_and_those_on_it_are_no_part_of_it() -> None:
+    verdict = is_steady([590, 736, 733, 733, 735], 10.0)
+    assert (verdict.steady, verdict.since_s) == (True, 10.0)
+    assert verdict.reason == "level at 734.2/s over 40 s"
+
+
+def test_a_last_window_that_falls_off_is_not_level() -> None:
+    verdict = is_steady([*[100.0, 101.0] * 10, 85.0], 10.0)
+    assert not verdict.steady
+    assert "the last of 21 windows is 15.4% off the others; 5.0% allowed" in verdict.reason
+
+
+@pytest.mark.parametrize(("noise", "fewest"), [(0.5, 4), (2.0, 8), (8.0, 12)])
+def test_windows_that_scatter_must_be_more_to_show_that_there_is_no_trend(noise: float, fewest: int) -> None:
+    """The interval of the slope lies within 10 % of the mean in 60 s, or the series is not known to be level."""
+    windows = [100.0 + noise * sign for sign in (1, -1, -1, 1)] * 5
+    steady = [n for n in range(4, 21, 4) if is_steady(windows[:n], 10.0).steady]
+    assert steady == list(range(fewest, 21, 4))
+
+
+def test_too_few_windows_to_rule_out_a_trend_are_said_to_be_so() -> None:
+    verdict = is_steady([102.0, 98.0, 98.0, 102.0], 10.0)
+    assert verdict.reason == "a trend of +0.0% ± 22.2% of the mean in 60 s; 10% allowed"
+
+
+@pytest.mark.parametrize("windows", [4, 6, 10])
+def test_a_trend_is_not_level(windows: int) -> None:
+    assert not is_steady([1000.0 * (1 + 0.02 * i) for i in range(windows)], 10.0).steady
+    assert not is_steady([1000.0 * (1 - 0.02 * i) for i in range(windows)], 10.0).steady
+    assert is_steady([1000.0 * (1 + 0.005 * i) for i in range(windows)], 10.0).steady
+
+
+def test_quantiles_are_student_s() -> None:
+    assert pytest.approx([t.ppf(0.95, freedom) for freedom in range(2, 2 + len(STUDENT))], abs=6e-4) == list(STUDENT)
 
 
 def test_since_is_where_the_last_jump_was() -> None:
@@ -42,7 +88,7 @@ def test_ten_second_windows_are_taken_as_they_are() -> None:
 def test_growth_is_not_steady() -> None:
     verdict = is_steady([100.0 + 0.5 * i for i in range(90)])
     assert not verdict.steady
-    assert verdict.since_s is None
+    assert "a trend of" in verdict.reason
 
 
 def test_a_silent_window_is_not_steady() -> None:
@@ -55,9 +101,9 @@ def test_swinging_windows_are_not_steady() -> None:
     assert not is_steady([20.0, 180.0] * 6, 10.0).steady
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_noise_of_two_percent_a_window_is_steady(seed: int) -> None:
-    assert is_steady(noisy(100.0, 12, 0.02, seed), 10.0).steady
+def test_noise_of_two_percent_a_window_is_steady_in_nearly_every_series() -> None:
+    """How often exactly: tests.calibration.steadiness."""
+    assert sum(is_steady(noisy(100.0, 12, 0.02, seed), 10.0).steady for seed in range(100)) >= 96
 
 
 def test_nothing_is_steady_at_zero() -> None:
@@ -68,4 +114,4 @@ def test_nothing_is_steady_at_zero() -> None:
 def test_the_verdict_does_not_depend_on_the_unit(rates: list[float]) -> None:
     rates = [round(rate) for rate in rates]
     assert is_steady(rates).steady == is_steady([rate * 2.0 for rate in rates]).steady
-    assert (is_steady(rates).since_s is None) == (not is_steady(rates).steady)
+    assert is_steady(rates).since_s is not None or not is_steady(rates).steady

@@ -86,7 +86,7 @@ def on_fakes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             clock = clocks.setdefault(series.folder, FakeClock(series.opened_s))
             storm = SidedStorm(clock, experiment.starting(), experiment.workers(), factors=factors, noise=noise)
             listener = ProgressFile(series.folder)
-            return SeriesContext(experiment, storm, storm, clock, listener, steady_test(experiment.durations))
+            return SeriesContext(experiment, storm, storm, clock, listener, steady_test)
 
         monkeypatch.setattr("barograph.series_steps.context_of", bench)
 

@@ -21,8 +21,7 @@ class Stage:
     def __init__(self, experiment: Experiment, listener: Any) -> None:
         self.series = open_series(experiment, new=True, now_s=1_699_999_000.0)
         self.storm = FakeStorm(FakeClock(), experiment.starting(), experiment.workers())
-        steady = steady_test(experiment.durations)
-        self.context = SeriesContext(experiment, self.storm, self.storm, self.storm.clock, listener, steady)
+        self.context = SeriesContext(experiment, self.storm, self.storm, self.storm.clock, listener, steady_test)
         self.run_id = self.series.plan()[0].run_id
 
     def go(self) -> list[dict[str, Any]]:

@@ -35,7 +35,7 @@ def storm(experiment: Experiment) -> FakeStorm:
 
 @pytest.fixture
 def bench(booted: Series, storm: FakeStorm, heard: Heard) -> SeriesContext:
-    return SeriesContext(booted.experiment, storm, storm, storm.clock, heard, steady_test(booted.experiment.durations))
+    return SeriesContext(booted.experiment, storm, storm, storm.clock, heard, steady_test)
 
 
 def kinds(series: Series, run_id: str) -> list[str]:

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barograph.plan.experiment import Durations
 from barograph.policy_service import (
     ScaleOutcome,
     ServiceState,
@@ -82,7 +81,7 @@ def test_the_ceiling_ends_it_and_says_so() -> None:
 
 
 def _level(waiting: Callable[[int], float]) -> TupleCounts:
-    seconds = range(60)
+    seconds = range(1, 61)  # named by their ends
     return TupleCounts(tuple(seconds), (100.0,) * 60, queues={"aggregate": tuple(waiting(t) for t in seconds)})
 
 
@@ -109,8 +108,22 @@ def test_only_seconds_since_the_beginning_count() -> None:
         seen.append(seconds)
         return True, ""
 
-    PhaseEnd(0, 10.5, 0, 100).outcome(series, 50, test)
+    PhaseEnd(2.3, 10.5, 0, 100).outcome(series, 50, test)
     assert seen == [(11, 12)]
+
+
+@pytest.mark.parametrize(("zero_s", "last"), [(0.4, 50), (0.6, 51), (5.0, 55), (9.4, 59), (60.0, 50)])
+def test_only_whole_windows_from_the_zero_are_looked_at(zero_s: float, last: int) -> None:
+    """They are those that the analysis will see, which counts a second in the window that holds its middle."""
+    seen: list[Sequence[int]] = []
+
+    def test(seconds: Sequence[int], counts: Sequence[float | None]) -> tuple[bool, str]:
+        seen.append(seconds)
+        return True, ""
+
+    watch = PhaseEnd(zero_s, 0, 0, 100)
+    watch.outcome(TupleCounts(tuple(range(1, 60)), (100.0,) * 59), 60, test)
+    assert seen == [tuple(range(1, last + 1))]
 
 
 @given(st.floats(0, 500), st.floats(1, 200), st.floats(0, 200))
@@ -181,18 +194,16 @@ def test_how_a_scale_event_ends(changes: dict[str, Any], outcome: ScaleOutcome |
 
 
 def test_steadiness_comes_from_the_analysis() -> None:
-    test = steady_test(Durations(45, 100, 75, 130))
     level: list[float | None] = [100.0, 101.0, 99.0, 100.0] * 15
-    assert test(range(60), level)[0]
-    assert not test(range(60), [float(n) for n in range(60)])[0]
-    assert not test(range(20), level[:20])[0]
+    assert steady_test(range(60), level)[0]
+    assert not steady_test(range(60), [float(n) for n in range(60)])[0]
+    assert not steady_test(range(20), level[:20])[0]
 
 
 def test_a_second_that_nobody_reported_is_not_a_second_at_zero() -> None:
-    test = steady_test(Durations(45, 100, 75, 130))
     level: list[float | None] = [100.0] * 60
-    assert test(range(61), [*level[:30], None, *level[30:]])[0]
-    assert not test(range(60), [*level[:40], *[0.0] * 20])[0]
+    assert steady_test(range(61), [*level[:30], None, *level[30:]])[0]
+    assert not steady_test(range(60), [*level[:40], *[0.0] * 20])[0]
 
 
 def test_an_expected_machine_may_come_late() -> None:
