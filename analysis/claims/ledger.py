@@ -7,7 +7,8 @@ decided where all of the interval agrees or none of it does, else it is undecide
 is a check, not an estimate: one run is enough. An `exact` claim is computed. A censored convergence time is a lower
 bound: where one decides a median, the interval is open on that side and only a conclusion that holds over the whole
 open interval is drawn. Where the source says "about", "around", "barely" or the like, the stated number has a
-resolution (see statements.py) and the interval need only meet it.
+resolution (see statements.py) and the interval need only meet it. Runs that were not steady count, for what never
+settles is a result of its variant; the reason says how many there are.
 """
 
 from collections import Counter, defaultdict
@@ -93,7 +94,7 @@ def _key(run: Row, row: Row) -> Key:
 def _value(run: Row, row: Row, alone: bool) -> Value:
     name = run["run_id"] if alone else f"{run['series_id']}/{run['run_id']}"
     same = f"{run['series_id']} {run['policy'] or run['variant']} {run['parameters']}"  # logs of others name no policy
-    return Value(name, row["value"], row["censored"], same)
+    return Value(name, row["value"], row["censored"], same, row.get("steady"))
 
 
 def judge_all(claims: Sequence[Claim], measured: Conditions) -> list[LedgerRow]:

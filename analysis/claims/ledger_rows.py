@@ -21,7 +21,8 @@ Key = tuple[str, str, str, str]
 
 @dataclass(frozen=True)
 class Value:
-    """A metric of one run; a censored one is the horizon it reached.
+    """A metric of one run; a censored one is the horizon it reached. `steady`: whether the sides that it rests on were;
+    None: it rests on none, or nobody tested it.
 
     `same`: what runs have in common that should measure the same (series, policy, parameters); "" is the variant alone.
     """
@@ -30,6 +31,7 @@ class Value:
     value: float
     censored: bool = False
     same: str = ""
+    steady: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class LedgerRow:
     `floor_pairs` is the number of such pairs. `testbed_floor_percent`: the same over every series read, for the metric.
     `measured` None with runs: they give no number, and `reason` says why (neither side converged, a baseline at 0).
     `bound`: of a ratio with one side that never converged; `measured` is then what the ratio is at least, or at most.
+    `unsteady`: how many of the runs were not steady; they count, with what stood for their steady part.
     `direction`: whether what was measured goes the way that is stated (`none`: it goes nowhere), None where no way is.
     """
 
@@ -70,6 +73,7 @@ class LedgerRow:
     testbed_floor_percent: float | None = None
     direction: str | None = None
     bound: str | None = None
+    unsteady: int = 0
 
     @property
     def sign_known(self) -> bool:

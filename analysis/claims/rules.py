@@ -28,6 +28,7 @@ from analysis.claims.ledger_rows import (  # fmt: skip
     row_without_runs,
 )
 from analysis.claims.statements import ABOUT_SHARE, Claim, Kind
+from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.numerals import number
 from analysis.stats import inference
 from analysis.stats.same_code_floors import Floor
@@ -169,8 +170,9 @@ def judge(claim: Claim, measured: Conditions) -> LedgerRow:
         return row_without_runs(claim, measured, absent)
     floor, testbed = ledger_rows.claim_floor(claim, measured, compared), ledger_rows.testbed_floor(claim, measured)
     own = measured.of(claim, claim.variant)
+    everyone = [value for variant in compared for value in measured.of(claim, variant)]
     if claim.kind is Kind.EVERY_RUN:
-        return _judge_every_run(claim, own)
+        return _with_steadiness(_judge_every_run(claim, own), everyone)
     if claim.kind is Kind.ONLY:
         row = _judge_only(claim, measured, floor)
     elif claim.kind in RATIOS:
@@ -178,9 +180,20 @@ def judge(claim: Claim, measured: Conditions) -> LedgerRow:
     else:
         row = _judge_own(claim, own, floor)
     return replace(
-        row, floor_percent=floor.percent if floor else None, floor_pairs=floor.pairs if floor else 0,
+        _with_steadiness(row, everyone),
+        floor_percent=floor.percent if floor else None, floor_pairs=floor.pairs if floor else 0,
         testbed_floor_percent=testbed.percent if testbed else None, direction=direction(row, floor),
     )  # fmt: skip
+
+
+def _with_steadiness(row: LedgerRow, values: Sequence[Value]) -> LedgerRow:
+    """Runs that were not steady count, and the reason says how many."""
+    unsteady = sum(value.steady is False for value in values)
+    if not unsteady:
+        return row
+    counted = "their horizon" if row.claim.metric.startswith(CONVERGENCE) else "what stood for a steady part"
+    note = f"{unsteady} of {len(values)} runs were not steady and count with {counted}"
+    return replace(row, unsteady=unsteady, reason=f"{row.reason}; {note}")
 
 
 # --- directions ------------------------------------------------------------------------------------------------------

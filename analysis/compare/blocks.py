@@ -17,8 +17,11 @@ STATUS_REASONS = {
 
 @dataclass(frozen=True)
 class Value:
+    """`steady`: whether the sides of the event that it rests on were; None: it rests on none, or nobody tested it."""
+
     number: float
     censored: bool = False
+    steady: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,9 @@ def metric_blocks(pairs: Iterable[PairRuns], measurements: Iterable[Row]) -> lis
     """Every metric that both sides have in one block or more; a value that one side lacks takes the other's out."""
     values: dict[tuple[str, str], dict[str, Value]] = defaultdict(dict)
     for row in measurements:
-        values[row["metric"], event_id_of(row)][row["run_id"]] = Value(float(row["value"]), bool(row["censored"]))
+        values[row["metric"], event_id_of(row)][row["run_id"]] = Value(
+            float(row["value"]), bool(row["censored"]), row.get("steady")
+        )
     order = sorted(values, key=lambda key: (event_order(key[1]), key[0]))
     found = [_pair_values(runs, key, values[key]) for runs in pairs for key in order]
     return [each for each in found if each.blocks]

@@ -116,9 +116,8 @@ def evaluate(
 
 
 def _with_note(row: MetricRow, question: Question) -> MetricRow:
-    if row.kind is not Kind.RANK:
-        return row
-    return replace(row, note=sentence.rank_text(row, question.a.label, question.b.label))
+    order = sentence.rank_text(row, question.a.label, question.b.label) if row.kind is Kind.RANK else row.note
+    return replace(row, note="; ".join(text for text in (order, sentence.unsteady_text(row)) if text))
 
 
 def in_table_order(rows: list[MetricRow]) -> list[MetricRow]:

@@ -181,7 +181,7 @@ def _table_row(found: Comparison, row: MetricRow) -> TableRow:
         p_holm=sentence.p_text(row.p_holm),
         blocks=str(len(row.blocks)) if row.metric != RUNS_FAILED else "–",
         needed="–" if row.p is None or not row.goal else str(row.needed_blocks or "> 999"),
-        verdict=row.verdict.value,
+        verdict=sentence.verdict_text(row),
         note="; ".join(filter(None, (row.why_no_verdict and f"no verdict: {row.why_no_verdict}", row.note))),
     )
 

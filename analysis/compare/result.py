@@ -110,6 +110,16 @@ class MetricRow:
     def called(self) -> bool:
         return self.verdict in CALLED
 
+    @property
+    def unsteady(self) -> int:
+        """Runs of both sides that were not steady; they count with what stood for their steady part."""
+        return sum(value.steady is False for block in self.blocks for value in (block.a, block.b))
+
+    @property
+    def weak(self) -> bool:
+        """More than half of the runs were not steady: a difference is called in weaker words."""
+        return self.unsteady > len(self.blocks)
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -155,7 +165,7 @@ def result_data(found: Comparison) -> dict[str, Any]:
 def _row_data(row: MetricRow) -> dict[str, Any]:
     copied = ("pair", "metric", "event", "words", "primary", "unit", "a", "b", "difference", "low", "high",
               "difference_percent", "p", "p_holm", "effect", "floor", "floor_percent", "floor_on_record", "goal",
-              "needed_blocks", "needed_for_seen", "note", "why_no_verdict")  # fmt: skip
+              "needed_blocks", "needed_for_seen", "unsteady", "note", "why_no_verdict")  # fmt: skip
     values: Mapping[str, Any] = {name: getattr(row, name) for name in copied}
     return {**values, "compared": row.kind.value, "verdict": row.verdict.value, "blocks": len(row.blocks)}
 

@@ -55,6 +55,16 @@ def rank_text(row: MetricRow, a: str, b: str) -> str:
     return f"{what} in {got[0]} of {n} runs of {a} and {got[1]} of {n} of {b}; {first}"
 
 
+def unsteady_text(row: MetricRow) -> str:
+    """Runs that were not steady count: to leave them out would leave out the variant that never settles."""
+    return f"{row.unsteady} of {2 * len(row.blocks)} runs were not steady" if row.unsteady else ""
+
+
+def verdict_text(row: MetricRow) -> str:
+    """Weaker where most runs were not steady."""
+    return f"seems {row.verdict.value}" if row.called and row.weak else row.verdict.value
+
+
 def level_text(value: float | None, row: MetricRow) -> str:
     """A side's mean, in the metric's own unit."""
     return number(value, None if row.kind is not Kind.RUNS else 0)
@@ -117,11 +127,13 @@ def _headline(question: Question, primary: Sequence[MetricRow], runs: Sequence[P
     measured = any(row.blocks for row in primary)
     if not measured and not verdicts & {Verdict.BETTER, Verdict.WORSE}:
         return f"{b} cannot be compared with {a}"
+    sure = {row.verdict for row in primary if not row.weak}
     if {Verdict.BETTER, Verdict.WORSE} <= verdicts:
-        return f"{b} is better than {a} in some respects and worse in others"
+        verb = "is" if {Verdict.BETTER, Verdict.WORSE} <= sure else "seems"
+        return f"{b} {verb} better than {a} in some respects and worse in others"
     for verdict in (Verdict.BETTER, Verdict.WORSE):
         if verdict in verdicts:
-            return f"{b} is {verdict.value} than {a}"
+            return f"{b} {'is' if verdict in sure else 'seems'} {verdict.value} than {a}"
     where = "in complete runs " if any(row.metric == RUNS_FAILED for row in primary) else ""
     if not any(row.verdict is Verdict.UNDECIDED for row in primary if row.metric != RUNS_FAILED):
         return f"No difference {where}between {b} and {a}"
@@ -149,8 +161,12 @@ def _called_text(question: Question, rows: Sequence[MetricRow], kinds: Kinds) ->
     called = [row for row in rows if row.called]
     if not called:
         return ""
-    texts = [f"{event_text(row, kinds)} {_size_text(question, row)}" for row in called]
+    texts = [f"{event_text(row, kinds)} {_size_text(question, row)}{_unsteady_note(row)}" for row in called]
     return f"{enumeration(texts)} in {count_text(max(len(row.blocks) for row in called), 'block')}"
+
+
+def _unsteady_note(row: MetricRow) -> str:
+    return f" ({unsteady_text(row)})" if row.unsteady else ""
 
 
 def _size_text(question: Question, row: MetricRow) -> str:

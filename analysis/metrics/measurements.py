@@ -10,6 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from analysis.metrics.latency_histogram import merged, percentile_ms
+from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.record.event_timeline import WHOLE_RUN
 from analysis.record.small_tables import Row
 
@@ -21,7 +22,8 @@ Numbers = Mapping[str, float | None]
 
 
 def measurements(read: Reader) -> list[Row]:
-    """Every number. `censored`: the value is the horizon that the run reached without converging."""
+    """Every number. `censored`: the value is the horizon that the run reached without converging. `steady`: whether
+    the sides that it rests on were."""
     parts = (
         throughput_levels,
         offered_rates,
@@ -37,7 +39,30 @@ def measurements(read: Reader) -> list[Row]:
         running_times,
         loading_times,
     )
-    return [row for part in parts for row in part(read) if row["value"] is not None]
+    found = [row for part in parts for row in part(read) if row["value"] is not None]
+    steady = {(row["run_id"], row["event_id"], row["phase"]): row["steady"] for row in read("intervals")}
+    return [row | {"steady": _steady(row, steady)} for row in found]
+
+
+# What rests on the part of a side that counts (table `intervals`), by how its name begins; its name ends with the side.
+ON_INTERVALS = ("throughput_", "spouts_", "due_", "latency_", "cpu_", "memory_")
+
+
+def sides_of(metric: str) -> tuple[str, ...]:
+    """The sides of the event on whose steady parts a metric rests; none of what is counted, timed or placed."""
+    if metric == "gain_percent":
+        return "before", "after"
+    if metric.startswith(CONVERGENCE):
+        return ("after",)
+    return (metric.rpartition("_")[2],) if metric.startswith(ON_INTERVALS) else ()
+
+
+def _steady(row: Row, steady: Mapping[Key, bool]) -> bool | None:
+    """False where any side was not; None where it rests on none, or one was not tested."""
+    sides = [steady.get((row["run_id"], row["event_id"], side)) for side in sides_of(row["metric"])]
+    if False in sides:
+        return False
+    return True if sides and None not in sides else None
 
 
 def _metric_rows(row: Row | Key, numbers: Numbers, censored: Iterable[str] = ()) -> Iterator[Row]:

@@ -37,6 +37,7 @@ NIGHT, COMMIT = {"of": "night"}, {"of": "commit"}  # columns of `shared`
 def draw_chart(line: Timeline) -> str:
     y = scale([value for spot in line.spots for value in _extent(spot)], TOP, BOTTOM - 12)
     gaps = [gap.column for gap in line.gaps]
+    unsteady = [spot for spot in line.spots if spot.point.unsteady]
     parts = [
         f'<svg class="nights" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
         f"<title>{escape(f'{line.name[0]}, {_heading(line)} over {len(line.cells)} nights')}</title>",
@@ -47,10 +48,21 @@ def draw_chart(line: Timeline) -> str:
         *_levels(line, y),
         *_marks(line),
         f'<path class="line" d="{lines_path(line.spots, lambda spot: _x(line, spot.column), y)}"/>',
-        f'<path class="dots" d="{dots_path([(_x(line, spot.column), y(spot.value)) for spot in line.spots])}"/>',
+        f'<path class="dots" d="{_dots(line, line.spots, y)}"/>',
+        *([f'<path class="unsteady" d="{_dots(line, unsteady, y)}"/>'] if unsteady else []),
         "</svg>",
     ]
     return "".join(parts)
+
+
+def _dots(line: Timeline, spots: Sequence[NightSpot], y: Scale) -> str:
+    return dots_path([(_x(line, spot.column), y(spot.value)) for spot in spots])
+
+
+def _note(spot: NightSpot) -> str:
+    unsteady = spot.point.unsteady
+    steadiness = f"{unsteady} of {spot.point.runs} runs not steady" if unsteady else ""
+    return "; ".join(text for text in (HORIZON_NOTE if spot.point.horizon else "", steadiness) if text)
 
 
 def _heading(line: Timeline) -> str:
@@ -155,7 +167,7 @@ def chart_points(line: Timeline) -> str:
         "v": [NIGHT, [_short(spot.value) for spot in spots],
               [_short(spot.point.low) for spot in spots], [_short(spot.point.high) for spot in spots],
               _compact_column([spot.point.runs for spot in spots]), COMMIT,
-              _compact_column([HORIZON_NOTE if spot.point.horizon else "" for spot in spots])],
+              _compact_column([_note(spot) for spot in spots])],
     }  # fmt: skip
     missing: dict[str, Any] = {
         "n": _heading(line), "c": GREY, "p": "", "m": "not measured", "r": "",

@@ -33,15 +33,18 @@ Date = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 
 @dataclass(frozen=True)
 class Values:
-    """A metric's value of each repetition; `censored`: how many are only a horizon that was reached."""
+    """A metric's value of each repetition; `censored`: how many are only a horizon that was reached. `unsteady`: of how
+    many a side that they rest on was not steady; None: they rest on none, or nobody tested it."""
 
     __pydantic_config__ = STRICT
     values: tuple[float, ...]
     censored: Annotated[int, Field(ge=0)] = 0
+    unsteady: Annotated[int, Field(ge=0)] | None = None
 
     def __post_init__(self) -> None:
-        if self.censored > len(self.values):
-            raise ValueError(f"{self.censored} censored of {len(self.values)} values")
+        for name, number in (("censored", self.censored), ("not steady", self.unsteady or 0)):
+            if number > len(self.values):
+                raise ValueError(f"{number} {name} of {len(self.values)} values")
 
 
 Measurements = Mapping[Name, Mapping[Name, Mapping[Name, Values]]]  # variant -> metric -> event -> values

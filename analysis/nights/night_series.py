@@ -45,7 +45,8 @@ class Key:
 class Point:
     """A night's value: the median of its repetitions, and their spread. None: not measured, and `why`.
 
-    `horizon`: the value is only how long was watched, because most repetitions never got there.
+    `horizon`: the value is only how long was watched, because most repetitions never got there. `unsteady`: how many
+    repetitions were not steady; they count.
     """
 
     value: float | None
@@ -54,6 +55,7 @@ class Point:
     runs: int = 0
     horizon: bool = False
     why: str = ""
+    unsteady: int = 0
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,7 @@ def _all_nights(found: Mapping[int, Values], whys: Mapping[int, str]) -> range:
 def _point(values: Values) -> Point:
     numbers = values.values
     mostly_never = 2 * values.censored >= len(numbers)
-    return Point(median(numbers), min(numbers), max(numbers), len(numbers), mostly_never)
+    return Point(median(numbers), min(numbers), max(numbers), len(numbers), mostly_never, unsteady=values.unsteady or 0)
 
 
 def _never_series(key: Key, found: Mapping[int, Values], whys: Mapping[int, str]) -> Series:

@@ -496,6 +496,9 @@ TABLES = {table.name: table for table in (
                "name of the metric; docs/metrics.md has its definition and unit"),
         Column("value", "double", "", "the number; a metric that was not measured has no row"),
         Column("censored", "boolean", "", "whether the value is only a bound: the run never got there"),
+        Column("steady", "boolean", "",
+               "whether every side of the event that the value rests on was steady; else it is of what stood for that",
+               "it rests on no side's steady part; an older version analysed it"),
     )),
 )}
 # fmt: on

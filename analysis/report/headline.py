@@ -151,8 +151,10 @@ def _basis(row: LedgerRow, measured: Conditions) -> str:
 
 
 def _basis_parts(row: LedgerRow, measured: Conditions) -> list[str]:
-    """How many runs; the interval or why there is none; and by how much runs of one variant differ, where known."""
-    parts = [_run_counts(row, measured), _interval(row)]
+    """How many runs, and of them not steady; the interval or why there is none; and by how much runs of one variant
+    differ, where known."""
+    unsteady = f" ({row.unsteady} of {len(row.run_ids)} not steady)" if row.unsteady else ""
+    parts = [_run_counts(row, measured) + unsteady, _interval(row)]
     if row.floor_percent is not None:
         floor = with_unit(_percent(row.floor_percent), "%" if row.claim.baseline else "points")
         parts.append(f"two runs of {'one variant' if row.claim.baseline else 'it'} differ by up to {floor}")

@@ -69,6 +69,7 @@ def ledger_row(row: LedgerRow) -> Row:
         "high": finite[1],
         "interval_text": interval_text(row),
         "runs": row.runs,
+        "unsteady": row.unsteady,
         "verdict": row.verdict,
         "verdict_text": row.verdict_text,
         "reason": row.reason,

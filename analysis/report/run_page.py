@@ -60,6 +60,11 @@ class RunContent:
     report: str
     tables: dict[str, list[Row]]  # the data behind what is shown
 
+    @property
+    def unsteady(self) -> bool:
+        """Whether a value has the mark for it."""
+        return any(series_tables.UNSTEADY in text for _, values in self.measurements for _, text in values)
+
 
 def write_all(paths: SeriesPaths, outcomes: Sequence[tuple[str, EventOutcome]]) -> None:
     """`runs/<run>/report.html` of every run. `outcomes`: of the events of each run, whose decision log is read once."""
@@ -204,10 +209,10 @@ def measurement_tables(
 def measurement_rows(run_id: str, measurements: Measurements) -> list[Row]:
     """All that was measured, also what no table of the report shows."""
     return [
-        {"event_id": event, "metric": metric, "value": value, "censored": censored}
+        {"event_id": event, "metric": metric, **found._asdict()}
         for (run, event), values in sorted(measurements.items())
         if run == run_id
-        for metric, (value, censored) in sorted(values.items())
+        for metric, found in sorted(values.items())
     ]
 
 

@@ -168,6 +168,11 @@ class SeriesContent:
     assumptions: list[tuple[str, str]]
     glossary: list[tuple[str, str]]
 
+    @property
+    def unsteady(self) -> bool:
+        """Whether a value in the tables of runs has the mark for it."""
+        return any(series_tables.UNSTEADY in text for _, _, cells in self.run_tables for row in cells for text in row)
+
 
 def build_report(series_dir: Path | str) -> Path:
     """Write figures, claims.json, report.html and a page a run; returns the report's path."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from analysis.metrics.measurements import absent_machines
 from analysis.metrics.scale_decisions import AblationRow
@@ -30,7 +30,16 @@ from analysis.record.small_tables import Row, rows
 from analysis.report.figures import style
 from analysis.report.figures.decision_graph import DecisionRow
 
-Measurements = Mapping[tuple[str, str], Mapping[str, tuple[float, bool]]]
+UNSTEADY = "†"  # after a value of which a side that it rests on was not steady
+
+
+class Measured(NamedTuple):
+    value: float
+    censored: bool = False
+    steady: bool | None = None  # None: it rests on no steady part, or nobody tested it
+
+
+Measurements = Mapping[tuple[str, str], Mapping[str, Measured]]
 
 # The tables of runs: title -> metric -> (heading, digits).
 RUN_TABLES = {
@@ -65,13 +74,13 @@ RUN_TABLES = {
 }
 
 
-def measurements_by_event(measurements: Sequence[Row]) -> dict[tuple[str, str], dict[str, tuple[float, bool]]]:
-    """(run, event) -> metric -> (value, censored); what concerns the whole run stands with its first event."""
-    values: dict[tuple[str, str], dict[str, tuple[float, bool]]] = {}
+def measurements_by_event(measurements: Sequence[Row]) -> dict[tuple[str, str], dict[str, Measured]]:
+    """(run, event) -> metric -> what was measured; what concerns the whole run stands with its first event."""
+    values: dict[tuple[str, str], dict[str, Measured]] = {}
     for row in measurements:
         event = event_id_of(row)
         key = (row["run_id"], FIRST_EVENT if event == WHOLE_RUN else event)
-        values.setdefault(key, {})[row["metric"]] = (row["value"], row["censored"])
+        values.setdefault(key, {})[row["metric"]] = Measured(row["value"], row["censored"], row.get("steady"))
     return values
 
 
@@ -114,10 +123,12 @@ def run_table(
     return title, [heading for heading, _ in present.values()], cells
 
 
-def cell(value: tuple[float, bool] | None, digits: int) -> str:
-    if value is None:
+def cell(found: Measured | None, digits: int) -> str:
+    """A censored time is a lower bound already; of other values a mark says that they are not of a steady part."""
+    if found is None:
         return "–"
-    return f"{'> ' if value[1] else ''}{number(value[0], digits)}"
+    mark = f" {UNSTEADY}" if found.steady is False and not found.censored else ""
+    return f"{'> ' if found.censored else ''}{number(found.value, digits)}{mark}"
 
 
 def outcome_row(run_id: str, outcome: EventOutcome) -> Row:
@@ -384,19 +395,24 @@ def ablation_data(lines: Sequence[AblationRow]) -> list[Row]:
 
 
 def run_data(entries: Sequence[Row], measurements: Measurements) -> list[Row]:
-    """The tables of runs side by side; a censored time is a lower bound, and `…_censored` says so."""
+    """The tables of runs side by side; a censored time is a lower bound, and `…_censored` says so. `…_steady` says
+    which values are of a steady part, where some are not."""
     metrics = [metric for columns in RUN_TABLES.values() for metric in columns]
     present = [metric for metric in metrics if any(metric in values for values in measurements.values())]
-    censored = {metric for values in measurements.values() for metric, (_, bound) in values.items() if bound}
+    found = [item for values in measurements.values() for item in values.items()]
+    censored = {metric for metric, each in found if each.censored}
+    unsteady = {metric for metric, each in found if each.steady is False}
     table = []
     for row in entries:
         values = measurements.get((row["run_id"], row["event_id"]), {})
         cells: dict[str, Any] = {name: row[name] for name in ("run_id", "event_id", "variant", "status", "why")}
         for metric in present:
-            value, bound = values.get(metric, (None, None))
-            cells[metric] = value
+            each = values.get(metric)
+            cells[metric] = None if each is None else each.value
             if metric in censored:
-                cells[f"{metric}_censored"] = bound
+                cells[f"{metric}_censored"] = None if each is None else each.censored
+            if metric in unsteady:
+                cells[f"{metric}_steady"] = None if each is None else each.steady
         table.append(cells)
     return table
 

@@ -25,7 +25,8 @@ CLAIM_KEYS = (
 
 
 def numbers_of(series_dir: Path) -> dict[str, dict[str, dict[str, dict[str, Any]]]]:
-    """Variant -> metric -> event -> `{"values": in the order of the blocks, "censored": how many of them}`."""
+    """Variant -> metric -> event -> `{"values": in the order of the blocks, "censored": how many of them, "unsteady":
+    of how many a side that they rest on was not steady}`; without the last where they rest on none."""
     paths = SeriesPaths(series_dir)
     return collect_numbers(rows(paths, "runs"), rows(paths, "measurements"))
 
@@ -42,6 +43,8 @@ def collect_numbers(
         cell = metrics.setdefault(row["metric"], {}).setdefault(row["event_id"], {"values": [], "censored": 0})
         cell["values"].append(float(row["value"]))
         cell["censored"] += bool(row["censored"])
+        if row.get("steady") is not None:
+            cell["unsteady"] = cell.get("unsteady", 0) + (not row["steady"])
     return found
 
 

@@ -31,7 +31,8 @@ class SideOf:
     """One variant's runs; metrics in `never` are censored where the value is negative (its horizon).
 
     All of the 100 tuples a second take as long as `LATENCY` says, or `late_ms` from `late_from_s` after the event on.
-    The last 10 s of `watched_s` are no whole window.
+    The last 10 s of `watched_s` are no whole window. `unsteady`: how many of the first blocks were not; None: an older
+    analysis did not say.
     """
 
     numbers: Numbers
@@ -43,6 +44,7 @@ class SideOf:
     late_from_s: int = 10**6
     late_ms: float = 0.0
     untimed: Mapping[str, float] = field(default_factory=dict)  # `lost`, `never_emitted`, `waiting`: share of all
+    unsteady: int | None = None
 
 
 def write(
@@ -104,7 +106,8 @@ def _runs(root: Path, name: str, side: SideOf) -> list[dict[str, Any]]:
 def _measurements(name: str, side: SideOf) -> list[dict[str, Any]]:
     return [
         {"run_id": f"{name}-r{block}", "event_id": "e1", "metric": metric, "value": abs(value),
-         "censored": metric in side.never and value < 0}
+         "censored": metric in side.never and value < 0,
+         "steady": None if side.unsteady is None else block > side.unsteady}
         for metric, values in side.numbers.items() for block, value in enumerate(values, start=1) if value is not None
     ]  # fmt: skip
 

@@ -27,6 +27,20 @@ def verdict(stela: list[float], even: list[float], **changes: object) -> LedgerR
     return judge(replace(S03, **changes), measured(stela, even))  # type: ignore[arg-type]  # any field may be varied
 
 
+def test_the_reason_says_how_many_runs_were_not_steady_and_that_they_count() -> None:
+    values = {key: list(of) for key, of in measured([156, 160, 166], [96, 100, 104]).values.items()}
+    steady = judge(S03, Conditions(values))
+    of_stela = values["stela/star", "stela", "throughput_after", "e1"]
+    of_stela[:2] = [replace(value, steady=False) for value in of_stela[:2]]
+    of_stela[2] = replace(of_stela[2], steady=True)
+    row = judge(S03, Conditions(values))
+    assert (row.measured, row.low, row.high, row.verdict) == (steady.measured, steady.low, steady.high, steady.verdict)
+    assert (steady.unsteady, row.unsteady, ledger_row(row)["unsteady"]) == (0, 2, 2)
+    assert row.reason == f"{steady.reason}; 2 of 6 runs were not steady and count with what stood for a steady part"
+    check = judge(replace(S03, kind=Kind.EVERY_RUN, stated=0.0, baseline=None), Conditions(values))
+    assert check.reason.endswith("; 2 of 3 runs were not steady and count with what stood for a steady part")
+
+
 def test_stated_inside_the_interval_is_reproduced() -> None:
     row = verdict([156, 160, 166], [96, 100, 104])
     assert row.verdict == "reproduced"

@@ -7,6 +7,7 @@ import pytest
 
 from analysis.compare.evaluation import compare
 from analysis.compare.result import RUNS_FAILED, Comparison, MetricRow, Verdict, result_data
+from analysis.compare.sentence import verdict_text
 from analysis.errors import RecordError, SeriesError
 from tests.support.compared_series import LATENCY, Failed, SideOf, question, same_code, write
 
@@ -42,6 +43,34 @@ def test_a_gain_is_called_with_its_interval_and_what_is_open_with_the_blocks_tha
     )
     assert f"about {latency.needed_blocks - 6} more blocks would show 5\u00a0%" in found.sentence
     assert not found.certain and "95 % latency after scale-out: ±" in found.why
+
+
+@pytest.mark.parametrize(
+    ("unsteady", "verb", "verdict", "note"),
+    [
+        ((0, 0), "is", "better", ""),
+        ((None, None), "is", "better", ""),
+        ((2, 4), "is", "better", "6 of 12 runs were not steady"),
+        ((1, 6), "seems", "seems better", "7 of 12 runs were not steady"),
+    ],
+)
+def test_runs_that_were_not_steady_count_in_weaker_words(
+    tmp_path: Path, unsteady: tuple[int | None, int | None], verb: str, verdict: str, note: str
+) -> None:
+    a = SideOf({"throughput_after": SIX_A}, unsteady=unsteady[0])
+    found = one(tmp_path, a, SideOf({"throughput_after": SIX_B}, unsteady=unsteady[1]))
+    gain = row(found, "throughput_after")
+    assert gain.verdict is Verdict.BETTER and gain.difference == pytest.approx(12.05, abs=0.1)
+    assert (verdict_text(gain), gain.note) == (verdict, note)
+    assert found.sentence.startswith(f"my-branch {verb} better than main: throughput after scale-out +12.1")
+    assert f"[11.5, 12.6]{f' ({note})' if note else ''} in 6 blocks" in found.sentence
+    (data,) = result_data(found)["rows"]
+    assert (data["unsteady"], data["note"], data["verdict"]) == (sum(n or 0 for n in unsteady), note, "better")
+
+
+def test_better_and_worse_seem_so_where_most_runs_were_not_steady(tmp_path: Path) -> None:
+    both = [SideOf({"throughput_after": values, "downtime_s": values}, unsteady=6) for values in (SIX_A, SIX_B)]
+    assert one(tmp_path, *both).sentence.startswith("my-branch seems better than main in some respects and worse in ")
 
 
 def test_lower_latency_is_better_and_a_metric_without_a_direction_is_only_different(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from analysis.metrics import measurements
 from analysis.metrics.measurements import Reader
+from analysis.metrics.metric_directions import METRICS
 
 KEY: Mapping[str, Any] = {"run_id": "r", "event_id": "e1"}
 
@@ -21,8 +22,8 @@ def measured(**tables: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], flo
     return {(row["event_id"], row["metric"]): row["value"] for row in found}
 
 
-def interval(phase: str, mean: float) -> Mapping[str, Any]:
-    return {**KEY, "phase": phase, "mean": mean, "start_s": 0.0 if phase == "after" else -20.0,
+def interval(phase: str, mean: float, steady: bool = True) -> Mapping[str, Any]:
+    return {**KEY, "phase": phase, "mean": mean, "steady": steady, "start_s": 0.0 if phase == "after" else -20.0,
                   "end_s": 20.0 if phase == "after" else 0.0}  # fmt: skip
 
 
@@ -50,6 +51,49 @@ def test_missed_and_late_are_of_all_sources_or_not_known() -> None:
     found = measured(emissions=sources)
     assert found["e1", "missed_after"] == 10
     assert ("e1", "late_after") not in found
+
+
+@pytest.mark.parametrize(("before", "after", "gain"), [(True, True, True), (True, False, False), (False, True, False)])
+def test_a_value_is_steady_where_every_side_that_it_rests_on_was(before: bool, after: bool, gain: bool) -> None:
+    tables: dict[str, Any] = {
+        "intervals": [interval("before", 50.0, before), interval("after", 80.0, after)],
+        "event_throughput": [{**KEY, "scope": "due", "window_s": start, "rate": 1.0} for start in (-10.0, 10.0)],
+        "latency": [{**KEY, "window_s": start, "buckets": [3], "counts": [5]} for start in (-10.0, 10.0)],
+        "convergence": [{**KEY, "definition": "sp", "time_s": 40.0, "censored": False, "horizon_s": 170.0}],
+        "downtime": [{**KEY, "downtime_s": 1.0, "longest_s": 1.0, "windows_at_zero_s": 0.0}],
+        "cpu": [{**KEY, "phase": phase, "machine": "m1", "joins_at_scale": False, "utilisation_mean": 0.5,
+                 "cores_mean": 1.0, "memory_bytes_mean": 1.0} for phase in ("before", "after")],
+    }  # fmt: skip
+    found = {row["metric"]: row["steady"] for row in measurements.measurements(reading(**tables))}
+    names = ("throughput", "due", "latency_all_p95_ms", "cpu_percent", "memory_mb")
+    assert {found[f"{name}_before"] for name in names} == {before}
+    assert {found[f"{name}_after"] for name in names} == {after}
+    assert (found["gain_percent"], found["convergence_sp_s"], found["downtime_s"]) == (gain, after, None)
+
+
+def test_a_time_to_converge_without_a_part_to_test_is_neither_steady_nor_not() -> None:
+    times = [{**KEY, "definition": "sp", "time_s": 40.0, "censored": False, "horizon_s": 170.0}]
+    assert [row["steady"] for row in measurements.measurements(reading(convergence=times))] == [None]
+
+
+def test_every_metric_of_a_steady_part_says_so() -> None:
+    sides = {name: measurements.sides_of(name) for name in METRICS}
+    assert sides["throughput_before"] == ("before",) and sides["latency_all_p95_ms_after"] == ("after",)
+    assert set(sides.values()) == {(), ("before",), ("after",), ("before", "after")}
+    counted = (
+        "lost",
+        "executors",
+        "tasks",
+        "workers",
+        "machines",
+        "instances",
+        "request",
+        "downtime",
+        "submit",
+        "missed",
+        "late_",
+    )
+    assert not any(sides[name] for name in METRICS if name.startswith(counted))
 
 
 def test_an_unconverged_time_is_its_horizon_and_censored() -> None:

@@ -63,6 +63,8 @@ def test_no_number_is_not_a_number(tmp_path: Path) -> None:
         append_night(tmp_path, record(0, {"values": [float("nan")]}))
     with pytest.raises(NightFormError, match="2 censored of 1 values"):
         append_night(tmp_path, record(0, {"values": [1.0], "censored": 2}))
+    with pytest.raises(NightFormError, match="2 not steady of 1 values"):
+        append_night(tmp_path, record(0, {"values": [1.0], "unsteady": 2}))
 
 
 def test_damaged_nights_are_told_and_the_others_count(tmp_path: Path) -> None:

@@ -16,6 +16,12 @@ def test_a_night_is_the_median_of_its_repetitions_with_their_spread() -> None:
     assert (point.value, point.low, point.high, point.runs) == (2.0, 1.0, 9.0, 3)
 
 
+def test_repetitions_that_were_not_steady_count_and_are_counted() -> None:
+    nights = [{"values": [9.0, 1.0, 2.0], "unsteady": 2}, {"values": [9.0, 1.0, 2.0]}]
+    (series,) = build_series(parsed([record(i, values) for i, values in enumerate(nights)]), NONE)
+    assert [(point.value, point.unsteady) for point in series.points] == [(2.0, 2), (2.0, 0)]
+
+
 def test_what_is_missing_is_null_and_says_why() -> None:
     records = [
         record(0, 100.0),

@@ -160,6 +160,18 @@ def test_points_say_value_or_why_not(folder: Path) -> None:
     assert gaps["v"][0] == {"of": "night"} and shared["night"][20] == "2026-01-21" and shared["night"][21] == "20260122"
 
 
+def test_a_night_with_runs_that_were_not_steady_is_a_hollow_dot_and_says_so(tmp_path: Path) -> None:
+    for i in range(3):
+        values = {"values": [100.0 + i, 101.0, 99.0], **({"unsteady": 2} if i == 1 else {})}
+        made = experiment("stela/star", {"stela": {"throughput_after": {"e1": values}}})
+        append_night(tmp_path, night(i, "quick", [made]))
+    pages.write(tmp_path, review(tmp_path, Settings("Quick")))
+    text = (tmp_path / "experiments" / "stela-star.html").read_text()
+    (hollow,) = re.findall(r'<path class="unsteady" d="([^"]+)"/>', text)
+    assert hollow.count("h0") == 1
+    assert '["","2 of 3 runs not steady",""]' in text
+
+
 def test_a_night_says_what_failed_and_what_was_unusual(folder: Path) -> None:
     failed = (folder / "nights/20260111-030000.html").read_text()
     assert "infrastructure" in failed

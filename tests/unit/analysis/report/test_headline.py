@@ -1,4 +1,5 @@
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -47,6 +48,15 @@ def test_three_runs_have_the_interval_and_the_floor() -> None:
         "Stela's throughput after the scale-out was 43 % above Storm's default (even + rebalance): 3 runs of each, "
         "95 % interval +37 to +48 %; two runs of one variant differ by up to 4.1 %."
     )
+
+
+def test_runs_that_were_not_steady_are_counted_in_the_sentence() -> None:
+    measured = conditions({EVEN: [98.0, 100.0, 102.0], STELA: [140.0, 143.0, 145.0]})
+    values = dict(measured.values)
+    own = ("stela/star", STELA, "throughput_after", "e1")
+    values[own] = [replace(value, steady=False) for value in values[own]]
+    said = headline("stela/star", (EVEN, STELA), OUT, Conditions(values))
+    assert "3 runs of each (3 of 6 not steady), 95" in said
 
 
 @pytest.mark.parametrize(

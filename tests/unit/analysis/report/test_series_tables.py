@@ -4,8 +4,11 @@ from analysis.report import series_tables
 RUN = {"run_id": "stela-r1", "variant": "stela", "status": "complete", "failure_blame": None, "failure_message": None}
 
 
-def measured(event: str | None, metric: str, value: float = 1.0, censored: bool = False) -> Row:
-    return {"run_id": "stela-r1", "event_id": event, "metric": metric, "value": value, "censored": censored}
+def measured(
+    event: str | None, metric: str, value: float = 1.0, censored: bool = False, steady: bool | None = None
+) -> Row:
+    return {"run_id": "stela-r1", "event_id": event, "metric": metric, "value": value, "censored": censored,
+            "steady": steady}  # fmt: skip
 
 
 def test_a_run_has_a_row_an_event_in_the_plans_order() -> None:
@@ -29,6 +32,26 @@ def test_a_table_leaves_out_columns_that_nobody_measured_and_marks_bounds() -> N
         "t", {"a": ("A", 1), "b": ("B", 0), "c": ("C", 0)}, series_tables.run_rows([RUN], found), found
     )
     assert (title, headings, cells) == ("t", ["A", "B"], [["1\u2009234.5", "> 90"]])
+
+
+def test_a_value_of_a_side_that_was_not_steady_has_a_mark() -> None:
+    given = [measured("e1", "a", 12.0, steady=False), measured("e1", "b", 12.0, steady=True), measured("e1", "c", 12.0),
+             measured("e1", "d", 90.0, censored=True, steady=False)]  # fmt: skip
+    found = series_tables.measurements_by_event(given)
+    entries = series_tables.run_rows([RUN], found)
+    _, _, cells = series_tables.run_table("t", {name: (name, 0) for name in "abcd"}, entries, found)
+    assert cells == [["12 †", "12", "12", "> 90"]]
+    without = [{name: value for name, value in row.items() if name != "steady"} for row in given]
+    _, _, older = series_tables.run_table("t", {"a": ("a", 0)}, entries, series_tables.measurements_by_event(without))
+    assert older == [["12"]]
+
+
+def test_the_table_to_download_says_which_values_are_of_a_steady_part() -> None:
+    given = [measured("e1", "gain_percent", 12.0, steady=False), measured("e1", "downtime_s", 3.0)]
+    found = series_tables.measurements_by_event(given)
+    (row,) = series_tables.run_data(series_tables.run_rows([RUN], found), found)
+    assert (row["gain_percent"], row["gain_percent_steady"], row["downtime_s"]) == (12.0, False, 3.0)
+    assert "downtime_s_steady" not in row
 
 
 def test_a_run_that_measured_nothing_is_still_shown_with_its_reason() -> None:

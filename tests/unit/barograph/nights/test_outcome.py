@@ -27,6 +27,17 @@ def test_events_are_apart_and_censored_values_are_counted() -> None:
     }  # fmt: skip
 
 
+def test_values_of_sides_that_were_not_steady_are_counted_and_others_say_nothing() -> None:
+    runs = [run(f"a-r{n}", "a", n) for n in (1, 2)]
+    rows = [row(f"a-r{n}", 4.0, event) | {"steady": steady} for n, event, steady in
+            ((1, "e1", False), (2, "e1", True), (1, "e2", True), (1, "e3", None))]  # fmt: skip
+    assert collect_numbers(runs, rows)["a"]["downtime_s"] == {
+        "e1": {"values": [4.0, 4.0], "censored": 0, "unsteady": 1},
+        "e2": {"values": [4.0], "censored": 0, "unsteady": 0},
+        "e3": {"values": [4.0], "censored": 0},
+    }  # fmt: skip
+
+
 def test_what_is_no_number_says_nothing() -> None:
     assert (
         collect_numbers(
