@@ -68,4 +68,4 @@ def test_downloads_of_the_table_are_in_the_page(open_page: Open, compared: Path)
     with page.expect_download() as got:
         page.locator('a[download="comparison_rows.csv"]').click()
     lines = got.value.path().read_text().splitlines()
-    assert lines[0].startswith("pair,metric,event,") and len(lines) == 7
+    assert lines[0].startswith("pair,metric,event,") and len(lines) == 8
