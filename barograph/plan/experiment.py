@@ -156,7 +156,7 @@ class Experiment:
         return data
 
 
-DEMO = Durations(warm_up_floor_s=25, warm_up_ceiling_s=60, after_floor_s=40, horizon_s=75)
+DEMO = Durations(warm_up_floor_s=25, warm_up_ceiling_s=90, after_floor_s=40, horizon_s=110)
 
 
 def names(folder: Path = EXPERIMENTS) -> tuple[str, ...]:
