@@ -8,6 +8,7 @@ Pure: time comes in with the lines. Lines are the contract's (docs/contracts.md,
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from typing import Any
 
 from scheduler_plugins.emission_records import EmissionRecords
 
+LONGEST_LINE_S = 3600.0
 SERIES_LENGTH_S = 900  # of the throughput series
 INCOMPLETE_S = 4  # workers post every other second, so the newest seconds are not whole yet
 
@@ -80,6 +82,8 @@ class Samples:
         if line["topology"] != self.topology_id:
             return
         slot, now = f"{line['machine']}:{line['port']}", float(line["t"])
+        if not (math.isfinite(now) and 0 <= float(line["dt_s"]) <= LONGEST_LINE_S):
+            raise ValueError(f"t is {now}, dt_s is {line['dt_s']}; allowed: 0 to {LONGEST_LINE_S:g} s")
         self._note_process(slot, line)
         self._count(line)
         self._count_gaps(line)

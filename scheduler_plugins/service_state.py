@@ -12,7 +12,6 @@ A round is in three steps, so that the service can answer others while the polic
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -297,11 +296,11 @@ class ServiceState:
         return {"event_id": self.event.event_id, "t": self.clock()}
 
     def change_input_rate(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Spouts hear of it with the answer to their next samples. Refused (400) for a factor that is not above 0."""
+        """Spouts hear of it with the answer to their next samples. Refused (400): a factor that no worker follows."""
         factor = body.get("factor")
-        if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor < math.inf:
+        if isinstance(factor, bool) or not isinstance(factor, int | float) or not 1e-6 <= factor <= 1e6:
             raise CallRefusal(
-                400, f"input_rate: factor is {factor!r}; allowed is a number above 0, times the submitted rate"
+                400, f"input_rate: factor is {factor!r}; allowed is a number from 1e-6 to 1e6, times the submitted rate"
             )
         now, oldest_s = self.clock(), self.samples.emissions.oldest_s()
         self.input_rate_factor = float(factor)
@@ -333,7 +332,7 @@ class ServiceState:
             try:
                 if line.strip():
                     add(json.loads(line))
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
                 self.damaged_lines += 1  # the file on the machine is the record; here a line is only counted
 
     def schedule(self, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,12 +25,17 @@ WINDOW_S = 10
 
 @dataclass(frozen=True)
 class Untimed:
-    """Tuples of a run without a latency, in percent of those that were due; None: not measured."""
+    """Tuples of a run without a latency, in percent of those that would have one; None: not measured.
+
+    These are the tuples due in the compared seconds or, where filters leave fewer, the timed and the untimed ones.
+    What was lost or missed later, until the next event, is in it too: that errs towards no verdict.
+    """
 
     run_id: str
-    lost: float | None  # on all edges, until the next event
-    never_emitted: float | None  # due in the compared seconds less emitted in them: missed, or waiting at a spout
-    waiting: float | None  # at the other components: by how much more at their end than before the event
+    timed: float  # tuples
+    lost: float | None  # on all edges
+    never_emitted: float | None  # missed, or waiting at a spout: by how much more at their end than before the event
+    waiting: float | None  # at the other components, likewise
 
     @property
     def percent(self) -> float | None:
@@ -54,7 +59,9 @@ class _Event:
     histograms: Mapping[float, tuple[Sequence[int], Sequence[float]]]
     due: Mapping[float, float]  # tuples
     emitted: Mapping[float, float]
-    waiting: Mapping[float, float]
+    behind: Mapping[float, float]  # waiting at spouts
+    waiting: Mapping[float, float]  # at the other components
+    missed: float | None
     lost: float | None
 
 
@@ -69,7 +76,7 @@ def _pair_blocks(runs: PairRuns, event: str, events: Mapping[tuple[str, str], _E
     both = {block: (runs.a.complete[block], runs.b.complete[block]) for block in runs.whole}
     timed = {
         block: ids for block, ids in both.items()
-        if all((run_id, event) in events and events[run_id, event].histograms for run_id in ids)
+        if all((run_id, event) in events for run_id in ids)
     }  # fmt: skip
     seen = {run_id: events[run_id, event] for ids in timed.values() for run_id in ids}
     seconds = min((each.watched_s for each in seen.values()), default=0.0)
@@ -95,32 +102,39 @@ def _note(percent: str, seconds: float, untimed: Sequence[Untimed]) -> str:
     worst = max(untimed, key=lambda each: float("inf") if each.percent is None else each.percent)
     return (
         f"what {percent} keep to in seconds 0 to {seconds:.0f} after the event, the same in all {len(untimed)} runs; "
-        f"of the tuples due in {worst.run_id}, which has the fewest timed: {worst.words}"
+        f"of the tuples of {worst.run_id}, which has the fewest timed: {worst.words}"
     )
 
 
 def _reason(untimed: Sequence[Untimed]) -> str:
     """Why these latencies carry no verdict; empty where they may."""
+    none = [each.run_id for each in untimed if not each.timed]
     unknown = [each.run_id for each in untimed if each.percent is None]
     above = [each.run_id for each in untimed if each.percent is not None and each.percent > MOST_UNTIMED_PERCENT]
-    what = f"more than {MOST_UNTIMED_PERCENT:g} % of the tuples due were lost, never emitted, or waiting at the end"
-    faults = {what + " in": above, "how many tuples have no latency is not known of": unknown}
+    what = f"more than {MOST_UNTIMED_PERCENT:g} % of the tuples were lost, never emitted, or waiting at the end"
+    faults = {
+        "no tuple came to a sink in": none, f"{what} in": above,
+        "how many tuples have no latency is not known of": unknown,
+    }  # fmt: skip
     return "; ".join(f"{text} {len(runs)} of {len(untimed)} runs" for text, runs in faults.items() if runs)
 
 
 def _untimed(run_id: str, event: _Event, seconds: float) -> Untimed:
-    """In percent of what was due; of what was emitted where nobody knows what was due."""
-    due = _sum_until(event.due, seconds)
-    emitted = _sum_until(event.emitted, seconds)
-    all_due = _sum_until(event.due, float("inf")) or _sum_until(event.emitted, float("inf"))
-    last = event.waiting.get(seconds - WINDOW_S)
-    before = event.waiting.get(-float(WINDOW_S), 0.0)
-    return Untimed(
-        run_id,
-        lost=_percent(event.lost, all_due),
-        never_emitted=_percent(None if due is None or emitted is None else due - emitted, due),
-        waiting=_percent(None if last is None else last - before, due or emitted),
-    )
+    """Of what was emitted where nobody knows what was due."""
+    timed = sum(sum(counts) for start, (_, counts) in event.histograms.items() if start < seconds)
+    at_spouts = _growth(event.behind, seconds)
+    never = None if at_spouts is None or event.missed is None else at_spouts + event.missed
+    parts = (event.lost, never, _growth(event.waiting, seconds))
+    due = _sum_until(event.due, seconds) or _sum_until(event.emitted, seconds)
+    whole = None if not due else min(due, timed + sum(part for part in parts if part))
+    lost, never_emitted, waiting = (_percent(part, whole) for part in parts)
+    return Untimed(run_id, timed, lost, never_emitted, waiting)
+
+
+def _growth(waiting: Mapping[float, float], seconds: float) -> float | None:
+    """By how many tuples more wait in the last compared window than in the last one before the event; 0 for fewer."""
+    last = waiting.get(seconds - WINDOW_S)
+    return None if last is None else max(0.0, last - waiting.get(-float(WINDOW_S), 0.0))
 
 
 def _sum_until(tuples: Mapping[float, float], seconds: float) -> float | None:
@@ -133,7 +147,10 @@ def _percent(part: float | None, whole: float | None) -> float | None:
 
 
 def _events(read: Reader) -> dict[tuple[str, str], _Event]:
-    """(run, event) -> what was seen of it, for every event that was watched for a whole window or more."""
+    """(run, event) -> what was seen of it, for every event that was watched for a whole window or more.
+
+    Nothing of runs whose lines have no histograms.
+    """
     whole, rates = _rates(read("event_throughput"))
     histograms: dict[tuple[str, str], dict[float, tuple[list[int], list[float]]]] = defaultdict(dict)
     without = set()
@@ -143,25 +160,43 @@ def _events(read: Reader) -> dict[tuple[str, str], _Event]:
             without.add(key)
         else:
             histograms[key][row["window_s"]] = (row["buckets"], row["counts"])
-    waiting: dict[tuple[str, str], dict[float, float]] = defaultdict(lambda: defaultdict(float))
-    for row in read("activity"):
-        if row["queue"] is not None and row["emitted"] is None:  # what waits at a spout is due and not emitted
-            waiting[row["run_id"], event_id_of(row)][row["window_s"]] += row["queue"]
-    # A spout began anew, and nobody knew what had been due before.
-    unknown = {(row["run_id"], row["event_id"]) for row in read("emissions")
-               if row["phase"] == "after" and row["due"] is None}  # fmt: skip
-    lost: dict[tuple[str, str], float] = defaultdict(float)
-    for row in read("losses"):
-        if row["phase"] == "after":
-            lost[row["run_id"], event_id_of(row)] += row["lost"]
+    behind, waiting = _queues(read("activity"))
+    lost = _totals(read("losses"), "lost")
+    missed = _totals(read("emissions"), "missed")  # None: a spout began anew, and nobody knew what had been due before
     return {
         key: _Event(
             max(starts) + WINDOW_S,
-            {} if key in without else {start: each for start, each in histograms[key].items() if start >= 0},
-            {} if key in unknown else rates[(*key, "due")], rates[(*key, "spouts")], waiting[key], lost.get(key),
+            {start: each for start, each in histograms[key].items() if start >= 0},
+            rates[(*key, "due")], rates[(*key, "spouts")], behind[key], waiting[key], missed.get(key), lost.get(key),
         )
-        for key, starts in whole.items() if key[1] != WHOLE_RUN and max(starts, default=-1) >= 0
+        for key, starts in whole.items()
+        if key not in without and key[1] != WHOLE_RUN and max(starts, default=-1) >= 0
     }  # fmt: skip
+
+
+Windows = dict[tuple[str, str], dict[float, float]]
+
+
+def _queues(activity: Iterable[Row]) -> tuple[Windows, Windows]:
+    """Tuples that wait in each window, at spouts (due, and not emitted) and at the other components."""
+    behind: Windows = defaultdict(lambda: defaultdict(float))
+    waiting: Windows = defaultdict(lambda: defaultdict(float))
+    for row in activity:
+        if row["queue"] is not None:
+            place = waiting if row["emitted"] is None else behind
+            place[row["run_id"], event_id_of(row)][row["window_s"]] += row["queue"]
+    return behind, waiting
+
+
+def _totals(rows: Iterable[Row], column: str) -> dict[tuple[str, str], float | None]:
+    """The sum after each event; None where a part of it was not measured."""
+    totals: dict[tuple[str, str], float | None] = {}
+    for row in rows:
+        if row["phase"] == "after":
+            key = (row["run_id"], event_id_of(row))
+            before, part = totals.get(key, 0.0), row[column]
+            totals[key] = None if before is None or part is None else before + part
+    return totals
 
 
 def _rates(

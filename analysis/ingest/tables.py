@@ -10,7 +10,17 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from analysis.errors import RecordError
-from analysis.ingest.lines import DAMAGED_COLUMN, GROUPS, LATER, LINES, PARALLEL, REQUIRED, schema_of
+from analysis.ingest.lines import (
+    DAMAGED_COLUMN,
+    GROUPS,
+    LATER,
+    LINES,
+    LONGEST_LINE_S,
+    PARALLEL,
+    RANGES,
+    REQUIRED,
+    schema_of,
+)
 from analysis.record import small_tables
 from analysis.record.files import STATUSES, RunPaths, SeriesPaths, read_json
 from analysis.record.schemas import TABLES
@@ -122,6 +132,8 @@ def _is_damaged(kind: str, only: Sequence[str]) -> Column:
     fault = f.col(DAMAGED_COLUMN).isNotNull()
     for name in REQUIRED[kind]:
         fault = fault | f.col(name).isNull()
+    if "dt_s" in REQUIRED[kind]:
+        fault = fault | _is_outside(f.col("dt_s"), 0, LONGEST_LINE_S)
     for group, fields in _array_groups(kind, only).items():
         columns = {name: f.col(f"{group}.`{name}`") for name in fields}
         lengths = {name: f.coalesce(f.size(column), f.lit(-1)) for name, column in columns.items()}
@@ -129,10 +141,22 @@ def _is_damaged(kind: str, only: Sequence[str]) -> Column:
         for name in fields[1:]:
             absent = columns[name].isNull() if name in LATER.get(group, ()) else f.lit(False)
             fault = fault | (f.col(group).isNotNull() & ~absent & (lengths[name] != first))
+        for name, least, most in RANGES.get(group, ()):
+            fault = fault | _has_outside(columns[name], least, most)
         sizes = [f.transform(columns[name], f.size) for name in PARALLEL.get(group, ())]
         for size in sizes[1:]:
             fault = fault | ~size.eqNullSafe(sizes[0])
     return fault
+
+
+def _is_outside(number: Column, least: float, most: float) -> Column:
+    return f.coalesce((number < least) | (number > most), f.lit(True))
+
+
+def _has_outside(lists: Column, least: float, most: float) -> Column:
+    """Whether an entry of one of the lists is; not where the line has none of these."""
+    outside = f.exists(lists, lambda entries: f.exists(entries, lambda number: _is_outside(number, least, most)))
+    return f.coalesce(outside, f.lit(False))
 
 
 def _array_groups(kind: str, only: Sequence[str]) -> dict[str, list[str]]:

@@ -1,6 +1,6 @@
 """CPU, memory and bytes of each machine in the parts of a run that count (see convergence.interval_rows)."""
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from analysis.metrics.line_seconds import in_windows
@@ -26,9 +26,13 @@ def in_intervals(samples: DataFrame, intervals: DataFrame, axes: DataFrame) -> D
 
 
 def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFrame:
-    """Mean cores, the distribution of utilisation over seconds, throttling and memory of each machine and phase."""
+    """Mean cores, the distribution of utilisation over seconds, throttling and memory of each machine and phase.
+
+    A line of several seconds weighs as many, and lies where its middle lies.
+    """
     used = f.try_divide("cpu_cores", "cpu_quota_cores")
-    deciles = [f.percentile("utilisation", f.lit(q / 100)).alias(f"utilisation_p{q}") for q in (10, 50, 90)]
+    seconds = f.greatest(f.lit(1), f.round("dt_s")).cast("int")
+    deciles = [f.percentile("utilisation", f.lit(q / 100), seconds).alias(f"utilisation_p{q}") for q in (10, 50, 90)]
     described = machines.select("run_id", "machine", "joins_at_scale")
     phased = in_intervals(samples, intervals, axes).select(
         "run_id",
@@ -44,11 +48,11 @@ def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, axes: Dat
     return (
         phased.groupBy("run_id", "event_id", "phase", "machine")
         .agg(
-            f.avg("cpu_cores").alias("cores_mean"),
-            f.avg("utilisation").alias("utilisation_mean"),
+            _mean_over_time("cpu_cores").alias("cores_mean"),
+            _mean_over_time("utilisation").alias("utilisation_mean"),
             *deciles,
             f.try_divide(f.sum("throttled_ms"), f.sum("dt_s")).alias("throttled_ms_per_s"),
-            f.avg("memory_bytes").alias("memory_bytes_mean"),
+            _mean_over_time("memory_bytes").alias("memory_bytes_mean"),
             f.count("*").alias("samples"),
         )
         .join(f.broadcast(described), ["run_id", "machine"], how="left")
@@ -58,6 +62,10 @@ def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, axes: Dat
     )  # fmt: skip
 
 
+def _mean_over_time(name: str) -> Column:
+    return f.try_divide(f.sum(f.col(name) * f.col("dt_s")), f.sum(f.when(f.col(name).isNotNull(), f.col("dt_s"))))
+
+
 def cpu_windows(samples: DataFrame, zeros: DataFrame) -> DataFrame:
     """Utilisation and memory of each machine over the whole run, in windows that count from its first event.
 
@@ -65,12 +73,7 @@ def cpu_windows(samples: DataFrame, zeros: DataFrame) -> DataFrame:
     """
     used = f.try_divide("cpu_cores", "cpu_quota_cores").alias("utilisation")
     read = samples.select("run_id", "t_s", "dt_s", "machine", used, "memory_bytes")
-    means = [
-        f.try_divide(f.sum(f.col(name) * f.col("dt_s")), f.sum(f.when(f.col(name).isNotNull(), f.col("dt_s")))).alias(
-            f"{name}_mean"
-        )
-        for name in ("utilisation", "memory_bytes")
-    ]
+    means = [_mean_over_time(name).alias(f"{name}_mean") for name in ("utilisation", "memory_bytes")]
     return (
         in_windows(read, zeros.select("run_id", f.lit(WHOLE_RUN).alias("event_id"), "zero_s"))
         .groupBy("run_id", "window_s", "machine")

@@ -114,8 +114,9 @@ def signals_held() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    if came:
-        signal.raise_signal(came[0])
+    heard = [number for number in came if signal.getsignal(number) != signal.SIG_IGN]
+    if heard:
+        signal.raise_signal(heard[0])
 
 
 @contextmanager

@@ -9,6 +9,7 @@ and compares the table `damaged` and the rows of intact lines with what was writ
 import argparse
 import json
 import random
+import re
 import sys
 import tempfile
 import time
@@ -43,6 +44,9 @@ WAYS: dict[str, Damage] = {
     "no time": _without(b"t"),
     "no number in its sequence": _without(b"seq"),
     "text for a number": lambda line: line.replace(b'"dt_s": 1.0', b'"dt_s": "one"', 1),
+    "a line of a million years": lambda line: line.replace(b'"dt_s": 1.0', b'"dt_s": 3e13', 1),
+    "a bucket that there is not": lambda line: re.sub(rb'"buckets": \[\[\d+', b'"buckets": [[100000', line, count=1),
+    "a bucket that is null": lambda line: re.sub(rb'"buckets": \[\[\d+', b'"buckets": [[null', line, count=1),
     "a column that is shorter": lambda line: line.replace(b'"queue": [', b'"queue": [], "other": [', 1),
 }
 

@@ -78,6 +78,8 @@ def _pattern(number: int) -> str:
         "streams": {"task": tasks, "stream": ["default"] * TASKS, "emitted": [110] * TASKS},
         "sources": {"task": tasks, "component": ["spout_1"] * TASKS, "stream": ["default"] * TASKS,
                     "executed": [112] * TASKS, "execute_ms": [903.1] * TASKS},
+        "sinks": {"task": tasks[:1], "source_machine": ["m1"], "n": [55], "sum_ms": [405.9], "max_ms": [31.0],
+                  "buckets": [[492, 633]], "counts": [[54, 1]]},
     }  # fmt: skip
     tail = json.dumps(rest)[1:-1]
     spouts = f'"spouts": {{"task": [{tasks[0]}], "due": [%d], "emitted": [100], "behind_ms": [0.0]}}'

@@ -43,7 +43,7 @@ class SideOf:
     watched_s: int = 60
     late_from_s: int = 10**6
     late_ms: float = 0.0
-    untimed: Mapping[str, float] = field(default_factory=dict)  # `lost`, `never_emitted`, `waiting`: share of all
+    untimed: Mapping[str, float] = field(default_factory=dict)  # lost, missed, never_emitted, waiting: share of all
     unsteady: int | None = None
 
 
@@ -160,8 +160,17 @@ def _losses(name: str, side: SideOf) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+def _emissions(name: str, side: SideOf) -> list[dict[str, Any]]:
+    missed = 100.0 * (side.watched_s - 10) * side.untimed.get("missed", 0.0)
+    return [
+        {"run_id": run_id, "event_id": "e1", "phase": phase, "component": "spout", "missed": amount}
+        for run_id, _ in _timed_runs(name, side) for phase, amount in (("before", 10**6), ("after", round(missed)))
+    ]  # fmt: skip
+
+
 LATENCY_TABLES = {
     "latency": _latency, "event_throughput": _throughput, "activity": _activity, "losses": _losses,
+    "emissions": _emissions,
 }  # fmt: skip
 
 

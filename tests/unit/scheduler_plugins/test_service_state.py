@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,17 @@ def test_damaged_lines_are_counted_and_the_rest_is_taken(service_state: ServiceS
     service_state.schedule(request(1000.0, PLACED))
     service_state.take_samples(['{"v": 1, "t": 10', "[]", "{}", line(1001.0, "m2", {"sink": (0, 50)})])
     assert service_state.state()["damaged_lines"] == 3
+    assert service_state.state()["workers_reporting"] == 1
+
+
+def test_no_number_in_a_line_takes_the_others_with_it(service_state: ServiceState) -> None:
+    """Nor the service's time: a line of so many seconds was counted in each of them."""
+    service_state.schedule(request(1000.0, PLACED))
+    whole = json.loads(line(1001.0, "m1", {"sink": (0, 50)}))
+    damaged = [whole | {"t": math.inf}, whole | {"dt_s": 1e12}, whole | {"dt_s": -1.0}, whole | {"spouts": [1]}]
+    lines = [json.dumps(each) for each in damaged]
+    service_state.take_samples([*lines, line(1001.0, "m2", {"sink": (0, 50)})])
+    assert service_state.state()["damaged_lines"] == 4
     assert service_state.state()["workers_reporting"] == 1
 
 

@@ -8,7 +8,7 @@ from analysis import compare as comparisons
 from analysis.compare.evaluation import compare
 from analysis.compare.result import Comparison, MetricRow, Verdict, result_data
 from analysis.record.files import SeriesPaths
-from analysis.record.small_tables import rows
+from analysis.record.small_tables import Row, rows
 from tests.support.compared_series import LATENCY, SideOf, write
 from tests.support.series_by_hand import write_table
 
@@ -19,6 +19,13 @@ FAST = (50.0, 52.0, 49.0, 51.0, 50.0, 50.5)
 def one(tmp_path: Path, a: SideOf, b: SideOf) -> tuple[Comparison, MetricRow]:
     found = compare(write(tmp_path / "x" / "20260101-000000-aa", {"stela": (a, b)}))
     return found, next(row for row in found.rows if row.metric == LATENCY)
+
+
+def _write_again(root: Path, table: str, found: list[Row]) -> None:
+    folder = root / "tables" / f"{table}.parquet"
+    (folder / "part-0.parquet").unlink()
+    folder.rmdir()
+    write_table(root, table, found)
 
 
 def test_a_run_that_watched_longer_is_cut_to_the_seconds_of_all_others(tmp_path: Path) -> None:
@@ -36,7 +43,7 @@ def test_a_run_that_watched_longer_is_cut_to_the_seconds_of_all_others(tmp_path:
     assert latency.b == pytest.approx(5000, rel=0.01) and latency.verdict is Verdict.WORSE, "over 390 s it is"
 
 
-@pytest.mark.parametrize("untimed", ["lost", "never_emitted", "waiting"])
+@pytest.mark.parametrize("untimed", ["lost", "missed", "never_emitted", "waiting"])
 @pytest.mark.parametrize("side", ["a", "b"])
 def test_a_side_whose_tuples_have_no_latency_carries_no_verdict(tmp_path: Path, untimed: str, side: str) -> None:
     """The fast side threw away, held back or still keeps what would have been slow."""
@@ -46,10 +53,11 @@ def test_a_side_whose_tuples_have_no_latency_carries_no_verdict(tmp_path: Path, 
     found, latency = one(tmp_path, a, b)
     assert latency.verdict is Verdict.NONE and latency.p is None and not latency.called
     assert latency.difference == pytest.approx(-49.7, abs=1), "the number is shown"
-    words = {"lost": "lost 5.0 %", "never_emitted": "never emitted 5.0 %", "waiting": "waiting at the end 5.0 %"}
+    words = {"lost": "lost 5.0 %", "missed": "never emitted 5.0 %", "never_emitted": "never emitted 5.0 %",
+             "waiting": "waiting at the end 5.0 %"}  # fmt: skip
     assert words[untimed] in latency.note and f"stela_{side}-r" in latency.note
     assert latency.note.count("5.0 %") == 1, "what waits at a spout is not counted twice"
-    why = "more than 0.5 % of the tuples due were lost, never emitted, or waiting at the end in 6 of 12 runs"
+    why = "more than 0.5 % of the tuples were lost, never emitted, or waiting at the end in 6 of 12 runs"
     assert latency.why_no_verdict == why
     assert f"95 % latency after scale-out: no verdict, for {why}" in found.sentence
     assert found.sentence.startswith("No difference between my-branch and main: no difference in throughput")
@@ -86,11 +94,39 @@ def test_what_nobody_counted_is_not_taken_for_nothing(tmp_path: Path) -> None:
 
 def test_what_was_due_while_a_spout_was_away_and_nobody_knew_is_not_taken_for_nothing(tmp_path: Path) -> None:
     root = write(tmp_path / "20260101-000000-aa", {"stela": (SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}))})
-    away = {"event_id": "e1", "component": "spout", "due": None}
-    found = [{**away, "run_id": "stela_a-r1", "phase": "after"}, {**away, "run_id": "stela_b-r1", "phase": "before"}]
-    write_table(root, "emissions", found)
+    away = [("stela_a-r1", "after"), ("stela_b-r1", "before")]
+    known = rows(SeriesPaths(root), "emissions")
+    found = [row | ({"missed": None} if (row["run_id"], row["phase"]) in away else {}) for row in known]
+    _write_again(root, "emissions", found)
     latency = next(row for row in compare(root).rows if row.metric == LATENCY)
     assert latency.why_no_verdict == "how many tuples have no latency is not known of 1 of 12 runs"
+
+
+def test_a_loss_is_a_share_of_the_compared_seconds(tmp_path: Path) -> None:
+    """0.35 % of all that was due in 590 s of A, and 2.6 % of what was due in the 80 s in which B was watched too."""
+    a = SideOf({LATENCY: SLOW}, watched_s=600, untimed={"lost": 0.0035})
+    _, latency = one(tmp_path, a, SideOf({LATENCY: FAST}, watched_s=90))
+    assert latency.verdict is Verdict.NONE and "lost 2.6 %" in latency.note
+
+
+def test_behind_a_filter_few_lost_tuples_are_a_larger_share(tmp_path: Path) -> None:
+    """One in ten comes to the sink: 0.2 % of what was due is 2 % of what would have been timed."""
+    root = write(tmp_path / "20260101-000000-aa", {
+        "stela": (SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}, untimed={"lost": 0.002}))
+    })  # fmt: skip
+    filtered = [row | {"counts": [100]} for row in rows(SeriesPaths(root), "latency")]
+    _write_again(root, "latency", filtered)
+    latency = next(row for row in compare(root).rows if row.metric == LATENCY)
+    assert latency.verdict is Verdict.NONE and "lost 2.0 %" in latency.note
+
+
+def test_a_run_in_which_everything_stands_is_not_left_out(tmp_path: Path) -> None:
+    root = write(tmp_path / "20260101-000000-aa", {"stela": (SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}))})
+    stands = [row for row in rows(SeriesPaths(root), "latency")
+              if row["run_id"] != "stela_b-r1" or row["window_s"] < 0]  # fmt: skip
+    _write_again(root, "latency", stands)
+    latency = next(row for row in compare(root).rows if row.metric == LATENCY)
+    assert latency.verdict is Verdict.NONE and "no tuple came to a sink in 1 of 12 runs" in latency.why_no_verdict
 
 
 def test_percentiles_of_before_the_histograms_are_compared_with_nothing(tmp_path: Path) -> None:
@@ -99,9 +135,7 @@ def test_percentiles_of_before_the_histograms_are_compared_with_nothing(tmp_path
     paths = SeriesPaths(root)
     found = rows(paths, "latency")
     older = [row | {"buckets": None, "counts": None} if row["run_id"] == "stela_a-r1" else row for row in found]
-    (root / "tables" / "latency.parquet" / "part-0.parquet").unlink()
-    (root / "tables" / "latency.parquet").rmdir()
-    write_table(root, "latency", older)
+    _write_again(root, "latency", older)
     latency = next(row for row in compare(root).rows if row.metric == LATENCY)
     assert [block.number for block in latency.blocks] == [2, 3, 4, 5, 6]
 
@@ -111,6 +145,6 @@ def test_the_page_shows_the_number_beside_what_has_none(tmp_path: Path) -> None:
         "stela": (SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}, untimed={"lost": 0.05}))
     })  # fmt: skip
     text = comparisons.write(root).read_text()
-    for words in ("no verdict: more than 0.5 % of the tuples due were lost", "seconds 0 to 50 after the event",
+    for words in ("no verdict: more than 0.5 % of the tuples were lost", "seconds 0 to 50 after the event",
                   ">no verdict<"):  # fmt: skip
         assert words in text, words

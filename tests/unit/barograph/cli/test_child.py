@@ -345,8 +345,16 @@ def test_a_command_under_nohup_goes_on_when_its_terminal_closes() -> None:
             signal.raise_signal(signal.SIGHUP)
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGTERM)
+            with pytest.raises(KeyboardInterrupt):
+                _hang_up_and_terminate()
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
         with pytest.raises(KeyboardInterrupt), dag_process.signals_as_interrupt():
             signal.raise_signal(signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def _hang_up_and_terminate() -> None:
+    with dag_process.signals_held():
+        signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGTERM)

@@ -7,8 +7,8 @@ import java.util.concurrent.atomic.AtomicLong;
 final class SinkLatency {
     private static final double MICROS_PER_MS = 1000.0;
 
-    /** One interval; of {@code buckets} only those that hold a tuple, in their order. */
-    record Interval(double sumMs, double maxMs, int[] buckets, int[] counts) {
+    /** One interval; of {@code buckets} only those that hold a tuple, in their order. {@code maxMs} is null where it was taken before. */
+    record Interval(double sumMs, Double maxMs, int[] buckets, int[] counts) {
         long n() {
             long n = 0;
             for (int count : counts) {
@@ -46,7 +46,8 @@ final class SinkLatency {
             }
         }
         double sumMs = sumMicros.getAndSet(0) / MICROS_PER_MS;
-        return new Interval(sumMs, maxMicros.getAndSet(Long.MIN_VALUE) / MICROS_PER_MS, buckets, taken);
+        long max = maxMicros.getAndSet(Long.MIN_VALUE);
+        return new Interval(sumMs, max == Long.MIN_VALUE ? null : Double.valueOf(max / MICROS_PER_MS), buckets, taken);
     }
 
     private int filled() {

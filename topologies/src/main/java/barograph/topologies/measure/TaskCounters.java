@@ -29,6 +29,7 @@ import org.apache.storm.tuple.Tuple;
 public final class TaskCounters implements Gauge<Integer> {
     static final String GAUGE = "barograph-task";
     static final String UNKNOWN_MACHINE = "";
+    private static final int MOST_MACHINES = 256;
     private static final String SYSTEM_PREFIX = "__";
     private static final String EXECUTOR = "barograph.executor";
     private static final long NOT_TIMED = -1;
@@ -232,8 +233,15 @@ public final class TaskCounters implements Gauge<Integer> {
         if (latencies != null && source.hasDueTime && last instanceof Number due) {
             double latencyMs = EpochClock.toMs(EpochClock.nowNanos()) - due.doubleValue();
             String machine = source.hasSourceMachine && lastButOne instanceof String name ? name : UNKNOWN_MACHINE;
-            latencies.computeIfAbsent(machine, unknown -> new SinkLatency()).record(latencyMs);
+            latenciesFrom(machine).record(latencyMs);
         }
+    }
+
+    /** Of very many machines, which no experiment has, the later ones count as unknown: each has its counters for good. */
+    private SinkLatency latenciesFrom(String machine) {
+        SinkLatency known = latencies.get(machine);
+        String name = known == null && latencies.size() >= MOST_MACHINES ? UNKNOWN_MACHINE : machine;
+        return known != null ? known : latencies.computeIfAbsent(name, unknown -> new SinkLatency());
     }
 
     void processed(Tuple tuple, Long stormMs) {

@@ -61,7 +61,8 @@ record TaskSample(
             sources.add(take(counters.task, source));
         }
         long emitted = streams.stream().mapToLong(StreamSample::emitted).sum();
-        Resumption start = counters.schedule == null ? null : counters.resumption.getAndSet(null);
+        EmissionSchedule schedule = counters.schedule; // once: it may begin meanwhile, and what it resumes comes with it
+        Resumption start = schedule == null ? null : counters.resumption.getAndSet(null);
         double processMs = counters.processMs.getAndSet(0);
         return new TaskSample(
             counters.task,
@@ -73,7 +74,7 @@ record TaskSample(
             sum(sources),
             counters.isAcked ? processMs : null,
             queue,
-            emissions(counters, emitted, start, toNanos),
+            emissions(counters, schedule, emitted, start, toNanos),
             gaps(counters.task, start),
             streams,
             sources,
@@ -112,8 +113,8 @@ record TaskSample(
     }
 
     /** An unthrottled source is due exactly when it emits; of a foreign spout, or before its schedule began, nobody knows. */
-    private static Emissions emissions(TaskCounters counters, long emitted, Resumption start, long toNanos) {
-        EmissionSchedule schedule = counters.schedule;
+    private static Emissions emissions(
+        TaskCounters counters, EmissionSchedule schedule, long emitted, Resumption start, long toNanos) {
         if (schedule == null) {
             return counters.unthrottled ? new Emissions(emitted, 0L, 0.0, 0L, 0L) : Emissions.NOT_MEASURED;
         }

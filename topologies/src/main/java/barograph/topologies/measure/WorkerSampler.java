@@ -91,7 +91,7 @@ final class WorkerSampler implements Closeable {
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
-        sample();
+        trySample();
         closeOutputs();
     }
 
