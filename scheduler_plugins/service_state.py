@@ -12,6 +12,7 @@ A round is in three steps, so that the service can answer others while the polic
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -296,11 +297,11 @@ class ServiceState:
         return {"event_id": self.event.event_id, "t": self.clock()}
 
     def change_input_rate(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Spouts hear of it with the answer to their next samples. Refused (400): a factor that no worker follows."""
+        """Spouts hear of it with the answer to their next samples. Refused (400) for a factor that is not above 0."""
         factor = body.get("factor")
-        if isinstance(factor, bool) or not isinstance(factor, int | float) or not 1e-6 <= factor <= 1e6:
+        if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor < math.inf:
             raise CallRefusal(
-                400, f"input_rate: factor is {factor!r}; allowed is a number from 1e-6 to 1e6, times the submitted rate"
+                400, f"input_rate: factor is {factor!r}; allowed is a number above 0, times the submitted rate"
             )
         now, oldest_s = self.clock(), self.samples.emissions.oldest_s()
         self.input_rate_factor = float(factor)

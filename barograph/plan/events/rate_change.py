@@ -14,7 +14,7 @@ from barograph.plan.events.kind import EventTime, EventTimes, PlannedEvent, RunA
 @dataclass(frozen=True)
 class RateChange(PlannedEvent):
     at: EventTime  # `steady`, or seconds after the first tuple or after the zero of the event before
-    factor: Annotated[float, Field(strict=True, ge=1e-6, le=1000)]  # of the rate that the topology was submitted with
+    factor: Annotated[float, Field(strict=True, gt=0, le=1000)]  # of the rate that the topology was submitted with
     kind: Literal["rate"] = "rate"
 
     phases: ClassVar[Mapping[str, str]] = {"rate": "the input rate changes"}
