@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from analysis.metrics.line_seconds import in_phases, in_windows
-from analysis.metrics.machine_load import cpu_windows
+from analysis.metrics.machine_load import cpu, cpu_windows
 
 pytestmark = pytest.mark.spark
 SAMPLE = "run_id string, t_s double, dt_s double, executed bigint, queue double"
@@ -77,3 +77,21 @@ def test_means_over_windows_are_over_time(spark: SparkSession) -> None:
     assert [(row.window_s, round(row.utilisation_mean, 6), row.memory_bytes_mean) for row in found] == [
         (0.0, 0.52, 180.0), (10.0, 0.6, 200.0),
     ]  # fmt: skip
+
+
+def test_a_machines_line_of_eight_seconds_weighs_as_many(spark: SparkSession) -> None:
+    lines = [("r", 1001.0, 1.0, "m1", 0.2, 1.0, 0.0, 100), ("r", 1009.0, 8.0, "m1", 1.0, 1.0, 0.0, 200),
+             ("r", 1010.0, 1.0, "m1", 0.2, 1.0, 0.0, 100)]  # fmt: skip
+    samples = spark.createDataFrame(
+        lines,
+        "run_id string, t_s double, dt_s double, machine string, cpu_cores double, cpu_quota_cores double,"
+        " throttled_ms double, memory_bytes bigint",
+    )
+    machines = spark.createDataFrame([("r", "m1", False)], "run_id string, machine string, joins_at_scale boolean")
+    intervals = spark.createDataFrame(
+        [("r", "e1", "after", 0.0, 20.0)],
+        "run_id string, event_id string, phase string, start_s double, end_s double",
+    )
+    axes = spark.createDataFrame([("r", "e1", 1000.0)], "run_id string, event_id string, zero_s double")
+    (row,) = cpu(samples, machines, intervals, axes).collect()
+    assert (round(row.utilisation_mean, 6), row.utilisation_p50, row.memory_bytes_mean) == (0.84, 1.0, 180.0)
