@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from analysis.compare.blocks import Block, MetricBlocks, PairRuns, Value
 from analysis.metrics.latency_histogram import merged, percentile_ms
 from analysis.metrics.measurements import LATENCIES
+from analysis.metrics.steadiness import WINDOW_S
 from analysis.numerals import number
 from analysis.record.event_timeline import WHOLE_RUN, event_id_of, event_order
 from analysis.record.small_tables import Row
@@ -20,7 +21,6 @@ Reader = Callable[[str], list[Row]]
 METRICS = {f"{name}_after": share for name, share in LATENCIES.items()}
 # With half a percent untimed, 95 % of the others are at least 94.5 and at most 95.5 % of all.
 MOST_UNTIMED_PERCENT = 0.5
-WINDOW_S = 10
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,13 @@ class Untimed:
     @property
     def percent(self) -> float | None:
         parts = (self.lost, self.never_emitted, self.waiting)
-        return None if any(part is None for part in parts) else sum(max(0.0, part) for part in parts if part)
+        return None if any(part is None for part in parts) else sum(part for part in parts if part)
 
     @property
     def words(self) -> str:
         parts = {"lost": self.lost, "never emitted": self.never_emitted, "waiting at the end": self.waiting}
         return ", ".join(
-            f"{name} {'not measured' if part is None else number(max(0.0, part), 1) + ' %'}"
-            for name, part in parts.items()
+            f"{name} {'not measured' if part is None else number(part, 1) + ' %'}" for name, part in parts.items()
         )
 
 
@@ -74,11 +73,8 @@ def latency_blocks(pairs: Iterable[PairRuns], read: Reader) -> list[MetricBlocks
 
 def _pair_blocks(runs: PairRuns, event: str, events: Mapping[tuple[str, str], _Event]) -> Iterator[MetricBlocks]:
     both = {block: (runs.a.complete[block], runs.b.complete[block]) for block in runs.whole}
-    timed = {
-        block: ids for block, ids in both.items()
-        if all((run_id, event) in events for run_id in ids)
-    }  # fmt: skip
-    seen = {run_id: events[run_id, event] for ids in timed.values() for run_id in ids}
+    watched = {block: ids for block, ids in both.items() if all((run_id, event) in events for run_id in ids)}
+    seen = {run_id: events[run_id, event] for ids in watched.values() for run_id in ids}
     seconds = min((each.watched_s for each in seen.values()), default=0.0)
     if not seconds:
         return
@@ -86,7 +82,7 @@ def _pair_blocks(runs: PairRuns, event: str, events: Mapping[tuple[str, str], _E
     for metric, share in METRICS.items():
         values = {run_id: _percentile(each, seconds, share) for run_id, each in seen.items()}
         blocks = tuple(
-            Block(block, Value(a), Value(b)) for block, ids in timed.items()
+            Block(block, Value(a), Value(b)) for block, ids in watched.items()
             for a, b in [[values[run_id] for run_id in ids]] if a is not None and b is not None
         )  # fmt: skip
         if blocks:
@@ -134,7 +130,7 @@ def _untimed(run_id: str, event: _Event, seconds: float) -> Untimed:
 def _growth(waiting: Mapping[float, float], seconds: float) -> float | None:
     """By how many tuples more wait in the last compared window than in the last one before the event; 0 for fewer."""
     last = waiting.get(seconds - WINDOW_S)
-    return None if last is None else max(0.0, last - waiting.get(-float(WINDOW_S), 0.0))
+    return None if last is None else max(0.0, last - waiting.get(-WINDOW_S, 0.0))
 
 
 def _sum_until(tuples: Mapping[float, float], seconds: float) -> float | None:

@@ -42,7 +42,6 @@ PARALLEL = {"sinks": ("buckets", "counts")}
 
 # Of the entries of these lists: the least and the most, by group. A line with another one is damaged.
 RANGES = {"sinks": (("buckets", -2048, 2047), ("counts", 0, 2**53))}
-LONGEST_LINE_S = 3600.0
 
 LINES = {
     "worker": "v int, t double, dt_s double, machine string, port int, pid bigint, topology string, seq bigint",

@@ -15,7 +15,6 @@ from analysis.ingest.lines import (
     GROUPS,
     LATER,
     LINES,
-    LONGEST_LINE_S,
     PARALLEL,
     RANGES,
     REQUIRED,
@@ -24,6 +23,7 @@ from analysis.ingest.lines import (
 from analysis.record import small_tables
 from analysis.record.files import STATUSES, RunPaths, SeriesPaths, read_json
 from analysis.record.schemas import TABLES
+from scheduler_plugins.samples import LONGEST_LINE_S
 
 WORKER_COLUMNS = ("run_id", "t_s", "dt_s", "machine", "port")
 EXCERPT_CHARACTERS = 200
@@ -91,7 +91,7 @@ def _drop_stage(paths: SeriesPaths, kind: str) -> None:
 
 
 def _stage_lines(spark: SparkSession, kind: str, files: Sequence[Path | str], paths: SeriesPaths) -> DataFrame:
-    """Parse the lines of one kind once, into nested Parquet; each table then reads only their own columns of it."""
+    """Parse the lines of one kind once, into nested Parquet; each table then reads only its own columns of it."""
     target, lines = paths.spark_table(_stage_name(kind)), read_lines(spark, kind, files)
     lines.write.mode("overwrite").parquet(target)
     return spark.read.schema(lines.schema).parquet(target)  # what is declared need not be inferred: that is a job more
@@ -116,7 +116,10 @@ def read_lines(
     )
     inside = f.regexp_extract(f.col("_metadata.file_path"), RUN_PATH, 1)
     file = f.regexp_extract(f.col("_metadata.file_path"), RUN_PATH, 2)
-    text = f.when(_is_damaged(kind, only), f.coalesce(f.col(DAMAGED_COLUMN), f.lit("a column is missing or uneven")))
+    text = f.when(
+        _is_damaged(kind, only),
+        f.coalesce(f.col(DAMAGED_COLUMN), f.lit("a column is missing or uneven, or a number cannot be")),
+    )
     columns = [name for name in lines.columns if name != DAMAGED_COLUMN]
     return lines.select(
         f.url_decode(inside).alias("run_id"),
@@ -128,7 +131,8 @@ def read_lines(
 
 
 def _is_damaged(kind: str, only: Sequence[str]) -> Column:
-    """Not JSON of the declared types, a required field missing, or columns of one group of different length."""
+    """Not JSON of the declared types, a required field missing, columns of one group of different length, or a number
+    that there cannot be."""
     fault = f.col(DAMAGED_COLUMN).isNotNull()
     for name in REQUIRED[kind]:
         fault = fault | f.col(name).isNull()

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from analysis.metrics.line_seconds import in_windows
+from analysis.metrics.line_seconds import in_windows, line_seconds
 from analysis.record.event_timeline import WHOLE_RUN
 
 
@@ -31,7 +31,7 @@ def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, axes: Dat
     A line of several seconds weighs as many, and lies where its middle lies.
     """
     used = f.try_divide("cpu_cores", "cpu_quota_cores")
-    seconds = f.greatest(f.lit(1), f.round("dt_s")).cast("int")
+    seconds = line_seconds(f.col("dt_s"))
     deciles = [f.percentile("utilisation", f.lit(q / 100), seconds).alias(f"utilisation_p{q}") for q in (10, 50, 90)]
     described = machines.select("run_id", "machine", "joins_at_scale")
     phased = in_intervals(samples, intervals, axes).select(
