@@ -38,7 +38,7 @@ from barograph.machines import series_lease
 from inventory.local import lan
 from inventory.local.testbed import LocalTestbed
 from inventory.machines import Machine
-from tests.campaign.kills import END_LIMIT_S, World, await_quiet, whole
+from tests.campaign.kills import END_LIMIT_S, SMALL, World, await_quiet, whole
 from tests.support import warm_spark
 
 # As they come in the progress of a series; `decision` is between a decision and its rebalance.
@@ -383,11 +383,12 @@ def main() -> int:
     parser.add_argument("--faults", default="", help="only those with this in their name")
     parser.add_argument("--phases", default=",".join(PHASES))
     parser.add_argument("--pace", type=float, default=0.02, help="real seconds for a second of the fake testbed")
+    parser.add_argument("--experiment", default="stela/star", choices=("stela/star", SMALL))
     parser.add_argument("--variants", help="only these of the experiment's")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="bfaults-", dir="/tmp"))
     only = ("--variants", options.variants) if options.variants else ()
-    world, rows = World(folder, options.testbed, options.pace, options=only), []
+    world, rows = World(folder, options.testbed, options.pace, options.experiment, options=only), []
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # else the disks stay mounted
     for row in campaign(world, options.faults, options.phases.split(",")):
         rows.append(row)

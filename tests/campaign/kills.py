@@ -68,6 +68,7 @@ BLOWS: dict[str, Blow] = {
     "Ctrl-C": _send(signal.SIGINT),
     "Ctrl-C twice": _interrupt_twice,
 }
+SMALL = "small/star"  # it is as short as a demo
 SURVIVED = {"kill child", "SIGTERM", "SIGHUP", "Ctrl-C", "Ctrl-C twice"}  # the parent is there to release
 END_LIMIT_S = 300.0  # for a command to end after a blow
 WHOLE_LIMIT_S = 1800.0
@@ -80,6 +81,7 @@ class World:
     folder: Path
     testbed: str
     pace: float
+    experiment: str = "stela/star"
     bucket: str = ""  # s3://…: results go there, and lie in its spool
     options: tuple[str, ...] = ()  # more of the command's
     variables: Mapping[str, str] = field(default_factory=dict)  # of a command that is left alone
@@ -100,16 +102,17 @@ class World:
         return spool / self.bucket.removeprefix("s3://") if self.bucket else self.folder / "results"
 
     def argv(self) -> list[str]:
-        command = [sys.executable, "-m", "barograph", "run", "stela/star", "--testbed", self.testbed, "--demo"]
-        return [*command, *self.options]
+        command = [sys.executable, "-m", "barograph", "run", self.experiment, "--testbed", self.testbed]
+        demo = [] if self.experiment == SMALL else ["--demo"]
+        return [*command, *demo, *self.options]
 
     def series(self) -> list[Path]:
-        return sorted((self.results / "stela" / "star").glob("*/series.json"))
+        return sorted((self.results / self.experiment).glob("*/series.json"))
 
     def complete_runs(self) -> dict[str, int]:
         """By run, when its record was written (ns): one that is measured again has another time."""
         found = {}
-        for file in self.results.glob("stela/star/*/runs/*/run.json"):
+        for file in self.results.glob(f"{self.experiment}/*/runs/*/run.json"):
             try:
                 document = json.loads(file.read_text())
             except ValueError:
@@ -125,7 +128,7 @@ class World:
 
     def lease_ids(self) -> set[str]:
         """Of every machine that a series of this world ever held."""
-        files = self.results.glob("stela/star/*/holdings.jsonl")
+        files = self.results.glob(f"{self.experiment}/*/holdings.jsonl")
         lines = [json.loads(line) for file in files for line in file.read_text().splitlines() if line.endswith("}")]
         return {line["lease_id"] for line in lines if line.get("lease_id")}
 
@@ -292,12 +295,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--longest-s", type=float, default=40.0, help="the latest moment of a kill after the start")
     parser.add_argument("--pace", type=float, default=0.05, help="real seconds for a second of the fake testbed")
+    parser.add_argument("--experiment", default="stela/star", choices=("stela/star", SMALL))
     options = parser.parse_args()
     # A background job under nohup ignores both, and so would what it starts.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     folder = Path(tempfile.mkdtemp(prefix="bkills-", dir="/tmp"))
-    world, wrong = World(folder, options.testbed, options.pace), True
+    world, wrong = World(folder, options.testbed, options.pace, options.experiment), True
     try:
         # What is killed starts a JVM of its own; the command that then ends the series need not.
         with warm_spark.running() as variables:
