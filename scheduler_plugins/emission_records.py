@@ -9,6 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+# An input rate factor: beyond these a grid of nanoseconds has no room for the rate. Workers follow no other
+# (SamplesAnswer.java), so the service takes no other and no plan may have one.
+LEAST_FACTOR, MOST_FACTOR = 1e-6, 1000.0
 RateChange = tuple[float, float]  # since when (epoch seconds), times the submitted rate
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from scheduler_plugins.emission_records import EmissionRecords
 
 LONGEST_LINE_S = 3600.0
+AHEAD_S = 60.0  # a line from further ahead is of a clock set wrong; it would stay, as old lines go by newer ones' time
 SERIES_LENGTH_S = 900  # of the throughput series
 INCOMPLETE_S = 4  # workers post every other second, so the newest seconds are not whole yet
 
@@ -84,6 +85,9 @@ class Samples:
         slot, now = f"{line['machine']}:{line['port']}", float(line["t"])
         if not (math.isfinite(now) and 0 <= float(line["dt_s"]) <= LONGEST_LINE_S):
             raise ValueError(f"t is {now}, dt_s is {line['dt_s']}; allowed: 0 to {LONGEST_LINE_S:g} s")
+        ends = (line.get("gaps") or {}).get("until_s", ())
+        if any(not until_s <= now + AHEAD_S for until_s in ends):
+            raise ValueError(f"a gap ends at {max(ends)}; allowed: {AHEAD_S:g} s after t, which is {now}")
         self._note_process(slot, line)
         self._count(line)
         self._count_gaps(line)

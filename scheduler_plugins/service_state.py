@@ -12,19 +12,18 @@ A round is in three steps, so that the service can answer others while the polic
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from scheduler_plugins.emission_records import RateChange, rates_since
+from scheduler_plugins.emission_records import LEAST_FACTOR, MOST_FACTOR, RateChange, rates_since
 from scheduler_plugins.messages import answer_json, log_line, observation_from_request
 from scheduler_plugins.model import Decision, Memory, Observation, Policy, ScaleEvent, unplaced_tasks
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
 from scheduler_plugins.refusal import refusal, restarting_slots
-from scheduler_plugins.samples import Samples
+from scheduler_plugins.samples import AHEAD_S, Samples
 
 EXPIRY_S = 75.0  # the bridge gives a plan up after 60 s, and says so again and again
 ANEW_S = 15.0  # no round for so long: Nimbus has ended, and one that takes over has its 60 s anew
@@ -297,12 +296,11 @@ class ServiceState:
         return {"event_id": self.event.event_id, "t": self.clock()}
 
     def change_input_rate(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Spouts hear of it with the answer to their next samples. Refused (400) for a factor that is not above 0."""
+        """Spouts hear of it with the answer to their next samples. Refused (400) for one that they do not follow."""
         factor = body.get("factor")
-        if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor < math.inf:
-            raise CallRefusal(
-                400, f"input_rate: factor is {factor!r}; allowed is a number above 0, times the submitted rate"
-            )
+        if isinstance(factor, bool) or not isinstance(factor, int | float) or not LEAST_FACTOR <= factor <= MOST_FACTOR:
+            allowed = f"a number from {LEAST_FACTOR:g} to {MOST_FACTOR:g}, times the submitted rate"
+            raise CallRefusal(400, f"input_rate: factor is {factor!r}; allowed is {allowed}")
         now, oldest_s = self.clock(), self.samples.emissions.oldest_s()
         self.input_rate_factor = float(factor)
         needed = rates_since(self._input_rates, now if oldest_s is None else oldest_s)
@@ -329,10 +327,14 @@ class ServiceState:
         self._add_lines(lines, self.samples.add_machine)
 
     def _add_lines(self, lines: Iterable[str], add: Callable[[Mapping[str, Any]], None]) -> None:
-        for line in lines:
+        latest_s = self.clock() + AHEAD_S
+        for text in lines:
             try:
-                if line.strip():
-                    add(json.loads(line))
+                if text.strip():
+                    line = json.loads(text)
+                    if not float(line["t"]) <= latest_s:
+                        raise ValueError(f"t is {line['t']}; allowed: until {latest_s}")
+                    add(line)
             except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
                 self.damaged_lines += 1  # the file on the machine is the record; here a line is only counted
 

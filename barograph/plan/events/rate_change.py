@@ -9,12 +9,15 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from barograph.plan.events.kind import EventTime, EventTimes, PlannedEvent, RunActions
+from scheduler_plugins.emission_records import LEAST_FACTOR, MOST_FACTOR
+
+Factor = Annotated[float, Field(strict=True, ge=LEAST_FACTOR, le=MOST_FACTOR)]
 
 
 @dataclass(frozen=True)
 class RateChange(PlannedEvent):
     at: EventTime  # `steady`, or seconds after the first tuple or after the zero of the event before
-    factor: Annotated[float, Field(strict=True, gt=0, le=1000)]  # of the rate that the topology was submitted with
+    factor: Factor  # of the rate that the topology was submitted with
     kind: Literal["rate"] = "rate"
 
     phases: ClassVar[Mapping[str, str]] = {"rate": "the input rate changes"}

@@ -274,9 +274,9 @@ def test_storms_rebalance_is_applied_when_the_bridge_says_so(service_state: Serv
     assert not all(r.same for r in replay(service_state.log_path, "storm", {"rebalance": False}))
 
 
-@pytest.mark.parametrize("factor", [0, -1, True, None, "2", float("nan"), float("inf")])
+@pytest.mark.parametrize("factor", [True, None, "2", float("nan"), float("inf")])
 def test_an_input_rate_that_cannot_be_is_refused(service_state: ServiceState, factor: object) -> None:
-    with pytest.raises(CallRefusal, match="allowed is a number above 0") as refused:
+    with pytest.raises(CallRefusal, match="allowed is a number from 1e-06 to 1000, times") as refused:
         service_state.change_input_rate({"factor": factor})
     assert refused.value.status == 400 and service_state.state()["input_rate_factor"] == 1.0
 

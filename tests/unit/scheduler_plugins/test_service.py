@@ -72,7 +72,7 @@ def test_the_input_rate_goes_to_those_who_post_samples(server: PolicyServer) -> 
     assert status == 200 and answer["factor"] == 2.0 and answer["t"] > 0
     assert call(server, "/samples", posted)[1] == {"input_rate_factor": 2.0}
     status, answer = call(server, "/input_rate", {"factor": 0})
-    assert status == 400 and "factor is 0; allowed is a number above 0" in answer["error"]
+    assert status == 400 and "factor is 0; allowed is a number from 1e-06 to 1000, " in answer["error"]
 
 
 def test_a_worker_that_begins_is_told_what_is_on_record(server: PolicyServer) -> None:

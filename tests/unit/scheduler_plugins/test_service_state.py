@@ -143,6 +143,33 @@ def test_no_number_in_a_line_takes_the_others_with_it(service_state: ServiceStat
     assert service_state.state()["workers_reporting"] == 1
 
 
+def test_a_line_of_a_clock_set_wrong_is_not_kept(service_state: ServiceState) -> None:
+    """What is kept is trimmed by the lines' time: nothing would ever be older than such a line."""
+    service_state.schedule(request(1000.0, PLACED))
+    gaps = {"task": [1], "from_s": [1000.0], "until_s": [1e9], "due": [5]}
+    ahead = line(1000.0 + 3600, "m1", {"spout": (100, 0)})
+    gap = json.dumps(json.loads(line(1000.5, "m1", {"spout": (100, 0)})) | {"gaps": gaps})
+    machine = {"machine": "m1", "dt_s": 1.0, "cpu_cores": 1.0}
+    service_state.take_samples([line(1000.5, "m1", {"spout": (100, 0)}), ahead, gap])
+    service_state.take_machine_samples([json.dumps(machine | {"t": t}) for t in (1000.5, 4600.0, math.nan)])
+    assert service_state.state()["damaged_lines"] == 4
+    service_state.clock.now = 1400.0  # type: ignore[attr-defined]
+    for second in range(1001, 1400):
+        service_state.take_samples([line(second + 0.5, "m1", {"spout": (100, 0)})])
+        service_state.take_machine_samples([json.dumps(machine | {"t": second + 0.5})])
+    assert len(service_state.samples._lines["m1:6700"]) == 30 + 10
+    assert len(service_state.samples._machine["m1"]) == 30
+    assert max(service_state.samples._series) == 1399
+
+
+@pytest.mark.parametrize("ahead", [0.05, 59.0])
+def test_a_clock_that_is_a_little_ahead_is_heard(service_state: ServiceState, ahead: float) -> None:
+    service_state.schedule(request(1000.0, PLACED))
+    service_state.take_samples([line(1000.0 + ahead, "m2", {"sink": (0, 50)})])
+    assert service_state.state()["damaged_lines"] == 0
+    assert service_state.state()["workers_reporting"] == 1
+
+
 @pytest.mark.parametrize(
     ("body", "status", "said"),
     [

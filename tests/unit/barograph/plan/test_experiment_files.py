@@ -107,7 +107,9 @@ WRONG: list[tuple[Callable[[dict[str, Any]], None], list[str]]] = [
     (put("events", value=[]), ["events is []"]),
     (put("events", 0, value={"at": "steady"}), ["events.0.kind is missing; allowed: 'scale_out', 'scale_in', 'rate'"]),
     (plan({"kind": "rate", "at": "steady"}), ["events.0.factor is missing; keys here: kind, at, factor"]),
-    (plan({"kind": "rate", "at": "steady", "factor": 0}), ["events.0.factor is 0", "greater than 0"]),
+    (plan({"kind": "rate", "at": "steady", "factor": 0}), ["events.0.factor is 0", "than or equal to 0.000001"]),
+    (plan({"kind": "rate", "at": "steady", "factor": 9e-7}), ["events.0.factor is 9e-07", "or equal to 0.000001"]),
+    (plan({"kind": "rate", "at": "steady", "factor": 1001}), ["events.0.factor is 1001", "less than or equal to 1000"]),
     (plan({"kind": "rate", "at": 0, "factor": 2}), ["events.0.at is 0"]),
     (plan({"kind": "rate", "at": "steady", "machine": "m1", "factor": 2}), ["unknown key events.0.machine", "factor"]),
     (

@@ -21,9 +21,9 @@ import org.slf4j.LoggerFactory;
  */
 record SamplesAnswer(OptionalDouble factor, EmissionRecords records) {
     private static final String FACTOR = "input_rate_factor";
-    /** Beyond these a grid of nanoseconds has no room for the rate; nobody means them. */
+    /** Beyond these a grid of nanoseconds has no room for the rate; neither plan nor service (emission_records.py) takes others. */
     private static final double LEAST = 1e-6;
-    private static final double MOST = 1e6;
+    private static final double MOST = 1000;
     private static final double MICROS_PER_SECOND = 1e6;
     private static final long NANOS_PER_MICRO = 1000;
     private static final Logger LOG = LoggerFactory.getLogger(SamplesAnswer.class);
