@@ -125,7 +125,8 @@ def build_losses(at: TableAccess, components: DataFrame, spans: DataFrame) -> No
         at.read("stream_samples"), at.read("source_samples"), components, at.read("edges"), spans
     )
     waiting = losses.waiting_at_bounds(at.read("task_samples"), components, spans)
-    found = losses.loss_rows(collect_rows(counts), collect_rows(waiting), at.rows("scale_events"))
+    lines = losses.longest_lines(at.read("worker_samples"), at.read("task_samples"), components, spans)
+    found = losses.loss_rows(collect_rows(counts), collect_rows(waiting), at.rows("scale_events"), collect_rows(lines))
     at.write_rows("losses", found)
 
 

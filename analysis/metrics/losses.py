@@ -13,15 +13,18 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from analysis.metrics.line_seconds import in_phases
+from analysis.metrics.line_seconds import in_phases, line_seconds, seconds_before
+from analysis.metrics.scale_events import phase_of, within_span
 from analysis.record.small_tables import Row
 
 # A task that has been silent this long at a boundary had no process: what it had queued is gone, not waiting.
 TASK_SILENCE_S = 5.0
-LINE_S = 1.0  # a count may belong to the line before or after the one that has it
+SEVERAL_S = 1.5  # what is no line of a second
+LINE_S = 1.0  # a count may belong to the line before or after the one that has it; a throttled sampler's are longer
 Edge = tuple[str, str, str]
 Phase = tuple[str, str]
 EDGE = ("source", "stream", "target")
+PHASE = ("run_id", "event_id", "phase")
 
 
 def counts_on_edges(
@@ -71,25 +74,33 @@ def executed_on_edges(sources: DataFrame, components: DataFrame, spans: DataFram
 
 
 def waiting_at_bounds(tasks: DataFrame, components: DataFrame, spans: DataFrame) -> DataFrame:
-    """Tuples that wait at each component, in sum, where a phase begins and ends; a run begins empty."""
+    """Tuples that wait at each component, in sum, where a phase begins and ends; a run begins empty.
+
+    A queue is read where a line ends. Of a line whose seconds lie on both sides of a zero so do its counts, and the
+    queue goes evenly from the line before to this one.
+    """
     owners = components.select("run_id", "task", f.col("component").alias("target"))
-    middle = f.col("t_s") - f.col("dt_s") / 2
     bounds = ["zero_s", "from_s", "until_s", "last_s"]
-    latest = {
-        "begin": f.when(middle < f.col("from_s"), f.col("t_s")),
-        "zero": f.when(middle < f.col("zero_s"), f.col("t_s")),
-        "end": f.when(f.col("until_s").isNull() | (middle < f.col("until_s")), f.col("t_s")),
-    }
     ends = {"begin": f.col("from_s"), "zero": f.col("zero_s"), "end": f.coalesce("until_s", "last_s")}
+    seconds = line_seconds(f.col("dt_s"))
+    before = {
+        "begin": f.when(f.col("from_s").isNull(), 0).otherwise(seconds_before(f.col("from_s"))),
+        "zero": seconds_before(f.col("zero_s")),
+        "end": f.when(f.col("until_s").isNull(), seconds).otherwise(seconds_before(f.col("until_s"))),
+    }
+    lines = [
+        f.max(f.when(inside, f.struct("t_s", "dt_s", "queue", (number / seconds).alias("share")))).alias(
+            f"{name}_{what}"
+        )
+        for name, number in before.items()
+        for what, inside in (("whole", number == seconds), ("part", (number > 0) & (number < seconds)))
+    ]
     at = (
         tasks.where(f.col("queue").isNotNull())
         .select("run_id", "t_s", "dt_s", "task", "queue")
         .join(f.broadcast(spans.select("run_id", "event_id", *bounds)), "run_id", how="inner")
         .groupBy("run_id", "event_id", "task", *bounds)
-        .agg(
-            *[f.max(t).alias(f"{name}_t") for name, t in latest.items()],
-            *[f.max_by("queue", t).alias(f"{name}_queue") for name, t in latest.items()],
-        )
+        .agg(*lines)
     )
     queues = {name: _queue_at(name, end) for name, end in ends.items()}
     return (
@@ -101,18 +112,62 @@ def waiting_at_bounds(tasks: DataFrame, components: DataFrame, spans: DataFrame)
 
 
 def _queue_at(name: str, end: Column) -> Column:
-    return f.when(f.col(f"{name}_t") >= end - TASK_SILENCE_S, f.col(f"{name}_queue")).otherwise(0)
+    """Of a task at a bound: where its last line before that ends, or within the line that holds the bound."""
+    part = f.col(f"{name}_part")
+    begun = _queue_of_line(name, part["t_s"] - part["dt_s"])
+    return f.when(part.isNull(), _queue_of_line(name, end)).otherwise(begun + (part["queue"] - begun) * part["share"])
+
+
+def _queue_of_line(name: str, instant: Column) -> Column:
+    whole = f.col(f"{name}_whole")
+    return f.when(whole["t_s"] >= instant - TASK_SILENCE_S, whole["queue"]).otherwise(0)
+
+
+def longest_lines(workers: DataFrame, tasks: DataFrame, components: DataFrame, spans: DataFrame) -> DataFrame:
+    """The longest line of each component that can have moved tuples over a bound of a phase; none where all have a
+    second: a line that holds a bound or adjoins it, and the last one of a process that ended in the phase, for what
+    it counted after that line nobody reported."""
+    several = f.col("dt_s") >= SEVERAL_S
+    line = ["run_id", "machine", "port", "t_s"]
+    newest = f.max(f.struct("t_s", "dt_s")).alias("last")
+    ended = workers.groupBy("run_id", "machine", "port", "pid").agg(newest).where(f.col("last.dt_s") >= SEVERAL_S)
+    last = f.broadcast(ended.select("run_id", "machine", "port", "last.t_s", f.lit(True).alias("ended")))
+    lines = tasks.where(several).select(*line, "dt_s", "task").join(last, line, how="left")
+
+    def moves(bound: str) -> Column:
+        """Whether the line holds a bound or adjoins it; no line does where the run itself begins or ends."""
+        reach = (f.col("t_s") - 2 * f.col("dt_s") < f.col(bound)) & (f.col(bound) < f.col("t_s") + f.col("dt_s"))
+        return f.coalesce(reach, f.lit(False))
+
+    inside = within_span(f.col("t_s")) & f.coalesce("ended", f.lit(False))
+    early = phase_of(f.col("t_s")) == "before"
+    before = moves("from_s") | moves("zero_s") | (inside & early)
+    after = moves("zero_s") | moves("until_s") | (inside & ~early)
+    phases = f.array(f.when(before, "before"), f.when(after, "after"))
+    return (
+        lines.join(f.broadcast(spans), "run_id", how="inner")
+        .select("run_id", "event_id", "task", "dt_s", f.explode(f.array_compact(phases)).alias("phase"))
+        .join(f.broadcast(components.select("run_id", "task", "component")), ["run_id", "task"], how="inner")
+        .groupBy("run_id", "event_id", "phase", "component")
+        .agg(f.max("dt_s").alias("line_s"))
+        .select("run_id", "event_id", "phase", "component", "line_s")
+    )
 
 
 # --- what is lost ----------------------------------------------------------------------------------------------------
 
 
-def loss_rows(counts: Iterable[Row], waiting: Iterable[Row], spans: Iterable[Row]) -> list[Row]:
-    """Rows of the table `losses`. `spans`: of `scale_events`; what is after an event is also before the next one."""
+def loss_rows(
+    counts: Iterable[Row], waiting: Iterable[Row], spans: Iterable[Row], lines: Iterable[Row] = ()
+) -> list[Row]:
+    """Rows of the table `losses`. `spans`: of `scale_events`; what is after an event is also before the next one.
+    `lines`: the longest ones, where any has more than a second."""
+    longest = {(*(row[name] for name in PHASE), row["component"]): row["line_s"] for row in lines}
     queues = {(row["run_id"], row["event_id"], row["target"]): row for row in waiting}
     counted: dict[str, list[Row]] = defaultdict(list)
     for row in counts:
-        counted[row["run_id"]].append(row)
+        ends = (longest.get((*(row[name] for name in PHASE), row[end]), LINE_S) for end in ("source", "target"))
+        counted[row["run_id"]].append({**row, "line_s": max(LINE_S, *ends)})
     events: dict[str, list[Row]] = defaultdict(list)
     for span in sorted(spans, key=lambda span: float(span["zero_s"])):
         events[span["run_id"]].append(span)
@@ -169,7 +224,7 @@ def _settle_queue(into: Sequence[Row], first: float, last: float, seconds: float
     for row, part, each in zip(into, queued, differences, strict=True):
         kept = each * (1 - moved / (more if each > 0 else less)) if each and moved else each
         rate = max(row["sent"], row["executed"]) / seconds if seconds > 0 else 0.0
-        rows.append({**row, "queued": part, "difference": each, "left": kept, "uncertainty": LINE_S * rate})
+        rows.append({**row, "queued": part, "difference": each, "left": kept, "uncertainty": row["line_s"] * rate})
     return rows
 
 

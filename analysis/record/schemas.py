@@ -384,7 +384,8 @@ TABLES = {table.name: table for table in (
                "what of the difference neither the target's other edges nor the other side of a zero explain; 0 within "
                "the uncertainty"),
         Column("uncertainty", "double", "tuples",
-               "what one second at the edge's rate moves: by so much `lost` may be wrong", "as difference"),
+               "what one line, of a second or of a throttled sampler, moves at the edge's rate: by so much `lost` may "
+               "be wrong", "as difference"),
     )),
     Table("emissions",
           "what each source was to emit, and what became of it, on each side of an event",

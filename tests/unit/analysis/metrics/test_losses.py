@@ -79,6 +79,16 @@ def test_what_a_second_moves_is_no_loss() -> None:
     assert lost([counted("a", "x", "after", 10_000, 9_899)]) == {("a", "after"): 101}
 
 
+def test_with_a_throttled_sampler_it_is_what_its_line_moves() -> None:
+    """500 of 10,000 in 100 s: five seconds of its rate, and the receiver's lines have eight where it was killed."""
+    edges = [counted("a", "x", "after", 10_000, 9_500)]
+    lines = [{"run_id": "r", "event_id": "e1", "phase": "after", "component": "x", "line_s": 8.0}]
+    (row,) = loss_rows(edges, [], [SPAN], lines)
+    assert (row["lost"], row["uncertainty"], row["difference"]) == (0, 800, 500)
+    (row,) = loss_rows(edges, [], [SPAN], [{**lines[0], "component": "elsewhere"}])
+    assert (row["lost"], row["uncertainty"]) == (500, 100)
+
+
 def test_what_is_after_an_event_is_before_the_next() -> None:
     spans = [SPAN, {**SPAN, "event_id": "e2", "zero_s": 200.0, "first_s": 100.0, "last_s": 300.0}]
     counts = [
