@@ -58,13 +58,15 @@ def build_metrics(spark: SparkSession, series: SeriesPaths | Path | str) -> None
     at = TableAccess(spark, series if isinstance(series, SeriesPaths) else SeriesPaths(Path(series)))
     build_events(at)
     spans = at.read("scale_events")
-    build_throughput(at)
+    unseen = emissions.gap_seconds(at.read("gap_samples"), at.read("spout_samples"), at.read("zeros")).persist()
+    build_throughput(at, unseen)
     build_convergence(at)
     components = at.read("components")
     silent = throughput.silences(at.read("task_samples"), components, spans)
     at.write_rows("downtime", throughput.downtime(at.rows("scale_events"), collect_rows(silent)))
     build_losses(at, components, spans)
-    at.write("emissions", emissions.emissions(at.read("spout_samples"), at.read("gap_samples"), components, spans))
+    at.write("emissions", emissions.emissions(at.read("spout_samples"), unseen, components, spans))
+    unseen.unpersist()
     found = latency.windows(at.read("sink_samples"), spans, at.read("machines"), at.read("runs"))
     at.write_rows("latency", latency.latency_rows(collect_rows(found)))  # a row a window
     build_machine_load(at, spans)
@@ -85,15 +87,16 @@ def build_events(at: TableAccess) -> None:
     at.write_rows("scale_events", scale_events.scale_event_rows(events, zeros, at.rows("machines")))
 
 
-def build_throughput(at: TableAccess) -> None:
-    """Windows relative to each event, and relative to the first one for the run as a whole."""
+def build_throughput(at: TableAccess, unseen: DataFrame) -> None:
+    """Windows relative to each event, and relative to the first one for the run as a whole. `unseen`: what fell due
+    while spouts had no process."""
     spans = at.rows("scale_events")
     several = {run_id for run_id, number in Counter(row["run_id"] for row in spans).items() if number > 1}
     axes = [{name: row[name] for name in AXIS} for row in [*spans, *_whole_run_axes(at.rows("zeros"), several)]]
     frame = small_tables.frame_of_rows(at.spark, [tuple(row.values()) for row in axes], AXIS_SCHEMA)
     at.write(
         "activity",
-        throughput.activity(at.read("task_samples"), at.read("spout_samples"), at.read("gap_samples"),
+        throughput.activity(at.read("task_samples"), at.read("spout_samples"), unseen,
                             at.read("worker_samples"), at.read("machine_samples"), at.read("components"), frame),
     )  # fmt: skip
     found = throughput.throughput_rows(axes, at.rows("activity"), at.rows("components"))

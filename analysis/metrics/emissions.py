@@ -9,21 +9,26 @@ from pyspark.sql import functions as f
 from analysis.metrics.line_seconds import in_phases
 
 LONGEST_S = 86_400  # a longer gap is spread over so many slots
+SILENT_S = 10.0  # a task whose newest line is older had no process any more (scheduler_plugins.samples.FRESH_S)
 
 
-def gap_seconds(gaps: DataFrame, spouts: DataFrame) -> DataFrame:
+def gap_seconds(gaps: DataFrame, spouts: DataFrame, ends: DataFrame) -> DataFrame:
     """Rows (run_id, t_s, dt_s, task, due): the tuples of each gap, evenly over its seconds; null where nobody knows.
 
     A gap begins with the last line that the policy service had. What a killed worker wrote to disk after that is
-    counted there.
+    counted there. One of unknown begin begins with the task's last line. A spout whose process ended and that never
+    came back leaves none: from its last line to the end of the run (`last_s` of `ends`) nobody knows what fell due.
+    To go on at its last rate would be a guess: an unthrottled source has no rate, and a change of the rate that it
+    lived to see is not the last one.
     """
     key = ["run_id", "task", "t_s", "from_s", "until_s", "due"]
-    lines = spouts.where(f.col("due").isNotNull()).select(
+    known = spouts.where(f.col("due").isNotNull())
+    lines = known.select(
         f.col("run_id").alias("line_run"), f.col("task").alias("line_task"), f.col("t_s").alias("line_s"),
         (f.col("t_s") - f.col("dt_s")).alias("line_begin_s"),
     )  # fmt: skip
     of_the_task = (f.col("line_run") == f.col("run_id")) & (f.col("line_task") == f.col("task"))
-    inside = (f.col("line_s") > f.col("from_s")) & (f.col("line_begin_s") < f.col("until_s"))
+    inside = (f.col("line_s") > f.coalesce("from_s", f.lit(0.0))) & (f.col("line_begin_s") < f.col("until_s"))
     begin = f.least(f.coalesce(f.max("line_s"), f.col("from_s")), f.col("until_s"))
     length, whole = f.col("until_s") - f.col("begin_s"), f.col("until_s") - f.col("from_s")
     number = f.greatest(f.lit(1), f.least(f.lit(LONGEST_S), f.ceil(length))).cast("int")
@@ -31,6 +36,7 @@ def gap_seconds(gaps: DataFrame, spouts: DataFrame) -> DataFrame:
     slot_s = f.coalesce(length / f.col("slots"), f.lit(0.0))
     return (
         gaps.select(*key)
+        .unionByName(_never_again(known, ends).select(*key))
         .join(lines, of_the_task & inside & (f.col("line_s") < f.col("t_s")), how="left")
         .groupBy(*key)
         .agg(begin.alias("begin_s"))
@@ -42,13 +48,25 @@ def gap_seconds(gaps: DataFrame, spouts: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
+def _never_again(lines: DataFrame, ends: DataFrame) -> DataFrame:
+    """A gap of unknown size, to the end of the run, of every task whose last line is long before that."""
+    last = lines.groupBy("run_id", "task").agg(f.max("t_s").alias("from_s"))
+    return (
+        last.join(f.broadcast(ends.select("run_id", f.col("last_s").alias("until_s"))), "run_id", how="inner")
+        .where(f.col("until_s") - f.col("from_s") > SILENT_S)
+        .select("run_id", "task", f.col("until_s").alias("t_s"), "from_s", "until_s",
+                f.lit(None).cast("bigint").alias("due"))
+    )  # fmt: skip
+
+
 def _share(first: Column) -> Column:
     """Whole tuples of the first so many slots of a gap: those of all slots together are all that fell due."""
     return f.floor(f.col("due") * first / f.col("slots"))
 
 
-def emissions(spouts: DataFrame, gaps: DataFrame, components: DataFrame, spans: DataFrame) -> DataFrame:
-    """One row a run, event, phase and source. A sum that lacks a part which nobody measured is null.
+def emissions(spouts: DataFrame, unseen: DataFrame, components: DataFrame, spans: DataFrame) -> DataFrame:
+    """One row a run, event, phase and source; `unseen`: of `gap_seconds`. A sum that lacks a part which nobody measured
+    is null.
 
     Lines from before a spout's schedule began, and those of foreign spouts, say nothing of it.
     """
@@ -57,21 +75,22 @@ def emissions(spouts: DataFrame, gaps: DataFrame, components: DataFrame, spans: 
         "run_id", "t_s", "dt_s", "task", "due", "emitted", "missed", "late",
         f.when(f.col("due").isNotNull(), f.lit(1)).alias("scheduled"), nothing.alias("unknown"),
     )  # fmt: skip
-    unseen = gap_seconds(gaps, spouts).select(
+    unseen = unseen.select(
         "run_id", "t_s", "dt_s", "task", "due", nothing.alias("emitted"), nothing.alias("missed"),
         nothing.alias("late"), nothing.alias("scheduled"), f.when(f.col("due").isNull(), f.lit(1)).alias("unknown"),
     )  # fmt: skip
     owners = components.select("run_id", "task", "component")
-    due = f.when(f.count("unknown") == 0, f.sum("due"))
+    known = f.count("unknown") == 0
     return (
         in_phases(lines.unionByName(unseen), spans, ["due", "emitted", "missed", "late"])
         .join(f.broadcast(owners), ["run_id", "task"], how="inner")
         .groupBy("run_id", "event_id", "phase", "component")
-        .agg(due.alias("due"), f.sum("emitted").alias("emitted"), _sum_of_all("missed"), _sum_of_all("late"))
+        .agg(f.when(known, f.sum("due")).alias("due"), f.sum("emitted").alias("emitted"),
+             f.when(known, _sum_of_all("missed")).alias("missed"), _sum_of_all("late").alias("late"))
         .select("run_id", "event_id", "phase", "component", "due", "emitted", "missed", "late")
-    )
+    )  # fmt: skip
 
 
 def _sum_of_all(name: str) -> Column:
     measured, scheduled = f.count(name), f.count("scheduled")
-    return f.when((scheduled > 0) & (measured == scheduled), f.sum(name)).alias(name)
+    return f.when((scheduled > 0) & (measured == scheduled), f.sum(name))

@@ -14,7 +14,6 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
-from analysis.metrics.emissions import gap_seconds
 from analysis.metrics.line_seconds import in_windows
 from analysis.metrics.scale_events import event_spans
 from analysis.record.event_timeline import WHOLE_RUN, ZEROS
@@ -63,16 +62,24 @@ def _zero(run: Row, events: Sequence[Row]) -> dict[str, Any]:
 
 
 def activity(
-    tasks: DataFrame, spouts: DataFrame, gaps: DataFrame, workers: DataFrame, machines: DataFrame,
+    tasks: DataFrame, spouts: DataFrame, unseen: DataFrame, workers: DataFrame, machines: DataFrame,
     components: DataFrame, axes: DataFrame,
 ) -> DataFrame:  # fmt: skip
     """Per axis, window and component: tuples executed, mean tuples waiting, tuples emitted and due at spouts.
 
-    What fell due while a spout had no process is due when it was; at a spout the tuples wait that are due and not
+    What fell due while a spout had no process (`unseen`: of `emissions.gap_seconds`) is due when it was; a window that
+    has any of which nobody knows is `due_unknown`, and its sum null. At a spout the tuples wait that are due and not
     emitted. A row without a component stands for whatever was reported of that window, by workers or probes. A second
     in which nobody reported a task's queue counts as an empty queue.
     """
-    columns = {"task": "int", "executed": "bigint", "queue": "double", "emitted": "bigint", "due": "bigint"}
+    columns = {
+        "task": "int",
+        "executed": "bigint",
+        "queue": "double",
+        "emitted": "bigint",
+        "due": "bigint",
+        "unknown": "boolean",
+    }
 
     def only(samples: DataFrame, *known: str) -> DataFrame:
         values = [(f.col(c) if c in known else f.lit(None)).cast(kind).alias(c) for c, kind in columns.items()]
@@ -81,18 +88,19 @@ def activity(
     everything = (
         only(tasks, "task", "executed", "queue")
         .unionByName(only(spouts.withColumn("queue", f.col("behind")), "task", "queue", "emitted", "due"))
-        .unionByName(only(gap_seconds(gaps, spouts), "task", "due"))
+        .unionByName(only(unseen.withColumn("unknown", f.col("due").isNull()), "task", "due", "unknown"))
         .unionByName(only(workers))
         .unionByName(only(machines))
     )
     waiting = f.sum(f.col("queue") * f.col("dt_s")) / WINDOW_S
+    unknown = f.coalesce(f.bool_or("unknown"), f.lit(False))
     return (
         in_windows(everything, axes, ["executed", "emitted", "due"])
         .join(f.broadcast(components.select("run_id", "task", "component")), ["run_id", "task"], how="left")
         .groupBy("run_id", "event_id", "window_s", "component")
         .agg(f.sum("executed").alias("executed"), waiting.alias("queue"), f.sum("emitted").alias("emitted"),
-             f.sum("due").alias("due"))
-        .select("run_id", "event_id", "window_s", "component", "executed", "queue", "emitted", "due")
+             f.when(~unknown, f.sum("due")).alias("due"), unknown.alias("due_unknown"))
+        .select("run_id", "event_id", "window_s", "component", "executed", "queue", "emitted", "due", "due_unknown")
     )  # fmt: skip
 
 
@@ -102,10 +110,12 @@ class _WindowCounts:
 
     reported: set[float] = field(default_factory=set)
     counts: dict[tuple[str, str], dict[float, int]] = field(default_factory=lambda: defaultdict(dict))
+    due_unknown: set[float] = field(default_factory=set)
 
 
 def throughput_rows(axes: Iterable[Row], activity: Iterable[Row], components: Iterable[Row]) -> list[dict[str, Any]]:
-    """Tuples per second of every window of every axis: 0 where workers were silent, null where nobody reported.
+    """Tuples per second of every window of every axis: 0 where workers were silent, null where nobody reported, or
+    nobody knew all that fell due.
 
     Scopes: `sink` (a component), `total` (all sinks), `spouts` (emitted), `due` (offered); of the last two what was
     measured, for other people's logs lack some. `complete`: the window lies wholly inside what was observed.
@@ -125,6 +135,8 @@ def throughput_rows(axes: Iterable[Row], activity: Iterable[Row], components: It
 
 def _add_counts(into: _WindowCounts, row: Row, sinks: set[str]) -> None:
     into.reported.add(row["window_s"])
+    if row["due_unknown"]:
+        into.due_unknown.add(row["window_s"])
     counted = {("spouts", ""): row["emitted"], ("due", ""): row["due"]}
     if row["component"] in sinks:
         counted |= {("sink", row["component"]): row["executed"], ("total", ""): row["executed"]}
@@ -137,12 +149,12 @@ def _axis_rows(axis: Row, counts: _WindowCounts, sinks: set[str]) -> Iterator[di
     scopes = [("total", ""), *(("sink", name) for name in sorted(sinks))]
     scopes += [scope for scope in (("spouts", ""), ("due", "")) if counts.counts[scope]]
     for window_s, complete in grid(axis):
-        reported = window_s in counts.reported
         for scope, component in scopes:
+            known = window_s in counts.reported and not (scope == "due" and window_s in counts.due_unknown)
             tuples = counts.counts[scope, component].get(window_s, 0)
             yield {
                 "run_id": axis["run_id"], "event_id": axis["event_id"], "window_s": window_s, "scope": scope,
-                "component": component, "rate": tuples / WINDOW_S if reported else None, "complete": complete,
+                "component": component, "rate": tuples / WINDOW_S if known else None, "complete": complete,
             }  # fmt: skip
 
 

@@ -67,7 +67,11 @@ SCOPE = Column(
     "scope", "string", "", "`sink` (one component), `total` (all sinks), `spouts` (emitted) or `due` (offered)"
 )
 RATE = Column(
-    "rate", "double", "tuples/s", "mean over the window; 0 where workers were silent", "nobody reported in the window"
+    "rate",
+    "double",
+    "tuples/s",
+    "mean over the window; 0 where workers were silent",
+    "nobody reported in the window; of `due`: nobody knew all that fell due in it",
 )
 COMPLETE = Column("complete", "boolean", "", "whether the window lies wholly inside what was observed")
 
@@ -333,7 +337,11 @@ TABLES = {table.name: table for table in (
         Column("queue", "double", "tuples", "waiting, mean over the window; at a spout those due and not emitted",
                "not measured"),
         Column("emitted", "bigint", "tuples", "emitted by spouts in the window", "no spout"),
-        Column("due", "bigint", "tuples", "that spouts were to emit in the window, also without a process", "no spout"),
+        Column("due", "bigint", "tuples", "that spouts were to emit in the window, also without a process",
+               "no spout; `due_unknown`"),
+        Column("due_unknown", "boolean", "",
+               "whether nobody knows all that fell due: a spout began anew without an answer, or never came back",
+               "an older version analysed it"),
     )),
     Table("event_throughput",
           "as `throughput`, for each event and relative to it",
@@ -393,9 +401,10 @@ TABLES = {table.name: table for table in (
         RUN_ID, EVENT_ID, PHASE,
         Column("component", "string", "", "name of the source"),
         Column("due", "bigint", "tuples", "that fell due, also while a spout had no process",
-               "not measured, or nobody knew what fell due before a spout began anew"),
+               "not measured; nobody knew what fell due before a spout began anew, or after it ended for good"),
         Column("emitted", "bigint", "tuples", "emitted", "not measured"),
-        Column("missed", "bigint", "tuples", "due and never emitted", "not measured of all of its spouts"),
+        Column("missed", "bigint", "tuples", "due and never emitted",
+               "not measured of all of its spouts; a spout ended for good"),
         Column("late", "bigint", "tuples", "emitted more than 1 s after they were due",
                "not measured of all of its spouts"),
     )),

@@ -13,6 +13,7 @@ from analysis.record.schemas import TABLES
 from analysis.record.small_tables import frame_of_rows
 
 pytestmark = pytest.mark.spark
+UNSEEN = "run_id string, t_s double, dt_s double, task int, due bigint"
 SPANS = "run_id string, event_id string, zero_s double, from_s double, until_s double, first_s double, last_s double"
 
 
@@ -48,9 +49,15 @@ def spans(spark: SparkSession) -> DataFrame:
     return frame_of_rows(spark, [("r", "e1", 112.0, None, None, 100.0, 121.0)], SPANS)
 
 
+def unseen(spark: SparkSession, lines: list[dict[str, Any]], gaps: list[dict[str, Any]]) -> DataFrame:
+    spouts, samples = table(spark, "spout_samples", *lines), table(spark, "gap_samples", *gaps)
+    return gap_seconds(samples, spouts, spans(spark))
+
+
 def found(spark: SparkSession, lines: list[dict[str, Any]], gaps: list[dict[str, Any]]) -> dict[str, Any]:
-    spouts, unseen = table(spark, "spout_samples", *lines), table(spark, "gap_samples", *gaps)
-    frame = emissions(spouts, unseen, components(spark), spans(spark))
+    frame = emissions(
+        table(spark, "spout_samples", *lines), unseen(spark, lines, gaps), components(spark), spans(spark)
+    )
     return {row.phase: (row.due, row.emitted, row.missed, row.late) for row in frame.collect()}
 
 
@@ -61,20 +68,25 @@ def test_due_is_rate_times_time_whatever_restarts(spark: SparkSession) -> None:
     assert sums["after"][1:] == (900, 3, 880)
 
 
-def test_windows_have_what_was_due_in_them(spark: SparkSession) -> None:
+def windows(spark: SparkSession, lines: list[dict[str, Any]], gaps: list[dict[str, Any]]) -> dict[float, int | None]:
     axes = frame_of_rows(spark, [("r", "e1", 100.0)], "run_id string, event_id string, zero_s double")
     none = [empty(spark, name) for name in ("task_samples", "worker_samples", "machine_samples")]
-    frame = activity(none[0], table(spark, "spout_samples", *LINES), table(spark, "gap_samples", GAP), none[1], none[2],
+    frame = activity(none[0], table(spark, "spout_samples", *lines), unseen(spark, lines, gaps), none[1], none[2],
                      components(spark), axes)  # fmt: skip
-    due = {row.window_s: row.due for row in frame.collect() if row.component}
-    assert sum(due.values()) == 2100
+    return {row.window_s: row.due for row in frame.collect() if row.component}
+
+
+def test_windows_have_what_was_due_in_them(spark: SparkSession) -> None:
+    due = windows(spark, LINES, [GAP])
+    assert sum(n or 0 for n in due.values()) == 2100
     assert due[0.0] == pytest.approx(1000, abs=60) and due[10.0] == pytest.approx(1000, abs=110)
+    assert list(due) and None not in due.values()
 
 
 def test_seconds_of_a_gap_have_whole_tuples_and_all_of_them(spark: SparkSession) -> None:
     parts = gap(121.0, 108.0, 118.5, 7), gap(121.0, 118.5, 120.5, 5), gap(121.0, 120.5, 120.5, 0)
     gaps = table(spark, "gap_samples", *parts)
-    rows = gap_seconds(gaps, empty(spark, "spout_samples")).orderBy("t_s").collect()
+    rows = gap_seconds(gaps, empty(spark, "spout_samples"), spans(spark)).orderBy("t_s").collect()
     assert [row.due for row in rows if row.t_s <= 118.5] == [0, 1, 0, 1, 1, 0, 1, 1, 0, 1, 1]
     assert sum(row.due for row in rows) == 12
     assert max(row.t_s for row in rows) == 120.5
@@ -82,9 +94,30 @@ def test_seconds_of_a_gap_have_whole_tuples_and_all_of_them(spark: SparkSession)
 
 def test_what_nobody_knew_is_null(spark: SparkSession) -> None:
     unknown = [gap(121.0, None, 120.5, None)]
-    sums = found(spark, [*LINES[:-1], second(121.0, due=50, missed=None)], unknown)
-    assert sums["before"] == (1040, 1100, 0, 0)
+    lines = [*LINES[:-1], second(121.0, due=50, missed=None)]
+    sums = found(spark, lines, unknown)
+    assert sums["before"] == (None, 1100, None, 0), "from 110.4 on, 1.6 s before the zero"
     assert sums["after"] == (None, 100, None, 0)
+    assert windows(spark, lines, unknown) == {0.0: 1000, 10.0: None, 20.0: None}
+    no_line_before = [second(121.0, due=50, missed=None)]
+    assert found(spark, no_line_before, unknown) == {"after": (None, 100, None, 0)}
+
+
+def test_a_spout_that_never_comes_back_leaves_no_sum(spark: SparkSession) -> None:
+    """Its process ends 1.6 s before the zero, and the run goes on for 40 s: 1000 a window were due, and not 40."""
+    later = frame_of_rows(spark, [("r", "e1", 112.0, None, None, 100.0, 151.0)], SPANS)
+    spouts = table(spark, "spout_samples", *LINES[:11])
+    rows = gap_seconds(empty(spark, "gap_samples"), spouts, later).collect()
+    assert min(row.t_s - row.dt_s for row in rows) == pytest.approx(110.4)
+    assert max(row.t_s for row in rows) == pytest.approx(151) and {row.due for row in rows} == {None}
+    frame = emissions(spouts, frame_of_rows(spark, [tuple(row) for row in rows], UNSEEN), components(spark), later)
+    sums = {row.phase: (row.due, row.emitted, row.missed, row.late) for row in frame.collect()}
+    assert sums == {"before": (None, 1100, None, 0), "after": (None, None, None, None)}
+
+
+def test_a_run_that_ends_with_its_spouts_leaves_no_gap(spark: SparkSession) -> None:
+    """Lines of throttled samplers end up to 8 s before the run does."""
+    assert found(spark, [*LINES[:11], second(111.4)], []) == {"before": (1140, 1200, 0, 0)}
 
 
 def test_lines_from_before_these_columns_say_nothing_of_it(spark: SparkSession, tmp_path: Path) -> None:
@@ -99,5 +132,6 @@ def test_lines_from_before_these_columns_say_nothing_of_it(spark: SparkSession, 
     samples, gaps = group_samples(lines, "spouts"), group_samples(lines, "gaps")
     (row,) = samples.collect()
     assert (row.due, row.emitted, row.behind_ms, row.behind, row.missed, row.late) == (60, 50, 4.0, None, None, None)
-    (sums,) = emissions(samples, gaps, components(spark), spans(spark)).collect()
+    ends = frame_of_rows(spark, [("r", 101.0)], "run_id string, last_s double")
+    (sums,) = emissions(samples, gap_seconds(gaps, samples, ends), components(spark), spans(spark)).collect()
     assert (sums.due, sums.emitted, sums.missed, sums.late) == (60, 50, None, None)

@@ -15,8 +15,8 @@ COMPONENTS = [
 ]
 
 
-def counted(window_s: float, component: str | None, **counts: int) -> dict[str, Any]:
-    nothing = {"executed": None, "queue": None, "emitted": None, "due": None}
+def counted(window_s: float, component: str | None, **counts: int | None) -> dict[str, Any]:
+    nothing = {"executed": None, "queue": None, "emitted": None, "due": None, "due_unknown": False}
     return {"run_id": "r", "event_id": "e1", "window_s": window_s, "component": component} | nothing | counts
 
 
@@ -45,6 +45,15 @@ def test_every_sink_has_a_series_and_spouts_only_what_was_measured() -> None:
     assert rates("sink", *activity)["sink_2", 0.0] == 0.0
     assert rates("spouts", *activity)["", 0.0] == 5.0
     assert rates("due", *activity) == {}
+
+
+def test_of_what_fell_due_nobody_knows_a_part_is_not_all() -> None:
+    """Two of three spouts say 50 each in the second window; the third one ended for good, or nobody told it."""
+    one = [counted(0.0, "spout", due=150, emitted=150), counted(10.0, "spout", due=None, emitted=100, due_unknown=True)]
+    other = counted(10.0, "spout_2", due=100, emitted=100)
+    due = rates("due", *one, other)
+    assert due["", 0.0] == 15.0 and due["", 10.0] is None and due["", 20.0] is None
+    assert rates("spouts", *one, other)["", 10.0] == 20.0
 
 
 def test_the_axis_of_a_run_begins_at_its_first_event_and_ends_with_what_was_seen() -> None:
