@@ -35,7 +35,8 @@ class Block:
 
 @dataclass(frozen=True)
 class MetricBlocks:
-    """A metric of a pair after an event, block by block. `why_no_verdict` is empty where it may carry one."""
+    """A metric of a pair after an event, block by block. `why_no_verdict` is empty where it may carry one. `highest`:
+    what the values may be at most; empty where they are what they are."""
 
     pair: str
     metric: str
@@ -43,6 +44,7 @@ class MetricBlocks:
     blocks: tuple[Block, ...]
     note: str = ""
     why_no_verdict: str = ""
+    highest: tuple[Block, ...] = ()
 
     @property
     def censored(self) -> bool:

@@ -109,9 +109,10 @@ def evaluate(
     ])  # fmt: skip
     verdicts = [_with_note(row, question) for row in verdict.judge_rows(rows, runs, question.level)]
     certain, waiting, reason = verdict.certainty(question, verdicts, runs)
+    why = sentence.certainty_text(question, verdicts, certain, waiting, reason, kinds)
     return Comparison(
-        question, tuple(verdicts), tuple(runs), sentence.sentence(question, verdicts, runs, kinds), certain,
-        sentence.certainty_text(question, certain, waiting, reason, kinds), sentence.notes(question, runs), kinds,
+        question, tuple(verdicts), tuple(runs), sentence.sentence(question, verdicts, runs, kinds), certain, why,
+        sentence.notes(question, runs), kinds,
     )  # fmt: skip
 
 

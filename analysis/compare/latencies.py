@@ -3,11 +3,16 @@
 A run that was watched longer has other tuples, so all runs of a pair are cut to what each of them was watched. A tuple
 that was lost, never emitted, or still waits at the end of these seconds has no latency, and would have had one of the
 longest: with more than `MOST_UNTIMED_PERCENT` of them in a run, what the others took is shown and carries no verdict.
+
+What may have been lost unseen, within the uncertainty of the losses, is mostly more than that, and to be silent about
+it would silence nearly every comparison. So a verdict must hold whatever became of these tuples: each side is also
+taken as if all of them had been its slowest (decision 0029).
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from analysis.compare.blocks import Block, MetricBlocks, PairRuns, Value
 from analysis.metrics.latency_histogram import merged, percentile_ms
@@ -36,6 +41,7 @@ class Untimed:
     lost: float | None  # on all edges
     never_emitted: float | None  # missed, or waiting at a spout: by how much more at their end than before the event
     waiting: float | None  # at the other components, likewise
+    unseen: float | None  # may be lost beyond that, of those at sinks
 
     @property
     def percent(self) -> float | None:
@@ -45,6 +51,8 @@ class Untimed:
     @property
     def words(self) -> str:
         parts = {"lost": self.lost, "never emitted": self.never_emitted, "waiting at the end": self.waiting}
+        if self.unseen:
+            parts["lost unseen up to"] = self.unseen
         return ", ".join(
             f"{name} {'not measured' if part is None else number(part, 1) + ' %'}" for name, part in parts.items()
         )
@@ -56,12 +64,16 @@ class _Event:
 
     watched_s: float
     histograms: Mapping[float, tuple[Sequence[int], Sequence[float]]]
-    due: Mapping[float, float]  # tuples
-    emitted: Mapping[float, float]
+    due: Mapping[float, float | None]  # tuples; None: nobody knew all of them
+    emitted: Mapping[float, float | None]
     behind: Mapping[float, float]  # waiting at spouts
     waiting: Mapping[float, float]  # at the other components
     missed: float | None
     lost: float | None
+    unseen: float | None  # tuples at sinks that may be lost beyond `lost`
+
+    def timed(self, seconds: float) -> dict[int, float]:
+        return merged(each for start, each in self.histograms.items() if start < seconds)
 
 
 def latency_blocks(pairs: Iterable[PairRuns], read: Reader) -> list[MetricBlocks]:
@@ -75,27 +87,39 @@ def _pair_blocks(runs: PairRuns, event: str, events: Mapping[tuple[str, str], _E
     both = {block: (runs.a.complete[block], runs.b.complete[block]) for block in runs.whole}
     watched = {block: ids for block, ids in both.items() if all((run_id, event) in events for run_id in ids)}
     seen = {run_id: events[run_id, event] for ids in watched.values() for run_id in ids}
-    seconds = min((each.watched_s for each in seen.values()), default=0.0)
-    if not seconds:
+    if not seen:
         return
-    untimed = [_untimed(run_id, each, seconds) for run_id, each in seen.items()]
+    seconds = min(each.watched_s for each in seen.values())
+    timed = {run_id: each.timed(seconds) for run_id, each in seen.items()}
+    untimed = [_untimed(run_id, each, timed[run_id], seconds) for run_id, each in seen.items()]
     for metric, share in METRICS.items():
-        values = {run_id: _percentile(each, seconds, share) for run_id, each in seen.items()}
-        blocks = tuple(
-            Block(block, Value(a), Value(b)) for block, ids in watched.items()
-            for a, b in [[values[run_id] for run_id in ids]] if a is not None and b is not None
-        )  # fmt: skip
-        if blocks:
+        values = {run_id: percentile_ms(counts, share) for run_id, counts in timed.items()}
+        highest = {run_id: _highest(timed[run_id], each.unseen, share) for run_id, each in seen.items()}
+        measured = {block: ids for block, ids in watched.items() if all(values[run_id] is not None for run_id in ids)}
+        if measured:
             note = _note(f"{100 * share:.0f} % of all tuples", seconds, untimed)
-            yield MetricBlocks(runs.pair.name, metric, event, blocks, note, _reason(untimed))
+            beyond = [run_id for ids in measured.values() for run_id in ids if highest[run_id] is None]
+            reason = _reason(untimed) or _reason_unseen(share, len(beyond), len(seen))
+            yield MetricBlocks(
+                runs.pair.name, metric, event, _blocks(measured, values), note, reason,
+                () if reason else _blocks(measured, highest),
+            )  # fmt: skip
 
 
-def _percentile(event: _Event, seconds: float, share: float) -> float | None:
-    return percentile_ms(merged(each for start, each in event.histograms.items() if start < seconds), share)
+def _blocks(runs: Mapping[int, tuple[str, str]], values: Mapping[str, float | None]) -> tuple[Block, ...]:
+    sides = {block: [values[run_id] for run_id in ids] for block, ids in runs.items()}
+    return tuple(Block(block, Value(a), Value(b)) for block, (a, b) in sides.items() if a is not None and b is not None)
+
+
+def _highest(timed: Mapping[int, float], unseen: float | None, share: float) -> float | None:
+    """The percentile of all tuples if the unseen ones were the slowest; None where it is one of them."""
+    tuples = sum(timed.values())
+    beyond = None if unseen is None or not tuples else share * (tuples + unseen) / tuples
+    return None if beyond is None or beyond > 1 else percentile_ms(timed, beyond)
 
 
 def _note(percent: str, seconds: float, untimed: Sequence[Untimed]) -> str:
-    worst = max(untimed, key=lambda each: float("inf") if each.percent is None else each.percent)
+    worst = max(untimed, key=lambda each: inf if each.percent is None else each.percent + (each.unseen or 0.0))
     return (
         f"what {percent} keep to in seconds 0 to {seconds:.0f} after the event, the same in all {len(untimed)} runs; "
         f"of the tuples of {worst.run_id}, which has the fewest timed: {worst.words}"
@@ -105,7 +129,7 @@ def _note(percent: str, seconds: float, untimed: Sequence[Untimed]) -> str:
 def _reason(untimed: Sequence[Untimed]) -> str:
     """Why these latencies carry no verdict; empty where they may."""
     none = [each.run_id for each in untimed if not each.timed]
-    unknown = [each.run_id for each in untimed if each.percent is None]
+    unknown = [each.run_id for each in untimed if each.percent is None or each.unseen is None]
     above = [each.run_id for each in untimed if each.percent is not None and each.percent > MOST_UNTIMED_PERCENT]
     what = f"more than {MOST_UNTIMED_PERCENT:g} % of the tuples were lost, never emitted, or waiting at the end"
     faults = {
@@ -115,16 +139,32 @@ def _reason(untimed: Sequence[Untimed]) -> str:
     return "; ".join(f"{text} {len(runs)} of {len(untimed)} runs" for text, runs in faults.items() if runs)
 
 
-def _untimed(run_id: str, event: _Event, seconds: float) -> Untimed:
-    """Of what was emitted where nobody knows what was due."""
-    timed = sum(sum(counts) for start, (_, counts) in event.histograms.items() if start < seconds)
-    at_spouts = _growth(event.behind, seconds)
-    never = None if at_spouts is None or event.missed is None else at_spouts + event.missed
+def _reason_unseen(share: float, runs: int, of: int) -> str:
+    slowest = (
+        f"{100 * (1 - share):.0f} % or more of the tuples may be lost unseen, within the uncertainty of a loss, in"
+    )
+    return f"{slowest} {runs} of {of} runs" if runs else ""
+
+
+def _untimed(run_id: str, event: _Event, counts: Mapping[int, float], seconds: float) -> Untimed:
+    """Of what was emitted where nobody says what was due."""
+    timed = sum(counts.values())
+    due, emitted = _sum_until(event.due, seconds), _sum_until(event.emitted, seconds)
+    never = _never_emitted(event, seconds, due, emitted)
     parts = (event.lost, never, _growth(event.waiting, seconds))
-    due = _sum_until(event.due, seconds) or _sum_until(event.emitted, seconds)
-    whole = None if not due else min(due, timed + sum(part for part in parts if part))
+    tuples = due or emitted
+    whole = None if not tuples else min(tuples, timed + sum(part for part in parts if part))
     lost, never_emitted, waiting = (_percent(part, whole) for part in parts)
-    return Untimed(run_id, timed, lost, never_emitted, waiting)
+    unseen = None if event.unseen is None else _percent(event.unseen, timed + event.unseen) or 0.0
+    return Untimed(run_id, timed, lost, never_emitted, waiting, unseen)
+
+
+def _never_emitted(event: _Event, seconds: float, due: float | None, emitted: float | None) -> float | None:
+    """Missed or waiting at spouts; at one without a process nobody says what waits, but it was due and not emitted."""
+    at_spouts = _growth(event.behind, seconds)
+    if at_spouts is None or event.missed is None or (event.due and due is None):
+        return None
+    return max(at_spouts + event.missed, 0.0 if due is None or emitted is None else due - emitted)
 
 
 def _growth(waiting: Mapping[float, float], seconds: float) -> float | None:
@@ -133,9 +173,11 @@ def _growth(waiting: Mapping[float, float], seconds: float) -> float | None:
     return None if last is None else max(0.0, last - waiting.get(-WINDOW_S, 0.0))
 
 
-def _sum_until(tuples: Mapping[float, float], seconds: float) -> float | None:
-    """From the event on."""
-    return sum(n for start, n in tuples.items() if 0 <= start < seconds) if tuples else None
+def _sum_until(tuples: Mapping[float, float | None], seconds: float) -> float | None:
+    """From the event on; None where a part is not known."""
+    parts = [n for start, n in tuples.items() if 0 <= start < seconds]
+    known = [n for n in parts if n is not None]
+    return sum(known) if parts and len(known) == len(parts) else None
 
 
 def _percent(part: float | None, whole: float | None) -> float | None:
@@ -157,13 +199,15 @@ def _events(read: Reader) -> dict[tuple[str, str], _Event]:
         else:
             histograms[key][row["window_s"]] = (row["buckets"], row["counts"])
     behind, waiting = _queues(read("activity"))
-    lost = _totals(read("losses"), "lost")
+    losses = read("losses")
+    lost, unseen = _totals(losses, "lost"), _unseen(losses)
     missed = _totals(read("emissions"), "missed")  # None: a spout began anew, and nobody knew what had been due before
     return {
         key: _Event(
             max(starts) + WINDOW_S,
             {start: each for start, each in histograms[key].items() if start >= 0},
             rates[(*key, "due")], rates[(*key, "spouts")], behind[key], waiting[key], missed.get(key), lost.get(key),
+            unseen.get(key),
         )
         for key, starts in whole.items()
         if key not in without and key[1] != WHOLE_RUN and max(starts, default=-1) >= 0
@@ -195,16 +239,52 @@ def _totals(rows: Iterable[Row], column: str) -> dict[tuple[str, str], float | N
     return totals
 
 
+def _unseen(losses: Iterable[Row]) -> dict[tuple[str, str], float | None]:
+    """Tuples at sinks that may be lost after each event beyond what is called lost: of an edge its uncertainty and,
+    where none is called lost, the difference within it. None of an older analysis, which has no uncertainty.
+    """
+    edges: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in losses:
+        if row["phase"] == "after":
+            edges[row["run_id"], event_id_of(row)].append(row)
+    return {key: _unseen_at_sinks(found) for key, found in edges.items()}
+
+
+def _unseen_at_sinks(edges: Sequence[Row]) -> float | None:
+    if any(edge[name] is None for edge in edges for name in ("lost", "uncertainty", "difference")):
+        return None
+    timed = {target: _timed_per_tuple(target, edges) for target in {edge["target"] for edge in edges}}
+    tuples: float = sum(
+        timed[edge["target"]]
+        * (edge["uncertainty"] + (0.0 if edge["lost"] else min(max(0.0, edge["difference"]), edge["uncertainty"])))
+        for edge in edges
+    )
+    return tuples
+
+
+def _timed_per_tuple(component: str, edges: Sequence[Row], above: frozenset[str] = frozenset()) -> float:
+    """At how many sinks one tuple of a component arrives, by what it sent for what it executed."""
+    sent = [edge for edge in edges if edge["source"] == component]
+    if not sent or component in above:
+        return 0.0 if sent else 1.0
+    executed = sum(edge["executed"] for edge in edges if edge["target"] == component)
+    return sum(
+        (edge["sent"] / executed if executed else 1.0) * _timed_per_tuple(edge["target"], edges, above | {component})
+        for edge in sent
+    )
+
+
 def _rates(
     throughput: Iterable[Row],
-) -> tuple[dict[tuple[str, str], set[float]], dict[tuple[str, str, str], dict[float, float]]]:
+) -> tuple[dict[tuple[str, str], set[float]], dict[tuple[str, str, str], dict[float, float | None]]]:
     """The whole windows of each run and event, and by scope the tuples of each of them."""
     whole: dict[tuple[str, str], set[float]] = defaultdict(set)
-    tuples: dict[tuple[str, str, str], dict[float, float]] = defaultdict(dict)
+    tuples: dict[tuple[str, str, str], dict[float, float | None]] = defaultdict(dict)
     for row in throughput:
         key = (row["run_id"], event_id_of(row))
         if row["complete"]:
             whole[key].add(row["window_s"])
-            if row["rate"] is not None and not row["component"]:
-                tuples[(*key, row["scope"])][row["window_s"]] = WINDOW_S * row["rate"]
+            if not row["component"]:
+                rate = row["rate"]
+                tuples[(*key, row["scope"])][row["window_s"]] = None if rate is None else WINDOW_S * rate
     return whole, tuples

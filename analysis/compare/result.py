@@ -7,7 +7,7 @@ from typing import Any
 
 from analysis.compare.blocks import Block, PairRuns
 from analysis.compare.question import Question
-from analysis.stats.paired_differences import Estimate, half_width, in_units
+from analysis.stats.paired_differences import CONFIDENCE, Estimate, half_width, in_units
 
 
 class Kind(StrEnum):
@@ -44,7 +44,8 @@ class MetricRow:
 
     `a`, `b`: the means that the difference is of (geometric ones of a ratio). `p_holm` is corrected over all primary
     rows or over all others. `needed_blocks` would show `goal` in 80 % of the cases, and `needed_for_seen` a difference
-    as large as the one seen, if blocks go on to scatter as they did.
+    as large as the one seen, if blocks go on to scatter as they did. `extremes`: the estimates with a's, and with b's
+    values as high as they may be; `p`, `low` and `high` are the least favourable ones.
     """
 
     pair: str
@@ -70,6 +71,7 @@ class MetricRow:
     needed_for_seen: int | None = None
     verdict: Verdict = Verdict.UNDECIDED
     why_no_verdict: str = ""
+    extremes: tuple[Estimate, ...] = ()
 
     @property
     def difference(self) -> float | None:
@@ -83,11 +85,11 @@ class MetricRow:
     def high(self) -> float | None:
         return self._end(1)
 
-    def _end(self, side: int, confidence: float = 0.95) -> float | None:
-        found = self.estimate
-        if found is None or self.p is None:
+    def _end(self, side: int, confidence: float = CONFIDENCE) -> float | None:
+        if self.estimate is None or self.p is None:
             return None
-        return in_units(found, found.mean + side * float(half_width(found.error, found.blocks, confidence)))
+        ends = [_end_of(found, side, confidence) for found in (self.estimate, *self.extremes)]
+        return max(ends) if side > 0 else min(ends)
 
     def ends(self, confidence: float) -> tuple[float, float] | None:
         """The interval of another confidence."""
@@ -97,6 +99,13 @@ class MetricRow:
     @property
     def half_width(self) -> float | None:
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+    @property
+    def half_width_of_blocks(self) -> float | None:
+        """As far as more blocks can narrow it."""
+        if self.estimate is None or self.p is None:
+            return None
+        return (_end_of(self.estimate, 1) - _end_of(self.estimate, -1)) / 2
 
     @property
     def difference_percent(self) -> float | None:
@@ -119,6 +128,10 @@ class MetricRow:
     def weak(self) -> bool:
         """More than half of the runs were not steady: a difference is called in weaker words."""
         return self.unsteady > len(self.blocks)
+
+
+def _end_of(found: Estimate, side: int, confidence: float = CONFIDENCE) -> float:
+    return in_units(found, found.mean + side * float(half_width(found.error, found.blocks, confidence)))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from analysis.compare.blocks import LostRun, PairRuns, SideRuns, Value
 from analysis.compare.question import Question
 from analysis.compare.result import RUNS_FAILED, Kind, MetricRow, Verdict
-from analysis.compare.verdict import beyond_floor, block_order, holds_zero, one_side_always_failed, same_in_every_block
+from analysis.compare.verdict import (
+    beyond_floor,
+    block_order,
+    holds_zero,
+    is_narrow,
+    one_side_always_failed,
+    same_in_every_block,
+)
 from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.numerals import MISSING, change, number, with_unit
 from analysis.record.event_timeline import WHOLE_RUN
@@ -243,16 +250,40 @@ def reasons_text(lost: Sequence[LostRun]) -> str:
     return "; ".join(messages[:2]) + more
 
 
-def certainty_text(question: Question, certain: bool, waiting: Sequence[MetricRow], reason: str, kinds: Kinds) -> str:
-    """Whether more blocks are needed, and what for."""
+def certainty_text(
+    question: Question,
+    rows: Sequence[MetricRow],
+    certain: bool,
+    waiting: Sequence[MetricRow],
+    reason: str,
+    kinds: Kinds,
+) -> str:
+    """Whether more blocks are needed, and what for; or that they would be of no use."""
     if reason:
         return reason
     if certain:
-        return f"every primary interval is ±{question.goal_percent:g} % or narrower, or its difference surely larger"
+        return _certain_text(question, [row for row in rows if row.primary], kinds)
     texts = [f"{row.pair}, {event_text(row, kinds)}: {plus_minus(row.half_width, row)}, wanted "
             f"{plus_minus(row.goal, row)}" for row in waiting[:3]]  # fmt: skip
     more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
     return "; ".join(texts) + more
+
+
+def _certain_text(question: Question, primary: Sequence[MetricRow], kinds: Kinds) -> str:
+    none = [row for row in primary if row.verdict is Verdict.NONE]
+    wide = [row for row in primary if row.extremes and not is_narrow(row)]
+    others = [row for row in primary if row not in none and row not in wide and row.metric != RUNS_FAILED]
+    narrow = f"every{' other' if none or wide else ''} primary interval is ±{question.goal_percent:g} % or narrower"
+    texts = [
+        _each_text(none, kinds, "no verdict, however many blocks there are"),
+        _each_text(wide, kinds, "wider only by what may be lost unseen, which no block narrows"),
+        f"{narrow}, or its difference surely larger" if others or not (none or wide) else "",
+    ]
+    return "; ".join(text for text in texts if text)
+
+
+def _each_text(rows: Sequence[MetricRow], kinds: Kinds, what: str) -> str:
+    return f"{enumeration(distinct(event_text(row, kinds) for row in rows))}: {what}" if rows else ""
 
 
 def notes(question: Question, runs: Sequence[PairRuns]) -> tuple[str, ...]:

@@ -104,6 +104,7 @@ def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record
     b = [block.b.number for block in found.blocks]
     ratio = metric.difference_kind is DifferenceKind.RATIO and min(a + b) > 0
     estimate = _estimate_of(a, b, ratio, _quantum(metric))
+    extremes = _extremes(found, ratio, _quantum(metric))
     smallest = 100 * metric.smallest / fmean(a) if ratio else metric.smallest
     enough = len(a) >= MINIMUM_BLOCKS and not found.why_no_verdict
     before = (
@@ -124,7 +125,7 @@ def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record
         a=geometric_mean(a) if ratio else fmean(a),
         b=geometric_mean(b) if ratio else fmean(b),
         estimate=estimate,
-        p=float(paired_differences.p_value(estimate.mean, estimate.error, estimate.blocks)) if enough else None,
+        p=_p_value((estimate, *extremes)) if enough else None,
         effect=inference.cliffs_delta(b, a),
         floor=None if bound is None else max(bound, smallest),
         floor_on_record=recorded,
@@ -133,6 +134,7 @@ def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record
         sign=int(np.sign(estimate.mean)),
         note="; ".join(filter(None, (found.note, no_ratio))),
         why_no_verdict=found.why_no_verdict,
+        extremes=extremes,
     )
 
 
@@ -140,6 +142,24 @@ def _estimate_of(a: Sequence[float], b: Sequence[float], ratio: bool, quantum: f
     if len(a) > 1:
         return paired_differences.estimate(a, b, ratio, quantum)
     return Estimate(float(np.log(b[0] / a[0])) if ratio else b[0] - a[0], 0.0, 1, ratio)
+
+
+def _extremes(found: MetricBlocks, ratio: bool, quantum: float) -> tuple[Estimate, ...]:
+    """With a's, and with b's values as high as they may be."""
+    if not found.highest:
+        return ()
+    low, high = (
+        [[side.number for side in sides] for sides in zip(*((block.a, block.b) for block in blocks), strict=True)]
+        for blocks in (found.blocks, found.highest)
+    )
+    return _estimate_of(high[0], low[1], ratio, quantum), _estimate_of(low[0], high[1], ratio, quantum)
+
+
+def _p_value(estimates: Sequence[Estimate]) -> float:
+    """Of the least favourable estimate; 1 where they do not agree which side is better."""
+    if len({np.sign(each.mean) for each in estimates}) > 1:
+        return 1.0
+    return max(float(paired_differences.p_value(each.mean, each.error, each.blocks)) for each in estimates)
 
 
 def _quantum(metric: Metric) -> float:
@@ -200,7 +220,7 @@ def judge_rows(rows: Sequence[MetricRow], runs: Sequence[PairRuns], level: float
 
 def same_in_every_block(row: MetricRow) -> bool:
     """Equal in every block: no test, and it costs the others nothing."""
-    return bool(row.blocks) and all(block.a == block.b for block in row.blocks)
+    return bool(row.blocks) and all(block.a == block.b for block in row.blocks) and len(set(row.extremes)) < 2
 
 
 def always_failed(side: SideRuns) -> bool:
@@ -259,6 +279,11 @@ def is_narrow(row: MetricRow) -> bool:
     return row.half_width is not None and row.goal is not None and row.half_width <= row.goal
 
 
+def _is_as_narrow_as_can_be(row: MetricRow) -> bool:
+    """Or narrower than the goal: what else makes it wide no block takes away."""
+    return row.half_width_of_blocks is not None and row.goal is not None and row.half_width_of_blocks <= row.goal
+
+
 def level_of_one_check(level: float, tests: int, most_blocks: int) -> float:
     """The level of one look at one metric, so that all looks of all metrics together keep `level`."""
     return level / (max(1, tests) * max(1, most_blocks - MINIMUM_BLOCKS + 1))
@@ -284,5 +309,5 @@ def certainty(
     level = level_of_one_check(
         question.level, sum(row.p_holm is not None for row in rows if row.primary), question.most_blocks
     )
-    waiting = [row for row in judged_rows if not (is_narrow(row) or surely_beyond_goal(row, level))]
+    waiting = [row for row in judged_rows if not (_is_as_narrow_as_can_be(row) or surely_beyond_goal(row, level))]
     return not waiting, waiting, ""

@@ -43,7 +43,9 @@ class SideOf:
     watched_s: int = 60
     late_from_s: int = 10**6
     late_ms: float = 0.0
-    untimed: Mapping[str, float] = field(default_factory=dict)  # lost, missed, never_emitted, waiting: share of all
+    untimed: Mapping[str, float] = field(
+        default_factory=dict
+    )  # lost, missed, never_emitted, waiting, unseen: share of all
     unsteady: int | None = None
 
 
@@ -153,9 +155,11 @@ def _activity(name: str, side: SideOf) -> list[dict[str, Any]]:
 
 
 def _losses(name: str, side: SideOf) -> list[dict[str, Any]]:
-    lost = 100.0 * (side.watched_s - 10) * side.untimed.get("lost", 0.0)
+    sent = 100.0 * (side.watched_s - 10)
+    lost, unseen = (sent * side.untimed.get(name, 0.0) for name in ("lost", "unseen"))
     return [
-        {"run_id": run_id, "event_id": "e1", "phase": phase, "lost": amount}
+        {"run_id": run_id, "event_id": "e1", "phase": phase, "lost": amount, "source": "spout", "stream": "default",
+         "target": "sink", "sent": sent, "executed": sent - amount, "difference": 0.0, "uncertainty": unseen}
         for run_id, _ in _timed_runs(name, side) for phase, amount in (("before", 1e6), ("after", lost))
     ]  # fmt: skip
 

@@ -62,6 +62,10 @@ def test_a_side_whose_tuples_have_no_latency_carries_no_verdict(tmp_path: Path, 
     assert f"95 % latency after scale-out: no verdict, for {why}" in found.sentence
     assert found.sentence.startswith("No difference between my-branch and main: no difference in throughput")
     assert found.certain, "more blocks would not help"
+    assert found.why == (
+        "95 % latency after scale-out: no verdict, however many blocks there are; every other primary interval is "
+        "±5 % or narrower, or its difference surely larger"
+    )
     assert next(row for row in result_data(found)["rows"] if row["metric"] == LATENCY)["verdict"] == "no verdict"
 
 
@@ -79,6 +83,85 @@ def test_together_they_are_too_many(tmp_path: Path) -> None:
 def test_alone_it_is_no_comparison(tmp_path: Path) -> None:
     found, _ = one(tmp_path, SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}, untimed={"lost": 0.1}))
     assert found.sentence.startswith("my-branch cannot be compared with main: 95 % latency after scale-out: no verdict")
+    assert found.certain and found.why == "95 % latency after scale-out: no verdict, however many blocks there are"
+
+
+def test_what_may_be_lost_unseen_leaves_a_difference_that_it_could_not_make(tmp_path: Path) -> None:
+    """Of B's 5000 tuples 60 may be lost beside what is on record: 96.2 % of the others are then 95 % of all."""
+    _, latency = one(tmp_path, SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}, untimed={"unseen": 0.012}))
+    assert latency.verdict is Verdict.BETTER and latency.why_no_verdict == ""
+    assert latency.note.endswith("waiting at the end 0.0 %, lost unseen up to 1.2 %")
+
+
+def test_what_may_be_lost_unseen_leaves_open_what_it_could_make(tmp_path: Path) -> None:
+    """3.9 % of B's tuples take 100 ms, as many as A's: with 1.2 % of all lost unseen so does B's 95th percentile."""
+    root = write(tmp_path / "20260101-000000-aa", {
+        "stela": (SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}, untimed={"unseen": 0.012}))
+    })  # fmt: skip
+    found = rows(SeriesPaths(root), "latency")
+    slow = {row["run_id"]: row["buckets"][0] for row in found}
+    mixed = [row | {"buckets": [*row["buckets"], slow[row["run_id"].replace("_b", "_a")]], "counts": [961, 39]}
+             for row in found if "_b" in row["run_id"]]  # fmt: skip
+    _write_again(root, "latency", [row for row in found if "_a" in row["run_id"]] + mixed)
+    comparison = compare(root)
+    latency = next(row for row in comparison.rows if row.metric == LATENCY)
+    assert latency.difference == pytest.approx(-49.7, abs=1) and latency.p == 1
+    assert latency.verdict is Verdict.UNDECIDED and latency.low is not None and latency.high is not None
+    assert latency.low < -45 and latency.high >= 0
+    assert comparison.certain and comparison.why == (
+        "95 % latency after scale-out: wider only by what may be lost unseen, which no block narrows"
+    )
+
+
+def test_of_so_many_unseen_tuples_nobody_knows_the_slowest_of_all(tmp_path: Path) -> None:
+    _, latency = one(tmp_path, SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}, untimed={"unseen": 0.06}))
+    assert latency.verdict is Verdict.NONE and latency.why_no_verdict == (
+        "5 % or more of the tuples may be lost unseen, within the uncertainty of a loss, in 6 of 12 runs"
+    )
+
+
+def test_a_difference_within_the_uncertainty_may_be_a_loss_too(tmp_path: Path) -> None:
+    """And behind a filter, which lets one in ten through, a lost tuple is a tenth of a timed one."""
+    root = write(tmp_path / "20260101-000000-aa", {
+        "stela": (SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}, untimed={"unseen": 0.01}))
+    })  # fmt: skip
+    losses = rows(SeriesPaths(root), "losses")
+    _write_again(root, "losses", [
+        edge for row in losses for edge in (
+            row | {"target": "filter", "difference": row["uncertainty"]},
+            row | {"source": "filter", "sent": row["executed"] / 10, "executed": row["executed"] / 10},
+        )
+    ])  # fmt: skip
+    latency = next(row for row in compare(root).rows if row.metric == LATENCY)
+    assert latency.note.endswith("lost unseen up to 1.2 %"), "two tenths of 1 %, and 1 % behind the filter"
+
+
+def test_an_analysis_without_uncertainties_does_not_say_what_was_lost(tmp_path: Path) -> None:
+    root = write(tmp_path / "20260101-000000-aa", {"stela": (SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}))})
+    older = [row | {"uncertainty": None, "difference": None} for row in rows(SeriesPaths(root), "losses")]
+    _write_again(root, "losses", older)
+    latency = next(row for row in compare(root).rows if row.metric == LATENCY)
+    assert latency.why_no_verdict == "how many tuples have no latency is not known of 12 of 12 runs"
+
+
+def test_what_was_due_at_a_spout_without_a_process_was_never_emitted(tmp_path: Path) -> None:
+    """No line says that it waits: nobody is there to say it."""
+    root = write(tmp_path / "20260101-000000-aa", {
+        "stela": (SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}, untimed={"never_emitted": 0.05}))
+    })  # fmt: skip
+    _write_again(root, "activity", [row | {"queue": 0.0} for row in rows(SeriesPaths(root), "activity")])
+    latency = next(row for row in compare(root).rows if row.metric == LATENCY)
+    assert latency.verdict is Verdict.NONE and "never emitted 5.0 %" in latency.note
+
+
+def test_what_was_due_and_nobody_knows_is_not_taken_for_nothing(tmp_path: Path) -> None:
+    root = write(tmp_path / "20260101-000000-aa", {"stela": (SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}))})
+    ended = ("stela_b-r1", "due", 20.0)
+    found = [row | ({"rate": None} if (row["run_id"], row["scope"], row["window_s"]) == ended else {})
+             for row in rows(SeriesPaths(root), "event_throughput")]  # fmt: skip
+    _write_again(root, "event_throughput", found)
+    latency = next(row for row in compare(root).rows if row.metric == LATENCY)
+    assert latency.why_no_verdict == "how many tuples have no latency is not known of 1 of 12 runs"
 
 
 def test_what_nobody_counted_is_not_taken_for_nothing(tmp_path: Path) -> None:
