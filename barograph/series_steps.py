@@ -21,6 +21,7 @@ from barograph.run.measure import measure
 from barograph.series import hold
 from barograph.series.interruption import step
 from barograph.series.progress import ProgressFile, lines_since
+from barograph.series.provenance import MEASUREMENT
 from barograph.series.results import analyse_results, finish, send_afterwards
 from barograph.series.run_record import RunRecord, set_attempt_aside
 from barograph.series.series import Series, read_series, series_document, too_late
@@ -89,6 +90,7 @@ def _run_facts(series: Series, context: SeriesContext, run: PlannedRun) -> Mappi
         "git_commit": document.get("git_commit"),
         "git_dirty": document.get("git_dirty"),
         "git_changes": document.get("git_changes"),
+        "measurement": MEASUREMENT,
         "versions": {**facts.versions, **code},
         "harness_facts": dict(facts.harness),
         "machines": {name: dict(machine) for name, machine in facts.machines.items()},

@@ -4,7 +4,8 @@ PYTHONPATH.
     describe_checkout.py QUESTION ANSWER
 
 QUESTION: {"variants": [{"policy", "parameters"}]}. ANSWER, which it writes: {"folder", "tls", "v", "calls", "state",
-"variants": [{"error", "events"}]}. The commit may be an old one: names that have changed since are tried in both forms.
+"schedules": whether its service keeps those of sources, "variants": [{"error", "events"}]}. The commit may be an old
+one: names that have changed since are tried in both forms.
 """
 
 from __future__ import annotations
@@ -29,13 +30,15 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
         ServiceState = importlib.import_module("scheduler_plugins.desk").Desk  # type: ignore[misc]  # a class, as above
 
     with tempfile.TemporaryDirectory() as folder:
-        state = ServiceState(Path(folder)).state()
+        service_state = ServiceState(Path(folder))
+        state, to_a_worker_that_begins = service_state.state(), service_state.take_samples([])
     return {
         "folder": str(Path(messages.__file__).parent.parent),
         "tls": hasattr(service, "tls_context"),
         "v": getattr(messages, "VERSION", 1),  # what every commit from before it was named spoke
         "calls": [" ".join(call) for call in service.CALLS],
         "state": state,
+        "schedules": "schedules" in (to_a_worker_that_begins or {}),  # what spouts of earlier processes had emitted
         "variants": [_of(variant["policy"], variant["parameters"]) for variant in asked["variants"]],
     }
 

@@ -112,6 +112,7 @@ def open_series(
 
     `again`: somebody repeats the step that opened it, so it is the one of this DAG run, complete or not, if it has any.
     `estimate` is what this execution may cost; each execution of a series that costs money has its own.
+    Raises ExperimentError where the series has runs that are not measured as this Barograph would.
     """
     now = time.time() if now_s is None else now_s
     experiment = resolve_experiment(experiment)
@@ -119,6 +120,8 @@ def open_series(
     changes = provenance.work_tree_patch() if dirty else b""  # refused before there is a folder
     repeated = series_of_dag_run(experiment) if again else None
     unfinished = repeated or (None if new else unfinished_series(experiment))
+    if unfinished:
+        _require_same_measurement(unfinished)
     earlier = series_document(unfinished.folder) if unfinished else {}
     estimates = earlier.get("estimates", [])
     if estimate is not None:
@@ -145,6 +148,21 @@ def open_series(
     write_json_atomic(SeriesPaths(folder).series_json, document)
     ProgressFile(folder).tell(OPENED, opened_s=now)
     return Series(folder, experiment, now)
+
+
+def _require_same_measurement(series: Series) -> None:
+    """Raises ExperimentError where runs that are to come would stand beside such as another Barograph measured."""
+    records = [read_run(series.run_folder(name)) or {} for name in sorted(series.complete())]
+    others = [record for record in records if record.get("measurement", 1) != provenance.MEASUREMENT]
+    if not (others and series.missing_runs()):
+        return
+    number = "a run" if len(others) == 1 else f"{len(others)} runs"
+    commits = ", ".join(sorted({str(record.get("git_commit") or "an unknown commit")[:12] for record in others}))
+    raise ExperimentError(
+        f"{series.folder} has {number} that another version of Barograph measured ({commits}): it gave them"
+        " another load after restarts, or counted otherwise, so those that are missing cannot stand beside them;"
+        " begin anew with --new (in a trigger form: series: new), or finish this one with the code of that commit"
+    )
 
 
 def read_series(folder: Path) -> Series:

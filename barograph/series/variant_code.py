@@ -38,17 +38,23 @@ CALLS = frozenset({"POST /configure", "POST /scale", "POST /samples", "POST /mac
 
 def require_fit(experiment: Experiment) -> None:
     """Raises Unfit with everything that the commits of this experiment's variants cannot do. They are built."""
-    said = [each for code in codes_of(experiment.variants) for each in _complaints(experiment, code)]
+    described = {
+        code: describe_tree(tree, _variants_of(experiment, code), code)
+        for code in codes_of(experiment.variants)
+        if (tree := service_of(code)) is not None
+    }
+    said = [each for code, about in described.items() for each in _complaints(experiment, code, about)]
+    said += _unlike_schedules(experiment, described)
     if said:
         raise Unfit(f"{experiment.name}: {'; '.join(said)}")
 
 
-def _complaints(experiment: Experiment, code: Code) -> Iterator[str]:
-    tree = service_of(code)
-    if tree is None:
-        return
-    mine = [variant for variant in experiment.variants if variant.code == code]
-    said = describe_tree(tree, mine, code)
+def _variants_of(experiment: Experiment, code: Code) -> list[Variant]:
+    return [variant for variant in experiment.variants if variant.code == code]
+
+
+def _complaints(experiment: Experiment, code: Code, said: Mapping[str, Any]) -> Iterator[str]:
+    mine = _variants_of(experiment, code)
     yield from _contract(experiment, said, code)
     kinds = {event.kind for event in experiment.events if event.asks_policy}
     for variant, about in zip(mine, said["variants"], strict=True):
@@ -82,6 +88,20 @@ def _contract(experiment: Experiment, said: Mapping[str, Any], code: Code) -> It
         read_state(said["state"])
     except (KeyError, TypeError, ValueError) as error:
         yield f"the policy service of {code_label(code)} describes its state without what this harness reads: {error!r}"
+
+
+def _unlike_schedules(experiment: Experiment, described: Mapping[Code, Mapping[str, Any]]) -> Iterator[str]:
+    """A service that keeps no schedules (before decision 0027) gives its variants less load than another one's."""
+    anew = [code for code, said in described.items() if not said["schedules"]]
+    resuming = [variant.name for variant in experiment.variants if variant.code not in anew]
+    for code in anew if resuming else ():
+        mine = [variant.name for variant in _variants_of(experiment, code)]
+        yield (
+            f"variants {', '.join(mine)} are compared with {', '.join(resuming)}: the policy service of"
+            f" {code_label(code)} keeps no emission schedules, so after a restart spouts of {', '.join(mine)} forget"
+            f" what fell due meanwhile, and those of {', '.join(resuming)} still have to emit it; take a newer commit"
+            " in its place, or compare only commits that keep none"
+        )
 
 
 def describe_tree(tree: Path, variants: Sequence[Variant], code: Code) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from barograph.plan.experiment import Experiment, load, with_changes
 from barograph.run.context import SeriesContext
 from barograph.series.interruption import request_stop
 from barograph.series.progress import failures_since
+from barograph.series.provenance import MEASUREMENT
 from barograph.series.results import complete_runs
 from barograph.series.run_record import read_run
 from barograph.series.series import (
@@ -64,6 +65,29 @@ def test_an_unfinished_series_is_resumed_and_new_makes_another(faked: Experiment
     assert open_series(faked, now_s=2000.0).folder == first.folder
     assert series_document(first.folder)["resumed"] is True
     assert open_series(faked, new=True, now_s=3000.0).folder != first.folder
+
+
+def test_runs_of_a_barograph_that_measured_otherwise_are_not_added_to(faked: Experiment, bench: SeriesContext) -> None:
+    series = open_series(faked, now_s=1000.0)
+    name = attempt_next_run(series, replace(bench, experiment=faked))
+    assert name is not None and open_series(faked, now_s=2000.0).folder == series.folder
+    record = series.run_folder(name) / "run.json"
+    older = read_json(record) | {"git_commit": "0123456789abcdef"}
+    assert older.pop("measurement") == MEASUREMENT
+    write_json_atomic(record, older)
+    told = r"has a run that another version of Barograph measured \(0123456789ab\).*begin anew with --new"
+    with pytest.raises(ExperimentError, match=told):
+        open_series(faked, now_s=3000.0)
+    assert series_document(series.folder)["opened_s"] == 2000.0
+    assert open_series(faked, new=True, now_s=4000.0).folder != series.folder
+
+
+def test_what_another_barograph_measured_may_have_its_report(faked: Experiment, bench: SeriesContext) -> None:
+    series = open_series(faked, now_s=1000.0)
+    while name := attempt_next_run(series, replace(bench, experiment=faked)):
+        record = series.run_folder(name) / "run.json"
+        write_json_atomic(record, {k: v for k, v in read_json(record).items() if k != "measurement"})
+    assert open_series(faked, now_s=2000.0).folder == series.folder and series.lacks_report_alone()
 
 
 def test_another_request_is_another_series(faked: Experiment) -> None:

@@ -1,5 +1,6 @@
 """A commit is asked what its policies can do, before any machine is touched."""
 
+import re
 import sys
 from ast import literal_eval
 from collections.abc import Callable
@@ -125,6 +126,21 @@ def test_a_call_is_needed_only_where_the_experiment_makes_it(change: Callable[[s
     prepare_code(of(code), print)
     with pytest.raises(Unfit, match="does not know POST /input_rate, which this experiment needs"):
         prepare_code(replace(of(code), events=(RateChange("steady", 2.0),)), print)
+
+
+def test_a_commit_whose_spouts_begin_anew_is_compared_only_with_its_like(
+    change: Callable[[str, str, str], Code],
+) -> None:
+    code = change("service_state.py", '"schedules": self.samples.emissions.json(),', "")
+    with pytest.raises(Unfit) as told:
+        prepare_code(of(code), print)
+    assert re.search(
+        r"variants theirs are compared with mine: the policy service of main \([0-9a-f]{12}\) keeps no emission"
+        r" schedules, .* spouts of theirs forget what fell due meanwhile, .* mine still have to emit it; take a newer",
+        str(told.value),
+    )
+    both = of(code)
+    prepare_code(replace(both, variants=tuple(replace(each, code=code) for each in both.variants)), print)
 
 
 def test_code_that_throws_as_it_loads_is_told_with_what_it_says(change: Callable[[str, str, str], Code]) -> None:
