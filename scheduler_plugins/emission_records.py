@@ -5,7 +5,7 @@ A worker that begins asks for this, so that its spouts go on with the schedule o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +39,11 @@ class EmissionRecords:
             known = self._newest.get(int(task))
             if behind is not None and (known is None or known.t < float(line["t"])):
                 self._newest[int(task)] = EmissionRecord(float(line["t"]), int(behind), float(behind_ms or 0.0))
+
+    def begin(self, tasks: Iterable[int], t: float) -> None:
+        """Of these tasks nothing was due before `t`, unless something is on record."""
+        for task in tasks:
+            self._newest.setdefault(task, EmissionRecord(t, 0, 0.0))
 
     def oldest_s(self) -> float | None:
         """Due time of the oldest tuple that any task may still have to emit (epoch seconds); None without tasks."""

@@ -40,6 +40,7 @@ DECIDE_S = 1.5  # the bridge waits 2 s for an answer, and falls back without one
 REQUEST_S = 10.0  # from a request's first byte to its last; a stranger's connection is to send one within it
 IDLE_S = 60.0  # of a connection that has shown the token
 HARNESS_HEADER = "X-Barograph-Harness"
+SOURCES_HEADER = "X-Barograph-Sources"  # of an empty POST /samples: tasks that begin, and their topology: `5,6 star-1`
 
 
 def waited_for_cpu_s(thread: threading.Thread) -> float:
@@ -129,7 +130,7 @@ class PolicyServer(ThreadingHTTPServer):
         self.decisions = decisions or TimedDecisions()
         self.decisions.late = self._note_late_decision
 
-    def answer(self, method: str, path: str, body: bytes) -> Mapping[str, Any]:
+    def answer(self, method: str, path: str, body: bytes, sources: str = "") -> Mapping[str, Any]:
         call = CALLS.get((method, path))
         if call is None:
             raise CallRefusal(404, f"{method} {path}: known are {', '.join(f'{m} {p}' for m, p in sorted(CALLS))}")
@@ -138,7 +139,10 @@ class PolicyServer(ThreadingHTTPServer):
         if path == "/configure" and self.decisions.busy():
             raise Restarting(503, "configure: the policy of the run before still decides; the service begins anew")
         with self.lock:
-            return call(self.state, body)
+            answered = call(self.state, body)
+            if path == "/samples" and sources:
+                self.state.note_sources(sources)
+            return answered
 
     def _schedule(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         with self.lock:
@@ -264,7 +268,7 @@ class _Handler(BaseHTTPRequestHandler):
             return 400, {"error": f"the body ended after {len(body)} of {length} bytes"}
         self.close_connection = last
         try:
-            return 200, self.server.answer(self.command, self.path, body)
+            return 200, self.server.answer(self.command, self.path, body, self.headers.get(SOURCES_HEADER, ""))
         except CallRefusal as refused:
             return refused.status, {"error": str(refused)}
         except (MessageError, ValueError, KeyError, TypeError) as error:

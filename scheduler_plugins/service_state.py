@@ -323,6 +323,13 @@ class ServiceState:
             }
         )
 
+    def note_sources(self, sources: str) -> None:
+        """Sources begin, `TASK,… TOPOLOGY`. One that is on no record has one from now on: should its worker die before
+        its first line is here, the next process goes on instead of beginning once more."""
+        tasks, _, topology = sources.partition(" ")
+        if topology == self.samples.topology_id:
+            self.samples.emissions.begin((int(task) for task in tasks.split(",") if task.isdecimal()), self.clock())
+
     def take_machine_samples(self, lines: Iterable[str]) -> None:
         self._add_lines(lines, self.samples.add_machine)
 

@@ -77,6 +77,21 @@ def test_each_task_has_its_newest_line_of_whatever_worker(state: ServiceState) -
     assert schedules(state)["5"] == {"t": 1030.0, "behind": 300}
 
 
+def test_a_source_that_began_and_died_before_its_first_line_is_on_record(state: ServiceState, clock: Clock) -> None:
+    clock.now = 1010.0
+    state.note_sources(f"5,6 {TOPOLOGY}")
+    clock.now = 1030.0
+    state.take_samples([line(1029.0, {6: 4})])
+    state.note_sources(f"5,6 {TOPOLOGY}")
+    assert schedules(state) == {"5": {"t": 1010.0, "behind": 0}, "6": {"t": 1029.0, "behind": 4}}
+
+
+@pytest.mark.parametrize("sources", ["5 another-1-1000", "5", f" {TOPOLOGY}", f"x,-1,² {TOPOLOGY}", "", " "])
+def test_what_is_no_source_of_the_topology_is_not_noted(state: ServiceState, sources: str) -> None:
+    state.note_sources(sources)
+    assert schedules(state) == {}
+
+
 def test_a_spout_whose_schedule_has_not_begun_keeps_what_is_on_record(state: ServiceState) -> None:
     """It waits for its answer; should it end before that, the next process goes on where the first one ended."""
     older = json.loads(line(1012.0, {5: 0}))

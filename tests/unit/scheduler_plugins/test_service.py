@@ -65,6 +65,14 @@ def test_a_round_over_http(server: PolicyServer) -> None:
     assert call(server, "/state")[1]["run_id"] == "r1"
 
 
+def test_a_source_that_begins_is_answered_what_was_on_record_before(server: PolicyServer) -> None:
+    call(server, "/schedule", round_request(1000.0))
+    begins = {"X_Barograph_Sources": "5 star-1-1000"}
+    assert call(server, "/samples", b"", **begins)[1]["schedules"] == {}
+    (record,) = call(server, "/samples", b"", **begins)[1]["schedules"].items()
+    assert record[0] == "5" and record[1]["behind"] == 0 and record[1]["t"] > 0
+
+
 def test_the_input_rate_goes_to_those_who_post_samples(server: PolicyServer) -> None:
     posted = b'{"v": 1}'
     assert call(server, "/samples", posted)[1] == {"input_rate_factor": 1.0}

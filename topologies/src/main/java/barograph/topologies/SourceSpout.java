@@ -23,8 +23,6 @@ import org.slf4j.LoggerFactory;
 public final class SourceSpout extends BaseRichSpout {
     private static final long serialVersionUID = 1L;
     private static final Logger LOG = LoggerFactory.getLogger(SourceSpout.class);
-    /** How long nothing is emitted while the policy service does not say what is on record. */
-    private static final long PATIENCE_NANOS = 10_000_000_000L;
 
     private final double ratePerSecond;
     private final long seed;
@@ -37,7 +35,7 @@ public final class SourceSpout extends BaseRichSpout {
     private transient EmissionSchedule schedule;
     private transient boolean acked;
     private transient long emitted;
-    private transient long firstCallNanos;
+    private transient Patience patience;
 
     /** Rate in tuples per second of the component, shared evenly by its tasks; {@code onRestart}: catch_up or skip. */
     public SourceSpout(double ratePerSecond, long seed, boolean unthrottled, String onRestart) {
@@ -80,8 +78,8 @@ public final class SourceSpout extends BaseRichSpout {
     /** A schedule begins when Storm first asks for a tuple, before that the topology was not up; later processes go on with it. */
     private void start(long now) {
         EmissionRecords records = counters == null ? EmissionRecords.UNKNOWN : counters.emissionRecords();
-        firstCallNanos = firstCallNanos == 0 ? now : firstCallNanos;
-        if (records == null && now - firstCallNanos < PATIENCE_NANOS) {
+        patience = patience == null ? new Patience(context.getThisTaskId(), now) : patience;
+        if (patience.isToWait(records, now)) {
             return;
         }
         int tasks = context.getComponentTasks(context.getThisComponentId()).size();
@@ -110,5 +108,37 @@ public final class SourceSpout extends BaseRichSpout {
     @Override
     public void declareOutputFields(OutputFieldsDeclarer declarer) {
         declarer.declare(Line.FIELDS);
+    }
+
+    /** How long a source that Storm has asked for a tuple waits for what is on record. */
+    static final class Patience {
+        /** Where the policy service has said nothing yet. */
+        static final long NANOS = 10_000_000_000L;
+        /** Where it has, as the worker started: since then lines of the process before came, and the rate may have changed. */
+        static final long ANEW_NANOS = 2_000_000_000L;
+
+        private final int task;
+        private final long firstCallNanos;
+        private long askedNanos;
+
+        Patience(int task, long firstCallNanos) {
+            this.task = task;
+            this.firstCallNanos = firstCallNanos;
+        }
+
+        /** Asks once for newer records; {@code records} are null while there are none. */
+        boolean isToWait(EmissionRecords records, long now) {
+            if (records == null) {
+                return now - firstCallNanos < NANOS;
+            }
+            if (!records.areKnown() || records.areSince(firstCallNanos)) {
+                return false;
+            }
+            if (askedNanos == 0) {
+                askedNanos = now;
+                return records.ask(task);
+            }
+            return now - askedNanos < ANEW_NANOS;
+        }
     }
 }

@@ -1,5 +1,7 @@
 package barograph.topologies.measure;
 
+import barograph.topologies.EmissionRecords;
+import barograph.topologies.EpochClock;
 import java.io.Closeable;
 import java.io.IOException;
 import java.io.InputStream;
@@ -16,6 +18,8 @@ import java.security.cert.CertificateFactory;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Deque;
+import java.util.SortedSet;
+import java.util.TreeSet;
 import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import javax.net.ssl.HttpsURLConnection;
@@ -29,7 +33,7 @@ import org.slf4j.LoggerFactory;
  * Sends lines to the policy service, all that gathered in a window at once, from a thread of its own.
  *
  * <p>The service's answers carry the input rate. Until it has answered once it is asked without lines: that answer also says what is
- * on record of the sources' tasks, for a worker that was restarted. Nobody waits for the service: what it cannot take stays in a bounded backlog, the oldest line goes first. Only lines that
+ * on record of the sources' tasks, for a worker that was restarted. A source that begins asks once more, for what is on record then. Nobody waits for the service: what it cannot take stays in a bounded backlog, the oldest line goes first. Only lines that
  * surely did not arrive are sent again. HttpURLConnection, because HttpClient costs two more threads and some MB. TLS begins
  * with the first window, in this thread, and its connection stays: a worker pays for one handshake.
  */
@@ -38,6 +42,7 @@ final class SamplePoster implements Closeable {
     private static final Logger LOG = LoggerFactory.getLogger(SamplePoster.class);
     private static final int TIMEOUT_MS = 1000;
     private static final long CLOSING_MS = 1500;
+    private static final String SOURCES = "X-Barograph-Sources";
     /** How often a service that has not answered yet is asked. */
     private static final long ASKING_MS = 500;
 
@@ -47,10 +52,13 @@ final class SamplePoster implements Closeable {
     private final long windowMs;
     private final Consumer<SamplesAnswer> answers;
     private final Deque<String> backlog = new ArrayDeque<>();
+    /** Tasks of sources that begin and have not been answered yet. */
+    private final SortedSet<Integer> beginning = new TreeSet<>();
     private final Thread thread = new Thread(this::run, "barograph-poster");
     private boolean closing;
     private boolean isUrgent;
     private boolean isAnswered;
+    private EmissionRecords records;
     private boolean failing;
     private long dropped;
     private SSLSocketFactory tls;
@@ -85,6 +93,14 @@ final class SamplePoster implements Closeable {
         }
     }
 
+    /** Nothing is posted, now: what is on record then comes into the records that the first answer had. */
+    private void ask(int task) {
+        synchronized (backlog) {
+            beginning.add(task);
+            backlog.notifyAll();
+        }
+    }
+
     long dropped() {
         synchronized (backlog) {
             return dropped;
@@ -109,7 +125,7 @@ final class SamplePoster implements Closeable {
         boolean last = false;
         while (!last) {
             isAnswered = isAnswered || send(new ArrayDeque<>());
-            last = awaitWindow();
+            last = awaitWindow(System.nanoTime() + (isAnswered ? windowMs : Math.min(windowMs, ASKING_MS)) * 1_000_000L);
             Deque<String> lines = isAnswered || last ? takeAll() : new ArrayDeque<>();
             if (!lines.isEmpty()) {
                 send(lines);
@@ -117,20 +133,33 @@ final class SamplePoster implements Closeable {
         }
     }
 
-    /** True once the poster is closing. */
-    private boolean awaitWindow() {
+    /** True once the poster is closing. Sources that begin meanwhile have their answer at once. */
+    private boolean awaitWindow(long end) {
+        for (String sources = beginningBefore(end); sources != null; sources = beginningBefore(end)) {
+            send(new ArrayDeque<>(), sources);
+        }
         synchronized (backlog) {
-            long waitMs = isAnswered ? windowMs : Math.min(windowMs, ASKING_MS);
-            long end = System.nanoTime() + waitMs * 1_000_000L;
-            for (long left = waitMs; left > 0 && !closing && !isUrgent; left = (end - System.nanoTime()) / 1_000_000L) {
+            isUrgent = false;
+            return closing;
+        }
+    }
+
+    /** Who asks, as the service reads it; null where the window ends first. */
+    private String beginningBefore(long end) {
+        synchronized (backlog) {
+            for (long left = 1; left > 0 && !closing && !isUrgent && beginning.isEmpty(); left = (end - System.nanoTime()) / 1_000_000L) {
                 try {
                     backlog.wait(left);
                 } catch (InterruptedException e) {
-                    return true;
+                    closing = true;
                 }
             }
-            isUrgent = false;
-            return closing;
+            if (beginning.isEmpty() || closing) {
+                return null;
+            }
+            String tasks = beginning.stream().map(String::valueOf).collect(Collectors.joining(","));
+            beginning.clear();
+            return tasks + " " + records.topology();
         }
     }
 
@@ -158,12 +187,19 @@ final class SamplePoster implements Closeable {
         }
     }
 
-    /** True if the service took it. */
     private boolean send(Deque<String> lines) {
+        return send(lines, null);
+    }
+
+    /** True if the service took it. {@code sources} begin; null: none. */
+    private boolean send(Deque<String> lines, String sources) {
         byte[] body = lines.stream().map(line -> line + "\n").collect(Collectors.joining()).getBytes(StandardCharsets.UTF_8);
         HttpURLConnection connection;
         try {
             connection = open(body.length);
+            if (sources != null) {
+                connection.setRequestProperty(SOURCES, sources);
+            }
             connection.connect();
         } catch (IOException | RuntimeException e) {
             giveBack(lines);
@@ -217,15 +253,25 @@ final class SamplePoster implements Closeable {
     }
 
     private int post(HttpURLConnection connection, byte[] body) throws IOException {
+        long askedNanos = EpochClock.nowNanos();
         try (OutputStream out = connection.getOutputStream()) {
             out.write(body);
         }
         int status = connection.getResponseCode();
         String answer = read(status < 400 ? connection.getInputStream() : connection.getErrorStream());
         if (status / 100 == 2) {
-            answers.accept(SamplesAnswer.of(answer));
+            take(SamplesAnswer.of(answer), askedNanos);
         }
         return status;
+    }
+
+    private void take(SamplesAnswer answer, long askedNanos) {
+        if (answer.records().areKnown()) {
+            records = records == null ? answer.records() : records;
+            records.askBy(this::ask);
+            records.renew(answer.records(), askedNanos);
+        }
+        answers.accept(answer);
     }
 
     /** An answer that was read to its end leaves the connection open for the next window. */

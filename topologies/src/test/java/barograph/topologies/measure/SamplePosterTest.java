@@ -1,8 +1,11 @@
 package barograph.topologies.measure;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import barograph.topologies.EmissionRecords;
+import barograph.topologies.EpochClock;
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
 import com.sun.net.httpserver.HttpsConfigurator;
@@ -35,6 +38,7 @@ class SamplePosterTest {
     @TempDir
     Path directory;
     private final List<String> received = new CopyOnWriteArrayList<>();
+    private final List<String> sources = new CopyOnWriteArrayList<>();
     private final List<String> tokens = new CopyOnWriteArrayList<>();
     private final List<InetSocketAddress> clients = new CopyOnWriteArrayList<>();
     private final List<Double> factors = new CopyOnWriteArrayList<>();
@@ -50,6 +54,7 @@ class SamplePosterTest {
 
     private void take(HttpExchange exchange) throws IOException {
         received.addAll(new String(exchange.getRequestBody().readAllBytes(), StandardCharsets.UTF_8).lines().toList());
+        sources.add(String.valueOf(exchange.getRequestHeaders().getFirst("X-Barograph-Sources")));
         tokens.add(String.valueOf(exchange.getRequestHeaders().getFirst("Authorization")));
         clients.add(exchange.getRemoteAddress());
         byte[] answer = said.getBytes(StandardCharsets.UTF_8);
@@ -188,6 +193,39 @@ class SamplePosterTest {
             server.stop(0);
         }
         assertEquals(List.of(2.0, 0.25), factors.stream().distinct().toList());
+    }
+
+    @Test
+    void aSourceThatBeginsIsToldWhatIsOnRecordThen() throws Exception {
+        String onRecord = "{\"topology\": \"star-1\", \"schedules\": {\"7\": {\"t\": %d, \"behind\": %d}}, \"input_rates\": [[0, 1]]}";
+        HttpServer server = service(0);
+        said = onRecord.formatted(1010, 3);
+        List<EmissionRecords> heard = new CopyOnWriteArrayList<>();
+        URI uri = samples(server.getAddress().getPort());
+        try (SamplePoster poster = new SamplePoster(uri, null, null, LONG, answer -> heard.add(answer.records()))) {
+            poster.offer("{\"seq\": 1}");
+            poster.start();
+            waitFor(() -> !heard.isEmpty());
+            EmissionRecords first = heard.get(0);
+            assertEquals(3, first.byTask().get(7).behind());
+            said = onRecord.formatted(1012, 5);
+            long began = EpochClock.nowNanos();
+            assertTrue(first.ask(7));
+            waitFor(() -> first.areSince(began));
+            assertEquals(5, first.byTask().get(7).behind());
+            assertEquals(1_012_000_000_000L, first.byTask().get(7).untilNanos());
+            server.stop(0);
+            long again = EpochClock.nowNanos();
+            first.ask(7);
+            Thread.sleep(300);
+            assertEquals(5, first.byTask().get(7).behind());
+            assertFalse(first.areSince(again));
+        } finally {
+            server.stop(0);
+        }
+        assertEquals(List.of("null", "7 star-1"), sources);
+        assertEquals(2, tokens.size(), "nobody else asks, and lines wait for their window");
+        assertEquals(List.of(), received);
     }
 
     /** The answer to a line is read before the next line is sent. */
