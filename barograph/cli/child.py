@@ -10,10 +10,12 @@ those of the command line.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,14 @@ from barograph.settings import hold_by_this_process
 
 
 def main(arguments: list[str]) -> int:
+    """The exit code; a log on a full disk does not change it."""
+    try:
+        return _execute(arguments)
+    finally:
+        _end_log()
+
+
+def _execute(arguments: list[str]) -> int:
     series_dir, parent_pid = Path(arguments[0]), int(arguments[1])
     hold_by_this_process()
     progress, begun_s = ProgressFile(series_dir), time.time()
@@ -65,10 +75,25 @@ def main(arguments: list[str]) -> int:
 
 
 def _tell_failure(progress: ProgressFile, error: Exception) -> int:
-    """The exit code of an error, which is in the log and in the progress file then."""
-    traceback.print_exception(error)
+    """The exit code of an error, which is in the log and in the progress file then, if they have room for it."""
+    _log(error)
     progress.tell("failed", blame=blame_of(error), message=message_of(error))
     return EXIT_CODES[blame_of(error)]
+
+
+def _log(error: Exception) -> None:
+    with suppress(OSError):
+        traceback.print_exception(error)
+
+
+def _end_log() -> None:
+    """What could not be written is given up: Python would try again as it ends, and fail with a code of its own."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            with Path(os.devnull).open("wb") as nowhere:
+                os.dup2(nowhere.fileno(), stream.fileno())
 
 
 def _run(series_dir: Path) -> None:
@@ -133,7 +158,7 @@ def _release(series_dir: Path) -> NotReleased | None:
         traceback.print_exc()
         return left
     except Exception as error:  # noqa: BLE001 - what was measured is stored all the same
-        traceback.print_exc()
+        _log(error)
         return NotReleased(f"machines may still be up: {message_of(error)}; `barograph reap` ends them")
     finally:
         for number, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
@@ -148,8 +173,8 @@ def _store(series_dir: Path, progress: ProgressFile, begun_s: float) -> None:
     announced = any(line.get("sent", True) for line in lines_since(series_dir, "report", begun_s))
     try:
         (store if announced else finish)(series_dir, lambda text: progress.tell("message", text=text))
-    except Exception:  # noqa: BLE001 - it waits in the spool
-        traceback.print_exc()
+    except Exception as error:  # noqa: BLE001 - it waits in the spool
+        _log(error)
 
 
 if __name__ == "__main__":

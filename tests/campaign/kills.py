@@ -140,7 +140,7 @@ class World:
             "machines": [path.name for path in [*state.glob("fake/*/*"), *state.glob("local/*")]],
             "keys": [path.name for path in state.glob("keys/*")],
             "clusters": [path.name for path in self.folder.glob("home/clusters/*")],
-            "mounts": _lines_with("/proc/self/mounts", str(state)),
+            "mounts": _lines_with("/proc/self/mounts", f"{state}/"),
             "namespaces": [path.name for lease in self.lease_ids() for path in NETNS.glob(f"baro-{lease}-*")],
             "links": [path.parent.name for path in LINKS.glob("*/ifalias") if str(state) in _text(path)],
             "processes": self.processes(),

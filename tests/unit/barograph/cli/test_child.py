@@ -18,7 +18,7 @@ from barograph.child_processes import ChildProcess, group_members
 from barograph.cli import child, dag_process, report
 from barograph.cli.execution import Ending, _clean_up, _end_interrupted, _finish, carry_out, headline
 from barograph.cli.terminal import stdout_console
-from barograph.errors import INTERRUPTED_EXIT, RunsFailed
+from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, RunsFailed
 from barograph.machines import provision
 from barograph.plan.experiment import load, with_changes
 from barograph.series import hold
@@ -235,6 +235,26 @@ def test_a_child_that_cannot_begin_leaves_nothing(
     assert told(series.folder)[len(before) :] == [*said, "phase"], "the parent gives back"
     assert registry.read_all() == ()
     assert (hold.read(series.folder) is None) == bool(said), "another's stays"
+
+
+FULL_LOG = """
+import sys
+from barograph.cli import child
+def run(_series):
+    print("lines of Airflow" * 100)
+    raise OSError(28, "No space left on device", "/results")
+child._run = run
+sys.exit(child.main(sys.argv[1:]))
+"""
+
+
+def test_a_log_on_a_full_disk_does_not_change_the_exit_code(own_folders: None) -> None:
+    """As when the disk of the results is full: nothing can be said, not even in the log."""
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"]}))
+    with Path("/dev/full").open("wb") as log:
+        argv = [sys.executable, "-c", FULL_LOG, str(series.folder), str(os.getpid())]
+        done = subprocess.run(argv, cwd=ROOT, stdout=log, stderr=log, timeout=120)
+    assert done.returncode == EXIT_CODES["capacity"]
 
 
 def test_ctrl_c_as_the_child_begins_ends_it(own_folders: None, monkeypatch: pytest.MonkeyPatch) -> None:
