@@ -22,7 +22,7 @@ from analysis.metrics import (
     scale_events,
     throughput,
 )
-from analysis.record import small_tables
+from analysis.record import clock_offsets, small_tables
 from analysis.record.event_timeline import WHOLE_RUN
 from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import Row
@@ -67,8 +67,7 @@ def build_metrics(spark: SparkSession, series: SeriesPaths | Path | str) -> None
     build_losses(at, components, spans)
     at.write("emissions", emissions.emissions(at.read("spout_samples"), unseen, components, spans))
     unseen.unpersist()
-    found = latency.windows(at.read("sink_samples"), spans, at.read("machines"), at.read("runs"))
-    at.write_rows("latency", latency.latency_rows(collect_rows(found)))  # a row a window
+    build_latency(at, spans)
     build_machine_load(at, spans)
     build_placement(at, spans)
     firsts = collect_rows(placement.first_sample_of_tasks(at.read("task_samples")))  # a row a task
@@ -131,6 +130,13 @@ def build_losses(at: TableAccess, components: DataFrame, spans: DataFrame) -> No
     lines = losses.longest_lines(at.read("worker_samples"), at.read("task_samples"), components, spans)
     found = losses.loss_rows(collect_rows(counts), collect_rows(waiting), at.rows("scale_events"), collect_rows(lines))
     at.write_rows("losses", found)
+
+
+def build_latency(at: TableAccess, spans: DataFrame) -> None:
+    lines = clock_offsets.clock_lines(at.rows("machines"), at.rows("runs"), at.rows("events"))
+    clocks = small_tables.frame_of_rows(at.spark, lines, clock_offsets.CLOCKS)
+    windows = at.write("latency", latency.windows(at.read("sink_samples"), spans, clocks))
+    at.write("interval_latency", latency.of_intervals(windows, at.read("intervals")))
 
 
 def build_machine_load(at: TableAccess, spans: DataFrame) -> None:

@@ -1,95 +1,125 @@
 """Latency in windows aligned to an event: how many tuples took how long, from sinks' histograms to the table `latency`.
 
 A tuple's two times are of two machines' clocks. What the sink's machine was ahead of the source's is taken out of every
-latency, by the clocks' offsets before and after the run and a straight line between them. Spark adds the counts up;
-what is one row a window goes on in this process.
+latency, by the clocks' offsets and a straight line between them. All of it is Spark's, for windows have histograms:
+those of a long run are more than a process should hold.
 """
-
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from analysis.metrics.latency_histogram import BITS, LONGEST_US, percentile_ms
+from analysis.metrics.latency_histogram import BITS, LONGEST_US, ROUNDING
 from analysis.metrics.line_seconds import in_windows
 
 PERCENTILES = {"p50_ms": 0.50, "p95_ms": 0.95, "p99_ms": 0.99}
-Row = Mapping[str, Any]
+WINDOW = ("run_id", "event_id", "window_s")
 
 
-def windows(sinks: DataFrame, axes: DataFrame, machines: DataFrame, runs: DataFrame) -> DataFrame:
-    """Per window: tuples, those whose clocks are taken out, their mean and maximum, and the counts of each bucket.
+def windows(sinks: DataFrame, axes: DataFrame, clocks: DataFrame) -> DataFrame:
+    """Rows of the table `latency`: per window tuples, those whose clocks are taken out, mean, maximum and histogram.
 
-    Lines of before the histograms (`buckets` is null) have everything but the counts.
+    A line of several seconds counts evenly in them: most of its buckets hold one tuple, so parts of tuples are kept,
+    in `n` as in the counts of which it is the sum. Lines of before the histograms (`buckets` is null) have everything
+    but the counts. `clocks`: of `clock_offsets.clock_lines`.
     """
-    timed = without_clocks(sinks.where(f.col("n") > 0), machines, runs)
+    timed = without_clocks(sinks.where(f.col("n") > 0).withColumn("n", f.col("n").cast("double")), clocks)
     samples = in_windows(timed, axes, ["n", "sum_ms"])
-    keys = ["run_id", "event_id", "window_s"]
     shift_ms = f.coalesce("shift_ms", f.lit(0.0))
-    totals = samples.groupBy(*keys).agg(
+    totals = samples.groupBy(*WINDOW).agg(
         f.sum("n").alias("n"),
-        f.sum(f.when(f.col("shift_ms").isNotNull(), f.col("n")).otherwise(0)).alias("corrected"),
+        f.sum(f.when(f.col("shift_ms").isNotNull(), f.col("n")).otherwise(0.0)).alias("corrected"),
         f.try_divide(f.sum(f.col("sum_ms") - f.col("n") * shift_ms), f.sum("n")).alias("mean_ms"),
         f.max(f.col("max_ms") - shift_ms).alias("max_ms"),
     )
-    return totals.join(bucket_counts(samples), keys, how="left").select(
-        *keys, "n", "corrected", "mean_ms", "max_ms", "buckets", "counts"
+    return totals.join(histograms(bucket_counts(samples), *WINDOW), [*WINDOW], how="left").select(
+        *WINDOW, "n", "corrected", "mean_ms", *PERCENTILES, "max_ms", "buckets", "counts"
     )
+
+
+def of_intervals(latency: DataFrame, intervals: DataFrame) -> DataFrame:
+    """Rows of the table `interval_latency`: all tuples of the windows that count, on each side of an event."""
+    side = ["run_id", "event_id", "phase"]
+    spans = f.broadcast(intervals.select(*side, "start_s", "end_s"))
+    inside = (f.col("window_s") >= f.col("start_s")) & (f.col("window_s") < f.col("end_s"))
+    found = latency.join(spans, ["run_id", "event_id"], how="inner").where(inside)
+    totals = found.groupBy(*side).agg(f.sum("n").alias("n"))
+    entries = found.select(*side, f.explode(f.arrays_zip("buckets", "counts")).alias("entry"))
+    merged = entries.select(*side, f.col("entry.buckets").alias("bucket"), f.col("entry.counts").alias("count"))
+    return totals.join(histograms(merged, *side), side, how="left").select(*side, "n", *PERCENTILES)
 
 
 def bucket_counts(samples: DataFrame) -> DataFrame:
-    """Per window the buckets that hold a tuple, in their order, and how many each holds.
-
-    A line of several seconds counts evenly in them: most of its buckets hold one tuple, so parts of tuples are kept.
-    """
-    keys = ["run_id", "event_id", "window_s"]
+    """Per window and line the buckets that hold a tuple, without what the clocks differed by."""
     entries = samples.select(
-        *keys, "shift_ms", f.coalesce(f.try_divide("dt_s", "line_s"), f.lit(1.0)).alias("share"),
+        *WINDOW, "shift_ms", f.coalesce(f.try_divide("dt_s", "line_s"), f.lit(1.0)).alias("share"),
         f.explode(f.arrays_zip("buckets", "counts")).alias("entry"),
     )  # fmt: skip
     bucket = moved(f.col("entry.buckets"), f.col("shift_ms")).alias("bucket")
-    counted = (
-        entries.select(*keys, bucket, (f.col("entry.counts") * f.col("share")).alias("counts"))
-        .groupBy(*keys, "bucket")
-        .agg(f.sum("counts").alias("count"))
-    )
+    return entries.select(*WINDOW, bucket, (f.col("entry.counts") * f.col("share")).alias("count"))
+
+
+def histograms(entries: DataFrame, *keys: str) -> DataFrame:
+    """Counts by bucket, added up: per key the buckets in their order, their counts, and the percentiles of all."""
+    counted = entries.groupBy(*keys, "bucket").agg(f.sum("count").alias("count"))
     ordered = f.sort_array(f.collect_list(f.struct("bucket", "count"))).alias("entries")
+    at = f.col("at")
     return (
         counted.groupBy(*keys)
-        .agg(ordered)
-        .select(*keys, f.col("entries.bucket").alias("buckets"), f.col("entries.count").alias("counts"))
-    )
+        .agg(ordered, f.sum("count").alias("tuples"))
+        .select(*keys, "entries", percentile_buckets(f.col("entries"), f.col("tuples")).alias("at"))
+        .select(*keys, f.col("entries.bucket").alias("buckets"), f.col("entries.count").alias("counts"),
+                *[middle_ms(at[name]).alias(name) for name in PERCENTILES])
+    )  # fmt: skip
 
 
-def without_clocks(sinks: DataFrame, machines: DataFrame, runs: DataFrame) -> DataFrame:
+def percentile_buckets(entries: Column, tuples: Column) -> Column:
+    """By name of percentile the first bucket up to which at least that share of all tuples lies."""
+    nothing = f.struct(f.lit(0.0).alias("reached"), *[f.lit(None).cast("int").alias(name) for name in PERCENTILES])
+
+    def add(found: Column, entry: Column) -> Column:
+        reached = found["reached"] + entry["count"]
+        enough = {name: share * tuples <= reached * (1 + ROUNDING) for name, share in PERCENTILES.items()}
+        buckets = [f.coalesce(found[name], f.when(enough[name], entry["bucket"])).alias(name) for name in PERCENTILES]
+        return f.struct(reached.alias("reached"), *buckets)
+
+    return f.aggregate(entries, nothing, add)
+
+
+def middle_ms(bucket: Column) -> Column:
+    """`latency_histogram.middle_ms` of a column of buckets."""
+    first, last = bounds_us(bucket)
+    return (first + last) / 2000
+
+
+def without_clocks(sinks: DataFrame, clocks: DataFrame) -> DataFrame:
     """Samples of sinks with `shift_ms`: how far the sink's clock is ahead of the source's; null where it is unknown."""
-    elapsed = (f.col("t_s") - f.col("started_s")) / (f.col("ended_s") - f.col("started_s"))
-    share = f.least(f.greatest(f.coalesce(elapsed, f.lit(0.0)), f.lit(0.0)), f.lit(1.0))
-    ends = {"begin": ("clock_offset_ms", "clock_end_offset_ms"), "end": ("clock_end_offset_ms", "clock_offset_ms")}
+    columns = ("begin_s", "end_s", "begin_ms", "end_ms")
 
-    def clocks(prefix: str, machine: str) -> DataFrame:
-        """Both offsets; where one was not measured the other stands for it."""
-        offsets = [f.coalesce(*names).alias(f"{prefix}_{end}") for end, names in ends.items()]
-        return f.broadcast(machines.select("run_id", f.col("machine").alias(machine), *offsets))
+    def clock(prefix: str, machine: str) -> DataFrame:
+        named = [f.col(column).alias(f"{prefix}_{column}") for column in columns]
+        return f.broadcast(clocks.select("run_id", f.col("machine").alias(machine), *named))
 
     def offset(prefix: str) -> Column:
-        begin, end = f.col(f"{prefix}_begin"), f.col(f"{prefix}_end")
-        return begin + (end - begin) * share
+        begin_s, end_s, begin, end = (f.col(f"{prefix}_{column}") for column in columns)
+        elapsed = f.coalesce(f.try_divide(f.col("t_s") - begin_s, end_s - begin_s), f.lit(0.0))
+        return begin + (end - begin) * f.least(f.greatest(elapsed, f.lit(0.0)), f.lit(1.0))
 
     same = f.col("source_machine") == f.col("machine")
     shift = f.when(same, f.lit(0.0)).otherwise(offset("sink") - offset("source"))
     return (
-        sinks.join(f.broadcast(runs.select("run_id", "started_s", "ended_s")), "run_id", how="left")
-        .join(clocks("sink", "machine"), ["run_id", "machine"], how="left")
-        .join(clocks("source", "source_machine"), ["run_id", "source_machine"], how="left")
+        sinks.join(clock("sink", "machine"), ["run_id", "machine"], how="left")
+        .join(clock("source", "source_machine"), ["run_id", "source_machine"], how="left")
         .select("run_id", "t_s", "dt_s", f.col("dt_s").alias("line_s"), "n", "sum_ms", "max_ms", "buckets", "counts",
                 shift.alias("shift_ms"))
     )  # fmt: skip
 
 
 def moved(bucket: Column, shift_ms: Column) -> Column:
-    """The bucket of a bucket's middle less the shift; the bucket itself where the clocks agree or are unknown."""
+    """The bucket of a bucket's middle less the shift; the bucket itself where the clocks agree or are unknown.
+
+    A percentile read at its middle is then off by half a bucket twice, of the latency as it was measured and of what it
+    is without the clocks: by at most 1/128 of each (but not below 1 µs).
+    """
     first, last = bounds_us(bucket)
     moved_us = f.floor((first + last) / 2 - shift_ms * 1000)
     return f.when(shift_ms.isNull() | (shift_ms == 0), bucket).otherwise(bucket_of(moved_us))
@@ -119,10 +149,3 @@ def bounds_us(bucket: Column) -> tuple[Column, Column]:
 
 def _mirrored(number: Column) -> Column:
     return f.when(number < 0, -1 - number).otherwise(number).cast("bigint")
-
-
-def latency_rows(found: Iterable[Row]) -> Iterator[dict[str, Any]]:
-    """Windows with their percentiles, of all their tuples; null where only older lines are there."""
-    for row in found:
-        counts = dict(zip(row["buckets"] or (), row["counts"] or (), strict=True))
-        yield {**row, **{name: percentile_ms(counts, share) for name, share in PERCENTILES.items()}}

@@ -9,13 +9,13 @@ from math import floor
 from statistics import fmean
 from typing import Any
 
-from analysis.metrics.latency_histogram import merged, percentile_ms
 from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.record.event_timeline import WHOLE_RUN
 from analysis.record.small_tables import Row
 
 # `latency_p50_ms`, `latency_p95_ms` of older series are other numbers: medians of seconds' percentiles (decision 0028).
 LATENCIES = {"latency_all_p50_ms": 0.50, "latency_all_p95_ms": 0.95}
+LATENCY_COLUMNS = {"latency_all_p50_ms": "p50_ms", "latency_all_p95_ms": "p95_ms"}  # of the table `interval_latency`
 Reader = Callable[[str], list[Row]]
 Key = tuple[Any, ...]
 Numbers = Mapping[str, float | None]
@@ -157,13 +157,8 @@ def late_emissions(read: Reader) -> Iterator[Row]:
 
 def latencies(read: Reader) -> Iterator[Row]:
     """What half and 95 % of all tuples keep to in the part that counts; nothing of records without histograms."""
-    windows = _by_event(read("latency"))
-    for span in read("intervals"):
-        rows = _windows_inside(span, windows.get((span["run_id"], span["event_id"]), ()))
-        counts = merged((row["buckets"], row["counts"]) for row in rows if row["buckets"])
-        yield from _metric_rows(span, {
-            f"{metric}_{span['phase']}": percentile_ms(counts, share) for metric, share in LATENCIES.items()
-        })  # fmt: skip
+    for row in read("interval_latency"):
+        yield from _metric_rows(row, {f"{metric}_{row['phase']}": row[LATENCY_COLUMNS[metric]] for metric in LATENCIES})
 
 
 def machine_loads(read: Reader) -> Iterator[Row]:

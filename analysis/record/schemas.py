@@ -410,8 +410,10 @@ TABLES = {table.name: table for table in (
     )),
     Table("latency", "latency at the sinks in windows of 10 s", ("run_id", "event_id", "window_s"), (
         RUN_ID, EVENT_ID, WINDOW_S,
-        Column("n", "bigint", "tuples", "tuples that were timed"),
-        Column("corrected", "bigint", "tuples",
+        Column("n", "double", "tuples",
+               "tuples that were timed: the sum of `counts`, so parts of one where a line of several seconds is in two "
+               "windows"),
+        Column("corrected", "double", "tuples",
                "of them those whose machines' clocks are known: what they differ by is taken out"),
         Column("mean_ms", "double", "ms", "their mean"),
         Column("p50_ms", "double", "ms", "what half of all tuples keep to", "older records, which have no counts"),
@@ -422,6 +424,15 @@ TABLES = {table.name: table for table in (
         Column("counts", "array<double>", "tuples",
                "how many each of them holds; parts of one where a line of several seconds is in two windows",
                "as p50_ms"),
+    )),
+    Table("interval_latency",
+          "latency at the sinks of all tuples of the part of each side of an event that counts",
+          ("run_id", "event_id", "phase"), (
+        RUN_ID, EVENT_ID, PHASE,
+        Column("n", "double", "tuples", "tuples that were timed"),
+        Column("p50_ms", "double", "ms", "what half of all tuples keep to", "older records, which have no counts"),
+        Column("p95_ms", "double", "ms", "what 95 % of all tuples keep to", "as p50_ms"),
+        Column("p99_ms", "double", "ms", "what 99 % of all tuples keep to", "as p50_ms"),
     )),
     Table("cpu", "CPU and memory of each machine in the part that counts", ("run_id", "event_id", "phase", "machine"), (
         RUN_ID, EVENT_ID, PHASE, MACHINE, JOINS_AT_SCALE,

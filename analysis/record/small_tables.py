@@ -5,7 +5,7 @@ starts Python workers, on a cluster too; `createDataFrame` of a list does it, ho
 """
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from analysis.record.files import SeriesPaths
@@ -19,14 +19,19 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
-def rows(paths: SeriesPaths, name: str) -> list[Row]:
+HISTOGRAM = ("buckets", "counts")  # columns of `latency` that are most of it
+
+
+def rows(paths: SeriesPaths, name: str, without: Collection[str] = ()) -> list[Row]:
     """All rows of a table; none where it was not built, as in series that an older version analysed."""
     import pyarrow.dataset as ds
 
     folder = paths.table(name)
     if not folder.is_dir() or not any(folder.glob("*.parquet")):
         return []
-    found: list[Row] = ds.dataset(str(folder), format="parquet").to_table().to_pylist()
+    table = ds.dataset(str(folder), format="parquet")
+    columns = [column for column in table.schema.names if column not in without]
+    found: list[Row] = table.to_table(columns=columns).to_pylist()
     return found
 
 

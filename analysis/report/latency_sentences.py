@@ -7,14 +7,14 @@ from analysis.numerals import number
 from analysis.record import clock_offsets
 from analysis.record.event_timeline import readable_document
 from analysis.record.files import SeriesPaths
-from analysis.record.small_tables import Row, rows
+from analysis.record.small_tables import HISTOGRAM, Row, rows
 
 
 def series_sentences(paths: SeriesPaths) -> list[str]:
     """Of a series' complete runs."""
     complete = [run["run_id"] for run in rows(paths, "runs") if run["status"] == "complete"]
     documents = [{"run_id": run_id, **readable_document(paths.run(run_id))} for run_id in complete]
-    return run_sentences(documents, rows(paths, "latency"))
+    return run_sentences(documents, rows(paths, "latency", without=HISTOGRAM))
 
 
 def run_sentences(documents: Sequence[Mapping[str, Any]], latency: Sequence[Row]) -> list[str]:
@@ -36,7 +36,7 @@ def run_sentences(documents: Sequence[Mapping[str, Any]], latency: Sequence[Row]
     )
     if unknown:
         sentences.append(f"Clocks that could not be asked after the run: {', '.join(unknown)}; it may be more there.")
-    if older := sorted({row["run_id"] for row in windows if row.get("buckets") is None}):
+    if older := sorted({row["run_id"] for row in windows if row.get("corrected") is None or row["p95_ms"] is None}):
         sentences.append(
             f"No percentile of all tuples can be made of {', '.join(older)}: its lines have those of tasks' seconds."
         )

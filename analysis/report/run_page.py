@@ -13,7 +13,7 @@ from analysis.record import event_timeline, run_errors
 from analysis.record.event_timeline import WHOLE_RUN, EventOutcome, event_id_of, event_order
 from analysis.record.files import RunPaths, SeriesPaths
 from analysis.record.run_errors import ErrorGroup, RunErrors
-from analysis.record.small_tables import Row, by_run, rows
+from analysis.record.small_tables import HISTOGRAM, Row, by_run, rows
 from analysis.report import latency_sentences, page, series_tables
 from analysis.report.figures import run_timeline, style
 from analysis.report.figures.catalogue import Figure, page_figure
@@ -69,7 +69,7 @@ class RunContent:
 def write_all(paths: SeriesPaths, outcomes: Sequence[tuple[str, EventOutcome]]) -> None:
     """`runs/<run>/report.html` of every run. `outcomes`: of the events of each run, whose decision log is read once."""
     runs = sorted(rows(paths, "runs"), key=lambda run: (run["order"] is None, run["order"], run["run_id"]))
-    split = {name: by_run(rows(paths, name)) for name in TABLES}
+    split = {name: by_run(rows(paths, name, without=HISTOGRAM)) for name in TABLES}
     measurements = series_tables.measurements_by_event(rows(paths, "measurements"))
     for run in runs:
         tables = {name: split[name].get(run["run_id"], []) for name in TABLES}

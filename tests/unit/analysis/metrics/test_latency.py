@@ -12,7 +12,8 @@ from pyspark.sql import functions as f
 
 from analysis.ingest import tables
 from analysis.metrics import latency
-from analysis.metrics.latency_histogram import bounds_us, bucket_of
+from analysis.metrics.latency_histogram import bounds_us, bucket_of, merged, middle_ms, percentile_ms
+from analysis.record.clock_offsets import CLOCKS, clock_lines
 from analysis.record.small_tables import by_run, frame_of_rows
 
 pytestmark = pytest.mark.spark
@@ -23,8 +24,6 @@ SINKS = (
     "run_id string, t_s double, dt_s double, machine string, source_machine string, n bigint, sum_ms double, "
     "max_ms double, buckets array<int>, counts array<bigint>"
 )
-RUNS = "run_id string, started_s double, ended_s double"
-MACHINES = "run_id string, machine string, clock_offset_ms double, clock_end_offset_ms double"
 
 
 def test_the_edges_of_buckets_are_those_of_the_contract(spark: SparkSession) -> None:
@@ -59,6 +58,7 @@ class Case:
 
     samples: Sequence[tuple[Any, ...]]
     offsets: Mapping[str, tuple[float | None, float | None]]
+    events: Sequence[tuple[float, str, str]] = ()  # at its second, kind, machine
 
 
 SAME = {"m1": (0.0, 0.0)}
@@ -71,6 +71,14 @@ CASES = {
     "ahead at the source": Case([sample(55, "m1", "m2", *[-10.0] * 3)], AHEAD),
     "on one machine": Case([sample(55, "m2", "m2", *[20.0] * 3)], AHEAD),
     "apart": Case([sample(second, "m2", "m1", 100.0) for second in (0.5, 50.5, 100.0)], APART),
+    "booted": Case(
+        [sample(second, "m2", "m1", 100.0) for second in (60, 75, 90, 100)],
+        {"m1": (0.0, 0.0), "m2": (10.0, 30.0)},
+        [(52, "machine_booted", "m2"), (60, "machines_joined", "m2"), (90, "machines_left", "m2")],
+    ),
+    "added from the start": Case(
+        [sample(50, "m2", "m1", 100.0)], {"m1": (0.0, 0.0), "m2": (10.0, 30.0)}, [(40, "machines_joined", "m2")]
+    ),
     "not in the record": Case(MIXED, SAME),
     "not measured": Case(MIXED, {**SAME, "m2": (None, None)}),
     "measured once": Case([sample(55, "m2", "m1", 50.0)], {"m1": (0.0, None), "m2": (None, 30.0)}),
@@ -83,15 +91,23 @@ Windows = Mapping[str, Sequence[Mapping[str, Any]]]
 @pytest.fixture(scope="module")
 def windows(spark: SparkSession) -> Windows:
     """Of all cases at once: a query of Spark costs more than what it finds."""
-    offsets = [(run, name, *ends) for run, case in CASES.items() for name, ends in case.offsets.items()]
+    machines = [
+        {"run_id": run, "machine": name, "clock_offset_ms": begin, "clock_end_offset_ms": end}
+        for run, case in CASES.items() for name, (begin, end) in case.offsets.items()
+    ]  # fmt: skip
+    runs = [{"run_id": run, "started_s": BEGIN_S, "ended_s": BEGIN_S + 100} for run in CASES]
+    events = [event(run, *each) for run, case in CASES.items() for each in case.events]
     found = latency.windows(
         frame_of_rows(spark, [(run, *each) for run, case in CASES.items() for each in case.samples], SINKS),
         frame_of_rows(spark, [(run, "e1", BEGIN_S + 50) for run in CASES], AXES),
-        frame_of_rows(spark, offsets, MACHINES),
-        frame_of_rows(spark, [(run, BEGIN_S, BEGIN_S + 100) for run in CASES], RUNS),
+        frame_of_rows(spark, clock_lines(machines, runs, events), CLOCKS),
     )
-    rows = sorted(latency.latency_rows(row.asDict() for row in found.collect()), key=lambda row: float(row["window_s"]))
-    return by_run(rows)
+    return by_run([row.asDict() for row in found.orderBy("window_s").collect()])
+
+
+def event(run: str, second: float, kind: str, name: str) -> dict[str, Any]:
+    return {"run_id": run, "t_s": BEGIN_S + second, "kind": kind, "machines": [name], "machine": name,
+            "given_back": True}  # fmt: skip
 
 
 def test_one_slow_sink_of_four_is_what_95_percent_of_all_tuples_wait_for(windows: Windows) -> None:
@@ -127,6 +143,61 @@ def test_a_line_of_several_seconds_counts_evenly_in_its_windows(windows: Windows
     assert (before["window_s"], after["window_s"]) == (-10, 0)
     assert before["buckets"] == after["buckets"] and before["counts"] == after["counts"] == [0.5, 0.5, 0.5]
     assert before["p95_ms"] == after["p95_ms"] == pytest.approx(90, rel=1 / 128)
+    assert before["n"] == after["n"] == sum(after["counts"]) == 1.5, "of what its counts are of"
+
+
+def test_the_clock_of_a_machine_counts_from_when_it_was_asked(windows: Windows) -> None:
+    """10 ms ahead when it joined, at 60 s, and 30 when it was given back, at 90 s; not from the run's begin to its
+    end. One that was there before the run and joined later was asked before the run."""
+    assert [row["mean_ms"] for row in windows["booted"]] == pytest.approx([90, 80, 70, 70], abs=0.4)
+    assert [row["mean_ms"] for row in windows["added from the start"]] == pytest.approx([80])
+
+
+def test_percentiles_of_windows_are_those_of_their_histograms(windows: Windows) -> None:
+    for window in (row for case in windows.values() for row in case if row["buckets"]):
+        counts = dict(zip(window["buckets"], window["counts"], strict=True))
+        assert list(counts) == sorted(counts) and window["n"] == pytest.approx(sum(counts.values()))
+        for name, share in latency.PERCENTILES.items():
+            assert window[name] == percentile_ms(counts, share)
+
+
+SHARES = ([1.0] * 100, [50.0, 45.0, 5.0], [94.999, 0.001, 5.0], [1 / 3] * 60, [7.0])
+
+
+def test_percentiles_in_spark_are_those_of_python(spark: SparkSession) -> None:
+    rows = [(str(case), 3 * bucket - 40, count) for case, counts in enumerate(SHARES)
+            for bucket, count in enumerate(counts)]  # fmt: skip
+    frame = frame_of_rows(spark, rows, "run_id string, bucket int, count double")
+    for row in latency.histograms(frame, "run_id").collect():
+        counts = dict(zip(row.buckets, row.counts, strict=True))
+        expected = {name: percentile_ms(counts, share) for name, share in latency.PERCENTILES.items()}
+        assert {name: row[name] for name in expected} == expected
+
+
+def test_of_a_part_all_tuples_of_its_windows_count(spark: SparkSession) -> None:
+    windows = [("r", "e1", at, 4.0, [1, 200 + int(at)], [3.0, 1.0]) for at in (-10.0, 0.0, 10.0, 20.0)]
+    older = [("o", "e1", 10.0, 4.0, None, None)]
+    found = latency.of_intervals(
+        frame_of_rows(spark, [*windows, *older], "run_id string, event_id string, window_s double, n double, "
+                      "buckets array<int>, counts array<double>"),
+        frame_of_rows(spark, [(run, "e1", "after", 0.0, 20.0) for run in "ro"],
+                      "run_id string, event_id string, phase string, start_s double, end_s double"),
+    ).collect()  # fmt: skip
+    rows = {row.run_id: row for row in found}
+    counts = merged((row[4], row[5]) for row in windows if 0 <= row[2] < 20)
+    assert (rows["r"].phase, rows["r"].n, rows["o"].n) == ("after", 8, 4)
+    assert (rows["r"].p50_ms, rows["r"].p95_ms) == (percentile_ms(counts, 0.5), percentile_ms(counts, 0.95))
+    assert rows["o"].p95_ms is None
+
+
+def test_a_latency_without_its_clocks_is_within_half_a_bucket_twice(spark: SparkSession) -> None:
+    """Of what was measured and of what is left."""
+    shift_ms = 29.7
+    rows = [(us, bucket_of(us + round(1000 * shift_ms))) for us in range(137, 90_000, 331)]
+    frame = frame_of_rows(spark, rows, "us int, bucket int")
+    moved = latency.moved(f.col("bucket"), f.lit(shift_ms))
+    for us, bucket in frame.select("us", moved).collect():
+        assert abs(1000 * middle_ms(bucket) - us) <= (us + 1000 * shift_ms) / 128 + us / 128 + 1
 
 
 def test_an_offset_that_was_measured_once_stands_for_the_whole_run(windows: Windows) -> None:

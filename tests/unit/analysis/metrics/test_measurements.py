@@ -58,7 +58,7 @@ def test_a_value_is_steady_where_every_side_that_it_rests_on_was(before: bool, a
     tables: dict[str, Any] = {
         "intervals": [interval("before", 50.0, before), interval("after", 80.0, after)],
         "event_throughput": [{**KEY, "scope": "due", "window_s": start, "rate": 1.0} for start in (-10.0, 10.0)],
-        "latency": [{**KEY, "window_s": start, "buckets": [3], "counts": [5]} for start in (-10.0, 10.0)],
+        "interval_latency": [{**KEY, "phase": phase, "p50_ms": 1.0, "p95_ms": 3.0} for phase in ("before", "after")],
         "convergence": [{**KEY, "definition": "sp", "time_s": 40.0, "censored": False, "horizon_s": 170.0}],
         "downtime": [{**KEY, "downtime_s": 1.0, "longest_s": 1.0, "windows_at_zero_s": 0.0}],
         "cpu": [{**KEY, "phase": phase, "machine": "m1", "joins_at_scale": False, "utilisation_mean": 0.5,

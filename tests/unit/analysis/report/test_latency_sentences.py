@@ -19,7 +19,7 @@ def test_what_is_left_of_clocks_that_are_taken_out_is_said_apart() -> None:
               "clock_offset_ms": {"master": 0.0, "m1": 0.0, "m2": 30.0},
               "clock_end_offset_ms": {"master": 0.0, "m1": 4.0, "m2": 34.5},
               "clock_offset_error_ms": {"master": 9.0, "m1": 0.25, "m2": 0.25}}  # fmt: skip
-    window = {"run_id": "stela-r1", "n": 10, "corrected": 10, "buckets": [5]}
+    window = {"run_id": "stela-r1", "n": 10, "corrected": 10, "p95_ms": 5.0}
     taken_out = "Latencies are from one machine to another; what their clocks differed by is taken out; "
     assert run_sentences([record], [window]) == [taken_out + "by their clocks they may be wrong by 1.00 ms."], (
         "both measurements, and by how much they moved against each other; m5 never joined"
@@ -28,5 +28,7 @@ def test_what_is_left_of_clocks_that_are_taken_out_is_said_apart() -> None:
     assert run_sentences([record], [foreign]) == [
         "Latencies are from one machine to another; by their clocks they may be wrong by 31.00 ms."
     ]
-    older = {**window, "corrected": 0, "buckets": None}
+    older = {**window, "corrected": 0, "p95_ms": None}
     assert run_sentences([record], [older])[1].startswith("No percentile of all tuples can be made")
+    measured_as_percentiles_of_seconds = {"run_id": "stela-r1", "n": 10, "p95_ms": 5.0}
+    assert run_sentences([record], [measured_as_percentiles_of_seconds])[1].startswith("No percentile of all tuples")
