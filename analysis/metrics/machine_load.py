@@ -1,40 +1,41 @@
 """CPU, memory and bytes of each machine in the parts of a run that count (see convergence.interval_rows)."""
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from analysis.metrics.line_seconds import in_windows, line_seconds
+from analysis.metrics.line_seconds import in_windows, line_seconds, parts, seconds_before
 from analysis.record.event_timeline import WHOLE_RUN
 
 
-def in_intervals(samples: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFrame:
-    """Samples that lie in one of their run's intervals, with its `event_id` and `phase`."""
+def in_intervals(samples: DataFrame, intervals: DataFrame, axes: DataFrame, counts: Sequence[str]) -> DataFrame:
+    """Samples with `event_id` and `phase`, a row an interval that the line has seconds in. `dt_s` and the `counts` are
+    those of its seconds there."""
+    opens, closes = f.col("zero_s") + f.col("start_s"), f.col("zero_s") + f.col("end_s")
     spans = intervals.join(axes.select("run_id", "event_id", "zero_s"), ["run_id", "event_id"], how="inner").select(
-        "run_id",
-        "event_id",
-        "phase",
-        (f.col("zero_s") + f.col("start_s")).alias("from_s"),
-        (f.col("zero_s") + f.col("end_s")).alias("to_s"),
+        "run_id", "event_id", "phase", opens.alias("opens_s"), closes.alias("closes_s")
     )
-    middle = f.col("t_s") - f.col("dt_s") / 2
-    columns = samples.columns
-    return (
+    columns = [f.col(f"`{name}`") for name in samples.columns]
+    first, until = seconds_before(f.col("opens_s")), seconds_before(f.col("closes_s"))
+    inside = (
         samples.join(f.broadcast(spans), "run_id", how="inner")
-        .where((middle >= f.col("from_s")) & (middle < f.col("to_s")))
-        .select(*columns, "event_id", "phase")
+        .select(*columns, "event_id", "phase", first.alias("first"), until.alias("until"))
+        .where(f.col("until") > f.col("first"))
     )
+    return inside.select(*parts(samples, counts, f.col("first"), f.col("until")), "event_id", "phase")
 
 
 def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFrame:
     """Mean cores, the distribution of utilisation over seconds, throttling and memory of each machine and phase.
 
-    A line of several seconds weighs as many, and lies where its middle lies.
+    A line of several seconds weighs as many, in each interval those that it has there.
     """
     used = f.try_divide("cpu_cores", "cpu_quota_cores")
     seconds = line_seconds(f.col("dt_s"))
     deciles = [f.percentile("utilisation", f.lit(q / 100), seconds).alias(f"utilisation_p{q}") for q in (10, 50, 90)]
     described = machines.select("run_id", "machine", "joins_at_scale")
-    phased = in_intervals(samples, intervals, axes).select(
+    phased = in_intervals(samples, intervals, axes, ["throttled_ms"]).select(
         "run_id",
         "event_id",
         "phase",
@@ -53,7 +54,7 @@ def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, axes: Dat
             *deciles,
             f.try_divide(f.sum("throttled_ms"), f.sum("dt_s")).alias("throttled_ms_per_s"),
             _mean_over_time("memory_bytes").alias("memory_bytes_mean"),
-            f.count("*").alias("samples"),
+            f.sum(seconds).cast("bigint").alias("samples"),
         )
         .join(f.broadcast(described), ["run_id", "machine"], how="left")
         .select("run_id", "event_id", "phase", "machine", "joins_at_scale", "cores_mean", "utilisation_mean",
@@ -86,7 +87,7 @@ def network(samples: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFr
     """Bytes per second received and sent by each machine's interfaces."""
     rates = [f.try_divide(f.sum(name), f.sum("dt_s")).alias(f"{name}_per_s") for name in ("rx_bytes", "tx_bytes")]
     return (
-        in_intervals(samples, intervals, axes)
+        in_intervals(samples, intervals, axes, ["rx_bytes", "tx_bytes"])
         .groupBy("run_id", "event_id", "phase", "machine", "interface")
         .agg(*rates)
         .select("run_id", "event_id", "phase", "machine", "interface", "rx_bytes_per_s", "tx_bytes_per_s")

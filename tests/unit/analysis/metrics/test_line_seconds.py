@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from analysis.metrics.line_seconds import in_phases, in_windows
-from analysis.metrics.machine_load import cpu, cpu_windows
+from analysis.metrics.machine_load import cpu, cpu_windows, network
 
 pytestmark = pytest.mark.spark
 SAMPLE = "run_id string, t_s double, dt_s double, executed bigint, queue double"
@@ -95,3 +95,28 @@ def test_a_machines_line_of_eight_seconds_weighs_as_many(spark: SparkSession) ->
     axes = spark.createDataFrame([("r", "e1", 1000.0)], "run_id string, event_id string, zero_s double")
     (row,) = cpu(samples, machines, intervals, axes).collect()
     assert (round(row.utilisation_mean, 6), row.utilisation_p50, row.memory_bytes_mean) == (0.84, 1.0, 180.0)
+    assert row.samples == 10, "seconds"
+
+
+def test_a_machines_line_across_the_end_of_a_part_counts_by_its_seconds_there(spark: SparkSession) -> None:
+    """16 to 24 s: half of it is in the part until 20 s and half in the next one, which had all of it by its middle."""
+    columns = "run_id string, t_s double, dt_s double, machine string, "
+    lines = [("r", 1016.0, 1.0, "m1", 0.0, 1.0, 0.0, 100), ("r", 1024.0, 8.0, "m1", 1.0, 1.0, 800.0, 200)]
+    samples = spark.createDataFrame(
+        lines, columns + "cpu_cores double, cpu_quota_cores double, throttled_ms double, memory_bytes bigint"
+    )
+    machines = spark.createDataFrame([("r", "m1", False)], "run_id string, machine string, joins_at_scale boolean")
+    intervals = spark.createDataFrame(
+        [("r", "e1", "before", -10.0, 20.0), ("r", "e1", "after", 20.0, 50.0)],
+        "run_id string, event_id string, phase string, start_s double, end_s double",
+    )
+    axes = spark.createDataFrame([("r", "e1", 1000.0)], "run_id string, event_id string, zero_s double")
+    found = {row.phase: row for row in cpu(samples, machines, intervals, axes).collect()}
+    assert (found["before"].samples, found["after"].samples) == (5, 4)
+    assert (found["before"].cores_mean, found["after"].cores_mean) == (0.8, 1.0)
+    assert (found["before"].throttled_ms_per_s, found["after"].throttled_ms_per_s) == (80.0, 100.0)
+    sent = spark.createDataFrame(
+        [("r", 1024.0, 8.0, "m1", "exp0", 801, 80)], columns + "interface string, rx_bytes bigint, tx_bytes bigint"
+    )
+    rates = {row.phase: (row.rx_bytes_per_s, row.tx_bytes_per_s) for row in network(sent, intervals, axes).collect()}
+    assert rates == {"before": (100.0, 10.0), "after": (100.25, 10.0)}
