@@ -36,8 +36,10 @@ def differences_on_record(series_dir: Path) -> DifferencesOnRecord:
         paths = SeriesPaths(folder)
         if conditions(paths) == own_conditions:
             question, runs = read_question(folder), rows(paths, "runs")
+            lost_as_now = any(row.get("difference") is not None for row in rows(paths, "losses"))
             for each in series_blocks(paths, [runs_of(pair, runs) for pair in question.pairs]):
-                found[each.metric, each.event] += block_differences(each)
+                if lost_as_now or not each.metric.startswith("lost_"):  # an older analysis netted them over all edges
+                    found[each.metric, each.event] += block_differences(each)
     return dict(found)
 
 

@@ -15,17 +15,17 @@ from dataclasses import dataclass
 from math import inf
 
 from analysis.compare.blocks import Block, MetricBlocks, PairRuns, Value
+from analysis.metrics import untimed
 from analysis.metrics.latency_histogram import merged, percentile_ms
 from analysis.metrics.measurements import LATENCIES
 from analysis.metrics.steadiness import WINDOW_S
+from analysis.metrics.untimed import MOST_UNTIMED_PERCENT
 from analysis.numerals import number
 from analysis.record.event_timeline import WHOLE_RUN, event_id_of, event_order
 from analysis.record.small_tables import Row
 
 Reader = Callable[[str], list[Row]]
 METRICS = {f"{name}_after": share for name, share in LATENCIES.items()}
-# With half a percent untimed, 95 % of the others are at least 94.5 and at most 95.5 % of all.
-MOST_UNTIMED_PERCENT = 0.5
 
 
 @dataclass(frozen=True)
@@ -91,15 +91,15 @@ def _pair_blocks(runs: PairRuns, event: str, events: Mapping[tuple[str, str], _E
         return
     seconds = min(each.watched_s for each in seen.values())
     timed = {run_id: each.timed(seconds) for run_id, each in seen.items()}
-    untimed = [_untimed(run_id, each, timed[run_id], seconds) for run_id, each in seen.items()]
+    without = [_untimed(run_id, each, timed[run_id], seconds) for run_id, each in seen.items()]
     for metric, share in METRICS.items():
         values = {run_id: percentile_ms(counts, share) for run_id, counts in timed.items()}
         highest = {run_id: _highest(timed[run_id], each.unseen, share) for run_id, each in seen.items()}
         measured = {block: ids for block, ids in watched.items() if all(values[run_id] is not None for run_id in ids)}
         if measured:
-            note = _note(f"{100 * share:.0f} % of all tuples", seconds, untimed)
+            note = _note(f"{100 * share:.0f} % of all tuples", seconds, without)
             beyond = [run_id for ids in measured.values() for run_id in ids if highest[run_id] is None]
-            reason = _reason(untimed) or _reason_unseen(share, len(beyond), len(seen))
+            reason = _reason(without) or _reason_unseen(share, len(beyond), len(seen))
             yield MetricBlocks(
                 runs.pair.name, metric, event, _blocks(measured, values), note, reason,
                 () if reason else _blocks(measured, highest),
@@ -118,25 +118,25 @@ def _highest(timed: Mapping[int, float], unseen: float | None, share: float) -> 
     return None if beyond is None or beyond > 1 else percentile_ms(timed, beyond)
 
 
-def _note(percent: str, seconds: float, untimed: Sequence[Untimed]) -> str:
-    worst = max(untimed, key=lambda each: inf if each.percent is None else each.percent + (each.unseen or 0.0))
+def _note(percent: str, seconds: float, without: Sequence[Untimed]) -> str:
+    worst = max(without, key=lambda each: inf if each.percent is None else each.percent + (each.unseen or 0.0))
     return (
-        f"what {percent} keep to in seconds 0 to {seconds:.0f} after the event, the same in all {len(untimed)} runs; "
+        f"what {percent} keep to in seconds 0 to {seconds:.0f} after the event, the same in all {len(without)} runs; "
         f"of the tuples of {worst.run_id}, which has the fewest timed: {worst.words}"
     )
 
 
-def _reason(untimed: Sequence[Untimed]) -> str:
+def _reason(without: Sequence[Untimed]) -> str:
     """Why these latencies carry no verdict; empty where they may."""
-    none = [each.run_id for each in untimed if not each.timed]
-    unknown = [each.run_id for each in untimed if each.percent is None or each.unseen is None]
-    above = [each.run_id for each in untimed if each.percent is not None and each.percent > MOST_UNTIMED_PERCENT]
+    none = [each.run_id for each in without if not each.timed]
+    unknown = [each.run_id for each in without if each.percent is None or each.unseen is None]
+    above = [each.run_id for each in without if each.percent is not None and each.percent > MOST_UNTIMED_PERCENT]
     what = f"more than {MOST_UNTIMED_PERCENT:g} % of the tuples were lost, never emitted, or waiting at the end"
     faults = {
         "no tuple came to a sink in": none, f"{what} in": above,
         "how many tuples have no latency is not known of": unknown,
     }  # fmt: skip
-    return "; ".join(f"{text} {len(runs)} of {len(untimed)} runs" for text, runs in faults.items() if runs)
+    return "; ".join(f"{text} {len(runs)} of {len(without)} runs" for text, runs in faults.items() if runs)
 
 
 def _reason_unseen(share: float, runs: int, of: int) -> str:
@@ -149,39 +149,13 @@ def _reason_unseen(share: float, runs: int, of: int) -> str:
 def _untimed(run_id: str, event: _Event, counts: Mapping[int, float], seconds: float) -> Untimed:
     """Of what was emitted where nobody says what was due."""
     timed = sum(counts.values())
-    due, emitted = _sum_until(event.due, seconds), _sum_until(event.emitted, seconds)
-    never = _never_emitted(event, seconds, due, emitted)
-    parts = (event.lost, never, _growth(event.waiting, seconds))
-    tuples = due or emitted
+    never = untimed.never_emitted(event.due, event.emitted, event.behind, event.missed, 0.0, seconds)
+    parts = (event.lost, never, untimed.growth(event.waiting, 0.0, seconds))
+    tuples = untimed.total(event.due, 0.0, seconds) or untimed.total(event.emitted, 0.0, seconds)
     whole = None if not tuples else min(tuples, timed + sum(part for part in parts if part))
-    lost, never_emitted, waiting = (_percent(part, whole) for part in parts)
-    unseen = None if event.unseen is None else _percent(event.unseen, timed + event.unseen) or 0.0
+    lost, never_emitted, waiting = (untimed.percent(part, whole) for part in parts)
+    unseen = None if event.unseen is None else untimed.percent(event.unseen, timed + event.unseen) or 0.0
     return Untimed(run_id, timed, lost, never_emitted, waiting, unseen)
-
-
-def _never_emitted(event: _Event, seconds: float, due: float | None, emitted: float | None) -> float | None:
-    """Missed or waiting at spouts; at one without a process nobody says what waits, but it was due and not emitted."""
-    at_spouts = _growth(event.behind, seconds)
-    if at_spouts is None or event.missed is None or (event.due and due is None):
-        return None
-    return max(at_spouts + event.missed, 0.0 if due is None or emitted is None else due - emitted)
-
-
-def _growth(waiting: Mapping[float, float], seconds: float) -> float | None:
-    """By how many tuples more wait in the last compared window than in the last one before the event; 0 for fewer."""
-    last = waiting.get(seconds - WINDOW_S)
-    return None if last is None else max(0.0, last - waiting.get(-WINDOW_S, 0.0))
-
-
-def _sum_until(tuples: Mapping[float, float | None], seconds: float) -> float | None:
-    """From the event on; None where a part is not known."""
-    parts = [n for start, n in tuples.items() if 0 <= start < seconds]
-    known = [n for n in parts if n is not None]
-    return sum(known) if parts and len(known) == len(parts) else None
-
-
-def _percent(part: float | None, whole: float | None) -> float | None:
-    return None if part is None or not whole else 100 * part / whole
 
 
 def _events(read: Reader) -> dict[tuple[str, str], _Event]:
@@ -189,7 +163,8 @@ def _events(read: Reader) -> dict[tuple[str, str], _Event]:
 
     Nothing of runs whose lines have no histograms.
     """
-    whole, rates = _rates(read("event_throughput"))
+    throughput = read("event_throughput")
+    whole, rates = _whole_windows(throughput), untimed.tuples_of_windows(throughput)
     histograms: dict[tuple[str, str], dict[float, tuple[list[int], list[float]]]] = defaultdict(dict)
     without = set()
     for row in read("latency"):
@@ -198,7 +173,7 @@ def _events(read: Reader) -> dict[tuple[str, str], _Event]:
             without.add(key)
         else:
             histograms[key][row["window_s"]] = (row["buckets"], row["counts"])
-    behind, waiting = _queues(read("activity"))
+    behind, waiting = untimed.queues(read("activity"))
     losses = read("losses")
     lost, unseen = _totals(losses, "lost"), _unseen(losses)
     missed = _totals(read("emissions"), "missed")  # None: a spout began anew, and nobody knew what had been due before
@@ -212,20 +187,6 @@ def _events(read: Reader) -> dict[tuple[str, str], _Event]:
         for key, starts in whole.items()
         if key not in without and key[1] != WHOLE_RUN and max(starts, default=-1) >= 0
     }  # fmt: skip
-
-
-Windows = dict[tuple[str, str], dict[float, float]]
-
-
-def _queues(activity: Iterable[Row]) -> tuple[Windows, Windows]:
-    """Tuples that wait in each window, at spouts (due, and not emitted) and at the other components."""
-    behind: Windows = defaultdict(lambda: defaultdict(float))
-    waiting: Windows = defaultdict(lambda: defaultdict(float))
-    for row in activity:
-        if row["queue"] is not None:
-            place = waiting if row["emitted"] is None else behind
-            place[row["run_id"], event_id_of(row)][row["window_s"]] += row["queue"]
-    return behind, waiting
 
 
 def _totals(rows: Iterable[Row], column: str) -> dict[tuple[str, str], float | None]:
@@ -274,17 +235,9 @@ def _timed_per_tuple(component: str, edges: Sequence[Row], above: frozenset[str]
     )
 
 
-def _rates(
-    throughput: Iterable[Row],
-) -> tuple[dict[tuple[str, str], set[float]], dict[tuple[str, str, str], dict[float, float | None]]]:
-    """The whole windows of each run and event, and by scope the tuples of each of them."""
+def _whole_windows(throughput: Iterable[Row]) -> dict[tuple[str, str], set[float]]:
     whole: dict[tuple[str, str], set[float]] = defaultdict(set)
-    tuples: dict[tuple[str, str, str], dict[float, float | None]] = defaultdict(dict)
     for row in throughput:
-        key = (row["run_id"], event_id_of(row))
         if row["complete"]:
-            whole[key].add(row["window_s"])
-            if not row["component"]:
-                rate = row["rate"]
-                tuples[(*key, row["scope"])][row["window_s"]] = None if rate is None else WINDOW_S * rate
-    return whole, tuples
+            whole[row["run_id"], event_id_of(row)].add(row["window_s"])
+    return whole

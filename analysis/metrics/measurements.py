@@ -9,6 +9,7 @@ from math import floor
 from statistics import fmean
 from typing import Any
 
+from analysis.metrics import untimed
 from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.record.event_timeline import WHOLE_RUN
 from analysis.record.small_tables import Row
@@ -32,6 +33,7 @@ def measurements(read: Reader) -> list[Row]:
         tuple_losses,
         late_emissions,
         latencies,
+        untimed_shares,
         machine_loads,
         executor_moves,
         worker_restarts,
@@ -45,7 +47,7 @@ def measurements(read: Reader) -> list[Row]:
 
 
 # What rests on the part of a side that counts (table `intervals`), by how its name begins; its name ends with the side.
-ON_INTERVALS = ("throughput_", "spouts_", "due_", "latency_", "cpu_", "memory_")
+ON_INTERVALS = ("throughput_", "spouts_", "due_", "latency_", "untimed_", "cpu_", "memory_")
 
 
 def sides_of(metric: str) -> tuple[str, ...]:
@@ -159,6 +161,23 @@ def latencies(read: Reader) -> Iterator[Row]:
     """What half and 95 % of all tuples keep to in the part that counts; nothing of records without histograms."""
     for row in read("interval_latency"):
         yield from _metric_rows(row, {f"{metric}_{row['phase']}": row[LATENCY_COLUMNS[metric]] for metric in LATENCIES})
+
+
+def untimed_shares(read: Reader) -> Iterator[Row]:
+    """What never came to a sink of the tuples due in the part that counts; nothing where that is not known. What was
+    lost is not in it: it is known of a whole side only, and most of it went with the event."""
+    behind, waiting = untimed.queues(read("activity"))
+    tuples = untimed.tuples_of_windows(read("event_throughput"))
+    timed = {(row["run_id"], row["event_id"], row["phase"]): row["n"] for row in read("interval_latency")}
+    for span in read("intervals"):
+        key, part = (span["run_id"], span["event_id"]), (span["start_s"], span["end_s"])
+        due, emitted = (tuples.get((*key, scope), {}) for scope in ("due", "spouts"))
+        never = untimed.never_emitted(due, emitted, behind.get(key, {}), 0.0, *part)
+        kept = untimed.growth(waiting.get(key, {}), *part)
+        offered, of_sinks = untimed.total(due, *part), timed.get((*key, span["phase"]))
+        if never is not None and kept is not None and offered and of_sinks:
+            share = untimed.percent(never + kept, min(offered, of_sinks + never + kept))
+            yield from _metric_rows(key, {f"untimed_percent_{span['phase']}": share})
 
 
 def machine_loads(read: Reader) -> Iterator[Row]:

@@ -70,6 +70,9 @@ METRICS = {
         _ratio("latency_all_p50_ms_after", LOWER, "ms", "median latency after"),
         _ratio("latency_all_p95_ms_before", LOWER, "ms", "95 % latency before"),
         _ratio("latency_all_p95_ms_after", LOWER, "ms", "95 % latency after"),
+        # No merit of its own: what it takes from latency's verdict.
+        _difference("untimed_percent_before", NONE, "points", "share of tuples without a latency before", 0.5),
+        _difference("untimed_percent_after", NONE, "points", "share of tuples without a latency after", 0.5),
         # A machine that works more is neither better nor worse by that alone; what all of them use is a cost.
         _difference("cpu_percent_before", NONE, "points", "CPU of quota before", 2.0),
         _difference("cpu_percent_after", NONE, "points", "CPU of quota after", 2.0),

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
 
 from analysis.metrics.metric_directions import Better, DifferenceKind, Metric, metric
+from analysis.metrics.untimed import MOST_UNTIMED_PERCENT
 from analysis.nights.night_records import ExperimentNight, Night, Values
 from analysis.nights.settings import Renames
 
 # A time that was never reached is a horizon, and how often that happens is a series of its own.
 NEVER_SUFFIX = "_never_percent"
 ONE_RUN_IN_FOUR = 25.0
+LATENCY, UNTIMED = "latency_all_", "untimed_percent_"  # begins of names
+LOST, LOST_UNCERTAINTY = "lost_", "lost_after_uncertainty"
+NO_LATENCY = f"no verdict: more than {MOST_UNTIMED_PERCENT:g} % of a run's tuples have no latency, or nobody knows"
+LOST_OTHERWISE = "an older version added up lost tuples otherwise"
 SeriesName = tuple[str, str, str, str]  # experiment, variant, metric, event
 
 
@@ -97,12 +102,48 @@ def build_series(nights: Sequence[Night], renames: Renames) -> tuple[Series, ...
         for name, values in _measurements(experiments):
             found[Key(*name, machine_of(night, experiments[name[0]]))][i] = values
     result = []
-    for key, by_night in sorted(found.items()):
-        whys = {i: _why(nights[i], renamed[i], key) for i in range(len(nights)) if i not in by_night}
+    for key, every_night in sorted(found.items()):
+        refused = _no_verdicts(key, found, renamed)
+        by_night = {i: values for i, values in every_night.items() if i not in refused}
+        if not by_night:
+            continue  # nothing to compare
+        whys = refused | {i: _why(nights[i], renamed[i], key) for i in range(len(nights)) if i not in every_night}
         result.append(_series(key, by_night, whys))
         if any(values.censored for values in by_night.values()):
             result.append(_never_series(key, by_night, whys))
     return tuple(result)
+
+
+def _no_verdicts(
+    key: Key, found: Mapping[Key, Mapping[int, Values]], nights: Sequence[Mapping[str, ExperimentNight]]
+) -> dict[int, str]:
+    """Nights whose value of a series is no ground for a verdict, and why.
+
+    Latency of which too many tuples have none, as in a comparison. Nights that measured that of no run (older ones,
+    sources that are not ours) count as they did. And lost tuples as an older version added them up, over all edges:
+    their name was kept, and a step between the two is none of the code's.
+    """
+    of_night = found[key]
+    if key.metric.startswith(LATENCY):
+        share = found.get(replace(key, metric=f"{UNTIMED}{key.metric.rpartition('_')[2]}"), {})
+        return {
+            i: NO_LATENCY for i, values in of_night.items()
+            if _has_metric(nights[i], key.experiment, None, UNTIMED)
+            and (len(share[i].values) < len(values.values) or max(share[i].values) > MOST_UNTIMED_PERCENT
+                 if i in share else True)
+        }  # fmt: skip
+    if key.metric.startswith(LOST):
+        return {i: LOST_OTHERWISE for i in of_night
+                if not _has_metric(nights[i], key.experiment, key.variant, LOST_UNCERTAINTY)}  # fmt: skip
+    return {}
+
+
+def _has_metric(night: Mapping[str, ExperimentNight], experiment: str, variant: str | None, begin: str) -> bool:
+    """Whether that night has one whose name begins so, of a variant or of any."""
+    variants = night[experiment].variants
+    return any(
+        name.startswith(begin) for each, metrics in variants.items() if variant in (None, each) for name in metrics
+    )
 
 
 def apply_renames(night: Night, renames: Renames) -> dict[str, ExperimentNight]:

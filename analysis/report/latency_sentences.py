@@ -1,8 +1,9 @@
 """What a reader of latencies must know: what the machines' clocks make of them, and which runs have no percentiles."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from analysis.metrics.untimed import MOST_UNTIMED_PERCENT
 from analysis.numerals import number
 from analysis.record import clock_offsets
 from analysis.record.event_timeline import readable_document
@@ -14,7 +15,19 @@ def series_sentences(paths: SeriesPaths) -> list[str]:
     """Of a series' complete runs."""
     complete = [run["run_id"] for run in rows(paths, "runs") if run["status"] == "complete"]
     documents = [{"run_id": run_id, **readable_document(paths.run(run_id))} for run_id in complete]
-    return run_sentences(documents, rows(paths, "latency", without=HISTOGRAM))
+    windows = rows(paths, "latency", without=HISTOGRAM)
+    return [*run_sentences(documents, windows), *untimed_sentences(complete, rows(paths, "measurements"))]
+
+
+def untimed_sentences(runs: Collection[str], measurements: Sequence[Row]) -> list[str]:
+    """Which runs' latencies in a steady part are not those of all of its tuples."""
+    many = {row["run_id"] for row in measurements
+            if row["metric"].startswith("untimed_percent_") and row["value"] > MOST_UNTIMED_PERCENT}  # fmt: skip
+    names = ", ".join(sorted(many & set(runs)))
+    return [] if not names else [
+        f"Of {names} more than {MOST_UNTIMED_PERCENT:g} % of the tuples of a part that counts were never emitted, or "
+        "waited at its end: its latencies are those of the others, and no ground for a verdict."
+    ]  # fmt: skip
 
 
 def run_sentences(documents: Sequence[Mapping[str, Any]], latency: Sequence[Row]) -> list[str]:
@@ -36,7 +49,7 @@ def run_sentences(documents: Sequence[Mapping[str, Any]], latency: Sequence[Row]
     )
     if unknown:
         sentences.append(f"Clocks that could not be asked after the run: {', '.join(unknown)}; it may be more there.")
-    if older := sorted({row["run_id"] for row in windows if row.get("corrected") is None or row["p95_ms"] is None}):
+    if older := sorted({row["run_id"] for row in windows if row.get("corrected") is None or row.get("p95_ms") is None}):
         sentences.append(
             f"No percentile of all tuples can be made of {', '.join(older)}: its lines have those of tasks' seconds."
         )

@@ -126,7 +126,7 @@ def _windows(side: SideOf) -> range:
 
 def _latency(name: str, side: SideOf) -> list[dict[str, Any]]:
     return [
-        {"run_id": run_id, "event_id": "e1", "window_s": float(start), "n": 1000, "corrected": 1000,
+        {"run_id": run_id, "event_id": "e1", "window_s": float(start), "n": 1000, "corrected": 1000, "p95_ms": value,
          "buckets": [bucket_of(round(1000 * (side.late_ms if start >= side.late_from_s else value)))],
          "counts": [1000]}
         for run_id, value in _timed_runs(name, side) for start in _windows(side)

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from analysis import compare as comparisons
-from analysis.compare.evaluation import compare
+from analysis.compare.evaluation import compare, differences_on_record
 from analysis.compare.result import Comparison, MetricRow, Verdict, result_data
 from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import Row, rows
-from tests.support.compared_series import LATENCY, SideOf, write
+from tests.support.compared_series import LATENCY, SideOf, same_code, write
 from tests.support.series_by_hand import write_table
 
 SLOW = (100.0, 102.0, 99.0, 101.0, 100.5, 98.5)
@@ -231,3 +231,14 @@ def test_the_page_shows_the_number_beside_what_has_none(tmp_path: Path) -> None:
     for words in ("no verdict: more than 0.5 % of the tuples were lost", "seconds 0 to 50 after the event",
                   ">no verdict<"):  # fmt: skip
         assert words in text, words
+
+
+def test_an_older_analysis_of_the_same_code_says_nothing_of_lost_tuples(tmp_path: Path) -> None:
+    """It netted them over all edges, under the same name; what it says of throughput holds."""
+    side = SideOf({LATENCY: FAST, "lost_after": SLOW, "throughput_after": SLOW})
+    beside = write(tmp_path / "20260101-000000-aa", {"stela": (side, side)}, sides=same_code())
+    series = write(tmp_path / "20260102-000000-bb", {"stela": (side, side)})
+    assert len(differences_on_record(series)["lost_after", "e1"]) == 6
+    _write_again(beside, "losses", [row | {"difference": None} for row in rows(SeriesPaths(beside), "losses")])
+    found = differences_on_record(series)
+    assert ("lost_after", "e1") not in found and len(found["throughput_after", "e1"]) == 6

@@ -10,6 +10,7 @@ from analysis.metrics.measurements import Reader
 from analysis.metrics.metric_directions import METRICS
 
 KEY: Mapping[str, Any] = {"run_id": "r", "event_id": "e1"}
+WHOLE: Mapping[str, Any] = {**KEY, "component": "", "complete": True}  # a window
 
 
 def reading(**tables: Sequence[Mapping[str, Any]]) -> Reader:
@@ -40,9 +41,31 @@ def test_nothing_is_made_of_what_was_not_measured() -> None:
 
 def test_what_is_offered_is_taken_over_the_part_that_counts() -> None:
     due = {-30.0: 1.0, -20.0: 100.0, -10.0: 120.0, 0.0: None, 10.0: 200.0}
-    windows = [{**KEY, "scope": "due", "window_s": start, "rate": rate} for start, rate in due.items()]
+    windows = [{**WHOLE, "scope": "due", "window_s": start, "rate": rate} for start, rate in due.items()]
     found = measured(intervals=[interval("before", 1.0), interval("after", 1.0)], event_throughput=windows)
     assert (found["e1", "due_before"], found["e1", "due_after"]) == (110.0, 200.0)
+
+
+def untimed(waiting: float, emitted: float | None = 100.0, **more: float | None) -> float | None:
+    """In percent, of 100/s due in the 20 s from the event on; queues grow in them to `waiting` tuples."""
+    scopes = {"due": 100.0, "spouts": emitted, **more}
+    windows = [{**WHOLE, "scope": scope, "window_s": start, "rate": rate}
+               for scope, rate in scopes.items() for start in (-10.0, 0.0, 10.0)]  # fmt: skip
+    queues = [{**KEY, "component": name, "window_s": start, "queue": queue, "emitted": sent}
+              for name, sent, size in (("spout", 1000, 0.0), ("bolt", None, waiting))
+              for start, queue in ((-10.0, 50.0), (0.0, 50.0), (10.0, 50.0 + size))]  # fmt: skip
+    found = measured(
+        intervals=[interval("after", 100.0)], event_throughput=windows, activity=queues,
+        interval_latency=[{**KEY, "phase": "after", "n": 2000.0, "p50_ms": 1.0, "p95_ms": 1.0}],
+    )  # fmt: skip
+    return found.get(("e1", "untimed_percent_after"))
+
+
+def test_what_never_came_to_a_sink_in_the_part_that_counts_has_no_latency() -> None:
+    assert untimed(0.0) == 0.0
+    assert untimed(40.0) == pytest.approx(2.0), "waiting at its end"
+    assert untimed(40.0, emitted=99.0) == pytest.approx(3.0), "and never emitted"
+    assert untimed(0.0, due=None) is None, "nobody knows what was due"
 
 
 def test_missed_and_late_are_of_all_sources_or_not_known() -> None:
@@ -57,8 +80,9 @@ def test_missed_and_late_are_of_all_sources_or_not_known() -> None:
 def test_a_value_is_steady_where_every_side_that_it_rests_on_was(before: bool, after: bool, gain: bool) -> None:
     tables: dict[str, Any] = {
         "intervals": [interval("before", 50.0, before), interval("after", 80.0, after)],
-        "event_throughput": [{**KEY, "scope": "due", "window_s": start, "rate": 1.0} for start in (-10.0, 10.0)],
-        "interval_latency": [{**KEY, "phase": phase, "p50_ms": 1.0, "p95_ms": 3.0} for phase in ("before", "after")],
+        "event_throughput": [{**WHOLE, "scope": "due", "window_s": start, "rate": 1.0} for start in (-10.0, 10.0)],
+        "interval_latency": [{**KEY, "phase": phase, "n": 5.0, "p50_ms": 1.0, "p95_ms": 3.0}
+                             for phase in ("before", "after")],
         "convergence": [{**KEY, "definition": "sp", "time_s": 40.0, "censored": False, "horizon_s": 170.0}],
         "downtime": [{**KEY, "downtime_s": 1.0, "longest_s": 1.0, "windows_at_zero_s": 0.0}],
         "cpu": [{**KEY, "phase": phase, "machine": "m1", "joins_at_scale": False, "utilisation_mean": 0.5,

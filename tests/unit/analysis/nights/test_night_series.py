@@ -5,7 +5,7 @@ from __future__ import annotations
 from analysis.nights.night_series import NEVER_SUFFIX, build_series, name_changes
 from analysis.nights.settings import Renames
 from tests.calibration.synthetic_nights import experiment, night
-from tests.support.nights_by_hand import STAR, Differs, parsed, record
+from tests.support.nights_by_hand import STAR, Differs, judged, parsed, record
 
 NONE = Renames()
 
@@ -106,3 +106,32 @@ def test_variants_and_experiments_that_vanish_are_told_and_failed_nights_are_not
     lines = name_changes(parsed([ran(i, one, STAR if i < 3 else "stela/stern") for i in range(5)]), NONE)
     assert [line.split(" is ")[0] for line in lines] == ["experiment stela/star", "experiment stela/stern"]
     assert name_changes(parsed([ran(0, one), ran(1, one), *(record(i, None) for i in range(2, 9))]), NONE) == []
+
+
+def test_latency_of_which_too_many_tuples_have_none_is_no_ground_for_a_verdict() -> None:
+    """Two of three runs were watched with the tuples waiting; a night that measured the share of none counts."""
+    latency = "latency_all_p95_ms_after"
+    shares = [[0.0, 0.1, 0.5], [0.0, 0.6, 2.0], [0.0, 0.1], None]
+    nights = [
+        night(i, "quick", [experiment(STAR, {"stela": {
+            latency: {"e1": [10.0, 11.0, 12.0]}, **({"untimed_percent_after": {"e1": share}} if share else {})
+        }})]) for i, share in enumerate(shares)
+    ]  # fmt: skip
+    found = {one.key.metric: one for one in build_series(parsed(nights), NONE)}
+    assert found[latency].nights == (0, 3) and found["untimed_percent_after"].nights == (0, 1, 2)
+    why = "no verdict: more than 0.5 % of a run's tuples have no latency, or nobody knows"
+    assert [point.why for point in found[latency].points] == ["", why, why, ""]
+
+
+def test_lost_tuples_as_an_older_version_added_them_up_are_another_number() -> None:
+    now = {"lost_before": {"e1": [0.0]}, "lost_after": {"e1": [90.0]}, "lost_after_uncertainty": {"e1": [50.0]}}
+    older = {name: values for name, values in now.items() if name != "lost_after_uncertainty"}
+    nights = [night(i, "quick", [experiment(STAR, {"stela": lost})]) for i, lost in enumerate((older, now))]
+    found = {one.key.metric: one for one in build_series(parsed(nights), NONE)}
+    assert [found[name].nights for name in now] == [(1,), (1,), (1,)]
+    assert found["lost_after"].points[0].why == "an older version added up lost tuples otherwise"
+
+
+def test_of_a_series_that_no_night_counts_for_nothing_is_said() -> None:
+    assert build_series(parsed([record(i, 90.0, "lost_after") for i in range(8)]), NONE) == ()
+    assert not judged([90.0] * 8, "lost_after").all

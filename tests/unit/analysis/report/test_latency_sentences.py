@@ -1,6 +1,6 @@
 """What a page says beside latencies."""
 
-from analysis.report.latency_sentences import run_sentences
+from analysis.report.latency_sentences import run_sentences, untimed_sentences
 
 
 def test_latencies_come_with_what_the_clocks_make_of_them() -> None:
@@ -32,3 +32,13 @@ def test_what_is_left_of_clocks_that_are_taken_out_is_said_apart() -> None:
     assert run_sentences([record], [older])[1].startswith("No percentile of all tuples can be made")
     measured_as_percentiles_of_seconds = {"run_id": "stela-r1", "n": 10, "p95_ms": 5.0}
     assert run_sentences([record], [measured_as_percentiles_of_seconds])[1].startswith("No percentile of all tuples")
+
+
+def test_of_tuples_that_never_came_latencies_say_nothing() -> None:
+    shares = {"stela-r1": 0.5, "stela-r2": 0.6, "even-r1": 7.0}
+    rows = [{"run_id": run_id, "metric": "untimed_percent_after", "value": share} for run_id, share in shares.items()]
+    assert untimed_sentences(["stela-r1", "stela-r2"], rows) == [
+        "Of stela-r2 more than 0.5 % of the tuples of a part that counts were never emitted, or waited at its end: its "
+        "latencies are those of the others, and no ground for a verdict."
+    ]
+    assert untimed_sentences(["stela-r1"], rows) == []
