@@ -6,9 +6,12 @@ import barograph.topologies.EpochClock;
 import barograph.topologies.Line;
 import barograph.topologies.Resumption;
 import com.codahale.metrics.Gauge;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicLong;
@@ -34,6 +37,7 @@ public final class TaskCounters implements Gauge<Integer> {
     private static final String EXECUTOR = "barograph.executor";
     private static final long NOT_TIMED = -1;
     private static final long NANOS_PER_MS = 1_000_000L;
+    private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
     /** A tuple that is emitted later than this after its due time is late. */
     private static final long LATE_NANOS = 1_000_000_000L;
 
@@ -92,8 +96,11 @@ public final class TaskCounters implements Gauge<Integer> {
     volatile EmissionSchedule schedule;
     volatile boolean unthrottled;
     private volatile EmissionRecords emissionRecords;
+    /** The executor's, from its first tuple on: nobody else executes, and a spout emits on no other. */
+    private volatile Thread thread;
     private double inputRateFactor = 1;
     private long ownNanos = NOT_TIMED;
+    private long cpuNanos = NOT_TIMED;
 
     TaskCounters(Identity identity, List<Stream> streams, List<Source> sources, int lastTask, List<TaskCounters> executor) {
         this.task = identity.task;
@@ -182,8 +189,28 @@ public final class TaskCounters implements Gauge<Integer> {
         }
     }
 
+    /**
+     * CPU time of the executor's thread since the last call, ms. Null until the first tuple and in the interval that it came in, for
+     * what the thread did before belongs to none; and where the JVM does not say.
+     */
+    Double takeCpuMs() {
+        Thread running = executor.stream().map(each -> each.thread).filter(Objects::nonNull).findFirst().orElse(null);
+        long before = cpuNanos;
+        cpuNanos = running == null || !THREADS.isThreadCpuTimeSupported() ? NOT_TIMED : THREADS.getThreadCpuTime(running.getId());
+        return before < 0 || cpuNanos < 0 ? null : Double.valueOf((cpuNanos - before) / (double) NANOS_PER_MS);
+    }
+
+    private void runsHere() {
+        if (thread == null) {
+            thread = Thread.currentThread();
+        }
+    }
+
     /** A target is null where a tuple was emitted directly to a task that does not listen. */
     void emitted(String stream, Collection<Integer> targets) {
+        if (isSpout) {
+            runsHere();
+        }
         Stream counted = stream(stream);
         if (counted == null) {
             return;
@@ -215,6 +242,7 @@ public final class TaskCounters implements Gauge<Integer> {
 
     /** {@code lastButOne} is the source's machine and {@code last} the due time, where the stream declares them so. */
     void executed(String from, String stream, Object lastButOne, Object last, Long stormMs) {
+        runsHere();
         long nanos = ownNanos;
         ownNanos = NOT_TIMED;
         Source source = source(from, stream);

@@ -17,6 +17,7 @@ record TaskSample(
     Double executeMs,
     Double processMs,
     Integer queue,
+    Double cpuMs,
     Emissions emissions,
     List<GapSample> gaps,
     List<StreamSample> streams,
@@ -50,8 +51,8 @@ record TaskSample(
     record TrafficSample(int from, int to, long n) {
     }
 
-    /** Empties the counters. The interval ends at that time (epoch); the queue is this task's share, or null. */
-    static TaskSample take(TaskCounters counters, long toNanos, Integer queue) {
+    /** Empties the counters. The interval ends at that time (epoch); queue and CPU time are this task's shares, or null. */
+    static TaskSample take(TaskCounters counters, long toNanos, Integer queue, Double cpuMs) {
         List<StreamSample> streams = new ArrayList<>(counters.streams.length);
         for (TaskCounters.Stream stream : counters.streams) {
             streams.add(new StreamSample(counters.task, stream.name, stream.emitted.getAndSet(0)));
@@ -74,6 +75,7 @@ record TaskSample(
             sum(sources),
             counters.isAcked ? processMs : null,
             queue,
+            cpuMs,
             emissions(counters, schedule, emitted, start, toNanos),
             gaps(counters.task, start),
             streams,

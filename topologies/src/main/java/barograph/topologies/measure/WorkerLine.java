@@ -39,6 +39,7 @@ final class WorkerLine {
             .column("execute_ms", rows, TaskSample::executeMs)
             .column("process_ms", rows, TaskSample::processMs)
             .column("queue", rows, TaskSample::queue)
+            .column("cpu_ms", rows, TaskSample::cpuMs)
             .end();
     }
 

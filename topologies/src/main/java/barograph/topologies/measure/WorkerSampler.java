@@ -165,13 +165,14 @@ final class WorkerSampler implements Closeable {
         return samples;
     }
 
-    /** Tasks of one executor wait in one queue: each gets an even share, so that the sum over tasks is what waits. */
+    /** Tasks of one executor have one queue and one thread: each gets an even share, so that sums over tasks are right. */
     private void takeExecutor(List<TaskCounters> executor, long toNanos, List<TaskSample> samples) {
         Integer waiting = queueLength.apply(executor.get(0).task);
+        Double cpuMs = executor.get(0).takeCpuMs();
         int n = executor.size();
         for (int i = 0; i < n; i++) {
             Integer share = waiting == null ? null : Integer.valueOf(waiting / n + (i < waiting % n ? 1 : 0));
-            samples.add(TaskSample.take(executor.get(i), toNanos, share));
+            samples.add(TaskSample.take(executor.get(i), toNanos, share, cpuMs == null ? null : Double.valueOf(cpuMs / n)));
         }
     }
 

@@ -33,7 +33,7 @@ class EmissionCasesTest {
         counters.sourceFollows(Resumption.of(
             new Resumption.Source(counters.task, source.get("rate_per_s").asDouble(), source.get("task_index").asInt(), source.get("task_count").asInt()),
             counters.emissionRecords(), OnRestart.of(source.get("on_restart").asText()), nanos(wanted.get("asked_s"))));
-        TaskSample sample = TaskSample.take(counters, nanos(line.get("t")), 0);
+        TaskSample sample = TaskSample.take(counters, nanos(line.get("t")), 0, null);
         WorkerLine.Worker worker = new WorkerLine.Worker("m1", 6700, 1, counters.topology);
         JsonNode written = new ObjectMapper().readTree(WorkerLine.of(worker, 0, line.get("t").asDouble(), 1, List.of(sample)));
         for (String group : List.of("spouts", "gaps")) {

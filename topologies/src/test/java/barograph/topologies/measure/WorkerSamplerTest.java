@@ -14,6 +14,7 @@ import barograph.topologies.Resumption.Gap;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.sun.net.httpserver.HttpServer;
+import java.lang.management.ManagementFactory;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
@@ -26,6 +27,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import org.junit.jupiter.api.Test;
@@ -142,6 +144,43 @@ class WorkerSamplerTest {
         assertEquals("[0,0,0]", second.at("/tasks/executed").toString());
         assertFalse(second.has("sinks"), "no tuple came");
         assertFalse(second.has("traffic"));
+    }
+
+    @Test
+    void cpuTimeIsOfTheExecutorsThreadFromItsFirstTupleOnAndSharedByItsTasks() throws Exception {
+        WorkerSampler sampler = new WorkerSampler(settings(null), task -> 0);
+        List<TaskCounters> executor = new CopyOnWriteArrayList<>();
+        TaskCounters one = bolt(3, false, false, executor);
+        List.of(one, bolt(4, false, false, executor), bolt(5, false), spout(6)).forEach(sampler::add);
+        sampler.sample();
+        var thread = Executors.newSingleThreadExecutor();
+        try {
+            thread.submit(() -> burn(300)).get();
+            thread.submit(() -> one.executed("spout", "default", null, null, 1L)).get();
+            sampler.sample();
+            thread.submit(() -> burn(200)).get();
+            sampler.sample();
+            sampler.sample();
+        } finally {
+            thread.shutdownNow();
+        }
+        List<JsonNode> lines = lines();
+        assertEquals("[null,null,null,null]", lines.get(0).at("/tasks/cpu_ms").toString());
+        assertEquals("[null,null,null,null]", lines.get(1).at("/tasks/cpu_ms").toString(), "what it did before is nobody's");
+        JsonNode burnt = lines.get(2).at("/tasks/cpu_ms");
+        assertEquals(burnt.get(0), burnt.get(1), "an even share each");
+        assertEquals(200, 2 * burnt.get(0).asDouble(), 40);
+        assertTrue(burnt.get(2).isNull() && burnt.get(3).isNull(), "no tuple came there");
+        assertTrue(lines.get(3).at("/tasks/cpu_ms/0").asDouble() < 20, "it waits, and uses none");
+    }
+
+    /** So many ms of this thread's CPU time. */
+    private static void burn(long ms) {
+        var threads = ManagementFactory.getThreadMXBean();
+        long end = threads.getCurrentThreadCpuTime() + ms * 1_000_000;
+        while (threads.getCurrentThreadCpuTime() < end) {
+            Thread.onSpinWait();
+        }
     }
 
     @Test
