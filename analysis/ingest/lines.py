@@ -1,41 +1,11 @@
 """Raw lines of a run (docs/contracts.md): the fields that are read of each kind, and those that no line may lack."""
 
-from collections.abc import Sequence
-
-TASKS = (
-    "task array<int>, component array<string>, emitted array<bigint>, transferred array<bigint>, "
-    "executed array<bigint>, execute_ms array<double>, process_ms array<double>, queue array<bigint>"
-)
-STREAMS = "task array<int>, stream array<string>, emitted array<bigint>"
-SOURCES = (
-    "task array<int>, component array<string>, stream array<string>, executed array<bigint>, execute_ms array<double>"
-)
-SINKS = (
-    "task array<int>, n array<bigint>, sum_ms array<double>, max_ms array<double>, "
-    "source_machine array<string>, buckets array<array<int>>, counts array<array<bigint>>"
-)
-SPOUTS = (
-    "task array<int>, due array<bigint>, emitted array<bigint>, behind array<bigint>, behind_ms array<double>, "
-    "missed array<bigint>, late array<bigint>"
-)
-GAPS = "task array<int>, from_s array<double>, until_s array<double>, due array<bigint>"
-TRAFFIC = "`from` array<int>, `to` array<int>, n array<bigint>"
+from analysis.record.schemas import GROUPS, TABLES, WORKER_LINES, group_fields
 
 DAMAGED_COLUMN = "damaged_text"
 
-# The groups of a worker line: group -> (fields of the line, table it becomes).
-GROUPS = {
-    "tasks": (TASKS, "task_samples"),
-    "streams": (STREAMS, "stream_samples"),
-    "sources": (SOURCES, "source_samples"),
-    "sinks": (SINKS, "sink_samples"),
-    "spouts": (SPOUTS, "spout_samples"),
-    "gaps": (GAPS, "gap_samples"),
-    "traffic": (TRAFFIC, "traffic_samples"),
-}
-
 # Fields that lines of older workers lack, by group: null there, and no damage.
-LATER = {"sinks": ("source_machine", "buckets", "counts"), "spouts": ("behind", "missed", "late")}
+LATER = {"tasks": ("cpu_ms",), "sinks": ("source_machine", "buckets", "counts"), "spouts": ("behind", "missed", "late")}
 
 # Fields whose entries are lists of equal length, by group.
 PARALLEL = {"sinks": ("buckets", "counts")}
@@ -73,7 +43,14 @@ REQUIRED = {
 }
 
 
-def schema_of(kind: str, groups: Sequence[str]) -> str:
-    """The schema of a kind of line; a worker line has the groups asked for."""
-    wide = [f"{group} struct<{GROUPS[group][0]}>" for group in groups] if kind == "worker" else []
-    return ", ".join([LINES[kind], *wide])
+def schema_of(kind: str) -> str:
+    """The schema of a kind of line; a worker's line has groups of columns."""
+    wide = [f"`{column.name}` {column.type}" for column in WORKER_LINES.columns if column.name in GROUPS]
+    return ", ".join([LINES[kind], *(wide if kind == "worker" else ())])
+
+
+def array_groups(kind: str) -> dict[str, list[str]]:
+    """Groups of parallel columns in a line -> their fields."""
+    if kind == "machine":
+        return {"interfaces": ["name", "rx_bytes", "tx_bytes"]}
+    return {group: group_fields(TABLES[view]) for group, view in GROUPS.items()} if kind == "worker" else {}

@@ -1,4 +1,7 @@
-"""Raw JSON lines of a series -> Parquet tables. Parsed once; damaged lines are counted per file, never hidden."""
+"""Raw JSON lines of a series -> Parquet tables. Parsed once; damaged lines are counted per file, never hidden.
+
+Workers' lines stay as they are, one row a line: the tables of samples are views of them (`sample_views`).
+"""
 
 import json
 import shutil
@@ -12,31 +15,32 @@ from pyspark.sql import functions as f
 from analysis.errors import RecordError
 from analysis.ingest.lines import (
     DAMAGED_COLUMN,
-    GROUPS,
     LATER,
-    LINES,
     PARALLEL,
     RANGES,
     REQUIRED,
+    array_groups,
     schema_of,
 )
-from analysis.record import small_tables
+from analysis.record import sample_views, small_tables
 from analysis.record.files import STATUSES, RunPaths, SeriesPaths, read_json
-from analysis.record.schemas import TABLES
+from analysis.record.schemas import TABLES, WORKER_LINES
 from scheduler_plugins.samples import LONGEST_LINE_S
 
-WORKER_COLUMNS = ("run_id", "t_s", "dt_s", "machine", "port")
 EXCERPT_CHARACTERS = 200
+STAGED = ("machine", "event", "decision")
 STAGE_COLUMNS = f"run_id string, file string, {DAMAGED_COLUMN} string"
+# Files of a kind of line lie so many folders below their run's.
+DEPTH = {"worker": 1, "machine": 1, "event": 0, "decision": 0}
 # In a bucket a run that is not complete lies with the attempts.
-RUN_PATH = r"/(?:runs|attempts)/([^/]+?)(?:\.attempt-\d+)?/(.+)$"
+ATTEMPT = r"\.attempt-\d+$"
 
 
 def build_tables(spark: SparkSession, series: SeriesPaths | Path | str) -> None:
     """Write every table of a series to `tables/`, replacing what is there."""
     paths = series if isinstance(series, SeriesPaths) else SeriesPaths(Path(series))
     write_run_tables(paths, paths.all_runs())
-    build_worker_tables(spark, paths.raw_files("workers"), paths)
+    _write(worker_lines(spark, paths.raw_files("workers")), paths, WORKER_LINES.name, narrow=False)
     machines = _stage_lines(spark, "machine", paths.raw_files("machines"), paths)
     _write(machine_samples(machines), paths, "machine_samples")
     _write(network_samples(machines), paths, "network_samples")
@@ -45,20 +49,20 @@ def build_tables(spark: SparkSession, series: SeriesPaths | Path | str) -> None:
     _write(decisions(decision_lines), paths, "decisions")
     _write(placements(decision_lines), paths, "placements")
     _write(damaged_lines(spark, paths), paths, "damaged")
-    for kind in LINES:
+    for kind in STAGED:
         _drop_stage(paths, kind)
 
 
-def build_worker_tables(spark: SparkSession, files: Sequence[Path | str], paths: SeriesPaths) -> None:
-    """Worker lines to the tables that come from them."""
-    lines = _stage_lines(spark, "worker", files, paths)
-    _write(worker_samples(lines), paths, "worker_samples", narrow=False)
-    for group, (_, table) in GROUPS.items():
-        _write(group_samples(lines, group), paths, table, narrow=False)
+def worker_lines(spark: SparkSession, files: Sequence[Path | str]) -> DataFrame:
+    """Workers' lines as the table has them, damaged ones too."""
+    lines = read_lines(spark, "worker", files).withColumnRenamed("t", "t_s")
+    return lines.select(*[column.name for column in WORKER_LINES.columns])
 
 
 def read(spark: SparkSession, paths: SeriesPaths, name: str) -> DataFrame:
-    """A table with its declared schema."""
+    """A table with its declared schema, or a view of one."""
+    if TABLES[name].group:
+        return sample_views.view(read(spark, paths, WORKER_LINES.name), name)
     return spark.read.schema(TABLES[name].ddl).parquet(paths.spark_table(name))
 
 
@@ -97,14 +101,9 @@ def _stage_lines(spark: SparkSession, kind: str, files: Sequence[Path | str], pa
     return spark.read.schema(lines.schema).parquet(target)  # what is declared need not be inferred: that is a job more
 
 
-def read_lines(
-    spark: SparkSession, kind: str, files: Sequence[Path | str], only: Sequence[str] = tuple(GROUPS)
-) -> DataFrame:
-    """Lines of one kind with `run_id`, `file` and, where the line is damaged, its beginning in `damaged_text`.
-
-    `only`: the groups of a worker line to look at; the parser skips the others.
-    """
-    schema = f"{schema_of(kind, only)}, {DAMAGED_COLUMN} string"
+def read_lines(spark: SparkSession, kind: str, files: Sequence[Path | str]) -> DataFrame:
+    """Lines of one kind with `run_id`, `file` and, where the line is damaged, its beginning in `damaged_text`."""
+    schema = f"{schema_of(kind)}, {DAMAGED_COLUMN} string"
     if not files:
         none = small_tables.empty_frame(spark, schema)
         return none.select(f.lit("").alias("run_id"), f.lit("").alias("file"), *none.columns)
@@ -114,23 +113,34 @@ def read_lines(
         .option("columnNameOfCorruptRecord", DAMAGED_COLUMN)
         .json([str(file) for file in files])
     )
-    inside = f.regexp_extract(f.col("_metadata.file_path"), RUN_PATH, 1)
-    file = f.regexp_extract(f.col("_metadata.file_path"), RUN_PATH, 2)
     text = f.when(
-        _is_damaged(kind, only),
+        _is_damaged(kind),
         f.coalesce(f.col(DAMAGED_COLUMN), f.lit("a column is missing or uneven, or a number cannot be")),
     )
     columns = [name for name in lines.columns if name != DAMAGED_COLUMN]
     return lines.select(
-        f.url_decode(inside).alias("run_id"),
-        f.url_decode(file).alias("file"),
+        *_place(kind),
         *columns,
         # A line need not be UTF-8, but the table must be: nothing else could read it.
         f.make_valid_utf8(f.substring(text, 1, EXCERPT_CHARACTERS)).alias(DAMAGED_COLUMN),
     )
 
 
-def _is_damaged(kind: str, only: Sequence[str]) -> Column:
+def _place(kind: str) -> tuple[Column, Column]:
+    """`run_id` and `file`, from the end of a line's path. Plain functions of strings: they are of every line."""
+    path, depth = f.col("_metadata.file_path"), DEPTH[kind]
+    place = f.substring_index(path, "/", -depth - 3)  # runs/<run>/<file>, attempts/<run>.attempt-<n>/<file>
+    folder = f.substring_index(f.substring_index(place, "/", 2), "/", -1)
+    run = f.when(f.startswith(place, f.lit("attempts/")), f.regexp_replace(folder, ATTEMPT, "")).otherwise(folder)
+    file = f.substring_index(path, "/", -depth - 1)
+    return _decoded(run).alias("run_id"), _decoded(file).alias("file")
+
+
+def _decoded(text: Column) -> Column:
+    return f.when(f.contains(text, f.lit("%")), f.url_decode(text)).otherwise(text)
+
+
+def _is_damaged(kind: str) -> Column:
     """Not JSON of the declared types, a required field missing, columns of one group of different length, or a number
     that there cannot be."""
     fault = f.col(DAMAGED_COLUMN).isNotNull()
@@ -138,7 +148,7 @@ def _is_damaged(kind: str, only: Sequence[str]) -> Column:
         fault = fault | f.col(name).isNull()
     if "dt_s" in REQUIRED[kind]:
         fault = fault | _is_outside(f.col("dt_s"), 0, LONGEST_LINE_S)
-    for group, fields in _array_groups(kind, only).items():
+    for group, fields in array_groups(kind).items():
         columns = {name: f.col(f"{group}.`{name}`") for name in fields}
         lengths = {name: f.coalesce(f.size(column), f.lit(-1)) for name, column in columns.items()}
         first = lengths[fields[0]]
@@ -163,43 +173,11 @@ def _has_outside(lists: Column, least: float, most: float) -> Column:
     return f.coalesce(outside, f.lit(False))
 
 
-def _array_groups(kind: str, only: Sequence[str]) -> dict[str, list[str]]:
-    """Groups of parallel columns in a line -> their fields."""
-    if kind == "machine":
-        return {"interfaces": ["name", "rx_bytes", "tx_bytes"]}
-    return {group: _fields(GROUPS[group][0]) for group in only} if kind == "worker" else {}
-
-
-def _fields(declared: str) -> list[str]:
-    return [part.split()[0].strip("`") for part in declared.split(", ")]
-
-
 def _intact(lines: DataFrame) -> DataFrame:
     return lines.where(f.col(DAMAGED_COLUMN).isNull())
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------
-
-
-def worker_samples(lines: DataFrame) -> DataFrame:
-    """One row a worker line."""
-    return _intact(lines).select("run_id", f.col("t").alias("t_s"), "dt_s", "machine", "port", "pid", "topology", "seq")
-
-
-def group_samples(lines: DataFrame, group: str) -> DataFrame:
-    """One row an entry of a group of parallel columns."""
-    first, *others = _fields(GROUPS[group][0])
-    entries = _intact(lines).select(
-        "run_id",
-        f.col("t").alias("t_s"),
-        "dt_s",
-        "machine",
-        "port",
-        group,
-        f.posexplode(f"{group}.`{first}`").alias("position", first),
-    )
-    values = [f.get(f.col(f"{group}.`{name}`"), f.col("position")).alias(name) for name in others]
-    return entries.select(*WORKER_COLUMNS, f.col(f"`{first}`"), *values)
 
 
 def machine_samples(lines: DataFrame) -> DataFrame:
@@ -276,7 +254,8 @@ def placements(lines: DataFrame) -> DataFrame:
 
 def damaged_lines(spark: SparkSession, paths: SeriesPaths) -> DataFrame:
     """Lines and damaged lines of every file that was read."""
-    stages = [(kind, paths.spark_table(_stage_name(kind))) for kind in LINES]
+    stages = [(kind, paths.spark_table(_stage_name(kind))) for kind in STAGED]
+    stages.append(("worker", paths.spark_table(WORKER_LINES.name)))
     parts = [_count_damaged(spark.read.schema(STAGE_COLUMNS).parquet(stage), kind) for kind, stage in stages]
     total = parts[0]
     for part in parts[1:]:

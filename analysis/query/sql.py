@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from analysis.errors import QueryError, RecordError
 from analysis.record import small_tables
-from analysis.record.schemas import TABLES
+from analysis.record.schemas import TABLES, WORKER_LINES
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
@@ -49,6 +49,13 @@ class SeriesTables:
 
     def table(self, name: str) -> str:
         return f"{self.folder}/{name}.parquet"
+
+    def has(self, name: str) -> bool:
+        """Also as a view; older versions stored all tables."""
+        return name in self.names or self.has_view(name)
+
+    def has_view(self, name: str) -> bool:
+        return bool(TABLES[name].group) and WORKER_LINES.name in self.names
 
 
 def tables_on_disk(series_dir: Path) -> SeriesTables | None:
@@ -83,8 +90,8 @@ def tables_in(query: str) -> list[str]:
 def open_views(spark: SparkSession, query: str, stored: Sequence[SeriesTables], tell: Callable[[str], None]) -> None:
     """A view for every table that the query names; what is not the same in all series is told."""
     for name in tables_in(query):
-        having = [series for series in stored if name in series.names]
-        if lacking := [series for series in stored if name not in series.names]:
+        having = [series for series in stored if series.has(name)]
+        if lacking := [series for series in stored if not series.has(name)]:
             tell(f"{name}: no such table in {_series_list(lacking, len(stored))}; left out")
         view(spark, name, having, tell).createOrReplaceTempView(name)
 
@@ -92,7 +99,12 @@ def open_views(spark: SparkSession, query: str, stored: Sequence[SeriesTables], 
 def view(spark: SparkSession, name: str, having: Sequence[SeriesTables], tell: Callable[[str], None]) -> DataFrame:
     """One table of several series, with its declared columns after `experiment` and `series_id`."""
     whole = _with_series(_empty(spark, name), name)
-    for types, alike in _by_types(spark, name, having).items():
+    if viewed := [series for series in having if series.has_view(name)]:
+        from analysis.record import sample_views
+
+        lines = _read(spark, WORKER_LINES.name, viewed)
+        whole = whole.unionByName(sample_views.view(lines, name, SERIES))
+    for types, alike in _by_types(spark, name, [series for series in having if series not in viewed]).items():
         columns = {text.partition(" ")[0] for text in types}
         if missing := [column.name for column in TABLES[name].columns if column.name not in columns]:
             which = _series_list(alike, len(having))
@@ -101,8 +113,11 @@ def view(spark: SparkSession, name: str, having: Sequence[SeriesTables], tell: C
     return whole
 
 
-def _read(spark: SparkSession, name: str, alike: Sequence[SeriesTables], columns: Collection[str]) -> DataFrame:
-    """Rows of series whose tables have these columns; whose a row is, is told by where its file lies."""
+def _read(
+    spark: SparkSession, name: str, alike: Sequence[SeriesTables], columns: Collection[str] | None = None
+) -> DataFrame:
+    """Rows of series whose tables have these columns, or those declared; whose a row is, is told by where its file
+    lies."""
     from pyspark.sql import functions as f
 
     where = small_tables.frame_of_rows(
@@ -112,8 +127,10 @@ def _read(spark: SparkSession, name: str, alike: Sequence[SeriesTables], columns
     )
     # A plus in a path is a plus; decoding would make a space of it.
     path = f.url_decode(f.replace(f.col("_metadata.file_path"), f.lit("+"), f.lit("%2B")))
-    rows = spark.read.parquet(*[stored.table(name) for stored in alike]).select(
-        f.regexp_extract(path, ABOVE, 1).alias("above"), *_columns(name, columns)
+    files, own = [stored.table(name) for stored in alike], _own_columns(name)
+    read = spark.read.schema(TABLES[name].ddl) if columns is None else spark.read
+    rows = read.parquet(*files).select(
+        f.regexp_extract(path, ABOVE, 1).alias("above"), *(own if columns is None else _columns(name, columns))
     )
     series = [f.col(of).alias(column) for column, of in zip(SERIES, OF_FOLDER, strict=True)]
     return rows.join(f.broadcast(where), "above", how="left").select(*series, *_own_columns(name))

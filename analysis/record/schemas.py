@@ -4,7 +4,8 @@ Parquet files, Spark's schemas, `barograph sql --describe` and docs/tables.md ar
 at the end of the sampled interval `dt_s`; counts of samples are of that interval. Null: not measured.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -20,18 +21,23 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """`key`: the columns that tell its rows apart within a series."""
+    """`key`: the columns that tell its rows apart within a series. `group`: it is a view, of this group of columns of
+    `worker_lines` (`LINE`: of the lines as wholes); no file has it.
+    """
 
     name: str
     meaning: str
     key: tuple[str, ...]
     columns: tuple[Column, ...]
+    group: str = ""
 
     @property
     def ddl(self) -> str:
         """Its columns as Spark and `small_tables` read them."""
         return ", ".join(f"`{column.name}` {column.type}" for column in self.columns)
 
+
+LINE = "line"
 
 # Columns that several tables have.
 RUN_ID = Column("run_id", "string", "", "the run, `<variant>-r<repetition>`")
@@ -51,6 +57,7 @@ WINDOW_S = Column(
 PHASE = Column("phase", "string", "", "`before` or `after` the event")
 MACHINE = Column("machine", "string", "", "name of the machine: `master`, `m1` …")
 PORT = Column("port", "int", "", "port of the worker; `machine:port` is its slot")
+TOPOLOGY = Column("topology", "string", "", "id of the topology in Storm", "read from other people's logs")
 TASK = Column("task", "int", "", "number of the task in its topology")
 COMPONENT = Column("component", "string", "", "name of the component")
 STREAM = Column("stream", "string", "", "name of the stream")
@@ -76,7 +83,7 @@ RATE = Column(
 COMPLETE = Column("complete", "boolean", "", "whether the window lies wholly inside what was observed")
 
 # fmt: off
-TABLES = {table.name: table for table in (
+_DECLARED = (
     Table("runs", "one row a run, from its `run.json`", ("run_id",), (
         RUN_ID,
         Column("series_id", "string", "", "the series that the run is of", "no readable run.json"),
@@ -145,11 +152,13 @@ TABLES = {table.name: table for table in (
           ("run_id", "machine", "port", "pid", "seq"), (
         RUN_ID, T_S, DT_S, MACHINE, PORT,
         Column("pid", "bigint", "", "process of the worker; another one after a restart"),
-        Column("topology", "string", "", "id of the topology in Storm", "read from other people's logs"),
+        TOPOLOGY,
         Column("seq", "bigint", "", "number of the line in its process, from 0"),
-    )),
-    Table("task_samples", "one row a task and second", ("run_id", "machine", "port", "t_s", "task", "component"), (
-        RUN_ID, T_S, DT_S, MACHINE, PORT, TASK, COMPONENT,
+    ), LINE),
+    Table("task_samples",
+          "one row a task and second",
+          ("run_id", "topology", "machine", "port", "t_s", "task", "component"), (
+        RUN_ID, T_S, DT_S, MACHINE, PORT, TOPOLOGY, TASK, COMPONENT,
         Column("emitted", "bigint", "tuples", "emitted in the interval", "not measured"),
         Column("transferred", "bigint", "tuples",
                "sent to other tasks in the interval (emitted × receivers)", "not measured"),
@@ -159,27 +168,30 @@ TABLES = {table.name: table for table in (
         Column("process_ms", "double", "ms", "time until the ack, summed over the interval's tuples", "nothing acks"),
         Column("queue", "bigint", "tuples",
                "waiting in the task's receive queue; tasks of one executor show an even share each", "not measured"),
-    )),
+        Column("cpu_ms", "double", "ms",
+               "CPU time of its executor's thread in the interval; tasks of one executor show an even share each",
+               "not measured: no tuple came to the executor yet; older records"),
+    ), "tasks"),
     Table("stream_samples",
           "one row a task, stream and second",
-          ("run_id", "machine", "port", "t_s", "task", "stream"), (
-        RUN_ID, T_S, DT_S, MACHINE, PORT, TASK, STREAM,
+          ("run_id", "topology", "machine", "port", "t_s", "task", "stream"), (
+        RUN_ID, T_S, DT_S, MACHINE, PORT, TOPOLOGY, TASK, STREAM,
         Column("emitted", "bigint", "tuples", "emitted on the stream in the interval", "not measured"),
-    )),
+    ), "streams"),
     Table("source_samples",
           "one row a task, source and second",
-          ("run_id", "machine", "port", "t_s", "task", "component", "stream"), (
-        RUN_ID, T_S, DT_S, MACHINE, PORT, TASK,
+          ("run_id", "topology", "machine", "port", "t_s", "task", "component", "stream"), (
+        RUN_ID, T_S, DT_S, MACHINE, PORT, TOPOLOGY, TASK,
         Column("component", "string", "", "component that the tuples came from"),
         STREAM,
         Column("executed", "bigint", "tuples", "tuples of that source executed in the interval", "not measured"),
         Column("execute_ms", "double", "ms", "time in `execute`, summed over them", "not measured"),
-    )),
+    ), "sources"),
     Table("sink_samples",
           "latency at a sink, one row a task, source machine and second in which tuples came; from when a tuple should "
           "have been emitted to the end of its execution, each by the clock of its machine",
-          ("run_id", "machine", "port", "t_s", "task", "source_machine"), (
-        RUN_ID, T_S, DT_S, MACHINE, PORT, TASK,
+          ("run_id", "topology", "machine", "port", "t_s", "task", "source_machine"), (
+        RUN_ID, T_S, DT_S, MACHINE, PORT, TOPOLOGY, TASK,
         Column("n", "bigint", "tuples", "tuples that were timed in the interval"),
         Column("sum_ms", "double", "ms", "sum of their latencies"),
         Column("max_ms", "double", "ms", "the largest", "no tuple in the interval (older records)"),
@@ -188,11 +200,11 @@ TABLES = {table.name: table for table in (
         Column("buckets", "array<int>", "",
                "buckets of latencies that hold a tuple (docs/contracts.md)", "older records"),
         Column("counts", "array<bigint>", "tuples", "how many each of them holds", "older records"),
-    )),
+    ), "sinks"),
     Table("spout_samples",
           "what a spout was to emit and did, one row a task and second",
-          ("run_id", "machine", "port", "t_s", "task"), (
-        RUN_ID, T_S, DT_S, MACHINE, PORT, TASK,
+          ("run_id", "topology", "machine", "port", "t_s", "task"), (
+        RUN_ID, T_S, DT_S, MACHINE, PORT, TOPOLOGY, TASK,
         Column("due", "bigint", "tuples", "whose intended emission time fell into the interval", "not measured"),
         Column("emitted", "bigint", "tuples", "emitted in the interval", "not measured"),
         Column("behind", "bigint", "tuples", "due and not emitted at the interval's end", "not measured"),
@@ -201,23 +213,23 @@ TABLES = {table.name: table for table in (
                "not measured, or nobody knew what had been due before it began"),
         Column("late", "bigint", "tuples", "emitted in the interval, more than 1 s after they were due",
                "not measured"),
-    )),
+    ), "spouts"),
     Table("gap_samples",
           "what fell due while a spout had no process, as the next process says it; one row a task, restart and rate",
-          ("run_id", "machine", "port", "t_s", "task", "until_s"), (
-        RUN_ID, T_S, DT_S, MACHINE, PORT, TASK,
+          ("run_id", "topology", "machine", "port", "t_s", "task", "until_s"), (
+        RUN_ID, T_S, DT_S, MACHINE, PORT, TOPOLOGY, TASK,
         Column("from_s", "double", "s", "epoch seconds; begin of the gap, or of a rate in it", "nobody knew"),
         Column("until_s", "double", "s", "epoch seconds; end of the gap, or of that rate"),
         Column("due", "bigint", "tuples", "whose intended emission time fell into it", "nobody knew"),
-    )),
+    ), "gaps"),
     Table("traffic_samples",
           "tuples from task to task, one row a pair and second; only where a policy asks for traffic",
-          ("run_id", "machine", "port", "t_s", "from", "to"), (
-        RUN_ID, T_S, DT_S, MACHINE, PORT,
+          ("run_id", "topology", "machine", "port", "t_s", "from", "to"), (
+        RUN_ID, T_S, DT_S, MACHINE, PORT, TOPOLOGY,
         Column("from", "int", "", "task that sent"),
         Column("to", "int", "", "task that was sent to"),
         Column("n", "bigint", "tuples", "sent in the interval"),
-    )),
+    ), "traffic"),
     Table("machine_samples", "CPU and memory of a machine, one row a second", ("run_id", "machine", "t_s"), (
         RUN_ID, T_S, DT_S, MACHINE,
         Column("cpu_cores", "double", "cores", "CPU seconds used per second", "not measured"),
@@ -521,5 +533,39 @@ TABLES = {table.name: table for table in (
                "whether every side of the event that the value rests on was steady; else it is of what stood for that",
                "it rests on no side's steady part; an older version analysed it"),
     )),
-)}
+)
 # fmt: on
+
+IN_EVERY_LINE = ("run_id", "t_s", "dt_s", "machine", "port", "topology")
+
+
+def group_fields(view: Table) -> list[str]:
+    """The columns of a view that are its group's."""
+    return [column.name for column in view.columns if column.name not in IN_EVERY_LINE]
+
+
+def _group(table: Table) -> Column:
+    own = group_fields(table)
+    fields = [f"`{column.name}`:array<{column.type}>" for column in table.columns if column.name in own]
+    none = "the line has none of them; damaged lines"
+    return Column(table.group, f"struct<{','.join(fields)}>", "", f"columns of `{table.name}`, equally long", none)
+
+
+def _worker_lines(views: Sequence[Table]) -> Table:
+    (whole,) = (table for table in views if table.group == LINE)
+    own = [replace(column, null_when=column.null_when or "damaged lines") for column in whole.columns[1:]]
+    columns = (
+        RUN_ID,
+        Column("file", "string", "", "path below the run's folder"),
+        *own,
+        *(_group(table) for table in views if table.group != LINE),
+        Column("damaged_text", "string", "", "beginning of a damaged line", "the line is not damaged"),
+    )
+    meaning = "one row a line of a worker, damaged ones too, as it was written; what the other tables of workers are of"
+    return Table("worker_lines", meaning, ("run_id", "file", "t_s", "pid", "seq"), columns)
+
+
+WORKER_LINES = _worker_lines([table for table in _DECLARED if table.group])
+TABLES = {table.name: table for table in (WORKER_LINES, *_DECLARED)}
+STORED = tuple(name for name, table in TABLES.items() if not table.group)
+GROUPS = {table.group: name for name, table in TABLES.items() if table.group not in ("", LINE)}

@@ -1,9 +1,10 @@
-"""How fast raw lines become a table: Spark as we use it, beside polars and DuckDB on the same files.
+"""How fast raw lines become tables: Spark as we use it, beside polars and DuckDB on the same files.
 
     python -m tests.calibration.ingest_bench --mb 1000 --rounds 3
 
-Writes generated worker lines to a temporary folder, lets each engine parse them into one Parquet table of task samples
-(interleaved, after a warm-up round), checks that all tables hold the same rows and sums, and prints medians.
+Writes generated worker lines to a temporary folder, lets each engine parse all groups of columns into Parquet
+(interleaved, after a warm-up round), checks that all hold the same rows and sums, and prints medians. Spark does what
+the analysis does, with its checks for damage; `duckdb tables` writes a table a group, as we did before decision 0030.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from analysis.errors import AnalysisError
+from analysis.record.schemas import GROUPS, TABLES, group_fields
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,15 +27,21 @@ if TYPE_CHECKING:
 
 FILES = 16
 TASKS = 5
-CHECK_COLUMNS = ("emitted", "executed", "queue", "execute_ms")
-FIELDS = ("task", "component", "emitted", "transferred", "executed", "execute_ms", "process_ms", "queue")
+# What is summed of each group.
+CHECKED = {
+    "tasks": ("emitted", "executed", "queue", "execute_ms"),
+    "streams": ("emitted",),
+    "sources": ("executed", "execute_ms"),
+    "sinks": ("n", "sum_ms"),
+    "spouts": ("due", "emitted"),
+}
 
 
 @dataclass(frozen=True)
 class Check:
-    """What must agree between engines."""
+    """What must agree between engines: by group its rows, and sums of its columns."""
 
-    rows: int
+    rows: tuple[int, ...]
     sums: tuple[float, ...]
 
 
@@ -87,75 +95,105 @@ def _pattern(number: int) -> str:
     return f'{{"t": 1763712345.%03d, {head}, "seq": %d, {groups}, {tail}, {spouts}}}\n'
 
 
-def spark_table(spark: "SparkSession", files: list[Path], out: Path) -> None:
-    """The production path of one table: read_lines with its checks for damage, then group_samples."""
+def spark_lines(spark: "SparkSession", files: list[Path], out: Path) -> None:
+    """The production path."""
     from analysis.ingest import tables
 
-    lines = tables.read_lines(spark, "worker", files, only=("tasks",))
-    tables.group_samples(lines, "tasks").write.mode("overwrite").parquet(str(out))
+    tables.worker_lines(spark, files).write.mode("overwrite").parquet(str(out))
 
 
-def duckdb_table(files: list[Path], out: Path) -> None:
+def _duckdb_lines(files: list[Path]) -> str:
+    names = ", ".join(f"'{file}'" for file in files)
+    columns = {"t": "DOUBLE", "dt_s": "DOUBLE", "machine": "VARCHAR", "port": "INTEGER", "pid": "BIGINT",
+               "topology": "VARCHAR", "seq": "BIGINT"}  # fmt: skip
+    columns |= {group: f"STRUCT({_duckdb_fields(group)})" for group in GROUPS}
+    types = ", ".join(f"{name}: '{kind}'" for name, kind in columns.items())
+    return (
+        "SELECT 'bench-r1' AS run_id, t AS t_s, * EXCLUDE t"
+        f" FROM read_json([{names}], format='newline_delimited', columns={{{types}}})"
+    )
+
+
+def _duckdb_fields(group: str) -> str:
+    kinds = {"int": "INTEGER", "bigint": "BIGINT", "double": "DOUBLE", "string": "VARCHAR", "array<int>": "INTEGER[]",
+             "array<bigint>": "BIGINT[]"}  # fmt: skip
+    view = TABLES[GROUPS[group]]
+    own = [column for column in view.columns if column.name in group_fields(view)]
+    return ", ".join(f'"{column.name}" {kinds[column.type]}[]' for column in own)
+
+
+def duckdb_lines(files: list[Path], out: Path) -> None:
     import duckdb
 
-    fields = ", ".join(f'unnest(tasks."{name}") AS "{name}"' for name in FIELDS)
-    types = (
-        "task INTEGER[], component VARCHAR[], emitted BIGINT[], transferred BIGINT[], executed BIGINT[], "
-        "execute_ms DOUBLE[], process_ms DOUBLE[], queue BIGINT[]"
-    )
-    columns = f"{{t: 'DOUBLE', dt_s: 'DOUBLE', machine: 'VARCHAR', port: 'INTEGER', tasks: 'STRUCT({types})'}}"
-    names = ", ".join(f"'{file}'" for file in files)
-    query = (
-        f"SELECT 'bench-r1' AS run_id, t AS t_s, dt_s, machine, port, {fields} "
-        f"FROM read_json([{names}], format='newline_delimited', columns={columns})"
-    )
     with duckdb.connect() as connection:
-        connection.execute(f"COPY ({query}) TO '{out}' (FORMAT parquet, COMPRESSION lz4_raw)")
+        connection.execute(f"COPY ({_duckdb_lines(files)}) TO '{out}' (FORMAT parquet, COMPRESSION lz4_raw)")
 
 
-def polars_table(files: list[Path], out: Path) -> None:
+def duckdb_tables(files: list[Path], out: Path) -> None:
+    import duckdb
+
+    out.mkdir()
+    with duckdb.connect() as connection:
+        connection.execute(f"CREATE TEMP TABLE lines AS {_duckdb_lines(files)}")
+        for group, name in GROUPS.items():
+            fields = ", ".join(f'unnest({group}."{field}") AS "{field}"' for field in group_fields(TABLES[name]))
+            rows = f"SELECT run_id, t_s, dt_s, machine, port, topology, {fields} FROM lines"
+            connection.execute(f"COPY ({rows}) TO '{out / group}.parquet' (FORMAT parquet, COMPRESSION lz4_raw)")
+
+
+def polars_lines(files: list[Path], out: Path) -> None:
     import polars as pl
 
-    ints = ("emitted", "transferred", "executed", "queue")
-    kinds: dict[str, Any] = {name: pl.List(pl.Int64) for name in ints}
-    kinds |= {"task": pl.List(pl.Int32), "component": pl.List(pl.String)}
-    kinds |= {name: pl.List(pl.Float64) for name in ("execute_ms", "process_ms")}
-    schema: Any = {"t": pl.Float64, "dt_s": pl.Float64, "machine": pl.String, "port": pl.Int32,
-              "tasks": pl.Struct({name: kinds[name] for name in FIELDS})}  # fmt: skip
-    (
-        pl.scan_ndjson(files, schema=schema)
-        .select(pl.lit("bench-r1").alias("run_id"), pl.col("t").alias("t_s"), "dt_s", "machine", "port",
-                *[pl.col("tasks").struct.field(name) for name in FIELDS])
-        .explode(list(FIELDS))
-        .sink_parquet(out, compression="lz4")
-    )  # fmt: skip
+    kinds: dict[str, Any] = {"int": pl.Int32, "bigint": pl.Int64, "double": pl.Float64, "string": pl.String,
+             "array<int>": pl.List(pl.Int32), "array<bigint>": pl.List(pl.Int64)}  # fmt: skip
+    schema: Any = {"t": pl.Float64, "dt_s": pl.Float64, "machine": pl.String, "port": pl.Int32, "pid": pl.Int64,
+              "topology": pl.String, "seq": pl.Int64}  # fmt: skip
+    for group, name in GROUPS.items():
+        own = [column for column in TABLES[name].columns if column.name in group_fields(TABLES[name])]
+        schema[group] = pl.Struct({column.name: pl.List(kinds[column.type]) for column in own})
+    rows = pl.scan_ndjson(files, schema=schema).select(pl.lit("bench-r1").alias("run_id"), pl.all())
+    rows.sink_parquet(out, compression="lz4")
 
 
 def check(out: Path) -> Check:
-    """Rows and sums of a table, read by an engine of its own."""
+    """Rows and sums of every group, read by an engine of its own."""
+    import pyarrow.compute as pc
+
+    found = [_columns(out, group) for group in CHECKED]
+    rows = tuple(len(columns[0]) for columns in found)
+    return Check(rows, tuple(round(float(pc.sum(column).as_py()), 3) for columns in found for column in columns))
+
+
+def _columns(out: Path, group: str) -> list[Any]:
+    """Of lines with columns of values, or of a table a group."""
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
-    table = ds.dataset(out, format="parquet").to_table(columns=list(CHECK_COLUMNS))
-    return Check(table.num_rows, tuple(round(float(pc.sum(table[name]).as_py()), 3) for name in CHECK_COLUMNS))
+    names = CHECKED[group]
+    if (file := out / f"{group}.parquet").is_file():
+        table = ds.dataset(file, format="parquet").to_table(columns=list(names))
+        return [table[name] for name in names]
+    lists = ds.dataset(out, format="parquet").to_table(columns=[group])[group]
+    return [pc.list_flatten(pc.struct_field(lists, name)) for name in names]
 
 
 def measure(engine: Callable[[list[Path], Path], None], files: list[Path], out: Path) -> tuple[float, Check]:
     """Seconds of one engine, and what its table holds."""
-    shutil.rmtree(out, ignore_errors=True)
+    if out.is_dir():
+        shutil.rmtree(out)
     out.unlink(missing_ok=True)
     begun = time.perf_counter()
     engine(files, out)
     return time.perf_counter() - begun, check(out)
 
 
-def compare(engines: Mapping[str, Callable[[list[Path], Path], None]], files: list[Path], folder: Path,
+def compare(chosen: Mapping[str, Callable[[list[Path], Path], None]], files: list[Path], folder: Path,
             rounds: int) -> dict[str, list[float]]:  # fmt: skip
     """Seconds of each engine in each round; the first, warm-up round is not counted."""
-    seconds: dict[str, list[float]] = {name: [] for name in engines}
+    seconds: dict[str, list[float]] = {name: [] for name in chosen}
     for number in range(rounds + 1):
         found = {}
-        for name, engine in engines.items():
+        for name, engine in chosen.items():
             elapsed, found[name] = measure(engine, files, folder / f"{name}.parquet")
             if number:
                 seconds[name].append(elapsed)
@@ -164,8 +202,17 @@ def compare(engines: Mapping[str, Callable[[list[Path], Path], None]], files: li
     return seconds
 
 
+def engines(spark: "SparkSession") -> dict[str, Callable[[list[Path], Path], None]]:
+    return {
+        "spark": lambda files, out: spark_lines(spark, files, out),
+        "polars": polars_lines,
+        "duckdb": duckdb_lines,
+        "duckdb tables": duckdb_tables,
+    }
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Raw worker lines to one Parquet table: Spark, polars, DuckDB.")
+    parser = argparse.ArgumentParser(description="Raw worker lines to Parquet: Spark, polars, DuckDB.")
     parser.add_argument("--mb", type=float, default=100.0, help="megabytes of lines to generate (default 100)")
     parser.add_argument("--rounds", type=int, default=3, help="counted rounds after the warm-up (default 3)")
     arguments = parser.parse_args()
@@ -176,12 +223,7 @@ def main() -> None:
         files = generate(folder, arguments.mb)
         spark = session.spark(raw_bytes=int(arguments.mb * 1e6))
         try:
-            engines: dict[str, Callable[[list[Path], Path], None]] = {
-                "spark": lambda files, out: spark_table(spark, files, out),
-                "polars": polars_table,
-                "duckdb": duckdb_table,
-            }
-            seconds = compare(engines, files, folder, arguments.rounds)
+            seconds = compare(engines(spark), files, folder, arguments.rounds)
         finally:
             spark.stop()
         print_table(seconds, sum(file.stat().st_size for file in files) / 1e6)
@@ -190,10 +232,10 @@ def main() -> None:
 def print_table(seconds: dict[str, list[float]], megabytes: float) -> None:
     rate = {name: megabytes / median(of_engine) for name, of_engine in seconds.items()}
     print(f"{megabytes:.0f} MB, median of {len(seconds['spark'])} rounds")
-    print(f"{'engine':<8} {'s':>7} {'MB/s':>7} {'of duckdb':>10}   rounds (s)")
+    print(f"{'engine':<13} {'s':>7} {'MB/s':>7} {'of duckdb':>10}   rounds (s)")
     for name, of_engine in seconds.items():
         rounds = " ".join(f"{s:.2f}" for s in of_engine)
-        print(f"{name:<8} {median(of_engine):7.2f} {rate[name]:7.0f} {rate[name] / rate['duckdb']:10.2f}   {rounds}")
+        print(f"{name:<13} {median(of_engine):7.2f} {rate[name]:7.0f} {rate[name] / rate['duckdb']:10.2f}   {rounds}")
 
 
 if __name__ == "__main__":

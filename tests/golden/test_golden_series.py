@@ -7,7 +7,7 @@ import pytest
 
 from analysis.claims import ledger
 from analysis.record.files import SeriesPaths
-from analysis.record.schemas import TABLES
+from analysis.record.schemas import STORED, TABLES
 from tests.golden import records
 from tests.golden.series import GoldenSeries
 
@@ -90,10 +90,29 @@ def test_claims_get_their_verdicts(golden_series: GoldenSeries) -> None:
     assert all("r4" not in run_id for row in rows.values() for run_id in row.run_ids)
 
 
+def test_views_have_their_declared_columns_and_no_files(golden_series: GoldenSeries) -> None:
+    from analysis.ingest import tables
+
+    paths = SeriesPaths(golden_series.root)
+    for name in TABLES.keys() - STORED:
+        assert not paths.table(name).exists()
+        found = tables.read(golden_series.spark, paths, name)
+        assert found.dtypes == tables.empty(golden_series.spark, name).dtypes, name
+
+
+def test_a_view_reads_the_columns_that_are_asked_for(golden_series: GoldenSeries) -> None:
+    from analysis.ingest import tables
+
+    found = tables.read(golden_series.spark, SeriesPaths(golden_series.root), "task_samples").select("task", "executed")
+    plan = found._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]
+    (read,) = re.findall(r"ReadSchema: (struct<.*>)", plan)
+    assert read == "struct<tasks:struct<task:array<int>,executed:array<bigint>>,damaged_text:string>"
+
+
 def test_tables_have_their_declared_columns(golden_series: GoldenSeries) -> None:
     from analysis.ingest import tables
 
-    for name in TABLES:
+    for name in STORED:
         stored = golden_series.spark.read.parquet(str(SeriesPaths(golden_series.root).table(name)))
         assert stored.dtypes == tables.empty(golden_series.spark, name).dtypes, name
 

@@ -12,8 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from analysis.errors import QueryError
+from analysis.ingest import tables
 from analysis.query import sql
 from analysis.query.sql import SeriesTables
+from analysis.record.files import SeriesPaths
 from analysis.record.schemas import TABLES
 from tests.golden.series import GoldenSeries
 
@@ -24,7 +26,8 @@ ODD = "odd +%2B name"
 
 @pytest.fixture(scope="module")
 def results(golden_series: GoldenSeries, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The golden series, and one of an older version: a table less, a column less, a column of another type."""
+    """The golden series, and one of an older version: a table less, a column less, a column of another type, and files
+    of what is a view now."""
     root = tmp_path_factory.mktemp("results") / ODD
     for series in ("20260101-000000-aaaaaaaa", "20260102-000000-bbbbbbbb"):
         folder = root / "stela" / "star" / series
@@ -36,6 +39,9 @@ def results(golden_series: GoldenSeries, tmp_path_factory: pytest.TempPathFactor
     older = pq.read_table(part).drop_columns(["planned_s"])
     older = older.set_column(2, "start_s", older["start_s"].cast("int64", safe=False))
     pq.write_table(older, part)
+    samples = tables.read(golden_series.spark, SeriesPaths(golden_series.root), "task_samples").drop("topology")
+    samples.write.parquet(str(folder / "tables" / "task_samples.parquet"))
+    shutil.rmtree(folder / "tables" / "worker_lines.parquet")
     return root
 
 
@@ -68,7 +74,7 @@ class Ask:
 
 def test_every_table_is_a_view_of_all_series(golden_series: GoldenSeries, stored: Sequence[SeriesTables]) -> None:
     for name in TABLES:
-        having = [one for one in stored if name in one.names]
+        having = [one for one in stored if one.has(name)]
         frame = sql.view(golden_series.spark, name, having, lambda _note: None)
         own = [column.name for column in TABLES[name].columns if column.name not in sql.SERIES]
         assert frame.columns == ["experiment", "series_id", *own], name
@@ -106,6 +112,15 @@ def test_a_column_that_an_older_series_lacks_is_null_and_told(ask: "Ask", notes:
     ]
 
 
+def test_what_is_a_view_now_is_read_from_the_files_of_older_series(ask: "Ask", notes: list[str]) -> None:
+    query = "select series_id, count(topology) > 0, count(*), sum(executed) from task_samples group by 1 order by 1"
+    ours, older = ask(query)
+    assert ours == ("20260101-000000-aaaaaaaa", True, *older[2:]) and older[:2] == ("20260102-000000-bbbbbbbb", False)
+    assert notes == [
+        "task_samples: no column topology in 1 of 2 series (20260102-000000-bbbbbbbb), of an older version; null there"
+    ]
+
+
 def test_tables_are_joined_on_series_and_run(ask: "Ask") -> None:
     (row,) = ask(
         "select r.variant, count(*), round(avg(m.value), 1) from runs r join measurements m using (series_id, run_id)"
@@ -117,7 +132,10 @@ def test_tables_are_joined_on_series_and_run(ask: "Ask") -> None:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("select * from thruput", r"no table 'thruput'; did you mean throughput\? there are runs, components, "),
+        (
+            "select * from thruput",
+            r"no table 'thruput'; did you mean throughput\? there are worker_lines, runs, ",
+        ),
         ("select rat from throughput", "no column 'rat' in the tables asked; is it one of "),
         ("select ( from runs", "PARSE_SYNTAX_ERROR"),
         ("select 1 / 0", "DIVIDE_BY_ZERO"),

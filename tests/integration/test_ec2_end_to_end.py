@@ -83,7 +83,7 @@ def test_everything_is_in_the_bucket_and_nothing_large_stays_here(ended: Ended) 
     wanted = {"series.json", "money.json", "claims.json", "report.html", "analysed.json", "tables.json",
               "runs/stela-r1/run.json", "runs/stela-r1/workers/m1-6700.jsonl"}  # fmt: skip
     assert wanted <= ended.names and "hold.json" not in ended.names
-    assert any("/task_samples.parquet/part-" in name for name in ended.names)
+    assert any("/worker_lines.parquet/part-" in name for name in ended.names)
     for raw in ("workers", "machines", "logs"):
         assert not (ended.spool / "runs" / "stela-r1" / raw).exists(), raw
     assert (ended.spool / "report.html").is_file(), "the report is here too"

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from analysis.ingest.tables import empty, group_samples, read_lines
+from analysis.ingest.tables import empty, worker_lines
 from analysis.metrics.emissions import emissions, gap_seconds
 from analysis.metrics.throughput import activity
+from analysis.record.sample_views import view
 from analysis.record.schemas import TABLES
 from analysis.record.small_tables import frame_of_rows
 
@@ -127,9 +128,9 @@ def test_lines_from_before_these_columns_say_nothing_of_it(spark: SparkSession, 
     spouts = '{"task": [1], "due": [60], "emitted": [50], "behind_ms": [4.0]'
     uneven = ', "behind": [1, 2], "missed": [0], "late": [0]}}'
     (folder / "m1-6700.jsonl").write_text(f"{head}{spouts}}}}}\n{head}{spouts}{uneven}\n")
-    lines = read_lines(spark, "worker", [folder / "m1-6700.jsonl"])
+    lines = worker_lines(spark, [folder / "m1-6700.jsonl"])
     assert [row.damaged_text for row in lines.collect()].count(None) == 1
-    samples, gaps = group_samples(lines, "spouts"), group_samples(lines, "gaps")
+    samples, gaps = view(lines, "spout_samples"), view(lines, "gap_samples")
     (row,) = samples.collect()
     assert (row.due, row.emitted, row.behind_ms, row.behind, row.missed, row.late) == (60, 50, 4.0, None, None, None)
     ends = frame_of_rows(spark, [("r", 101.0)], "run_id string, last_s double")

@@ -13,6 +13,7 @@ from pyspark.sql import functions as f
 from analysis.ingest import tables
 from analysis.metrics import latency
 from analysis.metrics.latency_histogram import bounds_us, bucket_of, merged, middle_ms, percentile_ms
+from analysis.record import sample_views
 from analysis.record.clock_offsets import CLOCKS, clock_lines
 from analysis.record.small_tables import by_run, frame_of_rows
 
@@ -230,7 +231,7 @@ def test_lines_with_and_without_histograms_are_read(tmp_path: Path, spark: Spark
         file.parent.mkdir(parents=True)
         line = {"v": 1, "t": BEGIN_S, "dt_s": 1.0, "machine": "m1", "port": 6700, "pid": 1, "topology": "s", "seq": 0}
         file.write_text(json.dumps(line | {"sinks": COUNTED | sinks}) + "\n")
-    lines = tables.read_lines(spark, "worker", sorted(tmp_path.rglob("*.jsonl")))
-    found = {row["run_id"]: row.asDict() for row in tables.group_samples(lines, "sinks").collect()}
+    lines = tables.worker_lines(spark, sorted(tmp_path.rglob("*.jsonl")))
+    found = {row["run_id"]: row.asDict() for row in sample_views.view(lines, "sink_samples").collect()}
     assert set(found) == set(INTACT)
     assert {name: row["buckets"] for name, row in found.items()} == {"older": None, "ours": [4, 5], "foreign": [5]}

@@ -113,7 +113,7 @@ def test_what_there_is_to_ask_is_said_without_spark(capsys: pytest.CaptureFixtur
 BAD = [
     ([], 'give a query: barograph sql "select …"'),
     (["drop table runs"], "begins with 'drop'; tables are only read"),
-    (["--describe", "thruput"], "no table 'thruput'; did you mean throughput? there are runs, "),
+    (["--describe", "thruput"], "no table 'thruput'; did you mean throughput? there are worker_lines, runs, "),
     (["select 1"], "there are no results yet; barograph run EXPERIMENT makes some"),
     (["select 1", "--experiment", "stela/sun"], "no series of 'stela/sun'; there are series of nothing"),
     (["select 1", "--series", "nothing"], "no series 'nothing'"),

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
-from analysis.record.schemas import TABLES
+from analysis.record.schemas import STORED
 from analysis.session import SHORT_OPTIONS
 from analysis.storage import layout, transfer
 from analysis.storage.bucket import Bucket
@@ -68,7 +68,7 @@ def _row(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def in_folder(root: Path) -> dict[str, list[tuple[Any, ...]]]:
-    files = {name: sorted((root / "tables" / f"{name}.parquet").glob("*.parquet")) for name in TABLES}
+    files = {name: sorted((root / "tables" / f"{name}.parquet").glob("*.parquet")) for name in STORED}
     return tables(files, UNSEEN, *NOT_SENT)
 
 
@@ -77,7 +77,7 @@ def in_bucket(bucket: Bucket, scratch: Path) -> dict[str, list[tuple[Any, ...]]]
     generations = {key.split("/")[4] for key in bucket.objects(f"{SERIES}/tables/")}
     assert len(generations) == 1, "nothing unpublished is left"
     (generation,) = generations
-    found: dict[str, list[Path]] = {name: [] for name in TABLES}
+    found: dict[str, list[Path]] = {name: [] for name in STORED}
     for key in bucket.objects(f"{SERIES}/tables/{generation}/"):
         table, file = key.split("/")[5:]
         assert not table.startswith("_"), f"{key} is scaffolding"
@@ -164,7 +164,7 @@ def makes_the_same_tables(folder: Path, bucket: Bucket, tmp_path: Path, master: 
     done = report(SERIES, str(bucket.location), tmp_path / "state", master)
     assert done.returncode == 0, done.stderr
     expected, found = in_folder(folder), in_bucket(bucket, tmp_path / "fetched")
-    for name in TABLES:
+    for name in STORED:
         assert found[name] == expected[name], name
     assert {f"{SERIES}/report.html", f"{SERIES}/{layout.POINTER}"} <= set(bucket.objects(f"{SERIES}/"))
     assert f"{SERIES}/{layout.HOLD}" not in bucket.objects(f"{SERIES}/")

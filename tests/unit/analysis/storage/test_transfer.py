@@ -159,7 +159,7 @@ def test_only_the_published_tables_are_brought_and_older_ones_go(bucket: Bucket,
         folder = tmp_path / f"table-{number}"
         folder.mkdir()
         (folder / f"part-{number}.parquet").write_text(str(number))
-        for name in ("runs", "task_samples"):
+        for name in ("runs", "worker_lines"):
             shared.send_table(name, folder)
         mirror(bucket, tmp_path / "there", digest=True)
         seen = sorted(path.name for path in tables.glob("*/*")) if tables.exists() else []

@@ -1,0 +1,24 @@
+"""The tables that are views of `worker_lines`, which has every line of a worker once, with its columns of values.
+
+Nothing is stored twice, and a query reads only the columns that it names. See docs/decisions/0030.
+"""
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from analysis.record.schemas import IN_EVERY_LINE, LINE, TABLES, group_fields
+
+
+def view(lines: DataFrame, name: str, beside: Sequence[str] = ()) -> DataFrame:
+    """Rows of a declared view, of intact lines only. `beside`: columns of `lines` to keep before its own."""
+    table = TABLES[name]
+    intact = lines.where(f.col("damaged_text").isNull())
+    if table.group == LINE:
+        return intact.select(*beside, *[column.name for column in table.columns])
+    of_line = [*beside, *IN_EVERY_LINE]
+    first, *others = group_fields(table)
+    entries = intact.select(*of_line, table.group, f.posexplode(f"{table.group}.`{first}`").alias("position", first))
+    values = [f.get(f.col(f"{table.group}.`{other}`"), f.col("position")).alias(other) for other in others]
+    return entries.select(*of_line, f"`{first}`", *values)
