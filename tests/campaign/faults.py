@@ -224,11 +224,11 @@ FAULTS: Mapping[str, Sequence[Fault]] = {
 
 @dataclass(frozen=True)
 class Cell:
-    """`reached`: the phase came, and the fault with it. `runs`: status and blame of each attempt that is on record."""
+    """`struck`: the phase came, and the fault with it. `runs`: status and blame of each attempt that is on record."""
 
     fault: str
     phase: str
-    reached: bool
+    struck: bool
     exit_code: int | None
     last_line: str
     runs: Mapping[str, str]
@@ -245,8 +245,7 @@ def cell(world: World, fault: Fault, phase: str) -> Cell:
             [*world.argv(), "--new"], env=world.environment(), stdout=output, stderr=subprocess.STDOUT
         )
         series = _await_phase(world, known, phase, process)
-        if series is not None:
-            fault.inject(world, series)
+        struck = series is not None and _inject(fault, world, series)
         code = _end(process)
         await_quiet(world)
         output.seek(0)
@@ -256,9 +255,17 @@ def cell(world: World, fault: Fault, phase: str) -> Cell:
     left, before, runs = world.left(), world.complete_runs(), _attempts(series)
     done = whole(world)
     wrong = _judge(fault, code, lines, left, done, before, world)
-    return Cell(
-        fault.name, phase, series is not None, code, lines[-1] if lines else "", runs, left, done.returncode, wrong
-    )
+    return Cell(fault.name, phase, struck, code, lines[-1] if lines else "", runs, left, done.returncode, wrong)
+
+
+def _inject(fault: Fault, world: World, series: Path) -> bool:
+    """False where there is nothing any more that it could befall: machines that are being released."""
+    try:
+        fault.inject(world, series)
+    except Exception as error:  # noqa: BLE001 - whatever a machine that goes says
+        print(f"{fault.name}: {error}", file=sys.stderr)
+        return False
+    return True
 
 
 def _await_phase(world: World, known: set[Path], phase: str, process: subprocess.Popen[bytes]) -> Path | None:
@@ -335,7 +342,7 @@ def _judge(
 
 
 def table(cells: Sequence[Cell]) -> Iterator[str]:
-    """Markdown: the exit code by fault and phase; `–` where the phase never came, `!` where something is wrong."""
+    """Markdown: the exit code by fault and phase; `–` where the fault did not strike, `!` where something is wrong."""
     yield f"| fault | {' | '.join(PHASES)} |"
     yield "|---" * (len(PHASES) + 1) + "|"
     for fault in dict.fromkeys(each.fault for each in cells):
@@ -344,7 +351,7 @@ def table(cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def _mark(found: Cell | None) -> str:
-    if found is None or not found.reached:
+    if found is None or not found.struck:
         return "–"
     return f"{found.exit_code}{' !' if found.wrong else ''}"
 
