@@ -71,7 +71,10 @@ def family_report(series_dirs: Sequence[Path], target: Path) -> Path:
 
 INCREMENTAL_FOLDER = ".so_far"  # hidden: not a part of what is stored elsewhere
 PARSED_FILE = "parsed.json"
-INCREMENTAL_TABLES = ("measurements", "scale_events")
+# What a comparison is made of, beside the runs: latency is compared over windows that both sides have.
+INCREMENTAL_TABLES = (
+    "measurements", "scale_events", "event_throughput", "latency", "activity", "losses", "emissions",
+)  # fmt: skip
 LINKS = ("series.json", "comparison.json", "runs")
 
 

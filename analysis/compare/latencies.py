@@ -212,7 +212,7 @@ def _unseen(losses: Iterable[Row]) -> dict[tuple[str, str], float | None]:
 
 
 def _unseen_at_sinks(edges: Sequence[Row]) -> float | None:
-    if any(edge[name] is None for edge in edges for name in ("lost", "uncertainty", "difference")):
+    if any(edge.get(name) is None for edge in edges for name in ("lost", "uncertainty", "difference")):
         return None
     timed = {target: _timed_per_tuple(target, edges) for target in {edge["target"] for edge in edges}}
     tuples: float = sum(

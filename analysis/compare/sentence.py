@@ -12,6 +12,7 @@ from analysis.compare.verdict import (
     block_order,
     holds_zero,
     is_narrow,
+    is_wide_by_the_unseen,
     one_side_always_failed,
     same_in_every_block,
 )
@@ -216,6 +217,8 @@ def undecided_text(question: Question, row: MetricRow) -> str:
 
 
 def _more_blocks_text(needed: int | None, row: MetricRow, what: str) -> str:
+    if is_wide_by_the_unseen(row):
+        return "; what may have been lost unseen makes it wide, however many blocks there are"
     if needed is None or needed <= len(row.blocks):
         return ""
     return f"; about {count_text(needed - len(row.blocks), 'more block')} would show {what}"

@@ -237,7 +237,7 @@ def one_side_always_failed(runs: PairRuns) -> bool:
 
 def _with_needed_blocks(row: MetricRow, level: float) -> MetricRow:
     estimate = row.estimate
-    if estimate is None or row.goal is None or row.p is None:
+    if estimate is None or row.goal is None or row.p is None or is_wide_by_the_unseen(row):
         return row
     needed = paired_differences.blocks_needed(estimate.deviation, on_axis(estimate, row.goal), level)
     return replace(
@@ -279,8 +279,12 @@ def is_narrow(row: MetricRow) -> bool:
     return row.half_width is not None and row.goal is not None and row.half_width <= row.goal
 
 
+def is_wide_by_the_unseen(row: MetricRow) -> bool:
+    """What may have been lost unseen makes the interval wide, and no block takes that away."""
+    return not is_narrow(row) and _is_as_narrow_as_can_be(row)
+
+
 def _is_as_narrow_as_can_be(row: MetricRow) -> bool:
-    """Or narrower than the goal: what else makes it wide no block takes away."""
     return row.half_width_of_blocks is not None and row.goal is not None and row.half_width_of_blocks <= row.goal
 
 

@@ -24,7 +24,7 @@ from analysis.ingest.lines import (
 )
 from analysis.record import sample_views, small_tables
 from analysis.record.files import STATUSES, RunPaths, SeriesPaths, read_json
-from analysis.record.schemas import TABLES, WORKER_LINES
+from analysis.record.schemas import STORED, TABLES, WORKER_LINES
 from scheduler_plugins.samples import LONGEST_LINE_S
 
 EXCERPT_CHARACTERS = 200
@@ -39,6 +39,8 @@ ATTEMPT = r"\.attempt-\d+$"
 def build_tables(spark: SparkSession, series: SeriesPaths | Path | str) -> None:
     """Write every table of a series to `tables/`, replacing what is there."""
     paths = series if isinstance(series, SeriesPaths) else SeriesPaths(Path(series))
+    for view in TABLES.keys() - set(STORED):  # an older version stored them; in a bucket each analysis has a folder
+        shutil.rmtree(paths.table(view), ignore_errors=True)
     write_run_tables(paths, paths.all_runs())
     _write(worker_lines(spark, paths.raw_files("workers")), paths, WORKER_LINES.name, narrow=False)
     machines = _stage_lines(spark, "machine", paths.raw_files("machines"), paths)

@@ -562,7 +562,7 @@ def _worker_lines(views: Sequence[Table]) -> Table:
         Column("damaged_text", "string", "", "beginning of a damaged line", "the line is not damaged"),
     )
     meaning = "one row a line of a worker, damaged ones too, as it was written; what the other tables of workers are of"
-    return Table("worker_lines", meaning, ("run_id", "file", "t_s", "pid", "seq"), columns)
+    return Table("worker_lines", meaning, ("run_id", "file", "t_s", "pid", "seq", "damaged_text"), columns)
 
 
 WORKER_LINES = _worker_lines([table for table in _DECLARED if table.group])

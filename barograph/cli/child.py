@@ -45,7 +45,8 @@ def _execute(arguments: list[str]) -> int:
     try:
         hold.take(series_dir, parent_pid=parent_pid)
     except SeriesInUse as error:  # its progress is another's
-        print(message_of(error), file=sys.stderr)
+        with suppress(OSError):
+            print(message_of(error), file=sys.stderr)
         return EXIT_CODES[blame_of(error)]
     except Exception as error:  # noqa: BLE001 - the parent ends what it has prepared
         return _tell_failure(progress, error)
@@ -155,7 +156,7 @@ def _release(series_dir: Path) -> NotReleased | None:
     try:
         release(series_dir)
     except NotReleased as left:  # the lease stays on record and is reaped
-        traceback.print_exc()
+        _log(left)
         return left
     except Exception as error:  # noqa: BLE001 - what was measured is stored all the same
         _log(error)

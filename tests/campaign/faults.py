@@ -33,8 +33,9 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from werkzeug.exceptions import ServiceUnavailable
 from werkzeug.serving import make_server
 
-from barograph.errors import EXIT_CODES
+from barograph.errors import EXIT_CODES, BarographError
 from barograph.machines import series_lease
+from inventory.errors import InventoryError
 from inventory.local import lan
 from inventory.local.testbed import LocalTestbed
 from inventory.machines import Machine
@@ -262,7 +263,7 @@ def _inject(fault: Fault, world: World, series: Path) -> bool:
     """False where there is nothing any more that it could befall: machines that are being released."""
     try:
         fault.inject(world, series)
-    except Exception as error:  # noqa: BLE001 - whatever a machine that goes says
+    except (BarographError, InventoryError, OSError, StopIteration) as error:  # machines that go, or have gone
         print(f"{fault.name}: {error}", file=sys.stderr)
         return False
     return True
@@ -351,9 +352,9 @@ def table(cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def _mark(found: Cell | None) -> str:
-    if found is None or not found.struck:
-        return "–"
-    return f"{found.exit_code}{' !' if found.wrong else ''}"
+    if found is None:
+        return ""
+    return f"{found.exit_code if found.struck else '–'}{' !' if found.wrong else ''}"
 
 
 def cells(world: World, faults: Sequence[Fault], phases: Sequence[str]) -> Iterator[Cell]:
@@ -402,7 +403,9 @@ def main() -> int:
         rows.append(row)
         print(json.dumps(asdict(row), ensure_ascii=False), flush=True)
     print("\n".join(table(rows)))
-    return int(any(each.wrong for each in rows))
+    never = {each.fault for each in rows} - {each.fault for each in rows if each.struck}
+    print("\n".join(f"{fault}: struck in no phase" for fault in sorted(never)))
+    return int(bool(never) or any(each.wrong for each in rows))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from analysis.ingest.lines import GROUPS
+from analysis.record.schemas import GROUPS, TABLES, group_fields
 from scheduler_plugins.samples import Samples
 from scheduler_plugins.service_state import ServiceState
 from tests.support.rounds import PLACED, request
@@ -45,5 +45,4 @@ def test_the_line_after_it_books_what_fell_due_when_it_did(case: dict[str, Any])
 
 def test_the_analysis_reads_its_columns(case: dict[str, Any]) -> None:
     for group in ("spouts", "gaps"):
-        declared = [column.split()[0] for column in GROUPS[group][0].split(", ")]
-        assert sorted(declared) == sorted(case["line"][group])
+        assert sorted(group_fields(TABLES[GROUPS[group]])) == sorted(case["line"][group])

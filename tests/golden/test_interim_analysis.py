@@ -10,6 +10,7 @@ import pytest
 from analysis import pipeline
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
+from analysis.record.schemas import TABLES
 from tests.golden.series import GoldenSeries
 
 if TYPE_CHECKING:
@@ -24,6 +25,13 @@ def numbers(root: Path, runs: set[str]) -> dict[tuple[str, str, str, bool], floa
     found = {(row["run_id"], row["event_id"], row["metric"], row["censored"]): row["value"] for row in rows}
     assert len(found) == len(rows), "each number once"
     return found
+
+
+def keys(root: Path, name: str, runs: set[str]) -> list[tuple[object, ...]]:
+    """Of the rows of a table; there are some."""
+    found = [row for row in small_tables.rows(SeriesPaths(root), name) if row["run_id"] in runs]
+    assert found, name
+    return sorted(tuple(str(row[column]) for column in TABLES[name].key) for row in found)
 
 
 def test_block_by_block_is_the_same_as_all_at_once(
@@ -54,6 +62,8 @@ def test_block_by_block_is_the_same_as_all_at_once(
     assert parsed == [_raw_bytes(series, runs) for runs in wanted], "new blocks, and a run that was measured again"
     runs = first | second
     assert numbers(folder, runs) == pytest.approx(numbers(golden_series.root, runs), rel=1e-9)
+    for name in pipeline.INCREMENTAL_TABLES:
+        assert keys(folder, name, runs) == keys(golden_series.root, name, runs), name
     assert {row["run_id"] for row in small_tables.rows(SeriesPaths(folder), "scale_events")} == runs
     assert pipeline.analyse_new_runs(series, _never) == folder, "nothing is new: no Spark"
     _change(series / "runs" / again / "run.json", status="failed")

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from analysis import compare as comparisons
@@ -111,6 +112,8 @@ def test_what_may_be_lost_unseen_leaves_open_what_it_could_make(tmp_path: Path) 
     assert comparison.certain and comparison.why == (
         "95 % latency after scale-out: wider only by what may be lost unseen, which no block narrows"
     )
+    assert "; what may have been lost unseen makes it wide, however many blocks there are" in comparison.sentence
+    assert latency.needed_blocks is None and "more block" not in comparison.sentence
 
 
 def test_of_so_many_unseen_tuples_nobody_knows_the_slowest_of_all(tmp_path: Path) -> None:
@@ -136,10 +139,14 @@ def test_a_difference_within_the_uncertainty_may_be_a_loss_too(tmp_path: Path) -
     assert latency.note.endswith("lost unseen up to 1.2 %"), "two tenths of 1 %, and 1 % behind the filter"
 
 
-def test_an_analysis_without_uncertainties_does_not_say_what_was_lost(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lacking", ["null", "missing"])
+def test_an_analysis_without_uncertainties_does_not_say_what_was_lost(tmp_path: Path, lacking: str) -> None:
     root = write(tmp_path / "20260101-000000-aa", {"stela": (SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}))})
     older = [row | {"uncertainty": None, "difference": None} for row in rows(SeriesPaths(root), "losses")]
     _write_again(root, "losses", older)
+    if lacking == "missing":
+        (part,) = SeriesPaths(root).table("losses").glob("*.parquet")
+        pq.write_table(pq.read_table(part).drop_columns(["uncertainty", "difference"]), part)
     latency = next(row for row in compare(root).rows if row.metric == LATENCY)
     assert latency.why_no_verdict == "how many tuples have no latency is not known of 12 of 12 runs"
 

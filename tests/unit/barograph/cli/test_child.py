@@ -257,6 +257,30 @@ def test_a_log_on_a_full_disk_does_not_change_the_exit_code(own_folders: None) -
     assert done.returncode == EXIT_CODES["capacity"]
 
 
+NOT_RELEASED = """
+import sys
+from barograph.cli import child
+from barograph.errors import NotReleased
+from barograph.machines import provision
+child._run = lambda _series: None
+def release(_series):
+    raise NotReleased("lease x may still be up")
+provision.release = release
+sys.exit(child.main(sys.argv[1:]))
+"""
+
+
+def test_a_log_on_a_full_disk_does_not_hide_what_is_not_released(own_folders: None) -> None:
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"]}))
+    with Path("/dev/full").open("wb") as log:
+        argv = [sys.executable, "-c", NOT_RELEASED, str(series.folder), str(os.getpid())]
+        done = subprocess.run(argv, cwd=ROOT, stdout=log, stderr=log, timeout=120)
+    assert done.returncode == EXIT_CODES["infrastructure"]
+    (failed,) = [json.loads(line) for line in (series.folder / "progress.jsonl").read_text().splitlines()
+                 if json.loads(line)["kind"] == "failed"]  # fmt: skip
+    assert failed["message"] == "lease x may still be up"
+
+
 def test_ctrl_c_as_the_child_begins_ends_it(own_folders: None, monkeypatch: pytest.MonkeyPatch) -> None:
     series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"]}))
     started: list[ChildProcess] = []

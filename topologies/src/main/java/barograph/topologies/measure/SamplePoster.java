@@ -269,9 +269,11 @@ final class SamplePoster implements Closeable {
         if (answer.records().areKnown()) {
             records = records == null ? answer.records() : records;
             records.askBy(this::ask);
+        }
+        answers.accept(answer); // its rate first: a source that was waiting for the records begins at once
+        if (answer.records().areKnown()) {
             records.renew(answer.records(), askedNanos);
         }
-        answers.accept(answer);
     }
 
     /** An answer that was read to its end leaves the connection open for the next window. */
