@@ -1,9 +1,11 @@
 """What a comparison answers. `docs/contracts.md` has the same as JSON."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+import numpy as np
 
 from analysis.compare.blocks import Block, PairRuns
 from analysis.compare.question import Question
@@ -88,8 +90,7 @@ class MetricRow:
     def _end(self, side: int, confidence: float = CONFIDENCE) -> float | None:
         if self.estimate is None or self.p is None:
             return None
-        ends = [_end_of(found, side, confidence) for found in (self.estimate, *self.extremes)]
-        return max(ends) if side > 0 else min(ends)
+        return _end_of((self.estimate, *self.extremes), side, confidence)
 
     def ends(self, confidence: float) -> tuple[float, float] | None:
         """The interval of another confidence."""
@@ -101,11 +102,11 @@ class MetricRow:
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
     @property
-    def half_width_of_blocks(self) -> float | None:
-        """As far as more blocks can narrow it."""
-        if self.estimate is None or self.p is None:
+    def half_width_of_unseen(self) -> float | None:
+        """The part of it that is of tuples which may be lost unseen: no block narrows that."""
+        if self.estimate is None or self.half_width is None:
             return None
-        return (_end_of(self.estimate, 1) - _end_of(self.estimate, -1)) / 2
+        return self.half_width - (_end_of([self.estimate], 1) - _end_of([self.estimate], -1)) / 2
 
     @property
     def difference_percent(self) -> float | None:
@@ -130,8 +131,11 @@ class MetricRow:
         return self.unsteady > len(self.blocks)
 
 
-def _end_of(found: Estimate, side: int, confidence: float = CONFIDENCE) -> float:
-    return in_units(found, found.mean + side * float(half_width(found.error, found.blocks, confidence)))
+def _end_of(found: Sequence[Estimate], side: int, confidence: float = CONFIDENCE) -> float:
+    """The farthest of theirs."""
+    means, errors = (np.array([getattr(each, name) for each in found]) for name in ("mean", "error"))
+    ends = side * means + half_width(errors, found[0].blocks, confidence)
+    return in_units(found[0], side * float(ends.max()))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from analysis.compare.verdict import (
     beyond_floor,
     block_order,
     holds_zero,
-    is_narrow,
+    inside_floor,
     is_wide_by_the_unseen,
     one_side_always_failed,
     same_in_every_block,
@@ -207,7 +207,8 @@ def undecided_text(question: Question, row: MetricRow) -> str:
         return f"{difference_text(row)}, {blocks} {'is' if len(row.blocks) == 1 else 'are'} too few to tell"
     estimate = f"{difference_text(row)} {interval_text(row)}"
     if not holds_zero(row) and not beyond_floor(row):
-        return f"{estimate}, which is inside the A/A floor of {plus_minus(row.floor, row)}"
+        unseen = "" if inside_floor(row) else " with what may have been lost unseen"
+        return f"{estimate}, which is inside the A/A floor of {plus_minus(row.floor, row)}{unseen}"
     if not holds_zero(row):
         more = _more_blocks_text(row.needed_for_seen, row, "a difference like it")
         return f"{estimate}, which {blocks} cannot tell from chance{more}"
@@ -274,7 +275,7 @@ def certainty_text(
 
 def _certain_text(question: Question, primary: Sequence[MetricRow], kinds: Kinds) -> str:
     none = [row for row in primary if row.verdict is Verdict.NONE]
-    wide = [row for row in primary if row.extremes and not is_narrow(row)]
+    wide = [row for row in primary if is_wide_by_the_unseen(row)]
     others = [row for row in primary if row not in none and row not in wide and row.metric != RUNS_FAILED]
     narrow = f"every{' other' if none or wide else ''} primary interval is ±{question.goal_percent:g} % or narrower"
     texts = [

@@ -5,8 +5,9 @@ runs that failed) get exact sign tests over blocks. Then come Holm's correction,
 blocks are needed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from statistics import fmean, geometric_mean
 
 import numpy as np
@@ -19,7 +20,7 @@ from analysis.metrics.metric_directions import CONVERGENCE, PRIMARY, Better, Dif
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.event_timeline import WHOLE_RUN
 from analysis.stats import inference, paired_differences, same_code_floors
-from analysis.stats.paired_differences import MINIMUM_BLOCKS, Estimate, on_axis, sign_test
+from analysis.stats.paired_differences import MINIMUM_BLOCKS, Estimate, in_units, on_axis, sign_test
 
 
 def rank_row(found: MetricBlocks, words: str) -> MetricRow:
@@ -144,22 +145,42 @@ def _estimate_of(a: Sequence[float], b: Sequence[float], ratio: bool, quantum: f
     return Estimate(float(np.log(b[0] / a[0])) if ratio else b[0] - a[0], 0.0, 1, ratio)
 
 
+MOST_ENUMERATED = 10  # blocks: so many have 1,024 choices
+Pair = tuple[float, float]  # a's value and b's, of one block
+
+
 def _extremes(found: MetricBlocks, ratio: bool, quantum: float) -> tuple[Estimate, ...]:
-    """With a's, and with b's values as high as they may be."""
+    """Each block's difference as low or as high as it may be. The least favourable p-value and ends of the interval are
+    among these: the mean is linear in the differences and its error convex.
+    """
     if not found.highest:
         return ()
-    low, high = (
-        [[side.number for side in sides] for sides in zip(*((block.a, block.b) for block in blocks), strict=True)]
-        for blocks in (found.blocks, found.highest)
+    blocks = zip(found.blocks, found.highest, strict=True)
+    choices = [((most.a.number, least.b.number), (least.a.number, most.b.number)) for least, most in blocks]
+    every = (
+        _estimate_of([a for a, _ in chosen], [b for _, b in chosen], ratio, quantum) for chosen in _chosen(choices)
     )
-    return _estimate_of(high[0], low[1], ratio, quantum), _estimate_of(low[0], high[1], ratio, quantum)
+    return tuple(dict.fromkeys(every))
+
+
+def _chosen(choices: Sequence[tuple[Pair, Pair]]) -> Iterator[tuple[Pair, ...]]:
+    """All of them; of many blocks those that spread the differences most: the lower ones low and the others high."""
+    if len(choices) <= MOST_ENUMERATED:
+        yield from product(*choices)
+        return
+    order = sorted(range(len(choices)), key=lambda block: sum(b - a for a, b in choices[block]))
+    for below in range(len(order) + 1):
+        low = set(order[:below])
+        yield tuple(choice[block not in low] for block, choice in enumerate(choices))
+    yield tuple(low for low, _ in choices)
 
 
 def _p_value(estimates: Sequence[Estimate]) -> float:
     """Of the least favourable estimate; 1 where they do not agree which side is better."""
     if len({np.sign(each.mean) for each in estimates}) > 1:
         return 1.0
-    return max(float(paired_differences.p_value(each.mean, each.error, each.blocks)) for each in estimates)
+    means, errors = (np.array([getattr(each, name) for each in estimates]) for name in ("mean", "error"))
+    return float(paired_differences.p_value(means, errors, estimates[0].blocks).max())
 
 
 def _quantum(metric: Metric) -> float:
@@ -239,11 +260,13 @@ def _with_needed_blocks(row: MetricRow, level: float) -> MetricRow:
     estimate = row.estimate
     if estimate is None or row.goal is None or row.p is None or is_wide_by_the_unseen(row):
         return row
-    needed = paired_differences.blocks_needed(estimate.deviation, on_axis(estimate, row.goal), level)
+    goal = on_axis(estimate, row.goal - (row.half_width_of_unseen or 0.0))
+    means = [each.mean for each in (estimate, *row.extremes)]
+    seen = min(map(abs, means)) if len(set(map(np.sign, means))) == 1 else 0.0
     return replace(
         row,
-        needed_blocks=needed,
-        needed_for_seen=paired_differences.blocks_needed(estimate.deviation, abs(estimate.mean), level),
+        needed_blocks=paired_differences.blocks_needed(estimate.deviation, goal, level),
+        needed_for_seen=paired_differences.blocks_needed(estimate.deviation, seen, level),
     )
 
 
@@ -256,7 +279,7 @@ def _verdict(row: MetricRow, level: float) -> Verdict:
         return _better_or_worse(row)
     if row.estimate is not None and same_in_every_block(row):
         return Verdict.NO_DIFFERENCE
-    return Verdict.NO_DIFFERENCE if is_narrow(row) and (holds_zero(row) or not beyond_floor(row)) else Verdict.UNDECIDED
+    return Verdict.NO_DIFFERENCE if is_narrow(row) and (holds_zero(row) or inside_floor(row)) else Verdict.UNDECIDED
 
 
 def holds_zero(row: MetricRow) -> bool:
@@ -264,7 +287,19 @@ def holds_zero(row: MetricRow) -> bool:
 
 
 def beyond_floor(row: MetricRow) -> bool:
-    return row.difference is None or row.floor is None or abs(row.difference) >= row.floor
+    """Whatever became of tuples that may be lost unseen."""
+    return row.floor is None or all(size >= row.floor for size in _sizes(row))
+
+
+def inside_floor(row: MetricRow) -> bool:
+    """Whatever became of tuples that may be lost unseen."""
+    sizes = _sizes(row)
+    return row.floor is not None and bool(sizes) and all(size < row.floor for size in sizes)
+
+
+def _sizes(row: MetricRow) -> list[float]:
+    """Of the difference, and of what it may have been."""
+    return [] if row.estimate is None else [abs(in_units(each, each.mean)) for each in (row.estimate, *row.extremes)]
 
 
 def _better_or_worse(row: MetricRow) -> Verdict:
@@ -281,11 +316,8 @@ def is_narrow(row: MetricRow) -> bool:
 
 def is_wide_by_the_unseen(row: MetricRow) -> bool:
     """What may have been lost unseen makes the interval wide, and no block takes that away."""
-    return not is_narrow(row) and _is_as_narrow_as_can_be(row)
-
-
-def _is_as_narrow_as_can_be(row: MetricRow) -> bool:
-    return row.half_width_of_blocks is not None and row.goal is not None and row.half_width_of_blocks <= row.goal
+    unseen = row.half_width_of_unseen
+    return not is_narrow(row) and unseen is not None and row.goal is not None and unseen >= row.goal
 
 
 def level_of_one_check(level: float, tests: int, most_blocks: int) -> float:
@@ -313,5 +345,8 @@ def certainty(
     level = level_of_one_check(
         question.level, sum(row.p_holm is not None for row in rows if row.primary), question.most_blocks
     )
-    waiting = [row for row in judged_rows if not (_is_as_narrow_as_can_be(row) or surely_beyond_goal(row, level))]
+    waiting = [
+        row for row in judged_rows
+        if not (is_narrow(row) or is_wide_by_the_unseen(row) or surely_beyond_goal(row, level))
+    ]  # fmt: skip
     return not waiting, waiting, ""

@@ -139,7 +139,9 @@ def _place(kind: str) -> tuple[Column, Column]:
 
 
 def _decoded(text: Column) -> Column:
-    return f.when(f.contains(text, f.lit("%")), f.url_decode(text)).otherwise(text)
+    """A plus in a path is a plus; decoding would make a space of it."""
+    plain = f.url_decode(f.replace(text, f.lit("+"), f.lit("%2B")))
+    return f.when(f.contains(text, f.lit("%")), plain).otherwise(text)
 
 
 def _is_damaged(kind: str) -> Column:

@@ -134,7 +134,8 @@ def throughput_rows(axes: Iterable[Row], activity: Iterable[Row], components: It
 
 
 def _add_counts(into: _WindowCounts, row: Row, sinks: set[str]) -> None:
-    into.reported.add(row["window_s"])
+    if row["component"] is None or row["executed"] is not None or row["emitted"] is not None:  # a gap is no report
+        into.reported.add(row["window_s"])
     if row["due_unknown"]:
         into.due_unknown.add(row["window_s"])
     counted = {("spouts", ""): row["emitted"], ("due", ""): row["due"]}

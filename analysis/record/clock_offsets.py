@@ -17,8 +17,8 @@ CLOCKS = "run_id string, machine string, begin_s double, end_s double, begin_ms 
 def clock_lines(machines: Iterable[Row], runs: Iterable[Row], events: Iterable[Row]) -> list[tuple[Any, ...]]:
     """Rows of `CLOCKS`: two offsets of each machine's clock, and when they were measured; one stands for the other.
 
-    Before the run and after it, but of a machine that booted for an event when it joined, and of one that was given
-    back when it left.
+    Before the run and after it, but of a machine that booted for an event when it joined, and of one that left when it
+    did so: it is asked then, whether or not it is given back.
     """
     spans = {run["run_id"]: (run["started_s"], run["ended_s"]) for run in runs}
     joined_s, left_s = _changes_s(events)
@@ -33,7 +33,7 @@ def clock_lines(machines: Iterable[Row], runs: Iterable[Row], events: Iterable[R
 
 
 def _changes_s(events: Iterable[Row]) -> tuple[dict[tuple[str, str], float], dict[tuple[str, str], float]]:
-    """By run and machine: when one joined that had booted for it, and when one left that was given back."""
+    """By run and machine: when one joined that had booted for it, and when one left."""
     booted: set[tuple[str, str]] = set()
     joined_s: dict[tuple[str, str], float] = {}
     left_s: dict[tuple[str, str], float] = {}
@@ -43,7 +43,7 @@ def _changes_s(events: Iterable[Row]) -> tuple[dict[tuple[str, str], float], dic
             booted.add((event["run_id"], event["machine"]))
         elif event["kind"] == "machines_joined":
             joined_s |= {key: event["t_s"] for key in keys if key in booted and key not in joined_s}
-        elif event["kind"] == "machines_left" and event["given_back"]:
+        elif event["kind"] == "machines_left":
             left_s |= dict.fromkeys(keys, event["t_s"])
     return joined_s, left_s
 

@@ -26,13 +26,13 @@ def test_a_line_is_of_the_run_whose_folder_it_lies_in(tmp_path: Path, spark: "Sp
     series = tmp_path / "runs" / "attempts" / "x.attempt-9" / "results" / "series +1%"
     files = [
         write(series / "runs" / "stela-r1" / "workers" / "m1-6700.jsonl", LINE),
-        write(series / "runs" / "of.attempt-2" / "workers" / "m 2.jsonl", LINE),
+        write(series / "runs" / "of.attempt-2" / "workers" / "m+ 2.jsonl", LINE),
         write(series / "attempts" / "stela-r2.attempt-3" / "workers" / "m3%20.jsonl", LINE),
     ]
     found = {(row.run_id, row.file) for row in tables.worker_lines(spark, files).collect()}
     assert found == {
         ("stela-r1", "workers/m1-6700.jsonl"),
-        ("of.attempt-2", "workers/m 2.jsonl"),
+        ("of.attempt-2", "workers/m+ 2.jsonl"),
         ("stela-r2", "workers/m3%20.jsonl"),
     }
 

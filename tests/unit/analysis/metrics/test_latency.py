@@ -108,7 +108,7 @@ def windows(spark: SparkSession) -> Windows:
 
 def event(run: str, second: float, kind: str, name: str) -> dict[str, Any]:
     return {"run_id": run, "t_s": BEGIN_S + second, "kind": kind, "machines": [name], "machine": name,
-            "given_back": True}  # fmt: skip
+            "given_back": False}  # fmt: skip
 
 
 def test_one_slow_sink_of_four_is_what_95_percent_of_all_tuples_wait_for(windows: Windows) -> None:

@@ -56,6 +56,12 @@ def test_of_what_fell_due_nobody_knows_a_part_is_not_all() -> None:
     assert rates("spouts", *one, other)["", 10.0] == 20.0
 
 
+def test_what_fell_due_without_a_process_is_no_report_of_its_window() -> None:
+    """As of a spout whose worker died, in a run without the machines' samples."""
+    gap = counted(10.0, "spout", due=40, due_unknown=True)
+    assert rates("total", counted(0.0, "sink_1", executed=30), gap)["", 10.0] is None
+
+
 def test_the_axis_of_a_run_begins_at_its_first_event_and_ends_with_what_was_seen() -> None:
     seen = {"run_id": "r", "first_s": 75.0, "worker_last_s": 130.0, "machine_last_s": 140.0}
     killed = {"run_id": "r", "t_s": 131.0, "kind": "topology_killed", "event_id": None}

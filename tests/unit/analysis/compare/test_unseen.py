@@ -1,0 +1,64 @@
+"""Rows whose values may be higher than measured, by tuples that may be lost unseen: nothing is said that these could
+undo."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from analysis.compare.blocks import Block, MetricBlocks, Value
+from analysis.compare.result import MetricRow, Verdict
+from analysis.compare.verdict import is_wide_by_the_unseen, judge_rows, metric_row
+from tests.support.compared_series import LATENCY
+
+Sides = Sequence[tuple[float, float]]
+
+
+def judged(measured: Sides, highest: Sides, on_record: Sequence[float] = ()) -> MetricRow:
+    measured_blocks, highest_blocks = (
+        tuple(Block(number, Value(a), Value(b)) for number, (a, b) in enumerate(sides, 1))
+        for sides in (measured, highest)
+    )
+    found = MetricBlocks("stela", LATENCY, "e1", measured_blocks, highest=highest_blocks)
+    (row,) = judge_rows([metric_row(found, 0.05, 5.0, {(LATENCY, "e1"): on_record})], [], 0.05)
+    return row
+
+
+STEADY = [(100.0 + 0.1 * (number % 2), 94.0 + 0.1 * (number % 3)) for number in range(6)]
+SAME_CODE = [0.05, -0.05] * 30  # differences of blocks of the same code on record
+
+
+def test_a_difference_that_lost_tuples_could_bring_inside_the_floor_is_not_called() -> None:
+    """-6 % as measured, -2 % if B's unseen losses were its slowest tuples."""
+    seen = judged(STEADY, STEADY, SAME_CODE)
+    assert seen.verdict is Verdict.BETTER and seen.floor is not None and 2.5 < seen.floor < 5.5
+    may_be_less = judged(STEADY, [(a, b * 1.043) for a, b in STEADY], SAME_CODE)
+    assert may_be_less.p is not None and may_be_less.p < 0.05
+    assert may_be_less.verdict is Verdict.UNDECIDED
+
+
+def test_a_difference_inside_the_floor_that_may_be_beyond_it_is_not_none() -> None:
+    measured = [(100.0, 102.5 + 0.05 * number) for number in range(6)]
+    assert judged(measured, measured, SAME_CODE).verdict is Verdict.NO_DIFFERENCE
+    assert judged(measured, [(a, b * 1.04) for a, b in measured], SAME_CODE).verdict is Verdict.UNDECIDED
+
+
+def test_losses_of_a_in_one_block_and_of_b_in_others_are_the_least_favourable() -> None:
+    """Either side's extreme in all blocks leaves the scatter as it is; a mixture adds to it."""
+    measured = [(100.0, 90.0), (100.0, 90.5), (100.0, 89.5)]
+    row = judged(measured, [(a * 1.02, b * 1.022) for a, b in measured])
+    every_b = judged([(a, b * 1.022) for a, b in measured], [(a, b * 1.022) for a, b in measured])
+    assert every_b.p is not None and row.p is not None and every_b.p < 0.01 < 0.02 < row.p < 0.04
+    assert row.low is not None and row.high is not None and row.low < -14.5 and -3.6 < row.high < 0
+
+
+@pytest.mark.parametrize(("blocks", "most"), [(6, 1.055), (30, 1.06)])
+def test_blocks_go_on_while_they_narrow(blocks: int, most: float) -> None:
+    """A part of the width is of unseen tuples, and less than the goal: more blocks bring the whole below it."""
+    scatter = 2.4 * (blocks / 6) ** 0.5
+    measured = [(100.0, 100.0 + scatter * (-1) ** number) for number in range(blocks)]
+    row = judged(measured, [(a, b * most) for a, b in measured])
+    assert row.half_width is not None and row.goal is not None and row.half_width_of_unseen is not None
+    assert row.half_width > row.goal > row.half_width_of_unseen
+    assert not is_wide_by_the_unseen(row)
+    assert row.needed_blocks is not None and row.needed_blocks > blocks
+    assert is_wide_by_the_unseen(judged(measured, [(a, b * 1.12) for a, b in measured]))
