@@ -65,7 +65,7 @@ def test_no_jvm_is_left_behind(number: signal.Signals, at_work: bool, tmp_path: 
     process = subprocess.Popen([sys.executable, "-c", ANALYSIS, str(series)], cwd=ROOT, stderr=subprocess.DEVNULL)
     jvm = await_child(process)
     try:
-        while at_work and not (series / "tables" / "_worker_lines.parquet").exists():
+        while at_work and not (series / "tables" / "worker_lines.parquet").exists():
             assert process.poll() is None
             time.sleep(0.05)
         process.send_signal(number)
@@ -88,7 +88,7 @@ def test_a_jvm_that_the_kernel_ends_is_named(tmp_path: Path) -> None:
         stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
     )  # fmt: skip
     jvm = await_child(process)
-    while not (series / "tables" / "_worker_lines.parquet").exists():
+    while not (series / "tables" / "worker_lines.parquet").exists():
         assert process.poll() is None
         time.sleep(0.05)
     os.kill(jvm, signal.SIGKILL)
