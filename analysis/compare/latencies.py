@@ -5,7 +5,7 @@ that was lost, never emitted, or still waits at the end of these seconds has no 
 longest: with more than `MOST_UNTIMED_PERCENT` of them in a run, what the others took is shown and carries no verdict.
 
 What may have been lost unseen, within the uncertainty of the losses, is mostly more than that, and to be silent about
-it would silence nearly every comparison. So a verdict must hold whatever became of these tuples: each side is also
+it would silence nearly every comparison. So a verdict must hold whatever became of these tuples: each run is also
 taken as if all of them had been its slowest (decision 0029).
 """
 

@@ -46,8 +46,8 @@ class MetricRow:
 
     `a`, `b`: the means that the difference is of (geometric ones of a ratio). `p_holm` is corrected over all primary
     rows or over all others. `needed_blocks` would show `goal` in 80 % of the cases, and `needed_for_seen` a difference
-    as large as the one seen, if blocks go on to scatter as they did. `extremes`: the estimates with a's, and with b's
-    values as high as they may be; `p`, `low` and `high` are the least favourable ones.
+    as large as the one seen, if blocks go on to scatter as they did. `extremes`: the estimates with each block's
+    difference as low or as high as it may be; `p`, `low` and `high` are the least favourable ones.
     """
 
     pair: str

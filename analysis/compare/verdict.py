@@ -164,7 +164,7 @@ def _extremes(found: MetricBlocks, ratio: bool, quantum: float) -> tuple[Estimat
 
 
 def _chosen(choices: Sequence[tuple[Pair, Pair]]) -> Iterator[tuple[Pair, ...]]:
-    """All of them; of many blocks those that spread the differences most: the lower ones low and the others high."""
+    """All of them; of many blocks only those that spread the differences most: the lower ones low, the others high."""
     if len(choices) <= MOST_ENUMERATED:
         yield from product(*choices)
         return
@@ -172,7 +172,6 @@ def _chosen(choices: Sequence[tuple[Pair, Pair]]) -> Iterator[tuple[Pair, ...]]:
     for below in range(len(order) + 1):
         low = set(order[:below])
         yield tuple(choice[block not in low] for block, choice in enumerate(choices))
-    yield tuple(low for low, _ in choices)
 
 
 def _p_value(estimates: Sequence[Estimate]) -> float:

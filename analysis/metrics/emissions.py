@@ -7,9 +7,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from analysis.metrics.line_seconds import in_phases
+from scheduler_plugins.samples import FRESH_S
 
 LONGEST_S = 86_400  # a longer gap is spread over so many slots
-SILENT_S = 10.0  # a task whose newest line is older had no process any more (scheduler_plugins.samples.FRESH_S)
 
 
 def gap_seconds(gaps: DataFrame, spouts: DataFrame, ends: DataFrame) -> DataFrame:
@@ -53,7 +53,7 @@ def _never_again(lines: DataFrame, ends: DataFrame) -> DataFrame:
     last = lines.groupBy("run_id", "task").agg(f.max("t_s").alias("from_s"))
     return (
         last.join(f.broadcast(ends.select("run_id", f.col("last_s").alias("until_s"))), "run_id", how="inner")
-        .where(f.col("until_s") - f.col("from_s") > SILENT_S)
+        .where(f.col("until_s") - f.col("from_s") > FRESH_S)
         .select("run_id", "task", f.col("until_s").alias("t_s"), "from_s", "until_s",
                 f.lit(None).cast("bigint").alias("due"))
     )  # fmt: skip

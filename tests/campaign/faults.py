@@ -404,7 +404,8 @@ def main() -> int:
         print(json.dumps(asdict(row), ensure_ascii=False), flush=True)
     print("\n".join(table(rows)))
     never = {each.fault for each in rows} - {each.fault for each in rows if each.struck}
-    print("\n".join(f"{fault}: struck in no phase" for fault in sorted(never)))
+    for fault in sorted(never):
+        print(f"{fault}: struck in no phase")
     return int(bool(never) or any(each.wrong for each in rows))
 
 

@@ -248,13 +248,18 @@ sys.exit(child.main(sys.argv[1:]))
 """
 
 
-def test_a_log_on_a_full_disk_does_not_change_the_exit_code(own_folders: None) -> None:
-    """As when the disk of the results is full: nothing can be said, not even in the log."""
+def end_with_full_log(program: str) -> tuple[int, Path]:
+    """The child's exit code, and the folder of its series."""
     series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"]}))
     with Path("/dev/full").open("wb") as log:
-        argv = [sys.executable, "-c", FULL_LOG, str(series.folder), str(os.getpid())]
-        done = subprocess.run(argv, cwd=ROOT, stdout=log, stderr=log, timeout=120)
-    assert done.returncode == EXIT_CODES["capacity"]
+        argv = [sys.executable, "-c", program, str(series.folder), str(os.getpid())]
+        return subprocess.run(argv, cwd=ROOT, stdout=log, stderr=log, timeout=120).returncode, series.folder
+
+
+def test_a_log_on_a_full_disk_does_not_change_the_exit_code(own_folders: None) -> None:
+    """As when the disk of the results is full: nothing can be said, not even in the log."""
+    code, _ = end_with_full_log(FULL_LOG)
+    assert code == EXIT_CODES["capacity"]
 
 
 NOT_RELEASED = """
@@ -271,12 +276,9 @@ sys.exit(child.main(sys.argv[1:]))
 
 
 def test_a_log_on_a_full_disk_does_not_hide_what_is_not_released(own_folders: None) -> None:
-    series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"]}))
-    with Path("/dev/full").open("wb") as log:
-        argv = [sys.executable, "-c", NOT_RELEASED, str(series.folder), str(os.getpid())]
-        done = subprocess.run(argv, cwd=ROOT, stdout=log, stderr=log, timeout=120)
-    assert done.returncode == EXIT_CODES["infrastructure"]
-    (failed,) = [json.loads(line) for line in (series.folder / "progress.jsonl").read_text().splitlines()
+    code, folder = end_with_full_log(NOT_RELEASED)
+    assert code == EXIT_CODES["infrastructure"]
+    (failed,) = [json.loads(line) for line in (folder / "progress.jsonl").read_text().splitlines()
                  if json.loads(line)["kind"] == "failed"]  # fmt: skip
     assert failed["message"] == "lease x may still be up"
 

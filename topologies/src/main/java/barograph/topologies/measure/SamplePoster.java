@@ -52,7 +52,7 @@ final class SamplePoster implements Closeable {
     private final long windowMs;
     private final Consumer<SamplesAnswer> answers;
     private final Deque<String> backlog = new ArrayDeque<>();
-    /** Tasks of sources that begin and have not been answered yet. */
+    /** Tasks of sources that begin, until their question is sent. */
     private final SortedSet<Integer> beginning = new TreeSet<>();
     private final Thread thread = new Thread(this::run, "barograph-poster");
     private boolean closing;
