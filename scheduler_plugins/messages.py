@@ -139,6 +139,7 @@ def _component_with_rates(component: Component, rates: Rates) -> Component:
         queue=_waiting(mine),
         due_per_s=rates.per_second([r.due for r in mine if r.due is not None]),
         behind_ms=max(behind) if behind else None,
+        backpressure_ms_per_s=_backpressure(mine, rates),
     )
 
 
@@ -152,6 +153,7 @@ def _executor_with_rates(executor: Executor, tasks: tuple[int, ...], rates: Rate
         execute_ms=execute_ms,
         capacity=_capacity(executed_per_s, execute_ms),
         queue=_waiting(mine),
+        backpressure_ms_per_s=_backpressure(mine, rates),
     )
 
 
@@ -169,6 +171,10 @@ def _edge_with_rate(edge: Edge, components: Mapping[str, Component], rates: Rate
     )
     copies = len(components[edge.target].tasks) if edge.grouping == "all" else 1
     return replace(edge, tuples_per_s=None if sent is None else sent * copies)
+
+
+def _backpressure(tasks: Iterable[TaskSums], rates: Rates) -> float | None:
+    return rates.per_second([task.backpressure_ms for task in tasks if task.backpressure_ms is not None])
 
 
 def _waiting(tasks: Iterable[TaskSums]) -> float | None:

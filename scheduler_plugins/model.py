@@ -58,6 +58,7 @@ class Executor:
     execute_ms: float | None = None  # mean per tuple
     capacity: float | None = None  # share of the window spent executing, 0 to 1
     queue: float | None = None  # tuples waiting, latest
+    backpressure_ms_per_s: float | None = None  # waited because a queue after it was full, 0 to 1000
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ class Component:
     queue: float | None = None  # sum over tasks
     due_per_s: float | None = None  # spouts: intended emissions
     behind_ms: float | None = None  # spouts: age of the oldest tuple that is due and not emitted
+    backpressure_ms_per_s: float | None = None  # sum over executors
 
 
 @dataclass(frozen=True)

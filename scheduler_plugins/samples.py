@@ -58,6 +58,7 @@ class TaskSums:
     timed: float = 0.0
     execute_ms: float = 0.0
     queue: float | None = None
+    backpressure_ms: float | None = None
     due: float | None = None
     behind_ms: float | None = None
 
@@ -252,14 +253,17 @@ def _append(lines: deque[Line], line: Line, oldest: float) -> None:
 
 def _add_tasks(sums: dict[int, TaskSums], line: Line, share: float) -> None:
     group = line.get("tasks") or {}
-    columns = (group.get(k, ()) for k in ("task", "emitted", "executed", "execute_ms", "queue"))
-    for task, emitted, executed, execute_ms, queue in zip(*columns, strict=True):
+    columns = [group.get(k, ()) for k in ("task", "emitted", "executed", "execute_ms", "queue")]
+    waited = group.get("backpressure_ms") or [None] * len(columns[0])  # older lines lack it
+    for task, emitted, executed, execute_ms, queue, waited_ms in zip(*columns, waited, strict=True):
         total = sums[int(task)]
         total.emitted += (emitted or 0) * share
         total.executed += (executed or 0) * share
         if execute_ms is not None:
             total.timed += (executed or 0) * share
             total.execute_ms += execute_ms * share
+        if waited_ms is not None:
+            total.backpressure_ms = (total.backpressure_ms or 0) + waited_ms * share
         total.queue = queue
 
 

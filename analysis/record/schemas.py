@@ -171,6 +171,10 @@ _DECLARED = (
         Column("cpu_ms", "double", "ms",
                "CPU time of its executor's thread in the interval; tasks of one executor show an even share each",
                "not measured: no tuple came to the executor yet; older records"),
+        Column("backpressure_ms", "double", "ms",
+               "time that its executor waited in the interval because a queue after it was full; tasks of one executor "
+               "show an even share each; such time is in no `execute_ms`",
+               "the topology has a wait strategy that is not ours; older records"),
     ), "tasks"),
     Table("stream_samples",
           "one row a task, stream and second",

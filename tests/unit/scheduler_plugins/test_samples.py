@@ -167,6 +167,15 @@ def test_tuples_that_nobody_timed_are_no_idle_time() -> None:
     assert middle.execute_ms is None and middle.capacity is None and middle.executors[0].capacity is None
 
 
+def test_a_policy_sees_how_long_executors_waited_under_back_pressure() -> None:
+    lines = [line(SPOUT, t, 125, backpressure_ms=400.0) for t in SECONDS]
+    lines += [line(BOLT, t, 100, backpressure_ms=0.0) for t in SECONDS] + [line(SINK, t, 100) for t in SECONDS]
+    (topology,) = observe(lines).topologies
+    waited = {c.name: c.backpressure_ms_per_s for c in topology.components}
+    assert waited == {"source": pytest.approx(400), "middle": 0, "sink": None}  # None: as from older workers
+    assert [c.executors[0].backpressure_ms_per_s for c in topology.components] == list(waited.values())
+
+
 def test_a_topology_that_has_just_begun_is_waited_for() -> None:
     lines = [each for each in steady() if each["t"] <= BEGIN + 24]
     observation = observe(lines, now=BEGIN + 24)

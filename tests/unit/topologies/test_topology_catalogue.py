@@ -162,6 +162,7 @@ def test_every_template_measures_and_declares_what_it_uses(name: str) -> None:
     sources = Path(catalogue.__file__).parent / "src/main/java"
     classes = [c.class_name for c in catalogue.read(name).components]
     classes += config["topology.auto.task.hooks"] + [r["class"] for r in config["topology.metrics.reporters"]]
+    classes.append(config["topology.backpressure.wait.strategy"])
     for class_name in classes:
         assert (sources / f"{class_name.replace('.', '/')}.java").is_file(), class_name
 

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import barograph.topologies.measure.BackPressureWait;
 import barograph.topologies.measure.MeasuringHook;
 import barograph.topologies.measure.SamplesReporter;
 import com.fasterxml.jackson.databind.JsonNode;
@@ -29,6 +30,7 @@ import java.util.stream.Stream;
 import org.apache.storm.Config;
 import org.apache.storm.ILocalCluster.ILocalTopology;
 import org.apache.storm.LocalCluster;
+import org.apache.storm.policy.WaitStrategyProgressive;
 import org.apache.storm.topology.TopologyBuilder;
 import org.apache.storm.tuple.Fields;
 import org.junit.jupiter.api.Test;
@@ -46,6 +48,8 @@ class LocalClusterTest {
     private static final double SLACK_S = 0.75;
     /** How much later than asked such a machine wakes a thread, on average. */
     private static final double WAKING_MS = 3;
+
+    private static final Map<String, Object> TIMED_WAIT = Map.of(Config.TOPOLOGY_BACKPRESSURE_WAIT_STRATEGY, BackPressureWait.class.getName());
 
     @TempDir
     Path directory;
@@ -142,7 +146,7 @@ class LocalClusterTest {
 
     @Test
     void aRealStormWritesWhatHappened() throws Exception {
-        run(topology(), RATE, 4, Map.of());
+        run(topology(), RATE, 4, TIMED_WAIT);
         Map<String, List<JsonNode>> lines = lines();
         assertEquals(2, lines.size());
         List<JsonNode> steady = steady(lines);
@@ -174,18 +178,50 @@ class LocalClusterTest {
         double latencyMs = sum(steady, "sinks", "sum_ms", null) / sum(steady, "sinks", "n", null);
         assertTrue(latencyMs > executeMs && latencyMs < 1000, "latency " + latencyMs);
 
+        double waited = sum(steady, "tasks", "backpressure_ms", null) / seconds;
+        assertTrue(waited < 20, "without back-pressure the executors waited " + waited + " ms in each second");
+
         TreeSet<String> components = new TreeSet<>();
         steady.forEach(line -> line.at("/tasks/component").forEach(name -> components.add(name.asText())));
         assertEquals(new TreeSet<>(List.of("bolt", "sink", "spout")), components);
         steady.forEach(line -> line.at("/tasks/queue").forEach(queue -> assertTrue(queue.isInt(), line.toString())));
+        steady.forEach(line -> line.at("/tasks/backpressure_ms").forEach(ms -> assertTrue(ms.isDouble(), line.toString())));
         assertNull(steady.stream().filter(line -> !line.get("topology").asText().startsWith("test-1-")).findAny().orElse(null));
+    }
+
+    /** The bolt takes a quarter of what is due, and its queue hardly anything: the spout waits, wherever the bolt is. */
+    @Test
+    void aSpoutBeforeASlowBoltWaitsUnderBackPressure() throws Exception {
+        TopologyBuilder builder = new TopologyBuilder();
+        builder.setSpout("spout", new SourceSpout(RATE, 1, false, "catch_up"), 1).setNumTasks(2);
+        builder.setBolt("bolt", new PassBolt("sleep", 4000 / RATE / 40.25), 1).shuffleGrouping("spout");
+        builder.setBolt("sink", new SinkBolt("none", 0), 1).shuffleGrouping("bolt");
+        Map<String, Object> conf = new HashMap<>(TIMED_WAIT);
+        conf.put(Config.TOPOLOGY_EXECUTOR_RECEIVE_BUFFER_SIZE, 16);
+        conf.put(Config.STORM_LOCAL_MODE_ZMQ, true); // Storm's own in-process messages know no back-pressure
+        run(builder, RATE, 6, conf);
+        List<JsonNode> steady = steady(lines());
+        double waited = backpressureMs(steady, "spout");
+        assertTrue(waited > 800 && waited < 1100, "the spout waited " + waited + " ms in each second");
+        assertTrue(backpressureMs(steady, "bolt") < 100 && backpressureMs(steady, "sink") < 100, "nobody is behind them");
+    }
+
+    /** In a second of the component's executors. */
+    private static double backpressureMs(List<JsonNode> lines, String component) {
+        double executorSeconds = 0;
+        for (JsonNode line : lines) {
+            boolean isHere = line.at("/tasks/component").toString().contains(component);
+            executorSeconds += isHere ? line.get("dt_s").asDouble() : 0;
+        }
+        return sum(lines, "tasks", "backpressure_ms", component) / executorSeconds;
     }
 
     /** Ratios, because the lines are the same all along and a busy machine delays all components alike. */
     @Test
     void costsFollowTheTextThroughAChain() throws Exception {
-        run(chain(), CHAIN_RATE, 6, Map.of());
+        run(chain(), CHAIN_RATE, 6, Map.of(Config.TOPOLOGY_BACKPRESSURE_WAIT_STRATEGY, WaitStrategyProgressive.class.getName()));
         List<JsonNode> steady = steady(lines());
+        steady.forEach(line -> line.at("/tasks/backpressure_ms").forEach(ms -> assertTrue(ms.isNull(), line.toString())));
         double emitted = sum(steady, "tasks", "emitted", "spout");
         assertTrue(emitted >= 4 * CHAIN_RATE, "only " + emitted + " tuples");
         assertEquals(emitted, sum(steady, "tasks", "executed", "transform"), CHAIN_RATE * SLACK_S);

@@ -28,7 +28,7 @@ public final class MeasuringHook extends BaseTaskHook {
             return;
         }
         boolean withTraffic = ObjectReader.getBoolean(conf.get(Settings.TRAFFIC), false);
-        counters = TaskCounters.of(context, StormCommon.hasAckers(conf), withTraffic);
+        counters = TaskCounters.of(context, StormCommon.hasAckers(conf), withTraffic, BackPressureWait.isSetIn(conf));
         context.registerGauge(TaskCounters.GAUGE, counters);
     }
 

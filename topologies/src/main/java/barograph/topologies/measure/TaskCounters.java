@@ -71,7 +71,8 @@ public final class TaskCounters implements Gauge<Integer> {
     }
 
     /** Which task, and of what kind. */
-    record Identity(int task, String component, String topology, int port, boolean isSpout, boolean isSink, boolean isAcked) {
+    record Identity(
+        int task, String component, String topology, int port, boolean isSpout, boolean isSink, boolean isAcked, boolean isWaitTimed) {
     }
 
     final int task;
@@ -80,6 +81,8 @@ public final class TaskCounters implements Gauge<Integer> {
     final int port;
     final boolean isSpout;
     final boolean isAcked;
+    /** Whether the topology waits under back-pressure with {@link BackPressureWait}. */
+    final boolean isWaitTimed;
     final Stream[] streams;
     final Source[] sources;
     final AtomicLong transferred = new AtomicLong();
@@ -98,6 +101,8 @@ public final class TaskCounters implements Gauge<Integer> {
     private volatile EmissionRecords emissionRecords;
     /** The executor's, from its first tuple on: nobody else executes, and a spout emits on no other. */
     private volatile Thread thread;
+    /** That thread's wait under back-pressure; nobody waits before a first tuple. */
+    private volatile AtomicLong waitedNanos;
     private double inputRateFactor = 1;
     private long ownNanos = NOT_TIMED;
     private long cpuNanos = NOT_TIMED;
@@ -109,6 +114,7 @@ public final class TaskCounters implements Gauge<Integer> {
         this.port = identity.port;
         this.isSpout = identity.isSpout;
         this.isAcked = identity.isAcked && !identity.isSpout;
+        this.isWaitTimed = identity.isWaitTimed;
         this.streams = streams.toArray(Stream[]::new);
         this.sources = sources.toArray(Source[]::new);
         this.traffic = lastTask > 0 ? new AtomicLongArray(lastTask + 1) : null;
@@ -118,11 +124,11 @@ public final class TaskCounters implements Gauge<Integer> {
     }
 
     /** Counters of the task that Storm is about to make; its streams and sources are known from the topology. */
-    static TaskCounters of(TopologyContext context, boolean isAcked, boolean withTraffic) {
+    static TaskCounters of(TopologyContext context, boolean isAcked, boolean withTraffic, boolean isWaitTimed) {
         boolean isSpout = context.getRawTopology().get_spouts().containsKey(context.getThisComponentId());
         Identity identity = new Identity(
             context.getThisTaskId(), context.getThisComponentId(), context.getStormId(), context.getThisWorkerPort(),
-            isSpout, !isSpout && context.getThisTargets().isEmpty(), isAcked);
+            isSpout, !isSpout && context.getThisTargets().isEmpty(), isAcked, isWaitTimed);
         List<TaskCounters> executor = executorOf(context);
         TaskCounters counters =
             new TaskCounters(identity, streamsOf(context), sourcesOf(context), withTraffic ? lastTask(context) : 0, executor);
@@ -200,8 +206,18 @@ public final class TaskCounters implements Gauge<Integer> {
         return before < 0 || cpuNanos < 0 ? null : Double.valueOf((cpuNanos - before) / (double) NANOS_PER_MS);
     }
 
+    /** How long the executor has waited under back-pressure since the last call, ms; null where nobody times it. */
+    Double takeBackpressureMs() {
+        if (!isWaitTimed) {
+            return null;
+        }
+        AtomicLong waited = executor.stream().map(each -> each.waitedNanos).filter(Objects::nonNull).findFirst().orElse(null);
+        return waited == null ? 0.0 : waited.getAndSet(0) / (double) NANOS_PER_MS;
+    }
+
     private void runsHere() {
         if (thread == null) {
+            waitedNanos = BackPressureWait.waitedNanos();
             thread = Thread.currentThread();
         }
     }

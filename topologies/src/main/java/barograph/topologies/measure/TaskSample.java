@@ -18,6 +18,7 @@ record TaskSample(
     Double processMs,
     Integer queue,
     Double cpuMs,
+    Double backpressureMs,
     Emissions emissions,
     List<GapSample> gaps,
     List<StreamSample> streams,
@@ -51,8 +52,8 @@ record TaskSample(
     record TrafficSample(int from, int to, long n) {
     }
 
-    /** Empties the counters. The interval ends at that time (epoch); queue and CPU time are this task's shares, or null. */
-    static TaskSample take(TaskCounters counters, long toNanos, Integer queue, Double cpuMs) {
+    /** Empties the counters. The interval ends at that time (epoch); the others are this task's shares of its executor's, or null. */
+    static TaskSample take(TaskCounters counters, long toNanos, Integer queue, Double cpuMs, Double backpressureMs) {
         List<StreamSample> streams = new ArrayList<>(counters.streams.length);
         for (TaskCounters.Stream stream : counters.streams) {
             streams.add(new StreamSample(counters.task, stream.name, stream.emitted.getAndSet(0)));
@@ -76,6 +77,7 @@ record TaskSample(
             counters.isAcked ? processMs : null,
             queue,
             cpuMs,
+            backpressureMs,
             emissions(counters, schedule, emitted, start, toNanos),
             gaps(counters.task, start),
             streams,

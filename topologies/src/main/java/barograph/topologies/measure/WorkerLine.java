@@ -40,6 +40,7 @@ final class WorkerLine {
             .column("process_ms", rows, TaskSample::processMs)
             .column("queue", rows, TaskSample::queue)
             .column("cpu_ms", rows, TaskSample::cpuMs)
+            .column("backpressure_ms", rows, TaskSample::backpressureMs)
             .end();
     }
 

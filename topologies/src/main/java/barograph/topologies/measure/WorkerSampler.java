@@ -168,12 +168,17 @@ final class WorkerSampler implements Closeable {
     /** Tasks of one executor have one queue and one thread: each gets an even share, so that sums over tasks are right. */
     private void takeExecutor(List<TaskCounters> executor, long toNanos, List<TaskSample> samples) {
         Integer waiting = queueLength.apply(executor.get(0).task);
-        Double cpuMs = executor.get(0).takeCpuMs();
         int n = executor.size();
+        Double cpuMs = share(executor.get(0).takeCpuMs(), n);
+        Double backpressureMs = share(executor.get(0).takeBackpressureMs(), n);
         for (int i = 0; i < n; i++) {
-            Integer share = waiting == null ? null : Integer.valueOf(waiting / n + (i < waiting % n ? 1 : 0));
-            samples.add(TaskSample.take(executor.get(i), toNanos, share, cpuMs == null ? null : Double.valueOf(cpuMs / n)));
+            Integer queue = waiting == null ? null : Integer.valueOf(waiting / n + (i < waiting % n ? 1 : 0));
+            samples.add(TaskSample.take(executor.get(i), toNanos, queue, cpuMs, backpressureMs));
         }
+    }
+
+    private static Double share(Double ofAll, int tasks) {
+        return ofAll == null ? null : Double.valueOf(ofAll / tasks);
     }
 
     private void handOn(String line) {

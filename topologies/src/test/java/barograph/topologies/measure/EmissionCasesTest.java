@@ -25,7 +25,7 @@ class EmissionCasesTest {
         SamplesAnswer answer = SamplesAnswer.of(wanted.get("answer").toString());
         List<TaskCounters> executor = new CopyOnWriteArrayList<>();
         TaskCounters counters = new TaskCounters(
-            new TaskCounters.Identity(source.get("task").asInt(), "spout", line.get("topology").asText(), 6700, true, false, false),
+            new TaskCounters.Identity(source.get("task").asInt(), "spout", line.get("topology").asText(), 6700, true, false, false, false),
             List.of(new TaskCounters.Stream("default")), List.of(), 0, executor);
         executor.add(counters);
         counters.inputRate(answer.factor().orElseThrow());
@@ -33,7 +33,7 @@ class EmissionCasesTest {
         counters.sourceFollows(Resumption.of(
             new Resumption.Source(counters.task, source.get("rate_per_s").asDouble(), source.get("task_index").asInt(), source.get("task_count").asInt()),
             counters.emissionRecords(), OnRestart.of(source.get("on_restart").asText()), nanos(wanted.get("asked_s"))));
-        TaskSample sample = TaskSample.take(counters, nanos(line.get("t")), 0, null);
+        TaskSample sample = TaskSample.take(counters, nanos(line.get("t")), 0, null, null);
         WorkerLine.Worker worker = new WorkerLine.Worker("m1", 6700, 1, counters.topology);
         JsonNode written = new ObjectMapper().readTree(WorkerLine.of(worker, 0, line.get("t").asDouble(), 1, List.of(sample)));
         for (String group : List.of("spouts", "gaps")) {

@@ -26,10 +26,13 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
+import org.apache.storm.Config;
+import org.apache.storm.policy.IWaitStrategy.WaitSituation;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -47,7 +50,7 @@ class WorkerSamplerTest {
 
     private static TaskCounters bolt(int task, boolean isSink, boolean isAcked, List<TaskCounters> executor) {
         TaskCounters counters = new TaskCounters(
-            new TaskCounters.Identity(task, "bolt", "star-1-1", 6700, false, isSink, isAcked),
+            new TaskCounters.Identity(task, "bolt", "star-1-1", 6700, false, isSink, isAcked, true),
             List.of(new TaskCounters.Stream("default")),
             List.of(new TaskCounters.Source("spout", "default", true, true)), LAST_TASK, executor);
         executor.add(counters);
@@ -57,7 +60,7 @@ class WorkerSamplerTest {
     private static TaskCounters spout(int task) {
         List<TaskCounters> executor = new CopyOnWriteArrayList<>();
         TaskCounters counters = new TaskCounters(
-            new TaskCounters.Identity(task, "spout", "star-1-1", 6700, true, false, false),
+            new TaskCounters.Identity(task, "spout", "star-1-1", 6700, true, false, false, false),
             List.of(new TaskCounters.Stream("default")), List.of(), 0, executor);
         executor.add(counters);
         return counters;
@@ -174,6 +177,42 @@ class WorkerSamplerTest {
         assertTrue(lines.get(3).at("/tasks/cpu_ms/0").asDouble() < 20, "it waits, and uses none");
     }
 
+    @Test
+    void theWaitUnderBackPressureIsOfTheExecutorsThreadAndSharedByItsTasks() throws Exception {
+        WorkerSampler sampler = new WorkerSampler(settings(null), task -> 0);
+        List<TaskCounters> executor = new CopyOnWriteArrayList<>();
+        TaskCounters one = bolt(3, false, false, executor);
+        TaskCounters notTimed = spout(6);
+        List.of(one, bolt(4, false, false, executor), bolt(5, false), notTimed).forEach(sampler::add);
+        BackPressureWait wait = new BackPressureWait();
+        wait.prepare(Map.of(
+            Config.TOPOLOGY_BACKPRESSURE_WAIT_PROGRESSIVE_LEVEL1_COUNT, 1, Config.TOPOLOGY_BACKPRESSURE_WAIT_PROGRESSIVE_LEVEL2_COUNT, 1,
+            Config.TOPOLOGY_BACKPRESSURE_WAIT_PROGRESSIVE_LEVEL3_SLEEP_MILLIS, 50), WaitSituation.BACK_PRESSURE_WAIT);
+        var thread = Executors.newSingleThreadExecutor();
+        try {
+            thread.submit(() -> one.executed("spout", "default", null, null, 1L)).get();
+            sampler.sample();
+            thread.submit(() -> {
+                for (int idle = 0, i = 0; i < 6; i++) {
+                    idle = wait.idle(idle);
+                }
+                return null;
+            }).get();
+            wait.idle(2);
+            sampler.sample();
+            sampler.sample();
+        } finally {
+            thread.shutdownNow();
+        }
+        List<JsonNode> lines = lines();
+        assertEquals("[0.0,0.0,0.0,null]", lines.get(0).at("/tasks/backpressure_ms").toString());
+        JsonNode waited = lines.get(1).at("/tasks/backpressure_ms");
+        assertEquals(waited.get(0), waited.get(1), "an even share each");
+        assertEquals(4 * 50, 2 * waited.get(0).asDouble(), 40);
+        assertEquals(0, waited.get(2).asDouble(), "another executor's");
+        assertEquals("[0.0,0.0,0.0,null]", lines.get(2).at("/tasks/backpressure_ms").toString());
+    }
+
     /** So many ms of this thread's CPU time. */
     private static void burn(long ms) {
         var threads = ManagementFactory.getThreadMXBean();
@@ -186,7 +225,7 @@ class WorkerSamplerTest {
     @Test
     void tuplesOfEachMachineAreCountedApartAndThoseOfAForeignSourceWithoutOne() throws Exception {
         TaskCounters sink = new TaskCounters(
-            new TaskCounters.Identity(5, "sink", "star-1-1", 6700, false, true, false), List.of(),
+            new TaskCounters.Identity(5, "sink", "star-1-1", 6700, false, true, false, true), List.of(),
             List.of(new TaskCounters.Source("spout", "default", true, true), new TaskCounters.Source("foreign", "default", true, false)),
             0, new CopyOnWriteArrayList<>());
         sink.executor.add(sink);
