@@ -54,7 +54,8 @@ def _observation_from_request(request: Json, samples: Samples, event: ScaleEvent
     return Observation(
         time_s=now,
         machines=tuple(
-            replace(machine_from_json(m), cpu_load=samples.cpu_load(m["name"])) for m in request["machines"]
+            replace(machine_from_json(m), cores=samples.cores.get(m["name"]), cpu_load=samples.cpu_load(m["name"]))
+            for m in request["machines"]
         ),
         topologies=topologies,
         samples_age_s=samples.age_s(now, sorted(slots)),

@@ -43,7 +43,7 @@ class Machine:
     supervisor_id: str  # Storm orders machines by it
     ports: tuple[int, ...]
     alive: bool = True
-    cores: float | None = None
+    cores: float | None = None  # that it may use: its quota if it has one; None until its probe has said so
     cpu_load: float | None = None  # cores in use, mean over the rate window
 
 

@@ -75,6 +75,7 @@ class Samples:
     _series: dict[int, dict[str, float]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(float)))
     _processes: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))  # by slot
     _spouts: dict[int, set[tuple[str, int]]] = field(default_factory=lambda: defaultdict(set))  # slots, processes of it
+    cores: dict[str, float] = field(default_factory=dict)  # that a machine may use, as its newest line says
     restarts: list[dict[str, Any]] = field(default_factory=list)  # another process in a slot, or of a spout
     emissions: EmissionRecords = field(default_factory=EmissionRecords)
     sinks: frozenset[str] = frozenset()
@@ -108,7 +109,10 @@ class Samples:
             self._spouts[task].add((slot, pid))
 
     def add_machine(self, line: Line) -> None:
-        _append(self._machine[str(line["machine"])], line, float(line["t"]) - self.window_s)
+        machine, cores = str(line["machine"]), line.get("cpu_quota_cores")
+        if cores is not None:
+            self.cores[machine] = float(cores)
+        _append(self._machine[machine], line, float(line["t"]) - self.window_s)
 
     def _count(self, line: Line) -> None:
         """A line of several seconds, of a sampler that was throttled, counts evenly in each of them."""

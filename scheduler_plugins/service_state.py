@@ -382,7 +382,8 @@ class ServiceState:
         if topologies and not self._placed_among:
             self._placed_among = self._machines
         if topologies and topologies[0]["id"] != self.samples.topology_id:
-            self.samples = Samples(window_s=self.samples.window_s, topology_id=topologies[0]["id"])
+            before = self.samples
+            self.samples = Samples(window_s=before.window_s, topology_id=topologies[0]["id"], cores=before.cores)
             self.samples.sinks = _sink_names(topologies[0])
         self._tasks = (
             sum(len(t["placement"]) for t in topologies),

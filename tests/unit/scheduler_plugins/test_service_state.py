@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_plugins.messages import observation_from_log
 from scheduler_plugins.model import Decision
 from scheduler_plugins.replay import ReplayError, replay
 from scheduler_plugins.service_state import CallRefusal, ServiceState
@@ -84,6 +85,17 @@ def test_observed_rates_are_those_of_the_lines(service_state: ServiceState) -> N
     assert topology["latency_ms"] == pytest.approx(25.0)
     assert logged["samples_age_s"] == pytest.approx(0.5)
     assert logged["machines"][0]["cpu_load"] == pytest.approx(0.2)
+
+
+def test_a_policy_knows_the_cores_of_machines_when_it_first_places(service_state: ServiceState) -> None:
+    """Probes run before the topology; a machine of which they have not said anything has none that are known."""
+    sizes = {"m1": 0.25, "m2": None}
+    lines = [{"machine": m, "t": 999.0, "dt_s": 1.0, "cpu_quota_cores": cores} for m, cores in sizes.items()]
+    service_state.take_machine_samples(map(json.dumps, lines))
+    service_state.schedule(request(1000.0, PLACED, machines=3))
+    logged = json.loads(service_state.log_path.read_text().splitlines()[-1])["observation"]
+    assert {m["name"]: m["cores"] for m in logged["machines"]} == {"m1": 0.25, "m2": None, "m3": None}
+    assert [m.cores for m in observation_from_log(logged).machines] == [0.25, None, None]
 
 
 def test_a_worker_that_never_reported_means_no_age(service_state: ServiceState) -> None:
