@@ -22,6 +22,7 @@ from scheduler_plugins.model import (
     Topology,
 )
 from scheduler_plugins.samples import Samples, TaskSums, Window
+from scheduler_plugins.traffic import Traffic, traffic_from_json, traffic_json
 
 Json = Mapping[str, Any]
 VERSION = 1  # of the contract between bridge, harness and service; a commit of another one is not compared with this
@@ -103,7 +104,7 @@ def _topology_with_rates(topology: Topology, samples: Samples, window: Window) -
         edges=tuple(_edge_with_rate(edge, by_name, rates) for edge in topology.edges),
         sink_tuples_per_s=sum(sinks) if sinks else None,
         latency_ms=samples.latency_ms(window),
-        traffic={pair: n / rates.seconds for pair, n in samples.traffic(window).items()} if rates.seconds else {},
+        traffic=Traffic(samples.traffic(window), rates.seconds) if rates.seconds else {},
         window_s=window.seconds,
         window_fault=window.fault or None,
     )
@@ -234,7 +235,7 @@ def observation_json(observation: Observation) -> dict[str, Any]:
 def _topology_json(topology: Topology) -> dict[str, Any]:
     body = asdict(replace(topology, placement={}, traffic={}))
     body["placement"] = {str(task): str(slot) for task, slot in topology.placement.items()}
-    body["traffic"] = [[source, target, rate] for (source, target), rate in topology.traffic.items()]
+    body["traffic"] = traffic_json(topology.traffic)
     return body
 
 
@@ -269,7 +270,7 @@ def _topology_from_log(body: Json) -> Topology:
             ),
             "edges": tuple(Edge(**edge) for edge in body["edges"]),
             "placement": {int(task): Slot.parse(slot) for task, slot in body["placement"].items()},
-            "traffic": {(source, target): rate for source, target, rate in body["traffic"]},
+            "traffic": traffic_from_json(body["traffic"]),
             "service_level": ServiceLevel(**level) if level else None,
         }
     )

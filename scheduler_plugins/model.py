@@ -111,7 +111,9 @@ class Topology:
     sink_tuples_per_s: float | None = None
     latency_ms: float | None = None  # mean over the window, intended emission to sink
     service_level: ServiceLevel | None = None
-    traffic: Mapping[tuple[int, int], float] = field(default_factory=dict)  # (task, task) → tuples/s, if asked for
+    traffic: Mapping[tuple[int, int], float] = field(
+        default_factory=dict
+    )  # (task, task) → tuples/s, if recorded; logged where read
 
     def component(self, name: str) -> Component:
         return next(component for component in self.components if component.name == name)

@@ -16,6 +16,7 @@ from itertools import chain
 from typing import Any
 
 from scheduler_plugins.emission_records import EmissionRecords
+from scheduler_plugins.traffic import TrafficSums
 
 LONGEST_LINE_S = 3600.0
 AHEAD_S = 60.0  # a line from further ahead is of a clock set wrong; it would stay, as old lines go by newer ones' time
@@ -76,6 +77,7 @@ class Samples:
     _processes: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))  # by slot
     _spouts: dict[int, set[tuple[str, int]]] = field(default_factory=lambda: defaultdict(set))  # slots, processes of it
     cores: dict[str, float] = field(default_factory=dict)  # that a machine may use, as its newest line says
+    _traffic: TrafficSums = field(default_factory=TrafficSums)
     restarts: list[dict[str, Any]] = field(default_factory=list)  # another process in a slot, or of a spout
     emissions: EmissionRecords = field(default_factory=EmissionRecords)
     sinks: frozenset[str] = frozenset()
@@ -196,7 +198,12 @@ class Samples:
 
     def streams(self, window: Window) -> dict[tuple[int, str], float]:
         """(task, stream) → tuples emitted in the window."""
-        return self._counts("streams", ("task", "stream", "emitted"), window)
+        counts: dict[tuple[int, str], float] = defaultdict(float)
+        for line in self._all_lines():
+            share, values = window.share(line), line.get("streams") or {}
+            for task, stream, n in zip(*(values.get(name, ()) for name in ("task", "stream", "emitted")), strict=True):
+                counts[task, stream] += (n or 0) * share
+        return dict(counts)
 
     def latency_ms(self, window: Window) -> float | None:
         groups = [(line.get("sinks") or {}, window.share(line)) for line in self._all_lines()]
@@ -205,15 +212,7 @@ class Samples:
 
     def traffic(self, window: Window) -> dict[tuple[int, int], float]:
         """(task, task) → tuples in the window, empty unless the topology records traffic."""
-        return self._counts("traffic", ("from", "to", "n"), window)
-
-    def _counts(self, group: str, columns: tuple[str, str, str], window: Window) -> dict[tuple[Any, Any], float]:
-        counts: dict[tuple[Any, Any], float] = defaultdict(float)
-        for line in self._all_lines():
-            share, values = window.share(line), line.get(group) or {}
-            for first, second, n in zip(*(values.get(name, ()) for name in columns), strict=True):
-                counts[first, second] += (n or 0) * share
-        return dict(counts)
+        return self._traffic.move((line, window.share(line)) for line in self._all_lines())
 
     def cpu_load(self, machine: str) -> float | None:
         lines = [line for line in self._machine.get(machine, ()) if line.get("cpu_cores") is not None]
