@@ -94,7 +94,7 @@ def topology_from_request(body: Json) -> Topology:
 
 
 def _topology_with_rates(topology: Topology, samples: Samples, window: Window) -> Topology:
-    rates = Rates(samples.by_task(window), samples.streams(window), window.seconds)
+    rates = Rates(samples.by_task(window), samples.streams(window), samples.sources(window), window.seconds)
     components = tuple(_component_with_rates(component, rates) for component in topology.components)
     by_name = {component.name: component for component in components}
     sinks = [rate for name in topology.sinks() if (rate := by_name[name].executed_per_s) is not None]
@@ -116,6 +116,7 @@ class Rates:
 
     tasks: Mapping[int, TaskSums]
     streams: Mapping[tuple[int, str], float]
+    sources: Mapping[tuple[int, str, str], float]
     seconds: float
 
     def of(self, tasks: Iterable[int]) -> list[TaskSums]:
@@ -167,12 +168,16 @@ def _capacity(executed_per_s: float | None, execute_ms: float | None) -> float |
 
 
 def _edge_with_rate(edge: Edge, components: Mapping[str, Component], rates: Rates) -> Edge:
-    tasks = components[edge.source].tasks
-    sent = rates.per_second(
-        [rates.streams[task, edge.stream] for task in tasks if (task, edge.stream) in rates.streams]
+    senders, receivers = components[edge.source].tasks, components[edge.target].tasks
+    emitted = [rates.streams.get((task, edge.stream)) for task in senders]
+    executed = [rates.sources.get((task, edge.source, edge.stream)) for task in receivers]
+    sent = rates.per_second([n for n in emitted if n is not None])
+    copies = len(receivers) if edge.grouping == "all" else 1
+    return replace(
+        edge,
+        tuples_per_s=None if sent is None else sent * copies,
+        executed_per_s=rates.per_second([n for n in executed if n is not None]),
     )
-    copies = len(components[edge.target].tasks) if edge.grouping == "all" else 1
-    return replace(edge, tuples_per_s=None if sent is None else sent * copies)
 
 
 def _backpressure(tasks: Iterable[TaskSums], rates: Rates) -> float | None:

@@ -84,6 +84,7 @@ class Edge:
     target: str
     grouping: str
     tuples_per_s: float | None = None  # as emitted towards the target
+    executed_per_s: float | None = None  # by the target, of those that came over this edge
 
 
 @dataclass(frozen=True)

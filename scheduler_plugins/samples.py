@@ -198,11 +198,18 @@ class Samples:
 
     def streams(self, window: Window) -> dict[tuple[int, str], float]:
         """(task, stream) → tuples emitted in the window."""
-        counts: dict[tuple[int, str], float] = defaultdict(float)
+        return self._counts("streams", ("task", "stream"), "emitted", window)
+
+    def sources(self, window: Window) -> dict[tuple[int, str, str], float]:
+        """(task, component, stream) → tuples executed in the window of those that came from there."""
+        return self._counts("sources", ("task", "component", "stream"), "executed", window)
+
+    def _counts(self, group: str, key: tuple[str, ...], number: str, window: Window) -> dict[Any, float]:
+        counts: dict[Any, float] = defaultdict(float)
         for line in self._all_lines():
-            share, values = window.share(line), line.get("streams") or {}
-            for task, stream, n in zip(*(values.get(name, ()) for name in ("task", "stream", "emitted")), strict=True):
-                counts[task, stream] += (n or 0) * share
+            share, values = window.share(line), line.get(group) or {}
+            for *names, n in zip(*(values.get(name, ()) for name in (*key, number)), strict=True):
+                counts[tuple(names)] += (n or 0) * share
         return dict(counts)
 
     def latency_ms(self, window: Window) -> float | None:

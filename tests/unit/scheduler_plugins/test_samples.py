@@ -76,6 +76,7 @@ def test_after_a_silence_rates_are_of_the_time_since_and_agree() -> None:
     (topology,) = observation.topologies
     assert topology.window_s == NOW - INCOMPLETE_S - 1060
     assert topology.edges[0].tuples_per_s == topology.component("source").emitted_per_s == pytest.approx(125)
+    assert topology.edges[0].executed_per_s is None  # these lines do not say where tuples came from
     assert rates_problem(observation, 30.0) == ""
 
 
