@@ -1,5 +1,7 @@
 """Tables -> metrics. Each step is read -> transforms -> write; the transforms are in the other files of this folder.
 
+Metrics are of the topology that the run's record names. Task numbers begin anew in each topology, so what others leave
+that ran beside it is taken out as it is read; it counts in what machines used only.
 Spark sums what grows with the samples; what is bounded by runs x windows is read back and goes on in this process.
 """
 
@@ -9,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from analysis.ingest import tables
 from analysis.metrics import (
@@ -22,9 +25,10 @@ from analysis.metrics import (
     scale_events,
     throughput,
 )
-from analysis.record import clock_offsets, small_tables
+from analysis.record import clock_offsets, sample_views, small_tables
 from analysis.record.event_timeline import WHOLE_RUN
 from analysis.record.files import SeriesPaths
+from analysis.record.schemas import TABLES, WORKER_LINES
 from analysis.record.small_tables import Row
 
 AXIS = ("run_id", "event_id", "zero_s", "first_s", "last_s")
@@ -39,7 +43,19 @@ class TableAccess:
     paths: SeriesPaths
 
     def read(self, name: str) -> DataFrame:
-        return tables.read(self.spark, self.paths, name)
+        """A table; of samples and placements the rows of each run's own topology."""
+        if TABLES[name].group:
+            return sample_views.view(self._own(tables.read(self.spark, self.paths, WORKER_LINES.name)), name)
+        frame = tables.read(self.spark, self.paths, name)
+        return self._own(frame) if name == "placements" else frame
+
+    def _own(self, rows: DataFrame) -> DataFrame:
+        """All of a run whose record does not name its topology, as of other people's logs; none of these has two."""
+        known = [(row["run_id"], row["topology_id"]) for row in self.rows("runs") if row.get("topology_id")]
+        if not known:
+            return rows
+        own = f.create_map(*[f.lit(value) for pair in known for value in pair])  # no join: Spark prunes columns below
+        return rows.where(f.coalesce(f.col("topology") == f.try_element_at(own, f.col("run_id")), f.lit(True)))
 
     def write(self, name: str, frame: DataFrame) -> DataFrame:
         """Store a metric and go on from what was stored, so that nothing is computed twice."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from analysis.record.event_timeline import Json, Round, event_order, operation_id, read_timeline
+from analysis.record.event_timeline import Json, Round, event_order, operation_id, read_timeline, readable_document
 from analysis.record.files import RunPaths, SeriesPaths
 from analysis.record.small_tables import Row, rows
 from scheduler_plugins import replay
@@ -57,9 +57,10 @@ class ScaleDecision:
 
 
 def scale_decisions(run: RunPaths, variant: str) -> list[ScaleDecision]:
-    """The last word on each event; one that was repeated counts as one event."""
+    """The last word on each event, about the run's own topology; one that was repeated counts as one event."""
+    own = (readable_document(run).get("topology") or {}).get("id")
     rounds = (each for each in read_timeline(run).rounds if _is_readable(each) and _decides(each.decision))
-    decisions = (_scale_decision(run.run_id, variant, each) for each in rounds)
+    decisions = (_scale_decision(run.run_id, variant, own, each) for each in rounds)
     return list({decision.event_id: decision for decision in decisions if decision is not None}.values())
 
 
@@ -67,11 +68,11 @@ def _decides(decision: Json) -> bool:
     return bool(decision.get("settled") or any(decision.get(key) for key in ("executors", "placement", "rebalance")))
 
 
-def _scale_decision(run_id: str, variant: str, each: Round) -> ScaleDecision | None:
+def _scale_decision(run_id: str, variant: str, own: str | None, each: Round) -> ScaleDecision | None:
     topologies = observation_from_log(each.observation).topologies
     if not topologies:
         return None
-    topology = topologies[0]
+    topology = next((each for each in topologies if each.topology_id == own), topologies[0])
     decision = each.decision
     before = {c.name: len(c.executors) for c in topology.components if c.kind != "system"}
     placement = (decision.get("placement") or {}).get(topology.topology_id) or {}

@@ -106,6 +106,9 @@ _DECLARED = (
         Column("started_s", "double", "s", "epoch seconds at which the run began", "no readable run.json"),
         Column("ended_s", "double", "s", "epoch seconds at which it ended", "no readable run.json"),
         Column("topology", "string", "", "name of the topology", "no record was collected"),
+        Column("topology_id", "string", "",
+               "its id in Storm, `topology` of its samples; metrics are of no other one",
+               "no record was collected; older records; read from other people's logs"),
         Column("workers", "int", "",
                "workers that the topology asked for", "no record was collected; read from other people's logs"),
         Column("git_commit", "string", "", "commit of Barograph that ran it", "not run from a git work tree"),
@@ -115,14 +118,14 @@ _DECLARED = (
                "the machine that the harness ran on: CPU, memory, kernel, system, load"),
         Column("spec", "string", "JSON", "the experiment as it was run"),
     )),
-    Table("components", "one row a task of the topology", ("run_id", "component", "task"), (
+    Table("components", "one row a task of the run's own topology", ("run_id", "component", "task"), (
         RUN_ID, COMPONENT,
         Column("kind", "string", "", "`spout` or `bolt`"),
         Column("sink", "boolean", "", "whether it emits to nobody"),
         Column("executors", "int", "", "executors of the component at submission", "read from other people's logs"),
         TASK,
     )),
-    Table("edges", "one row an edge of the topology", ("run_id", "source", "stream", "target"), (
+    Table("edges", "one row an edge of the run's own topology", ("run_id", "source", "stream", "target"), (
         RUN_ID, SOURCE, STREAM, TARGET, GROUPING,
     )),
     Table("phases",

@@ -39,6 +39,7 @@ def _topology_facts(shown: dict[str, Any]) -> dict[str, Any]:
     components = [each for each in shown["components"] if each["kind"] != "system"]
     sources = {edge["source"] for edge in shown["edges"]}
     return {
+        "id": shown["id"],
         "name": shown["name"],
         "workers": shown["workers"],
         "components": [

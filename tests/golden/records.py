@@ -21,6 +21,7 @@ CENTRE_BEFORE = 50
 CENTRE_AFTER = {"even_rebalance": 50, "stela": 80}
 SILENT_S = {"even_rebalance": 12, "stela": 8}
 REPETITION_SHIFT = {1: 0, 2: -2, 3: 2}
+TOPOLOGY = "star-1-1763700000"
 GARBAGE = '{"v": 1, "t": 17637\x00\x00 not json'
 
 COMPONENTS = [
@@ -188,7 +189,7 @@ def worker_line(
     begun = BEFORE_S + SILENT_S[run.variant] if again else 0
     line: dict[str, Any] = {
         "v": 1, "t": round(run.start + second + 1 + 0.003 * number, 3), "dt_s": 1.0, "machine": machine,
-        "port": int(port), "pid": 4000 + number + (1000 if again else 0), "topology": "star-1-1763700000",
+        "port": int(port), "pid": 4000 + number + (1000 if again else 0), "topology": TOPOLOGY,
         "seq": second - begun,
     }  # fmt: skip
     for group in (groups(executor, counts) for executor in mine):
@@ -300,7 +301,7 @@ def decision_line(run: Run, second: int, where: dict[Executor, str], rebalancing
     ]  # fmt: skip
     placement = {str(t): slot for (_, first, last), slot in where.items() for t in range(first, last + 1)}
     topology = {
-        "id": "star-1-1763700000", "name": "star", "workers": 6, "uptime_s": second, "components": components,
+        "id": TOPOLOGY, "name": "star", "workers": 6, "uptime_s": second, "components": components,
         "edges": EDGES, "placement": {} if rebalancing else placement, "rebalancing": rebalancing,
     }  # fmt: skip
     return {
@@ -322,7 +323,7 @@ def run_json(run: Run, series_id: str, order: int, experiment: str) -> dict[str,
             {"name": "warm_up", "start_s": run.start - 5, "end_s": run.zero, "planned_s": float(BEFORE_S)},
             {"name": "watch", "start_s": run.zero, "end_s": end, "planned_s": float(AFTER_S)},
         ],
-        "topology": {"name": "star", "workers": 6, "components": COMPONENTS, "edges": EDGES},
+        "topology": {"id": TOPOLOGY, "name": "star", "workers": 6, "components": COMPONENTS, "edges": EDGES},
         "spec": {"topology": {"rate": OFFERED, "receive_buffer": 1_048_576, "cost": "sleep 20 ms a tuple at centre"}},
         "git_commit": "0123456789abcdef0123456789abcdef01234567", "git_dirty": False,
         "versions": {"storm": "2.8.3", "java": "17", "python": "3.11"}, "harness_facts": {"cores": 2, "scale": 0.25},

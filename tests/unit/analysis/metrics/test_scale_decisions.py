@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,17 @@ def test_what_stela_answered_is_told_with_what_it_saw(tmp_path: Path) -> None:
     cells = [answer.cell(name) for name in ("spout", "work", "sink")]
     assert (answer.event_id, cells) == ("e1", ["–", "2 → 3", "1 → 2"])
     assert answer.pressure == {"work": 3.0}
+
+
+def test_the_answer_is_about_the_runs_own_topology(tmp_path: Path) -> None:
+    seen = observation()
+    other = replace(seen.topologies[0], topology_id="u-2", components=seen.topologies[0].components[:1], edges=())
+    run = log(tmp_path, "stela", replace(seen, topologies=(other, *seen.topologies)))
+    (first,) = scale_decisions.scale_decisions(run, "stela")
+    assert set(first.before) == {"spout"}, "a record that does not name it has one only"
+    (tmp_path / "run.json").write_text('{"topology": {"id": "t-1", "name": "t"}}')
+    (answer,) = scale_decisions.scale_decisions(run, "stela")
+    assert [answer.cell(name) for name in ("work", "sink")] == ["2 → 3", "1 → 2"]
 
 
 def test_dealing_out_again_moves_executors_and_adds_none(tmp_path: Path) -> None:

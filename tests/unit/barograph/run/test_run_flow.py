@@ -48,6 +48,7 @@ def test_a_run_leaves_a_complete_record(series: Series, bench: SeriesContext) ->
     assert [phase["name"] for phase in run["phases"]] == PHASES
     assert all(phase["end_s"] >= phase["start_s"] for phase in run["phases"])
     assert [c["name"] for c in run["topology"]["components"] if c["sink"]] == ["sink_1"]
+    assert run["topology"]["id"] == "star-1", "as its samples have it"
     assert run["machines"]["m5"]["joins_at_scale"] is True and run["machines"]["m1"]["joins_at_scale"] is False
     assert run["series_id"] == series.series_id and run["experiment"] == "stela/star"
     assert (series.run_folder(run_id) / "workers" / "m1-6700.jsonl").stat().st_size > 0
