@@ -101,7 +101,8 @@ def spark() -> Iterator[SparkSession]:
     """One for all tests of this process."""
     from analysis import session
 
-    running = session.spark("local[2]")
+    # Where a query grows beyond what can be compiled, Spark says so and interprets it: here it is an error.
+    running = session.spark("local[2]", settings={"spark.sql.codegen.fallback": "false"})
     yield running
     running.stop()
 

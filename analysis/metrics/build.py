@@ -2,14 +2,18 @@
 
 Metrics are of the topology that the run's record names. Task numbers begin anew in each topology, so what others leave
 that ran beside it is taken out as it is read; it counts in what machines used only.
-Spark sums what grows with the samples; what is bounded by runs x windows is read back and goes on in this process.
+Spark sums what grows with the samples. What is bounded by runs x windows is read back and goes on in this process,
+some runs at a time, for its rows depend on their run alone: the process does not grow with their number.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from boltons.iterutils import chunked_iter
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -31,6 +35,7 @@ from analysis.record.files import SeriesPaths
 from analysis.record.schemas import TABLES, WORKER_LINES
 from analysis.record.small_tables import Row
 
+RUNS_AT_ONCE = 200
 AXIS = ("run_id", "event_id", "zero_s", "first_s", "last_s")
 AXIS_SCHEMA = "run_id string, event_id string, zero_s double, first_s double, last_s double"
 
@@ -68,6 +73,17 @@ class TableAccess:
     def write_rows(self, name: str, found: Iterable[Row]) -> None:
         small_tables.write(self.paths, name, found)
 
+    def write_by_runs(
+        self, names: Sequence[str], compute: Callable[[measurements.Reader], Mapping[str, Iterable[Row]]]
+    ) -> None:
+        """Write these tables; `compute` makes their rows of some runs from the rows that other tables have of those."""
+        with ExitStack() as stack:
+            add = {name: stack.enter_context(small_tables.replacement(self.paths, name)) for name in names}
+            for runs in chunked_iter(sorted(row["run_id"] for row in self.rows("runs")), RUNS_AT_ONCE):
+                found = compute(partial(small_tables.rows, self.paths, runs=runs))
+                for name in names:
+                    add[name](found[name])
+
 
 def build_metrics(spark: SparkSession, series: SeriesPaths | Path | str) -> None:
     """Write every metric of a series, for all of its runs, whatever their status."""
@@ -76,7 +92,7 @@ def build_metrics(spark: SparkSession, series: SeriesPaths | Path | str) -> None
     spans = at.read("scale_events")
     unseen = emissions.gap_seconds(at.read("gap_samples"), at.read("spout_samples"), at.read("zeros")).persist()
     build_throughput(at, unseen)
-    build_convergence(at)
+    at.write_by_runs(["intervals", "convergence"], convergence_tables)
     components = at.read("components")
     silent = throughput.silences(at.read("task_samples"), components, spans)
     at.write_rows("downtime", throughput.downtime(at.rows("scale_events"), collect_rows(silent)))
@@ -88,7 +104,7 @@ def build_metrics(spark: SparkSession, series: SeriesPaths | Path | str) -> None
     build_placement(at, spans)
     firsts = collect_rows(placement.first_sample_of_tasks(at.read("task_samples")))  # a row a task
     at.write_rows("loading", placement.time_to_load(at.rows("events"), firsts, at.rows("components")))
-    at.write_rows("measurements", measurements.measurements(at.rows))
+    at.write_by_runs(["measurements"], lambda read: {"measurements": measurements.measurements(read)})
 
 
 def build_events(at: TableAccess) -> None:
@@ -105,37 +121,47 @@ def build_events(at: TableAccess) -> None:
 def build_throughput(at: TableAccess, unseen: DataFrame) -> None:
     """Windows relative to each event, and relative to the first one for the run as a whole. `unseen`: what fell due
     while spouts had no process."""
-    spans = at.rows("scale_events")
-    several = {run_id for run_id, number in Counter(row["run_id"] for row in spans).items() if number > 1}
-    axes = [{name: row[name] for name in AXIS} for row in [*spans, *_whole_run_axes(at.rows("zeros"), several)]]
-    frame = small_tables.frame_of_rows(at.spark, [tuple(row.values()) for row in axes], AXIS_SCHEMA)
+    frame = small_tables.frame_of_rows(at.spark, [tuple(row.values()) for row in _axes(at.rows)], AXIS_SCHEMA)
     at.write(
         "activity",
         throughput.activity(at.read("task_samples"), at.read("spout_samples"), unseen,
                             at.read("worker_samples"), at.read("machine_samples"), at.read("components"), frame),
     )  # fmt: skip
-    found = throughput.throughput_rows(axes, at.rows("activity"), at.rows("components"))
-    at.write_rows("event_throughput", [row for row in found if not _is_whole_run(row, several)])
-    at.write_rows("throughput", [row for row in found if row["run_id"] not in several or _is_whole_run(row, several)])
+    at.write_by_runs(["event_throughput", "throughput"], _throughput_tables)
 
 
-def _whole_run_axes(zeros: Sequence[Row], several: set[str]) -> list[Row]:
-    """The run's own axis, where it is not that of its only event."""
-    return [row | {"event_id": WHOLE_RUN} for row in zeros if row["run_id"] in several]
+def _throughput_tables(read: measurements.Reader) -> dict[str, list[Row]]:
+    several = _runs_of_several_events(read)
+    found = throughput.throughput_rows(_axes(read), read("activity"), read("components"))
+    return {
+        "event_throughput": [row for row in found if not _is_whole_run(row, several)],
+        "throughput": [row for row in found if row["run_id"] not in several or _is_whole_run(row, several)],
+    }
+
+
+def _axes(read: measurements.Reader) -> list[Row]:
+    """Of every event, and of a run as a whole where that is not the axis of its only event."""
+    several = _runs_of_several_events(read)
+    whole = [row | {"event_id": WHOLE_RUN} for row in read("zeros") if row["run_id"] in several]
+    return [{name: row[name] for name in AXIS} for row in [*read("scale_events"), *whole]]
+
+
+def _runs_of_several_events(read: measurements.Reader) -> set[str]:
+    numbers = Counter(row["run_id"] for row in read("scale_events"))
+    return {run_id for run_id, number in numbers.items() if number > 1}
 
 
 def _is_whole_run(row: Row, several: set[str]) -> bool:
     return row["run_id"] in several and row["event_id"] == WHOLE_RUN
 
 
-def build_convergence(at: TableAccess) -> None:
+def convergence_tables(read: measurements.Reader) -> dict[str, list[Row]]:
     """The steady parts and the convergence times; one short series an event."""
-    queues = [row for row in at.rows("activity") if row["queue"] is not None]
-    series = convergence.phase_windows(at.rows("event_throughput"), queues)
-    live = convergence.live_verdicts(at.rows("events"), at.rows("scale_events"))
+    queues = [row for row in read("activity") if row["queue"] is not None]
+    series = convergence.phase_windows(read("event_throughput"), queues)
+    live = convergence.live_verdicts(read("events"), read("scale_events"))
     intervals = convergence.interval_rows(series, live)
-    at.write_rows("intervals", intervals)
-    at.write_rows("convergence", convergence.convergence_rows(series, intervals))
+    return {"intervals": intervals, "convergence": convergence.convergence_rows(series, intervals)}
 
 
 def build_losses(at: TableAccess, components: DataFrame, spans: DataFrame) -> None:

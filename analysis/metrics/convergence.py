@@ -15,6 +15,7 @@ import numpy as np
 
 from analysis.metrics.steadiness import DRAIN_SPAN_S, WINDOW_S, Steadiness, drain_reason, drain_windows, is_steady
 from analysis.record.event_timeline import WHOLE_RUN
+from analysis.record.small_tables import by_run
 
 CROSSINGS = 2
 SP_DEVIATION = 0.05
@@ -158,10 +159,10 @@ def live_verdicts(
 
     Told by the time at which it was said: before an event is after the one before it.
     """
-    verdicts = sorted((e for e in events if e["kind"] == "steady"), key=lambda event: float(event["t_s"]))
+    verdicts = by_run(sorted((e for e in events if e["kind"] == "steady"), key=lambda event: float(event["t_s"])))
     found: dict[tuple[str, str, str], LiveVerdict] = {}
     for span in spans:
-        for event in (event for event in verdicts if event["run_id"] == span["run_id"]):
+        for event in verdicts.get(span["run_id"], []):
             t_s, word = event["t_s"], (event["steady"], event["reason"])
             if t_s <= span["zero_s"] and (span["from_s"] is None or t_s > span["from_s"]):
                 found[span["run_id"], span["event_id"], "before"] = word

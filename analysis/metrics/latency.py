@@ -54,8 +54,13 @@ def bucket_counts(samples: DataFrame) -> DataFrame:
         *WINDOW, "shift_ms", f.coalesce(f.try_divide("dt_s", "line_s"), f.lit(1.0)).alias("share"),
         f.explode(f.arrays_zip("buckets", "counts")).alias("entry"),
     )  # fmt: skip
-    bucket = moved(f.col("entry.buckets"), f.col("shift_ms")).alias("bucket")
-    return entries.select(*WINDOW, bucket, (f.col("entry.counts") * f.col("share")).alias("count"))
+    counted = entries.select(
+        *WINDOW,
+        "shift_ms",
+        f.col("entry.buckets").alias("bucket"),
+        (f.col("entry.counts") * f.col("share")).alias("count"),
+    )
+    return without_shift(counted).select(*WINDOW, "bucket", "count")
 
 
 def histograms(entries: DataFrame, *keys: str) -> DataFrame:
@@ -114,15 +119,18 @@ def without_clocks(sinks: DataFrame, clocks: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def moved(bucket: Column, shift_ms: Column) -> Column:
-    """The bucket of a bucket's middle less the shift; the bucket itself where the clocks agree or are unknown.
+def without_shift(counted: DataFrame) -> DataFrame:
+    """`counted` with each `bucket` that of its middle less `shift_ms`; as it is where the clocks agree or are unknown.
 
     A percentile read at its middle is then off by half a bucket twice, of the latency as it was measured and of what it
-    is without the clocks: by at most 1/128 of each (but not below 1 µs).
+    is without the clocks: by at most 1/128 of each (but not below 1 µs). Columns between the steps, for each step names
+    the one before several times, and Spark would write it out as often.
     """
+    shift_ms, bucket, middle_us = f.col("shift_ms"), f.col("bucket"), f.col("middle_us")
     first, last = bounds_us(bucket)
-    moved_us = f.floor((first + last) / 2 - shift_ms * 1000)
-    return f.when(shift_ms.isNull() | (shift_ms == 0), bucket).otherwise(bucket_of(moved_us))
+    middles = counted.withColumn("middle_us", f.floor((first + last) / 2 - shift_ms * 1000))
+    moved = f.when(shift_ms.isNull() | (shift_ms == 0), bucket).otherwise(bucket_of(middle_us))
+    return middles.withColumn("bucket", moved).drop("middle_us")
 
 
 def bucket_of(latency_us: Column) -> Column:

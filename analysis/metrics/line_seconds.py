@@ -27,8 +27,12 @@ def seconds_before(instant: Column) -> Column:
     return f.when(seconds == 1, (t_s - dt_s / 2 < instant).cast("int")).otherwise(several)
 
 
-def parts(samples: DataFrame, counts: Sequence[str], first: Column, until: Column) -> Iterator[Column]:
-    """The columns of `samples`, of the line's seconds from `first` on and before `until`: `dt_s` and the `counts`."""
+def parts(samples: DataFrame, counts: Sequence[str]) -> Iterator[Column]:
+    """The columns of `samples`; `dt_s` and the `counts` of the line's seconds from the column `first` on and before
+    `until`. Both are columns and no expressions: in each of these Spark would write out the whole of them again, and
+    not compile so large a function any more.
+    """
+    first, until = f.col("first"), f.col("until")
     seconds, share = line_seconds(f.col("dt_s")), until - first
     for name, kind in samples.dtypes:
         value = f.col(f"`{name}`")
@@ -58,9 +62,8 @@ def in_windows(samples: DataFrame, axes: DataFrame, counts: Sequence[str] = ()) 
         .select(*columns, "event_id", "zero_s", earliest.alias("earliest"), latest.alias("latest"))
         .select("*", f.explode(f.sequence("earliest", f.greatest("earliest", "latest"))).alias("window"))
     )
-    return spread.select(
-        *parts(samples, counts, first, until), "event_id", (window * WINDOW_S).cast("double").alias("window_s")
-    )
+    bounded = spread.select(*columns, "event_id", "window", first.alias("first"), until.alias("until"))
+    return bounded.select(*parts(samples, counts), "event_id", (window * WINDOW_S).cast("double").alias("window_s"))
 
 
 def in_phases(samples: DataFrame, spans: DataFrame, counts: Sequence[str]) -> DataFrame:
@@ -80,8 +83,5 @@ def in_phases(samples: DataFrame, spans: DataFrame, counts: Sequence[str]) -> Da
         "event_id",
         f.explode(f.filter(f.array(*sides), lambda side: side["until"] > side["first"])).alias("side"),
     )
-    return spread.select(
-        *parts(samples, counts, f.col("side.first"), f.col("side.until")),
-        "event_id",
-        f.col("side.phase").alias("phase"),
-    )
+    bounded = spread.select(*columns, "event_id", "side.*")
+    return bounded.select(*parts(samples, counts), "event_id", "phase")

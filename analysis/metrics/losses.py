@@ -88,17 +88,17 @@ def waiting_at_bounds(tasks: DataFrame, components: DataFrame, spans: DataFrame)
         "zero": seconds_before(f.col("zero_s")),
         "end": f.when(f.col("until_s").isNull(), seconds).otherwise(seconds_before(f.col("until_s"))),
     }
+    shares = {name: f.col(f"{name}_share") for name in before}
     lines = [
-        f.max(f.when(inside, f.struct("t_s", "dt_s", "queue", (number / seconds).alias("share")))).alias(
-            f"{name}_{what}"
-        )
-        for name, number in before.items()
-        for what, inside in (("whole", number == seconds), ("part", (number > 0) & (number < seconds)))
+        f.max(f.when(inside, f.struct("t_s", "dt_s", "queue", share.alias("share")))).alias(f"{name}_{what}")
+        for name, share in shares.items()
+        for what, inside in (("whole", share == 1), ("part", (share > 0) & (share < 1)))
     ]
     at = (
         tasks.where(f.col("queue").isNotNull())
         .select("run_id", "t_s", "dt_s", "task", "queue")
         .join(f.broadcast(spans.select("run_id", "event_id", *bounds)), "run_id", how="inner")
+        .select("*", *[(number / seconds).alias(f"{name}_share") for name, number in before.items()])
         .groupBy("run_id", "event_id", "task", *bounds)
         .agg(*lines)
     )

@@ -23,7 +23,7 @@ def in_intervals(samples: DataFrame, intervals: DataFrame, axes: DataFrame, coun
         .select(*columns, "event_id", "phase", first.alias("first"), until.alias("until"))
         .where(f.col("until") > f.col("first"))
     )
-    return inside.select(*parts(samples, counts, f.col("first"), f.col("until")), "event_id", "phase")
+    return inside.select(*parts(samples, counts), "event_id", "phase")
 
 
 def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFrame:

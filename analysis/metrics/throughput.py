@@ -17,6 +17,7 @@ from pyspark.sql import functions as f
 from analysis.metrics.line_seconds import in_windows
 from analysis.metrics.scale_events import event_spans
 from analysis.record.event_timeline import WHOLE_RUN, ZEROS
+from analysis.record.small_tables import by_run
 
 Row = Mapping[str, Any]
 WINDOW_S = 10
@@ -41,9 +42,10 @@ def observation_times(workers: DataFrame, machines: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def zeros(events: Sequence[Row], observed: Iterable[Row]) -> list[dict[str, Any]]:
+def zeros(events: Iterable[Row], observed: Iterable[Row]) -> list[dict[str, Any]]:
     """Per run: the zero of its time axis (its first event; else the first sample) and how far it was observed."""
-    return [_zero(run, [e for e in events if e["run_id"] == run["run_id"]]) for run in observed if run["first_s"]]
+    of_run = by_run(events)
+    return [_zero(run, of_run.get(run["run_id"], [])) for run in observed if run["first_s"]]
 
 
 def _zero(run: Row, events: Sequence[Row]) -> dict[str, Any]:

@@ -5,8 +5,11 @@ starts Python workers, on a cluster too; `createDataFrame` of a list does it, ho
 """
 
 import shutil
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+from boltons.iterutils import chunked_iter
 
 from analysis.record.files import SeriesPaths
 from analysis.record.schemas import TABLES
@@ -20,10 +23,13 @@ Row = dict[str, Any]
 
 
 HISTOGRAM = ("buckets", "counts")  # columns of `latency` that are most of it
+CHUNK_ROWS = 50_000
 
 
-def rows(paths: SeriesPaths, name: str, without: Collection[str] = ()) -> list[Row]:
-    """All rows of a table; none where it was not built, as in series that an older version analysed."""
+def rows(
+    paths: SeriesPaths, name: str, without: Collection[str] = (), runs: Collection[str] | None = None
+) -> list[Row]:
+    """All rows of a table, or those of some runs; none where it was not built, as in series of an older version."""
     import pyarrow.dataset as ds
 
     folder = paths.table(name)
@@ -31,13 +37,14 @@ def rows(paths: SeriesPaths, name: str, without: Collection[str] = ()) -> list[R
         return []
     table = ds.dataset(str(folder), format="parquet")
     columns = [column for column in table.schema.names if column not in without]
-    found: list[Row] = table.to_table(columns=columns).to_pylist()
+    wanted = None if runs is None else ds.field("run_id").isin(list(runs))
+    found: list[Row] = table.to_table(columns=columns, filter=wanted).to_pylist()
     return found
 
 
-def by_run(found: list[Row]) -> dict[str, list[Row]]:
+def by_run(found: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Rows of each run, in the order given."""
-    split: dict[str, list[Row]] = {}
+    split: dict[str, list[Any]] = {}
     for row in found:
         split.setdefault(row["run_id"], []).append(row)
     return split
@@ -45,18 +52,31 @@ def by_run(found: list[Row]) -> dict[str, list[Row]]:
 
 def write(paths: SeriesPaths, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
     """Replace a declared table, also where Spark reads it; a missing key is null."""
+    with replacement(paths, name) as add:
+        add(rows)
+
+
+@contextmanager
+def replacement(paths: SeriesPaths, name: str) -> Iterator[Callable[[Iterable[Mapping[str, Any]]], None]]:
+    """A table that replaces a declared one, also where Spark reads it, of the rows that the block adds.
+
+    A missing key is null. What was there is gone from the start of the block.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     schema = arrow_schema(name)
-    columns: dict[str, list[Any]] = {field: [] for field in schema.names}
-    for row in rows:
-        for field, values in columns.items():
-            values.append(row.get(field))
     folder = paths.table(name)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    pq.write_table(pa.table(columns, schema=schema), folder / "part-0.parquet")
+    with pq.ParquetWriter(folder / "part-0.parquet", schema) as writer:
+
+        def add(rows: Iterable[Mapping[str, Any]]) -> None:
+            for chunk in chunked_iter(rows, CHUNK_ROWS):
+                columns = {field: [row.get(field) for row in chunk] for field in schema.names}
+                writer.write_table(pa.table(columns, schema=schema))
+
+        yield add
     if paths.shared:
         paths.shared.send_table(name, folder)
 

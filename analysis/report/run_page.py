@@ -71,10 +71,13 @@ def write_all(paths: SeriesPaths, outcomes: Sequence[tuple[str, EventOutcome]]) 
     runs = sorted(rows(paths, "runs"), key=lambda run: (run["order"] is None, run["order"], run["run_id"]))
     split = {name: by_run(rows(paths, name, without=HISTOGRAM)) for name in TABLES}
     measurements = series_tables.measurements_by_event(rows(paths, "measurements"))
+    names = [run["run_id"] for run in runs]
+    outcomes_of: dict[str, list[EventOutcome]] = defaultdict(list)
+    for run_id, outcome in outcomes:
+        outcomes_of[run_id].append(outcome)
     for run in runs:
         tables = {name: split[name].get(run["run_id"], []) for name in TABLES}
-        outcomes_of_run = [outcome for run_id, outcome in outcomes if run_id == run["run_id"]]
-        content = collect(paths, run, tables, outcomes_of_run, measurements, [other["run_id"] for other in runs])
+        content = collect(paths, run, tables, outcomes_of[run["run_id"]], measurements, names)
         write(paths.run(run["run_id"]), content)
 
 

@@ -1,0 +1,100 @@
+"""How the analysis grows with the number of runs: time a run, and memory of the processes that do it.
+
+    python -m tests.calibration.runs_bench --runs 100,1000,10000
+
+A series of so many runs, all with the same small record (three minutes of a star on five machines), analysed from raw
+lines to metrics in a process of its own for each number. Prints seconds a run of each part, and the most memory that
+this process and Spark's had.
+"""
+
+import argparse
+import json
+import multiprocessing
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]  # it ships no types
+
+from tests.golden import records
+
+PEAK = "VmHWM:"
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Seconds of each part; `driver_mb` is this process, `spark_mb` its JVM, each the most it had."""
+
+    runs: int
+    tables_s: float
+    metrics_s: float
+    driver_mb: int
+    spark_mb: int
+
+    @property
+    def ms_a_run(self) -> float:
+        return (self.tables_s + self.metrics_s) / self.runs * 1000
+
+
+@contextmanager
+def series_of(runs: int) -> Iterator[Path]:
+    """One record under so many names."""
+    with tempfile.TemporaryDirectory(prefix="bruns-") as scratch:
+        record, series = Path(scratch) / "record", Path(scratch) / "series"
+        records.write_run(record, records.Run("stela", 1), 0, "stela/star")
+        (series / "runs").mkdir(parents=True)
+        (series / "series.json").write_text(json.dumps({"v": 1, "experiment": "stela/star", "series_id": "bench"}))
+        for number in range(runs):
+            (series / "runs" / f"stela-r{number + 1}").symlink_to(record / "runs" / "stela-r1")
+        yield series
+
+
+def measure(runs: int) -> Growth:
+    from analysis import session
+    from analysis.ingest import tables
+    from analysis.metrics import build
+    from analysis.record.files import SeriesPaths
+
+    with series_of(runs) as folder:
+        paths = SeriesPaths(folder)
+        spark = session.spark(raw_bytes=paths.raw_bytes())
+        with session.stopped_afterwards(spark):
+            tables_s = _timed(lambda: tables.build_tables(spark, paths))
+            metrics_s = _timed(lambda: build.build_metrics(spark, paths))
+            jvm = next(each for each in psutil.Process().children(recursive=True) if each.name() == "java")
+            return Growth(runs, tables_s, metrics_s, _peak_mb(psutil.Process().pid), _peak_mb(jvm.pid))
+
+
+def _timed(work: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+def _peak_mb(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith(PEAK))
+
+
+def report(found: Sequence[Growth]) -> Iterator[str]:
+    yield "runs    ms a run  to fewest  tables    metrics   this process  Spark's"
+    for each in found:
+        yield (
+            f"{each.runs:<7} {each.ms_a_run:8.1f}  x{each.ms_a_run / found[0].ms_a_run:<8.2f} {each.tables_s:6.1f} s"
+            f" {each.metrics_s:8.1f} s {each.driver_mb:8} MB {each.spark_mb:8} MB"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", default="100,1000", help="numbers of runs, the fewest first")
+    sizes = [int(number) for number in parser.parse_args().runs.split(",")]
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        print("\n".join(report([pool.apply(measure, (size,)) for size in sizes])))
+
+
+if __name__ == "__main__":
+    main()
