@@ -91,18 +91,19 @@ def logging_option(file: Path) -> str:
     return f"-Dlog4j2.configurationFile={file.absolute().as_uri()}"
 
 
+# On a cluster its own configuration says how much memory there is and how far a shuffle is spread.
 LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "3g",
+    "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 2)),
 }
 SETTINGS = {
-    "spark.driver.memory": "3g",
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:-UseAdaptiveSizePolicy "
     + logging_option(Path(__file__).with_name("log4j2.properties")),
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "4",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.parquet.compression.codec": "lz4_raw",
     "spark.sql.files.maxPartitionBytes": "64m",
@@ -149,15 +150,20 @@ def spark(master: str = "local[*]", raw_bytes: int = 0, settings: Mapping[str, s
     if is_local(master):
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     builder = SparkSession.builder.master(master).appName("barograph")
-    options = {**SETTINGS, **(LOCAL if is_local(master) else cluster_settings(master))}
-    if raw_bytes < SHORT_BYTES:
-        options |= SHORT_SETTINGS
-        options["spark.driver.extraJavaOptions"] += f" {SHORT_OPTIONS}"
-    options |= settings or {}
+    options = options_of(master, raw_bytes) | (settings or {})
     for key, value in options.items():
         builder = builder.config(key, value)
     with defer_signals():
         return builder.getOrCreate()
+
+
+def options_of(master: str, raw_bytes: int) -> dict[str, str]:
+    """The settings of a session on `master` for about `raw_bytes` of raw lines."""
+    options = SETTINGS | (LOCAL if is_local(master) else cluster_settings(master))
+    if is_local(master) and raw_bytes < SHORT_BYTES:
+        options |= SHORT_SETTINGS
+        options["spark.driver.extraJavaOptions"] += f" {SHORT_OPTIONS}"
+    return options
 
 
 @contextmanager

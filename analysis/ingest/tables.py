@@ -24,7 +24,7 @@ from analysis.ingest.lines import (
 )
 from analysis.record import sample_views, small_tables
 from analysis.record.files import STATUSES, RunPaths, SeriesPaths, read_json
-from analysis.record.schemas import STORED, TABLES, WORKER_LINES
+from analysis.record.schemas import LARGE_TABLES, STORED, TABLES, WORKER_LINES
 from scheduler_plugins.samples import LONGEST_LINE_S
 
 EXCERPT_CHARACTERS = 200
@@ -42,15 +42,15 @@ def build_tables(spark: SparkSession, series: SeriesPaths | Path | str) -> None:
     for view in TABLES.keys() - set(STORED):  # an older version stored them; in a bucket each analysis has a folder
         shutil.rmtree(paths.table(view), ignore_errors=True)
     write_run_tables(paths, paths.all_runs())
-    _write(worker_lines(spark, paths.raw_files("workers")), paths, WORKER_LINES.name, narrow=False)
+    write(worker_lines(spark, paths.raw_files("workers")), paths, WORKER_LINES.name)
     machines = _stage_lines(spark, "machine", paths.raw_files("machines"), paths)
-    _write(machine_samples(machines), paths, "machine_samples")
-    _write(network_samples(machines), paths, "network_samples")
-    _write(events(_stage_lines(spark, "event", paths.raw_files("events.jsonl"), paths)), paths, "events")
+    write(machine_samples(machines), paths, "machine_samples")
+    write(network_samples(machines), paths, "network_samples")
+    write(events(_stage_lines(spark, "event", paths.raw_files("events.jsonl"), paths)), paths, "events")
     decision_lines = _stage_lines(spark, "decision", paths.raw_files("decisions.jsonl"), paths)
-    _write(decisions(decision_lines), paths, "decisions")
-    _write(placements(decision_lines), paths, "placements")
-    _write(damaged_lines(spark, paths), paths, "damaged")
+    write(decisions(decision_lines), paths, "decisions")
+    write(placements(decision_lines), paths, "placements")
+    write(damaged_lines(spark, paths), paths, "damaged")
     for kind in STAGED:
         _drop_stage(paths, kind)
 
@@ -72,14 +72,11 @@ def empty(spark: SparkSession, name: str) -> DataFrame:
     return small_tables.empty_frame(spark, TABLES[name].ddl)
 
 
-def _write(frame: DataFrame, paths: SeriesPaths, name: str, narrow: bool = True) -> None:
-    """`narrow`: one file, for tables that stay small; the sample tables keep a file a partition."""
-    (frame.coalesce(1) if narrow else frame).write.mode("overwrite").parquet(paths.spark_table(name))
-    if paths.shared and narrow:
+def write(frame: DataFrame, paths: SeriesPaths, name: str) -> None:
+    """Replace a table. In a bucket the files that this process reads later are brought here, too."""
+    frame.write.mode("overwrite").parquet(paths.spark_table(name))
+    if paths.shared and name not in LARGE_TABLES:
         paths.shared.fetch_table(name, paths.table(name))
-
-
-write = _write
 
 
 # --- lines -----------------------------------------------------------------------------------------------------------

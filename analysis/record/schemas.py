@@ -574,5 +574,9 @@ def _worker_lines(views: Sequence[Table]) -> Table:
 
 WORKER_LINES = _worker_lines([table for table in _DECLARED if table.group])
 TABLES = {table.name: table for table in (WORKER_LINES, *_DECLARED)}
+# A row a line or sample: only Spark reads them. What are views now, older versions stored.
+LARGE_TABLES = {name for name, table in TABLES.items() if table.group} | {
+    "worker_lines", "machine_samples", "network_samples", "placements",
+}  # fmt: skip
 STORED = tuple(name for name, table in TABLES.items() if not table.group)
 GROUPS = {table.group: name for name, table in TABLES.items() if table.group not in ("", LINE)}

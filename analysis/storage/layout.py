@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from analysis.record.schemas import TABLES
+from analysis.record.schemas import LARGE_TABLES
 
 POINTER = "tables.json"
 HOLD = "hold.json"
@@ -22,10 +22,6 @@ ALWAYS = (
 REPORTS = ("report.html", "analysed.json", "comparison.html", "comparison_time.json", "checks.jsonl")
 LINE_FILES = ("events.jsonl", "decisions.jsonl")
 RUN_JSON = "run.json"
-# A row a line or sample: only Spark reads them. What are views now, older versions stored.
-LARGE_TABLES = {name for name, table in TABLES.items() if table.group} | {
-    "worker_lines", "machine_samples", "network_samples", "placements",
-}  # fmt: skip
 ATTEMPT = re.compile(r"(.+)\.attempt-(\d+)")
 
 

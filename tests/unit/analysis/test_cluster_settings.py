@@ -40,6 +40,16 @@ def test_workers_are_told_the_address_that_the_way_to_the_master_leaves_by(monke
     assert session.cluster_settings("spark://127.0.0.1:7077")["spark.driver.bindAddress"] == "127.0.0.9"
 
 
+@pytest.mark.parametrize("raw_bytes", [0, 10 * session.SHORT_BYTES])
+def test_a_cluster_keeps_its_own_memory_and_partitions(raw_bytes: int) -> None:
+    """What is tuned for the cores and the memory of one box stays on it."""
+    tuned = {"spark.driver.memory", "spark.sql.shuffle.partitions"}
+    assert tuned <= session.options_of("local[*]", raw_bytes).keys()
+    on_cluster = session.options_of("spark://127.0.0.1:7077", raw_bytes)
+    assert not on_cluster.keys() & (tuned | session.SHORT_SETTINGS.keys())
+    assert session.SHORT_OPTIONS not in on_cluster["spark.driver.extraJavaOptions"]
+
+
 @pytest.mark.parametrize("master", ["spark://", "spark://host", "10.0.0.5:7077", "mesos://h:1", "Local"])
 def test_a_master_of_no_known_form(master: str) -> None:
     with pytest.raises(StorageConfigurationError, match=r"give local\[\*\], spark://host:port, yarn or k8s://"):
