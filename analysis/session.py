@@ -150,7 +150,7 @@ def spark(master: str = "local[*]", raw_bytes: int = 0, settings: Mapping[str, s
     if is_local(master):
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     builder = SparkSession.builder.master(master).appName("barograph")
-    options = options_of(master, raw_bytes) | (settings or {})
+    options = {**options_of(master, raw_bytes), **(settings or {})}
     for key, value in options.items():
         builder = builder.config(key, value)
     with defer_signals():
