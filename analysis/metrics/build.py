@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from boltons.iterutils import chunked_iter
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from analysis.ingest import tables
@@ -36,6 +36,7 @@ from analysis.record.schemas import TABLES, WORKER_LINES
 from analysis.record.small_tables import Row
 
 RUNS_AT_ONCE = 200
+BETWEEN = "/"  # in no name of a folder
 AXIS = ("run_id", "event_id", "zero_s", "first_s", "last_s")
 AXIS_SCHEMA = "run_id string, event_id string, zero_s double, first_s double, last_s double"
 
@@ -56,11 +57,17 @@ class TableAccess:
 
     def _own(self, rows: DataFrame) -> DataFrame:
         """All of a run whose record does not name its topology, as of other people's logs; none of these has two."""
-        known = [(row["run_id"], row["topology_id"]) for row in self.rows("runs") if row.get("topology_id")]
-        if not known:
-            return rows
-        own = f.create_map(*[f.lit(value) for pair in known for value in pair])  # no join: Spark prunes columns below
-        return rows.where(f.coalesce(f.col("topology") == f.try_element_at(own, f.col("run_id")), f.lit(True)))
+        return rows if self._is_own is None else rows.where(self._is_own)
+
+    @cached_property
+    def _is_own(self) -> Column | None:
+        """Of a row with `run_id` and `topology`; None where no record says. Sets of words, and no join: a set finds its
+        word at once, and below a join Spark reads all lists of a line."""
+        own = {row["run_id"]: row["topology_id"] for row in self.rows("runs") if row.get("topology_id")}
+        if not own:
+            return None
+        words = [f"{run_id}{BETWEEN}{topology}" for run_id, topology in own.items()]
+        return f.concat_ws(BETWEEN, "run_id", "topology").isin(words) | ~f.col("run_id").isin(list(own))
 
     def write(self, name: str, frame: DataFrame) -> DataFrame:
         """Store a metric and go on from what was stored, so that nothing is computed twice."""
