@@ -39,6 +39,7 @@ from inventory.errors import InventoryError
 from inventory.local import lan
 from inventory.local.testbed import LocalTestbed
 from inventory.machines import Machine
+from inventory.remote.ssh import Remote
 from tests.campaign.kills import END_LIMIT_S, SMALL, World, await_quiet, whole
 from tests.support import warm_spark
 
@@ -46,6 +47,7 @@ from tests.support import warm_spark
 # third of a second goes to the decision, and a second from there to the rebalance.
 PHASES = ("deploy", "submit", "warm_up", "decision", "after", "collect", "release")
 PHASE_LIMIT_S = 600.0
+PROCESS_LIMIT_S = 20.0
 TMPFS_MB = 48
 BUCKET_NAME = "barograph-faults"
 BUCKET_USER = {
@@ -172,20 +174,36 @@ def _cut(_world: World, series: Path) -> None:
     lan.cut_links(_lease_id(series), _endpoint(series, "m1"))
 
 
+class NothingStruck(Exception):
+    """There is no process that the fault could befall."""
+
+
 def _kill_daemon(machine: str, daemon: str) -> Callable[[World, Path], None]:
+    """`daemon`: as its machine's supervisord names it."""
+
     def kill(_world: World, series: Path) -> None:
         with LocalTestbed().connect(_machine(series, machine)) as remote:
-            pid = remote.run(["supervisorctl", "pid", daemon]).stdout.strip()
-            remote.run(["kill", "-9", pid])
+            _kill(remote, ["supervisorctl", "pid", daemon])
 
     return kill
 
 
 def _kill_worker(_world: World, series: Path) -> None:
     with LocalTestbed().connect(_machine(series, "m1")) as remote:
-        pids = remote.run(["pgrep", "-f", "org.apache.storm.daemon.worker.Worker"]).stdout.split()
-        if pids:
-            remote.run(["kill", "-9", pids[0]])
+        _kill(remote, ["pgrep", "-o", "-f", "org.apache.storm.daemon.worker.Worker"])
+
+
+def _kill(remote: Remote, argv: Sequence[str]) -> None:
+    """The process whose id this command prints. At the begin of a phase it may not be there yet."""
+    deadline_s = time.monotonic() + PROCESS_LIMIT_S
+    while time.monotonic() < deadline_s:
+        pid = remote.run(argv).stdout.strip()
+        if pid.isdigit() and int(pid) > 0:
+            killed = remote.run(["kill", "-9", pid])
+            if killed.code == 0:
+                return
+        time.sleep(0.2)
+    raise NothingStruck(f"{' '.join(argv)} names no process")
 
 
 def _set_clock(step_s: float) -> None:
@@ -212,7 +230,7 @@ FAULTS: Mapping[str, Sequence[Fault]] = {
         Fault("network cut", _cut, _nothing, _codes("infrastructure")),
         Fault("Nimbus killed", _kill_daemon("master", "nimbus"), _nothing, _codes("system_under_test")),
         Fault("ZooKeeper killed", _kill_daemon("master", "zookeeper"), _nothing, _codes("system_under_test")),
-        Fault("policy service killed", _kill_daemon("master", "policy_service"), _nothing, _codes("infrastructure")),
+        Fault("policy service killed", _kill_daemon("master", "policy-service"), _nothing, _codes("infrastructure")),
         Fault("worker killed", _kill_worker, _nothing, _codes("system_under_test")),
         stepped_clock(30.0),
         stepped_clock(-30.0),
@@ -263,7 +281,7 @@ def _inject(fault: Fault, world: World, series: Path) -> bool:
     """False where there is nothing any more that it could befall: machines that are being released."""
     try:
         fault.inject(world, series)
-    except (BarographError, InventoryError, OSError, StopIteration) as error:  # machines that go, or have gone
+    except (NothingStruck, BarographError, InventoryError, OSError, StopIteration) as error:  # gone, or going
         print(f"{fault.name}: {error}", file=sys.stderr)
         return False
     return True
