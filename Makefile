@@ -123,10 +123,11 @@ java: bootstrap  ## Java unit and contract tests
 	@$(declared) mvn -B -q -f topologies/pom.xml verify
 	@$(declared) mvn -B -q -f scheduler_plugins/nimbus_bridge/pom.xml verify
 
-bench: setup  ## ratios taken side by side on this machine: what measuring costs; raw lines to tables beside polars and DuckDB; Stela's decision
+bench: setup  ## ratios taken side by side on this machine: what measuring costs; raw lines to tables beside polars and DuckDB; time a run of 100 and 1,000; Stela's decision
 	@mvn -B -q -f topologies/pom.xml test-compile org.codehaus.mojo:exec-maven-plugin:3.5.1:exec -Dexec.executable=java -Dexec.classpathScope=test \
 		-Dexec.args="-cp %classpath -Dlog4j2.level=error barograph.topologies.measure.MeasuringCost"
 	@$(BIN)/python -m tests.calibration.ingest_bench --mb 1000
+	@$(BIN)/python -m tests.calibration.runs_bench --runs 100,1000
 	@$(BIN)/python -m tests.calibration.stela_decision_time
 
 ui: setup  ## Airflow on loopback, with a password that it prints

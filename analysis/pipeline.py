@@ -28,7 +28,8 @@ def analyse(
     shared: "SharedSeries | None" = None,
     jars: Sequence[Path] = (),
 ) -> Path:
-    """Analyse one series from raw lines to its report; one Spark session, stopped at the end. Returns the report.
+    """Analyse one series from raw lines to its report, in the Spark session that runs or one of its own. Returns the
+    report.
 
     A series that is a comparison also gets its page, beside the report.
 
@@ -44,8 +45,8 @@ def analyse(
     from analysis.storage import spark_s3
 
     paths, code = SeriesPaths(Path(series_dir), shared), provenance.code_digest()
-    spark = session.spark(master, paths.raw_bytes(), spark_s3.s3a_settings(jars) if shared else None)
-    with session.stopped_afterwards(spark):
+    settings = spark_s3.s3a_settings(jars) if shared else None
+    with session.running(master, paths.raw_bytes(), settings) as spark:
         if not shared and not session.is_local(master):
             session.require_shared_folder(spark, paths.root)
         with shared.publishing() if shared else nullcontext():

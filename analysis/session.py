@@ -157,6 +157,22 @@ def spark(master: str = "local[*]", raw_bytes: int = 0, settings: Mapping[str, s
         return builder.getOrCreate()
 
 
+@contextmanager
+def running(
+    master: str = "local[*]", raw_bytes: int = 0, settings: Mapping[str, str] | None = None
+) -> Iterator["SparkSession"]:
+    """A session for the block, stopped afterwards; in a block that has one, that one: a series after the other then
+    shares it. Raises SparkEnded."""
+    from pyspark.sql import SparkSession
+
+    if (outer := SparkSession.getActiveSession()) is not None:
+        yield outer
+        return
+    own = spark(master, raw_bytes, settings)
+    with stopped_afterwards(own):
+        yield own
+
+
 def options_of(master: str, raw_bytes: int) -> dict[str, str]:
     """The settings of a session on `master` for about `raw_bytes` of raw lines."""
     options = SETTINGS | (LOCAL if is_local(master) else cluster_settings(master))

@@ -1,31 +1,65 @@
-"""`barograph report`: analyse a series again from its raw records, or write the index of all results anew."""
+"""`barograph report`: analyse series again from their raw records, or write the index of all results anew."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from pathlib import Path
 
+from analysis.errors import AnalysisError, SparkEnded
 from barograph.cli.claims import show_claims
 from barograph.cli.compare import show_comparison
-from barograph.cli.dag_process import limited, signals_as_interrupt
+from barograph.cli.dag_process import StepHung, limited, signals_as_interrupt
 from barograph.cli.execution import headline
 from barograph.cli.terminal import say, stdout_console
 from barograph.compare.record import is_comparison
-from barograph.errors import ExperimentError
-from barograph.series.results import analyse_again, results, write_index
-from barograph.series.series import find_series
+from barograph.errors import EXIT_CODES, BarographError, ExperimentError, blame_of, message_of, worst_exit
+from barograph.series.results import analyse_again, one_session, results, write_index
+from barograph.series.series import find_all_series
 
 
 def add_arguments(report: argparse.ArgumentParser) -> None:
-    report.add_argument("series", nargs="?", help="the series' folder or id, or an experiment for its newest")
+    report.add_argument(
+        "series",
+        nargs="*",
+        help="a series' folder or id, an experiment for its newest, or a pattern: 'stela/*' is the newest series of"
+        " each such experiment, 'stela/star/*' each of that one; one Spark session does all",
+    )
     report.add_argument("--index", action="store_true", help="write only index.html, the index of all results")
 
 
 def execute(options: argparse.Namespace) -> int:
-    if options.index or options.series is None:
+    if options.index or not options.series:
         return _index(options)
-    series_dir = find_series(options.series)
-    with signals_as_interrupt(), limited("analyse"):
-        path = analyse_again(series_dir, say)
+    folders = list(dict.fromkeys(folder for name in options.series for folder in find_all_series(name)))
+    if len(folders) == 1:
+        with signals_as_interrupt(), limited("analyse"):
+            path = analyse_again(folders[0], say)
+        _show(folders[0], path)
+        return 0
+    return _report_all(folders)
+
+
+def _report_all(folders: Sequence[Path]) -> int:
+    """The exit code is the worst of those that could not be analysed; the others are."""
+    codes = [0]
+    with signals_as_interrupt(), one_session(folders, say):
+        for number, folder in enumerate(folders, start=1):
+            say(f"{number} of {len(folders)}: {folder}")
+            try:
+                with limited("analyse"):
+                    path = analyse_again(folder, say)
+            except (SparkEnded, StepHung):
+                raise
+            except (AnalysisError, BarographError) as error:
+                say(f"{blame_of(error).replace('_', ' ')}: {message_of(error)}")
+                codes.append(EXIT_CODES[blame_of(error)])
+            else:
+                say(f"report: {path}")
+    return worst_exit(codes)
+
+
+def _show(series_dir: Path, path: Path) -> None:
     console = stdout_console()
     show_claims(series_dir, console)
     if comparison := is_comparison(series_dir):
@@ -33,11 +67,10 @@ def execute(options: argparse.Namespace) -> int:
     say(f"report: {path}")
     if not comparison and (answer := headline(series_dir)):
         say(answer)
-    return 0
 
 
 def _index(options: argparse.Namespace) -> int:
-    if options.series is not None or not options.index:
+    if options.series or not options.index:
         problem = "a series and --index" if options.index else "neither a series nor --index"
         raise ExperimentError(
             f"report has {problem}; give a series to analyse it again, or --index alone for the index"

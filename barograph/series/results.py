@@ -12,7 +12,7 @@ import secrets
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -321,6 +321,18 @@ def analyse_again(series_dir: Path, say: Say) -> Path:
             return analyse_results(series_dir, say)
     finally:
         finish(series_dir, say)
+
+
+@contextmanager
+def one_session(series_dirs: Sequence[Path], say: Say) -> Iterator[None]:
+    """Analyses of these series in the block share one Spark session, which is warm after the first."""
+    from analysis import session
+
+    settings = results_of(series_dirs[0]).spark_settings(say)
+    # Raw lines in a bucket are not counted here: with those a session for long series does no harm.
+    raw_bytes = session.SHORT_BYTES if settings else sum(SeriesPaths(each).raw_bytes() for each in series_dirs)
+    with session.running(spark_master(), raw_bytes, settings):
+        yield
 
 
 def finish(series_dir: Path, say: Say) -> bool:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from barograph.series.results import complete_runs, results
 from barograph.series.run_record import is_of_execution, median_overhead, read_run
 from barograph.settings import dag_run, results_root
 
+PATTERN = frozenset("*?[")
 STOP_FILE = "stop"  # there: this execution begins no further run
 ENOUGH_FILE = "enough.json"  # there: what was measured answers what was asked, whatever is left of the plan
 
@@ -214,6 +216,28 @@ def find_series(name: str) -> Path:
     folder = _find_folder(name)
     place.refresh(folder.relative_to(place.root).as_posix(), digest=True)
     return folder
+
+
+def find_all_series(name: str) -> list[Path]:
+    """The series of a name, or of a pattern all that fit: `stela/*` the newest of each experiment, `stela/star/*` every
+    one. Raises ExperimentError for none."""
+    if not PATTERN.intersection(name):
+        return [find_series(name)]
+    place = results()
+    place.refresh()
+    newest: dict[str, Path] = {}
+    for folder in sorted(path.parent for path in place.root.glob("*/*/*/series.json")):
+        whole = folder.relative_to(place.root).as_posix()
+        fitting = whole if name.count("/") > 1 else _experiment_of(folder)
+        if fnmatchcase(fitting, name):
+            newest[fitting] = folder
+    if not newest:
+        raise ExperimentError(
+            f"no series fits {name!r}; a pattern is of experiments, stela/*, or of series, stela/star/*"
+        )
+    for folder in newest.values():
+        place.refresh(folder.relative_to(place.root).as_posix(), digest=True)
+    return list(newest.values())
 
 
 def _find_folder(name: str) -> Path:

@@ -22,6 +22,7 @@ from barograph.series.results import complete_runs
 from barograph.series.run_record import read_run
 from barograph.series.series import (
     Series,
+    find_all_series,
     find_series,
     open_series,
     opened_series,
@@ -124,6 +125,16 @@ def test_a_series_is_found_by_folder_id_and_experiment(faked: Experiment) -> Non
         find_series("nothing")
     with pytest.raises(ExperimentError, match=r"no series '/nowhere/\*'"):
         find_series("/nowhere/*")
+
+
+def test_a_pattern_is_of_experiments_or_of_all_their_series(faked: Experiment) -> None:
+    older, newer = (open_series(faked, new=True, now_s=now_s) for now_s in (1000.0, 2000.0))
+    other = open_series(with_changes(load("stela/linear"), {"testbed": "fake"}), now_s=1500.0)
+    assert find_all_series("stela/*") == [other.folder, newer.folder]
+    assert find_all_series("stela/star/*") == [older.folder, newer.folder]
+    assert find_all_series("stela/star") == [newer.folder]
+    with pytest.raises(ExperimentError, match=r"no series fits 'henge/\*'"):
+        find_all_series("henge/*")
 
 
 def test_a_folder_that_is_no_series(tmp_path: Path) -> None:

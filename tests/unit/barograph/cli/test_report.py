@@ -1,0 +1,72 @@
+"""`barograph report` of several series."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from analysis import session
+from analysis.errors import RecordError, SeriesInUse, SparkEnded
+from barograph.cli import report
+
+
+@pytest.fixture
+def analysed(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Series in the order of their analysis, each in the one session; `taken`, `damaged` and `last` cannot be."""
+    done: list[Path] = []
+    open_sessions = 0
+
+    @contextmanager
+    def one_session(_folders: object, _say: object) -> Iterator[None]:
+        nonlocal open_sessions
+        open_sessions += 1
+        yield
+        open_sessions -= 1
+
+    def analyse(folder: Path, _say: object) -> Path:
+        assert open_sessions == 1
+        done.append(folder)
+        errors = {"taken": SeriesInUse("by process 7"), "damaged": RecordError("no JSON"), "last": SparkEnded("ended")}
+        if folder.name in errors:
+            raise errors[folder.name]
+        return folder / "report.html"
+
+    monkeypatch.setattr(report, "one_session", one_session)
+    monkeypatch.setattr(report, "analyse_again", analyse)
+    monkeypatch.setattr(report, "find_all_series", lambda name: [Path("/results") / each for each in name.split(",")])
+    return done
+
+
+def execute(*names: str) -> int:
+    options: Any = SimpleNamespace(index=False, series=list(names))
+    return report.execute(options)
+
+
+def test_one_that_cannot_be_analysed_leaves_the_others_theirs(
+    analysed: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert execute("a,taken", "b", "a") == 3
+    assert [folder.name for folder in analysed] == ["a", "taken", "b"], "each once"
+    said = capsys.readouterr().out
+    assert "2 of 3: /results/taken" in said and "capacity: by process 7" in said
+    assert "report: /results/b/report.html" in said
+
+
+def test_the_worst_of_several_failures_is_the_exit_code(analysed: list[Path]) -> None:
+    assert execute("taken,damaged,b") == 1
+
+
+def test_without_spark_nothing_goes_on(analysed: list[Path]) -> None:
+    with pytest.raises(SparkEnded):
+        execute("last,a")
+    assert len(analysed) == 1
+
+
+@pytest.mark.spark
+def test_an_analysis_within_a_session_uses_it_and_leaves_it_running(spark: Any) -> None:
+    with session.running("local[2]") as running:
+        assert running is spark
+    assert running.range(3).count() == 3
