@@ -59,10 +59,13 @@ def _is_same_code(folder: Path) -> bool:
 
 
 def conditions(paths: SeriesPaths) -> tuple[Any, ...]:
-    """What must be equal for two series to scatter alike: the testbed and its machines, as the runs had them."""
+    """What must be equal for two series to scatter alike: the testbed and its machines, as the runs had them, and what
+    was measured of them."""
+    runs = rows(paths, "runs")
+    measured = tuple(sorted({run.get("measurement") or 1 for run in runs}))
     machines = {tuple(row[column] for column in ("type", "cores", "memory_mb", "bandwidth_mbit", "slots"))
                 for row in rows(paths, "machines")}  # fmt: skip
-    return _testbed(paths), tuple(sorted(map(str, machines))), _host(rows(paths, "runs"))
+    return _testbed(paths), tuple(sorted(map(str, machines))), _host(runs), measured
 
 
 def _testbed(paths: SeriesPaths) -> str:

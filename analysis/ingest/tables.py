@@ -310,6 +310,7 @@ def run_row(run_id: str, record: Mapping[str, Any]) -> dict[str, Any]:
     failure = record.get("failure") or {}
     row = {name: record.get(name) for name in (
         "series_id", "experiment", "block", "repetition", "order", "seed", "status", "git_commit", "git_dirty",
+        "measurement",
     )}  # fmt: skip
     row |= {name: _number(record.get(name)) for name in ("started_s", "ended_s")}
     row |= {f"failure_{name}": failure.get(name) for name in ("blame", "message", "where")}

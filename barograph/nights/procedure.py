@@ -33,13 +33,13 @@ from barograph.settings import holder, results_root
 
 
 def facts_of_box(testbed: str) -> dict[str, Any]:
-    """Storm, Java, and where machines are emulated the CPU that emulates them."""
-    from barograph.series.provenance import box_facts, versions
+    """Storm, Java, what is measured, and where machines are emulated the CPU that emulates them."""
+    from barograph.series.provenance import MEASUREMENT, box_facts, versions
     from inventory.local.rootfs import JRE
 
     box = box_facts() if testbed_without_options(testbed).place == "this_box" else {}
     host = {key: box[key] for key in ("cpu_model", "cpus") if key in box}
-    return {"testbed": testbed, "storm": versions()["storm"], "java": JRE, "host": host}
+    return {"testbed": testbed, "storm": versions()["storm"], "java": JRE, "measurement": MEASUREMENT, "host": host}
 
 
 def facts_of_experiment(experiment: Experiment, box: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def fact_lines(box: Mapping[str, Any], experiments: Mapping[str, Mapping[str, An
     """The same for people: a line for the software, the box and each experiment's machines."""
     host = box["host"]
     emulated = {"emulated on": f"{host['cpus']} cores of {host['cpu_model']}"} if host else {}
-    software = {key: str(box[key]) for key in ("testbed", "storm", "java")}
+    software = {key: str(box[key]) for key in ("testbed", "storm", "java", "measurement")}
     return {**software, **emulated, **{name: _machine_line(facts) for name, facts in experiments.items()}}
 
 

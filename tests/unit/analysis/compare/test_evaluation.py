@@ -9,6 +9,8 @@ from analysis.compare.evaluation import compare
 from analysis.compare.result import RUNS_FAILED, Comparison, MetricRow, Verdict, result_data
 from analysis.compare.sentence import verdict_text
 from analysis.errors import RecordError, SeriesError
+from analysis.record import small_tables
+from analysis.record.files import SeriesPaths
 from tests.support.compared_series import LATENCY, Failed, SideOf, question, same_code, write
 
 SIX_A = (100.0, 102.0, 99.0, 101.0, 100.5, 98.5)
@@ -129,6 +131,12 @@ def test_a_a_comparisons_beside_it_count_only_on_the_same_machines(tmp_path: Pat
     assert not row(compare(root), "throughput_after").floor_on_record
     write(tmp_path / "20260102-000000-aa", {"stela": noise}, sides=same_code())
     assert row(compare(root), "throughput_after").floor_on_record
+    paths = SeriesPaths(tmp_path / "20260102-000000-aa")
+    runs = small_tables.rows(paths, "runs")
+    small_tables.write(paths, "runs", [run | {"measurement": 2} for run in runs])
+    assert not row(compare(root), "throughput_after").floor_on_record, "other samples scatter otherwise"
+    small_tables.write(paths, "runs", [run | {"measurement": 1} for run in runs])
+    assert row(compare(root), "throughput_after").floor_on_record, "as a record that does not say"
     (tmp_path / "20260102-000000-aa" / "comparison.json").write_text("{}")  # a damaged one is no record of anything
     assert not row(compare(root), "throughput_after").floor_on_record
 

@@ -7,7 +7,7 @@ import pytest
 from barograph.nights.procedure import fact_lines, facts_of_box, facts_of_experiment, fingerprint
 from barograph.plan.experiment import Experiment, load, with_changes
 
-BOX = {"testbed": "fake", "storm": "2.8.3", "java": "17", "host": {}}
+BOX = {"testbed": "fake", "storm": "2.8.3", "java": "17", "measurement": 2, "host": {}}
 pytestmark = pytest.mark.usefixtures("own_folders")
 
 
@@ -36,6 +36,7 @@ def test_machines_topology_plan_and_software_count(star: Experiment) -> None:
         of(replace(star, topology=replace(topology, parameters={"rate": 5}))),
         of(replace(star, durations=replace(star.durations, horizon_s=200))),
         of(star, storm="2.9.0"),
+        of(star, measurement=1),
         of(star, host={"cpu_model": "other", "cpus": 2}),
     ]
     assert len({of(star), *others}) == len(others) + 1
