@@ -33,8 +33,8 @@ def analyse(
 
     A series that is a comparison also gets its page, beside the report.
 
-    `shared`: the series in a bucket, where Spark reads and writes, with `jars`; small tables and the report are in
-    `series_dir` all the same. Its tables are published when all of them are whole.
+    `jars`: what Spark needs beside its own. `shared`: the series in a bucket, where Spark reads and writes; small
+    tables and the report are in `series_dir` all the same. Its tables are published when all of them are whole.
     """
     from analysis import compare, provenance, session
     from analysis.compare import question
@@ -45,7 +45,7 @@ def analyse(
     from analysis.storage import spark_s3
 
     paths, code = SeriesPaths(Path(series_dir), shared), provenance.code_digest()
-    settings = spark_s3.s3a_settings(jars) if shared else None
+    settings = spark_s3.s3a_settings(jars) if shared else session.jar_settings(jars)
     with session.running(master, paths.raw_bytes(), settings) as spark:
         if not shared and not session.is_local(master):
             session.require_shared_folder(spark, paths.root)

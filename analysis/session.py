@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -126,6 +126,17 @@ SHORT_SETTINGS = {
     # such arrays are born old: a full collection every few queries (64 in three analyses, 2 in two with this).
     "spark.buffer.pageSize": "1m",
 }
+
+
+def jar_settings(jars: Sequence[Path]) -> dict[str, str]:
+    """Of a session that has these jars beside Spark's own."""
+    return {"spark.jars": ",".join(str(jar) for jar in jars)} if jars else {}
+
+
+def with_jar(settings: Mapping[str, str], jar: Path) -> dict[str, str]:
+    """The settings, and one jar more."""
+    jars = [each for each in settings.get("spark.jars", "").split(",") if each]
+    return {**settings, "spark.jars": ",".join([*jars, str(jar)])}
 
 
 @contextmanager

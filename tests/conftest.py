@@ -100,9 +100,11 @@ def control_plane() -> Iterator[Cloud]:
 def spark() -> Iterator[SparkSession]:
     """One for all tests of this process."""
     from analysis import session
+    from tests.support.avro_jar import jars
 
     # Where a query grows beyond what can be compiled, Spark says so and interprets it: here it is an error.
-    running = session.spark("local[2]", settings={"spark.sql.codegen.fallback": "false"})
+    settings = session.jar_settings(jars()) | {"spark.sql.codegen.fallback": "false"}
+    running = session.spark("local[2]", settings=settings)
     yield running
     running.stop()
 

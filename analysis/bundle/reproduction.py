@@ -198,9 +198,10 @@ def _has_raw(ours: SeriesPaths) -> bool:
 
 
 def _analyse(theirs: SeriesPaths) -> None:
+    from analysis.ingest import avro_jar
     from analysis.pipeline import analyse
 
-    analyse(theirs.root)
+    analyse(theirs.root, jars=(avro_jar.BUNDLED,) if avro_jar.BUNDLED.is_file() else ())
 
 
 def _report(theirs: SeriesPaths) -> None:

@@ -7,13 +7,14 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 from boltons.fileutils import atomic_save
 
 from analysis.errors import RecordError, SeriesError
 
+RAW_SUFFIXES = (".jsonl", ".avro")
 STATUSES = ("complete", "incomplete", "failed", "invalid")
 
 
@@ -66,6 +67,8 @@ class SharedStorage(Protocol):
 
     def raw_files(self, part: str) -> list[str]: ...
 
+    def raw_head(self, file: str, length: int) -> bytes: ...
+
     def table(self, name: str) -> str: ...
 
     def send_table(self, name: str, folder: Path) -> None: ...
@@ -113,8 +116,19 @@ class SeriesPaths:
         """For Spark: the lines of one part of all runs, a folder (`workers`) or a file (`events.jsonl`)."""
         if self.shared:
             return self.shared.raw_files(part)
-        pattern = part if part.endswith(".jsonl") else f"{part}/*.jsonl"
-        return [str(file) for run in self.all_runs() for file in sorted(run.root.glob(pattern))]
+        pattern = part if part.endswith(RAW_SUFFIXES) else f"{part}/*"
+        found = (file for run in self.all_runs() for file in sorted(run.root.glob(pattern)))
+        return [str(file) for file in found if file.suffix in RAW_SUFFIXES]
+
+    def has_avro(self) -> bool:
+        """Whether there are workers' files that Spark needs more than its own jars for."""
+        return any(file.endswith(".avro") for file in self.raw_files("workers"))
+
+    def raw_head(self, file: str, length: int) -> bytes:
+        """The first bytes of a raw file, at most so many."""
+        if self.shared:
+            return self.shared.raw_head(file, length)
+        return first_bytes(file, length)
 
     def run(self, run_id: str) -> RunPaths:
         return RunPaths(self.runs / run_id)
@@ -126,10 +140,22 @@ class SeriesPaths:
         return [RunPaths(path) for path in sorted(self.runs.iterdir()) if path.is_dir()]
 
     def raw_bytes(self) -> int:
-        """Size of all raw lines."""
+        """Size of all raw lines, in bytes of JSON."""
         if self.shared:
             return self.shared.raw_bytes
-        return sum(file.stat().st_size for run in self.all_runs() for file in run.root.glob("**/*.jsonl"))
+        files = (file for run in self.all_runs() for file in run.root.glob("**/*") if file.suffix in RAW_SUFFIXES)
+        return sum(bytes_as_json(file.name, file.stat().st_size) for file in files)
+
+
+def first_bytes(file: Path | str, length: int) -> bytes:
+    """At most so many."""
+    with Path(file).open("rb") as opened:
+        return opened.read(length)
+
+
+def bytes_as_json(name: str, size: int) -> int:
+    """Of a file of raw lines: the same lines take twice the room in JSON. 0 for every other file."""
+    return {".jsonl": 1, ".avro": 2}.get(PurePosixPath(name).suffix, 0) * size
 
 
 def read_json(path: Path) -> dict[str, Any]:

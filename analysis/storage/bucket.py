@@ -47,6 +47,10 @@ class Location:
         """As Spark's file system calls it."""
         return f"s3a://{self.bucket}/{self.key(name)}"
 
+    def name_of_uri(self, uri: str) -> str:
+        """What `uri` was made of."""
+        return self.name(uri.removeprefix(f"s3a://{self.bucket}/"))
+
 
 def parse_location(text: str) -> Location | None:
     """None for a folder. Raises StorageConfigurationError for what begins like a bucket's name and is none."""
@@ -163,6 +167,16 @@ class Bucket:
         with self._storage_errors(f"read {name}"):
             answer = self.client.get_object(Bucket=self.location.bucket, Key=self.location.key(name))
             return answer["Body"].read(), answer["ETag"].strip('"')
+
+    def read_head(self, name: str, length: int) -> bytes:
+        """At most so many of its first bytes."""
+        if not self.objects(name)[name].size:  # S3 has no range of nothing
+            return b""
+        with self._storage_errors(f"read {name}"):
+            head = f"bytes=0-{length - 1}"
+            return self.client.get_object(Bucket=self.location.bucket, Key=self.location.key(name), Range=head)[
+                "Body"
+            ].read()
 
     def write(self, name: str, body: bytes) -> None:
         with self._storage_errors(f"write {name}"):

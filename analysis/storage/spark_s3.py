@@ -10,8 +10,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,14 +18,12 @@ from pathlib import Path
 
 from analysis.errors import StorageConfigurationError, StorageError
 from analysis.query.sql import SeriesTables
-from analysis.record.files import read_json
-from analysis.storage import layout
+from analysis.record.files import RAW_SUFFIXES, bytes_as_json, read_json
+from analysis.storage import layout, maven
 from analysis.storage.bucket import Bucket, NoSuchObject, endpoint
 from analysis.storage.transfer import in_parallel, send_files
 
 POM = Path(__file__).with_name("pom.xml")
-MAVEN_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.0:copy-dependencies"
-MAVEN_LIMIT_S = 1800
 CREDENTIAL_PROVIDERS = (
     # What this process has in its environment; Spark hands it on to the workers.
     "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
@@ -43,29 +39,12 @@ def jars(cache: Path, tell: Callable[[str], None]) -> tuple[Path, ...]:
     folder = cache / f"s3a-{jars_digest()}"
     if not folder.is_dir():
         tell("s3a for Spark: fetching its jars with Maven")
-        _fetch(cache, folder)
+        maven.fetch(folder, ["-f", str(POM), f"{maven.PLUGIN}:copy-dependencies"])
     return tuple(sorted(folder.glob("*.jar")))
 
 
 def jars_digest() -> str:
     return hashlib.sha256(POM.read_bytes()).hexdigest()[:16]
-
-
-def _fetch(cache: Path, folder: Path) -> None:
-    if shutil.which("mvn") is None:
-        raise StorageConfigurationError(
-            "mvn is not installed; Spark's access to S3 is fetched with it. Install it with: apt-get install maven"
-        )
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".s3a-", dir=cache) as scratch:
-        out = Path(scratch) / "jars"
-        argv = ["mvn", "-B", "-q", "-f", str(POM), MAVEN_GOAL, f"-DoutputDirectory={out}"]
-        process = subprocess.run(argv, capture_output=True, text=True, timeout=MAVEN_LIMIT_S, stdin=subprocess.DEVNULL)
-        if process.returncode != 0:
-            last = " ".join((process.stdout + process.stderr).split())[-600:]
-            raise StorageError(f"mvn -f {POM} {MAVEN_GOAL} ended with {process.returncode}: {last}")
-        if not folder.is_dir():  # somebody else was quicker
-            out.rename(folder)
 
 
 def require_same_hadoop() -> None:
@@ -115,8 +94,12 @@ class SharedSeries:
 
     def raw_files(self, part: str) -> list[str]:
         """URIs of the lines of one part of every run: a folder (`workers`) or a file (`events.jsonl`)."""
-        names = (name for name in self.names if name.split("/")[2] == part and name.endswith(".jsonl"))
+        names = (name for name in self.names if name.split("/")[2] == part and name.endswith(RAW_SUFFIXES))
         return [self.bucket.location.uri(f"{self.series}/{name}") for name in names]
+
+    def raw_head(self, file: str, length: int) -> bytes:
+        """The first bytes of one of these."""
+        return self.bucket.read_head(self.bucket.location.name_of_uri(file), length)
 
     def table(self, name: str) -> str:
         return self.bucket.location.uri(self._table(name))
@@ -179,7 +162,7 @@ def open_shared(bucket: Bucket, series: str, now_s: float) -> SharedSeries:
     objects = {key.removeprefix(f"{series}/"): each for key, each in bucket.objects(f"{series}/").items()}
     folders = tuple(f"{folder}/" for folder in layout.run_folders(objects).values())
     names = tuple(name for name in sorted(objects) if name.startswith(folders))
-    size = sum(objects[name].size for name in names if name.endswith(".jsonl"))
+    size = sum(bytes_as_json(name, objects[name].size) for name in names)
     stamp = f"{datetime.fromtimestamp(now_s, UTC):%Y%m%d-%H%M%S-%f}"
     return SharedSeries(bucket, series, stamp, names, size)
 

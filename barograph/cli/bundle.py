@@ -25,6 +25,7 @@ from analysis.bundle.reproduction import BESIDE
 from analysis.compare import evaluation, question
 from analysis.compare.result import RESULT, result_data
 from analysis.errors import BundleError, RecordError
+from analysis.ingest import avro_jar
 from analysis.query import dictionary
 from analysis.record.files import SeriesPaths, read_json
 from barograph.cli.terminal import say
@@ -228,6 +229,7 @@ def _write(
     own = [
         *_own_files(one, run_id, facts, chosen, sources),
         *_analysis_code(),
+        *_avro_jar(one, without_raw=without_raw),
         *_earlier_comparisons(series_dir, one),
     ]
     refuse_secrets([*own, *sources.entries])
@@ -340,6 +342,14 @@ def _own_files(
     for run in SeriesPaths(root).all_runs():
         if (run.root / "topology.yaml").is_file():
             yield Entry(f"specs/topologies/{run.run_id}.yaml", run.root / "topology.yaml")
+
+
+def _avro_jar(root: Path, *, without_raw: bool) -> Iterator[Entry]:
+    """What else reading the workers' files takes: whoever makes the tables again needs no Maven."""
+    from inventory.local.rootfs import cache_dir
+
+    if SeriesPaths(root).has_avro() and not without_raw:
+        yield Entry(f"code/{avro_jar.BUNDLED.name}", avro_jar.jar(cache_dir(), say))
 
 
 def _analysis_code() -> Iterator[Entry]:

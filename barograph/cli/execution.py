@@ -73,6 +73,7 @@ def software_parts() -> Mapping[str, Callable[[Say], object]]:
         "topologies (Java)": lambda tell: build_jar(TOPOLOGIES, tell),
         "scheduler bridge (Java)": lambda tell: build_jar(BRIDGE, tell),
         "Storm home": storm_home,
+        "Spark's reader of Avro": _avro_jar,
         "Airflow's database": _airflow,
     }
 
@@ -91,6 +92,13 @@ def _root_filesystem(say: Say) -> object:
     from inventory.local.rootfs import build, cache_dir
 
     return build(cache_dir(), say)
+
+
+def _avro_jar(say: Say) -> object:
+    from analysis.ingest import avro_jar
+    from inventory.local.rootfs import cache_dir
+
+    return avro_jar.jar(cache_dir(), say)
 
 
 def _airflow(say: Say) -> object:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis import pipeline
-from analysis.record.files import write_json_atomic
+from analysis.record.files import SeriesPaths, write_json_atomic
 from barograph.compare import record
 from barograph.plan.checks import place_of
 from barograph.series.series import read_series
@@ -50,14 +50,15 @@ def _give_way(series_dir: Path) -> None:
 def _analyse(series_dir: Path) -> Path:
     """A folder with the tables that a comparison is made of: here only new runs are parsed, in a bucket all of them."""
     from analysis import session
-    from barograph.series.results import Folder, analyse_results, results_of
+    from barograph.series.results import Folder, analyse_results, avro_jars, results_of
     from barograph.settings import spark_master
 
     if isinstance(results_of(series_dir), Folder):
         with ExitStack() as opened:
 
             def start(raw_bytes: int) -> SparkSession:
-                spark = session.spark(spark_master(), raw_bytes)
+                jars = avro_jars(SeriesPaths(series_dir), print)
+                spark = session.spark(spark_master(), raw_bytes, session.jar_settings(jars))
                 opened.callback(spark.stop)
                 return spark
 

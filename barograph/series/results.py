@@ -123,8 +123,7 @@ class Folder:
     def analyse(self, series_dir: Path, master: str, say: Say) -> Path:
         from analysis.pipeline import analyse
 
-        del say
-        return analyse(series_dir, master)
+        return analyse(series_dir, master, jars=avro_jars(SeriesPaths(series_dir), say))
 
     def tables(self, series_dir: Path) -> SeriesTables | None:
         from analysis.query.sql import tables_on_disk
@@ -204,8 +203,8 @@ class Spool:
         from analysis.storage.spark_s3 import open_shared
         from inventory.local.rootfs import cache_dir
 
-        jars = spark_s3.jars(cache_dir(), say)
         shared = open_shared(self.bucket, self._name(series_dir), time.time())
+        jars = (*spark_s3.jars(cache_dir(), say), *avro_jars(SeriesPaths(series_dir, shared), say))
         return analyse(series_dir, master, shared=shared, jars=jars)
 
     def waiting(self) -> tuple[Path, ...]:
@@ -251,6 +250,14 @@ class Spool:
 
         me = holder()
         return BucketHolder(_harness_id(self.root), socket.gethostname(), me.pid, me.born)
+
+
+def avro_jars(series: SeriesPaths, say: Say) -> tuple[Path, ...]:
+    """What Spark needs to read the series' workers' files beside its own jars."""
+    from analysis.ingest import avro_jar
+    from inventory.local.rootfs import cache_dir
+
+    return (avro_jar.jar(cache_dir(), say),) if series.has_avro() else ()
 
 
 def results() -> Results:
@@ -327,11 +334,13 @@ def analyse_again(series_dir: Path, say: Say) -> Path:
 def one_session(series_dirs: Sequence[Path], say: Say) -> Iterator[None]:
     """Analyses of these series in the block share one Spark session, which is warm after the first."""
     from analysis import session
+    from analysis.ingest import avro_jar
+    from inventory.local.rootfs import cache_dir
 
     settings = results_of(series_dirs[0]).spark_settings(say)
     # Raw lines in a bucket are not counted here: with those a session for long series does no harm.
     raw_bytes = session.SHORT_BYTES if settings else sum(SeriesPaths(each).raw_bytes() for each in series_dirs)
-    with session.running(spark_master(), raw_bytes, settings):
+    with session.running(spark_master(), raw_bytes, session.with_jar(settings or {}, avro_jar.jar(cache_dir(), say))):
         yield
 
 

@@ -7,6 +7,7 @@ and compares the table `damaged` and the rows of intact lines with what was writ
 """
 
 import argparse
+import copy
 import json
 import random
 import re
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analysis.record import worker_files
 from tests.calibration import ingest_bench
 
 if TYPE_CHECKING:
@@ -51,6 +53,38 @@ WAYS: dict[str, Damage] = {
 }
 
 
+def _remade(change: Callable[[dict[str, Any]], object]) -> Callable[[dict[str, Any]], bytes]:
+    """A block of a line that was changed, with a checksum that is right."""
+
+    def made(line: dict[str, Any]) -> bytes:
+        line = copy.deepcopy(line)
+        change(line)
+        return worker_files.block(line)
+
+    return made
+
+
+def _spoilt(damage: Damage) -> Callable[[dict[str, Any]], bytes]:
+    return lambda line: damage(worker_files.block(line))
+
+
+# Of a line as workers write it: the block that stands for it.
+AVRO_WAYS: dict[str, Callable[[dict[str, Any]], bytes]] = {
+    "cut short": _spoilt(lambda block: block[: len(block) // 2]),
+    "the beginning is lost": _spoilt(lambda block: block[len(block) // 3 :]),
+    "two in one": _spoilt(lambda block: block[: len(block) // 2] + block),
+    "zeros, as a power failure leaves them": _spoilt(lambda block: b"\0" * 100 + block[100:]),
+    "zeros in the middle": _spoilt(lambda block: block[:200] + b"\0" * 50 + block[250:]),
+    "a bit": _spoilt(lambda block: block[:150] + bytes([block[150] ^ 4]) + block[151:]),
+    "a length of gigabytes": _spoilt(lambda block: b"\x02\xfe\xff\xff\xff\x0f" + block),
+    "text": lambda _: b"java.lang.OutOfMemoryError: Java heap space",
+    "a line of a million years": _remade(lambda line: line.update(dt_s=3e13)),
+    "a bucket that there is not": _remade(lambda line: line["sinks"]["buckets"][0].__setitem__(0, 100000)),
+    "more counts than buckets": _remade(lambda line: line["sinks"]["counts"][0].append(1)),
+    "a column that is shorter": _remade(lambda line: line["tasks"]["queue"].clear()),
+}
+
+
 @dataclass(frozen=True)
 class Written:
     """By file: lines and how many are damaged."""
@@ -78,6 +112,25 @@ def generate(folder: Path, megabytes: float, seed: int = 1) -> Written:
     return Written(dict(lines), dict(damaged))
 
 
+def generate_avro(folder: Path, megabytes: float, seed: int = 1) -> Written:
+    """The same in Avro; `megabytes` are of JSON."""
+    chance, lines, damaged = random.Random(seed), Counter[str](), Counter[str]()
+    ways = list(AVRO_WAYS.values())
+    for source in ingest_bench.generate(folder, megabytes):
+        path = source.with_suffix(worker_files.SUFFIX)
+        name = f"workers/{path.name}"
+        with source.open(encoding="ascii") as texts, path.open("wb") as target:
+            target.write(worker_files.header() + worker_files.MARKER)
+            for line in map(json.loads, texts):
+                lines[name] += 1
+                spoil = chance.random() < DAMAGED_SHARE
+                damaged[name] += spoil
+                block = chance.choice(ways)(line) if spoil else worker_files.block(line)
+                target.write(block + worker_files.MARKER)
+        source.unlink()
+    return Written(dict(lines), dict(damaged))
+
+
 def counted(spark: "SparkSession", folder: Path) -> tuple[Written, int]:
     """What the analysis says, and how many lines it took as intact."""
     from analysis.ingest import tables
@@ -93,15 +146,20 @@ def counted(spark: "SparkSession", folder: Path) -> tuple[Written, int]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="lines as workers wrote them before Avro")
     parser.add_argument("--mb", type=float, default=1000.0, help="megabytes of lines before they are damaged")
     arguments = parser.parse_args()
     from analysis import session
+    from analysis.ingest import avro_jar
+    from analysis.record.files import SeriesPaths
+    from inventory.local.rootfs import cache_dir
 
     with tempfile.TemporaryDirectory(prefix="barograph-damaged-") as name:
         folder = Path(name)
-        written = generate(folder, arguments.mb)
-        size = sum(file.stat().st_size for file in folder.rglob("*.jsonl"))
-        spark = session.spark(raw_bytes=size)
+        written = (generate if arguments.json else generate_avro)(folder, arguments.mb)
+        size = SeriesPaths(folder).raw_bytes()
+        jars = (avro_jar.jar(cache_dir(), print),)
+        spark = session.spark(raw_bytes=size, settings=session.jar_settings(jars))
         try:
             begin_s = time.monotonic()
             seen, intact = counted(spark, folder)

@@ -4,7 +4,8 @@
 
 Writes generated worker lines to a temporary folder, lets each engine parse all groups of columns into Parquet
 (interleaved, after a warm-up round), checks that all hold the same rows and sums, and prints medians. Spark does what
-the analysis does, with its checks for damage; `duckdb tables` writes a table a group, as we did before decision 0030.
+the analysis does, with its checks for damage, from Avro as workers write it; the others read the same lines as JSON, as
+workers wrote them before. `duckdb tables` writes a table a group, as we did before decision 0030.
 """
 
 import argparse
@@ -13,12 +14,14 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from analysis.errors import AnalysisError
+from analysis.record import worker_files
 from analysis.record.schemas import GROUPS, TABLES, group_fields
 
 if TYPE_CHECKING:
@@ -95,11 +98,23 @@ def _pattern(number: int) -> str:
     return f'{{"t": 1763712345.%03d, {head}, "seq": %d, {groups}, {tail}, {spouts}}}\n'
 
 
+def to_avro(file: Path) -> Path:
+    """The same lines as workers write them, in a folder beside."""
+    path = _avro(file)
+    with file.open(encoding="ascii") as lines:
+        worker_files.write(path, map(json.loads, lines))
+    return path
+
+
+def _avro(file: Path) -> Path:
+    return file.parents[3] / "avro" / Path(*file.parts[-4:]).with_suffix(worker_files.SUFFIX)
+
+
 def spark_lines(spark: "SparkSession", files: list[Path], out: Path) -> None:
-    """The production path."""
+    """The production path, from the Avro files of these lines."""
     from analysis.ingest import tables
 
-    tables.worker_lines(spark, files).write.mode("overwrite").parquet(str(out))
+    tables.worker_lines(spark, [_avro(file) for file in files]).write.mode("overwrite").parquet(str(out))
 
 
 def _duckdb_lines(files: list[Path]) -> str:
@@ -213,20 +228,26 @@ def engines(spark: "SparkSession") -> dict[str, Callable[[list[Path], Path], Non
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Raw worker lines to Parquet: Spark, polars, DuckDB.")
-    parser.add_argument("--mb", type=float, default=100.0, help="megabytes of lines to generate (default 100)")
+    parser.add_argument("--mb", type=float, default=100.0, help="megabytes of JSON lines to generate (default 100)")
     parser.add_argument("--rounds", type=int, default=3, help="counted rounds after the warm-up (default 3)")
     arguments = parser.parse_args()
     from analysis import session
+    from analysis.ingest import avro_jar
+    from inventory.local.rootfs import cache_dir
 
     with tempfile.TemporaryDirectory(prefix="barograph-bench-") as name:
         folder = Path(name)
         files = generate(folder, arguments.mb)
-        spark = session.spark(raw_bytes=int(arguments.mb * 1e6))
+        with ProcessPoolExecutor() as pool:
+            written = list(pool.map(to_avro, files))
+        jars = (avro_jar.jar(cache_dir(), print),)
+        spark = session.spark(raw_bytes=int(arguments.mb * 1e6), settings=session.jar_settings(jars))
         try:
             seconds = compare(engines(spark), files, folder, arguments.rounds)
         finally:
             spark.stop()
         print_table(seconds, sum(file.stat().st_size for file in files) / 1e6)
+        print_sizes(files, written)
 
 
 def print_table(seconds: dict[str, list[float]], megabytes: float) -> None:
@@ -236,6 +257,12 @@ def print_table(seconds: dict[str, list[float]], megabytes: float) -> None:
     for name, of_engine in seconds.items():
         rounds = " ".join(f"{s:.2f}" for s in of_engine)
         print(f"{name:<13} {median(of_engine):7.2f} {rate[name]:7.0f} {rate[name] / rate['duckdb']:10.2f}   {rounds}")
+
+
+def print_sizes(files: list[Path], written: list[Path]) -> None:
+    lines = sum(file.read_bytes().count(b"\n") for file in files)
+    json_bytes, avro_bytes = (sum(path.stat().st_size for path in paths) / lines for paths in (files, written))
+    print(f"bytes a line: JSON {json_bytes:.0f}, Avro {avro_bytes:.0f}")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.metrics.latency_histogram import bucket_of
+from analysis.record import worker_files
 from scheduler_plugins.messages import decision_json
 from scheduler_plugins.model import Decision
 
@@ -22,7 +23,8 @@ CENTRE_AFTER = {"even_rebalance": 50, "stela": 80}
 SILENT_S = {"even_rebalance": 12, "stela": 8}
 REPETITION_SHIFT = {1: 0, 2: -2, 3: 2}
 TOPOLOGY = "star-1-1763700000"
-GARBAGE = '{"v": 1, "t": 17637\x00\x00 not json'
+GARBAGE = b'{"v": 1, "t": 17637\x00\x00 not json'
+OLDER = "stela-r2"
 
 COMPONENTS = [
     {"name": "spout_1", "kind": "spout", "tasks": [1, 2], "executors": 1, "sink": False},
@@ -119,7 +121,8 @@ def restarts(run: Run, slot: str) -> bool:
 
 
 def write_series(root: Path, repetitions: int = 3, experiment: str = "stela/star") -> dict[str, Expected]:
-    """Write a whole series; stela-r1 has a damaged line in one file and a half-written last line in another."""
+    """Write a whole series; stela-r1 has a damaged line in one file and a half-written last line in another. Workers'
+    files are those of today, but for stela-r2's, which are JSON lines as older workers wrote them."""
     (root / "runs").mkdir(parents=True)
     (root / "series.json").write_text(json.dumps({"v": 1, "experiment": experiment, "series_id": root.name}))
     expected = {}
@@ -130,12 +133,12 @@ def write_series(root: Path, repetitions: int = 3, experiment: str = "stela/star
 
 
 def damage(workers: Path) -> None:
-    path = workers / "m1-6700.jsonl"
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join([*lines[:7], GARBAGE + "\n", *lines[7:]]))
-    path = workers / "m2-6700.jsonl"
-    text = path.read_text()
-    path.write_text(text + text.splitlines()[-1][:90])
+    (path,) = workers.glob("m1-6700-*")
+    blocks = path.read_bytes().split(worker_files.MARKER)
+    path.write_bytes(worker_files.MARKER.join([*blocks[:8], GARBAGE, *blocks[8:]]))
+    (path,) = workers.glob("m2-6700-*")
+    content = path.read_bytes()
+    path.write_bytes(content + content.split(worker_files.MARKER)[-2][:90])
 
 
 def write_run(root: Path, run: Run, order: int, experiment: str) -> Expected:
@@ -144,13 +147,23 @@ def write_run(root: Path, run: Run, order: int, experiment: str) -> Expected:
     (folder / "machines").mkdir()
     expected, lines = worker_lines(run)
     for slot, of_slot in lines.items():
-        write_lines(folder / "workers" / f"{slot.replace(':', '-')}.jsonl", of_slot)
+        write_worker(folder / "workers", slot.replace(":", "-"), of_slot, older=run.run_id == OLDER)
     for number in range(1, 6):
         write_lines(folder / "machines" / f"m{number}.jsonl", machine_lines(run, number))
     write_lines(folder / "events.jsonl", events(run))
     write_lines(folder / "decisions.jsonl", decisions(run))
     (folder / "run.json").write_text(json.dumps(run_json(run, root.name, order, experiment), indent=1))
     return expected
+
+
+def write_worker(folder: Path, slot: str, lines: list[dict[str, Any]], *, older: bool = False) -> None:
+    """A file a process, or all of a slot's lines in one as workers wrote them before."""
+    if older:
+        write_lines(folder / f"{slot}.jsonl", lines)
+        return
+    for pid in dict.fromkeys(line["pid"] for line in lines):
+        own = [line for line in lines if line["pid"] == pid]
+        worker_files.write(folder / f"{slot}-{int(1000 * own[0]['t'])}.avro", own)
 
 
 def write_lines(path: Path, lines: list[dict[str, Any]]) -> None:

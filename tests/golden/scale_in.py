@@ -7,7 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from analysis.record import worker_files
 from tests.golden import records
+from tests.support import worker_lines
 
 AT_S = 100  # after the first event
 SILENT_S = 6
@@ -42,16 +44,16 @@ def events() -> list[dict[str, Any]]:
 
 def shrink(path: Path) -> None:
     """Leave out the silence, and hand what m5's workers would have said later to their heirs."""
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines = worker_lines.of_file(path)
     before = [line for line in lines if line["t"] <= ZERO_S + 0.5]
     after = [line for line in lines if line["t"] > ZERO_S + SILENT_S + 0.5]
-    slot = path.stem.replace("-", ":")
-    if slot in HEIRS:
+    slot = f"{lines[0]['machine']}:{lines[0]['port']}"
+    if slot in HEIRS and after:
         machine, port = HEIRS[slot].split(":")
         heir = {"machine": machine, "port": int(port), "pid": 9000 + int(port)}
-        records.write_lines(path.with_name(f"{machine}-{port}.jsonl"), [line | heir for line in after])
+        records.write_worker(path.parent, f"{machine}-{port}", [line | heir for line in after])
         after = []
-    records.write_lines(path, [*before, *after])
+    worker_files.write(path, [*before, *after])
 
 
 def moved(line: dict[str, Any]) -> dict[str, Any] | None:

@@ -14,6 +14,8 @@ pytestmark = pytest.mark.spark
 
 def test_all_engines_make_the_same_tables_of_generated_lines(tmp_path: Path, spark: "SparkSession") -> None:
     files = ingest_bench.generate(tmp_path, 2)
+    for file in files:
+        ingest_bench.to_avro(file)
     seconds = ingest_bench.compare(ingest_bench.engines(spark), files, tmp_path, rounds=1)
     lines = sum(file.read_text().count("\n") for file in files)
     tasks = lines * ingest_bench.TASKS

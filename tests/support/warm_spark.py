@@ -15,7 +15,8 @@ MARK = "gateway"
 JVM = f"""
 import sys
 from analysis import session
-spark = session.spark("local[1]", settings={{
+from tests.support.avro_jar import jars
+spark = session.spark("local[1]", settings=session.jar_settings(jars()) | {{
     "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"
 }})
 named = spark.sparkContext._gateway.java_parameters

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from analysis import session
-from analysis.errors import StorageConfigurationError
+from analysis.errors import StorageConfigurationError, StorageError
+from analysis.ingest import avro_jar
 from analysis.storage import spark_s3
 from barograph.settings import ROOT
 
@@ -93,6 +94,21 @@ def test_the_jars_are_of_pysparks_hadoop(tmp_path: Path, monkeypatch: pytest.Mon
         spark_s3.jars(tmp_path, pytest.fail)
 
 
+def test_a_jar_of_other_bytes_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    mvn = programs / "mvn"
+    mvn.write_text(
+        '#!/bin/sh\nfor last; do :; done; folder=${last#-DoutputDirectory=}; mkdir -p "$folder"\n'
+        f'echo > "$folder/{avro_jar.NAME}.jar"\n'
+    )
+    mvn.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    with pytest.raises(StorageError, match=f"but {avro_jar.SHA_256} is wanted"):
+        avro_jar.jar(tmp_path / "cache", lambda _: None)
+    assert not list((tmp_path / "cache").iterdir())
+
+
 def test_jars_that_are_there_are_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(StorageConfigurationError, match="apt-get install maven"):
@@ -100,3 +116,5 @@ def test_jars_that_are_there_are_not_fetched(tmp_path: Path, monkeypatch: pytest
     (folder := tmp_path / f"s3a-{spark_s3.jars_digest()}").mkdir()
     (folder / "hadoop-aws.jar").touch()
     assert spark_s3.jars(tmp_path, pytest.fail) == (folder / "hadoop-aws.jar",)
+    (tmp_path / avro_jar.NAME).mkdir()
+    assert avro_jar.jar(tmp_path, pytest.fail) == tmp_path / avro_jar.NAME / f"{avro_jar.NAME}.jar"

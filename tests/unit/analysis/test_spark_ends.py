@@ -17,8 +17,9 @@ ANALYSIS = """
 import sys
 from analysis.pipeline import analyse
 from barograph.series.interruption import interruptible
+from tests.support.avro_jar import jars
 with interruptible():
-    analyse(sys.argv[1], "local[1]")
+    analyse(sys.argv[1], "local[1]", jars=jars())
 """
 
 

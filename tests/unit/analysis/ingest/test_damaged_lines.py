@@ -1,10 +1,13 @@
 """Every damaged worker line is counted, whatever is wrong with it; large files: `tests.calibration.damaged_lines`."""
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from analysis.record import worker_files
 from tests.calibration import damaged_lines
 
 if TYPE_CHECKING:
@@ -12,8 +15,11 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.spark
-def test_every_damaged_line_is_counted(tmp_path: Path, spark: "SparkSession") -> None:
-    written = damaged_lines.generate(tmp_path, megabytes=2)
+@pytest.mark.parametrize("generate", [damaged_lines.generate, damaged_lines.generate_avro])
+def test_every_damaged_line_is_counted(
+    tmp_path: Path, spark: "SparkSession", generate: Callable[..., damaged_lines.Written]
+) -> None:
+    written = generate(tmp_path, megabytes=2)
     older = tmp_path / "tables" / "task_samples.parquet"
     older.mkdir(parents=True)
     seen, intact = damaged_lines.counted(spark, tmp_path)
@@ -26,3 +32,5 @@ def test_each_way_of_damage_changes_a_line(tmp_path: Path) -> None:
     damaged_lines.ingest_bench.generate(tmp_path, 0.1)
     line = next(tmp_path.rglob("*.jsonl")).read_bytes().splitlines()[0]
     assert all(way(line) != line for way in damaged_lines.WAYS.values())
+    read = json.loads(line)
+    assert all(way(read) != worker_files.block(read) for way in damaged_lines.AVRO_WAYS.values())

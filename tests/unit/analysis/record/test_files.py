@@ -100,3 +100,16 @@ def test_runs_are_found_by_name(tmp_path: Path) -> None:
         series.run(name).create()
     assert [run.run_id for run in series.all_runs()] == ["even_rebalance-r1", "stela-r1"]
     assert series.run("stela-r1").workers.is_dir()
+
+
+def test_raw_files_are_those_of_both_formats_and_weigh_what_json_would(tmp_path: Path) -> None:
+    run = SeriesPaths(tmp_path).run("stela-r1").create()
+    for name, size in (("workers/a.avro", 10), ("workers/b.jsonl", 7), ("workers/c.tmp", 99), ("events.jsonl", 3)):
+        (run.root / name).write_bytes(b"x" * size)
+    series = SeriesPaths(tmp_path)
+    assert [Path(file).name for file in series.raw_files("workers")] == ["a.avro", "b.jsonl"]
+    assert [Path(file).name for file in series.raw_files("events.jsonl")] == ["events.jsonl"]
+    assert series.raw_bytes() == 2 * 10 + 7 + 3
+    assert series.has_avro()
+    (run.workers / "a.avro").unlink()
+    assert not series.has_avro()

@@ -48,7 +48,8 @@ def test_everything_arrives_and_nothing_is_sent_twice(bucket: Bucket, here: Path
     first = transfer.send_series(bucket, SERIES, here)
     there = names(bucket)
     assert first.files == len(there) and first.present == 0
-    assert {"series.json", "runs/stela-r1/run.json", "runs/stela-r1/workers/m1-6700.jsonl"} <= there
+    workers = {path.relative_to(here).as_posix() for path in here.glob("runs/stela-r1/workers/*.avro")}
+    assert workers and {"series.json", "runs/stela-r1/run.json", *workers} <= there
     assert {"attempts/stela-r2.attempt-1/run.json", "attempts/stela-r2.attempt-2/workers/m1-6700.jsonl"} <= there
     assert not any(name.startswith(("runs/stela-r2", "tables", "machines.json")) for name in there)
     again = transfer.send_series(bucket, SERIES, here)
@@ -181,8 +182,12 @@ def test_spark_reads_complete_runs_and_last_attempts(bucket: Bucket, here: Path)
     uris = shared.raw_files("workers")
     assert f"{bucket.location.uri(SERIES)}/attempts/stela-r2.attempt-2/workers/m1-6700.jsonl" in uris
     assert not any("attempt-1/" in uri for uri in uris)
-    assert len(uris) == len(list(here.glob("runs/*/workers/*.jsonl")))
-    assert shared.raw_bytes == sum(path.stat().st_size for path in here.glob("runs/**/*.jsonl"))
+    files = [path for path in here.glob("runs/**/*") if path.suffix in (".jsonl", ".avro")]
+    assert len(uris) == len([path for path in files if path.parent.name == "workers"])
+    assert shared.raw_bytes == sum((1 + (path.suffix == ".avro")) * path.stat().st_size for path in files)
+    uri = next(uri for uri in uris if uri.endswith(".avro"))
+    (name,) = [path for path in files if uri.endswith(path.relative_to(here).as_posix())]
+    assert shared.raw_head(uri, 5000) == name.read_bytes()[:5000]
 
 
 ME = Holder("this harness", "box", 10, "boot 1")
