@@ -342,7 +342,7 @@ def collect(
     """Fetch a run's files into `run_dir`: decisions.jsonl, workers/, machines/, and logs/<machine>/ with all else.
 
     `machines`: only theirs, None: everyone's. It may be called again for others, and for the same: that replaces their
-    files. Files that should be there and are not are reported, not raised; `workers/*.jsonl` where the record has no
+    files. Files that should be there and are not are reported, not raised; `workers/*.avro` where the record has no
     samples of any machine yet. A full local disk raises DiskFull.
     """
     chosen = list(_hosts(inventory)) if machines is None else machines
@@ -467,5 +467,5 @@ def _missing_files(result: PlayResult, run_dir: Path) -> tuple[str, ...]:
     lines = [line for task in result.tasks if task.outcome == "ok" for line in task.stderr.splitlines()]
     # What is on the way (ssh, sudo) may speak on standard error too.
     said = [line.removeprefix(MISSING_PREFIX) for line in lines if line.startswith(MISSING_PREFIX)]
-    none = [] if any((run_dir / "workers").glob("*.jsonl")) else ["workers/*.jsonl"]
+    none = [] if any((run_dir / "workers").glob("*.avro")) else ["workers/*.avro"]
     return tuple(sorted(said) + none)

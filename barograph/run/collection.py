@@ -56,7 +56,7 @@ def _topology_facts(shown: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-NO_SAMPLES = "workers/*.jsonl"  # as the collection names it
+NO_SAMPLES = "workers/*.avro"  # as the collection names it
 
 
 def collect(run: RunContext, names: Sequence[str]) -> None:

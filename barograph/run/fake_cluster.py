@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from analysis.metrics.latency_histogram import bucket_of
+from analysis.record import worker_files
 from barograph.errors import RunBroken
 from barograph.plan.blocks import PlannedRun
 from barograph.policy_service import (
@@ -231,15 +232,15 @@ class FakeStorm:
         unreachable = (set(machines) & (self.returned | set(self._down) | absent)) - {"master"}
         assert not unreachable, f"files of {unreachable}, which cannot be reached"
         if self._submitted_s is None:
-            return Collection(("workers/*.jsonl",))
+            return Collection(("workers/*.avro",))
         for name in set(machines) - {"master"}:
             write_lines(folder / "machines" / f"{name}.jsonl", [machine_line(name, t) for t in self._seconds()])
         if "m1" in machines:
             lines = [worker_line(t, int(self._rate(t)), self.topology) for t in self._seconds()]
-            write_lines(folder / "workers" / "m1-6700.jsonl", lines)
+            worker_files.write(folder / "workers" / f"m1-6700-{int(1000 * (self._submitted_s or 0))}.avro", lines)
         if "master" in machines:
             self._collect_master(folder)
-        missing = () if (folder / "workers").exists() else ("workers/*.jsonl",)
+        missing = () if (folder / "workers").exists() else ("workers/*.avro",)
         return Collection((*missing, *self.faults.get("missing", ())))
 
     def clock_offsets_ms(self, machines: Sequence[str], now: Callable[[], float]) -> Mapping[str, ClockOffset | None]:

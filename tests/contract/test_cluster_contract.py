@@ -31,6 +31,7 @@ from barograph.run.context import SeriesContext, context_of
 from barograph.series.series import Series, open_series
 from inventory.local import lan
 from playbooks.clock import ClockOffset
+from tests.support import worker_lines
 from tests.support.short_folder import short_folder
 
 LIMIT_S = 180.0  # for whatever is waited for, in the cluster's own time
@@ -175,7 +176,7 @@ def test_facts_name_the_workers_and_those_that_join_later(life: Life) -> None:
 
 
 def test_before_a_topology_there_are_no_samples_to_collect(life: Life) -> None:
-    assert "workers/*.jsonl" in life.empty.missing
+    assert "workers/*.avro" in life.empty.missing
 
 
 def test_a_topology_that_was_submitted_is_placed_on_the_machines_of_the_start_and_sends_samples(life: Life) -> None:
@@ -223,8 +224,9 @@ def test_nimbus_gives_a_silent_machine_up_and_takes_it_back(life: Life) -> None:
 def test_every_machine_and_worker_leaves_lines_of_the_contract(life: Life) -> None:
     assert life.collection.missing == ()
     assert {path.stem for path in (life.folder / "machines").glob("*.jsonl")} >= {"m1", "m2", "m3"}
-    for folder, keys in LINES.items():
-        lines = [line for path in (life.folder / folder).glob("*.jsonl") for line in read(path)]
+    machines = [line for path in (life.folder / "machines").glob("*.jsonl") for line in read(path)]
+    for folder, lines in {"workers": worker_lines.of_run(life.folder), "machines": machines}.items():
+        keys = LINES[folder]
         assert lines
         assert [line for line in lines if not keys <= line.keys() or line["dt_s"] <= 0] == []
         assert folder != "workers" or set().union(*lines) >= PARTS

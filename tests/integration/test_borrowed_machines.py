@@ -82,9 +82,9 @@ class Borrowed:
         cluster.reset(self.inventory, self.directory, run_id)
         (folder / "topology.yaml").write_text(catalogue.render("star", {}, {"workers": 2}))
         cluster.submit(self.inventory, self.directory, run_id, folder / "topology.yaml")
-        look = "cat /var/log/barograph/workers/*.jsonl"
+        look = "cat /var/log/barograph/workers/*.avro"
         wait = f"for _ in $(seq 240); do {look} 2>/dev/null | grep -q . && break; sleep 1; done"
-        assert '"topology"' in self.there.sh("m1", f"timeout 55 sh -c '{wait}'; {look}")
+        assert "star-" in self.there.sh("m1", f"timeout 55 sh -c '{wait}'; {look} | grep -ao star-")
         cluster.kill(self.inventory, self.directory, run_id)
 
 

@@ -19,7 +19,7 @@ from playbooks import cluster
 from playbooks.errors import MachineExposed, MachineUnreachable, StormRefused
 from playbooks.storm_home import assemble
 from tests.integration.cluster_site import Site, deployed, seen, service
-from tests.support import planted
+from tests.support import planted, worker_lines
 from tests.support.stranger import everywhere, listening, places, stranger
 from topologies import catalogue
 
@@ -140,7 +140,7 @@ def test_a_topology_that_storm_refuses_is_the_system_under_test(site: Site, tmp_
 def test_a_run_from_reset_to_record(site: Site, tmp_path: Path) -> None:
     cluster.reset(site.inventory, site.directory, "r1")
     submit(site, tmp_path, star())
-    assert eventually(lambda: bool(site.run("m1", "sh", "-c", "cat /var/log/barograph/workers/*.jsonl")))
+    assert eventually(lambda: bool(site.run("m1", "sh", "-c", "cat /var/log/barograph/workers/*.avro | base64")))
     cluster.join(site.inventory, site.directory, "r1")
     collected = cluster.collect(site.inventory, site.directory, "r1", tmp_path / "run")
     assert collected.missing == ()
@@ -153,8 +153,7 @@ def test_a_run_from_reset_to_record(site: Site, tmp_path: Path) -> None:
     assert 0.0 < max(line["cpu_cores"] for line in lines) < 2 * CORES
     assert lines[-1]["interfaces"]["name"] == ["ctl0", "exp0"]
     assert None not in lines[-1]["interfaces"]["rx_bytes"]
-    workers = sorted((tmp_path / "run" / "workers").glob("m1-67*.jsonl"))
-    assert json.loads(workers[0].read_text().splitlines()[0])["machine"] == "m1"
+    assert {line["machine"] for line in worker_lines.of_run(tmp_path / "run", "m1")} == {"m1"}
     logs = tmp_path / "run" / "logs"
     assert (logs / "master" / "nimbus.log").stat().st_size > 0
     assert list((logs / "m1" / "workers-artifacts").glob("star-*/67*/worker.log"))
@@ -221,7 +220,7 @@ def test_a_reset_leaves_nothing_of_the_run(site: Site, star_runs: None, tmp_path
     left = site.run("m1", "find", "/var/log/barograph/workers", "/var/log/barograph/workers-artifacts", "-type", "f")
     assert left == ""
     collected = cluster.collect(site.inventory, site.directory, "r2", tmp_path)
-    assert "workers/*.jsonl" in collected.missing
+    assert "workers/*.avro" in collected.missing
     assert not list((tmp_path / "workers").glob("*"))
 
 

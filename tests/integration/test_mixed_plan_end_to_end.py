@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.integration import left_over
+from tests.support import worker_lines
 
 # Long: the plan as a whole through Airflow is the fakes', joining on Storm star's, leaving and rates test_deploy.py's.
 # Only here on Storm: executors that move off a crashed machine, and all events in one run.
@@ -57,12 +58,7 @@ def only(run: Path, kind: str) -> dict[str, Any]:
 
 def per_second(run: Path, group: str, column: str, begin: float, end: float) -> float:
     """Mean per second of a column of the worker lines that end within [begin, end)."""
-    lines = (
-        json.loads(text)
-        for path in (run / "workers").glob("*.jsonl")
-        for text in path.read_text().splitlines()
-        if text.endswith("}")
-    )
+    lines = worker_lines.of_run(run)
     total = sum(sum(line.get(group, {}).get(column, [])) for line in lines if begin <= line["t"] < end)
     return float(total / (end - begin))
 
@@ -89,12 +85,7 @@ def test_spouts_offer_half_more_after_the_rate_change(run: Path) -> None:
 def test_a_crashed_machine_is_silent_and_its_executors_run_elsewhere(run: Path) -> None:
     crashed, restarted = only(run, "crashed"), only(run, "restarted")
     assert crashed["machine"] == restarted["machine"] == "m2"
-    lines = [
-        json.loads(text)["t"]
-        for path in (run / "workers").glob("m2-*.jsonl")
-        for text in path.read_text().splitlines()
-        if text.endswith("}")
-    ]
+    lines = [line["t"] for line in worker_lines.of_run(run, "m2")]
     assert not [t for t in lines if crashed["t"] + 2 < t < restarted["t"]]
     left = events(run, "scale_requested")[-1]["t"]
     assert per_second(run, "tasks", "executed", left - 15, left) > 0

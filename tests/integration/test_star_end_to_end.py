@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.integration import left_over
+from tests.support import worker_lines
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
 
@@ -63,15 +64,13 @@ def throughput(run: Path, after: bool) -> float:
     zero = events(run, "scale_requested")[0]["t"]
     end = events(run, "topology_killed")[0]["t"] - 2 if after else zero
     total = 0
-    for path in (run / "workers").glob("*.jsonl"):
-        for text in path.read_text().splitlines():
-            line = json.loads(text)
-            if end - 20 <= line["t"] < end:
-                total += sum(
-                    n
-                    for c, n in zip(*(line["tasks"][k] for k in ("component", "executed")), strict=True)
-                    if c.startswith("sink")
-                )
+    for line in worker_lines.of_run(run):
+        if end - 20 <= line["t"] < end:
+            total += sum(
+                n
+                for c, n in zip(*(line["tasks"][k] for k in ("component", "executed")), strict=True)
+                if c.startswith("sink")
+            )
     return total / 20
 
 

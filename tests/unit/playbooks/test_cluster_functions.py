@@ -174,14 +174,19 @@ def test_a_record_has_its_files_in_their_places(
     log = "workers-artifacts/star-1/6700/worker.log"
     held = {
         "master": {"./decisions.jsonl": "d", "./nimbus.log": "n", "./bridge.jsonl": ""},
-        "m1": {"./workers/m1-6700.jsonl": "w", "./machines/m1.jsonl": "p", f"./{log}": "l", "../../escape": "x"},
+        "m1": {
+            "./workers/m1-6700-1763.avro": "w",
+            "./machines/m1.jsonl": "p",
+            f"./{log}": "l",
+            "../../escape": "x",
+        },
     }
     monkeypatch.setattr(cluster, "play", fake_play(held))
     collected = cluster.collect(inventory, tmp_path, "r1", tmp_path / "run")
     found = {str(file.relative_to(tmp_path / "run")) for file in (tmp_path / "run").rglob("*") if file.is_file()}
     assert found == {
         "decisions.jsonl", "logs/master/nimbus.log", "logs/master/bridge.jsonl",
-        "workers/m1-6700.jsonl", "machines/m1.jsonl", f"logs/m1/{log}",
+        "workers/m1-6700-1763.avro", "machines/m1.jsonl", f"logs/m1/{log}",
     }  # fmt: skip
     assert collected.missing == ()
 
@@ -193,16 +198,16 @@ def test_missing_files_are_reported(tmp_path: Path, inventory: Path, monkeypatch
         fake_play({"m1": {}}, missing="sudo: unable to resolve host node7\nmissing machines/m1.jsonl\n"),
     )
     collected = cluster.collect(inventory, tmp_path, "r1", tmp_path / "run")
-    assert collected.missing == ("machines/m1.jsonl", "workers/*.jsonl")
+    assert collected.missing == ("machines/m1.jsonl", "workers/*.avro")
 
 
 def test_a_record_is_collected_in_parts(tmp_path: Path, inventory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held = {name: {f"./machines/{name}.jsonl": "p", "./supervisor.log": name} for name in ("m1", "m2", "m3")}
-    held["m2"]["./workers/m2-6700.jsonl"] = "w"
+    held["m2"]["./workers/m2-6700-1763.avro"] = "w"
     monkeypatch.setattr(cluster, "play", fake_play(held))
     run = tmp_path / "run"
     first = cluster.collect(inventory, tmp_path, "r1", run, machines=["m3"])
-    assert first.missing == ("workers/*.jsonl",)
+    assert first.missing == ("workers/*.avro",)
     assert [path.name for path in (run / "machines").iterdir()] == ["m3.jsonl"]
     held["m1"]["./supervisor.log"] = "m1 again"
     for part in (["m1", "m2"], ["m1"]):

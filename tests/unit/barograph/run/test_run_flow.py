@@ -21,6 +21,7 @@ from barograph.run.fake_cluster import FakeStorm
 from barograph.series.run_record import read_run
 from barograph.series.series import Series, read_series
 from barograph.series_steps import attempt_next_run
+from tests.support import worker_lines
 
 PHASES = ["reset", "configure", "submit", "first_tuple", "warm_up", "join", "scale", "after", "collect"]
 
@@ -51,7 +52,7 @@ def test_a_run_leaves_a_complete_record(series: Series, bench: SeriesContext) ->
     assert run["topology"]["id"] == "star-1", "as its samples have it"
     assert run["machines"]["m5"]["joins_at_scale"] is True and run["machines"]["m1"]["joins_at_scale"] is False
     assert run["series_id"] == series.series_id and run["experiment"] == "stela/star"
-    assert (series.run_folder(run_id) / "workers" / "m1-6700.jsonl").stat().st_size > 0
+    assert worker_lines.of_run(series.run_folder(run_id))
 
 
 def test_events_tell_the_run_in_order(series: Series, bench: SeriesContext) -> None:

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import barograph.topologies.measure.BackPressureWait;
 import barograph.topologies.measure.MeasuringHook;
 import barograph.topologies.measure.SamplesReporter;
+import barograph.topologies.measure.AvroLines;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.sun.net.httpserver.HttpServer;
@@ -102,17 +103,7 @@ class LocalClusterTest {
     }
 
     private Map<String, List<JsonNode>> lines() throws Exception {
-        Map<String, List<JsonNode>> lines = new HashMap<>();
-        try (Stream<Path> files = Files.list(directory)) {
-            for (Path file : files.toList()) {
-                List<JsonNode> parsed = new ArrayList<>();
-                for (String line : Files.readAllLines(file)) {
-                    parsed.add(new ObjectMapper().readTree(line));
-                }
-                lines.put(file.getFileName().toString(), parsed);
-            }
-        }
-        return lines;
+        return AvroLines.inFolder(directory);
     }
 
     /** Seconds in which every worker was up, without the first two and the last two. */

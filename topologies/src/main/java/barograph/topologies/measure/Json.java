@@ -56,6 +56,11 @@ final class Json {
         return text.toString();
     }
 
+    /** To three decimals: the number that is read where it was written so. */
+    static double rounded(double value) {
+        return Double.isFinite(value) ? Math.copySign(Math.round(Math.abs(value) * DECIMALS) / DECIMALS, value) + 0.0 : value;
+    }
+
     private void value(Object value) {
         if (value instanceof Double number) {
             decimal(number);

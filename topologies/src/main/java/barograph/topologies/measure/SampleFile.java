@@ -2,63 +2,114 @@ package barograph.topologies.measure;
 
 import java.io.Closeable;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.RandomAccessFile;
-import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
+import java.util.zip.CRC32;
 
 /**
- * Appends lines to a file, each with one write, so that whoever reads it sees whole lines. A worker that was killed, or a full
- * disk, may leave half a line: the next write ends it first, and only that line is damaged.
+ * An Avro container of one process, as docs/contracts.md has it: lines in Avro, each a block that one write appends.
+ *
+ * <p>Where a line could not be written whole, on a full disk, the file is cut back to its last whole block.
  */
 final class SampleFile implements Closeable {
-    private final Path path;
-    private FileChannel channel;
-    private boolean endsMidLine;
+    /** Between blocks; the same in every file, so that what follows any damage is found again. */
+    private static final byte[] MARKER = "\u001d\u0002kQ\u001f7z~\u000b^\u0019dW\u0005!\u0012".getBytes(StandardCharsets.US_ASCII);
+    private static final byte[] MAGIC = {'O', 'b', 'j', 1};
+    private static final String SCHEMA = "worker_line.avsc";
+    private static final int CHECKSUM_BYTES = 4;
 
-    SampleFile(Path path) {
-        this.path = path;
+    private final Path directory;
+    private final String slot;
+    private final long beginMs;
+    private Path path;
+    private RandomAccessFile file;
+    private long end;
+
+    /** {@code beginMs}: of the process, for its file's name; process ids come again. */
+    SampleFile(Path directory, String slot, long beginMs) {
+        this.directory = directory;
+        this.slot = slot;
+        this.beginMs = beginMs;
     }
 
-    /** Throws if the line could not be written whole; the next call tries again from a clean line. */
-    void append(String line) throws IOException {
-        if (channel == null) {
+    /** Throws if the line could not be written whole; the next call tries again after the last whole one. */
+    void append(byte[] line) throws IOException {
+        if (file == null) {
             open();
         }
-        byte[] bytes = ((endsMidLine ? "\n" : "") + line + "\n").getBytes(StandardCharsets.UTF_8);
-        endsMidLine = true;
-        ByteBuffer buffer = ByteBuffer.wrap(bytes);
-        while (buffer.hasRemaining()) {
-            channel.write(buffer);
+        byte[] block = block(line);
+        byte[] bytes = end > 0 ? block : new Avro().raw(header()).raw(block).toBytes();
+        try {
+            cutBack();
+            file.seek(end);
+            file.write(bytes);
+        } catch (IOException e) {
+            try {
+                cutBack();
+            } catch (IOException again) {
+                e.addSuppressed(again);
+            }
+            throw e;
         }
-        endsMidLine = false;
+        end += bytes.length;
+    }
+
+    private void cutBack() throws IOException {
+        if (file.length() > end) {
+            file.setLength(end);
+        }
     }
 
     private void open() throws IOException {
-        Path directory = path.toAbsolutePath().getParent();
-        Files.createDirectories(directory);
-        channel = FileChannel.open(path, StandardOpenOption.CREATE, StandardOpenOption.WRITE, StandardOpenOption.APPEND);
-        endsMidLine = !endsWithNewline();
+        if (path == null) {
+            path = create();
+        }
+        file = new RandomAccessFile(path.toFile(), "rw");
+        end = Math.min(end, file.length());
     }
 
-    private boolean endsWithNewline() throws IOException {
-        try (RandomAccessFile file = new RandomAccessFile(path.toFile(), "r")) {
-            if (file.length() == 0) {
-                return true;
+    /** No other process's file is written to, whatever it is called. */
+    private Path create() throws IOException {
+        Files.createDirectories(directory.toAbsolutePath());
+        for (long number = beginMs;; number++) {
+            try {
+                return Files.createFile(directory.resolve(slot + "-" + number + ".avro"));
+            } catch (FileAlreadyExistsException e) {
+                continue;
             }
-            file.seek(file.length() - 1);
-            return file.read() == '\n';
         }
+    }
+
+    private static byte[] header() throws IOException {
+        try (InputStream schema = SampleFile.class.getResourceAsStream(SCHEMA)) {
+            return new Avro().raw(MAGIC).number(2)
+                .value("avro.schema").counted(new String(schema.readAllBytes(), StandardCharsets.UTF_8).strip().getBytes(StandardCharsets.UTF_8))
+                .value("avro.codec").value("null")
+                .number(0).raw(MARKER).toBytes();
+        }
+    }
+
+    /** One line: how many there are, in how many bytes, it, and the checksum of all this, lowest byte first. */
+    private static byte[] block(byte[] line) {
+        byte[] summed = new Avro().number(1).number(line.length + CHECKSUM_BYTES).raw(line).toBytes();
+        CRC32 sum = new CRC32();
+        sum.update(summed);
+        byte[] checksum = new byte[CHECKSUM_BYTES];
+        for (int i = 0; i < CHECKSUM_BYTES; i++) {
+            checksum[i] = (byte) (sum.getValue() >>> 8 * i);
+        }
+        return new Avro().raw(summed).raw(checksum).raw(MARKER).toBytes();
     }
 
     @Override
     public void close() throws IOException {
-        if (channel != null) {
-            channel.close();
-            channel = null;
+        if (file != null) {
+            file.close();
+            file = null;
         }
     }
 }

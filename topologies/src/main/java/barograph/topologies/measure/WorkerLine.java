@@ -1,117 +1,124 @@
 package barograph.topologies.measure;
 
 import java.util.List;
+import java.util.function.Function;
+import java.util.stream.Stream;
 
-/** One line of worker samples as docs/contracts.md has it: one column per field, equally long within a group. */
-final class WorkerLine {
-    private static final int VERSION = 1;
+/**
+ * One line of worker samples as docs/contracts.md has it, described once: as JSON for the policy service, in Avro for the disk.
+ *
+ * <p>A group has one column per field, all equally long; without rows it is absent. {@code endS} is the end of the interval in epoch
+ * seconds, {@code lengthS} how long it was.
+ */
+record WorkerLine(WorkerLine.Worker worker, long sequence, double endS, double lengthS, List<TaskSample> samples) {
+    private static final int JSON_VERSION = 1;
+    private static final int AVRO_VERSION = 2;
 
-    private WorkerLine() {
-    }
+    // In the order of the schema, worker_line.avsc.
+    private static final List<Group<?>> GROUPS = List.of(
+        new Group<TaskSample>("tasks", Stream::of, List.of(
+            known("task", TaskSample::task),
+            known("component", TaskSample::component),
+            known("emitted", TaskSample::emitted),
+            known("transferred", TaskSample::transferred),
+            known("executed", TaskSample::executed),
+            optional("execute_ms", TaskSample::executeMs),
+            optional("process_ms", TaskSample::processMs),
+            optional("queue", TaskSample::queue),
+            optional("cpu_ms", TaskSample::cpuMs),
+            optional("backpressure_ms", TaskSample::backpressureMs))),
+        new Group<TaskSample.StreamSample>("streams", sample -> sample.streams().stream(), List.of(
+            known("task", TaskSample.StreamSample::task),
+            known("stream", TaskSample.StreamSample::stream),
+            known("emitted", TaskSample.StreamSample::emitted))),
+        new Group<TaskSample.SourceSample>("sources", sample -> sample.sources().stream(), List.of(
+            known("task", TaskSample.SourceSample::task),
+            known("component", TaskSample.SourceSample::component),
+            known("stream", TaskSample.SourceSample::stream),
+            known("executed", TaskSample.SourceSample::executed),
+            optional("execute_ms", TaskSample.SourceSample::executeMs))),
+        new Group<TaskSample.SinkSample>("sinks", sample -> sample.sinks().stream(), List.of(
+            known("task", TaskSample.SinkSample::task),
+            known("n", row -> row.latency().n()),
+            known("sum_ms", row -> row.latency().sumMs()),
+            optional("max_ms", row -> row.latency().maxMs()),
+            optional("source_machine", TaskSample.SinkSample::sourceMachine),
+            known("buckets", row -> row.latency().buckets()),
+            known("counts", row -> row.latency().counts()))),
+        new Group<TaskSample>("spouts", sample -> Stream.of(sample).filter(TaskSample::isSpout), List.of(
+            known("task", TaskSample::task),
+            optional("due", row -> row.emissions().due()),
+            known("emitted", TaskSample::emitted),
+            optional("behind", row -> row.emissions().behind()),
+            optional("behind_ms", row -> row.emissions().behindMs()),
+            optional("missed", row -> row.emissions().missed()),
+            optional("late", row -> row.emissions().late()))),
+        new Group<TaskSample.GapSample>("gaps", sample -> sample.gaps().stream(), List.of(
+            known("task", TaskSample.GapSample::task),
+            optional("from_s", TaskSample.GapSample::fromS),
+            known("until_s", TaskSample.GapSample::untilS),
+            optional("due", TaskSample.GapSample::due))),
+        new Group<TaskSample.TrafficSample>("traffic", sample -> sample.traffic().stream(), List.of(
+            known("from", TaskSample.TrafficSample::from),
+            known("to", TaskSample.TrafficSample::to),
+            known("n", TaskSample.TrafficSample::n))));
 
     /** Who measured: one Storm worker. */
     record Worker(String machine, int port, long pid, String topology) {
     }
 
-    /** {@code endS} is the end of the interval in epoch seconds, {@code lengthS} how long it was. */
-    static String of(Worker worker, long sequence, double endS, double lengthS, List<TaskSample> samples) {
+    private record Column<T>(String name, boolean isOptional, Function<T, Object> value) {
+    }
+
+    private record Group<T>(String name, Function<TaskSample, Stream<T>> rowsOf, List<Column<T>> columns) {
+        private List<T> rows(List<TaskSample> samples) {
+            return samples.stream().flatMap(rowsOf).toList();
+        }
+
+        private void write(Json json, List<TaskSample> samples) {
+            List<T> rows = rows(samples);
+            if (!rows.isEmpty()) {
+                json.key(name).begin();
+                columns.forEach(column -> json.column(column.name(), rows, column.value()));
+                json.end();
+            }
+        }
+
+        private void write(Avro avro, List<TaskSample> samples) {
+            List<T> rows = rows(samples);
+            if (rows.isEmpty()) {
+                avro.absent();
+            } else {
+                avro.begin();
+                columns.forEach(column -> avro.column(rows, column.isOptional(), column.value()));
+            }
+        }
+    }
+
+    private static <T> Column<T> known(String name, Function<T, Object> value) {
+        return new Column<>(name, false, value);
+    }
+
+    private static <T> Column<T> optional(String name, Function<T, Object> value) {
+        return new Column<>(name, true, value);
+    }
+
+    String toJson() {
         Json json = new Json().begin()
-            .field("v", VERSION).field("t", endS).field("dt_s", lengthS)
+            .field("v", JSON_VERSION).field("t", endS).field("dt_s", lengthS)
             .field("machine", worker.machine()).field("port", worker.port()).field("pid", worker.pid())
             .field("topology", worker.topology()).field("seq", sequence);
-        tasks(json, samples);
-        streams(json, samples.stream().flatMap(sample -> sample.streams().stream()).toList());
-        sources(json, samples.stream().flatMap(sample -> sample.sources().stream()).toList());
-        sinks(json, samples.stream().flatMap(sample -> sample.sinks().stream()).toList());
-        spouts(json, samples.stream().filter(TaskSample::isSpout).toList());
-        gaps(json, samples.stream().flatMap(sample -> sample.gaps().stream()).toList());
-        traffic(json, samples.stream().flatMap(sample -> sample.traffic().stream()).toList());
+        GROUPS.forEach(group -> group.write(json, samples));
         return json.end().toString();
     }
 
-    private static void tasks(Json json, List<TaskSample> rows) {
-        json.key("tasks").begin()
-            .column("task", rows, TaskSample::task)
-            .column("component", rows, TaskSample::component)
-            .column("emitted", rows, TaskSample::emitted)
-            .column("transferred", rows, TaskSample::transferred)
-            .column("executed", rows, TaskSample::executed)
-            .column("execute_ms", rows, TaskSample::executeMs)
-            .column("process_ms", rows, TaskSample::processMs)
-            .column("queue", rows, TaskSample::queue)
-            .column("cpu_ms", rows, TaskSample::cpuMs)
-            .column("backpressure_ms", rows, TaskSample::backpressureMs)
-            .end();
-    }
-
-    private static void streams(Json json, List<TaskSample.StreamSample> rows) {
-        if (!rows.isEmpty()) {
-            json.key("streams").begin()
-                .column("task", rows, TaskSample.StreamSample::task)
-                .column("stream", rows, TaskSample.StreamSample::stream)
-                .column("emitted", rows, TaskSample.StreamSample::emitted)
-                .end();
-        }
-    }
-
-    private static void sources(Json json, List<TaskSample.SourceSample> rows) {
-        if (!rows.isEmpty()) {
-            json.key("sources").begin()
-                .column("task", rows, TaskSample.SourceSample::task)
-                .column("component", rows, TaskSample.SourceSample::component)
-                .column("stream", rows, TaskSample.SourceSample::stream)
-                .column("executed", rows, TaskSample.SourceSample::executed)
-                .column("execute_ms", rows, TaskSample.SourceSample::executeMs)
-                .end();
-        }
-    }
-
-    private static void sinks(Json json, List<TaskSample.SinkSample> rows) {
-        if (!rows.isEmpty()) {
-            json.key("sinks").begin()
-                .column("task", rows, TaskSample.SinkSample::task)
-                .column("source_machine", rows, TaskSample.SinkSample::sourceMachine)
-                .column("n", rows, row -> row.latency().n())
-                .column("sum_ms", rows, row -> row.latency().sumMs())
-                .column("max_ms", rows, row -> row.latency().maxMs())
-                .column("buckets", rows, row -> row.latency().buckets())
-                .column("counts", rows, row -> row.latency().counts())
-                .end();
-        }
-    }
-
-    private static void spouts(Json json, List<TaskSample> rows) {
-        if (!rows.isEmpty()) {
-            json.key("spouts").begin()
-                .column("task", rows, TaskSample::task)
-                .column("due", rows, row -> row.emissions().due())
-                .column("emitted", rows, TaskSample::emitted)
-                .column("behind", rows, row -> row.emissions().behind())
-                .column("behind_ms", rows, row -> row.emissions().behindMs())
-                .column("missed", rows, row -> row.emissions().missed())
-                .column("late", rows, row -> row.emissions().late())
-                .end();
-        }
-    }
-
-    private static void gaps(Json json, List<TaskSample.GapSample> rows) {
-        if (!rows.isEmpty()) {
-            json.key("gaps").begin()
-                .column("task", rows, TaskSample.GapSample::task)
-                .column("from_s", rows, TaskSample.GapSample::fromS)
-                .column("until_s", rows, TaskSample.GapSample::untilS)
-                .column("due", rows, TaskSample.GapSample::due)
-                .end();
-        }
-    }
-
-    private static void traffic(Json json, List<TaskSample.TrafficSample> rows) {
-        if (!rows.isEmpty()) {
-            json.key("traffic").begin()
-                .column("from", rows, TaskSample.TrafficSample::from)
-                .column("to", rows, TaskSample.TrafficSample::to)
-                .column("n", rows, TaskSample.TrafficSample::n)
-                .end();
-        }
+    /** Without the checksum, which is of the block that the line is in. */
+    byte[] toAvro() {
+        Avro avro = new Avro()
+            .value(AVRO_VERSION).value(endS).value(lengthS)
+            .value(worker.machine()).value(worker.port()).value(worker.pid())
+            .value(worker.topology()).value(sequence);
+        GROUPS.forEach(group -> group.write(avro, samples));
+        return avro.toBytes();
     }
 }

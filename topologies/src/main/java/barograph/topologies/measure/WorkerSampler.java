@@ -18,6 +18,7 @@ final class WorkerSampler implements Closeable {
     private static final Logger LOG = LoggerFactory.getLogger(WorkerSampler.class);
     private static final long SECOND_NANOS = 1_000_000_000L;
     private static final double NANOS_PER_SECOND = 1e9;
+    private static final long NANOS_PER_MS = 1_000_000L;
     private static final long JOIN_MS = 1000;
 
     private final Settings settings;
@@ -33,6 +34,7 @@ final class WorkerSampler implements Closeable {
     private EmissionRecords records;
     private long sequence;
     private long lastNanos = EpochClock.nowNanos();
+    private final long beginMs = lastNanos / NANOS_PER_MS;
 
     /** {@code queueLength} gives the tuples that wait for a task's executor, or null where unknown. */
     WorkerSampler(Settings settings, IntFunction<Integer> queueLength) {
@@ -149,9 +151,9 @@ final class WorkerSampler implements Closeable {
         TaskCounters any = tasks.get(0);
         if (worker == null) {
             worker = new WorkerLine.Worker(settings.machine(), any.port, ProcessHandle.current().pid(), any.topology);
-            file = new SampleFile(settings.directory().resolve(settings.machine() + "-" + any.port + ".jsonl"));
+            file = new SampleFile(settings.directory(), settings.machine() + "-" + any.port, beginMs);
         }
-        handOn(WorkerLine.of(worker, sequence++, now / NANOS_PER_SECOND, lengthS, samples));
+        handOn(new WorkerLine(worker, sequence++, now / NANOS_PER_SECOND, lengthS, samples));
     }
 
     private List<TaskSample> take(long toNanos) {
@@ -181,9 +183,9 @@ final class WorkerSampler implements Closeable {
         return ofAll == null ? null : Double.valueOf(ofAll / tasks);
     }
 
-    private void handOn(String line) {
+    private void handOn(WorkerLine line) {
         try {
-            file.append(line);
+            file.append(line.toAvro());
             if (failing) {
                 LOG.info("samples are written to disk again");
             }
@@ -195,7 +197,7 @@ final class WorkerSampler implements Closeable {
             failing = true;
         }
         if (poster != null) {
-            poster.offer(line);
+            poster.offer(line.toJson());
         }
     }
 }

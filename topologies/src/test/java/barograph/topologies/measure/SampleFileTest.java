@@ -1,50 +1,147 @@
 package barograph.topologies.measure;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import java.io.BufferedReader;
 import java.io.IOException;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Map;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
+@Timeout(60)
 class SampleFileTest {
+    private static final long BEGIN_MS = 1763712300123L;
+    private static final String NAME = "m1-6700-1763712300123.avro";
+
     @TempDir
     Path directory;
 
-    @Test
-    void appendsAcrossRestarts() throws IOException {
-        Path path = directory.resolve("new/m1-6700.jsonl");
-        for (String line : List.of("{\"a\": 1}", "{\"a\": 2}")) {
-            try (SampleFile file = new SampleFile(path)) {
-                file.append(line);
-            }
-        }
-        assertEquals("{\"a\": 1}\n{\"a\": 2}\n", Files.readString(path));
+    private static byte[] line(int sequence) {
+        return new WorkerLine(new WorkerLine.Worker("m1", 6700, 4711, "star-1-1"), sequence, 1763712345.5, 1, List.of()).toAvro();
+    }
+
+    private static List<Integer> sequences(Path file) throws IOException {
+        return AvroLines.of(file).stream().map(line -> line.get("seq").asInt()).toList();
+    }
+
+    private SampleFile file(Path folder) {
+        return new SampleFile(folder, "m1-6700", BEGIN_MS);
     }
 
     @Test
-    void aHalfLineOfAKilledWorkerDamagesNoOther() throws IOException {
-        Path path = directory.resolve("m1-6700.jsonl");
-        Files.writeString(path, "{\"a\": 1}\n{\"a\": 2, \"b");
-        try (SampleFile file = new SampleFile(path)) {
-            file.append("{\"a\": 3}");
-            file.append("{\"a\": 4}");
+    void avroReadsEachLine() throws IOException {
+        try (SampleFile file = file(directory.resolve("new"))) {
+            file.append(line(0));
+            file.append(line(1));
         }
-        assertEquals(List.of("{\"a\": 1}", "{\"a\": 2, \"b", "{\"a\": 3}", "{\"a\": 4}"), Files.readAllLines(path));
+        List<JsonNode> lines = AvroLines.of(directory.resolve("new").resolve(NAME));
+        assertEquals(List.of(0, 1), lines.stream().map(line -> line.get("seq").asInt()).toList());
+        assertEquals("{\"v\":2,\"t\":1.7637123455E9,\"dt_s\":1.0,\"machine\":\"m1\",\"port\":6700,\"pid\":4711,\"topology\":\"star-1-1\",\"seq\":0}",
+            lines.get(0).toString());
+    }
+
+    @Test
+    void aProcessHasAFileOfItsOwn() throws IOException {
+        try (SampleFile older = file(directory)) {
+            older.append(line(0));
+        }
+        byte[] before = Files.readAllBytes(directory.resolve(NAME));
+        try (SampleFile newer = file(directory)) {
+            newer.append(line(7));
+        }
+        assertArrayEquals(before, Files.readAllBytes(directory.resolve(NAME)));
+        assertEquals(List.of(7), sequences(directory.resolve("m1-6700-1763712300124.avro")));
+    }
+
+    @Test
+    void itGoesOnInItsFileAfterItWasClosed() throws IOException {
+        SampleFile file = file(directory);
+        for (int sequence = 0; sequence < 3; sequence++) {
+            file.append(line(sequence));
+            file.close();
+        }
+        assertEquals(Map.of(NAME, 3), Map.of(NAME, AvroLines.inFolder(directory).get(NAME).size()));
     }
 
     @Test
     void saysThatItCannotWriteAndTriesAgain() throws IOException {
         Path blocker = directory.resolve("workers");
         Files.writeString(blocker, "a file where the directory should be");
-        try (SampleFile file = new SampleFile(blocker.resolve("m1-6700.jsonl"))) {
-            assertThrows(IOException.class, () -> file.append("{}"));
+        try (SampleFile file = file(blocker)) {
+            assertThrows(IOException.class, () -> file.append(line(0)));
             Files.delete(blocker);
-            file.append("{}");
+            file.append(line(1));
         }
-        assertEquals("{}\n", Files.readString(blocker.resolve("m1-6700.jsonl")));
+        assertEquals(List.of(1), sequences(blocker.resolve(NAME)));
+    }
+
+    /** No file of the process may have more than 6 kB, so a block is cut in the middle; then there is room again. */
+    @Test
+    void aFullDiskCostsWhatIsWrittenMeanwhileAndNothingElse() throws Exception {
+        String classes = String.join(":", classesOf(SampleFile.class), classesOf(SampleFileTest.class));
+        Process process = new ProcessBuilder("bash", "-c", "ulimit -S -f 6; exec \"$0\" \"$@\"",
+            Path.of(System.getProperty("java.home"), "bin", "java").toString(), "-XX:-UsePerfData", "-Xshare:auto", "-cp", classes,
+            Writing.class.getName(), directory.toString()).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+        try (BufferedReader said = new BufferedReader(new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8))) {
+            int written = Integer.parseInt(said.readLine());
+            assertTrue(written > 10, "so many lines have room: " + written);
+            assertEquals(written, sequences(directory.resolve(NAME)).size());
+            long whole = Files.size(directory.resolve(NAME));
+            assertTrue(whole < 6144 && whole + line(0).length > 6100, "cut back to whole blocks: " + whole);
+            new ProcessBuilder("prlimit", "--pid", Long.toString(process.pid()), "--fsize=unlimited").inheritIO().start().waitFor();
+            process.getOutputStream().write('\n');
+            process.getOutputStream().flush();
+            assertEquals(0, process.waitFor());
+            List<Integer> sequences = sequences(directory.resolve(NAME));
+            assertEquals(written + 1, sequences.size());
+            assertEquals(written + 2, sequences.get(written), "what was written while it was full is lost");
+        } finally {
+            process.destroyForcibly();
+        }
+    }
+
+    private static String classesOf(Class<?> type) throws Exception {
+        return Path.of(type.getProtectionDomain().getCodeSource().getLocation().toURI()).toString();
+    }
+
+    /** Writes until it cannot, twice, says how many lines that were, waits for a word, and writes another one. */
+    static final class Writing {
+        private Writing() {
+        }
+
+        public static void main(String[] arguments) throws IOException {
+            SampleFile file = new SampleFile(Path.of(arguments[0]), "m1-6700", BEGIN_MS);
+            int sequence = 0;
+            try {
+                while (true) {
+                    file.append(line(sequence));
+                    sequence++;
+                }
+            } catch (IOException full) {
+                assertThrows(file, sequence + 1);
+            }
+            System.out.println(sequence);
+            System.in.read();
+            file.append(line(sequence + 2));
+        }
+
+        private static void assertThrows(SampleFile file, int sequence) {
+            try {
+                file.append(line(sequence));
+                throw new IllegalStateException("there was room");
+            } catch (IOException expected) {
+                return;
+            }
+        }
     }
 }

@@ -71,11 +71,7 @@ class WorkerSamplerTest {
     }
 
     private List<JsonNode> lines() throws Exception {
-        List<JsonNode> lines = new ArrayList<>();
-        for (String line : Files.readAllLines(directory.resolve("m\"1-6700.jsonl"))) {
-            lines.add(new ObjectMapper().readTree(line));
-        }
-        return lines;
+        return AvroLines.inFolder(directory).values().iterator().next();
     }
 
     private static long total(List<JsonNode> lines, String group, String column) {
@@ -384,7 +380,7 @@ class WorkerSamplerTest {
         sampler.sample();
         Files.delete(blocked);
         sampler.sample();
-        assertEquals(1, Files.readAllLines(blocked.resolve("m1-6700.jsonl")).size());
+        assertEquals(1, AvroLines.inFolder(blocked).values().iterator().next().size());
     }
 
     @Test
