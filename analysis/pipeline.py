@@ -46,7 +46,7 @@ def analyse(
 
     paths, code = SeriesPaths(Path(series_dir), shared), provenance.code_digest()
     settings = spark_s3.s3a_settings(jars) if shared else session.jar_settings(jars)
-    with session.running(master, paths.raw_bytes(), settings) as spark:
+    with session.shared_session(master, paths.raw_bytes(), settings) as spark:
         if not shared and not session.is_local(master):
             session.require_shared_folder(spark, paths.root)
         with shared.publishing() if shared else nullcontext():

@@ -168,8 +168,20 @@ def spark(master: str = "local[*]", raw_bytes: int = 0, settings: Mapping[str, s
         return builder.getOrCreate()
 
 
+def is_alive() -> bool:
+    """Whether there is a session whose process answers."""
+    from py4j.protocol import Py4JError
+    from pyspark.sql import SparkSession
+
+    try:
+        current = SparkSession.getActiveSession()
+        return current is not None and not current.sparkContext._jsc.sc().isStopped()
+    except (OSError, Py4JError):
+        return False
+
+
 @contextmanager
-def running(
+def shared_session(
     master: str = "local[*]", raw_bytes: int = 0, settings: Mapping[str, str] | None = None
 ) -> Iterator["SparkSession"]:
     """A session for the block, stopped afterwards; in a block that has one, that one: a series after the other then

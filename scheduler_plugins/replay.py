@@ -21,6 +21,7 @@ from scheduler_plugins.model import Decision, Memory, Observation, Policy, Topol
 from scheduler_plugins.policies import bind
 from scheduler_plugins.policies.stela import VARIANTS
 from scheduler_plugins.refusal import refusal
+from scheduler_plugins.traffic import TrafficNotLogged
 
 COMPARISON_KEYS = ("executors", "placement", "release", "scheduler", "scheduler_conf", "rebalance")
 EMPTY_DECISION = decision_json(Decision())  # logs of before a word was known do not have it
@@ -61,11 +62,15 @@ def replay(path: Path, policy: str, parameters: Mapping[str, Any] | None = None)
     for line in read_rounds(path):
         observation = observation_from_log(line["observation"])
         rebalancing = any(topology.rebalancing for topology in observation.topologies)
-        decision = Decision(memory=memory) if rebalancing else decide(observation, memory)
-        memory = decision.memory
         event = observation.event.event_id if observation.event else None
-        refused = refusal(observation, decision)
-        said = refused.message if refused else None
+        decision, said = Decision(memory=memory), None
+        try:
+            decision = decision if rebalancing else decide(observation, memory)
+        except TrafficNotLogged as error:
+            said = str(error)
+        memory = decision.memory
+        if refused := refusal(observation, decision):
+            said = refused.message
         replayed.append(RoundReplay(line["t"], event, line["decision"], decision_json(decision), said))
     return tuple(replayed)
 

@@ -219,7 +219,7 @@ class Samples:
 
     def traffic(self, window: Window) -> dict[tuple[int, int], float]:
         """(task, task) → tuples in the window, empty unless the topology records traffic."""
-        return self._traffic.move((line, window.share(line)) for line in self._all_lines())
+        return self._traffic.advance((line, window.share(line)) for line in self._all_lines())
 
     def cpu_load(self, machine: str) -> float | None:
         lines = [line for line in self._machine.get(machine, ()) if line.get("cpu_cores") is not None]

@@ -45,7 +45,7 @@ class Traffic(Mapping[Pair, float]):
     def _read(self) -> Mapping[Pair, float]:
         self._was_read = True
         if self._counts is None:
-            raise TrafficNotLogged("this round was logged without its traffic: the policy of the run did not read it")
+            raise TrafficNotLogged("this round was logged without its traffic, which nobody read then")
         return self._counts
 
 
@@ -67,7 +67,7 @@ class TrafficSums:
     _lines: dict[int, Line] = field(default_factory=dict)  # that are in the sums, by identity
     _sums: dict[Pair, int] = field(default_factory=lambda: defaultdict(int))
 
-    def move(self, lines: Iterable[tuple[Line, float]]) -> dict[Pair, float]:
+    def advance(self, lines: Iterable[tuple[Line, float]]) -> dict[Pair, float]:
         """Sums of a window, of all lines that there are, each with the share of it that is in the window."""
         known = list(lines)
         whole = {id(line): line for line, share in known if share >= 1}

@@ -62,10 +62,20 @@ def conditions(paths: SeriesPaths) -> tuple[Any, ...]:
     """What must be equal for two series to scatter alike: the testbed and its machines, as the runs had them, and what
     was measured of them."""
     runs = rows(paths, "runs")
-    measured = tuple(sorted({run.get("measurement") or 1 for run in runs}))
+    measured = tuple(sorted({_measurement(paths, run) for run in runs if run["status"] == "complete"}))
     machines = {tuple(row[column] for column in ("type", "cores", "memory_mb", "bandwidth_mbit", "slots"))
                 for row in rows(paths, "machines")}  # fmt: skip
     return _testbed(paths), tuple(sorted(map(str, machines))), _host(runs), measured
+
+
+def _measurement(paths: SeriesPaths, run: Row) -> int:
+    """Of the record where the table is older than the column."""
+    if "measurement" in run:
+        return int(run["measurement"] or 1)
+    try:
+        return int(read_json(paths.run(run["run_id"]).run_json).get("measurement", 1))
+    except AnalysisError:
+        return 1
 
 
 def _testbed(paths: SeriesPaths) -> str:

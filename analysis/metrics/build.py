@@ -36,7 +36,7 @@ from analysis.record.schemas import TABLES, WORKER_LINES
 from analysis.record.small_tables import Row
 
 RUNS_AT_ONCE = 200
-BETWEEN = "/"  # in no name of a folder
+SEPARATOR = "/"  # in no name of a folder
 AXIS = ("run_id", "event_id", "zero_s", "first_s", "last_s")
 AXIS_SCHEMA = "run_id string, event_id string, zero_s double, first_s double, last_s double"
 
@@ -61,13 +61,13 @@ class TableAccess:
 
     @cached_property
     def _is_own(self) -> Column | None:
-        """Of a row with `run_id` and `topology`; None where no record says. Sets of words, and no join: a set finds its
-        word at once, and below a join Spark reads all lists of a line."""
+        """Of a row with `run_id` and `topology`; None where no record says. Sets of keys, and no join: a set finds its
+        key at once, and below a join Spark reads all lists of a line."""
         own = {row["run_id"]: row["topology_id"] for row in self.rows("runs") if row.get("topology_id")}
         if not own:
             return None
-        words = [f"{run_id}{BETWEEN}{topology}" for run_id, topology in own.items()]
-        return f.concat_ws(BETWEEN, "run_id", "topology").isin(words) | ~f.col("run_id").isin(list(own))
+        keys = [f"{run_id}{SEPARATOR}{topology}" for run_id, topology in own.items()]
+        return f.concat_ws(SEPARATOR, "run_id", "topology").isin(keys) | ~f.col("run_id").isin(list(own))
 
     def write(self, name: str, frame: DataFrame) -> DataFrame:
         """Store a metric and go on from what was stored, so that nothing is computed twice."""
@@ -98,14 +98,16 @@ def build_metrics(spark: SparkSession, series: SeriesPaths | Path | str) -> None
     build_events(at)
     spans = at.read("scale_events")
     unseen = emissions.gap_seconds(at.read("gap_samples"), at.read("spout_samples"), at.read("zeros")).persist()
-    build_throughput(at, unseen)
-    at.write_by_runs(["intervals", "convergence"], convergence_tables)
     components = at.read("components")
+    try:  # several series may share the session
+        build_throughput(at, unseen)
+        at.write("emissions", emissions.emissions(at.read("spout_samples"), unseen, components, spans))
+    finally:
+        unseen.unpersist()
+    at.write_by_runs(["intervals", "convergence"], convergence_tables)
     silent = throughput.silences(at.read("task_samples"), components, spans)
     at.write_rows("downtime", throughput.downtime(at.rows("scale_events"), collect_rows(silent)))
     build_losses(at, components, spans)
-    at.write("emissions", emissions.emissions(at.read("spout_samples"), unseen, components, spans))
-    unseen.unpersist()
     build_latency(at, spans)
     build_machine_load(at, spans)
     build_placement(at, spans)

@@ -115,7 +115,7 @@ _DECLARED = (
         Column("git_dirty", "boolean", "", "whether the work tree was changed since that commit", "as git_commit"),
         Column("measurement", "int", "",
                "what its load and its samples mean (docs/contracts.md): runs of different ones are not compared",
-               "a record from before there was a second one"),
+               "older records; no readable run.json; read from other people's logs"),
         Column("versions", "string", "JSON", "versions of Storm, Python, Airflow, Ansible, Spark"),
         Column("harness_facts", "string", "JSON",
                "the machine that the harness ran on: CPU, memory, kernel, system, load"),
@@ -233,7 +233,7 @@ _DECLARED = (
         Column("due", "bigint", "tuples", "whose intended emission time fell into it", "nobody knew"),
     ), "gaps"),
     Table("traffic_samples",
-          "tuples from task to task, one row a pair and second; only where a policy asks for traffic",
+          "tuples from task to task, one row a pair and second; of topologies with `barograph.traffic: true`",
           ("run_id", "topology", "machine", "port", "t_s", "from", "to"), (
         RUN_ID, T_S, DT_S, MACHINE, PORT, TOPOLOGY,
         Column("from", "int", "", "task that sent"),
@@ -243,7 +243,7 @@ _DECLARED = (
     Table("machine_samples", "CPU and memory of a machine, one row a second", ("run_id", "machine", "t_s"), (
         RUN_ID, T_S, DT_S, MACHINE,
         Column("cpu_cores", "double", "cores", "CPU seconds used per second", "not measured"),
-        Column("cpu_quota_cores", "double", "cores", "CPU that it may use", "no limit is known"),
+        Column("cpu_quota_cores", "double", "cores", "CPU that it may use", "not known"),
         Column("throttled_ms", "double", "ms",
                "core time in the interval in which its quota was used up: added up over the cores of the box that "
                "it wanted, so it may be longer than the interval", "not measured"),

@@ -60,23 +60,29 @@ def write(paths: SeriesPaths, name: str, rows: Iterable[Mapping[str, Any]]) -> N
 def replacement(paths: SeriesPaths, name: str) -> Iterator[Callable[[Iterable[Mapping[str, Any]]], None]]:
     """A table that replaces a declared one, also where Spark reads it, of the rows that the block adds.
 
-    A missing key is null. What was there is gone from the start of the block.
+    A missing key is null. What was there stays until the block ends well.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     schema = arrow_schema(name)
-    folder = paths.table(name)
+    folder, part = paths.table(name), paths.tables / f".{name}"
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    try:
+        with pq.ParquetWriter(part / "part-0.parquet", schema) as writer:
+
+            def add(rows: Iterable[Mapping[str, Any]]) -> None:
+                for chunk in chunked_iter(rows, CHUNK_ROWS):
+                    columns = {field: [row.get(field) for row in chunk] for field in schema.names}
+                    writer.write_table(pa.table(columns, schema=schema))
+
+            yield add
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    with pq.ParquetWriter(folder / "part-0.parquet", schema) as writer:
-
-        def add(rows: Iterable[Mapping[str, Any]]) -> None:
-            for chunk in chunked_iter(rows, CHUNK_ROWS):
-                columns = {field: [row.get(field) for row in chunk] for field in schema.names}
-                writer.write_table(pa.table(columns, schema=schema))
-
-        yield add
+    part.rename(folder)
     if paths.shared:
         paths.shared.send_table(name, folder)
 

@@ -88,14 +88,20 @@ class StepHung(BarographError):
 def limited(step: str, limit_s: float | None = None) -> Iterator[None]:
     """Raise StepHung where the block takes longer than this step of a series may (`barograph.plan.durations`)."""
     seconds = step_limit(step).seconds if limit_s is None else limit_s
+    over: list[StepHung] = []
 
     def hung(_number: int, _frame: FrameType | None) -> None:
-        raise StepHung(f"{step} took more than {seconds:g} s, its limit, and was ended; what is on record stays")
+        over.append(StepHung(f"{step} took more than {seconds:g} s, its limit, and was ended; what is on record stays"))
+        raise over[0]
 
     before = signal.signal(signal.SIGALRM, hung)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
+    except Exception as error:
+        if over and error is not over[0]:  # Spark's bridge makes an error of its own of whatever ends its waiting
+            raise over[0] from error
+        raise
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

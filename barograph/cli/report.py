@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
-from analysis.errors import AnalysisError, SparkEnded
+from analysis import session
 from barograph.cli.claims import show_claims
 from barograph.cli.compare import show_comparison
 from barograph.cli.dag_process import StepHung, limited, signals_as_interrupt
 from barograph.cli.execution import headline
 from barograph.cli.terminal import say, stdout_console
 from barograph.compare.record import is_comparison
-from barograph.errors import EXIT_CODES, BarographError, ExperimentError, blame_of, message_of, worst_exit
+from barograph.errors import EXIT_CODES, ExperimentError, blame_of, message_of, worst_exit
 from barograph.series.results import analyse_again, one_session, results, write_index
 from barograph.series.series import find_all_series
 
@@ -41,21 +42,27 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _report_all(folders: Sequence[Path]) -> int:
-    """The exit code is the worst of those that could not be analysed; the others are."""
+    """What one of them lacks, the others get. The exit code is the worst."""
     codes = [0]
-    with signals_as_interrupt(), one_session(folders, say):
+    with signals_as_interrupt(), ExitStack() as opened:
+        with limited("analyse"):
+            opened.enter_context(one_session(folders, say))
         for number, folder in enumerate(folders, start=1):
             say(f"{number} of {len(folders)}: {folder}")
             try:
                 with limited("analyse"):
                     path = analyse_again(folder, say)
-            except (SparkEnded, StepHung):
-                raise
-            except (AnalysisError, BarographError) as error:
+            except Exception as error:  # whatever one series lacks, the next may have
                 say(f"{blame_of(error).replace('_', ' ')}: {message_of(error)}")
                 codes.append(EXIT_CODES[blame_of(error)])
+                if isinstance(error, StepHung) or not session.is_alive():
+                    left = ", ".join(str(each) for each in folders[number:]) or "none"
+                    say(f"ended at {folder}; not analysed: {left}")
+                    raise
             else:
                 say(f"report: {path}")
+        with limited("analyse"):
+            opened.close()
     return worst_exit(codes)
 
 

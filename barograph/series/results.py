@@ -337,10 +337,12 @@ def one_session(series_dirs: Sequence[Path], say: Say) -> Iterator[None]:
     from analysis.ingest import avro_jar
     from inventory.local.rootfs import cache_dir
 
-    settings = results_of(series_dirs[0]).spark_settings(say)
+    found = [results_of(each).spark_settings(say) for each in series_dirs]
+    settings = next((each for each in found if each), {})  # for those that are in the bucket
     # Raw lines in a bucket are not counted here: with those a session for long series does no harm.
     raw_bytes = session.SHORT_BYTES if settings else sum(SeriesPaths(each).raw_bytes() for each in series_dirs)
-    with session.running(spark_master(), raw_bytes, session.with_jar(settings or {}, avro_jar.jar(cache_dir(), say))):
+    settings = session.with_jar(settings, avro_jar.jar(cache_dir(), say))
+    with session.shared_session(spark_master(), raw_bytes, settings):
         yield
 
 

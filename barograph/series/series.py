@@ -221,7 +221,7 @@ def find_series(name: str) -> Path:
 def find_all_series(name: str) -> list[Path]:
     """The series of a name, or of a pattern all that fit: `stela/*` the newest of each experiment, `stela/star/*` every
     one. Raises ExperimentError for none."""
-    if not PATTERN.intersection(name):
+    if not PATTERN.intersection(name) or (Path(name) / "series.json").is_file():
         return [find_series(name)]
     place = results()
     place.refresh()

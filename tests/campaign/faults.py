@@ -174,7 +174,7 @@ def _cut(_world: World, series: Path) -> None:
     lan.cut_links(_lease_id(series), _endpoint(series, "m1"))
 
 
-class NothingStruck(Exception):
+class NoSuchProcess(Exception):
     """There is no process that the fault could befall."""
 
 
@@ -203,7 +203,7 @@ def _kill(remote: Remote, argv: Sequence[str]) -> None:
             if killed.code == 0:
                 return
         time.sleep(0.2)
-    raise NothingStruck(f"{' '.join(argv)} names no process")
+    raise NoSuchProcess(f"{' '.join(argv)} names no process")
 
 
 def _set_clock(step_s: float) -> None:
@@ -281,7 +281,7 @@ def _inject(fault: Fault, world: World, series: Path) -> bool:
     """False where there is nothing any more that it could befall: machines that are being released."""
     try:
         fault.inject(world, series)
-    except (NothingStruck, BarographError, InventoryError, OSError, StopIteration) as error:  # gone, or going
+    except (NoSuchProcess, BarographError, InventoryError, OSError, StopIteration) as error:  # gone, or going
         print(f"{fault.name}: {error}", file=sys.stderr)
         return False
     return True

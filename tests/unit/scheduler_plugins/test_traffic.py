@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from scheduler_plugins import replay
 from scheduler_plugins.messages import observation_from_log
 from scheduler_plugins.model import Decision, Memory, Observation
 from scheduler_plugins.replay import read_rounds
@@ -86,7 +87,7 @@ def test_a_policy_that_did_not_read_it_leaves_none_and_no_other_is_given_an_empt
     assert body["topologies"][0]["traffic"] is None
     observation = observation_from_log(body)
     assert observation.topologies[0].component("spout").emitted_per_s == pytest.approx(100)
-    with pytest.raises(TrafficNotLogged, match="the policy of the run did not read it"):
+    with pytest.raises(TrafficNotLogged, match="which nobody read then"):
         reads(observation, {})
 
 
@@ -97,3 +98,18 @@ def test_a_round_without_traffic_says_so_and_older_logs_stay_readable(service_st
     assert body["topologies"][0]["traffic"] == []
     body["topologies"][0]["traffic"] = [[5, 1, 15.0]]
     assert dict(observation_from_log(body).topologies[0].traffic) == {(5, 1): 15.0}
+
+
+def test_a_replay_says_so_of_a_round_without_its_traffic_and_goes_on(
+    service_state: ServiceState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service_state.schedule(request(1040.0, PLACED))
+    unread = logged(service_state)
+    service_state.policy = reads
+    service_state.schedule(request(1041.0, PLACED))
+    log = tmp_path / "decisions.jsonl"
+    log.write_text("".join(json.dumps(round) + "\n" for round in (unread, logged(service_state))))
+    monkeypatch.setattr(replay, "bind", lambda *_: reads)
+    first, second = replay.replay(log, "reads")
+    assert first.refused is not None and "logged without its traffic" in first.refused
+    assert second.refused is None and second.now["reason"] == "15"

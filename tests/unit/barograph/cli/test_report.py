@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 
 from analysis import session
-from analysis.errors import RecordError, SeriesInUse, SparkEnded
+from analysis.errors import RecordError, SeriesInUse
 from barograph.cli import report
 
 
 @pytest.fixture
 def analysed(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Series in the order of their analysis, each in the one session; `taken`, `damaged` and `last` cannot be."""
+    """Series in the order of their analysis, each in the one session. `taken` and `damaged` cannot be analysed; at
+    `last` Spark's process ends."""
     done: list[Path] = []
+    alive = [True]
     open_sessions = 0
 
     @contextmanager
@@ -29,13 +31,15 @@ def analysed(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     def analyse(folder: Path, _say: object) -> Path:
         assert open_sessions == 1
         done.append(folder)
-        errors = {"taken": SeriesInUse("by process 7"), "damaged": RecordError("no JSON"), "last": SparkEnded("ended")}
+        errors = {"taken": SeriesInUse("by process 7"), "damaged": RecordError("no JSON"), "last": OSError("refused")}
         if folder.name in errors:
+            alive[0] = folder.name != "last"
             raise errors[folder.name]
         return folder / "report.html"
 
     monkeypatch.setattr(report, "one_session", one_session)
     monkeypatch.setattr(report, "analyse_again", analyse)
+    monkeypatch.setattr(session, "is_alive", lambda: alive[0])
     monkeypatch.setattr(report, "find_all_series", lambda name: [Path("/results") / each for each in name.split(",")])
     return done
 
@@ -59,14 +63,15 @@ def test_the_worst_of_several_failures_is_the_exit_code(analysed: list[Path]) ->
     assert execute("taken,damaged,b") == 1
 
 
-def test_without_spark_nothing_goes_on(analysed: list[Path]) -> None:
-    with pytest.raises(SparkEnded):
-        execute("last,a")
+def test_without_spark_nothing_goes_on(analysed: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(OSError, match="refused"):
+        execute("last,a,b")
     assert len(analysed) == 1
+    assert "ended at /results/last; not analysed: /results/a, /results/b" in capsys.readouterr().out
 
 
 @pytest.mark.spark
 def test_an_analysis_within_a_session_uses_it_and_leaves_it_running(spark: Any) -> None:
-    with session.running("local[2]") as running:
+    with session.shared_session("local[2]") as running:
         assert running is spark
-    assert running.range(3).count() == 3
+    assert session.is_alive() and running.range(3).count() == 3
