@@ -59,20 +59,24 @@ class ScaleDecision:
 def scale_decisions(run: RunPaths, variant: str) -> list[ScaleDecision]:
     """The last word on each event, about the run's own topology; one that was repeated counts as one event."""
     own = (readable_document(run).get("topology") or {}).get("id")
-    rounds = (each for each in read_timeline(run).rounds if _is_readable(each) and _decides(each.decision))
+    rounds = (each for each in read_timeline(run).rounds if _is_readable(each) and _decides(each.decision, own))
     decisions = (_scale_decision(run.run_id, variant, own, each) for each in rounds)
     return list({decision.event_id: decision for decision in decisions if decision is not None}.values())
 
 
-def _decides(decision: Json) -> bool:
-    return bool(decision.get("settled") or any(decision.get(key) for key in ("executors", "placement", "rebalance")))
+def _decides(decision: Json, own: str | None) -> bool:
+    """Something, and not of another topology only."""
+    concerned = {name for key in ("executors", "placement", "rebalance") for name in decision.get(key) or ()}
+    if own is not None and concerned:
+        return own in concerned
+    return bool(decision.get("settled") or concerned)
 
 
 def _scale_decision(run_id: str, variant: str, own: str | None, each: Round) -> ScaleDecision | None:
     topologies = observation_from_log(each.observation).topologies
-    if not topologies:
+    topology = next((each for each in topologies if own in (None, each.topology_id)), None)
+    if topology is None:
         return None
-    topology = next((each for each in topologies if each.topology_id == own), topologies[0])
     decision = each.decision
     before = {c.name: len(c.executors) for c in topology.components if c.kind != "system"}
     placement = (decision.get("placement") or {}).get(topology.topology_id) or {}

@@ -60,7 +60,7 @@ def measure(runs: int) -> Growth:
 
     with series_of(runs) as folder:
         paths = SeriesPaths(folder)
-        spark = session.spark(raw_bytes=paths.raw_bytes())
+        spark = session.spark(raw_bytes=session.SHORT_BYTES)  # of long series whatever their number, to compare them
         with session.stopped_afterwards(spark):
             tables_s = _timed(lambda: tables.build_tables(spark, paths))
             metrics_s = _timed(lambda: build.build_metrics(spark, paths))

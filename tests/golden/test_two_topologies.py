@@ -1,7 +1,9 @@
 """A topology that ran beside the run's own, with the same task numbers and component names, changes no metric."""
 
+import copy
 import json
 import shutil
+from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ from analysis.record.files import SeriesPaths
 from analysis.record.schemas import TABLES
 from tests.golden import records
 from tests.golden.series import GoldenSeries
+from tests.support import worker_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 RUN = "even_rebalance-r1"
+UNNAMED = "even_rebalance-r2"  # an older record, which does not name its topology
 OTHER = "page_load-2-1763700001"
 METRICS = (
     "zeros", "activity", "event_throughput", "throughput", "intervals", "convergence", "downtime", "losses",
@@ -30,12 +34,18 @@ METRICS = (
 
 
 def add_other(folder: Path) -> None:
-    """It reports from ports of its own, three times the tuples, begins later, restarts elsewhere and goes on longer."""
-    for file in sorted((folder / "workers").iterdir()):
-        machine, port = file.stem.split("-")
-        lines = [json.loads(line) for line in file.read_text().splitlines()]
-        others = [_line_of_other(line, int(port) + 10, seq) for seq, line in enumerate(lines[20:])]
-        records.write_lines(folder / "workers" / f"{machine}-{int(port) + 10}.jsonl", others)
+    """It has ports of its own and three times the tuples, begins earlier, restarts elsewhere and goes on longer."""
+    slots: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
+    for line in worker_lines.of_run(folder):
+        slots[line["machine"], line["port"] + 10].append(line)
+    for (machine, port), lines in slots.items():
+        lines.sort(key=lambda line: line["t"])
+        both = [
+            *(line | {"t": line["t"] - 20} for line in lines[:20]),
+            *(line | {"t": line["t"] + 25} for line in lines),
+        ]
+        others = [_line_of_other(line, port, seq) for seq, line in enumerate(both)]
+        records.write_worker(folder / "workers", f"{machine}-{port}", others)
     decisions = folder / "decisions.jsonl"
     rounds = [json.loads(line) for line in decisions.read_text().splitlines()]
     for number, each in enumerate(rounds):
@@ -47,19 +57,19 @@ def add_other(folder: Path) -> None:
 
 
 def _line_of_other(line: dict[str, Any], port: int, seq: int) -> dict[str, Any]:
-    again = line["t"] > records.START + 1000 + 60
-    line |= {"topology": OTHER, "port": port, "pid": 9000 + again, "seq": seq, "t": line["t"] + 25}
+    again = line["t"] > records.START + 1000 + 85
+    line = copy.deepcopy(line) | {"topology": OTHER, "port": port, "pid": 9000 + again, "seq": seq}
     for group in ("tasks", "streams", "sources", "sinks", "spouts"):
         for name in ("emitted", "executed", "queue", "n", "sum_ms", "due"):
-            if name in line.get(group, {}):
+            if name in (line.get(group) or {}):
                 line[group][name] = [3 * n for n in line[group][name]]
-    if "sinks" in line:
+    if line.get("sinks"):
         line["sinks"]["counts"] = [[3 * n for n in counts] for counts in line["sinks"]["counts"]]
     return line
 
 
-def rows(root: Path, name: str) -> list[dict[str, Any]]:
-    found = [row for row in small_tables.rows(SeriesPaths(root), name) if row["run_id"] == RUN]
+def rows(root: Path, name: str, run: str) -> list[dict[str, Any]]:
+    found = [row for row in small_tables.rows(SeriesPaths(root), name) if row["run_id"] == run]
     return sorted(found, key=lambda row: tuple(str(row[column]) for column in TABLES[name].key))
 
 
@@ -67,16 +77,21 @@ def test_metrics_are_those_of_the_runs_own_topology(
     golden_series: GoldenSeries, spark: "SparkSession", tmp_path: Path
 ) -> None:
     series = tmp_path / golden_series.root.name
-    shutil.copytree(golden_series.root / "runs" / RUN, series / "runs" / RUN)
+    for run in (RUN, UNNAMED):
+        shutil.copytree(golden_series.root / "runs" / run, series / "runs" / run)
     add_other(series / "runs" / RUN)
+    document = json.loads((series / "runs" / UNNAMED / "run.json").read_text())
+    del document["topology"]["id"]
+    (series / "runs" / UNNAMED / "run.json").write_text(json.dumps(document))
     tables.build_tables(spark, series)
     build.build_metrics(spark, series)
     reported = tables.read(spark, SeriesPaths(series), "task_samples").select("topology").distinct().collect()
     assert {row["topology"] for row in reported} == {records.TOPOLOGY, OTHER}
     for name in METRICS:
-        alone, beside = rows(golden_series.root, name), rows(series, name)
-        assert alone, name
-        assert [_rounded(row) for row in beside] == [_rounded(row) for row in alone], name
+        for run in (RUN, UNNAMED):
+            alone, beside = rows(golden_series.root, name, run), rows(series, name, run)
+            assert alone, (name, run)
+            assert [_rounded(row) for row in beside] == [_rounded(row) for row in alone], (name, run)
 
 
 def _rounded(row: dict[str, Any]) -> dict[str, Any]:

@@ -52,6 +52,11 @@ def test_the_answer_is_about_the_runs_own_topology(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text('{"topology": {"id": "t-1", "name": "t"}}')
     (answer,) = scale_decisions.scale_decisions(run, "stela")
     assert [answer.cell(name) for name in ("work", "sink")] == ["2 → 3", "1 → 2"]
+    rounds = [json.loads(line) for line in run.decisions.read_text().splitlines()]
+    later = rounds[-1] | {"decision": rounds[-1]["decision"] | {"executors": {"u-2": {"spout": 2}}, "placement": {}}}
+    alone = later | {"observation": later["observation"] | {"topologies": later["observation"]["topologies"][:1]}}
+    run.decisions.write_text("".join(json.dumps(each) + "\n" for each in (*rounds, later, alone)))
+    assert scale_decisions.scale_decisions(run, "stela") == [answer], "what is said of others afterwards"
 
 
 def test_dealing_out_again_moves_executors_and_adds_none(tmp_path: Path) -> None:

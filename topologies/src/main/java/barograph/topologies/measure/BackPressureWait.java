@@ -10,8 +10,8 @@ import org.apache.storm.policy.WaitStrategyProgressive;
  *
  * <p>In Storm 2.8 no {@code emit} blocks: what a full queue does not take stays with the executor, which then neither executes nor
  * asks its spouts for tuples, but tries again and waits here in between. The time is kept by thread, for Storm shares an instance
- * between threads; {@link TaskCounters} takes that of its executor's. No wait is longer than Storm's setting, 1 ms by default, so
- * it counts where it ends.
+ * between threads; {@link TaskCounters} takes that of its executor's. A wait is at most Storm's setting, 1 ms by default, and what the
+ * kernel adds where the machine has used up its CPU; it counts where it ends.
  */
 public final class BackPressureWait extends WaitStrategyProgressive {
     private static final ThreadLocal<AtomicLong> WAITED_NANOS = ThreadLocal.withInitial(AtomicLong::new);
