@@ -49,6 +49,7 @@ def analyse(
     with session.shared_session(master, paths.raw_bytes(), settings) as spark:
         if not shared and not session.is_local(master):
             session.require_shared_folder(spark, paths.root)
+        provenance.remove_provenance(paths)  # from here on tables are of two analyses, until the end
         with shared.publishing() if shared else nullcontext():
             tables.build_tables(spark, paths)
             build.build_metrics(spark, paths)
@@ -89,6 +90,8 @@ def analyse_new_runs(series_dir: Path, start: Callable[[int], "SparkSession"]) -
     complete = {run.run_id: _run_stamp(run) for run in series.all_runs() if is_complete(run.root)}
     new = [run for run, stamp in complete.items() if parsed.get(run) != stamp]
     found = _rows_of_new_runs(series, target, new, start) if new else {}
+    # What ends this process between here and its being written again leaves tables that say too little.
+    (target.root / PARSED_FILE).unlink(missing_ok=True)
     _write_runs(series, target)
     for name in INCREMENTAL_TABLES:
         rows_of_parsed = [

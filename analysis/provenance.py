@@ -24,8 +24,8 @@ PACKAGES = ("analysis", "scheduler_plugins", "topologies")
 OMISSIONS = ("__pycache__", "target", "src")  # of Maven's modules: what runs on machines, not here
 # The packages that the analysis imports; what these need follows from requirements.txt.
 DISTRIBUTIONS = (
-    "boltons", "fastavro", "jinja2", "matplotlib", "numpy", "pandas", "pyarrow", "pydantic", "pyspark", "pyyaml",
-    "scipy", "seaborn",
+    "boltons", "fastavro", "filelock", "jinja2", "matplotlib", "numpy", "pandas", "pyarrow", "pydantic", "pyspark",
+    "pyyaml", "scipy", "seaborn",
 )  # fmt: skip
 
 
@@ -62,6 +62,11 @@ def write_provenance(paths: SeriesPaths, spark: SparkSession, made_by: str) -> N
         except PackageNotFoundError:
             continue
     write_json_atomic(paths.root / FILE, {"v": 1, "code": made_by, "versions": versions})
+
+
+def remove_provenance(paths: SeriesPaths) -> None:
+    """A series that is analysed anew is of no known code until that ends well."""
+    (paths.root / FILE).unlink(missing_ok=True)
 
 
 def digest_of_series(root: Path) -> str | None:

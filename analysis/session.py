@@ -31,6 +31,7 @@ STANDALONE = re.compile(r"spark://(?P<host>[^:,/]+):(?P<port>\d+)(,[^:,/]+:\d+)*
 OTHER_MASTERS = ("yarn", "k8s://")
 CHECKS_PER_CORE = 4  # by each core: a worker that has no task has not looked
 DRIVER_HOST = "BAROGRAPH_SPARK_DRIVER_HOST"
+STOP_LIMIT_S = 120.0
 
 
 def is_local(master: str) -> bool:
@@ -108,8 +109,13 @@ SETTINGS = {
     "spark.sql.parquet.compression.codec": "lz4_raw",
     "spark.sql.files.maxPartitionBytes": "64m",
     "spark.sql.files.openCostInBytes": "256k",
-    "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+    # So many folders of files are listed one after the other, which is no job; more of them in so many tasks.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "64",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # The JVM compiles no method of more bytes. Reading workers' lines has one of nearly so many; with another form of
+    # its checks, of 8,661 bytes, it took half as long again. Beyond this Spark makes smaller ones.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
 }
 
 
@@ -141,16 +147,46 @@ def with_jar(settings: Mapping[str, str], jar: Path) -> dict[str, str]:
 
 @contextmanager
 def stopped_afterwards(spark: "SparkSession") -> Iterator[None]:
-    """Stop it after the block. Raises SparkEnded where its process ended in it, whatever that failed first."""
-    from py4j.protocol import Py4JError
-
+    """Stop it after the block. Raises SparkEnded where its process ended in it, whatever that failed first, or does not
+    stop: then it is killed."""
     try:
         yield
-    finally:
+    except Exception:
+        _stop(spark)
+        raise
+    except BaseException:  # whoever asks for the end gets it, however Spark ends
+        with contextlib.suppress(Exception):
+            _stop(spark)
+        raise
+    else:
+        _stop(spark)
+
+
+def _stop(spark: "SparkSession") -> None:
+    from py4j.protocol import Py4JError
+
+    failures: list[Exception] = []
+
+    def stop() -> None:
         try:
             spark.stop()
-        except (OSError, Py4JError) as gone:
-            raise SparkEnded(ENDED) from gone
+        except Exception as error:  # noqa: BLE001 - raised below, where somebody hears of it
+            failures.append(error)
+
+    jvm = getattr(spark.sparkContext._gateway, "proc", None)  # it may be somebody else's
+    stopping = threading.Thread(target=stop, daemon=True)
+    stopping.start()
+    stopping.join(STOP_LIMIT_S)
+    if stopping.is_alive():
+        what = f"Spark's process did not stop within {STOP_LIMIT_S:g} s"
+        if jvm is None:
+            raise SparkEnded(what)
+        jvm.kill()
+        raise SparkEnded(f"{what} and was killed")
+    for failure in failures:
+        if isinstance(failure, OSError | Py4JError):
+            raise SparkEnded(ENDED) from failure
+        raise failure
 
 
 def spark(master: str = "local[*]", raw_bytes: int = 0, settings: Mapping[str, str] | None = None) -> "SparkSession":

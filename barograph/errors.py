@@ -12,6 +12,7 @@ BarographError (harness)
 ├── NoFreshSamples (infrastructure)      measuring stopped while the machines live
 ├── OutcomeUnknown (infrastructure)      nobody says what became of a decision
 ├── ServiceRestarted (infrastructure)    the policy service ended during the run and began anew
+├── RunInvalid (infrastructure)          something else than the variant placed, so that nothing was measured
 ├── RunBroken (system_under_test)        Storm or the policy failed: a result
 └── RunsFailed                           blame of the worst run of the series
 Interrupted (KeyboardInterrupt)          somebody asked for the end
@@ -20,12 +21,14 @@ Interrupted (KeyboardInterrupt)          somebody asked for the end
 from __future__ import annotations
 
 import errno
+import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 BLAMES = ("configuration", "capacity", "infrastructure", "system_under_test", "harness")
 EXIT_CODES = {"configuration": 2, "capacity": 3, "infrastructure": 4, "system_under_test": 5, "harness": 1}
 INTERRUPTED_EXIT = 130
+POSTGRESQL_DISK_FULL = "53100"
 REGRESSION_EXIT = 6  # of a night that confirmed one: nobody's failure
 SEVERITY = ("harness", "configuration", "capacity", "infrastructure", "system_under_test")  # the worst first
 
@@ -85,6 +88,10 @@ class ServiceRestarted(BarographError):
     blame = "infrastructure"
 
 
+class RunInvalid(BarographError):
+    blame = "infrastructure"
+
+
 class RunBroken(BarographError):
     blame = "system_under_test"
 
@@ -101,10 +108,20 @@ class Interrupted(KeyboardInterrupt):
 
 def blame_of(error: BaseException) -> str:
     """One of `BLAMES`; whatever does not say is ours."""
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if _full_disk(error):
         return "capacity"
     blame = getattr(error, "blame", "harness")
     return blame if blame in BLAMES else "harness"
+
+
+def _full_disk(error: BaseException) -> str:
+    """Which disk is full; empty for any other error. SQLAlchemy wraps what a database's driver says."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return str(error.filename or error.strerror)
+    said = getattr(error, "orig", error)
+    is_sqlite = isinstance(said, sqlite3.Error) and getattr(said, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+    codes = (getattr(said, "pgcode", None), getattr(said, "sqlstate", None))  # of psycopg2, and of the others
+    return "of Airflow's database" if is_sqlite or POSTGRESQL_DISK_FULL in codes else ""
 
 
 def worst_exit(codes: Sequence[int]) -> int:
@@ -115,8 +132,8 @@ def worst_exit(codes: Sequence[int]) -> int:
 
 def message_of(error: BaseException) -> str:
     """One line, never empty."""
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"the disk is full ({error.filename or error.strerror}): free some space, then run again to resume"
+    if place := _full_disk(error):
+        return f"the disk is full ({place}): free some space, then run again to resume"
     text = " ".join(str(error).split())
     if blame_of(error) == "harness" and not isinstance(error, BarographError):
         return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -42,7 +42,7 @@ def attempt_next_run(series: Series, context: SeriesContext, run: PlannedRun | N
         if attempt > 1:
             holdings.require_one_more(series)
         try:
-            status = _attempt(series, context, run)
+            _attempt(series, context, run)
         except Interrupted:
             context.listener.tell("run_ended", run_id=run.run_id, status="incomplete")
             raise
@@ -53,25 +53,25 @@ def attempt_next_run(series: Series, context: SeriesContext, run: PlannedRun | N
             if not again:
                 raise
         else:
-            log.info("run %s: %s", run.run_id, status)
-            context.listener.tell("run_ended", run_id=run.run_id, status=status)
+            log.info("run %s: complete", run.run_id)
+            context.listener.tell("run_ended", run_id=run.run_id, status="complete")
             return run.run_id
     return None  # pragma: no cover - the last attempt returns or raises
 
 
 def _is_temporary(error: Exception) -> bool:
-    """Machines or a network failed, or there were no machines for those that boot at their event."""
+    """Machines or a network failed, the run is invalid, or there were no machines for those that boot at an event."""
     return blame_of(error) == "infrastructure" or isinstance(error, CapacityError)
 
 
-def _attempt(series: Series, context: SeriesContext, run: PlannedRun) -> str:
+def _attempt(series: Series, context: SeriesContext, run: PlannedRun) -> None:
     folder = series.run_folder(run.run_id)
     try:
         number = set_attempt_aside(folder, series.attempts)
         context.clock.restart()
         record = RunRecord(folder, context.clock, context.listener)
         record.begin(run, _run_facts(series, context, run), number)
-        return measure(context, run, record, last=series.is_last(run))
+        measure(context, run, record, last=series.is_last(run))
     except OSError as error:
         if blame_of(error) == "capacity":
             raise DiskFull(message_of(error)) from error

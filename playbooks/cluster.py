@@ -103,6 +103,7 @@ SSH_LIMIT_S = 10.0
 SWITCH_DELIVERY_NAME = "switched.tar.gz"
 TOPOLOGIES_JAR = "barograph-topologies.jar"
 MISSING_PREFIX = "missing "  # as pack.sh says it
+NO_SAMPLES = "workers/*.avro"  # what is missing where no worker left any
 RECORD_PARTS = (
     "decisions.jsonl",
     "workers",
@@ -467,5 +468,6 @@ def _missing_files(result: PlayResult, run_dir: Path) -> tuple[str, ...]:
     lines = [line for task in result.tasks if task.outcome == "ok" for line in task.stderr.splitlines()]
     # What is on the way (ssh, sudo) may speak on standard error too.
     said = [line.removeprefix(MISSING_PREFIX) for line in lines if line.startswith(MISSING_PREFIX)]
-    none = [] if any((run_dir / "workers").glob("*.avro")) else ["workers/*.avro"]
+    # On a full disk a worker leaves an empty one.
+    none = [] if any(file.stat().st_size for file in run_dir.glob(NO_SAMPLES)) else [NO_SAMPLES]
     return tuple(sorted(said) + none)

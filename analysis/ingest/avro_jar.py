@@ -1,4 +1,4 @@
-"""Spark's decoder of Avro, which PySpark does not ship: one jar, fetched when the first Avro file is analysed."""
+"""Spark's decoder of Avro, which PySpark does not ship: one jar, fetched by set-up, or when it is first needed."""
 
 import hashlib
 from collections.abc import Callable
@@ -26,4 +26,7 @@ def jar(cache: Path, tell: Callable[[str], None]) -> Path:
 def _check(folder: Path) -> None:
     digest = hashlib.sha256((folder / f"{NAME}.jar").read_bytes()).hexdigest()
     if digest != SHA_256:
-        raise StorageError(f"{ARTIFACT} came with the SHA-256 {digest}, but {SHA_256} is wanted; it is not used")
+        raise StorageError(
+            f"{ARTIFACT} came with the SHA-256 {digest}, but {SHA_256} is wanted, and it is"
+            " not used; remove it from Maven's folder (~/.m2/repository/org/apache/spark), then try again"
+        )

@@ -6,6 +6,7 @@ Workers' lines stay as they are, one row a line: the tables of samples are views
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from analysis.ingest.lines import (
     schema_of,
 )
 from analysis.record import sample_views, small_tables, worker_files
-from analysis.record.files import STATUSES, RunPaths, SeriesPaths, first_bytes, read_json
+from analysis.record.files import STATUSES, RunPaths, SeriesPaths, first_bytes, folders_of, read_json
 from analysis.record.schemas import LARGE_TABLES, STORED, TABLES, WORKER_LINES
 from scheduler_plugins.samples import LONGEST_LINE_S
 
@@ -48,8 +49,9 @@ def build_tables(spark: SparkSession, series: SeriesPaths | Path | str) -> None:
     for view in TABLES.keys() - set(STORED):  # an older version stored them; in a bucket each analysis has a folder
         shutil.rmtree(paths.table(view), ignore_errors=True)
     write_run_tables(paths, paths.all_runs())
-    write(worker_lines(spark, paths.raw_files("workers"), paths.raw_head), paths, WORKER_LINES.name)
-    machines = _stage_lines(spark, "machine", paths.raw_files("machines"), paths)
+    lines = worker_lines(spark, paths.raw_files("workers"), paths.raw_heads, in_folders=True)
+    write(lines, paths, WORKER_LINES.name)
+    machines = _stage_lines(spark, "machine", folders_of(paths.raw_files("machines")), paths)
     write(machine_samples(machines), paths, "machine_samples")
     write(network_samples(machines), paths, "network_samples")
     write(events(_stage_lines(spark, "event", paths.raw_files("events.jsonl"), paths)), paths, "events")
@@ -61,13 +63,20 @@ def build_tables(spark: SparkSession, series: SeriesPaths | Path | str) -> None:
         _drop_stage(paths, kind)
 
 
-def worker_lines(spark: SparkSession, files: Sequence[Path | str], head: avro_lines.Head = first_bytes) -> DataFrame:
-    """Workers' lines as the table has them, damaged ones too. `head`: the first bytes of an Avro file."""
-    avro = [str(file) for file in files if str(file).endswith(worker_files.SUFFIX)]
-    parts = [_avro_lines(spark, writer) for writer in avro_lines.writers(avro, head)]
-    json_files = [file for file in files if str(file) not in set(avro)]
+def worker_lines(
+    spark: SparkSession, files: Sequence[Path | str], heads: avro_lines.Heads = first_bytes, *, in_folders: bool = False
+) -> DataFrame:
+    """Workers' lines as the table has them, damaged ones too. `heads`: the first bytes of Avro files. `in_folders`:
+    these files are all that their folders have, so that Spark need not look for each.
+    """
+    names = [str(file) for file in files]
+    writers = avro_lines.writers([name for name in names if name.endswith(worker_files.SUFFIX)], heads)
+    if in_folders and len(writers) == 1:
+        writers = [replace(writer, files=tuple(folders_of(writer.files))) for writer in writers]
+    parts = [_avro_lines(spark, writer) for writer in writers]
+    json_files = [name for name in names if not name.endswith(worker_files.SUFFIX)]
     if json_files or not parts:
-        parts.append(read_lines(spark, "worker", json_files))
+        parts.append(read_lines(spark, "worker", folders_of(json_files) if in_folders else json_files))
     columns = [column.name for column in WORKER_LINES.columns]
     first, *others = (part.withColumnRenamed("t", "t_s").select(*columns) for part in parts)
     for other in others:
@@ -115,13 +124,17 @@ def _stage_lines(spark: SparkSession, kind: str, files: Sequence[Path | str], pa
 
 
 def read_lines(spark: SparkSession, kind: str, files: Sequence[Path | str]) -> DataFrame:
-    """JSON lines of one kind with `run_id`, `file` and, where the line is damaged, its beginning in `damaged_text`."""
+    """JSON lines of one kind with `run_id`, `file` and, where the line is damaged, its beginning in `damaged_text`.
+
+    `files`: or folders of them.
+    """
     schema = f"{schema_of(kind)}, {DAMAGED_COLUMN} string"
     if not files:
         none = small_tables.empty_frame(spark, schema)
         return none.select(f.lit("").alias("run_id"), f.lit("").alias("file"), *none.columns)
     lines = (
         spark.read.schema(schema)
+        .option("pathGlobFilter", "*.jsonl")
         .option("mode", "PERMISSIVE")
         .option("columnNameOfCorruptRecord", DAMAGED_COLUMN)
         .json([str(file) for file in files])
@@ -135,7 +148,9 @@ def _avro_lines(spark: SparkSession, writer: avro_lines.Writer) -> DataFrame:
     """As `read_lines` has them. A damaged one has no text: it is shown in hexadecimal digits."""
     lines = avro_lines.blocks(spark, writer, _place("worker"))
     digits = f.hex(f.substring("bytes", 1, EXCERPT_BYTES))
-    unread = f.when(f.col("t").isNull(), f.concat(f.length("bytes"), f.lit(" bytes that no worker wrote so: "), digits))
+    unread = f.when(
+        f.col("t").isNull(), f.concat(f.length("bytes"), f.lit(" bytes with a wrong checksum, which begin: "), digits)
+    )
     columns = [name for name in lines.columns if name != "bytes"]
     uneven = _is_uneven("worker", lambda group, name, _: f.lit(name in writer.absent[group]))
     return _note_damage(
@@ -310,25 +325,34 @@ def placements(lines: DataFrame) -> DataFrame:
 
 def damaged_lines(spark: SparkSession, paths: SeriesPaths) -> DataFrame:
     """Lines and damaged lines of every file that was read."""
-    stages = [(kind, paths.spark_table(_stage_name(kind))) for kind in STAGED]
-    stages.append(("worker", paths.spark_table(WORKER_LINES.name)))
-    parts = [_count_damaged(spark.read.schema(STAGE_COLUMNS).parquet(stage), kind) for kind, stage in stages]
-    total = parts[0]
-    for part in parts[1:]:
-        total = total.unionByName(part)
+    total = _count_damaged(read(spark, paths, WORKER_LINES.name), "worker", _not_intact())
+    for kind in STAGED:
+        stage = spark.read.schema(STAGE_COLUMNS).parquet(paths.spark_table(_stage_name(kind)))
+        total = total.unionByName(_count_damaged(stage, kind))
     return total
 
 
-def _count_damaged(lines: DataFrame, kind: str) -> DataFrame:
-    return (
-        lines.groupBy("run_id", "file")
-        .agg(
-            f.count("*").alias("lines"),
-            f.count(DAMAGED_COLUMN).alias("damaged"),
-            f.first(DAMAGED_COLUMN, ignorenulls=True).alias("first_damaged"),
-        )
-        .select("run_id", "file", f.lit(kind).alias("kind"), "lines", "damaged", "first_damaged")
+def _count_damaged(lines: DataFrame, kind: str, missing: Column | None = None) -> DataFrame:
+    """`missing`: of lines that are damaged or not there, by the numbers of the others; null where they have none."""
+    counted = lines.groupBy("run_id", "file").agg(
+        f.count("*").alias("lines"),
+        f.count(DAMAGED_COLUMN).alias("damaged"),
+        f.first(DAMAGED_COLUMN, ignorenulls=True).alias("first_damaged"),
+        (f.lit(None) if missing is None else missing).cast("bigint").alias("not_intact"),
     )
+    gone = f.greatest(f.col("not_intact") - f.col("damaged"), f.lit(0))
+    return counted.select(
+        "run_id", "file", f.lit(kind).alias("kind"), "lines", "damaged", "first_damaged",
+        f.when(f.col("not_intact").isNotNull(), gone).alias("missing"),
+    )  # fmt: skip
+
+
+def _not_intact() -> Column:
+    """How many lines of an Avro file are not intact. It has those of one process, which numbers them from 0 on."""
+    intact = f.count(f.when(f.col(DAMAGED_COLUMN).isNull(), f.lit(1)))
+    is_avro = f.endswith("file", f.lit(worker_files.SUFFIX))
+    last = f.max(f.when(f.col(DAMAGED_COLUMN).isNull() & is_avro, f.col("seq")))
+    return last + 1 - intact
 
 
 # --- run.json --------------------------------------------------------------------------------------------------------

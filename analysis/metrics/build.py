@@ -3,7 +3,7 @@
 Metrics are of the topology that the run's record names. Task numbers begin anew in each topology, so what others leave
 that ran beside it is taken out as it is read; it counts in what machines used only.
 Spark sums what grows with the samples. What is bounded by runs x windows is read back and goes on in this process,
-some runs at a time, for its rows depend on their run alone: the process does not grow with their number.
+some runs at a time, for its rows depend on their run alone; a few rows a run are read whole.
 """
 
 from collections import Counter

@@ -5,7 +5,7 @@ leaves"). No analysis and no Spark.
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
@@ -67,7 +67,7 @@ class SharedStorage(Protocol):
 
     def raw_files(self, part: str) -> list[str]: ...
 
-    def raw_head(self, file: str, length: int) -> bytes: ...
+    def raw_heads(self, files: Sequence[str], length: int) -> Iterator[bytes]: ...
 
     def table(self, name: str) -> str: ...
 
@@ -122,13 +122,15 @@ class SeriesPaths:
 
     def has_avro(self) -> bool:
         """Whether there are workers' files that Spark needs more than its own jars for."""
-        return any(file.endswith(".avro") for file in self.raw_files("workers"))
-
-    def raw_head(self, file: str, length: int) -> bytes:
-        """The first bytes of a raw file, at most so many."""
         if self.shared:
-            return self.shared.raw_head(file, length)
-        return first_bytes(file, length)
+            return any(file.endswith(".avro") for file in self.shared.raw_files("workers"))
+        return any(any(run.workers.glob("*.avro")) for run in self.all_runs())
+
+    def raw_heads(self, files: Sequence[str], length: int) -> Iterator[bytes]:
+        """The first bytes of raw files, at most so many of each, one after the other."""
+        if self.shared:
+            return self.shared.raw_heads(files, length)
+        return first_bytes(files, length)
 
     def run(self, run_id: str) -> RunPaths:
         return RunPaths(self.runs / run_id)
@@ -147,10 +149,16 @@ class SeriesPaths:
         return sum(bytes_as_json(file.name, file.stat().st_size) for file in files)
 
 
-def first_bytes(file: Path | str, length: int) -> bytes:
-    """At most so many."""
-    with Path(file).open("rb") as opened:
-        return opened.read(length)
+def folders_of(files: Iterable[str]) -> list[str]:
+    """The folders that these files, or objects, are in."""
+    return sorted({file.rpartition("/")[0] for file in files})
+
+
+def first_bytes(files: Iterable[Path | str], length: int) -> Iterator[bytes]:
+    """At most so many of each file."""
+    for file in files:
+        with Path(file).open("rb") as opened:
+            yield opened.read(length)
 
 
 def bytes_as_json(name: str, size: int) -> int:

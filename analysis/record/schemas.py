@@ -310,8 +310,12 @@ _DECLARED = (
         Column("kind", "string", "", "kind of line: `worker`, `machine`, `event`, `decision`"),
         Column("lines", "bigint", "lines", "in the file"),
         Column("damaged", "bigint", "lines",
-               "that are no JSON of the declared types, lack a field or have columns of different length"),
-        Column("first_damaged", "string", "", "beginning of the first such line", "there is none"),
+               "with a wrong checksum or type, without a field, or with columns of different length"),
+        Column("first_damaged", "string", "",
+               "beginning of the first such line, in hexadecimal digits if its checksum is wrong", "there is none"),
+        Column("missing", "bigint", "lines",
+               "at least so many that its process numbered are not there, beside the damaged ones; what there was"
+               " after the last intact line is not known", "its lines have no numbers of their own, or none is intact"),
     )),
     # Metrics. Times relative to a zero end in `_s` too and are negative before it. `zeros`, `throughput`: the run's own
     # axis, whose zero is its first event. What has an `event_id` is relative to that event (see scale_events).

@@ -7,6 +7,7 @@ import io
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ MARKER = b"\x1d\x02kQ\x1f7z~\x0b^\x19dW\x05!\x12"
 # The CRC-32 of whatever ends with its own CRC-32.
 RESIDUE = 0x2144DF1C
 CHECKSUM, CHECKSUM_BYTES = "checksum", 4
+SCHEMA_CHECKSUM = "schema_checksum"  # in the header
 # Null for other people's logs and older workers' lines, but never for a worker of ours.
 ALWAYS_KNOWN = {
     "tasks": ("emitted", "transferred", "executed"), "streams": ("emitted",), "sources": ("executed",),
@@ -62,26 +64,66 @@ SCHEMA: Schema = {
 
 def resource() -> str:
     """The schema as the worker's resource has it."""
-    return json.dumps(SCHEMA, separators=(",", ":"))
+    return _text(SCHEMA)
 
 
-def header(schema: Schema | None = None) -> bytes:
-    """What a file begins with, without the marker."""
-    text = resource() if schema is None else json.dumps(schema, separators=(",", ":"))
-    return MAGIC + _encoded(METADATA, {"avro.schema": text.encode(), "avro.codec": b"null"})
+def _text(schema: Schema) -> str:
+    return json.dumps(schema, separators=(",", ":"))
 
 
-def header_of(head: bytes) -> tuple[bytes, Schema] | None:
-    """The header in a file's first bytes, without the marker, and its schema. None: it is cut short or damaged."""
+@dataclass(frozen=True)
+class Header:
+    """What a file begins with, up to the marker: its `content`, and the JSON text of the schema in it."""
+
+    content: bytes
+    schema_text: bytes
+
+    @property
+    def schema(self) -> Schema:
+        schema: Schema = json.loads(self.schema_text)
+        return schema
+
+    @property
+    def checksum(self) -> bytes:
+        """Of the schema. The checksums of lines begin with it: no line is whole by any other schema."""
+        return checksum(self.schema_text)
+
+
+def checksum(content: bytes) -> bytes:
+    """CRC-32, the lowest byte first."""
+    return zlib.crc32(content).to_bytes(CHECKSUM_BYTES, "little")
+
+
+@cache
+def header() -> Header:
+    """Of files by our schema."""
+    return header_by(SCHEMA)
+
+
+def header_by(schema: Schema) -> Header:
+    text = _text(schema).encode()
+    metadata = {"avro.schema": text, "avro.codec": b"null", SCHEMA_CHECKSUM: checksum(text).hex().encode()}
+    return Header(MAGIC + _encoded(METADATA, metadata), text)
+
+
+def header_of(head: bytes) -> Header | None:
+    """The header in a file's first bytes. None: it is cut short, or its schema is not as a worker wrote it."""
     found, marker, _ = head.partition(MARKER)
+    if found == (ours := header()).content:
+        return ours
     if not marker or not found.startswith(MAGIC):
         return None
     try:
         metadata: Any = fastavro.schemaless_reader(io.BytesIO(found[len(MAGIC) :]), METADATA, None)
-        schema = json.loads(metadata["avro.schema"])
-        return (found, schema) if schema["fields"] else None
+        text = metadata["avro.schema"]
+        return Header(found, text) if metadata[SCHEMA_CHECKSUM] == checksum(text).hex().encode() else None
     except Exception:  # noqa: BLE001 - whatever way bytes that are none of ours fail
         return None
+
+
+def is_whole(part: bytes, header: Header) -> bool:
+    """Whether what lies between two markers is a line by the header's schema, as a worker wrote it."""
+    return zlib.crc32(header.checksum + part) == RESIDUE
 
 
 def block(line: Mapping[str, Any]) -> bytes:
@@ -93,12 +135,13 @@ def block(line: Mapping[str, Any]) -> bytes:
             length = len(next(iter(columns.values())))
             names = group_fields(TABLES[GROUPS[group]])
             record[group] = {name: columns.get(name, [None] * length) for name in names}
-    return _block(_encoded(_parsed(), record))
+    return block_of(_encoded(_parsed(), record), header())
 
 
-def _block(datum: bytes) -> bytes:
+def block_of(datum: bytes, header: Header) -> bytes:
+    """A line in Avro, its last bytes kept free for the checksum, as a block of files with this header."""
     framed = b"\x02" + _length(len(datum)) + datum[:-CHECKSUM_BYTES]  # one line, in so many bytes
-    return framed + zlib.crc32(framed).to_bytes(CHECKSUM_BYTES, "little")
+    return framed + checksum(header.checksum + framed)
 
 
 def _length(number: int) -> bytes:
@@ -113,16 +156,16 @@ def _length(number: int) -> bytes:
 def write(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
     """A file as a worker writes it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"".join(part + MARKER for part in (header(), *map(block, lines))))
+    path.write_bytes(b"".join(part + MARKER for part in (header().content, *map(block, lines))))
 
 
 def read(path: Path) -> Iterator[dict[str, Any] | None]:
     """The lines of a file, as JSON has them; None for each part between two markers that is no whole line."""
     content = path.read_bytes()
-    header, schema = header_of(content) or (b"", SCHEMA)
+    found = header_of(content) or header()
     for part in content.split(MARKER):
-        if part not in (b"", header):
-            yield _line(part, schema) if zlib.crc32(part) == RESIDUE else None
+        if part not in (b"", found.content):
+            yield _line(part, found.schema) if is_whole(part, found) else None
 
 
 def _line(block: bytes, schema: Schema) -> dict[str, Any]:

@@ -280,11 +280,11 @@ def failures(run: Row, events: Sequence[Mapping[str, Any]], damaged: Sequence[Ro
     for event in events:
         if event["kind"] in ("fallback", "scale_aborted") or (event["kind"] == "applied" and event.get("ok") is False):
             lines.append(f"{event['kind'].replace('_', ' ')}: {event.get('reason') or 'no reason recorded'}")
-    lines += [
-        f"{row['damaged']} of {row['lines']} lines of {row['file']} could not be read"
-        for row in damaged
-        if row["damaged"]
-    ]
+    for row in damaged:
+        if row["damaged"]:
+            lines.append(f"{row['damaged']} of {row['lines']} lines of {row['file']} could not be read")
+        if row.get("missing"):
+            lines.append(f"at least {row['missing']} lines are missing in {row['file']}, by the numbers of the others")
     return lines
 
 

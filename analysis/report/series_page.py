@@ -161,6 +161,7 @@ class SeriesContent:
     losses: list[Row]
     damaged: list[Row]
     files_read: int
+    files_numbered: int
     lines_read: int
     load: list[str]
     machines: list[Row]
@@ -239,8 +240,9 @@ def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow], conditions: Conditi
         runs=entries,
         steady=series_tables.steady_rows(rows(paths, "intervals")),
         losses=series_tables.edge_losses(rows(paths, "losses")),
-        damaged=[row for row in damaged_files if row["damaged"]],
+        damaged=[row for row in damaged_files if row["damaged"] or row.get("missing")],
         files_read=len(damaged_files),
+        files_numbered=sum(row.get("missing") is not None for row in damaged_files),
         lines_read=sum(row["lines"] for row in damaged_files),
         load=workload_sentences(paths, runs, measurements, _machines_of_one_run(machines)),
         machines=series_tables.machine_facts(machines),

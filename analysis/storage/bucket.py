@@ -169,9 +169,7 @@ class Bucket:
             return answer["Body"].read(), answer["ETag"].strip('"')
 
     def read_head(self, name: str, length: int) -> bytes:
-        """At most so many of its first bytes."""
-        if not self.objects(name)[name].size:  # S3 has no range of nothing
-            return b""
+        """At most so many of its first bytes; S3 has no range of nothing, so there must be one."""
         with self._storage_errors(f"read {name}"):
             head = f"bytes=0-{length - 1}"
             return self.client.get_object(Bucket=self.location.bucket, Key=self.location.key(name), Range=head)[

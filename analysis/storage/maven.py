@@ -3,8 +3,11 @@
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from analysis.errors import StorageConfigurationError, StorageError
 
@@ -13,20 +16,50 @@ LIMIT_S = 1800
 
 
 def fetch(folder: Path, arguments: Sequence[str], check: Callable[[Path], None] = lambda _: None) -> None:
-    """`arguments` of Maven that copy jars; `check` raises for what must not be used. The folder is there whole or not
-    at all."""
+    """`arguments` of Maven that copy jars, whose checksums must be the registry's; `check` raises for what must not be
+    used. The folder is there whole or not at all; of several processes one fetches it."""
     if shutil.which("mvn") is None:
         raise StorageConfigurationError(
             f"mvn is not installed; {folder.name} for Spark is fetched with it. Install it with: apt-get install maven"
         )
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(folder):
+        if not folder.is_dir():
+            _fetch(folder, arguments, check)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    lock = FileLock(folder.parent / ".jars.lock")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=LIMIT_S)
+    except Timeout as error:
+        raise StorageError(f"another process has been fetching jars into {folder.parent} for {LIMIT_S} s") from error
+    except OSError as error:
+        raise StorageConfigurationError(
+            f"{folder.parent} cannot be written ({error.strerror}); {folder.name} for Spark is kept there. Set"
+            " BAROGRAPH_CACHE to a folder of yours, or run make setup as root"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _fetch(folder: Path, arguments: Sequence[str], check: Callable[[Path], None]) -> None:
+    for left in folder.parent.glob(".jars-*"):  # by a process that was killed
+        shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=".jars-", dir=folder.parent) as scratch:
         out = Path(scratch) / "jars"
-        argv = ["mvn", "-B", "-q", *arguments, f"-DoutputDirectory={out}"]
-        process = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL)
+        argv = ["mvn", "-B", "-q", "--strict-checksums", *arguments, f"-DoutputDirectory={out}"]
+        try:
+            process = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL)
+        except subprocess.TimeoutExpired as error:
+            raise StorageError(
+                f"{' '.join(argv)} did not end within {LIMIT_S} s; is Maven Central reachable?"
+            ) from error
         if process.returncode != 0:
             last = " ".join((process.stdout + process.stderr).split())[-600:]
             raise StorageError(f"{' '.join(argv)} ended with {process.returncode}: {last}")
         check(out)
-        if not folder.is_dir():  # somebody else was quicker
-            out.rename(folder)
+        out.rename(folder)

@@ -10,11 +10,13 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+from boltons.iterutils import chunked_iter
 
 from analysis.errors import StorageConfigurationError, StorageError
 from analysis.query.sql import SeriesTables
@@ -23,6 +25,7 @@ from analysis.storage import layout, maven
 from analysis.storage.bucket import Bucket, NoSuchObject, endpoint
 from analysis.storage.transfer import in_parallel, send_files
 
+HEADS_AT_ONCE = 500
 POM = Path(__file__).with_name("pom.xml")
 CREDENTIAL_PROVIDERS = (
     # What this process has in its environment; Spark hands it on to the workers.
@@ -84,22 +87,32 @@ def s3a_settings(found: Sequence[Path]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class SharedSeries:
-    """`names`: of all raw files, relative to the series; `raw_bytes`: of their lines."""
+    """`sizes`: of all raw files in bytes, by their name relative to the series."""
 
     bucket: Bucket
     series: str
     generation: str
-    names: tuple[str, ...]
-    raw_bytes: int
+    sizes: Mapping[str, int]
+
+    @property
+    def raw_bytes(self) -> int:
+        """Of the raw files' lines."""
+        return sum(bytes_as_json(name, size) for name, size in self.sizes.items())
 
     def raw_files(self, part: str) -> list[str]:
         """URIs of the lines of one part of every run: a folder (`workers`) or a file (`events.jsonl`)."""
-        names = (name for name in self.names if name.split("/")[2] == part and name.endswith(RAW_SUFFIXES))
+        names = (name for name in self.sizes if name.split("/")[2] == part and name.endswith(RAW_SUFFIXES))
         return [self.bucket.location.uri(f"{self.series}/{name}") for name in names]
 
-    def raw_head(self, file: str, length: int) -> bytes:
-        """The first bytes of one of these."""
-        return self.bucket.read_head(self.bucket.location.name_of_uri(file), length)
+    def raw_heads(self, files: Sequence[str], length: int) -> Iterator[bytes]:
+        """The first bytes of some of these, a few hundred at a time."""
+
+        def head(file: str) -> bytes:
+            name = self.bucket.location.name_of_uri(file)
+            return self.bucket.read_head(name, length) if self.sizes[name.removeprefix(f"{self.series}/")] else b""
+
+        for some in chunked_iter(files, HEADS_AT_ONCE):
+            yield from in_parallel(head, some)
 
     def table(self, name: str) -> str:
         return self.bucket.location.uri(self._table(name))
@@ -161,10 +174,9 @@ def open_shared(bucket: Bucket, series: str, now_s: float) -> SharedSeries:
     """The series as it lies in the bucket now: every complete run, and the last attempt at each other one."""
     objects = {key.removeprefix(f"{series}/"): each for key, each in bucket.objects(f"{series}/").items()}
     folders = tuple(f"{folder}/" for folder in layout.run_folders(objects).values())
-    names = tuple(name for name in sorted(objects) if name.startswith(folders))
-    size = sum(bytes_as_json(name, objects[name].size) for name in names)
+    sizes = {name: objects[name].size for name in sorted(objects) if name.startswith(folders)}
     stamp = f"{datetime.fromtimestamp(now_s, UTC):%Y%m%d-%H%M%S-%f}"
-    return SharedSeries(bucket, series, stamp, names, size)
+    return SharedSeries(bucket, series, stamp, sizes)
 
 
 def current_tables(bucket: Bucket, series: str, folder: Path) -> SeriesTables | None:

@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return 0  # `barograph … | head`
     except Exception as error:  # noqa: BLE001 - the one place where errors become a line and an exit code
-        return _explain(error)
+        return explain(error)
     return code
 
 
@@ -86,7 +86,8 @@ def parser(complete: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentPars
     return top
 
 
-def _explain(error: Exception) -> int:
+def explain(error: Exception) -> int:
+    """Say on standard error what ends a command, or a part of one, and return its exit code."""
     blame, message = blame_of(error), message_of(error)
     if blame == "harness":
         message = f"{message} (traceback: {_keep_traceback()})"

@@ -8,13 +8,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from analysis import session
+from barograph.cli import explain
 from barograph.cli.claims import show_claims
 from barograph.cli.compare import show_comparison
 from barograph.cli.dag_process import StepHung, limited, signals_as_interrupt
 from barograph.cli.execution import headline
 from barograph.cli.terminal import say, stdout_console
 from barograph.compare.record import is_comparison
-from barograph.errors import EXIT_CODES, ExperimentError, blame_of, message_of, worst_exit
+from barograph.errors import ExperimentError, worst_exit
 from barograph.series.results import analyse_again, one_session, results, write_index
 from barograph.series.series import find_all_series
 
@@ -42,7 +43,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _report_all(folders: Sequence[Path]) -> int:
-    """What one of them lacks, the others get. The exit code is the worst."""
+    """What one of them lacks, the others get. The exit code is the worst, or that of what ended Spark for all."""
     codes = [0]
     with signals_as_interrupt(), ExitStack() as opened:
         with limited("analyse"):
@@ -53,12 +54,11 @@ def _report_all(folders: Sequence[Path]) -> int:
                 with limited("analyse"):
                     path = analyse_again(folder, say)
             except Exception as error:  # whatever one series lacks, the next may have
-                say(f"{blame_of(error).replace('_', ' ')}: {message_of(error)}")
-                codes.append(EXIT_CODES[blame_of(error)])
                 if isinstance(error, StepHung) or not session.is_alive():
                     left = ", ".join(str(each) for each in folders[number:]) or "none"
                     say(f"ended at {folder}; not analysed: {left}")
                     raise
+                codes.append(explain(error))
             else:
                 say(f"report: {path}")
         with limited("analyse"):

@@ -195,14 +195,14 @@ def require_target(request: SqlRequest) -> None:
 def _select_series(request: SqlRequest) -> tuple[Results, list[Path]]:
     """The series to ask, and where their results are."""
     from barograph.series.results import results, results_of
-    from barograph.series.series import find_series
+    from barograph.series.series import find_series, series_folders
 
     if request.series is not None:
         folder = find_series(request.series)
         return results_of(folder), [folder]
     place = results()
     place.refresh(request.experiment or "")
-    folders = sorted(path.parent for path in place.root.glob("*/*/*/series.json"))
+    folders = series_folders(place.root)
     if request.experiment is None:
         return place, folders
     mine = [folder for folder in folders if "/".join(folder.parts[-3:-1]) == request.experiment]

@@ -59,7 +59,7 @@ def _analyse(series_dir: Path) -> Path:
             def start(raw_bytes: int) -> SparkSession:
                 jars = avro_jars(SeriesPaths(series_dir), print)
                 spark = session.spark(spark_master(), raw_bytes, session.jar_settings(jars))
-                opened.callback(spark.stop)
+                opened.enter_context(session.stopped_afterwards(spark))
                 return spark
 
             return pipeline.analyse_new_runs(series_dir, start)

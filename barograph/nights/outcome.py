@@ -15,7 +15,6 @@ from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, REGRESSION_EXIT, SEVE
 from barograph.nights.night_state import NightEntry
 from barograph.series.interruption import is_stopped
 from barograph.series.progress import failures_since, lines_since, worst_of
-from barograph.series.run_record import read_run
 from barograph.series.series import Series
 
 CLAIM_KEYS = (
@@ -92,8 +91,6 @@ def outcome_of(series: Series) -> tuple[str, str]:
         return STATUS_OF_BLAME[blame], message
     if not series.missing_runs():
         return COMPLETE, ""
-    if invalid := _invalid_runs(series):
-        return STATUS_OF_BLAME["harness"], f"{', '.join(invalid)} invalid: see `invalid` in their run.json"
     if is_stopped(series):
         return INTERRUPTED, f"{_runs_complete(series)}; it was asked to stop"
     return INTERRUPTED, f"{_runs_complete(series)}; it ended without saying why, see its harness.log"
@@ -125,8 +122,3 @@ def blame_of_night(statuses: Sequence[str]) -> str:
 
 def _runs_complete(series: Series) -> str:
     return f"{len(series.complete())} of {len(series.plan())} runs are complete"
-
-
-def _invalid_runs(series: Series) -> list[str]:
-    runs = {run.run_id: read_run(series.run_folder(run.run_id)) for run in series.plan()}
-    return [run_id for run_id, document in runs.items() if document and document["status"] == "invalid"]

@@ -23,7 +23,7 @@ LONGEST_CLOSING_S = GIVE_BACK_S  # the machines are paid for until then, and not
 LONGEST_ANALYSIS_S = 900.0  # of one between blocks
 REPLACING_S = 3600.0 + LONGEST_OPENING_S
 ANY_RUN_S = 7 * 86_400.0  # no lease is longer
-RUN_ATTEMPTS = 2  # of a run whose machines or network failed
+RUN_ATTEMPTS = 2  # of a run whose machines or network failed, or that was invalid
 
 
 @dataclass(frozen=True)

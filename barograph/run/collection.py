@@ -12,6 +12,7 @@ from analysis.record.files import RunPaths, json_lines, parsed_lines
 from barograph.run import clocks
 from barograph.run.context import RunContext
 from barograph.series.run_record import RunRecord
+from playbooks.cluster import NO_SAMPLES
 
 
 def topology_of_decisions(folder: Path, name: str) -> dict[str, Any] | None:
@@ -54,9 +55,6 @@ def _topology_facts(shown: dict[str, Any]) -> dict[str, Any]:
         ],
         "edges": shown["edges"],
     }
-
-
-NO_SAMPLES = "workers/*.avro"  # as the collection names it
 
 
 def collect(run: RunContext, names: Sequence[str]) -> None:

@@ -29,6 +29,7 @@ from barograph.policy_service import (
 )
 from barograph.run.cluster import ClusterFacts, Collection
 from playbooks.clock import ClockOffset
+from playbooks.cluster import NO_SAMPLES
 from scheduler_plugins.messages import answer_json, log_line, observation_from_request
 from scheduler_plugins.model import Decision
 from scheduler_plugins.samples import Samples
@@ -56,8 +57,8 @@ def decision_line(t: float, run_id: str, policy: str, topology: str, machines: S
     return {"t": t, "run_id": run_id, "duration_ms": 1.0} | said
 
 
-def worker_line(t: int, rate: int, topology: str) -> dict[str, Any]:
-    head = {"v": 1, "t": float(t), "dt_s": 1.0, "machine": "m1", "port": 6700, "pid": 1, "seq": t}
+def worker_line(sequence: int, t: int, rate: int, topology: str) -> dict[str, Any]:
+    head = {"v": 1, "t": float(t), "dt_s": 1.0, "machine": "m1", "port": 6700, "pid": 1, "seq": sequence}
     tasks = {"task": [1, 2], "component": ["spout_1", "sink_1"], "emitted": [rate, 0], "transferred": [rate, 0]}
     tasks |= {"executed": [0, rate], "execute_ms": [0.0, rate * 1.0], "process_ms": [None, None], "queue": [0, 0]}
     latency = {"task": [2], "source_machine": ["m1"], "n": [rate], "sum_ms": [rate * 2.0], "max_ms": [2.0]}
@@ -232,15 +233,16 @@ class FakeStorm:
         unreachable = (set(machines) & (self.returned | set(self._down) | absent)) - {"master"}
         assert not unreachable, f"files of {unreachable}, which cannot be reached"
         if self._submitted_s is None:
-            return Collection(("workers/*.avro",))
+            return Collection((NO_SAMPLES,))
         for name in set(machines) - {"master"}:
             write_lines(folder / "machines" / f"{name}.jsonl", [machine_line(name, t) for t in self._seconds()])
         if "m1" in machines:
-            lines = [worker_line(t, int(self._rate(t)), self.topology) for t in self._seconds()]
-            worker_files.write(folder / "workers" / f"m1-6700-{int(1000 * (self._submitted_s or 0))}.avro", lines)
+            seconds = enumerate(self._seconds())
+            lines = [worker_line(number, t, int(self._rate(t)), self.topology) for number, t in seconds]
+            worker_files.write(folder / "workers" / f"m1-6700-{int(1000 * self._submitted_s)}.avro", lines)
         if "master" in machines:
             self._collect_master(folder)
-        missing = () if (folder / "workers").exists() else ("workers/*.avro",)
+        missing = () if (folder / "workers").exists() else (NO_SAMPLES,)
         return Collection((*missing, *self.faults.get("missing", ())))
 
     def clock_offsets_ms(self, machines: Sequence[str], now: Callable[[], float]) -> Mapping[str, ClockOffset | None]:

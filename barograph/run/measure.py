@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from barograph.errors import Interrupted, MachineLost, NoFreshSamples, blame_of, message_of
+from barograph.errors import Interrupted, MachineLost, NoFreshSamples, RunInvalid, blame_of, message_of
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.durations import FIRST_TUPLE_S
 from barograph.plan.events import EventTimes
 from barograph.policy_service import ServiceState, absent_machines, first_tuple_s, machines_missed_by_placement
 from barograph.run import clocks
-from barograph.run.collection import NO_SAMPLES, collect_after_failure, fallbacks_of_run, stop_and_collect
+from barograph.run.collection import collect_after_failure, fallbacks_of_run, stop_and_collect
 from barograph.run.context import RunContext, SeriesContext
 from barograph.run.event_actions import EventActions
 from barograph.run.monitor import (
@@ -23,12 +23,13 @@ from barograph.run.monitor import (
     planned_s,
 )
 from barograph.series.run_record import RunRecord
+from playbooks.cluster import NO_SAMPLES
 
 WINDOW_S = 60.0  # the policies' rate window
 
 
-def measure(context: SeriesContext, plan: PlannedRun, record: RunRecord, *, last: bool) -> str:
-    """Does the run and returns its status. Raises what ended it; the record is written either way."""
+def measure(context: SeriesContext, plan: PlannedRun, record: RunRecord, *, last: bool) -> None:
+    """Does the run. Raises what ended it, or RunInvalid; the record is written either way."""
     run = RunContext.begin(context, plan, record, last=last)
     try:
         _phases(run)
@@ -43,16 +44,15 @@ def measure(context: SeriesContext, plan: PlannedRun, record: RunRecord, *, last
         collect_after_failure(run, bring_back=True)
         cause = _clock_or(run, cause)
         if blame_of(cause) == "system_under_test" and (why := _why_invalid(run)):
-            return _end_invalid(record, f"{why}; after that: {message_of(cause)}")
+            raise _end_invalid(record, f"{why}; after that: {message_of(cause)}") from cause
         _end_failed(record, "failed", cause)
         if cause is error:
             raise
         raise cause from error
     if why := _why_invalid(run):
-        return _end_invalid(record, why)
+        raise _end_invalid(record, why)
     record.event("run_ended", status="complete")
     record.end("complete")
-    return "complete"
 
 
 def _end_failed(record: RunRecord, status: str, cause: Exception | None = None) -> None:
@@ -68,12 +68,12 @@ def _why_invalid(run: RunContext) -> str:
     return "; ".join(dict.fromkeys(fallbacks))
 
 
-def _end_invalid(record: RunRecord, why: str) -> str:
+def _end_invalid(record: RunRecord, why: str) -> RunInvalid:
     """What failed then is nobody's result: it stands in the reason only."""
     record.add({"invalid": why, "failure": None})
     record.event("run_ended", status="invalid", reason=why)
     record.end("invalid")
-    return "invalid"
+    return RunInvalid(f"the run is invalid: {why}")
 
 
 def _phases(run: RunContext) -> None:

@@ -340,8 +340,10 @@ def one_session(series_dirs: Sequence[Path], say: Say) -> Iterator[None]:
     found = [results_of(each).spark_settings(say) for each in series_dirs]
     settings = next((each for each in found if each), {})  # for those that are in the bucket
     # Raw lines in a bucket are not counted here: with those a session for long series does no harm.
-    raw_bytes = session.SHORT_BYTES if settings else sum(SeriesPaths(each).raw_bytes() for each in series_dirs)
-    settings = session.with_jar(settings, avro_jar.jar(cache_dir(), say))
+    series = [SeriesPaths(each) for each in series_dirs if SeriesPaths(each).runs.is_dir()]
+    raw_bytes = session.SHORT_BYTES if settings else sum(each.raw_bytes() for each in series)
+    if settings or any(each.has_avro() for each in series):
+        settings = session.with_jar(settings, avro_jar.jar(cache_dir(), say))
     with session.shared_session(spark_master(), raw_bytes, settings):
         yield
 

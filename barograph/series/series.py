@@ -226,7 +226,7 @@ def find_all_series(name: str) -> list[Path]:
     place = results()
     place.refresh()
     newest: dict[str, Path] = {}
-    for folder in sorted(path.parent for path in place.root.glob("*/*/*/series.json")):
+    for folder in series_folders(place.root):
         whole = folder.relative_to(place.root).as_posix()
         fitting = whole if name.count("/") > 1 else _experiment_of(folder)
         if fnmatchcase(fitting, name):
@@ -240,11 +240,16 @@ def find_all_series(name: str) -> list[Path]:
     return list(newest.values())
 
 
+def series_folders(root: Path) -> list[Path]:
+    """Of all series below a folder of results, by name."""
+    return sorted(path.parent for path in root.glob("*/*/*/series.json"))
+
+
 def _find_folder(name: str) -> Path:
     for folder in (Path(name), results_root() / name):
         if (folder / "series.json").is_file():
             return folder.absolute()
-    everything = [path.parent for path in results_root().glob("*/*/*/series.json")]
+    everything = series_folders(results_root())
     fitting = [folder for folder in everything if name in (folder.name, _experiment_of(folder))]
     if not fitting:
         having = ", ".join(sorted({_experiment_of(folder) for folder in everything})) or "nothing yet"

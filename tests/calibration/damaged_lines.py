@@ -120,7 +120,7 @@ def generate_avro(folder: Path, megabytes: float, seed: int = 1) -> Written:
         path = source.with_suffix(worker_files.SUFFIX)
         name = f"workers/{path.name}"
         with source.open(encoding="ascii") as texts, path.open("wb") as target:
-            target.write(worker_files.header() + worker_files.MARKER)
+            target.write(worker_files.header().content + worker_files.MARKER)
             for line in map(json.loads, texts):
                 lines[name] += 1
                 spoil = chance.random() < DAMAGED_SHARE

@@ -2,7 +2,7 @@
 
     python -m tests.calibration.runs_bench --runs 100,1000,10000
 
-A series of so many runs, all with the same small record (three minutes of a star on five machines), analysed from raw
+A series of so many runs, all with the same small record (five minutes of a star on five machines), analysed from raw
 lines to metrics in a process of its own for each number. Prints seconds a run of each part, and the most memory that
 this process and Spark's had.
 """
@@ -54,13 +54,16 @@ def series_of(runs: int) -> Iterator[Path]:
 
 def measure(runs: int) -> Growth:
     from analysis import session
-    from analysis.ingest import tables
+    from analysis.ingest import avro_jar, tables
     from analysis.metrics import build
     from analysis.record.files import SeriesPaths
+    from inventory.local.rootfs import cache_dir
 
+    jars = (avro_jar.jar(cache_dir(), print),)
     with series_of(runs) as folder:
         paths = SeriesPaths(folder)
-        spark = session.spark(raw_bytes=session.SHORT_BYTES)  # of long series whatever their number, to compare them
+        # As for long series, whatever their number, to compare them.
+        spark = session.spark(raw_bytes=session.SHORT_BYTES, settings=session.jar_settings(jars))
         with session.stopped_afterwards(spark):
             tables_s = _timed(lambda: tables.build_tables(spark, paths))
             metrics_s = _timed(lambda: build.build_metrics(spark, paths))

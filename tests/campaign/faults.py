@@ -6,7 +6,7 @@ the results, the state folder or Airflow's home) and a bucket that refuses. With
 happens to machines and daemons, and this box's clock, which the machines share, set by half a minute: nothing else
 may run then. One variant is enough there (`--variants stela`). Two campaigns at once need LANs of their own
 (BAROGRAPH_CONTROL_LAN, BAROGRAPH_EXPERIMENT_LAN).
-After each fault the same command must complete the series.
+After each fault that ended the command the same one must complete the series.
 """
 
 from __future__ import annotations
@@ -190,7 +190,9 @@ def _kill_daemon(machine: str, daemon: str) -> Callable[[World, Path], None]:
 
 def _kill_worker(_world: World, series: Path) -> None:
     with LocalTestbed().connect(_machine(series, "m1")) as remote:
-        _kill(remote, ["pgrep", "-o", "-f", "org.apache.storm.daemon.worker.Worker"])
+        _kill(
+            remote, ["pgrep", "-o", "-f", "^[^ ]*java .*org.apache.storm.daemon.worker.Worker"]
+        )  # no shell that names it
 
 
 def _kill(remote: Remote, argv: Sequence[str]) -> None:
@@ -243,7 +245,8 @@ FAULTS: Mapping[str, Sequence[Fault]] = {
 
 @dataclass(frozen=True)
 class Cell:
-    """`struck`: the phase came, and the fault with it. `runs`: status and blame of each attempt that is on record."""
+    """`struck`: the phase came, and the fault with it. `runs`: status and blame of each attempt that is on record.
+    `again`: exit code of the same command afterwards; null where the first one completed the series."""
 
     fault: str
     phase: str
@@ -252,7 +255,7 @@ class Cell:
     last_line: str
     runs: Mapping[str, str]
     left: Mapping[str, Sequence[str]]
-    again: int
+    again: int | None
     wrong: Sequence[str]
 
 
@@ -272,9 +275,11 @@ def cell(world: World, fault: Fault, phase: str) -> Cell:
     if series is not None:
         fault.heal(world, series)
     left, before, runs = world.left(), world.complete_runs(), _attempts(series)
-    done = whole(world)
+    completed = code == 0 and {status for name, status in runs.items() if ".attempt-" not in name} == {"complete"}
+    done = None if completed else whole(world)
     wrong = _judge(fault, code, lines, left, done, before, world)
-    return Cell(fault.name, phase, struck, code, lines[-1] if lines else "", runs, left, done.returncode, wrong)
+    again = None if done is None else done.returncode
+    return Cell(fault.name, phase, struck, code, lines[-1] if lines else "", runs, left, again, wrong)
 
 
 def _inject(fault: Fault, world: World, series: Path) -> bool:
@@ -343,7 +348,7 @@ def _judge(
     code: int | None,
     lines: Sequence[str],
     left: Mapping[str, Sequence[str]],
-    done: subprocess.CompletedProcess[str],
+    done: subprocess.CompletedProcess[str] | None,
     before: Mapping[str, int],
     world: World,
 ) -> list[str]:
@@ -352,12 +357,15 @@ def _judge(
         f"exit code {code}, allowed are {sorted(fault.exits)}": code not in fault.exits,
         "a traceback": any(line.startswith("Traceback") for line in lines),
         f"left: {dict(left)}": bool(left),
-        f"the same command again ended with {done.returncode}: {(done.stdout + done.stderr)[-300:]}": done.returncode
-        != 0,
+        _said_again(done): done is not None and done.returncode != 0,
         "a finished run was lost or repeated": any(now.get(run) != started for run, started in before.items()),
         f"left after the whole run: {world.left()}": bool(world.left()),
     }
     return [what for what, holds in facts.items() if holds]
+
+
+def _said_again(done: subprocess.CompletedProcess[str] | None) -> str:
+    return f"the same command again ended with {done.returncode}: {(done.stdout + done.stderr)[-300:]}" if done else ""
 
 
 def table(cells: Sequence[Cell]) -> Iterator[str]:

@@ -191,7 +191,9 @@ def worker_lines(run: Run) -> tuple[Expected, dict[str, list[dict[str, Any]]]]:
             if not mine or (silent and (restarts(run, slot) or fresh or spout_rate(run, second) == 0)):
                 continue
             again = restarts(run, slot) and second >= BEFORE_S
-            lines[slot].append(worker_line(run, second, slot, number, again, mine, (executed, emitted, queue)))
+            line = worker_line(run, second, slot, number, again, mine, (executed, emitted, queue))
+            line["seq"] = sum(earlier["pid"] == line["pid"] for earlier in lines[slot])
+            lines[slot].append(line)
     return expected, lines
 
 
@@ -199,11 +201,10 @@ def worker_line(
     run: Run, second: int, slot: str, number: int, again: bool, mine: list[Executor], counts: tuple[int, int, int]
 ) -> dict[str, Any]:
     machine, port = slot.split(":")
-    begun = BEFORE_S + SILENT_S[run.variant] if again else 0
     line: dict[str, Any] = {
         "v": 1, "t": round(run.start + second + 1 + 0.003 * number, 3), "dt_s": 1.0, "machine": machine,
         "port": int(port), "pid": 4000 + number + (1000 if again else 0), "topology": TOPOLOGY,
-        "seq": second - begun,
+        "seq": 0,
     }  # fmt: skip
     for group in (groups(executor, counts) for executor in mine):
         for name, columns in group.items():

@@ -48,8 +48,9 @@ def test_damaged_lines_are_counted_per_file_and_nothing_else_is_missing(golden_s
     assert sorted(file.rpartition("-")[0] for file in damaged) == ["workers/m1-6700", "workers/m2-6700"]
     assert all((row["run_id"], row["damaged"], row["lines"]) == ("stela-r1", 1, 301) for row in damaged.values())
     first = [row["first_damaged"] for file, row in damaged.items() if file.startswith("workers/m2-6700")]
-    assert first[0].startswith("90 bytes that no worker wrote so: 02"), first
+    assert first[0].startswith("90 bytes with a wrong checksum, which begin: 02"), first
     assert len(golden_series.rows("worker_samples", "run_id = 'stela-r1' and machine in ('m1', 'm2')")) == 600
+    assert not golden_series.rows("damaged", "missing > 0 or (missing is null and file like '%.avro')")
 
 
 def test_a_run_that_never_converged_is_censored_at_its_horizon(golden_series: GoldenSeries) -> None:

@@ -6,6 +6,7 @@ log does not say (queues, CPU, placement, offered rate) stays null. See docs/rea
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,11 +48,8 @@ def read(
     contract.check_formats(format, sources, READERS)
     total = sum(source.file.stat().st_size for source in sources)
     running = spark or session.spark(raw_bytes=total)
-    try:
+    with session.stopped_afterwards(running) if spark is None else nullcontext():
         return write_series(running, format, reader, sources, Path(target) / experiment, _time_stamp(time.time()))
-    finally:
-        if spark is None:
-            running.stop()
 
 
 def reader_of(format: str) -> Reader:

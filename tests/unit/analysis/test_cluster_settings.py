@@ -1,6 +1,7 @@
 """What a session is told of a cluster and of a bucket, without starting one."""
 
 import ast
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from analysis import session
 from analysis.errors import StorageConfigurationError, StorageError
 from analysis.ingest import avro_jar
-from analysis.storage import spark_s3
+from analysis.storage import maven, spark_s3
 from barograph.settings import ROOT
 
 ON_EXECUTORS = {
@@ -94,19 +95,46 @@ def test_the_jars_are_of_pysparks_hadoop(tmp_path: Path, monkeypatch: pytest.Mon
         spark_s3.jars(tmp_path, pytest.fail)
 
 
-def test_a_jar_of_other_bytes_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def maven_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Its Maven brings a jar that is none, and adds its arguments to this file."""
     programs = tmp_path / "bin"
     programs.mkdir()
     mvn = programs / "mvn"
     mvn.write_text(
-        '#!/bin/sh\nfor last; do :; done; folder=${last#-DoutputDirectory=}; mkdir -p "$folder"\n'
+        f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\n'
+        'for last; do :; done; folder=${last#-DoutputDirectory=}; mkdir -p "$folder"\n'
         f'echo > "$folder/{avro_jar.NAME}.jar"\n'
     )
     mvn.chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    return tmp_path / "calls"
+
+
+def test_a_jar_of_other_bytes_is_not_used(tmp_path: Path, maven_calls: Path) -> None:
     with pytest.raises(StorageError, match=f"but {avro_jar.SHA_256} is wanted"):
         avro_jar.jar(tmp_path / "cache", lambda _: None)
-    assert not list((tmp_path / "cache").iterdir())
+    assert [each.name for each in (tmp_path / "cache").iterdir()] == [".jars.lock"]
+    assert "--strict-checksums" in maven_calls.read_text()
+
+
+def test_jars_are_fetched_once_and_what_a_killed_fetch_left_goes(tmp_path: Path, maven_calls: Path) -> None:
+    left = tmp_path / "cache" / ".jars-killed"
+    left.mkdir(parents=True)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: maven.fetch(tmp_path / "cache" / "some", []), range(4)))
+    assert len(maven_calls.read_text().splitlines()) == 1 and not left.exists()
+
+
+def test_a_cache_that_cannot_be_written_is_named(
+    tmp_path: Path, maven_calls: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", "/somewhere")
+
+    monkeypatch.setattr(Path, "mkdir", refuse)  # root may write anywhere
+    with pytest.raises(StorageConfigurationError, match=r"cache cannot be written .* BAROGRAPH_CACHE"):
+        maven.fetch(tmp_path / "cache" / "some", [])
 
 
 def test_jars_that_are_there_are_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

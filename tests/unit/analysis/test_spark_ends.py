@@ -78,6 +78,28 @@ def test_no_jvm_is_left_behind(number: signal.Signals, at_work: bool, tmp_path: 
         process.wait()
 
 
+HUNG = """
+import os, signal
+from analysis import session
+from analysis.errors import SparkEnded
+session.STOP_LIMIT_S = 2.0
+spark = session.spark("local[1]")
+jvm = spark.sparkContext._gateway.proc
+try:
+    with session.stopped_afterwards(spark):
+        os.kill(jvm.pid, signal.SIGSTOP)
+except SparkEnded as error:
+    print(error, jvm.wait())
+"""
+
+
+@pytest.mark.spark
+def test_a_jvm_that_does_not_stop_is_killed() -> None:
+    found = subprocess.run([sys.executable, "-c", HUNG], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert found.stdout == "Spark's process did not stop within 2 s and was killed -9\n"
+    assert found.returncode == 0
+
+
 @pytest.mark.spark
 def test_a_jvm_that_the_kernel_ends_is_named(tmp_path: Path) -> None:
     series = tmp_path / "20261121-000000-abcdef01"

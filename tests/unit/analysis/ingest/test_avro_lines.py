@@ -2,7 +2,6 @@
 
 import io
 import json
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,10 +19,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 LINES = records.worker_lines(records.runs()[0])[1]["m4:6700"][:100]
-WHOLE = MARKER.join([worker_files.header(), *map(worker_files.block, LINES), b""])
+WHOLE = MARKER.join([worker_files.header().content, *map(worker_files.block, LINES), b""])
 BLOCK = len(worker_files.block(LINES[50])) + len(MARKER)
 MIDDLE = WHOLE.index(worker_files.block(LINES[50]))
-HEADER = len(worker_files.header()) + len(MARKER)
+HEADER = len(worker_files.header().content) + len(MARKER)
 
 
 def write(tmp_path: Path, content: bytes, name: str = "m4-6700-1.avro") -> Path:
@@ -65,6 +64,9 @@ def over(content: bytes, at: int, other: bytes) -> bytes:
         pytest.param(WHOLE[:MIDDLE] + b"x" * 999 + WHOLE[MIDDLE:], without(50), 1, id="garbage before a line"),
         pytest.param(WHOLE[: MIDDLE + 40] + WHOLE[MIDDLE + 90 :], without(50), 1, id="a part is lost"),
         pytest.param(over(WHOLE, 0, b"\0" * 100), without(), 1, id="no readable header"),
+        pytest.param(WHOLE.replace(b'"executed"', b'"dxecuted"', 1), without(), 1, id="a bit of a column's name"),
+        pytest.param(WHOLE.replace(b'"name"', b'"nale"', 1), without(), 1, id="a bit of the schema's structure"),
+        pytest.param(WHOLE.replace(b'"long"', b'"lonf"', 1), without(), 1, id="a bit of a type"),
         pytest.param(WHOLE[HEADER + 30 :], without(0), 1, id="the beginning is lost"),
         pytest.param(b"no Avro at all", [], 1, id="something else"),
         pytest.param(over(WHOLE, MIDDLE + 70, bytes([WHOLE[MIDDLE + 70] ^ 1])), without(50), 1, id="a bit"),
@@ -75,7 +77,7 @@ def test_damage_costs_the_lines_that_it_hits(
 ) -> None:
     numbers, texts = found(spark, write(tmp_path, content))
     assert (numbers, len(texts)) == (lines, damaged)
-    assert all("bytes that no worker wrote so: " in text for text in texts)
+    assert all("bytes with a wrong checksum, which begin: " in text for text in texts)
 
 
 def test_python_finds_the_same(tmp_path: Path) -> None:
@@ -103,7 +105,7 @@ def test_a_file_that_is_read_in_pieces_is_read_once(tmp_path: Path, spark: "Spar
 def changed(change: Callable[[dict[str, Any]], object]) -> bytes:
     line = json.loads(json.dumps(LINES[50]))
     change(line)
-    return MARKER.join([worker_files.header(), worker_files.block(line), worker_files.block(LINES[51]), b""])
+    return MARKER.join([worker_files.header().content, worker_files.block(line), worker_files.block(LINES[51]), b""])
 
 
 @pytest.mark.parametrize(
@@ -135,8 +137,8 @@ def older_file() -> bytes:
     line = LINES[0] | {"v": 2, "gone": "x", worker_files.CHECKSUM: bytes(4)}
     out = io.BytesIO()
     fastavro.schemaless_writer(out, schema, line)
-    block = b"\x02" + worker_files._length(len(out.getvalue())) + out.getvalue()[:-4]
-    return MARKER.join([worker_files.header(schema), block + zlib.crc32(block).to_bytes(4, "little"), b""])
+    header = worker_files.header_by(schema)
+    return MARKER.join([header.content, worker_files.block_of(out.getvalue(), header), b""])
 
 
 def test_files_of_older_workers_lack_columns_and_are_whole(tmp_path: Path, spark: "SparkSession") -> None:
@@ -146,6 +148,19 @@ def test_files_of_older_workers_lack_columns_and_are_whole(tmp_path: Path, spark
     (older,) = lines.where("file like '%older%'").collect()
     assert older.gaps is None and older.tasks.executed == LINES[0]["tasks"]["executed"]
     assert next(iter(worker_files.read(files[0])))["tasks"]["executed"] == older.tasks.executed  # type: ignore[index]
+
+
+def test_folders_with_files_of_several_schemas_are_read_file_by_file(tmp_path: Path, spark: "SparkSession") -> None:
+    files = [write(tmp_path, older_file(), "older.avro"), write(tmp_path, WHOLE)]
+    assert tables.worker_lines(spark, files, in_folders=True).where("damaged_text is null").count() == 101
+    files[0].unlink()
+    assert tables.worker_lines(spark, files[1:], in_folders=True).where("damaged_text is null").count() == 100
+
+
+def test_lines_of_an_older_worker_are_not_read_by_our_schema(tmp_path: Path, spark: "SparkSession") -> None:
+    """Whatever their bytes would mean in it."""
+    numbers, texts = found(spark, write(tmp_path, older_file().replace(b'"executed"', b'"dxecuted"', 1)))
+    assert numbers == [] and len(texts) == 2
 
 
 def test_files_of_both_formats_lie_side_by_side(tmp_path: Path, spark: "SparkSession") -> None:

@@ -7,7 +7,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import asyncpg  # type: ignore[import-untyped]
+import psycopg2
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from barograph import cli
 from barograph.cli import experiments
@@ -75,6 +78,33 @@ def test_an_error_is_one_line_and_an_exit_code(
     screen = capsys.readouterr()
     assert screen.err.startswith(said) and screen.err.count("\n") == 1
     assert "Traceback" not in screen.out + screen.err
+
+
+def test_a_full_disk_under_airflows_database_is_no_bug(tmp_path: Path) -> None:
+    """Of SQLite, which says so where its file may not grow."""
+    from sqlalchemy import create_engine, text
+
+    with create_engine(f"sqlite:///{tmp_path}/airflow.db").connect() as connection:
+        connection.execute(text("CREATE TABLE states (state)"))
+        connection.execute(text("PRAGMA max_page_count = 2"))
+        with pytest.raises(Exception, match="disk is full") as full:
+            connection.execute(text("INSERT INTO states VALUES (zeroblob(100000))"))
+        with pytest.raises(Exception, match="no such table") as other:
+            connection.execute(text("SELECT * FROM elsewhere"))
+    assert blame_of(full.value) == "capacity"
+    assert message_of(full.value).startswith("the disk is full (of Airflow's database): free some space")
+    assert blame_of(other.value) == "harness"
+
+
+@pytest.mark.parametrize(
+    ("name", "driver"), [("pgcode", psycopg2.Error), ("sqlstate", asyncpg.exceptions.DiskFullError)]
+)
+def test_a_full_disk_under_postgresql_is_no_bug(name: str, driver: type[Exception]) -> None:
+    """The drivers' own errors have the code; psycopg2 lets nobody else set it, so others stand for them."""
+    assert hasattr(driver, name)
+    for code, blame in (("53100", "capacity"), ("40001", "harness")):
+        said = type("Said", (Exception,), {name: code})("could not extend file")
+        assert blame_of(OperationalError("INSERT", {}, said)) == blame
 
 
 def test_the_traceback_of_a_bug_is_in_a_file(

@@ -54,13 +54,18 @@ def test_one_that_cannot_be_analysed_leaves_the_others_theirs(
 ) -> None:
     assert execute("a,taken", "b", "a") == 3
     assert [folder.name for folder in analysed] == ["a", "taken", "b"], "each once"
-    said = capsys.readouterr().out
-    assert "2 of 3: /results/taken" in said and "capacity: by process 7" in said
-    assert "report: /results/b/report.html" in said
+    screen = capsys.readouterr()
+    assert "2 of 3: /results/taken" in screen.out and screen.err == "capacity: by process 7\n"
+    assert "report: /results/b/report.html" in screen.out
 
 
-def test_the_worst_of_several_failures_is_the_exit_code(analysed: list[Path]) -> None:
+def test_the_worst_of_several_failures_is_the_exit_code(
+    analysed: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert execute("taken,damaged,b") == 1
+    traceback = capsys.readouterr().err.partition("(traceback: ")[2].rstrip(")\n")
+    assert "RecordError: no JSON" in Path(traceback).read_text()
+    Path(traceback).unlink()
 
 
 def test_without_spark_nothing_goes_on(analysed: list[Path], capsys: pytest.CaptureFixture[str]) -> None:

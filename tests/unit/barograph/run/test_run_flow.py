@@ -3,6 +3,7 @@
 import json
 from contextlib import nullcontext
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -13,6 +14,7 @@ from barograph.errors import (
     NoFreshSamples,
     OutcomeUnknown,
     RunBroken,
+    RunInvalid,
     ServiceRestarted,
 )
 from barograph.policy_service import ServiceRefused, ServiceUnreachable
@@ -100,15 +102,31 @@ def test_an_unsteady_run_ends_at_ceiling_and_horizon(series: Series, bench: Seri
 
 def test_a_fallback_of_the_bridge_makes_the_run_invalid(series: Series, bench: SeriesContext, storm: FakeStorm) -> None:
     storm.faults["fallback"] = ("no answer within 2 s",)
-    run_id = attempt_next_run(series, bench) or ""
-    assert document(series, run_id)["status"] == "invalid"
+    with pytest.raises(RunInvalid, match="invalid: the bridge fell back: no answer within 2 s"):
+        attempt_next_run(series, bench)
+    run_id = first(series)
+    assert (document(series, run_id)["status"], document(series, run_id)["attempt"]) == ("invalid", 2)
     assert [e["reason"] for e in events(series, run_id) if e["kind"] == "fallback"] == ["no answer within 2 s"]
     assert series.complete() == frozenset()
 
 
+def test_an_invalid_run_is_done_again(series: Series, bench: SeriesContext, storm: FakeStorm) -> None:
+    storm.faults["fallback"] = ("no answer within 2 s",)
+
+    def mend() -> bool:
+        del storm.faults["fallback"]
+        return True
+
+    with patch.object(storm, "make_whole", mend):
+        assert attempt_next_run(series, bench) == first(series)
+    assert (document(series, first(series))["status"], document(series, first(series))["attempt"]) == ("complete", 2)
+
+
 def test_a_fallback_makes_a_run_that_failed_invalid_too(series: Series, bench: SeriesContext, storm: FakeStorm) -> None:
     storm.faults |= {"fallback": ("no answer within 2 s",), "policy_fails_after_s": 20}
-    run_id = attempt_next_run(series, bench) or ""
+    run_id = first(series)
+    with pytest.raises(RunInvalid):
+        attempt_next_run(series, bench)
     run = document(series, run_id)
     assert run["status"] == "invalid" and run["failure"] is None, "it is no result about the policy"
     assert run["invalid"].startswith("the bridge fell back: no answer within 2 s; after that: the policy even failed")
@@ -123,7 +141,9 @@ def test_a_damaged_line_of_the_bridge_may_be_a_fallback(
     line: str, series: Series, bench: SeriesContext, storm: FakeStorm
 ) -> None:
     storm.faults["damaged_bridge_line"] = line
-    run = document(series, attempt_next_run(series, bench) or "")
+    with pytest.raises(RunInvalid):
+        attempt_next_run(series, bench)
+    run = document(series, first(series))
     assert (run["status"], run["invalid"]) == (
         "invalid", "the bridge fell back: a line of bridge.jsonl is damaged and may have said so"
     )  # fmt: skip
@@ -156,7 +176,9 @@ def test_a_spout_that_restarts_where_the_bridge_fell_back_is_nobodys_result(
     series: Series, bench: SeriesContext, storm: FakeStorm
 ) -> None:
     storm.faults |= {"restarts": [(20, "m1:6700", (1,))], "fallback": ("no answer within 2 s",)}
-    assert document(series, attempt_next_run(series, bench) or "")["status"] == "invalid"
+    with pytest.raises(RunInvalid):
+        attempt_next_run(series, bench)
+    assert document(series, first(series))["status"] == "invalid"
 
 
 def test_a_spout_that_moves_because_its_machine_was_missed_is_the_machines_failure(

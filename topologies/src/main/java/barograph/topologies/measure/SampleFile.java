@@ -4,10 +4,12 @@ import java.io.Closeable;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.RandomAccessFile;
+import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.HexFormat;
 import java.util.zip.CRC32;
 
 /**
@@ -19,8 +21,10 @@ final class SampleFile implements Closeable {
     /** Between blocks; the same in every file, so that what follows any damage is found again. */
     private static final byte[] MARKER = "\u001d\u0002kQ\u001f7z~\u000b^\u0019dW\u0005!\u0012".getBytes(StandardCharsets.US_ASCII);
     private static final byte[] MAGIC = {'O', 'b', 'j', 1};
-    private static final String SCHEMA = "worker_line.avsc";
+    private static final byte[] SCHEMA = schema();
     private static final int CHECKSUM_BYTES = 4;
+    /** The checksum of each line begins with it: no line is whole by any other schema. */
+    private static final byte[] SCHEMA_CHECKSUM = checksum(SCHEMA);
 
     private final Path directory;
     private final String slot;
@@ -42,7 +46,7 @@ final class SampleFile implements Closeable {
             open();
         }
         byte[] block = block(line);
-        byte[] bytes = end > 0 ? block : new Avro().raw(header()).raw(block).toBytes();
+        byte[] bytes = end > 0 ? block : joined(header(), block);
         try {
             cutBack();
             file.seek(end);
@@ -84,25 +88,47 @@ final class SampleFile implements Closeable {
         }
     }
 
-    private static byte[] header() throws IOException {
-        try (InputStream schema = SampleFile.class.getResourceAsStream(SCHEMA)) {
-            return new Avro().raw(MAGIC).number(2)
-                .value("avro.schema").counted(new String(schema.readAllBytes(), StandardCharsets.UTF_8).strip().getBytes(StandardCharsets.UTF_8))
-                .value("avro.codec").value("null")
-                .number(0).raw(MARKER).toBytes();
+    private static byte[] schema() {
+        try (InputStream schema = SampleFile.class.getResourceAsStream("worker_line.avsc")) {
+            return new String(schema.readAllBytes(), StandardCharsets.UTF_8).strip().getBytes(StandardCharsets.UTF_8);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
         }
     }
 
-    /** One line: how many there are, in how many bytes, it, and the checksum of all this, lowest byte first. */
+    private static byte[] header() {
+        return new Avro().raw(MAGIC).number(3)
+            .value("avro.schema").counted(SCHEMA)
+            .value("avro.codec").value("null")
+            .value("schema_checksum").value(HexFormat.of().formatHex(SCHEMA_CHECKSUM))
+            .number(0).raw(MARKER).toBytes();
+    }
+
+    /** One line: how many there are, in how many bytes, it, and the checksum of the schema and all this. */
     private static byte[] block(byte[] line) {
-        byte[] summed = new Avro().number(1).number(line.length + CHECKSUM_BYTES).raw(line).toBytes();
+        byte[] framed = new Avro().number(1).number(line.length + CHECKSUM_BYTES).raw(line).toBytes();
+        return joined(framed, checksum(SCHEMA_CHECKSUM, framed), MARKER);
+    }
+
+    private static byte[] joined(byte[]... parts) {
+        Avro all = new Avro();
+        for (byte[] part : parts) {
+            all.raw(part);
+        }
+        return all.toBytes();
+    }
+
+    /** CRC-32, the lowest byte first. */
+    private static byte[] checksum(byte[]... parts) {
         CRC32 sum = new CRC32();
-        sum.update(summed);
+        for (byte[] part : parts) {
+            sum.update(part);
+        }
         byte[] checksum = new byte[CHECKSUM_BYTES];
         for (int i = 0; i < CHECKSUM_BYTES; i++) {
             checksum[i] = (byte) (sum.getValue() >>> 8 * i);
         }
-        return new Avro().raw(summed).raw(checksum).raw(MARKER).toBytes();
+        return checksum;
     }
 
     @Override

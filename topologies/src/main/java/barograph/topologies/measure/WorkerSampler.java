@@ -184,6 +184,9 @@ final class WorkerSampler implements Closeable {
     }
 
     private void handOn(WorkerLine line) {
+        if (poster != null) { // first: a policy can do without our files
+            poster.offer(line.toJson());
+        }
         try {
             file.append(line.toAvro());
             if (failing) {
@@ -195,9 +198,6 @@ final class WorkerSampler implements Closeable {
                 LOG.error("samples cannot be written to {}: {}", settings.directory(), e.toString());
             }
             failing = true;
-        }
-        if (poster != null) {
-            poster.offer(line.toJson());
         }
     }
 }
