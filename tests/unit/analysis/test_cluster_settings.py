@@ -3,6 +3,7 @@
 import ast
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +12,9 @@ from analysis.errors import StorageConfigurationError, StorageError
 from analysis.ingest import avro_jar
 from analysis.storage import maven, spark_s3
 from barograph.settings import ROOT
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ON_EXECUTORS = {
     "udf", "pandas_udf", "udtf", "rdd", "mapInPandas", "mapInArrow", "applyInPandas", "foreach", "foreachPartition",
@@ -50,6 +54,15 @@ def test_a_cluster_keeps_its_own_memory_and_partitions(raw_bytes: int) -> None:
     on_cluster = session.options_of("spark://127.0.0.1:7077", raw_bytes)
     assert not on_cluster.keys() & (tuned | session.SHORT_SETTINGS.keys())
     assert session.SHORT_OPTIONS not in on_cluster["spark.driver.extraJavaOptions"]
+    assert session.LOCAL_HEAP not in on_cluster["spark.driver.extraJavaOptions"]
+
+
+@pytest.mark.spark
+def test_the_heap_begins_as_large_as_it_may_become(spark: "SparkSession") -> None:
+    """Its sizes are fixed: one that began smaller was collected for ever as soon as it was full."""
+    runtime = spark.sparkContext._jvm.java.lang.Runtime.getRuntime()  # type: ignore[union-attr]
+    assert runtime.maxMemory() > 2.7e9  # 3 GB without the second survivor space
+    assert runtime.totalMemory() > 0.98 * runtime.maxMemory()
 
 
 @pytest.mark.parametrize("master", ["spark://", "spark://host", "10.0.0.5:7077", "mesos://h:1", "Local"])
