@@ -89,6 +89,7 @@ def experiment_keys() -> str:
         Experiment,
         MachineCount,
         TestbedChoice,
+        TopologyChanges,
         TopologyChoice,
         Variant,
     )
@@ -96,8 +97,8 @@ def experiment_keys() -> str:
     parts = [EXPERIMENT_HEAD]
     sections: Mapping[str, type] = {
         "At the top": Experiment, "topology": TopologyChoice, "testbed": TestbedChoice, "machines": MachineCount,
-        "variants: each": Variant, "variants: code": Code, "durations": Durations,
-        **{f"events: {kind}": cls for kind, cls in KINDS.items()},
+        "variants: each": Variant, "variants: code": Code, "variants: topology": TopologyChanges,
+        "durations": Durations, **{f"events: {kind}": cls for kind, cls in KINDS.items()},
     }  # fmt: skip
     for title, cls in sections.items():
         parts.append(f"## {title}\n\n{_first_paragraph(cls)}\n")

@@ -214,6 +214,8 @@ def answer_json(decision: Decision, decision_id: str | None, policy: str) -> dic
         answer["scheduler"] = {"name": decision.scheduler, **named, "conf": dict(decision.scheduler_conf)}
     if decision.rebalance:
         answer["rebalance"] = list(decision.rebalance)
+    if decision.wait_s:
+        answer["wait_s"] = decision.wait_s
     return answer
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 STORM_SCHEDULERS = ("default", "even", "resource_aware", "isolation")
 FOREIGN = "foreign"  # a scheduler that is neither Storm's nor ours, by its class
+LONGEST_WAIT_S = 600  # of a rebalance
 Memory = Mapping[str, Any]  # JSON data that travels in and out, so that a decision log replays
 
 _NOTHING: Mapping[Any, Any] = {}
@@ -158,6 +159,7 @@ class Decision:
     scheduler_conf: Mapping[str, Any] = field(default_factory=dict)  # Storm's settings, laid over Nimbus' own for it
     rebalance: tuple[str, ...] = ()  # topology ids to unassign wholly, for `scheduler` to place again
     scheduler_class: str | None = None  # of FOREIGN
+    wait_s: int = 0  # that Storm waits with the topology deactivated before it carries the change out
 
     def changes(self) -> bool:
         named = self.release or self.rebalance

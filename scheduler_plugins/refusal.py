@@ -10,7 +10,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from scheduler_plugins.model import FOREIGN, STORM_SCHEDULERS, Decision, Observation, Slot, Topology, executor_ranges
+from scheduler_plugins.model import (
+    FOREIGN,
+    LONGEST_WAIT_S,
+    STORM_SCHEDULERS,
+    Decision,
+    Observation,
+    Slot,
+    Topology,
+    executor_ranges,
+)
 
 RefusalReason = Literal[
     "unknown_topology",
@@ -24,6 +33,7 @@ RefusalReason = Literal[
     "machine_in_use",
     "no_scheduler",
     "two_placers",
+    "wait_out_of_range",
 ]
 
 
@@ -50,6 +60,8 @@ def _refusals(observation: Observation, decision: Decision) -> Iterator[Refusal]
     yield from _slot_conflicts(observation, decision)
     yield from _release_refusals(observation, decision)
     yield from _delegation_refusals(decision)
+    if not 0 <= decision.wait_s <= LONGEST_WAIT_S:
+        yield Refusal("wait_out_of_range", f"wait_s is {decision.wait_s}; allowed are 0 to {LONGEST_WAIT_S}")
 
 
 def _executor_refusals(topology: Topology, decision: Decision) -> Iterator[Refusal]:

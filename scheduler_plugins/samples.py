@@ -28,7 +28,8 @@ _QUEUE = "queue of "
 
 FRESH_S = 10.0  # a worker whose newest line is older is silent; the harness sends no scale request then
 GAP_S = 5.0  # may be missing of a worker in a window, as one or two lost posts: more is a silence
-FEWEST_SHARE = 0.5  # of `window_s`: rates of a shorter window are no ground for a decision
+WINDOW_S = 60.0  # the longest window of rates, unless a policy's `window_s` says another
+FEWEST_SHARE = 0.5  # of that, or of a shorter one: rates of less work are no ground for a decision
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class TaskSums:
 class Samples:
     """Worker lines of the last `window_s` seconds and whole-run series by second, of one topology at a time."""
 
-    window_s: float = 60.0
+    window_s: float = WINDOW_S
     topology_id: str | None = None
     _begin_s: float | None = None  # of the first line
     _lines: dict[str, deque[Line]] = field(default_factory=lambda: defaultdict(deque))  # by slot
@@ -182,7 +183,7 @@ class Samples:
         begins = {slot: _last_begin(self._lines[slot], until) for slot in slots if slot not in late}
         latest = max(begins, key=begins.__getitem__, default="")
         since = max(earliest, begins.get(latest, earliest))
-        needed = FEWEST_SHARE * self.window_s
+        needed = FEWEST_SHARE * min(self.window_s, WINDOW_S)
         if not fault and until - since < needed:
             began = f"{latest} began, or spoke again," if since > earliest else "the topology began"
             fault = f"{began} {until - since:.0f} s ago; rates need {needed:g} s of work"

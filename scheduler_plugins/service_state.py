@@ -23,7 +23,7 @@ from scheduler_plugins.messages import answer_json, log_line, observation_from_r
 from scheduler_plugins.model import Decision, Memory, Observation, Policy, ScaleEvent, unplaced_tasks
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
 from scheduler_plugins.refusal import refusal, restarting_slots
-from scheduler_plugins.samples import AHEAD_S, Samples
+from scheduler_plugins.samples import AHEAD_S, WINDOW_S, Samples
 
 EXPIRY_S = 75.0  # the bridge gives a plan up after 60 s, and says so again and again
 ANEW_S = 15.0  # no round for so long: Nimbus has ended, and one that takes over has its 60 s anew
@@ -102,6 +102,11 @@ class DecisionStatus:
     def event_id(self) -> str | None:
         return self.event.event_id if self.event else None
 
+    @property
+    def expiry_s(self) -> float:
+        """Nimbus carries it out after its wait at the earliest."""
+        return EXPIRY_S + self.decision.wait_s
+
     def json(self) -> dict[str, Any]:
         """As it stands in the service's state."""
         return {
@@ -147,10 +152,11 @@ class DecisionTracker:
         newest.arrived = newest.decision_id == last_decision
         return None if newest.arrived else self.statuses.pop()
 
-    def expire(self, now: float, why: str) -> Sequence[DecisionStatus]:
-        """Fail what the bridge has said nothing about for too long; returns those decisions."""
-        late = [s for s in self.statuses if s.waiting and not s.failed and now - s.given_s >= EXPIRY_S]
+    def expire(self, now: float, asked: str) -> Sequence[DecisionStatus]:
+        """Fail what the bridge has said nothing about for too long, `asked`: when Nimbus last asked; returns those."""
+        late = [s for s in self.statuses if s.waiting and not s.failed and now - s.given_s >= s.expiry_s]
         for status in late:
+            why = f"Nimbus has not said within {status.expiry_s:g} s whether it was applied; it last asked {asked}"
             status.failed, status.expired, status.outcome_t, status.message = True, True, now, why
         return late
 
@@ -270,7 +276,7 @@ class ServiceState:
         except (PolicyError, KeyError) as error:
             raise CallRefusal(400, f"configure: {error}") from error
         self.run_id, self.policy_name, self.policy = str(body["run_id"]), str(body["policy"]), policy
-        self.memory, self.samples = {}, Samples(window_s=float(body.get("window_s") or 60.0))
+        self.memory, self.samples = {}, Samples(window_s=_window_s(body))
         self.event, self.held, self.decisions, self.input_rate_factor = None, None, DecisionTracker(), 1.0
         self.policy_error, self.damaged_lines, self._unplaced_why, self._final_error = None, 0, None, None
         self._machines, self._released, self._tasks, self._slots, self._events_seen = (), frozenset(), (0, 0), (), set()
@@ -477,8 +483,7 @@ class ServiceState:
         if ANEW_S < self._silence_s(now) < EXPIRY_S:
             return  # a Nimbus that takes over may still carry it out; the harness does not wait for one for longer
         asked = "never" if self._round_t is None else f"{now - self._round_t:.0f} s ago"
-        why = f"Nimbus has not said within {EXPIRY_S:g} s whether it was applied; it last asked {asked}"
-        for status in self.decisions.expire(now, why):
+        for status in self.decisions.expire(now, asked):
             self._forget(status)
 
     def _silence_s(self, now: float) -> float:
@@ -530,6 +535,12 @@ class ServiceState:
             line["withdrawn"] = round.withdrawn
         with self.log_path.open("a", encoding="utf-8") as log:
             log.write(json.dumps(line, separators=(",", ":")) + "\n")
+
+
+def _window_s(body: Mapping[str, Any]) -> float:
+    """The longest window of rates: the policy's own where its parameters say one."""
+    own = (body.get("parameters") or {}).get("window_s")
+    return float(own or body.get("window_s") or WINDOW_S)
 
 
 def _sink_names(topology: Mapping[str, Any]) -> frozenset[str]:

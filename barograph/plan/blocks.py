@@ -55,6 +55,8 @@ def digest(experiment: Experiment) -> str:
             del variant["code"]
         else:
             del variant["code"]["label"]  # a branch and its commit are the same code
+        if variant["topology"] is None:
+            del variant["topology"]
     for options in data["testbed"].get("options", {}).values():
         options.pop("budget_usd", None)  # a series that its budget stopped goes on with a larger one
     text = json.dumps(data, sort_keys=True)

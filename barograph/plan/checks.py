@@ -9,13 +9,17 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
+from typing import TYPE_CHECKING
 
 from barograph.errors import ExperimentError, blame_of
 from barograph.plan.events import working_machines_after
-from barograph.plan.experiment import Experiment, TestbedChoice
+from barograph.plan.experiment import Experiment, TestbedChoice, TopologyChoice, Variant
 from inventory import TESTBEDS, machines
 from inventory.machines import MachineRequest
 from inventory.testbed import Place, SupportsFaults, SupportsGiveBack, SupportsGrow, Testbed
+
+if TYPE_CHECKING:
+    from topologies.catalogue import Topology
 
 log = logging.getLogger(__name__)
 
@@ -72,24 +76,48 @@ def machine_requests(experiment: Experiment, workers: Sequence[str] | None = Non
 
 def remarks(experiment: Experiment) -> tuple[str, ...]:
     """What is allowed but worth saying."""
-    from topologies import catalogue
-
     chosen = experiment.testbed
     stated, whole = machines.machine_type(chosen.machine_type), testbed_of(chosen).whole_machines
     remarks = [machines.describe_scaling(stated, 1.0 if whole else chosen.scale)]
     if whole and chosen.scale != 1:
         remarks.append(f"{chosen.name} gives whole machines: the scale of {chosen.scale:g} is not applied")
-    workers = experiment.topology.overrides.get("workers") or catalogue.read(experiment.topology.name).workers
     slots = experiment.machines.before * machine_requests(experiment)[1].type.slots
-    if slots < workers:
-        remarks.append(f"{workers} workers are asked for but {slots} slots are there at the start: Storm uses {slots}")
-    return tuple(remarks)
+    asked = {variant.name: _rendered(experiment.topology_of(variant)).workers for variant in experiment.variants}
+    for workers in sorted(set(asked.values())):
+        if slots < workers:
+            remarks.append(
+                f"{workers} workers are asked for but {slots} slots are there at the start: Storm uses {slots}"
+            )
+    return (*remarks, *(_difference(variant, experiment) for variant in experiment.variants if variant.topology))
+
+
+def _difference(variant: Variant, experiment: Experiment) -> str:
+    """A variant on another topology; other sizes are said to be so, for with them it is not the policy's difference."""
+    assert variant.topology is not None, "only for variants with one"
+    said = f"variants.{variant.name}: its topology differs: {variant.topology.words()}"
+    mine, common = (_sizes(each) for each in (experiment.topology_of(variant), experiment.topology))
+    return said if mine == common else f"{said}; other sizes, so what differs in its results is not the policy's alone"
+
+
+def _sizes(chosen: TopologyChoice) -> tuple[object, ...]:
+    topology = _rendered(chosen)
+    return topology.workers, [(each.name, each.tasks, each.executors) for each in topology.components]
 
 
 def _topology(experiment: Experiment) -> Sequence[str]:
+    if wrong := _render_errors(experiment.topology):
+        return wrong
+    return [
+        f"variants.{variant.name}.topology: {each}"
+        for variant in experiment.variants
+        if variant.topology is not None
+        for each in _render_errors(experiment.topology_of(variant))
+    ]
+
+
+def _render_errors(chosen: TopologyChoice) -> Sequence[str]:
     from topologies import catalogue
 
-    chosen = experiment.topology
     return _configuration_errors(lambda: catalogue.render(chosen.name, chosen.parameters, chosen.overrides))
 
 
@@ -111,8 +139,6 @@ def _policies(experiment: Experiment) -> Sequence[str]:
 
 def _isolation(experiment: Experiment) -> Sequence[str]:
     """Storm's isolation scheduler throws where a topology has more workers than executors to put into them."""
-    from topologies import catalogue
-
     isolating = [
         variant
         for variant in experiment.variants
@@ -120,16 +146,23 @@ def _isolation(experiment: Experiment) -> Sequence[str]:
     ]
     if not isolating or _topology(experiment):
         return []
-    chosen = experiment.topology
-    topology = catalogue.read_flux(catalogue.render(chosen.name, chosen.parameters, chosen.overrides))
-    executors = sum(component.executors for component in topology.components)
-    return [
-        f"variants.{variant.name}: Storm's isolation scheduler throws where a topology has more workers than executors,"
-        f" and {topology.name} has {topology.workers} workers and {executors} executors; set"
-        f" topology.overrides.workers to {executors} or fewer"
-        for variant in isolating
-        if topology.workers > executors
-    ]
+    said = []
+    for variant in isolating:
+        topology = _rendered(experiment.topology_of(variant))
+        executors = sum(component.executors for component in topology.components)
+        if topology.workers > executors:
+            said.append(
+                f"variants.{variant.name}: Storm's isolation scheduler throws where a topology has more workers than"
+                f" executors, and {topology.name} has {topology.workers} workers and {executors} executors; set"
+                f" topology.overrides.workers to {executors} or fewer"
+            )
+    return said
+
+
+def _rendered(chosen: TopologyChoice) -> Topology:
+    from topologies import catalogue
+
+    return catalogue.read_flux(catalogue.render(chosen.name, chosen.parameters, chosen.overrides))
 
 
 def _claims(experiment: Experiment) -> Sequence[str]:
@@ -138,6 +171,16 @@ def _claims(experiment: Experiment) -> Sequence[str]:
     known = {claim.id for family in FAMILIES for claim in load_claims(family)}
     unknown = [claim for claim in experiment.claims if claim not in known]
     return [f"claims has {', '.join(unknown)}; known: {', '.join(sorted(known))}"] if unknown else []
+
+
+def claim_notes(experiment: Experiment) -> tuple[str, ...]:
+    """What the experiment cannot show, or only weakly, of the claims that it names and that are about it: the ledger
+    judges no claim by another experiment."""
+    from analysis.claims import feasibility
+    from analysis.claims.statements import FAMILIES, load_claims
+
+    spec = experiment.as_data()
+    return tuple(note for family in FAMILIES for note in feasibility.notes(load_claims(family), spec))
 
 
 def _slots(experiment: Experiment) -> Sequence[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from barograph.plan.events.kind import GIVE_BACK_S
+from barograph.plan.events.kind import GIVE_BACK_S, SCALE_ATTEMPTS
 from barograph.plan.experiment import Experiment
 from playbooks.runner import LIMITS_S as PLAYS_S
 
@@ -82,7 +82,7 @@ def run_s(experiment: Experiment, overhead: Overhead = DEFAULT_OVERHEAD) -> floa
 def longest_run_s(experiment: Experiment) -> float:
     """What one attempt of a run can take before one of its limits ends it."""
     watched_s = sum(experiment.watched(place)[1] for place in _places(experiment))
-    events_s = sum(event.longest_s for event in experiment.events)
+    events_s = _longest_events_s(experiment, 0)
     switch_s = LONGEST_SWITCH_S if any(variant.code for variant in experiment.variants) else 0.0
     boots_s = _boots(experiment) * (LONGEST_BOOT_S + GIVE_BACK_S)
     return watched_s + FIRST_TUPLE_S + events_s + LONGEST_PLAYBOOKS_S + switch_s + boots_s
@@ -106,8 +106,15 @@ def joining_s(experiment: Experiment, place: int, overhead: Overhead = DEFAULT_O
 
 def longest_joining_s(experiment: Experiment, place: int) -> float:
     after_s = sum(experiment.watched(later)[1] for later in range(place, len(experiment.events)))
-    events_s = sum(event.longest_s for event in experiment.events[place:])
+    events_s = _longest_events_s(experiment, place)
     return after_s + events_s + LONGEST_BOOT_S + LONGEST_PLAYBOOKS_S + GIVE_BACK_S
+
+
+def _longest_events_s(experiment: Experiment, place: int) -> float:
+    """Of the events from `place` on; each attempt at a scale event may have Storm wait before its rebalance."""
+    wait_s = max(variant.wait_s for variant in experiment.variants)
+    events = experiment.events[place:]
+    return sum(event.longest_s + event.asks_policy * SCALE_ATTEMPTS * wait_s for event in events)
 
 
 def _places(experiment: Experiment) -> tuple[int | None, ...]:

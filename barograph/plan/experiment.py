@@ -5,7 +5,7 @@ form or a command line may change in it. Errors name the file, the field, the va
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -82,13 +82,45 @@ class Code:
 
 
 @dataclass(frozen=True)
+class TopologyChanges:
+    """What differs in a variant's topology; it is laid over the experiment's `topology`, key by key."""
+
+    parameters: Mapping[str, Any] = field(default_factory=dict)  # as there
+    overrides: Mapping[str, Any] = field(default_factory=dict)  # as there; `tasks`, `executors`, `config` by their keys
+
+    def words(self) -> str:
+        """`parameters.ms_per_character = 0.22, overrides.config.topology.some.setting = 1`."""
+        return ", ".join(f"{key} = {json.dumps(value)}" for key, value in flat_values(asdict(self)))
+
+
+def flat_values(data: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value that is no mapping, by its keys with dots between them."""
+    for key, value in data.items():
+        if isinstance(value, Mapping):
+            yield from flat_values(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
+
+
+@dataclass(frozen=True)
 class Variant:
-    """What is compared: a policy with parameters, perhaps with code of its own."""
+    """What is compared: a policy with parameters, perhaps with code of its own, or on a topology that differs."""
 
     name: Word  # as figures and commands call it
     policy: Word  # see policies.md
     parameters: Mapping[str, Any] = field(default_factory=dict)  # of the policy
     code: Code | None = None  # where its scheduling code comes from; without it: the work tree
+    topology: TopologyChanges | None = None  # what differs in its topology; without it: nothing
+
+    def __post_init__(self) -> None:
+        if self.topology == TopologyChanges():
+            object.__setattr__(self, "topology", None)
+
+    @property
+    def wait_s(self) -> int:
+        """How long Storm waits before it carries out a rebalance of this variant."""
+        stated = self.parameters.get("wait_s")
+        return stated if isinstance(stated, int) else 0  # what else it may be is refused by `plan.checks`
 
     def configured(self) -> dict[str, Any]:
         """The parameters as the policy service gets them: a scheduler that is not ours is named by its code."""
@@ -103,7 +135,12 @@ class Durations:
     warm_up_floor_s: Seconds  # before the first event, at least; steadiness is tested from then on
     warm_up_ceiling_s: Seconds  # then the first event comes, steady or not
     after_floor_s: Seconds  # after an event, at least; steadiness is tested from then on
-    horizon_s: Seconds  # after an event, at most; what is not steady by then has not converged
+    horizon_s: Seconds  # after an event, at most; equal to after_floor_s: always, as times of convergence need
+
+    @property
+    def is_watch_fixed(self) -> bool:
+        """Whether every run is watched for the same time: then no horizon is our own test's."""
+        return self.after_floor_s == self.horizon_s
 
 
 @dataclass(frozen=True)
@@ -140,6 +177,14 @@ class Experiment:
         """The workers that are there before the first run: all of them, unless those that join boot at their event."""
         return self.starting() if self.testbed.joining == "booted" else self.workers()
 
+    def topology_of(self, variant: Variant) -> TopologyChoice:
+        """The topology that this variant's runs submit."""
+        changes = variant.topology or TopologyChanges()
+        parameters = {**self.topology.parameters, **changes.parameters}
+        return replace(
+            self.topology, parameters=parameters, overrides=_laid_over(self.topology.overrides, changes.overrides)
+        )
+
     def watched(self, place: int | None) -> tuple[float, float]:
         """Floor and ceiling, in seconds, of what is watched after `events[place]`; None: before the first event."""
         following = self.events[0 if place is None else place + 1 :]
@@ -154,6 +199,12 @@ class Experiment:
         """JSON data; `from_data` turns it back into an equal value."""
         data: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         return data
+
+
+def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """`above` over `below`; mappings that both have are merged."""
+    both = [key for key in above if isinstance(above[key], Mapping) and isinstance(below.get(key), Mapping)]
+    return {**below, **above, **{key: {**below[key], **above[key]} for key in both}}
 
 
 DEMO = Durations(warm_up_floor_s=25, warm_up_ceiling_s=90, after_floor_s=40, horizon_s=110)
@@ -220,6 +271,12 @@ def _inconsistencies(experiment: Experiment) -> list[str]:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         wrong.append(f"variants has {', '.join(twice)} twice; give each variant a name of its own")
+    wrong += [
+        f"variants.{variant.name}.parameters.wait_s is {variant.wait_s}; allowed: below durations.horizon_s"
+        f" ({durations.horizon_s:g}), for nothing moves before that"
+        for variant in experiment.variants
+        if variant.wait_s >= durations.horizon_s
+    ]
     return wrong + [error for variant in experiment.variants if variant.code for error in _code_errors(variant)]
 
 
@@ -249,7 +306,8 @@ CHANGEABLE = ("variants", "repetitions", "testbed", "options", "demo", *DURATION
 def with_changes(experiment: Experiment, changes: Mapping[str, Any]) -> Experiment:
     """The experiment with the changes that are not None; keys are `CHANGEABLE`. Validated as the YAML is.
 
-    `options` are of the testbed that is chosen in the end, laid over those of the YAML.
+    `options` are of the testbed that is chosen in the end, laid over those of the YAML. A watch of fixed length stays
+    one: `horizon_s` is its length then.
     """
     unknown = sorted(set(changes) - set(CHANGEABLE))
     if unknown:
@@ -265,6 +323,8 @@ def with_changes(experiment: Experiment, changes: Mapping[str, Any]) -> Experime
         experiment = replace(experiment, testbed=_with_options(experiment.testbed, options))
     repetitions = values.pop("repetitions", experiment.repetitions)
     durations = replace(experiment.durations, **{key: float(value) for key, value in values.items()})
+    if "horizon_s" in values and experiment.durations.is_watch_fixed:
+        durations = replace(durations, after_floor_s=durations.horizon_s)
     return from_data(replace(experiment, repetitions=repetitions, durations=durations).as_data(), "as asked for")
 
 

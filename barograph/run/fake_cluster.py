@@ -149,6 +149,7 @@ class FakeStorm:
     _booted: set[str] = field(default_factory=set)
     _run_id: str = ""
     _policy: str = ""
+    _wait_s: int = 0  # before a rebalance, as the policy's parameters ask for
     _machines: list[str] = field(default_factory=list)
     _placed_among: tuple[str, ...] = ()
     _submitted_s: float | None = None
@@ -295,6 +296,7 @@ class FakeStorm:
     def configure(self, run_id: str, policy: str, parameters: Mapping[str, Any], seed: int, window_s: float) -> None:
         self._note_call("configure", parameters=dict(parameters), seed=seed, window_s=window_s)
         self._run_id, self._policy, self._factor = run_id, policy, 1.0
+        self._wait_s = parameters.get("wait_s", 0)
 
     def scale(self, event_id: str, kind: str, joined: Sequence[str], leave: int) -> None:
         self._note_call("scale", event_id=event_id, kind=kind, joined=tuple(joined), leave=leave)
@@ -306,7 +308,7 @@ class FakeStorm:
         self._requests.append(request)
         if not refused:
             self._rates += [(request.t + APPLY_S, 0.0)]
-            self._flows_from(request.t + RESTART_S, set(self._machines) - set(request.release))
+            self._flows_from(request.t + self._wait_s + RESTART_S, set(self._machines) - set(request.release))
 
     def input_rate(self, factor: float) -> None:
         self._note_call("input_rate", factor=factor)
@@ -398,7 +400,8 @@ class FakeStorm:
         return tuple(self._decision(number, request) for number, request in enumerate(answered, start=1))
 
     def _decision(self, number: int, request: ScaleRequest) -> ServiceDecision:
-        done_s = request.t + APPLY_S if self.clock.now() >= request.t + APPLY_S else None
+        apply_s = request.t + self._wait_s + APPLY_S
+        done_s = apply_s if self.clock.now() >= apply_s else None
         expired = done_s is not None and bool(self.faults.get("unanswered"))
         applied, reason = (
             done_s is not None and not request.refused and not expired,

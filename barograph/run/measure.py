@@ -24,8 +24,7 @@ from barograph.run.monitor import (
 )
 from barograph.series.run_record import RunRecord
 from playbooks.cluster import NO_SAMPLES
-
-WINDOW_S = 60.0  # the policies' rate window
+from scheduler_plugins.samples import WINDOW_S
 
 
 def measure(context: SeriesContext, plan: PlannedRun, record: RunRecord, *, last: bool) -> None:

@@ -20,7 +20,7 @@ from barograph.machines import series_lease
 from barograph.machines import series_lease as machines_of
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.checks import machine_requests, place_of, testbed_of
-from barograph.plan.experiment import Code, Experiment
+from barograph.plan.experiment import Code, Experiment, TopologyChoice
 from barograph.run.cluster import ClusterFacts, Collection
 from barograph.series.provenance import box_facts, versions
 from barograph.series.series import Series
@@ -140,7 +140,8 @@ class StormCluster:
 
     def submit(self, run: PlannedRun) -> None:
         flux = self.series.run_folder(run.run_id) / "topology.yaml"
-        flux.write_text(render_topology(self.series.experiment, run.seed), encoding="utf-8")
+        chosen = self.series.experiment.topology_of(run.variant)
+        flux.write_text(render_topology(chosen, run.seed), encoding="utf-8")
         cluster.submit(self.inventory, self.directory, run.run_id, flux)
 
     def join(self, machines: Sequence[str]) -> None:
@@ -223,11 +224,10 @@ class StormCluster:
         return testbed
 
 
-def render_topology(experiment: Experiment, seed: int) -> str:
-    """The Flux YAML of a run: the experiment's parameters and the block's seed."""
+def render_topology(chosen: TopologyChoice, seed: int) -> str:
+    """The Flux YAML of a run: its topology's parameters and the block's seed."""
     from topologies import catalogue
 
-    chosen = experiment.topology
     parameters = dict(chosen.parameters)
     if "seed" in catalogue.read(chosen.name).parameters:
         parameters.setdefault("seed", seed)

@@ -25,11 +25,11 @@ COMPARISON_DOCUMENTATION = """
 ## Is B better than A?
 A and B are branches, tags or commits of this repository, or names of files in `dags/schedulers/`, each of which
 describes a scheduler that is not ours. Both are built first; then each block runs every variant on both sides, in
-shuffled order, on the same machines. The answer is one sentence (better, worse, no difference that so many runs can
-show) with a table of every metric: the difference, its interval, the noise of this testbed.
+shuffled order, on the same machines. The answer is one sentence (better, worse, no difference, or undecided) with a
+table of every metric: the difference, its interval, the noise of this testbed.
 
-*Until certain* goes on with further blocks until every interval is narrower than the goal, or the budget is spent. The
-same ref on both sides measures the noise itself.
+*Until certain* goes on with further blocks until they are enough to find a difference of the goal or to rule it out, or
+the budget is spent. The same ref on both sides measures the noise itself.
 """
 
 
@@ -80,7 +80,8 @@ def _items(items: Iterable[str]) -> list[str]:
 def _variant_words(variant: Variant) -> str:
     with_parameters = ", ".join(f"{name}: {json.dumps(value)}" for name, value in variant.parameters.items())
     policy = f"policy `{variant.policy}`" + (f", {with_parameters}" if with_parameters else "")
-    return f"`{variant.name}`: {policy}"
+    topology = f", on a topology with {variant.topology.words()}" if variant.topology else ""
+    return f"`{variant.name}`: {policy}{topology}"
 
 
 def _planned_event_words(event: PlannedEvent) -> str:

@@ -1,25 +1,31 @@
 """Storm's default: executors round robin over slots (Storm's EvenScheduler, SP III-A).
 
 `rebalance: false` is Storm left alone: after a scale-out the new machine stays idle. `rebalance: true` is what the
-papers call Storm's default: every executor is unassigned and dealt out again over the modified cluster.
+papers call Storm's default: every executor is unassigned and dealt out again over the modified cluster. `wait_s`: how
+long Storm waits before that, with the topology deactivated, so that what is under way is done. Storm's own command
+`storm rebalance` waits the topology's message timeout (30 s) where it is not told how long; 0 is no wait.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from scheduler_plugins.model import Decision, Memory, Observation
+from scheduler_plugins.model import LONGEST_WAIT_S, Decision, Memory, Observation
 from scheduler_plugins.policies import initial_placement
-from scheduler_plugins.policies.parameters import check_parameters
+from scheduler_plugins.policies.parameters import check_parameters, check_whole_number
 
 
 @dataclass(frozen=True)
 class Parameters:
     rebalance: bool = False
     initial: initial_placement.InitialRule = "round_robin"
+    wait_s: int = 0
 
     def __post_init__(self) -> None:
         check_parameters(self)
+        check_whole_number("wait_s", self.wait_s, 0, LONGEST_WAIT_S)
+        if self.wait_s and not self.rebalance:
+            raise ValueError(f"wait_s is {self.wait_s} and rebalance is false; allowed is 0: without one nothing waits")
 
 
 def decide(observation: Observation, memory: Memory, parameters: Parameters = Parameters()) -> Decision:
@@ -28,7 +34,11 @@ def decide(observation: Observation, memory: Memory, parameters: Parameters = Pa
         return first or Decision(memory=memory)
     if not parameters.rebalance:
         return Decision(memory=memory, reason="storm left alone: nothing moves without a rebalance", settled=True)
-    return place_everything_again(observation, memory)
+    dealt = place_everything_again(observation, memory)
+    if not (parameters.wait_s and dealt.changes()):
+        return dealt
+    reason = f"{dealt.reason}, after a wait of {parameters.wait_s} s"
+    return replace(dealt, wait_s=parameters.wait_s, reason=reason)
 
 
 def place_everything_again(observation: Observation, memory: Memory) -> Decision:

@@ -20,6 +20,12 @@ def check_parameters(parameters: Any) -> None:
             raise ValueError(f"{field.name} is {value!r}; {allowed}")
 
 
+def check_whole_number(name: str, value: object, least: int, most: int) -> None:
+    """Raises ValueError naming the field, its value, what is allowed."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ValueError(f"{name} is {value!r}; allowed is a whole number from {least} to {most}")
+
+
 def _what_is_allowed(value: Any, hint: Any) -> str:
     """What would have been allowed in place of `value`; empty where it is fine or of a kind that is not known here."""
     if get_origin(hint) is Literal:

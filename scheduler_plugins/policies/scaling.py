@@ -27,8 +27,19 @@ def rates_problem(observation: Observation, max_samples_age_s: float) -> str:
     return f"no rates of {', '.join(missing)}" if missing else ""
 
 
+def window_remark(observation: Observation, window_s: float) -> str:
+    """What to add to a reason where the rates are of less time than `window_s`; empty where they are not."""
+    known = [topology.window_s for topology in observation.topologies if topology.window_s is not None]
+    if not known or min(known) >= window_s - 0.5:
+        return ""
+    return f"; rates over {min(known):.0f} s, as no more was measured of the {window_s:g} s asked for"
+
+
 def _bolts_without_rates(topology: Topology) -> list[str]:
     return [c.name for c in topology.components if c.kind == "bolt" and c.executed_per_s is None]
+
+
+WINDOW_BOUNDS_S = (10, 600)  # of rates: one reading of SP's, and twice the authors' code
 
 
 def living_machines(observation: Observation) -> tuple[Machine, ...]:

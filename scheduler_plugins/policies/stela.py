@@ -20,10 +20,10 @@ What the papers leave open is decided here:
 - Storm's own executors (ackers) move like all others and count as 0
 
 The parameters' defaults follow the papers; the other values are what the authors' code did (VARIANTS: the paper, the
-code, and one variant for each difference). What the authors' code did otherwise and has no parameter here:
+code, and one variant for each difference), but for `window_s`, 60 s here: the paper's rates are means over 20 readings
+10 s apart (SP II-C: 200 s), the code's over up to 30 (300 s). A window has what was measured so far, and the reason
+says so where that is less. No replay can tell another window's answer, so no VARIANTS differ in it. Not a parameter is:
 
-- its rates are means over up to 30 samples 10 s apart: a window of 300 s. Ours is at most the
-  `window_s` that the policy service is configured with, 60 s for every policy (decision 0026)
 - it passes over components that run as many executors as they have tasks. So do we under any name: the paper's rule
   would give a slot to an executor that Storm cannot start
 """
@@ -41,7 +41,7 @@ from typing import Any, Literal
 from scheduler_plugins.model import Decision, Executor, Machine, Memory, Observation, Slot, Topology, executor_ranges
 from scheduler_plugins.policies import etp, initial_placement, scaling
 from scheduler_plugins.policies.etp import EtpRules, Flow, congested_components, is_congested, topology_flow
-from scheduler_plugins.policies.parameters import check_parameters
+from scheduler_plugins.policies.parameters import check_parameters, check_whole_number
 
 PAPER_PARAMETERS: Mapping[str, Any] = {
     "slots": "per_machine",
@@ -202,7 +202,7 @@ def decide_scale_in(observation: Observation, memory: Memory, rules: Parameters)
         release=tuple(release),
         memory=memory,
         settled=True,
-        reason=f"lowest ETPSum leaves: {said}",
+        reason=f"lowest ETPSum leaves: {said}{scaling.window_remark(observation, rules.window_s)}",
     )
 
 
@@ -294,9 +294,11 @@ class Parameters:
     queue_mark: float = 1000.0  # tuples waiting per executor that mean congestion, for bounded_queues
     initial: initial_placement.InitialRule = "round_robin"
     max_samples_age_s: float = 10.0  # no decision on older samples
+    window_s: int = 60  # the longest that rates are means over; the policy service keeps it
 
     def __post_init__(self) -> None:
         check_parameters(self)
+        check_whole_number("window_s", self.window_s, *scaling.WINDOW_BOUNDS_S)
 
 
 def decide(observation: Observation, memory: Memory, parameters: Parameters = Parameters()) -> Decision:
@@ -328,7 +330,8 @@ def _scale_out(observation: Observation, memory: Memory, parameters: Parameters)
         executors[topology.topology_id] = grown
         placement[topology.topology_id] = place_new_executors(topology, grown, cycle(mine))
         said.append(_scale_out_reason(topology, count, grown))
-    return Decision(executors=executors, placement=placement, memory=memory, settled=True, reason="; ".join(said))
+    reason = "; ".join(said) + scaling.window_remark(observation, parameters.window_s)
+    return Decision(executors=executors, placement=placement, memory=memory, settled=True, reason=reason)
 
 
 def place_new_executors(topology: Topology, grown: Mapping[str, int], new_slots: Iterator[Slot]) -> dict[int, Slot]:

@@ -8,8 +8,9 @@ leave open is decided here:
 - equal ranks go in declared order; the executors of a component leave in the order of their tasks
 - the closeness of a component is its distance to the nearest sink or source (ST: "minimum number of hops"); the
   authors' code took the longest path. On a cycle a longest path stops growing at the number of components
-- the load of a component's links is the sum over all of them, in and out. Most link load sorts the other way round;
-  it too keeps adjacent components together, since the opposite of that would only add traffic
+- the load of a component's links is the sum over all of them, in and out (`link_load: sum`); the authors' code took
+  their mean (`mean`), so that a component of many light links comes before one of a single heavier one. Most link load
+  sorts the other way round; it too keeps adjacent components together, since the opposite would only add traffic
 - "maximise the number of adjacent bolts on the same server": the next executor is one whose component is adjacent to
   the most executors chosen for this machine so far; the link load decides among equals, and picks the first
 """
@@ -24,7 +25,7 @@ from typing import Literal
 
 from scheduler_plugins.model import Component, Decision, Executor, Memory, Observation, Slot, Topology
 from scheduler_plugins.policies import initial_placement, scaling
-from scheduler_plugins.policies.parameters import check_parameters
+from scheduler_plugins.policies.parameters import check_parameters, check_whole_number
 
 Links = Mapping[str, frozenset[str]]
 Ranks = Mapping[str, float]  # component → rank, the lowest migrates first
@@ -35,10 +36,13 @@ class Parameters:
     slots: scaling.SlotsRule = "per_machine"
     distance: Literal["min_hops", "longest_path"] = "min_hops"  # thesis, or the authors' code
     initial: initial_placement.InitialRule = "round_robin"
+    link_load: Literal["sum", "mean"] = "sum"  # of a component's links, or the authors' code
     max_samples_age_s: float = 10.0  # of the rates; only the link load strategies use any
+    window_s: int = 60  # the longest that rates are means over; the policy service keeps it
 
     def __post_init__(self) -> None:
         check_parameters(self)
+        check_whole_number("window_s", self.window_s, *scaling.WINDOW_BOUNDS_S)
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,8 @@ def decide(
         moved = migrate(topology, strategy, parameters, count, slots[topology.topology_id])
         placement[topology.topology_id] = moved
         said.append(_migration_reason(topology, moved))
-    return Decision(placement=placement, memory=memory, settled=True, reason="; ".join(said))
+    remark = scaling.window_remark(observation, parameters.window_s) if strategy.by_load else ""
+    return Decision(placement=placement, memory=memory, settled=True, reason="; ".join(said) + remark)
 
 
 def migrate(
@@ -172,11 +177,14 @@ def centrality(topology: Topology, parameters: Parameters) -> Ranks:  # noqa: AR
     return {name: -float(len(parents[name]) + len(children[name])) for name in children}
 
 
-def least_link_load(topology: Topology, parameters: Parameters) -> Ranks:  # noqa: ARG001 - one shape for all strategies
+def least_link_load(topology: Topology, parameters: Parameters) -> Ranks:
     load = dict.fromkeys((component.name for component in topology.components), 0.0)
     for edge in topology.edges:
         for name in {edge.source, edge.target}:
             load[name] += edge.tuples_per_s or 0.0
+    if parameters.link_load == "mean":
+        links = Counter(name for pair in {(e.source, e.target) for e in topology.edges} for name in set(pair))
+        return {name: total / (links[name] or 1) for name, total in load.items()}
     return load
 
 

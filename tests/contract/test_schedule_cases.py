@@ -86,7 +86,8 @@ def test_a_decision_survives_the_way_to_the_bridge(case: dict[str, Any]) -> None
     answer = answer_json(decision_of(case["answer"]), "d17", "any")
     assert answer_json(decision_of(answer), "d17", "any") == answer
     named = {key for key, value in case["answer"].items() if value}
-    assert named & {"release", "scheduler", "rebalance"} == answer.keys() & {"release", "scheduler", "rebalance"}
+    optional = {"release", "scheduler", "rebalance", "wait_s"}
+    assert named & optional == answer.keys() & optional
 
 
 def decision_of(answer: dict[str, Any]) -> Decision:
@@ -101,6 +102,7 @@ def decision_of(answer: dict[str, Any]) -> Decision:
         scheduler=answer["scheduler"]["name"] if "scheduler" in answer else None,
         rebalance=tuple(answer.get("rebalance", ())),
         scheduler_class=answer.get("scheduler", {}).get("class"),
+        wait_s=answer.get("wait_s", 0),
     )
 
 

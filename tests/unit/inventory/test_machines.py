@@ -59,7 +59,8 @@ def test_a_factor_out_of_range(factor: float) -> None:
 
 
 def test_an_unknown_type_lists_the_known() -> None:
-    with pytest.raises(ConfigurationError, match="'type_3' is not known; known are type_1, type_2, master"):
+    known = "type_1, type_2, type_1_one_slot, master"
+    with pytest.raises(ConfigurationError, match=f"'type_3' is not known; known are {known}"):
         machine_type("type_3")
 
 

@@ -70,6 +70,26 @@ def test_an_edge_has_the_rate_of_the_component_that_feeds_it() -> None:
     assert (topology.window_s, topology.window_fault) == (60.0, None)
 
 
+def test_a_longer_window_has_the_rates_of_all_that_time() -> None:
+    """125/s, but 65/s in its first half: 65 x 40 + 125 x 40 in 80 s. The usual 60 s see 65 x 20 + 125 x 40."""
+    begun, half = NOW - INCOMPLETE_S - 80, NOW - INCOMPLETE_S - 40
+    lines = [line(slot, t, 125 if t > half else 65) for slot in TASKS for t in range(begun + 1, NOW + 1)]
+    (longer,), (usual,) = (observe(lines, window_s=seconds).topologies for seconds in (80.0, 60.0))
+    assert longer.component("source").emitted_per_s == pytest.approx(95.0)
+    assert usual.component("source").emitted_per_s == pytest.approx(105.0)
+
+
+@pytest.mark.parametrize(
+    ("begin", "fault"), [(1066, ""), (1067, "the topology began 29 s ago; rates need 30 s of work")]
+)
+def test_a_longer_window_needs_no_more_work_than_the_usual_one(begin: int, fault: str) -> None:
+    """It has what there is: 30 s of the 300 are enough."""
+    lines = [line(slot, t, 100) for slot in TASKS for t in range(begin + 1, NOW + 1)]
+    (topology,) = observe(lines, window_s=300.0).topologies
+    assert (topology.window_fault or "", topology.window_s) == (fault, NOW - INCOMPLETE_S - begin)
+    assert topology.component("source").emitted_per_s == pytest.approx(100.0)
+
+
 def test_after_a_silence_rates_are_of_the_time_since_and_agree() -> None:
     """A spout worker that is silent for 20 s of the window: its edge once read 83/s beside 125/s of the spout."""
     observation = observe(steady(without=range(1041, 1061)))

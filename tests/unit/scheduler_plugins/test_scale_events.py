@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from scheduler_plugins.model import Decision, Memory, Observation, Slot
-from scheduler_plugins.policies import POLICIES, Entry, bind
+from scheduler_plugins.policies import POLICIES, Entry, PolicyError, bind
 from scheduler_plugins.replay import replay
 from scheduler_plugins.service_state import CallRefusal, ServiceState, decide
 from tests.support.rounds import PLACED, TOPOLOGY, line, request
@@ -378,6 +378,49 @@ def test_a_decision_of_which_nimbus_says_nothing_expires(service_state: ServiceS
     assert service_state.state()["nimbus_age_s"] == 75
     tell(service_state, ok=True)
     assert not service_state.state()["decisions"][0]["applied"], "it is too late to say so"
+
+
+def test_a_rebalance_that_waits_is_told_to_nimbus_and_expires_later(service_state: ServiceState) -> None:
+    begin(service_state, "even", rebalance=True, wait_s=30)
+    service_state.schedule(request(1000.0, PLACED))
+    service_state.scale({**OUT, "joined": ["m2"]})
+    crowded = request(1001.0, dict.fromkeys(PLACED, "m1:6700"))
+    answer = service_state.schedule(crowded)
+    assert answer["wait_s"] == 30 and answer["reason"].endswith("round robin, after a wait of 30 s")
+    assert last_logged(service_state)["decision"]["wait_s"] == 30
+    begun = service_state.clock()
+    service_state.clock.now = begun + 104  # type: ignore[attr-defined]
+    assert service_state.state()["decisions"][0]["applied_t"] is None
+    service_state.clock.now = begun + 105  # type: ignore[attr-defined]
+    (decision,) = service_state.state()["decisions"]
+    assert decision["expired"] and "Nimbus has not said within 105 s" in decision["message"]
+
+
+def test_a_wait_is_only_of_what_moves_something(service_state: ServiceState) -> None:
+    begin(service_state, "even", rebalance=True, wait_s=30)
+    dealt = service_state.schedule(request(1000.0))["topologies"][TOPOLOGY]["placement"]
+    service_state.scale({**OUT, "joined": ["m2"]})
+    assert "wait_s" not in service_state.schedule(request(1001.0, dealt)), "all is where it would be dealt to"
+    begin(service_state, "even", rebalance=True)
+    service_state.schedule(request(1000.0, PLACED))
+    service_state.scale({**OUT, "joined": ["m2"]})
+    assert "wait_s" not in service_state.schedule(request(1001.0, dict.fromkeys(PLACED, "m1:6700")))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"rebalance": True, "wait_s": 601}, "wait_s is 601; allowed is a whole number from 0 to 600"),
+        ({"rebalance": True, "wait_s": -1}, "wait_s is -1; allowed"),
+        ({"rebalance": True, "wait_s": 2.5}, "wait_s is 2.5; allowed"),
+        ({"rebalance": True, "wait_s": True}, "wait_s is True; allowed"),
+        ({"wait_s": 30}, "wait_s is 30 and rebalance is false; allowed is 0"),
+    ],
+)
+def test_a_wait_that_cannot_be(parameters: dict[str, Any], said: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        bind("even", parameters)
+    assert said in str(caught.value)
 
 
 def test_a_nimbus_that_takes_over_has_the_time_of_a_decision_anew(service_state: ServiceState) -> None:

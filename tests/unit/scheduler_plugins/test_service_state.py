@@ -47,6 +47,30 @@ def test_the_decision_log_begins_with_its_run(tmp_path: Path) -> None:
         assert [json.loads(line)["run_id"] for line in state.log_path.read_text().splitlines()] == [run]
 
 
+def test_a_policys_own_window_comes_before_the_harnesss(tmp_path: Path) -> None:
+    state = ServiceState(tmp_path, Clock())
+    body = {"run_id": "r", "policy": "stela", "window_s": 30}
+    for parameters, window_s in (({"window_s": 200}, 200.0), ({}, 30.0)):
+        state.configure({**body, "parameters": parameters})
+        assert state.samples.window_s == window_s
+    state.configure({"run_id": "r", "policy": "even"})
+    assert state.samples.window_s == 60.0
+
+
+def test_a_window_longer_than_what_was_measured_has_that_and_says_so(tmp_path: Path) -> None:
+    clock = Clock()
+    state = ServiceState(tmp_path, clock)
+    state.configure({"run_id": "r", "policy": "stela", "parameters": {"window_s": 200}, "window_s": 60})
+    state.schedule(request(1000.0, PLACED))
+    now = clock.now = feed(state, 50)
+    state.schedule(request(now, PLACED, machines=3))
+    assert state.state()["window_fault"] == ""
+    state.scale({"event_id": "e1", "kind": "scale_out", "joined": ["m3"]})
+    answer = state.schedule(request(now + 1, PLACED, machines=3))
+    assert answer["decision_id"] == "d1"
+    assert answer["reason"].endswith("; rates over 48 s, as no more was measured of the 200 s asked for")
+
+
 def test_a_submission_is_placed_and_a_placed_topology_is_left_alone(service_state: ServiceState) -> None:
     answer = service_state.schedule(request(1000.0))
     assert answer["decision_id"] == "d1"

@@ -10,14 +10,14 @@ from barograph.plan import costs, durations
 from barograph.plan.durations import Overhead
 from barograph.plan.events import Crash, ScaleIn
 from barograph.plan.events.kind import GIVE_BACK_S
-from barograph.plan.experiment import Experiment, load
+from barograph.plan.experiment import Durations, Experiment, load
 from barograph.software import BUILD_LIMIT_S
 from inventory.machines import MachineRequest
 from inventory.testbed import Estimate
 from playbooks.runner import LIMITS_S as PLAYS_S
 
 STAR = load("stela/star")
-STAR = replace(STAR, testbed=replace(STAR.testbed, name="fake"))
+STAR = replace(STAR, testbed=replace(STAR.testbed, name="fake"), durations=Durations(45, 100, 90, 150))
 BOOTED = replace(STAR, testbed=replace(STAR.testbed, joining="booted"))
 
 
@@ -36,6 +36,17 @@ class Dollar:
 
 def found(experiment: Experiment = STAR, runs: int = 6, budget_usd: float = 1e6, spent_usd: float = 0.0) -> costs.Cost:
     return costs.cost(experiment, runs, Overhead(), Dollar(budget_usd), spent_usd)
+
+
+def test_a_wait_before_the_rebalance_may_come_with_each_attempt_at_each_scale_event() -> None:
+    even, stela = STAR.variants
+    waiting = replace(STAR, variants=(replace(even, parameters={"rebalance": True, "wait_s": 30}), stela))
+    assert durations.longest_run_s(waiting) - durations.longest_run_s(STAR) == 3 * 30
+    twice = replace(waiting, events=(*waiting.events, *waiting.events, Crash("steady", "m2")))
+    plain = replace(twice, variants=STAR.variants)
+    assert durations.longest_run_s(twice) - durations.longest_run_s(plain) == 2 * 3 * 30
+    assert durations.longest_joining_s(twice, 1) - durations.longest_joining_s(plain, 1) == 3 * 30
+    assert durations.run_s(waiting) == durations.run_s(STAR), "what is watched counts from the request"
 
 
 def test_an_estimate_is_machines_times_hours() -> None:

@@ -1,15 +1,16 @@
 """The shipped experiments, and what a wrong one is told."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from analysis.claims import feasibility
 from barograph.errors import ExperimentError
-from barograph.plan.checks import check, machine_requests, remarks
+from barograph.plan.checks import check, claim_notes, machine_requests, remarks
 from barograph.plan.experiment import EXPERIMENTS, demo, from_data, load, names, only, parse, with_changes
 from barograph.run.storm_cluster import ansible_groups, render_topology
 from barograph.yaml_files import read_yaml
@@ -31,21 +32,21 @@ def test_every_shipped_experiment_is_whole(name: str) -> None:
     if experiment.testbed.name == "local":
         check_cores(machine_requests(experiment), 2.0)
     assert remarks(experiment)
-    assert "seed" in render_topology(experiment, seed=7)
+    assert "seed" in render_topology(experiment.topology, seed=7)
 
 
 @pytest.mark.parametrize(("name", "before", "workers"), [("star", 4, 12), ("linear", 6, 24), ("diamond", 6, 24)])
 def test_the_sizes_are_those_of_table_1(name: str, before: int, workers: int) -> None:
     experiment = load(f"stela/{name}")
     assert (experiment.machines.before, experiment.machines.after) == (before, before + 1)
-    assert yaml.safe_load(render_topology(experiment, 1))["config"]["topology.workers"] == workers
+    assert yaml.safe_load(render_topology(experiment.topology, 1))["config"]["topology.workers"] == workers
     assert ansible_groups(experiment)["joining"] == [f"m{before + 1}"]
     assert {variant.name for variant in experiment.variants} == {"even_rebalance", "stela"}
 
 
 def test_the_blocks_seed_reaches_the_sources() -> None:
     star = load("stela/star")
-    assert render_topology(star, 5) != render_topology(star, 6)
+    assert render_topology(star.topology, 5) != render_topology(star.topology, 6)
 
 
 def test_an_unknown_experiment_lists_the_known_ones() -> None:
@@ -138,6 +139,10 @@ WRONG: list[tuple[Callable[[dict[str, Any]], None], list[str]]] = [
     (put("variants", value=[]), ["variants is []"]),
     (put("variants", 1, "name", value="even_rebalance"), ["variants has even_rebalance twice"]),
     (put("variants", 1, "name", value="Stela!"), ["variants.1.name is 'Stela!'"]),
+    (
+        put("variants", 0, "parameters", value={"rebalance": True, "wait_s": 90_000}),
+        ["variants.even_rebalance.parameters.wait_s is 90000; allowed: below durations.horizon_s ("],
+    ),
     (put("claims", value=["star"]), ["claims.0 is 'star'"]),
     (put("lease_minutes", value=0), ["lease_minutes is 0"]),
 ]
@@ -268,6 +273,31 @@ def test_fewer_slots_than_workers_is_said_and_allowed() -> None:
     assert "40 workers are asked for but 16 slots are there at the start: Storm uses 16" in remarks(experiment)
 
 
+def test_what_an_experiment_cannot_show_of_its_claims_is_a_note_and_no_error() -> None:
+    data = star()
+    data["claims"], data["repetitions"] = ["S03", "S09"], 2
+    data["durations"] |= {"after_floor_s": 60, "horizon_s": 70}
+    experiment = parse("stela/star", data, source="star.yaml")
+    notes = claim_notes(experiment)
+    assert any(note.startswith("S09/star SP: not testable here: ratios of times") for note in notes)
+    assert "S03: 2 blocks: no interval; a verdict needs 6" in notes
+    assert claim_notes(replace(experiment, name="mine/star")) == ()  # the ledger judges no claim by its runs
+    assert claim_notes(replace(experiment, claims=())) == ()
+
+
+def test_the_ledger_knows_a_variants_topology_as_the_harness_does() -> None:
+    data = star()
+    data["topology"] |= {"parameters": {"seed": 3}, "overrides": {"workers": 10, "executors": {"centre": 1}}}
+    data["variants"][0]["topology"] = {
+        "parameters": {"cost_model": "busy"},
+        "overrides": {"executors": {"sink_1": 1}, "config": {"some.setting": 1}},
+    }
+    experiment = parse("stela/star", data, source="star.yaml")
+    spec = experiment.as_data()
+    for variant, recorded in zip(experiment.variants, spec["variants"], strict=True):
+        assert feasibility.topology_of(spec, recorded) == asdict(experiment.topology_of(variant))
+
+
 @pytest.mark.parametrize(
     ("text", "said"), [("title: [", "broken.yaml is not YAML"), ("- a\n- b\n", "holds list"), ("", "holds NoneType")]
 )
@@ -301,9 +331,16 @@ def test_the_demo_is_one_short_repetition() -> None:
 
 def test_what_a_form_sends_is_validated_as_the_file_is() -> None:
     with pytest.raises(ExperimentError, match=r"durations\.horizon_s"):
-        with_changes(load("stela/star"), {"horizon_s": 1})
+        with_changes(load("stela/page_load_scale_in"), {"horizon_s": 1})
     with pytest.raises(ExperimentError, match="repetitions is 0"):
         with_changes(load("stela/star"), {"repetitions": 0})
     with pytest.raises(ExperimentError, match="cannot change seed"):
         with_changes(load("stela/star"), {"seed": 3})
     assert with_changes(load("stela/star"), {"horizon_s": 200, "variants": None}).durations.horizon_s == 200
+
+
+def test_a_watch_of_fixed_length_stays_one_when_its_length_is_changed() -> None:
+    short = with_changes(load("stela/star"), {"horizon_s": 90}).durations
+    assert (short.after_floor_s, short.horizon_s, short.is_watch_fixed) == (90, 90, True)
+    open_ended = with_changes(load("stela/page_load_scale_in"), {"horizon_s": 300}).durations
+    assert (open_ended.after_floor_s, open_ended.is_watch_fixed) == (90, False)

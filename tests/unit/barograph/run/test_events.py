@@ -43,6 +43,21 @@ def test_a_machine_leaves_when_nothing_is_on_it(stage: SetUp) -> None:
     assert "give_back" not in here.storm.calls
 
 
+@pytest.mark.parametrize(("wait_s", "least_s"), [(0, 0.0), (30, 30.0), (300, 300.0)])
+def test_a_rebalance_that_waits_is_waited_for(stage: SetUp, wait_s: int, least_s: float) -> None:
+    """300 s are more than is waited for a decision that does not wait (OUTCOME_S)."""
+    here = stage(OUT, repetitions=1)
+    waiting = tuple(replace(each, policy="even", parameters={"rebalance": True, "wait_s": wait_s})
+                    for each in here.series.experiment.variants)  # fmt: skip
+    durations = replace(here.series.experiment.durations, horizon_s=400.0)
+    here = Stage(replace(here.series.experiment, variants=waiting, durations=durations), here.context.listener)
+    told = here.go()
+    (asked,), (applied,) = named(told, "scale_requested"), named(told, "applied")
+    assert applied["ok"] and least_s <= applied["t"] - asked["t"] <= least_s + 5
+    (_, after) = named(told, "steady")
+    assert after["steady"] and after["t"] >= applied["t"], "steadiness is tested from then on"
+
+
 def test_a_machine_that_left_is_not_collected_again(stage: SetUp) -> None:
     here = stage(IN)
     here.go()

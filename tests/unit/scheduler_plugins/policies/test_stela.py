@@ -51,6 +51,39 @@ def test_only_tasks_of_new_executors_change_their_slot() -> None:
     assert set(decision.placement["t-1"]) == {centre[3], sink[3]}
 
 
+CHAIN = [("spout", "transform"), ("transform", "filter"), ("filter", "sink")]
+
+
+@pytest.mark.parametrize(
+    ("congestion_rate", "grown"),
+    [(1.2, {"transform": 5, "filter": 5}), (1.3, {"transform": 6}), (1.25, {"transform": 6})],
+)
+def test_a_fifth_executor_beside_four_congests_what_follows_at_the_papers_rate(
+    congestion_rate: float, grown: dict[str, int]
+) -> None:
+    """16 executors on 8 machines: 2 slots. transform, sent 300 and doing 100/s, gets the first. Then filter is sent
+    5/4 of what it does: congestion above 1.2, which blocks transform's path to the sink, and none above 1.25 or 1.3."""
+    rates = {"inflow": {"spout": 300.0, "transform": 100.0, "filter": 100.0},
+             "processing": {"transform": 100.0, "filter": 100.0, "sink": 100.0}}  # fmt: skip
+    observation = observe(CHAIN, before=8, tasks=8, executors=4, workers=28, **rates)
+    decision = bind("stela", {"congestion_rate": congestion_rate})(observation, {})
+    assert decision.executors == {"t-1": grown}
+
+
+def test_rates_over_less_time_than_asked_for_are_said_to_be() -> None:
+    observation = star()
+    for window_s, said in ((47.0, "; rates over 47 s, as no more was measured of the 200 s asked for"), (200.0, "")):
+        measured = replace(observation, topologies=(replace(observation.topologies[0], window_s=window_s),))
+        decision = bind("stela", {"window_s": 200})(measured, {})
+        assert decision.reason == "t: 2 slots, centre 2→3, sink_1 2→3" + said
+
+
+@pytest.mark.parametrize("window_s", [9, 601, 60.5, True, "60"])
+def test_a_window_that_cannot_be(window_s: object) -> None:
+    with pytest.raises(PolicyError, match=r"window_s is .*; allowed is a whole number from 10 to 600"):
+        bind("stela", {"window_s": window_s})
+
+
 def test_slots_are_executors_per_machine_for_every_new_machine() -> None:
     shape = star().topologies[0]
     assert scaling.executors_for_new_machines(shape, 4, 1, "per_machine") == 2  # 10 / 4

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler_plugins.model import Decision, Observation, ScaleEvent, Topology
-from scheduler_plugins.policies import bind, initial_placement
+from scheduler_plugins.policies import PolicyError, bind, initial_placement
 from scheduler_plugins.policies.topology_aware import STRATEGIES, Parameters
 from scheduler_plugins.refusal import refusal
 from tests.support.topologies_by_hand import LINEAR, STAR, machines, topology
@@ -67,6 +67,47 @@ def test_least_link_load_gathers_the_end_of_a_line_where_little_arrives() -> Non
     # 24 executors on 6 machines: sink (300/s), then bolt_2 beside it, and so on in turn.
     assert ask("least_link_load", grown) == {"bolt_2": 2, "sink": 2}
     assert ask("most_link_load", grown) == {"spout": 2, "bolt_1": 2}
+
+
+def test_the_authors_link_load_is_the_mean_of_a_components_links() -> None:
+    edges = [("x", "hub"), ("y", "hub"), ("hub", "a"), ("z", "b")]
+    loads = {"x": 50.0, "y": 50.0, "hub": 10.0, "z": 30.0}
+    # Sums: hub 50 + 50 + 10 = 110, x and y 50, z and b 30, a 10. Means: hub 110 / 3 = 36.7, the others have one link.
+    grown = observe(edges, loads, executors=1, before=6)
+    assert ask("most_link_load", grown) == {"hub": 1}
+    assert ask("most_link_load", grown, link_load="mean") == {"x": 1}
+    assert ask("least_link_load", grown) == ask("least_link_load", grown, link_load="mean") == {"a": 1}
+
+
+def test_streams_between_the_same_components_are_one_link() -> None:
+    loads = {"x": 40.0, "y": 60.0}
+    observation = observe([("x", "a"), ("y", "b")], loads, executors=1, before=4)
+    (shape,) = observation.topologies
+    twice = replace(shape, edges=(*shape.edges, replace(shape.edges[0], stream="second")))
+    doubled = replace(observation, topologies=(twice,))  # x to a: 80/s over one link of two streams
+    assert ask("most_link_load", observation, link_load="mean") == {"y": 1}
+    assert ask("most_link_load", doubled, link_load="mean") == {"x": 1}
+
+
+def test_link_load_over_less_time_than_asked_for_says_so() -> None:
+    observation = observe(STAR, STAR_LOADS)
+    short = replace(observation, topologies=(replace(observation.topologies[0], window_s=41.0),))
+    reason = bind("least_link_load", {"window_s": 200})(short, {}).reason
+    assert reason.endswith("; rates over 41 s, as no more was measured of the 200 s asked for")
+    assert "rates over" not in bind("centrality", {"window_s": 200})(short, {}).reason, "it reads none"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"link_load": "median"}, "link_load is 'median'; allowed are sum, mean"),
+        ({"window_s": 9}, "window_s is 9; allowed is a whole number from 10 to 600"),
+    ],
+)
+def test_a_parameter_that_cannot_be(parameters: dict[str, object], said: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        bind("least_link_load", parameters)
+    assert said in str(caught.value)
 
 
 def test_an_edge_that_was_silent_counts_as_no_load() -> None:

@@ -17,9 +17,10 @@ import java.util.TreeMap;
  * @param release machines that may leave once the decision is applied
  * @param scheduler one of Storm's own or a foreign one that places in this round, or null
  * @param rebalance ids of topologies for that scheduler to place anew
+ * @param waitSeconds that Nimbus waits before it rebalances, with the topology deactivated
  */
 record Answer(String decisionId, String policy, String reason, Map<String, Change> topologies, List<String> release,
-              Scheduler scheduler, List<String> rebalance) {
+              Scheduler scheduler, List<String> rebalance, int waitSeconds) {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final TypeReference<Map<String, Object>> CONF = new TypeReference<>() {};
 
@@ -48,7 +49,7 @@ record Answer(String decisionId, String policy, String reason, Map<String, Chang
             changes.put(entry.getKey(), new Change(executors(entry.getValue()), placement(entry.getValue())));
         }
         return new Answer(text(body, "decision_id"), text(body, "policy"), text(body, "reason"), changes,
-            texts(body, "release"), scheduler(body), texts(body, "rebalance"));
+            texts(body, "release"), scheduler(body), texts(body, "rebalance"), waitSeconds(body));
     }
 
     boolean changesSomething() {
@@ -64,6 +65,14 @@ record Answer(String decisionId, String policy, String reason, Map<String, Chang
             throw malformed("scheduler has no name; known are " + StormSchedulers.names());
         }
         return new Scheduler(name, text(body.get("scheduler"), "class"), JSON.convertValue(object(body.get("scheduler"), "conf"), CONF));
+    }
+
+    private static int waitSeconds(JsonNode body) throws InvalidAnswer {
+        JsonNode found = body.path("wait_s");
+        if (!(found.isMissingNode() || found.isInt())) {
+            throw malformed("wait_s is " + found + "; a whole number is allowed");
+        }
+        return found.asInt();
     }
 
     private static Map<String, Integer> executors(JsonNode change) throws InvalidAnswer {

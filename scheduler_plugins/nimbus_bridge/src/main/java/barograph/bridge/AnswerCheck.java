@@ -9,6 +9,8 @@ import java.util.Set;
 
 /** Whether an answer fits the request: a name that Storm does not have must not reach Nimbus. */
 final class AnswerCheck {
+    static final int LONGEST_WAIT_SECONDS = 600;
+
     private AnswerCheck() {}
 
     static void check(Request request, Answer answer) throws InvalidAnswer {
@@ -23,6 +25,10 @@ final class AnswerCheck {
         checkSlotsAreOfOneTopology(request, answer);
         checkReleased(request, answer);
         checkScheduler(request, answer);
+        if (answer.waitSeconds() < 0 || answer.waitSeconds() > LONGEST_WAIT_SECONDS) {
+            throw new InvalidAnswer(
+                Kind.WAIT_OUT_OF_RANGE, "wait_s is " + answer.waitSeconds() + "; allowed are 0 to " + LONGEST_WAIT_SECONDS);
+        }
     }
 
     private static Request.Topology known(Request request, String id) throws InvalidAnswer {
@@ -51,7 +57,7 @@ final class AnswerCheck {
     /** Slot of each executor, by its first task, as Nimbus cuts executors once the answer is applied. */
     private static Map<Integer, Slot> slotsAfter(Request.Topology topology, Answer answer) {
         Answer.Change change = answer.topologies().getOrDefault(topology.id(), new Answer.Change(Map.of(), Map.of()));
-        Plan plan = Plan.of(answer.decisionId(), topology, change);
+        Plan plan = Plan.of(answer, topology, change);
         Map<Integer, Slot> slots = new HashMap<>();
         for (Request.Component component : topology.components()) {
             Integer number = plan.executors().get(component.name());

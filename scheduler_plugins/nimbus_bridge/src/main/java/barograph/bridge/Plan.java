@@ -14,28 +14,31 @@ import org.apache.storm.utils.Utils;
  * @param before slot of each task once what had none is placed at once
  * @param after slot of each task as decided
  * @param scheduler one of Storm's own that is to place instead of `after`, or null
+ * @param waitSeconds that Nimbus waits before the rebalance
  */
 record Plan(String decisionId, String topologyId, String topologyName, Map<String, Integer> executors,
-            Map<Integer, Slot> before, Map<Integer, Slot> after, Answer.Scheduler scheduler) {
+            Map<Integer, Slot> before, Map<Integer, Slot> after, Answer.Scheduler scheduler, int waitSeconds) {
 
     /** True if Storm has something to rebalance: an executor's range or slot differs. */
     boolean changesSomething(Request.Topology topology) {
         return !executors.isEmpty() || !executorSlots(topology, before).equals(executorSlots(topology, after));
     }
 
-    static Plan of(String decisionId, Request.Topology topology, Answer.Change change) {
+    static Plan of(Answer answer, Request.Topology topology, Answer.Change change) {
         Map<String, Integer> executors = new TreeMap<>(change.executors());
         executors.entrySet().removeIf(entry ->
             topology.component(entry.getKey()).orElseThrow().executors().size() == entry.getValue());
         Map<Integer, Slot> before = placedAtOnce(topology, change.placement());
         Map<Integer, Slot> after = new TreeMap<>(before);
         after.putAll(change.placement());
-        return new Plan(decisionId, topology.id(), topology.name(), executors, before, after, null);
+        return new Plan(
+            answer.decisionId(), topology.id(), topology.name(), executors, before, after, null, answer.waitSeconds());
     }
 
-    /** Everything is for `scheduler` to place anew. */
-    static Plan anew(String decisionId, Request.Topology topology, Answer.Scheduler scheduler) {
-        return new Plan(decisionId, topology.id(), topology.name(), Map.of(), topology.slots(), Map.of(), scheduler);
+    /** Everything is for the answer's scheduler to place anew. */
+    static Plan anew(Answer answer, Request.Topology topology) {
+        return new Plan(answer.decisionId(), topology.id(), topology.name(), Map.of(), topology.slots(), Map.of(),
+            answer.scheduler(), answer.waitSeconds());
     }
 
     /** Executors that had no slot have the one of their first task, all of their tasks with it. */

@@ -37,7 +37,7 @@ final class Plans {
     private final LongSupplier nanoTime;
     private List<Plan> onDisk = List.of();
 
-    /** `limit`: a plan whose rebalance has not come by then is given up. */
+    /** `limit`: a plan whose rebalance has not come by then, after its own wait, is given up. */
     Plans(Path file, Duration limit, LongSupplier nanoTime) {
         this.file = file;
         this.limit = limit;
@@ -113,6 +113,6 @@ final class Plans {
 
     boolean isOverdue(Plan plan) {
         Entry entry = byTopology.get(plan.topologyId());
-        return entry != null && nanoTime.getAsLong() - entry.beganNanos() > limit.toNanos();
+        return entry != null && nanoTime.getAsLong() - entry.beganNanos() > limit.plusSeconds(plan.waitSeconds()).toNanos();
     }
 }

@@ -96,7 +96,7 @@ final class Rounds {
             return;
         }
         Placement.placeUnplaced(cluster, topologies.getById(topology.id()), change.placement());
-        Plan plan = Plan.of(answer.decisionId(), topology, change);
+        Plan plan = Plan.of(answer, topology, change);
         if (plan.changesSomething(topology)) {
             begin(plan, cluster);
         } else {
@@ -125,7 +125,7 @@ final class Rounds {
         for (String id : answer.rebalance()) {
             Request.Topology topology = request.topology(id).orElseThrow();
             if (!refusedAsUnderWay(answer, topology)) {
-                begin(Plan.anew(answer.decisionId(), topology, answer.scheduler()), cluster);
+                begin(Plan.anew(answer, topology), cluster);
             }
         }
     }
@@ -156,7 +156,7 @@ final class Rounds {
         plans.request(plan);
         background.execute(() -> {
             try {
-                nimbus.rebalance(plan.topologyName(), plan.executors());
+                nimbus.rebalance(plan.topologyName(), plan.executors(), plan.waitSeconds());
             } catch (Exception e) {
                 refused(plan, e);
             }

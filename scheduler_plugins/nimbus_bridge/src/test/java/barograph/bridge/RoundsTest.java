@@ -151,6 +151,39 @@ class RoundsTest {
     }
 
     @Test
+    void nimbusIsAskedToWaitForAsLongAsTheAnswerSays() {
+        assertEquals(30, ask(30).waits.get("star"));
+        assertEquals(30, NimbusCalls.options(Map.of(), 30).get_wait_secs());
+        assertFalse(NimbusCalls.options(Map.of(), 30).is_set_num_executors());
+    }
+
+    @Test
+    void withoutAWaitNimbusIsToldSo() {
+        world.round(RequestCluster.of(request));
+        assertEquals(0, world.waits.get("star"));
+        assertTrue(NimbusCalls.options(Map.of("centre", 4), 0).is_set_wait_secs(), "else it waits the message timeout");
+    }
+
+    @Test
+    void aPlanIsNotGivenUpWhileNimbusWaits() {
+        ask(30);
+        world.restart();
+        world.nanos = 89_000_000_000L;
+        world.round(RequestCluster.of(request));
+        assertEquals(List.of(), world.reports);
+        world.nanos = 91_000_000_000L;
+        world.round(RequestCluster.of(request));
+        assertFalse(world.reports.get(0).ok());
+    }
+
+    private World ask(int waitSeconds) {
+        ((ObjectNode) world.answer).put("wait_s", waitSeconds);
+        world.round(RequestCluster.of(request));
+        world.answer = World.json(World.NOTHING);
+        return world;
+    }
+
+    @Test
     void aPlanEndsWithItsTopology() {
         world.round(RequestCluster.of(request));
         ((ObjectNode) request).putArray("topologies");

@@ -22,6 +22,8 @@ final class World implements Rounds.Service {
     static final int FOREIGN_LIMIT_MS = 2000;
 
     final Map<String, Map<String, Integer>> rebalances = new TreeMap<>();
+    /** By topology name, as Nimbus was asked last. */
+    final Map<String, Integer> waits = new TreeMap<>();
     final List<Report> reports = new ArrayList<>();
     final List<Request> requests = new ArrayList<>();
     private final Deque<Runnable> background = new ArrayDeque<>();
@@ -115,10 +117,11 @@ final class World implements Rounds.Service {
         reports.add(report);
     }
 
-    private void rebalance(String topologyName, Map<String, Integer> executors) throws Exception {
+    private void rebalance(String topologyName, Map<String, Integer> executors, int waitSeconds) throws Exception {
         if (nimbusFails != null) {
             throw nimbusFails;
         }
         rebalances.put(topologyName, executors);
+        waits.put(topologyName, waitSeconds);
     }
 }
