@@ -46,11 +46,11 @@ def form() -> dict[str, Param]:
         ),
         "until_certain": Param(
             False, type="boolean", title="Until certain",
-            description="Add blocks until every interval is narrow enough, or the budget is spent",
+            description="Add blocks until they find the goal or rule it out, or the budget is spent",
         ),
         "goal_percent": Param(
             5.0, type="number", exclusiveMinimum=0, maximum=100, title="Goal (%)",
-            description="Narrow enough: the interval reaches at most this far to either side",
+            description="The difference that must not be overlooked; no difference: the whole interval is within it",
         ),
         "budget": Param(
             None, type=["null", "string"], title="Budget", examples=["20 blocks", "2h", "$5"],

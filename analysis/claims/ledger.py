@@ -1,29 +1,30 @@
-"""Claims + measurements -> ledger rows with a verdict.
+"""Claims + measurements -> ledger rows with a verdict (decision 0035).
 
-The rule. `reproduced` and `differs` rest on a 95 % bootstrap interval over runs, which needs at least 3 complete runs
-of each variant compared. With fewer there is a measurement but no interval, hence no verdict: the row stays `not run`,
-and its reason says so, with every value and the direction. A claim that is a condition (falls, at most, longer) is
-decided where all of the interval agrees or none of it does, else it is undecided. A claim about each run (`every_run`)
-is a check, not an estimate: one run is enough. An `exact` claim is computed. A censored convergence time is a lower
-bound: where one decides a median, the interval is open on that side and only a conclusion that holds over the whole
-open interval is drawn. Where the source says "about", "around", "barely" or the like, the stated number has a
-resolution (see statements.py) and the interval need only meet it. Runs that were not steady count, for what never
-settles is a result of its variant; the reason says how many there are.
+The rule. A claim has a region: the stated number and a resolution fixed in the claims file. Runs have an estimate of
+that number: paired blocks where two variants are compared. `reproduced`: the whole 95 % interval lies in the region.
+`differs`: none of it does. Else `undecided`. An interval needs three blocks; a verdict of fewer than six, or one that
+Holm's correction over all estimated claims of the family does not keep at 5 %, is an indication. A claim that cannot
+come out in the experiment as it is, is `not testable here`. A time that was not reached is never a value. A claim about
+each run (`every_run`) is a check, not an estimate: one run is enough. An `exact` claim is computed. Runs that were not
+steady count, for what never settles is a result of its variant; the reason says how many there are.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from analysis.claims import rules
-from analysis.claims.ledger_rows import MINIMUM_RUNS, Conditions, Key, LedgerRow, Value
+from analysis.claims.exact import judge_exact
+from analysis.claims.ledger_rows import BlockId, Conditions, Key, LedgerRow, Value
 from analysis.claims.statements import Claim, Kind, load_claims
 from analysis.errors import RecordError
 from analysis.record.event_timeline import event_id_of
 from analysis.record.files import SeriesPaths, read_json
 from analysis.record.small_tables import Row, rows
 from analysis.stats import inference
+from analysis.stats.paired_differences import MINIMUM_BLOCKS
 
 
 def evaluate(series_dirs: Sequence[Path | str], family: str = "stela") -> list[LedgerRow]:
@@ -46,7 +47,7 @@ def newest_complete(results: Path) -> dict[str, SeriesPaths]:
     for path in results.glob("*/*/*/series.json"):
         paths, experiment = SeriesPaths(path.parent), "/".join(path.parts[-4:-2])
         repetitions = _complete_repetitions(paths)
-        candidate = (repetitions >= MINIMUM_RUNS, path.parent.name, paths)
+        candidate = (repetitions >= MINIMUM_BLOCKS, path.parent.name, paths)
         if repetitions and (experiment not in newest or candidate[:2] > newest[experiment][:2]):
             newest[experiment] = candidate
     return {experiment: paths for experiment, (_, _, paths) in sorted(newest.items())}
@@ -70,45 +71,71 @@ def _variant_of(run_id: str) -> str:
 
 
 def conditions(series: Iterable[SeriesPaths]) -> Conditions:
-    """Measurements of complete runs, and the runs left out."""
+    """Measurements of complete runs, the runs left out, and what each experiment was."""
     values: dict[Key, list[Value]] = defaultdict(list)
     exclusions: dict[tuple[str, str], list[str]] = defaultdict(list)
+    specs: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     runs_of = [(paths, {run["run_id"]: run for run in rows(paths, "runs")}) for paths in series]
     times = Counter(experiment for _, runs in runs_of for experiment in {run["experiment"] for run in runs.values()})
     for paths, runs in runs_of:
+        for experiment in {run["experiment"] for run in runs.values() if run["experiment"]}:
+            specs[experiment] += _specs(paths)
         for run in runs.values():
             if run["status"] != "complete":
                 why = f"{run['run_id']} ({run['status']}: {run['failure_message'] or 'no reason recorded'})"
                 exclusions[run["experiment"] or "", run["variant"] or ""].append(why)
+        blocks = _blocks(runs.values())
         for row in sorted(rows(paths, "measurements"), key=lambda row: str(row["run_id"])):
             run = runs[row["run_id"]]
             if run["status"] == "complete":
-                values[_key(run, row)].append(_value(run, row, alone=times[run["experiment"]] == 1))
-    return Conditions(dict(values), dict(exclusions))
+                name = run["run_id"] if times[run["experiment"]] == 1 else f"{run['series_id']}/{run['run_id']}"
+                found = Value(name, row["value"], row["censored"], blocks[run["run_id"]], row.get("steady"))
+                values[_key(run, row)].append(found)
+    return Conditions(dict(values), dict(exclusions), dict(specs))
+
+
+def _specs(paths: SeriesPaths) -> list[Mapping[str, Any]]:
+    """None of logs of others."""
+    try:
+        spec = read_json(paths.series_json).get("spec")
+    except RecordError:
+        return []
+    return [spec] if isinstance(spec, Mapping) else []
 
 
 def _key(run: Row, row: Row) -> Key:
     return run["experiment"], run["variant"], row["metric"], event_id_of(row)
 
 
-def _value(run: Row, row: Row, alone: bool) -> Value:
-    name = run["run_id"] if alone else f"{run['series_id']}/{run['run_id']}"
-    same = f"{run['series_id']} {run['policy'] or run['variant']} {run['parameters']}"  # logs of others name no policy
-    return Value(name, row["value"], row["censored"], same, row.get("steady"))
+def _blocks(runs: Iterable[Row]) -> dict[str, BlockId]:
+    """By run: its series and block. Logs of others have no blocks: the first run of each variant is one, and so on."""
+    found: dict[str, BlockId] = {}
+    seen: Counter[str] = Counter()
+    for run in sorted(runs, key=lambda run: str(run["run_id"])):
+        seen[run["variant"]] += 1
+        number = next(
+            (run[name] for name in ("block", "repetition") if run.get(name) is not None), seen[run["variant"]]
+        )
+        found[run["run_id"]] = str(run["series_id"]), int(number)
+    return found
 
 
 def judge_all(claims: Sequence[Claim], measured: Conditions) -> list[LedgerRow]:
-    """Every claim, with Holm's correction over the claims that were tested; those that follow from others last."""
-    ledger_by_name = {claim.name: judge(claim, measured) for claim in claims if claim.kind not in rules.DERIVED_KINDS}
-    p_values = {name: row.p_value for name, row in ledger_by_name.items() if row.p_value is not None}
-    for name, p_holm in zip(p_values, inference.holm(list(p_values.values())).tolist(), strict=True):
-        ledger_by_name[name] = replace(ledger_by_name[name], p_holm=p_holm)
-    for claim in claims:
-        if claim.kind in rules.DERIVED_KINDS:
-            ledger_by_name[claim.name] = rules.judge_derived(claim, ledger_by_name)
-    return [ledger_by_name[claim.name] for claim in claims]
+    """Every claim, those that follow from others last, with Holm's correction over all that are not mere checks.
+
+    What was not measured counts as a test that shows nothing: a verdict does not grow firmer by what is missing.
+    """
+    found = {claim.name: judge(claim, measured) for claim in claims if claim.kind not in rules.DERIVED_KINDS}
+    derived = [claim for claim in claims if claim.kind in rules.DERIVED_KINDS]
+    found |= {claim.name: rules.judge_derived(claim, found, measured) for claim in derived}
+    tested = [claim.name for claim in claims if claim.within is not None]
+    p_values = [1.0 if (p := found[name].p) is None else p for name in tested]
+    for name, p_holm in zip(tested, inference.holm(p_values).tolist(), strict=True):
+        if found[name].p is not None:
+            found[name] = replace(found[name], p_holm=p_holm)
+    return [found[claim.name] for claim in claims]
 
 
 def judge(claim: Claim, measured: Conditions) -> LedgerRow:
     """One claim's row, for claims that do not follow from others."""
-    return rules.judge_exact(claim) if claim.kind is Kind.EXACT else rules.judge(claim, measured)
+    return judge_exact(claim) if claim.kind is Kind.EXACT else rules.judge(claim, measured)

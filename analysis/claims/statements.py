@@ -5,6 +5,7 @@ side by side, and how each panel is drawn). Validated at the edge. A claim is ne
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -14,35 +15,29 @@ from analysis.errors import ClaimFileError
 
 FOLDER = Path(__file__).parent
 FAMILIES = {"stela": FOLDER / "stela.yaml"}
-# A source that says "about", "around", "barely" or "preserves" gives no number for it. Decided once, for every such
-# claim and before anything was measured: ten percent of the stated number, or ten percentage points around no change.
-ABOUT_SHARE = 0.1
-ABOUT_POINTS = 10.0
 
 
 class Kind(StrEnum):
-    """How a claim is compared. Intervals are of medians over runs; `about` widens what is stated by its resolution.
+    """What number a claim is about and where it has to lie: its *region*, whose ends are the stated number and its
+    resolution, the claim's `within` (decision 0035).
 
-    `ratio`: 100 x (median(variant) / median(baseline) - 1) has the stated value inside its interval.
-    `ratio_above`, `ratio_below`: that number is above or below the stated value over its whole interval.
-    `own`: the variant's own median has the stated value inside its interval.
-    `own_at_most`, `own_at_least`, `own_below`: the same median against the stated value, over its whole interval.
-    `unmoved`: that interval lies within the resolution, or within the A/A floor, on both sides of the stated value.
+    `ratio`: 100 x (variant / baseline - 1), around the stated number. `ratio_above`: the same number, above it by more
+    than the resolution.
+    `own`: the variant's own number, around the stated one; `own_at_most`, `own_at_least`: up to it, or from it on, and
+    the resolution beyond; `own_below`: below it by more than the resolution.
     `every_run`: the metric equals the stated value in every run; a check of each run, so one run is enough.
-    `only`: the variant's median is above the stated value over its whole interval, and that of none of `others` is.
-    `span`: what the claims in `of` measured lies between `stated` and `stated_high`.
-    `lowest`: of the claims in `of`, the one with the lowest number has the stated value inside its interval.
+    `only`: the variant's own number is above the stated one by more than the resolution, that of none of `others` is.
+    `span`: what each claim in `of` is about lies from `stated` to `stated_high`, and the resolution beyond.
+    `lowest`: the lowest of what the claims in `of` are about lies around the stated number.
     `exact`: a computation with one right answer (`metric` names it, see rules.py), to the digits that are stated.
     """
 
     RATIO = "ratio"
     RATIO_ABOVE = "ratio_above"
-    RATIO_BELOW = "ratio_below"
     OWN = "own"
     OWN_AT_MOST = "own_at_most"
     OWN_AT_LEAST = "own_at_least"
     OWN_BELOW = "own_below"
-    UNMOVED = "unmoved"
     EVERY_RUN = "every_run"
     ONLY = "only"
     SPAN = "span"
@@ -51,15 +46,51 @@ class Kind(StrEnum):
 
 
 # The optional fields that a kind must have and no other may.
-NEEDS: dict[Kind, frozenset[str]] = {kind: frozenset() for kind in Kind} | {
-    Kind.RATIO: frozenset({"baseline"}),
-    Kind.RATIO_ABOVE: frozenset({"baseline"}),
-    Kind.RATIO_BELOW: frozenset({"baseline"}),
-    Kind.ONLY: frozenset({"others"}),
-    Kind.SPAN: frozenset({"of", "stated_high"}),
-    Kind.LOWEST: frozenset({"of"}),
+WITHIN = frozenset({"within"})
+NEEDS: dict[Kind, frozenset[str]] = dict.fromkeys(Kind, WITHIN) | {
+    Kind.RATIO: WITHIN | {"baseline"},
+    Kind.RATIO_ABOVE: WITHIN | {"baseline"},
+    Kind.ONLY: WITHIN | {"others"},
+    Kind.SPAN: WITHIN | {"of", "stated_high"},
+    Kind.LOWEST: WITHIN | {"of"},
+    Kind.EVERY_RUN: frozenset(),
+    Kind.EXACT: frozenset(),
 }
 OPTIONAL = frozenset().union(*NEEDS.values())
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """How far from a stated number still is what was stated, and why: by a factor of the ratio both ways, or by an
+    amount in the claim's unit. Of a condition it is the smallest change that counts as one."""
+
+    name: str
+    because: str
+    factor: float | None = None
+    amount: float | None = None
+
+    def below(self, percent: float) -> float:
+        """The lower end around a number in percent."""
+        return (
+            percent - self.amount if self.amount is not None else 100.0 * ((1.0 + percent / 100.0) / self._factor - 1.0)
+        )
+
+    def above(self, percent: float) -> float:
+        return (
+            percent + self.amount if self.amount is not None else 100.0 * ((1.0 + percent / 100.0) * self._factor - 1.0)
+        )
+
+    @property
+    def _factor(self) -> float:
+        return 1.0 if self.factor is None else self.factor
+
+
+@dataclass(frozen=True)
+class Region:
+    """Where a number has to lie, in percent; infinite where one side is open."""
+
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -67,7 +98,8 @@ class Claim:
     """One statement of a paper that a measurement can meet or fail.
 
     `part` tells apart several statements under one id (CLAIMS ledger id, e.g. S09). `event`: which event of a run the
-    metric is of. `about`: the source itself says that its number is not exact. `of`: names of other claims.
+    metric is of. `about`: the source itself says that its number is not exact. `of`: names of other claims. `within`:
+    None where nothing is estimated.
     """
 
     id: str
@@ -80,6 +112,7 @@ class Claim:
     variant: str
     stated: float
     unit: str
+    within: Resolution | None = None
     baseline: str | None = None
     event: str = "e1"
     about: bool = False
@@ -92,11 +125,22 @@ class Claim:
         return f"{self.id}/{self.part}" if self.part else self.id
 
     @property
-    def resolution(self) -> float:
-        """How far from the stated number still is what was stated."""
-        if not self.about:
-            return 0.0
-        return ABOUT_SHARE * abs(self.stated) if self.stated else ABOUT_POINTS
+    def region(self) -> Region:
+        """Where its number has to lie (of `only`: the variant's)."""
+        if self.within is None:
+            return Region(self.stated, self.stated)
+        low, high = self.within.below(self.stated), self.within.above(self.stated)
+        top = self.within.above(self.stated if self.stated_high is None else self.stated_high)
+        return {
+            Kind.OWN_AT_MOST: Region(-inf, high),
+            Kind.OWN_AT_LEAST: Region(low, inf),
+            Kind.OWN_BELOW: Region(-inf, low),
+            Kind.RATIO_ABOVE: Region(high, inf),
+            Kind.ONLY: Region(high, inf),
+        }.get(self.kind, Region(low, top))
+
+
+RATIOS = (Kind.RATIO, Kind.RATIO_ABOVE)
 
 
 def load_claims(family: str = "stela") -> tuple[Claim, ...]:
@@ -108,10 +152,14 @@ def load_claims(family: str = "stela") -> tuple[Claim, ...]:
 
 
 def parse_claims(document: Any, path: str) -> tuple[Claim, ...]:
-    """A document `{claims: [...]}` to claims; ClaimFileError names file, claim, field and what is allowed."""
+    """A document `{resolutions: {...}, claims: [...]}` to claims; ClaimFileError names file, claim, field and what is
+    allowed."""
     if not isinstance(document, Mapping) or not isinstance(document.get("claims"), list):
-        raise ClaimFileError(f"{path}: needs one key `claims` with a list of claims")
-    claims = tuple(_claim_from(entry, f"{path}: claim {number}") for number, entry in enumerate(document["claims"], 1))
+        raise ClaimFileError(f"{path}: needs a key `claims` with a list of claims")
+    resolutions = _resolutions_from(document.get("resolutions") or {}, path)
+    claims = tuple(
+        _claim_from(entry, f"{path}: claim {number}", resolutions) for number, entry in enumerate(document["claims"], 1)
+    )
     names = [claim.name for claim in claims]
     for claim in claims:
         unknown = [name for name in claim.of if name not in names]
@@ -121,7 +169,25 @@ def parse_claims(document: Any, path: str) -> tuple[Claim, ...]:
     return claims
 
 
-def _claim_from(entry: Any, where: str) -> Claim:
+def _resolutions_from(entries: Any, path: str) -> dict[str, Resolution]:
+    """Each has a reason, and a factor of at least 1 or an amount of at least 0."""
+    if not isinstance(entries, Mapping):
+        raise ClaimFileError(f"{path}: resolutions is {entries!r}; allowed is a mapping of names to resolutions")
+    found = {}
+    for name, entry in entries.items():
+        where = f"{path}: resolutions.{name}"
+        size = {key: entry[key] for key in ("factor", "amount") if key in entry} if isinstance(entry, Mapping) else {}
+        if len(size) != 1 or set(entry) - {"factor", "amount"} != {"because"}:
+            raise ClaimFileError(f"{where} is {entry!r}; it needs `because` and either `factor` or `amount`, no more")
+        ((key, value),) = size.items()
+        least = {"factor": 1.0, "amount": 0.0}[key]
+        if not isinstance(value, int | float) or not least <= value < inf:
+            raise ClaimFileError(f"{where}.{key} is {value!r}; allowed are numbers of at least {least:g}")
+        found[name] = Resolution(name, str(entry["because"]), **{key: float(value)})
+    return found
+
+
+def _claim_from(entry: Any, where: str, resolutions: Mapping[str, Resolution]) -> Claim:
     allowed = {field.name for field in fields(Claim)}
     needed = {field.name for field in fields(Claim) if field.default is MISSING} - {"part"}
     if not isinstance(entry, Mapping) or set(entry) - allowed or needed - set(entry):
@@ -135,7 +201,11 @@ def _claim_from(entry: Any, where: str) -> Claim:
         if (name in NEEDS[kind]) != (entry.get(name) is not None):
             kinds = ", ".join(kind for kind in Kind if name in NEEDS[kind])
             raise ClaimFileError(f"{where}: `{name}` is needed by {kinds}, and by no other kind; this one is {kind}")
-    lists = {name: tuple(entry[name]) for name in ("others", "of") if name in entry}
+    if "within" in entry and entry["within"] not in resolutions:
+        raise ClaimFileError(f"{where}: within is {entry['within']!r}; resolutions has {', '.join(resolutions)}")
+    lists: dict[str, Any] = {name: tuple(entry[name]) for name in ("others", "of") if name in entry}
+    if "within" in entry:
+        lists["within"] = resolutions[entry["within"]]
     return Claim(**{"part": "", **entry, **lists, "kind": kind, "stated": float(entry["stated"])})
 
 

@@ -98,8 +98,8 @@ DOTS = (
     Column("event", "event", kind="word"),
     Column("block", "block"),
     Column("value", "value"),
+    Column("horizon", "not within"),
     Column("unit", "unit", kind="word"),
-    Column("never", "never within that time", kind="yes_no"),
 )
 
 
@@ -121,7 +121,8 @@ def block_panels(found: Comparison) -> Drawing | None:
 
 def _draw_pairs(axes: Axes, found: Comparison, row: MetricRow) -> None:
     for block in row.blocks:
-        axes.plot([0, 1], [block.a.number, block.b.number], color="#9a9a9a", lw=1.0, zorder=1)
+        never = block.a.censored or block.b.censored
+        axes.plot([0, 1], [block.a.number, block.b.number], color="#9a9a9a", lw=1.0, ls=":" if never else "-", zorder=1)
     for place, (side, colour) in enumerate(zip((found.question.a, found.question.b), SIDE_COLOURS, strict=True)):
         dots = [(block, block.b if place else block.a) for block in row.blocks]
         for _, value in dots:
@@ -149,8 +150,8 @@ def _dot(found: Comparison, row: MetricRow, place: int, block: Block, value: Val
     runs = next(runs for runs in found.runs if runs.pair.name == row.pair)
     run_id = (runs.b if place else runs.a).complete[block.number]
     values: points.Row = {
-        "metric": row.metric, "event": row.event, "block": block.number, "value": value.number, "unit": _unit(row),
-        "never": value.censored,
+        "metric": row.metric, "event": row.event, "block": block.number, "unit": _unit(row),
+        "value": None if value.censored else value.number, "horizon": value.number if value.censored else None,
     }  # fmt: skip
     return Spot(place, value.number, values, run_id)
 

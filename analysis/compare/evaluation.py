@@ -133,7 +133,8 @@ def evaluate(
 
 def _with_note(row: MetricRow, question: Question) -> MetricRow:
     order = sentence.rank_text(row, question.a.label, question.b.label) if row.kind is Kind.RANK else row.note
-    return replace(row, note="; ".join(text for text in (order, sentence.unsteady_text(row)) if text))
+    texts = (order, sentence.small_text(row), sentence.unsteady_text(row))
+    return replace(row, note="; ".join(text for text in texts if text))
 
 
 def in_table_order(rows: list[MetricRow]) -> list[MetricRow]:

@@ -59,7 +59,7 @@ class Untimed:
 
 
 @dataclass(frozen=True)
-class _Event:
+class WatchedEvent:
     """What the tables say of one event in one run. By start of window, s after the event; whole windows only."""
 
     watched_s: float
@@ -78,12 +78,16 @@ class _Event:
 
 def latency_blocks(pairs: Iterable[PairRuns], read: Reader) -> list[MetricBlocks]:
     """Every latency of every pair and event; none of runs whose lines have no histograms."""
-    events = _events(read)
+    return blocks_of_events(pairs, latency_events(read))
+
+
+def blocks_of_events(pairs: Iterable[PairRuns], events: Mapping[tuple[str, str], WatchedEvent]) -> list[MetricBlocks]:
+    """The same of tables that were read before, as for many comparisons of one series."""
     names = sorted({event for _, event in events}, key=event_order)
     return [blocks for runs in pairs for event in names for blocks in _pair_blocks(runs, event, events)]
 
 
-def _pair_blocks(runs: PairRuns, event: str, events: Mapping[tuple[str, str], _Event]) -> Iterator[MetricBlocks]:
+def _pair_blocks(runs: PairRuns, event: str, events: Mapping[tuple[str, str], WatchedEvent]) -> Iterator[MetricBlocks]:
     both = {block: (runs.a.complete[block], runs.b.complete[block]) for block in runs.whole}
     watched = {block: ids for block, ids in both.items() if all((run_id, event) in events for run_id in ids)}
     seen = {run_id: events[run_id, event] for ids in watched.values() for run_id in ids}
@@ -146,7 +150,7 @@ def _reason_unseen(share: float, runs: int, of: int) -> str:
     return f"{slowest} {runs} of {of} runs" if runs else ""
 
 
-def _untimed(run_id: str, event: _Event, counts: Mapping[int, float], seconds: float) -> Untimed:
+def _untimed(run_id: str, event: WatchedEvent, counts: Mapping[int, float], seconds: float) -> Untimed:
     """Of what was emitted where nobody says what was due."""
     timed = sum(counts.values())
     never = untimed.never_emitted(event.due, event.emitted, event.behind, event.missed, 0.0, seconds)
@@ -158,7 +162,7 @@ def _untimed(run_id: str, event: _Event, counts: Mapping[int, float], seconds: f
     return Untimed(run_id, timed, lost, never_emitted, waiting, unseen)
 
 
-def _events(read: Reader) -> dict[tuple[str, str], _Event]:
+def latency_events(read: Reader) -> dict[tuple[str, str], WatchedEvent]:
     """(run, event) -> what was seen of it, for every event that was watched for a whole window or more.
 
     Nothing of runs whose lines have no histograms.
@@ -178,7 +182,7 @@ def _events(read: Reader) -> dict[tuple[str, str], _Event]:
     lost, unseen = _totals(losses, "lost"), _unseen(losses)
     missed = _totals(read("emissions"), "missed")  # None: a spout began anew, and nobody knew what had been due before
     return {
-        key: _Event(
+        key: WatchedEvent(
             max(starts) + WINDOW_S,
             {start: each for start, each in histograms[key].items() if start >= 0},
             rates[(*key, "due")], rates[(*key, "spouts")], behind[key], waiting[key], missed.get(key), lost.get(key),

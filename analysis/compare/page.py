@@ -39,8 +39,8 @@ CAPTIONS = {
     "blocks": (
         "Every block",
         "The two runs of each block, joined: they ran one after the other on the same machines. A hollow triangle is a "
-        "run that never got there; it stands at its horizon. Latency is that of all tuples in the seconds that the "
-        "table names, the same in every run of a pair.",
+        "run that never got there: it stands at its horizon, its time is somewhere above, and the line is dotted. "
+        "Latency is that of all tuples in the seconds that the table names, the same in every run of a pair.",
     ),
     "throughput": (
         "Throughput over time",

@@ -22,8 +22,9 @@ class Kind(StrEnum):
 
 
 class Verdict(StrEnum):
-    """Of b against a. `different`: called, of a metric that is neither better high nor low. `no verdict`: the numbers
-    are no ground for one, however many blocks there are.
+    """Of b against a. `different`: called, of a metric that is neither better high nor low. `no difference`: none as
+    large as the goal, the whole interval says so. `no verdict`: the numbers are no ground for one, however many blocks
+    there are.
     """
 
     BETTER = "better"
@@ -41,13 +42,16 @@ CALLED = (Verdict.BETTER, Verdict.WORSE, Verdict.DIFFERENT)
 
 @dataclass(frozen=True)
 class MetricRow:
-    """One pair, metric and event. `difference`, `low`, `high`, `floor`, `goal` are in `unit`, b against a: percent of a
-    where that is `%`, else the metric's own. None: nothing of the kind, as an interval of fewer than 3 blocks.
+    """One pair, metric and event. `difference`, `low`, `high`, `floor`, `goal`, `goal_low` are in `unit`, b against a:
+    percent of a where that is `%`, else the metric's own. None: nothing of the kind, as an interval of fewer than 3
+    blocks.
 
     `a`, `b`: the means that the difference is of (geometric ones of a ratio). `p_holm` is corrected over all primary
-    rows or over all others. `needed_blocks` would show `goal` in 80 % of the cases, and `needed_for_seen` a difference
-    as large as the one seen, if blocks go on to scatter as they did. `extremes`: the estimates with each block's
-    difference as low or as high as it may be; `p`, `low` and `high` are the least favourable ones.
+    rows or over all others. `goal` and `goal_low`: how far up and down a difference is less than the goal; of a ratio
+    5 % up is as far as 4.8 % down. `needed_blocks` would in 80 % of the cases find a difference of the goal, and rule
+    it out where there is none; `needed_for_seen` would find one as large as the one seen; both if blocks go on to
+    scatter as they did. `extremes`: the estimates with each block's difference as low or as high as it may be; `p`,
+    `low` and `high` are the least favourable ones.
     """
 
     pair: str
@@ -65,6 +69,7 @@ class MetricRow:
     floor: float | None
     floor_on_record: bool
     goal: float | None
+    goal_low: float | None
     blocks: tuple[Block, ...]
     sign: int  # of b against a, where it can only be ordered
     note: str = ""
@@ -102,11 +107,11 @@ class MetricRow:
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
     @property
-    def half_width_of_unseen(self) -> float | None:
-        """The part of it that is of tuples which may be lost unseen: no block narrows that."""
-        if self.estimate is None or self.half_width is None:
-            return None
-        return self.half_width - (_end_of([self.estimate], 1) - _end_of([self.estimate], -1)) / 2
+    def within_goal(self) -> bool:
+        """Whether the whole interval is less than the goal, up and down."""
+        if self.low is None or self.high is None or self.goal is None or self.goal_low is None:
+            return False
+        return self.goal_low <= self.low and self.high <= self.goal
 
     @property
     def difference_percent(self) -> float | None:
@@ -182,7 +187,8 @@ def result_data(found: Comparison) -> dict[str, Any]:
 def _row_data(row: MetricRow) -> dict[str, Any]:
     copied = ("pair", "metric", "event", "words", "primary", "unit", "a", "b", "difference", "low", "high",
               "difference_percent", "p", "p_holm", "effect", "floor", "floor_percent", "floor_on_record", "goal",
-              "needed_blocks", "needed_for_seen", "unsteady", "note", "why_no_verdict")  # fmt: skip
+              "goal_low", "within_goal", "needed_blocks", "needed_for_seen", "unsteady", "note",
+              "why_no_verdict")  # fmt: skip
     values: Mapping[str, Any] = {name: getattr(row, name) for name in copied}
     return {**values, "compared": row.kind.value, "verdict": row.verdict.value, "blocks": len(row.blocks)}
 

@@ -68,6 +68,11 @@ def unsteady_text(row: MetricRow) -> str:
     return f"{row.unsteady} of {2 * len(row.blocks)} runs were not steady" if row.unsteady else ""
 
 
+def small_text(row: MetricRow) -> str:
+    """Both are true of it: there is a difference, and it is less than the goal."""
+    return f"{row.verdict.value}, by less than the goal of {goal_text(row)}" if row.called and row.within_goal else ""
+
+
 def verdict_text(row: MetricRow) -> str:
     """Weaker where most runs were not steady."""
     return f"seems {row.verdict.value}" if row.called and row.weak else row.verdict.value
@@ -119,7 +124,9 @@ Kinds = Mapping[str, str]  # event -> its kind
 
 
 def sentence(question: Question, rows: Sequence[MetricRow], runs: Sequence[PairRuns], kinds: Kinds) -> str:
-    """Better, worse, or no difference that so many blocks can show; then each pair's primary metrics and failures."""
+    """Better, worse, no difference, or that so many blocks do not show one or the other; then each pair's primary
+    metrics and failures.
+    """
     primary = [row for row in rows if row.primary]
     headline = _headline(question, [row for row in primary if row.verdict is not Verdict.NONE], runs)
     if len(runs) == 1:
@@ -139,14 +146,17 @@ def _headline(question: Question, primary: Sequence[MetricRow], runs: Sequence[P
     if {Verdict.BETTER, Verdict.WORSE} <= verdicts:
         verb = "is" if {Verdict.BETTER, Verdict.WORSE} <= sure else "seems"
         return f"{b} {verb} better than {a} in some respects and worse in others"
+    small = " by less than the goal" if all(row.within_goal for row in primary if row.called) else ""
     for verdict in (Verdict.BETTER, Verdict.WORSE):
         if verdict in verdicts:
-            return f"{b} {'is' if verdict in sure else 'seems'} {verdict.value} than {a}"
-    where = "in complete runs " if any(row.metric == RUNS_FAILED for row in primary) else ""
+            return f"{b} {'is' if verdict in sure else 'seems'} {verdict.value} than {a}{small}"
+    where = " in complete runs" if any(row.metric == RUNS_FAILED for row in primary) else ""
     if not any(row.verdict is Verdict.UNDECIDED for row in primary if row.metric != RUNS_FAILED):
-        return f"No difference {where}between {b} and {a}"
-    blocks = count_text(max(len(pair.whole) for pair in runs), "block")
-    return f"No difference {where}between {b} and {a} that {blocks} can show"
+        return f"No difference{where} between {b} and {a}"
+    blocks = max(len(pair.whole) for pair in runs)
+    return (
+        f"{count_text(blocks, 'block')} {'does' if blocks == 1 else 'do'} not show whether {b} differs from {a}{where}"
+    )
 
 
 def _of_pair(question: Question, pair: PairRuns, primary: Sequence[MetricRow], kinds: Kinds, short: bool) -> str:
@@ -181,12 +191,13 @@ def _size_text(question: Question, row: MetricRow) -> str:
     if row.kind is Kind.RANK:
         longer = "longer" if row.sign > 0 else "shorter"
         return f"{longer} ({rank_text(row, question.a.label, question.b.label)})"
-    return f"{difference_text(row)} {interval_text(row)}"
+    small = f", less than {goal_text(row)}" if row.within_goal else ""
+    return f"{difference_text(row)} {interval_text(row)}{small}"
 
 
 def _no_difference_text(rows: Sequence[MetricRow], kinds: Kinds) -> str:
     equal = [row for row in rows if row.verdict is Verdict.NO_DIFFERENCE]
-    texts = [f"{event_text(row, kinds)} ({_bounds_text(row)})" for row in equal]
+    texts = [f"{event_text(row, kinds)} ({_bounds_text(row)}, within ±{goal_text(row)})" for row in equal]
     return f"no difference in {enumeration(texts)}" if texts else ""
 
 
@@ -199,22 +210,20 @@ def _list_text(what: str, rows: Sequence[MetricRow], kinds: Kinds) -> str:
 
 
 def undecided_text(question: Question, row: MetricRow) -> str:
-    """What is not decided: what was seen, and how many blocks would show more."""
+    """What was seen of what is not decided, and how many blocks would show more."""
     if row.kind is Kind.RANK:
-        return f"no difference that ranks can show ({rank_text(row, question.a.label, question.b.label)})"
+        return f"undecided by rank ({rank_text(row, question.a.label, question.b.label)})"
     blocks = count_text(len(row.blocks), "block")
     if row.p is None:
         return f"{difference_text(row)}, {blocks} {'is' if len(row.blocks) == 1 else 'are'} too few to tell"
-    estimate = f"{difference_text(row)} {interval_text(row)}"
+    estimate = f"{_bounds_text(row)} {interval_text(row)}" if same_in_every_block(row) else _bounds_text(row)
     if not holds_zero(row) and not beyond_floor(row):
         unseen = "" if inside_floor(row) else " with what may have been lost unseen"
         return f"{estimate}, which is inside the A/A floor of {plus_minus(row.floor, row)}{unseen}"
     if not holds_zero(row):
         more = _more_blocks_text(row.needed_for_seen, row, "a difference like it")
         return f"{estimate}, which {blocks} cannot tell from chance{more}"
-    return (
-        f"no difference that {blocks} can show ({estimate}{_more_blocks_text(row.needed_blocks, row, goal_text(row))})"
-    )
+    return f"undecided ({estimate}{_more_blocks_text(row.needed_blocks, row, f'{goal_text(row)} or rule it out')})"
 
 
 def _more_blocks_text(needed: int | None, row: MetricRow, what: str) -> str:
@@ -267,21 +276,33 @@ def certainty_text(
         return reason
     if certain:
         return _certain_text(question, [row for row in rows if row.primary], kinds)
-    texts = [f"{row.pair}, {event_text(row, kinds)}: {plus_minus(row.half_width, row)}, wanted "
-            f"{plus_minus(row.goal, row)}" for row in waiting[:3]]  # fmt: skip
+    texts = [f"{row.pair}, {event_text(row, kinds)}: {plus_minus(row.half_width, row)}{_wanted_text(row)}"
+             for row in waiting[:3]]  # fmt: skip
     more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
     return "; ".join(texts) + more
+
+
+def _wanted_text(row: MetricRow) -> str:
+    if row.needed_blocks is None:
+        return f", too wide for {goal_text(row)} in any number of blocks worth naming"
+    more = count_text(row.needed_blocks - len(row.blocks), "more block")
+    return f", about {more} to find {goal_text(row)} or rule it out"
 
 
 def _certain_text(question: Question, primary: Sequence[MetricRow], kinds: Kinds) -> str:
     none = [row for row in primary if row.verdict is Verdict.NONE]
     wide = [row for row in primary if is_wide_by_the_unseen(row)]
-    others = [row for row in primary if row not in none and row not in wide and row.metric != RUNS_FAILED]
-    narrow = f"every{' other' if none or wide else ''} primary interval is ±{question.goal_percent:g} % or narrower"
+    ranks = [row for row in primary if row.kind is Kind.RANK]
+    others = [row for row in primary if row not in none + wide + ranks and row.metric != RUNS_FAILED]
+    every = f"every{' other' if none or wide or ranks else ''} primary metric"
     texts = [
         _each_text(none, kinds, "no verdict, however many blocks there are"),
         _each_text(wide, kinds, "wider only by what may be lost unseen, which no block narrows"),
-        f"{narrow}, or its difference surely larger" if others or not (none or wide) else "",
+        _each_text(ranks, kinds, "some runs never got there, and no number of blocks gives ranks an interval"),
+        f"enough blocks to find a difference of {question.goal_percent:g} % in {every} or to rule it out, or it is "
+        "surely larger"
+        if others or not (none or wide or ranks)
+        else "",
     ]
     return "; ".join(text for text in texts if text)
 

@@ -2,12 +2,13 @@
 
 Each metric gets its estimate, its test and its A/A floor. Sides that can only be ordered (runs that never converged,
 runs that failed) get exact sign tests over blocks. Then come Holm's correction, the verdicts, and whether further
-blocks are needed.
+blocks are needed. *No difference* is a finding of its own: the whole interval is less than the goal.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from math import inf
 from statistics import fmean, geometric_mean
 
 import numpy as np
@@ -37,7 +38,11 @@ def rank_row(found: MetricBlocks, words: str) -> MetricRow:
 
 
 def block_order(block: Block) -> int:
-    """1 where b's time is longer. Longer than a horizon that lies below the other's time says nothing: a tie."""
+    """1 where b's time is longer. Longer than a horizon that lies below the other's time says nothing: a tie.
+
+    So both sides count as if they had been watched as long as the one that was watched less: a side that is watched
+    longer gains nothing by it.
+    """
     a, b = block.a, block.b
     if a.censored and b.censored:
         return 0
@@ -86,6 +91,7 @@ def _order_row(
         floor=None,
         floor_on_record=False,
         goal=None,
+        goal_low=None,
         blocks=blocks,
         sign=int(np.sign(sum(signs))),
     )
@@ -115,6 +121,7 @@ def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record
     )
     no_ratio = _why_no_ratio(metric) if metric.difference_kind is DifferenceKind.RATIO and not ratio else ""
     bound, recorded = _row_floor(a, b, estimate, _quantum(metric), level, before) if enough else (None, False)
+    goal_low, goal = _goals(goal_percent, smallest, fmean(a), ratio)
     return MetricRow(
         pair=found.pair,
         metric=found.metric,
@@ -130,13 +137,27 @@ def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record
         effect=inference.cliffs_delta(b, a),
         floor=None if bound is None else max(bound, smallest),
         floor_on_record=recorded,
-        goal=max(goal_percent if ratio else goal_percent / 100 * abs(fmean(a)), smallest),
+        goal=goal,
+        goal_low=goal_low,
         blocks=found.blocks,
         sign=int(np.sign(estimate.mean)),
         note="; ".join(filter(None, (found.note, no_ratio))),
         why_no_verdict=found.why_no_verdict,
         extremes=extremes,
     )
+
+
+def _goals(goal_percent: float, smallest: float, mean: float, ratio: bool) -> tuple[float, float]:
+    """How far down and up a difference is less than the goal, in the row's unit.
+
+    Of a ratio +5 % is as far as its inverse, -4.8 %. What is not worth naming is so on both sides, in the metric's own
+    unit: 20 s of 40 s are 50 % up, and 50 % down.
+    """
+    if not ratio:
+        goal = max(goal_percent / 100 * abs(mean), smallest)
+        return -goal, goal
+    inverse = 100 * goal_percent / (100 + goal_percent)
+    return -min(max(inverse, smallest), 100.0), max(goal_percent, smallest)
 
 
 def _estimate_of(a: Sequence[float], b: Sequence[float], ratio: bool, quantum: float) -> Estimate:
@@ -256,17 +277,27 @@ def one_side_always_failed(runs: PairRuns) -> bool:
 
 
 def _with_needed_blocks(row: MetricRow, level: float) -> MetricRow:
-    estimate = row.estimate
-    if estimate is None or row.goal is None or row.p is None or is_wide_by_the_unseen(row):
+    if row.estimate is None or row.p is None or is_wide_by_the_unseen(row):
         return row
-    goal = on_axis(estimate, row.goal - (row.half_width_of_unseen or 0.0))
-    means = [each.mean for each in (estimate, *row.extremes)]
-    seen = min(map(abs, means)) if len(set(map(np.sign, means))) == 1 else 0.0
+    every = (row.estimate, *row.extremes)
+    deviation, room = max(each.deviation for each in every), _room(row)
+    seen = min(abs(each.mean) for each in every) if len({np.sign(each.mean) for each in every}) == 1 else 0.0
+    finds = paired_differences.blocks_needed(deviation, room, level)
+    excludes = paired_differences.blocks_to_exclude(deviation, room)
     return replace(
         row,
-        needed_blocks=paired_differences.blocks_needed(estimate.deviation, goal, level),
-        needed_for_seen=paired_differences.blocks_needed(estimate.deviation, seen, level),
+        needed_blocks=None if finds is None or excludes is None else max(finds, excludes),
+        needed_for_seen=paired_differences.blocks_needed(deviation, seen, level),
     )
+
+
+def _room(row: MetricRow) -> float:
+    """Between no difference and the goal, on the nearer side of the axis, without what may have been lost unseen."""
+    if row.estimate is None or row.goal is None or row.goal_low is None:
+        return 0.0
+    unseen = [0.0, *(each.mean - row.estimate.mean for each in row.extremes)]
+    down = inf if row.kind is Kind.RATIO and row.goal_low <= -100.0 else -on_axis(row.estimate, row.goal_low)
+    return min(on_axis(row.estimate, row.goal) - max(unseen), down + min(unseen))
 
 
 def _verdict(row: MetricRow, level: float) -> Verdict:
@@ -276,9 +307,7 @@ def _verdict(row: MetricRow, level: float) -> Verdict:
         return Verdict.UNDECIDED
     if row.p_holm is not None and row.p_holm < level and beyond_floor(row):
         return _better_or_worse(row)
-    if row.estimate is not None and same_in_every_block(row):
-        return Verdict.NO_DIFFERENCE
-    return Verdict.NO_DIFFERENCE if is_narrow(row) and (holds_zero(row) or inside_floor(row)) else Verdict.UNDECIDED
+    return Verdict.NO_DIFFERENCE if row.within_goal else Verdict.UNDECIDED
 
 
 def holds_zero(row: MetricRow) -> bool:
@@ -308,15 +337,16 @@ def _better_or_worse(row: MetricRow) -> Verdict:
     return Verdict.BETTER if (row.sign > 0) == (better is Better.HIGHER) else Verdict.WORSE
 
 
-def is_narrow(row: MetricRow) -> bool:
-    """Whether the interval is no wider than the goal asks."""
-    return row.half_width is not None and row.goal is not None and row.half_width <= row.goal
+def has_enough_blocks(row: MetricRow) -> bool:
+    """Whether so many blocks find the goal, or rule it out, in four of five cases. Their scatter alone decides, so to
+    look after every block favours no answer.
+    """
+    return row.needed_blocks is not None and row.needed_blocks <= len(row.blocks)
 
 
 def is_wide_by_the_unseen(row: MetricRow) -> bool:
-    """What may have been lost unseen makes the interval wide, and no block takes that away."""
-    unseen = row.half_width_of_unseen
-    return not is_narrow(row) and unseen is not None and row.goal is not None and unseen >= row.goal
+    """What may have been lost unseen is the goal or more, and no block takes that away."""
+    return bool(row.extremes) and row.p is not None and _room(row) <= 0.0
 
 
 def level_of_one_check(level: float, tests: int, most_blocks: int) -> float:
@@ -327,7 +357,9 @@ def level_of_one_check(level: float, tests: int, most_blocks: int) -> float:
 def surely_beyond_goal(row: MetricRow, level: float) -> bool:
     """Whether the difference surely exceeds the goal: its width does not matter any more."""
     ends = row.ends(1 - level)
-    return ends is not None and row.goal is not None and (ends[0] >= row.goal or ends[1] <= -row.goal)
+    if ends is None or row.goal is None or row.goal_low is None:
+        return False
+    return ends[0] >= row.goal or ends[1] <= row.goal_low
 
 
 def certainty(
@@ -346,6 +378,6 @@ def certainty(
     )
     waiting = [
         row for row in judged_rows
-        if not (is_narrow(row) or is_wide_by_the_unseen(row) or surely_beyond_goal(row, level))
+        if not (has_enough_blocks(row) or is_wide_by_the_unseen(row) or surely_beyond_goal(row, level))
     ]  # fmt: skip
     return not waiting, waiting, ""

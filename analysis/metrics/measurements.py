@@ -23,8 +23,8 @@ Numbers = Mapping[str, float | None]
 
 
 def measurements(read: Reader) -> list[Row]:
-    """Every number. `censored`: the value is the horizon that the run reached without converging. `steady`: whether
-    the sides that it rests on were."""
+    """Every number. `censored`: the value is no time but the horizon that the run reached without converging, a bound
+    below it. `steady`: whether the sides that it rests on were."""
     parts = (
         throughput_levels,
         offered_rates,
@@ -48,6 +48,7 @@ def measurements(read: Reader) -> list[Row]:
 
 # What rests on the part of a side that counts (table `intervals`), by how its name begins; its name ends with the side.
 ON_INTERVALS = ("throughput_", "spouts_", "due_", "latency_", "untimed_", "cpu_", "memory_")
+LATE_WINDOW = "convergence_script_s"  # compares with a late window of its own, not with the steady part
 
 
 def sides_of(metric: str) -> tuple[str, ...]:
@@ -55,7 +56,7 @@ def sides_of(metric: str) -> tuple[str, ...]:
     if metric == "gain_percent":
         return "before", "after"
     if metric.startswith(CONVERGENCE):
-        return ("after",)
+        return () if metric == LATE_WINDOW else ("after",)
     return (metric.rpartition("_")[2],) if metric.startswith(ON_INTERVALS) else ()
 
 

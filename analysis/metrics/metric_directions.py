@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from analysis.metrics.steadiness import WINDOW_S
+
 
 class Better(StrEnum):
     """Which way is better; `none`: a fact, not a merit."""
@@ -115,3 +117,12 @@ PRIMARY = ("throughput_after", "convergence_sp_s", "downtime_s", "latency_all_p9
 def metric(name: str) -> Metric:
     """What is known of a metric; one that is not in the table has no direction, so nothing is ever better in it."""
     return METRICS.get(name) or _difference(name, Better.NONE, "", name.replace("_", " "), 0.0)
+
+
+def quantum(name: str) -> float:
+    """The step of its values: whole windows, whole seconds, whole things; 0 for what is measured finely."""
+    if name.startswith(CONVERGENCE) or name == "windows_at_zero_s":
+        return WINDOW_S
+    found = metric(name)
+    whole = found.difference_kind is DifferenceKind.DIFFERENCE and found.unit not in ("points", "")
+    return 1.0 if whole else 0.0

@@ -10,10 +10,12 @@ from typing import Any
 
 from analysis.nights import findings_report
 from analysis.nights.findings import Findings
+from analysis.nights.night_series import Point
 from analysis.nights.timelines import (
     NightSpot,
     Scale,
     Timeline,
+    arrows_path,
     band_path,
     css_class,
     dots_path,
@@ -27,7 +29,6 @@ from analysis.numerals import number
 WIDTH, HEIGHT = 760, 190
 LEFT, RIGHT, TOP, BOTTOM = 64, 10, 22, 158
 COLOUR, GREY = "#0072B2", "#555555"  # Okabe and Ito's blue, as in the figures of the reports
-HORIZON_NOTE = "most runs never got there: the time watched"
 MOST_LABELS = 9  # labels below an axis at most
 COLUMNS = (("night", ""), ("value", "unit"), ("lowest", "unit"), ("highest", "unit"), ("runs", ""), ("commit", ""),
            ("", ""))  # fmt: skip
@@ -37,7 +38,9 @@ NIGHT, COMMIT = {"of": "night"}, {"of": "commit"}  # columns of `shared`
 def draw_chart(line: Timeline) -> str:
     y = scale([value for spot in line.spots for value in _extent(spot)], TOP, BOTTOM - 12)
     gaps = [gap.column for gap in line.gaps]
-    unsteady = [spot for spot in line.spots if spot.point.unsteady]
+    reached = [spot for spot in line.spots if spot.reached]
+    unsteady = [spot for spot in reached if spot.point.unsteady]
+    arrows = arrows_path(line.spots, lambda spot: _x(line, spot.column), y)
     parts = [
         f'<svg class="nights" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
         f"<title>{escape(f'{line.name[0]}, {_heading(line)} over {len(line.cells)} nights')}</title>",
@@ -48,21 +51,31 @@ def draw_chart(line: Timeline) -> str:
         *_levels(line, y),
         *_marks(line),
         f'<path class="line" d="{lines_path(line.spots, lambda spot: _x(line, spot.column), y)}"/>',
-        f'<path class="dots" d="{_dots(line, line.spots, y)}"/>',
+        f'<path class="dots" d="{_dots(line, reached, y)}"/>',
         *([f'<path class="unsteady" d="{_dots(line, unsteady, y)}"/>'] if unsteady else []),
+        *([f'<path class="never" d="{arrows}"/>'] if arrows else []),
         "</svg>",
     ]
     return "".join(parts)
 
 
 def _dots(line: Timeline, spots: Sequence[NightSpot], y: Scale) -> str:
-    return dots_path([(_x(line, spot.column), y(spot.value)) for spot in spots])
+    return dots_path([(_x(line, spot.column), y(spot.place)) for spot in spots])
 
 
 def _note(spot: NightSpot) -> str:
-    unsteady = spot.point.unsteady
-    steadiness = f"{unsteady} of {spot.point.runs} runs not steady" if unsteady else ""
-    return "; ".join(text for text in (HORIZON_NOTE if spot.point.horizon else "", steadiness) if text)
+    point = spot.point
+    steadiness = f"{point.unsteady} of {point.runs} runs not steady" if point.unsteady else ""
+    return "; ".join(text for text in (never_note(point), steadiness) if text)
+
+
+def never_note(point: Point) -> str:
+    """How many runs never got there, of a night's value or of the share of such runs."""
+    if point.within is not None:
+        return f"not within {number(point.within)} s: {point.never} of {point.runs} runs"
+    if point.value is None or not point.never:
+        return point.why
+    return f"{point.never} of {point.runs} runs never got there"
 
 
 def _heading(line: Timeline) -> str:
@@ -71,7 +84,7 @@ def _heading(line: Timeline) -> str:
 
 def _extent(spot: NightSpot) -> tuple[float, float]:
     low, high = spot.point.low, spot.point.high
-    return (spot.value if low is None else low, spot.value if high is None else high)
+    return (spot.place if low is None else low, spot.place if high is None else high)
 
 
 def _x(line: Timeline, column: int) -> float:
@@ -163,8 +176,8 @@ def chart_points(line: Timeline) -> str:
     spots, gaps = line.spots, line.gaps
     measured: dict[str, Any] = {
         "n": _heading(line), "c": COLOUR, "p": "", "m": "", "r": "",
-        "at": _column_stretches([spot.column for spot in spots]), "y": [round(y(spot.value)) for spot in spots],
-        "v": [NIGHT, [_short(spot.value) for spot in spots],
+        "at": _column_stretches([spot.column for spot in spots]), "y": [round(y(spot.place)) for spot in spots],
+        "v": [NIGHT, [_short(spot.point.value) for spot in spots],
               [_short(spot.point.low) for spot in spots], [_short(spot.point.high) for spot in spots],
               _compact_column([spot.point.runs for spot in spots]), COMMIT,
               _compact_column([_note(spot) for spot in spots])],

@@ -17,6 +17,7 @@ class ClaimVerdict(StrEnum):
     PARTLY = "partly met"
     UNMET = "unmet"
     UNDECIDED = "undecided"
+    NOT_TESTABLE = "not testable here"
     NOT_RUN = "not run"
 
 
@@ -57,6 +58,8 @@ def verdict_of(row: ClaimRow) -> ClaimVerdict:
         return ClaimVerdict.MET
     if row.verdict == "differs":
         return ClaimVerdict.PARTLY if row.direction == "same" else ClaimVerdict.UNMET
+    if row.verdict == "not testable here":
+        return ClaimVerdict.NOT_TESTABLE
     return ClaimVerdict.UNDECIDED if row.runs else ClaimVerdict.NOT_RUN
 
 
@@ -69,7 +72,7 @@ def claim_histories(nights: Sequence[Night]) -> tuple[ClaimHistory, ...]:
 
 def _best_rows(rows: Iterable[ClaimRow]) -> dict[str, ClaimRow]:
     """A ledger row a claim: every series of a night has the whole ledger, and one of them tells most."""
-    order = [*CLEAR_VERDICTS, ClaimVerdict.UNDECIDED, ClaimVerdict.NOT_RUN]
+    order = [*CLEAR_VERDICTS, ClaimVerdict.UNDECIDED, ClaimVerdict.NOT_TESTABLE, ClaimVerdict.NOT_RUN]
     found: dict[str, ClaimRow] = {}
     for row in rows:
         best = found.get(row.name)

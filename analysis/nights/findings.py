@@ -26,7 +26,7 @@ from analysis.nights.night_series import Key, Series, SeriesName, build_series
 from analysis.nights.regressions import Finding, Kind, Status, accepts, judge, same_change
 from analysis.nights.settings import Settings
 from analysis.record.files import read_json, write_json_atomic
-from analysis.stats.change_points import Candidate, Rule, change_points
+from analysis.stats.change_points import Candidate, Rule, change_points, share_changes
 
 CACHE_FILE = ".change_points.json"
 
@@ -159,7 +159,7 @@ def evaluate(history: History, settings: Settings, find: FindChangePoints = chan
 
 def _latest_machines(series: Sequence[Series]) -> dict[SeriesName, str]:
     """By name of a series: the machines that measured it last."""
-    ordered = sorted(series, key=lambda one: one.nights[-1])
+    ordered = sorted(series, key=lambda one: one.watched_nights[-1])
     return {one.key.names: one.key.machine for one in ordered}
 
 
@@ -168,7 +168,7 @@ def _series_findings(
 ) -> SeriesFindings:
     if series.metric.better is Better.NONE:
         return SeriesFindings(series, (), current)
-    found = judge(series, nights, find(series.values, settings.rule), settings, current=current)
+    found = judge(series, nights, _changes(series, settings.rule, find), settings, current=current)
     tonight = len(nights) - 1
     if not found or series.nights[-1] != tonight:
         return SeriesFindings(series, found, current)
@@ -177,9 +177,17 @@ def _series_findings(
     def findings_of(night: int) -> tuple[Finding, ...]:
         """What was said of the series that night."""
         then = Series(series.key, series.points[: night + 1])
-        return judge(then, nights[: night + 1], find(then.values, settings.rule), settings) if then.values else ()
+        found = _changes(then, settings.rule, find) if then.values else ()
+        return judge(then, nights[: night + 1], found, settings)
 
     return SeriesFindings(series, tuple(replace(one, new=_is_new(one, tonight, findings_of)) for one in found), current)
+
+
+def _changes(series: Series, rule: Rule, find: FindChangePoints) -> tuple[Candidate, ...]:
+    if not series.is_share:
+        return find(series.values, rule)
+    measured = [series.points[i] for i in series.nights]
+    return share_changes([point.never for point in measured], [point.runs for point in measured])
 
 
 def _is_new(finding: Finding, tonight: int, findings_of: Callable[[int], Sequence[Finding]]) -> bool:
@@ -218,7 +226,7 @@ def _machine_changes(series: Sequence[SeriesFindings], history: History) -> list
     for judged in series:
         if not judged.current:
             of = judged.key.experiment, judged.key.machine
-            until[of] = max(until.get(of, 0), judged.series.nights[-1])
+            until[of] = max(until.get(of, 0), judged.series.watched_nights[-1])
     by_night: dict[int, list[str]] = defaultdict(list)
     for (experiment, _), night in sorted(until.items()):
         by_night[night].append(experiment)

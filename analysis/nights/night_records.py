@@ -33,18 +33,28 @@ Date = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 
 @dataclass(frozen=True)
 class Values:
-    """A metric's value of each repetition; `censored`: how many are only a horizon that was reached. `unsteady`: of how
-    many a side that they rest on was not steady; None: they rest on none, or nobody tested it."""
+    """A metric's value of each repetition that got there; `horizons`: how long each of the others was watched.
+
+    `unsteady`: of how many repetitions a side that they rest on was not steady; None: they rest on none, or nobody
+    tested it. Older nights have no `horizons` but `censored`: how many of the values are only horizons, not which.
+    """
 
     __pydantic_config__ = STRICT
     values: tuple[float, ...]
-    censored: Annotated[int, Field(ge=0)] = 0
+    horizons: tuple[float, ...] | None = None
+    censored: Annotated[int, Field(ge=0)] | None = None
     unsteady: Annotated[int, Field(ge=0)] | None = None
 
+    @property
+    def runs(self) -> int:
+        return len(self.values) + len(self.horizons or ())
+
     def __post_init__(self) -> None:
-        for name, number in (("censored", self.censored), ("not steady", self.unsteady or 0)):
-            if number > len(self.values):
-                raise ValueError(f"{number} {name} of {len(self.values)} values")
+        for name, number in (("censored", self.censored or 0), ("not steady", self.unsteady or 0)):
+            if number > self.runs:
+                raise ValueError(f"{number} {name} of {self.runs} values")
+        if self.censored and self.horizons is not None:
+            raise ValueError("`censored` is of nights without `horizons`")
 
 
 Measurements = Mapping[Name, Mapping[Name, Mapping[Name, Values]]]  # variant -> metric -> event -> values

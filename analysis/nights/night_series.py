@@ -12,18 +12,23 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
 
-from analysis.metrics.metric_directions import Better, DifferenceKind, Metric, metric
+from analysis.metrics.metric_directions import CONVERGENCE, Better, DifferenceKind, Metric, metric
 from analysis.metrics.untimed import MOST_UNTIMED_PERCENT
 from analysis.nights.night_records import ExperimentNight, Night, Values
 from analysis.nights.settings import Renames
+from analysis.numerals import number
+from analysis.stats import survival
 
-# A time that was never reached is a horizon, and how often that happens is a series of its own.
+# A time that was never reached is no value, and how often that happens is a series of its own.
 NEVER_SUFFIX = "_never_percent"
+LATEST_HORIZONS = 50  # runs that never got there, of which the shortest watch says within what all are asked
 ONE_RUN_IN_FOUR = 25.0
 LATENCY, UNTIMED = "latency_all_", "untimed_percent_"  # begins of names
 LOST, LOST_UNCERTAINTY = "lost_", "lost_after_uncertainty"
 NO_LATENCY = f"no verdict: more than {MOST_UNTIMED_PERCENT:g} % of a run's tuples have no latency, or nobody knows"
 LOST_OTHERWISE = "an older version added up lost tuples otherwise"
+TIMED_OTHERWISE = "an older version timed convergence otherwise"
+HORIZONS_UNKNOWN = "an older version did not keep which times are only horizons"
 SeriesName = tuple[str, str, str, str]  # experiment, variant, metric, event
 
 
@@ -50,17 +55,20 @@ class Key:
 class Point:
     """A night's value: the median of its repetitions, and their spread. None: not measured, and `why`.
 
-    `horizon`: the value is only how long was watched, because most repetitions never got there. `unsteady`: how many
-    repetitions were not steady; they count.
+    Of times it is Kaplan and Meier's median. `horizon`: where that was not reached how long was watched at most; then
+    there is no value. `never`: how many repetitions never got there; then there is no `high`. `unsteady`: how many
+    repetitions were not steady; they count. `within`: of a share that never got there, within how many s.
     """
 
     value: float | None
     low: float | None = None
     high: float | None = None
     runs: int = 0
-    horizon: bool = False
+    horizon: float | None = None
+    never: int = 0
     why: str = ""
     unsteady: int = 0
+    within: float | None = None
 
 
 @dataclass(frozen=True)
@@ -72,8 +80,13 @@ class Series:
 
     @cached_property
     def nights(self) -> tuple[int, ...]:
-        """The nights that measured it."""
+        """The nights that have a value of it."""
         return tuple(i for i, point in enumerate(self.points) if point.value is not None)
+
+    @cached_property
+    def watched_nights(self) -> tuple[int, ...]:
+        """These, and those in which most repetitions never got there."""
+        return tuple(i for i, point in enumerate(self.points) if point.runs)
 
     @cached_property
     def values(self) -> tuple[float, ...]:
@@ -82,6 +95,11 @@ class Series:
     @cached_property
     def metric(self) -> Metric:
         return metric_of(self.key.metric)
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it is how many repetitions never got there."""
+        return self.key.metric.endswith(NEVER_SUFFIX)
 
 
 def metric_of(name: str) -> Metric:
@@ -109,7 +127,7 @@ def build_series(nights: Sequence[Night], renames: Renames) -> tuple[Series, ...
             continue  # nothing to compare
         whys = refused | {i: _why(nights[i], renamed[i], key) for i in range(len(nights)) if i not in every_night}
         result.append(_series(key, by_night, whys))
-        if any(values.censored for values in by_night.values()):
+        if any(values.horizons for values in by_night.values()):
             result.append(_never_series(key, by_night, whys))
     return tuple(result)
 
@@ -120,8 +138,8 @@ def _no_verdicts(
     """Nights whose value of a series is no ground for a verdict, and why.
 
     Latency of which too many tuples have none, as in a comparison. Nights that measured that of no run (older ones,
-    sources that are not ours) count as they did. And lost tuples as an older version added them up, over all edges:
-    their name was kept, and a step between the two is none of the code's.
+    sources that are not ours) count as they did. And lost tuples as an older version added them up, over all edges, and
+    times to converge as it had them: their names were kept, and a step between the two is none of the code's.
     """
     of_night = found[key]
     if key.metric.startswith(LATENCY):
@@ -135,7 +153,9 @@ def _no_verdicts(
     if key.metric.startswith(LOST):
         return {i: LOST_OTHERWISE for i in of_night
                 if not _has_metric(nights[i], key.experiment, key.variant, LOST_UNCERTAINTY)}  # fmt: skip
-    return {}
+    if key.metric.startswith(CONVERGENCE):
+        return {i: TIMED_OTHERWISE for i, values in of_night.items() if values.horizons is None}
+    return {i: HORIZONS_UNKNOWN for i, values in of_night.items() if values.censored}
 
 
 def _has_metric(night: Mapping[str, ExperimentNight], experiment: str, variant: str | None, begin: str) -> bool:
@@ -180,7 +200,7 @@ def _measurements(experiments: Mapping[str, ExperimentNight]) -> Iterator[tuple[
         for variant, metrics in found.variants.items():
             for name, events in metrics.items():
                 for event, values in events.items():
-                    if values.values:
+                    if values.runs:
                         yield (experiment, variant, name, event), values
 
 
@@ -209,21 +229,49 @@ def _all_nights(found: Mapping[int, Values], whys: Mapping[int, str]) -> range:
 
 
 def _point(values: Values) -> Point:
-    numbers = values.values
-    mostly_never = 2 * values.censored >= len(numbers)
-    return Point(median(numbers), min(numbers), max(numbers), len(numbers), mostly_never, unsteady=values.unsteady or 0)
+    reached, horizons = values.values, values.horizons or ()
+    middle = _median(reached, horizons)
+    return Point(
+        middle,
+        min(reached, default=None),
+        max(reached, default=None) if not horizons else None,
+        values.runs,
+        max(horizons) if middle is None else None,
+        len(horizons),
+        "" if middle is not None else never_text(max(horizons), len(horizons), values.runs),
+        values.unsteady or 0,
+    )
+
+
+def _median(reached: Sequence[float], horizons: Sequence[float]) -> float | None:
+    if not horizons:
+        return median(reached)
+    return survival.median([*reached, *horizons], [False] * len(reached) + [True] * len(horizons))
+
+
+def never_text(horizon_s: float, never: int, runs: int) -> str:
+    """What is said of a night in which most repetitions never got there."""
+    return f"not within {number(horizon_s)} s: {never} of {runs} runs"
 
 
 def _never_series(key: Key, found: Mapping[int, Values], whys: Mapping[int, str]) -> Series:
+    """The share of repetitions that did not get there within the same time, whatever night: the shortest that one of
+    the latest that never did was watched. A watch that ends earlier is no change of it."""
     own = Key(key.experiment, key.variant, key.metric + NEVER_SUFFIX, key.event, key.machine)
-    points = []
-    for i in _all_nights(found, whys):
-        if i in found:
-            share = 100.0 * found[i].censored / len(found[i].values)
-            points.append(Point(share, share, share, len(found[i].values)))
-        else:
-            points.append(Point(None, why=whys[i]))
-    return Series(own, tuple(points))
+    horizons = [horizon for _, values in sorted(found.items()) for horizon in values.horizons or ()]
+    within = min(horizons[-LATEST_HORIZONS:])
+    return Series(own, tuple(
+        _share_point(found[i], within) if i in found else Point(None, why=whys[i]) for i in _all_nights(found, whys)
+    ))  # fmt: skip
+
+
+def _share_point(values: Values, within: float) -> Point:
+    horizons = values.horizons or ()
+    if any(horizon < within for horizon in horizons):
+        return Point(None, why=f"watched for less than {number(within)} s")
+    never = len(horizons) + sum(value > within for value in values.values)
+    share = 100.0 * never / values.runs
+    return Point(share, share, share, values.runs, never=never, within=within)
 
 
 NIGHTS_WITHOUT_NAME = 2  # nights without a name before it is told

@@ -12,9 +12,11 @@ from typing import Any
 
 from analysis.metrics.metric_directions import PRIMARY
 from analysis.nights import findings_report
+from analysis.nights.chart import never_note
 from analysis.nights.claim_history import CLEAR_VERDICTS, ClaimHistory, ClaimVerdict, VerdictChange
 from analysis.nights.findings import Findings
 from analysis.nights.night_records import CalendarCell, ExperimentNight
+from analysis.nights.night_series import NEVER_SUFFIX
 from analysis.nights.regressions import Finding, Kind, RangeKind, Status
 from analysis.nights.timelines import Timeline, css_class, escape, first_page_timelines, sparkline
 from analysis.numerals import number
@@ -25,6 +27,7 @@ VERDICT_HEIGHTS = {
     ClaimVerdict.PARTLY: 8,
     ClaimVerdict.UNMET: 5,
     ClaimVerdict.UNDECIDED: 2,
+    ClaimVerdict.NOT_TESTABLE: 1,
 }  # legible without colour
 
 
@@ -86,6 +89,7 @@ def finding_row(finding: Finding, line: Timeline, found: Findings) -> FindingRow
         finding.kind is Kind.REGRESSION
         and finding.commits.kind is RangeKind.COMMITS
         and finding.status is Status.CONFIRMED
+        and not finding.key.metric.endswith(NEVER_SUFFIX)  # no comparison has a number of it
     )
     return FindingRow(
         finding=finding,
@@ -144,11 +148,12 @@ def cards(lines: Sequence[Timeline]) -> list[Card]:
 
 
 def _card(line: Timeline) -> Card:
-    finding, last = line.standing, line.spots[-1]
-    never = " (time watched: most runs never got there)" if last.point.horizon else ""
+    finding, last = line.standing, line.spots[-1].point
+    note = never_note(last)
+    value = findings_report.value_text(last.value, line.metric.unit) + (f" ({note})" if note else "")
     return Card(
         findings_report.series_text(line.segments[-1].key),
-        findings_report.value_text(last.value, line.metric.unit) + never,
+        note if last.value is None else value,
         f"{findings_report.change_text(finding)} since {line.nights[finding.since]}" if finding else "",
         css_class(finding) if finding else "",
         _sparkline(line),
@@ -179,13 +184,13 @@ def claim_line(claim: ClaimHistory, found: Findings) -> ClaimLine:
     """The last verdict and since when it is so; the strip has all nights."""
     clear = [(i, cell) for i, cell in enumerate(claim.cells) if cell.verdict in CLEAR_VERDICTS]
     if not clear:
-        undecided = [cell for cell in claim.cells if cell.verdict is ClaimVerdict.UNDECIDED]
-        row = undecided[-1].row if undecided else None
+        measured = [cell for cell in claim.cells if cell.verdict is not ClaimVerdict.NOT_RUN]
+        row = measured[-1].row if measured else None
         return ClaimLine(
             claim.name,
             claim.statement,
             claim.stated,
-            ClaimVerdict.UNDECIDED if row else ClaimVerdict.NOT_RUN,
+            measured[-1].verdict if measured else ClaimVerdict.NOT_RUN,
             "–",
             row.measured_text if row else "–",
             "–",

@@ -16,7 +16,7 @@ from typing import Any
 
 from analysis.metrics.metric_directions import Better, DifferenceKind
 from analysis.nights import findings_report
-from analysis.nights.chart import chart_points, draw_chart, shared_columns
+from analysis.nights.chart import chart_points, draw_chart, never_note, shared_columns
 from analysis.nights.claim_history import ClaimHistory, ClaimVerdict
 from analysis.nights.findings import Findings, SeriesFindings
 from analysis.nights.findings_report import findings_data
@@ -142,13 +142,19 @@ def difference_row(night: NightDifference) -> dict[str, str]:
     return {
         "experiment": night.key.experiment, "series": findings_report.series_text(night.key),
         "tonight": findings_report.value_text(night.point.value, of.unit),
-        "spread": f"{number(night.point.low)} to {number(night.point.high)}" if night.point.runs > 1 else "–",
+        "spread": _spread_text(night.point),
         "before": number(night.before),
         "difference": change(away, of.unit) if night.percent is None else change(night.percent, "%"),
         "sigmas": "–" if night.sigmas is None else f"{abs(night.sigmas):.1f}",
         "css": "worse" if night.worse else "better",
         "words": ("worse" if night.worse else "better") if away else "the same",
     }  # fmt: skip
+
+
+def _spread_text(point: Point) -> str:
+    if point.never and point.within is None:
+        return f"from {number(point.low)}; {never_note(point)}"
+    return f"{number(point.low)} to {number(point.high)}" if point.runs > 1 else "–"
 
 
 def _claim_of_night(claim: ClaimHistory, i: int) -> dict[str, str] | None:

@@ -128,7 +128,7 @@ def judge(series: Series, nights: Sequence[Night], found: Sequence[Candidate], s
           *, current: bool = True) -> tuple[Finding, ...]:  # fmt: skip
     """The findings of a series, oldest first. `current`: its machines are those that are measured today."""
     noise = same_code_noise(nights, series.nights, series.values)
-    changes = steps(series.values, found, series.metric, settings.rule, noise)
+    changes = steps(series.values, found, series.metric, settings.rule, noise, series.is_share)
     findings, recoveries = [], set[int]()
     for place, step in enumerate(changes):
         if place in recoveries or series.metric.better is Better.NONE:
@@ -148,7 +148,7 @@ def judge(series: Series, nights: Sequence[Night], found: Sequence[Candidate], s
 def _finding(series: Series, nights: Sequence[Night], step: Step, later: Sequence[Step], noise: float | None,
              rule: Rule) -> Finding | None:  # fmt: skip
     """One step as a finding; None for one that later nights have not borne out."""
-    at = edges(series.values, step)
+    at = edges(series.values, step, series.is_share)
     after = [i for i in range(at.since, step.after.stop) if step.beyond(series.values[i])]
     confirmed = series.nights[after[rule.confirming_nights]] if len(after) >= rule.nights_to_confirm else None
     if confirmed is None and later:

@@ -25,7 +25,10 @@ Place = tuple[float, float]
 
 @dataclass(frozen=True)
 class NightSpot:
-    """A measured night: its column, its value, spread, and which machines measured it."""
+    """A measured night: its column, its value, spread, and which machines measured it.
+
+    Where most runs never got there it has no value, and is drawn as an arrow from how long was watched.
+    """
 
     column: int
     night: int
@@ -33,9 +36,15 @@ class NightSpot:
     machine: int
 
     @property
-    def value(self) -> float:
-        assert self.point.value is not None
-        return self.point.value
+    def reached(self) -> bool:
+        return self.point.value is not None
+
+    @property
+    def place(self) -> float:
+        """Where it is drawn: its value, or how long was watched at most."""
+        place = self.point.horizon if self.point.value is None else self.point.value
+        assert place is not None
+        return place
 
 
 @dataclass(frozen=True)
@@ -59,9 +68,9 @@ def scale(values: Sequence[float], top: float, bottom: float) -> Scale:
 
 
 def spot_stretches(spots: Iterable[NightSpot]) -> list[list[NightSpot]]:
-    """Runs of nights side by side on the same machines: a line never crosses a gap."""
+    """Runs of nights side by side on the same machines: a line never crosses a gap, nor a night without a value."""
     found: list[list[NightSpot]] = []
-    for spot in spots:
+    for spot in (spot for spot in spots if spot.reached):
         last = found[-1][-1] if found else None
         if last is not None and spot.column == last.column + 1 and spot.machine == last.machine:
             found[-1].append(spot)
@@ -92,7 +101,7 @@ def _moves(places: Sequence[Place]) -> tuple[str, list[str]]:
 
 
 def lines_path(spots: Sequence[NightSpot], x: Callable[[NightSpot], float], y: Callable[[float], float]) -> str:
-    return "".join(line_path([(x(spot), y(spot.value)) for spot in part]) for part in spot_stretches(spots))
+    return "".join(line_path([(x(spot), y(spot.place)) for spot in part]) for part in spot_stretches(spots))
 
 
 def band_path(spots: Sequence[NightSpot], x: Callable[[NightSpot], float], y: Callable[[float], float]) -> str:
@@ -106,7 +115,13 @@ def band_path(spots: Sequence[NightSpot], x: Callable[[NightSpot], float], y: Ca
 
 
 def _value_or_median(value: float | None, spot: NightSpot) -> float:
-    return spot.value if value is None else value
+    return spot.place if value is None else value
+
+
+def arrows_path(spots: Sequence[NightSpot], x: Callable[[NightSpot], float], y: Callable[[float], float]) -> str:
+    """An arrow upwards for each night in which most runs never got there: longer than that."""
+    never = [(x(spot), y(spot.place)) for spot in spots if not spot.reached]
+    return "".join(f"M{round(at)} {round(height)}v-9m-3 4l3 -4l3 4" for at, height in never)
 
 
 def ticks_path(columns: Iterable[int], y: float, length: float, x: Callable[[int], float]) -> str:
@@ -129,7 +144,7 @@ def sparkline(
     title: str,
 ) -> str:
     """A small line over all nights: changes as upright strokes, gaps as ticks below, other machines as dashes."""
-    y = scale([spot.value for spot in spots], 6, SPARK_HEIGHT - 12)
+    y = scale([spot.place for spot in spots], 12, SPARK_HEIGHT - 12)
     strokes = "".join(
         f'<path class="mark {css_class(one)}" d="M{at * SPARK_STEP} 0v{SPARK_HEIGHT}"/>' for at, one in marks
     )
@@ -138,10 +153,12 @@ def sparkline(
         f'<path class="gap" d="{ticks_path(gaps, SPARK_HEIGHT - 7, 7, lambda c: c * SPARK_STEP)}"/>' if gaps else ""
     )
     path = lines_path(spots, lambda spot: spot.column * SPARK_STEP, y)
+    arrows = arrows_path(spots, lambda spot: spot.column * SPARK_STEP, y)
+    never = f'<path class="never" d="{arrows}"/>' if arrows else ""
     return (
         f'<svg class="spark" viewBox="0 0 {max(1, columns - 1) * SPARK_STEP} {SPARK_HEIGHT}"'
         f' preserveAspectRatio="none" role="img">'
-        f'<title>{escape(title)}</title>{dashes}{missing}{strokes}<path class="line" d="{path}"/></svg>'
+        f'<title>{escape(title)}</title>{dashes}{missing}{strokes}<path class="line" d="{path}"/>{never}</svg>'
     )
 
 
@@ -189,7 +206,7 @@ class Timeline:
         found = [
             NightSpot(self.columns[night], night, judged.series.points[night], machine)
             for machine, judged in enumerate(self.segments)
-            for night in judged.series.nights
+            for night in judged.series.watched_nights
         ]
         return tuple(sorted(found, key=lambda spot: spot.column))
 
@@ -249,7 +266,7 @@ def timelines(found: Findings) -> dict[str, list[Timeline]]:
     nights = tuple(night.id for night in found.history.nights)
     grouped: dict[str, list[Timeline]] = defaultdict(list)
     for name in sorted(by_name, key=_order):
-        parts = sorted(by_name[name], key=lambda judged: judged.series.nights[-1])
+        parts = sorted(by_name[name], key=lambda judged: judged.series.watched_nights[-1])
         grouped[name[0]].append(Timeline(name, tuple(parts), found.cells, nights))
     return dict(grouped)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.claims import statements
-from analysis.claims.ledger_rows import LedgerRow
+from analysis.claims.ledger_rows import VERDICTS, LedgerRow
 from analysis.errors import SeriesError
 from analysis.metrics import scale_decisions
 from analysis.metrics.scale_decisions import AblationRow
@@ -103,7 +103,7 @@ def collect(
     return FamilyContent(
         family=" and ".join(sorted({experiment.partition("/")[0] for experiment in series})),
         figures=family_figures,
-        counts=[(verdict, verdicts[verdict]) for verdict in index_page.VERDICTS],
+        counts=[(verdict, verdicts[verdict]) for verdict in VERDICTS],
         ledger=claim_rows,
         ablation=ablation_table(lines),
         ablation_experiments=list(lines),

@@ -87,12 +87,12 @@ def _after(event: str, events: Mapping[str, str]) -> str:
 
 
 def _row(experiment: str, event: str, measured: Conditions, variant: str, baseline: str) -> LedgerRow:
-    claim = Claim("", "", "", "", experiment, Kind.RATIO_ABOVE, METRIC, variant, 0.0, "%", baseline, event)
+    claim = Claim("", "", "", "", experiment, Kind.RATIO_ABOVE, METRIC, variant, 0.0, "%", None, baseline, event)
     return rules.judge(claim, measured)
 
 
 def _own_row(experiment: str, event: str, measured: Conditions, variant: str) -> LedgerRow:
-    claim = Claim("", "", "", "", experiment, Kind.OWN_AT_LEAST, OWN_CHANGE, variant, 0.0, "%", None, event)
+    claim = Claim("", "", "", "", experiment, Kind.OWN_AT_LEAST, OWN_CHANGE, variant, 0.0, "%", None, None, event)
     return rules.judge(claim, measured)
 
 
@@ -102,10 +102,10 @@ def _own_row(experiment: str, event: str, measured: Conditions, variant: str) ->
 def _pair_sentence(row: LedgerRow, after: str, measured: Conditions) -> str:
     variant, baseline = _name(row.claim.variant), _baseline_name(row)
     if row.measured is None:
-        return _capital(f"{_possessive(variant)} throughput {after} cannot be compared: {baseline} has a run at 0.")
-    if _no_difference(row):
-        between = f"between {variant} and {baseline}"
-        return f"No difference in throughput {after} {between} {_that_runs_can_show(row, measured)}."
+        return _capital(f"{_possessive(variant)} throughput {after} cannot be compared with {baseline}: {row.reason}.")
+    if _is_unsure(row):
+        whether = f"whether {_possessive(variant)} throughput {after} differs from that of {baseline}"
+        return _not_shown(row, measured, whether)
     above = f"{_distance(row.measured)} {baseline}"
     return _capital(f"{_possessive(variant)} throughput {after} was {above}: {_basis(row, measured)}.")
 
@@ -115,9 +115,9 @@ def _highest_sentence(rows: Sequence[LedgerRow], after: str, measured: Condition
     variant, baseline = _name(highest.claim.variant), _baseline_name(highest)
     first = f"Of {len(rows)} variants compared with {baseline}, {variant} had the highest throughput {after}"
     if highest.measured is None:
-        return f"The throughput {after} cannot be compared: {baseline} has a run at 0."
-    if _no_difference(highest):
-        return f"{first}, but with no difference {_that_runs_can_show(highest, measured)}."
+        return f"The throughput {after} cannot be compared with {baseline}: {highest.reason}."
+    if _is_unsure(highest):
+        return f"{first}; {_not_shown(highest, measured, 'whether it differs', capital=False)}"
     return f"{first}, {_distance(highest.measured)} it: {_basis(highest, measured)}."
 
 
@@ -125,24 +125,25 @@ def _own_sentence(row: LedgerRow, after: str, measured: Conditions) -> str:
     variant = _name(row.claim.variant)
     if row.measured is None:
         return f"{_capital(variant)} has a throughput {after}, but none before to compare it with."
-    if _no_difference(row):
-        between = f"between {_possessive(variant)} throughput before and {after}"
-        return f"No difference {between} {_that_runs_can_show(row, measured)}."
+    if _is_unsure(row):
+        whether = f"whether {_possessive(variant)} throughput {after} differs from its own before"
+        return _not_shown(row, measured, whether)
     above = f"{_distance(row.measured)} its own before"
     return _capital(f"{_possessive(variant)} throughput {after} was {above}: {_basis(row, measured)}.")
 
 
-def _no_difference(row: LedgerRow) -> bool:
-    """Whether the interval has no change in it, or the number is one by which a variant differs from itself."""
+def _is_unsure(row: LedgerRow) -> bool:
+    """Whether the interval holds no change: that shows no equality either."""
     unsure = row.low is not None and row.high is not None and row.low <= 0.0 <= row.high
-    within = row.floor_percent is not None and abs(row.measured or 0.0) <= row.floor_percent
-    return unsure or within or row.measured == 0.0
+    return unsure or row.measured == 0.0
 
 
-def _that_runs_can_show(row: LedgerRow, measured: Conditions) -> str:
+def _not_shown(row: LedgerRow, measured: Conditions, whether: str, capital: bool = True) -> str:
     runs, *rest = _basis_parts(row, measured)
     percent = with_unit(_percent(row.measured, signed=True), "%")
-    return f"that {runs} can show: {'; '.join([f'measured {percent}', *rest])}"
+    show = "does" if runs.startswith("one run") else "do"
+    sentence = f"{runs} {show} not show {whether}: {'; '.join([f'measured {percent}', *rest])}."
+    return _capital(sentence) if capital else sentence
 
 
 def _basis(row: LedgerRow, measured: Conditions) -> str:
@@ -151,14 +152,9 @@ def _basis(row: LedgerRow, measured: Conditions) -> str:
 
 
 def _basis_parts(row: LedgerRow, measured: Conditions) -> list[str]:
-    """How many runs, and of them not steady; the interval or why there is none; and by how much runs of one variant
-    differ, where known."""
+    """How many runs, and of them not steady; the interval or why there is none."""
     unsteady = f" ({row.unsteady} of {len(row.run_ids)} not steady)" if row.unsteady else ""
-    parts = [_run_counts(row, measured) + unsteady, _interval(row)]
-    if row.floor_percent is not None:
-        floor = with_unit(_percent(row.floor_percent), "%" if row.claim.baseline else "points")
-        parts.append(f"two runs of {'one variant' if row.claim.baseline else 'it'} differ by up to {floor}")
-    return parts
+    return [_run_counts(row, measured) + unsteady, _interval(row)]
 
 
 def _run_counts(row: LedgerRow, measured: Conditions) -> str:

@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from analysis.claims.ledger_rows import DIFFERS, NOT_RUN, REPRODUCED, UNDECIDED
+from analysis.claims.ledger_rows import NOT_RUN, UNDECIDED, VERDICTS
 from analysis.errors import RecordError
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from analysis.record.small_tables import Row, rows
 from analysis.report import page
 
 SUMMARY_FILE = "report.json"
-VERDICTS = (REPRODUCED, DIFFERS, UNDECIDED, NOT_RUN)
 
 
 def summary_of(paths: SeriesPaths, ledger: Sequence[Row], headline: str) -> dict[str, Any]:
@@ -62,7 +61,7 @@ def sentence_of(paths: SeriesPaths) -> str:
 
 
 def verdict_of(row: Row) -> str:
-    """Measured without a conclusion (an open interval, too few runs) is not the same as not measured."""
+    """A claims.json of before 2026-11-23 says `not run` also of what was measured without a conclusion."""
     return UNDECIDED if row["verdict"] == NOT_RUN and row["runs"] else str(row["verdict"])
 
 

@@ -3,11 +3,11 @@
 from math import isfinite
 
 from analysis.claims.ledger_rows import LedgerRow
-from analysis.claims.rules import bound_sign
 from analysis.claims.statements import Kind
 from analysis.numerals import MISSING, number, with_unit
 from analysis.record.small_tables import Row
 
+LEDGER_VERSION = 2  # 1: an interval that met the stated number reproduced it (before decision 0035)
 COUNTED_THINGS = ("workers", "tasks", "instances")
 KINDS_WITHOUT_INTERVAL = (Kind.EVERY_RUN, Kind.EXACT, Kind.SPAN, Kind.LOWEST)
 
@@ -16,7 +16,7 @@ def measured_text(row: LedgerRow) -> str:
     """A dash where nothing was measured: the reason says why."""
     if row.measured is None:
         return MISSING
-    return bound_sign(row) + quantity_text(row.measured, row.claim.unit, row.claim.unit == "%")
+    return quantity_text(row.measured, row.claim.unit, row.claim.unit == "%")
 
 
 def quantity_text(value: float | None, unit: str, signed: bool = False) -> str:
@@ -27,7 +27,7 @@ def quantity_text(value: float | None, unit: str, signed: bool = False) -> str:
 
 
 def interval_text(row: LedgerRow) -> str:
-    """Of a bootstrap over runs; a check of every run, a computation and what follows from other claims have none."""
+    """Of an estimate; a check of every run, a computation and what follows from other claims have none."""
     if row.low is None or row.high is None or row.claim.kind in KINDS_WITHOUT_INTERVAL:
         return MISSING
     signed = row.claim.unit == "%"
@@ -43,7 +43,6 @@ def statement_text(row: LedgerRow) -> str:
     ends = f"{quantity_text(claim.stated, '', True)} to {quantity_text(claim.stated_high, claim.unit, True)}"
     return {
         Kind.RATIO_ABOVE: f"more than {number_text}",
-        Kind.RATIO_BELOW: f"less than {number_text}",
         Kind.OWN_AT_MOST: f"at most {number_text}",
         Kind.OWN_AT_LEAST: f"at least {number_text}",
         Kind.OWN_BELOW: f"below {number_text}",
@@ -52,9 +51,23 @@ def statement_text(row: LedgerRow) -> str:
     }.get(claim.kind, number_text)
 
 
+def region_text(row: LedgerRow) -> str:
+    """Where the whole interval has to lie; a check and a computation have to be equal."""
+    if row.claim.within is None:
+        return MISSING
+    low, high = (quantity_text(end, "", signed=True) for end in (row.claim.region.low, row.claim.region.high))
+    if not isfinite(row.claim.region.low):
+        return f"below {high}"
+    return f"above {low}" if not isfinite(row.claim.region.high) else f"{low} to {high}"
+
+
+def _finite(end: float | None) -> float | None:
+    return end if end is not None and isfinite(end) else None
+
+
 def ledger_row(row: LedgerRow) -> Row:
     """A row for the table and for claims.json."""
-    finite = [end if end is not None and isfinite(end) else None for end in (row.low, row.high)]
+    finite = [_finite(end) for end in (row.low, row.high)]
     return {
         "id": row.claim.name,
         "experiment": row.claim.experiment,
@@ -64,21 +77,22 @@ def ledger_row(row: LedgerRow) -> Row:
         "stated_text": statement_text(row),
         "measured": row.measured,
         "measured_text": measured_text(row),
-        "bound": row.bound,
         "low": finite[0],
         "high": finite[1],
         "interval_text": interval_text(row),
+        "region": [_finite(end) for end in (row.claim.region.low, row.claim.region.high)],
+        "region_text": region_text(row),
         "runs": row.runs,
+        "blocks": row.blocks,
         "unsteady": row.unsteady,
         "verdict": row.verdict,
         "verdict_text": row.verdict_text,
+        "indication": row.is_indication,
         "reason": row.reason,
+        "p": row.p,
         "p_holm": row.p_holm,
-        "cliffs_delta": row.cliffs_delta,
         "direction": row.direction,
-        "floor_percent": row.floor_percent,
-        "floor_pairs": row.floor_pairs,
-        "testbed_floor_percent": row.testbed_floor_percent,
-        "floor_text": MISSING if row.floor_percent is None else f"±{quantity_text(row.floor_percent, '%')}",
+        "floor_percent": row.floor,
+        "floor_text": MISSING if row.floor is None else f"±{quantity_text(row.floor, '%')}",
         "run_ids": list(row.run_ids),
     }

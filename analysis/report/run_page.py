@@ -179,6 +179,7 @@ def facts(run: Row, record: Mapping[str, Any], latency: Sequence[Row]) -> list[t
     start_s, end_s = run["started_s"], run["ended_s"]
     values = {
         "policy": " ".join(part for part in (run["policy"], _parameters(run["parameters"])) if part),
+        "topology differs": _topology_changes(record),
         "block, order": ", ".join(str(run[name]) for name in ("block", "order") if run[name] is not None),
         "seed": run["seed"],
         "start": None if start_s is None else f"{datetime.fromtimestamp(start_s, UTC):%Y-%m-%d %H:%M:%S} UTC",
@@ -190,6 +191,13 @@ def facts(run: Row, record: Mapping[str, Any], latency: Sequence[Row]) -> list[t
         "latencies": " ".join(latency_sentences.run_sentences([{"run_id": run["run_id"], **record}], latency)),
     }
     return [(name, str(value)) for name, value in values.items() if value not in (None, "")]
+
+
+def _topology_changes(record: Mapping[str, Any]) -> str:
+    """`parameters: ms_per_character = 0.22`: in what the variant's topology differs from the experiment's."""
+    changes = (record.get("variant") or {}).get("topology") or {}
+    parts = [f"{key}: {_parameters(json.dumps(values))}" for key, values in changes.items() if values]
+    return "; ".join(parts)
 
 
 def _parameters(text: str | None) -> str:

@@ -26,7 +26,7 @@ from analysis.report.figures import catalogue, decision_graph, series_data, styl
 from analysis.report.figures.catalogue import Figure, page_figure
 from analysis.report.figures.decision_graph import DecisionRow
 from analysis.report.headline import headline
-from analysis.report.ledger_table import ledger_row
+from analysis.report.ledger_table import LEDGER_VERSION, ledger_row
 from analysis.report.page import Download
 from analysis.report.series_tables import Measurements
 
@@ -181,7 +181,7 @@ def build_report(series_dir: Path | str) -> Path:
     conditions = claims_ledger.conditions([paths])
     ledger = claims_ledger.judge_all(load_claims(), conditions)
     content = collect(paths, ledger, conditions)
-    write_json_atomic(paths.root / "claims.json", {"v": 1, "claims": [ledger_row(row) for row in ledger]})
+    write_json_atomic(paths.root / "claims.json", {"v": LEDGER_VERSION, "claims": [ledger_row(row) for row in ledger]})
     files = downloads_by_name(content)
     for downloads in files.values():
         page.write_downloads(paths.figures, downloads)

@@ -17,12 +17,17 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import median
+from statistics import fmean, median
+
+import numpy as np
+import numpy.typing as npt
 
 from analysis.metrics.metric_directions import Metric
 from analysis.stats.same_code_floors import step_floor
 
 LONE_NIGHT_SIGMAS = 3.5  # beyond this many standard deviations from both sides a night stands alone
+Counts = npt.NDArray[np.int_]
+SHARE_MAX_P = 0.001  # of a share that changed at any border, by Fisher's test
 NIGHTS_AROUND = 3  # nights before it, and as many after it, that say what is around a night
 LEAST_NIGHTS_BEFORE = 3  # nights before a step: of fewer nobody knows how much they scatter
 
@@ -100,6 +105,37 @@ def change_points(values: Sequence[float], rule: Rule) -> tuple[Candidate, ...]:
     return tuple(Candidate(int(point.index), float(point.stats.pvalue)) for point in found)
 
 
+def share_changes(hits: Sequence[int], runs: Sequence[int]) -> tuple[Candidate, ...]:
+    """Where a share of the runs of each night changes: Fisher's exact test of the runs before and after each border,
+    the smallest p of the borders times their number; then each side by itself.
+
+    One to three runs a night have a share of 0, 33, 67 or 100 %: a change point of such numbers says nothing, and a
+    single night that differs is no outlier among them.
+    """
+    return tuple(sorted(_share_borders(np.asarray(hits), np.asarray(runs), 0), key=lambda found: found.index))
+
+
+def _share_borders(hits: Counts, runs: Counts, first: int) -> list[Candidate]:
+    if len(hits) < LEAST_NIGHTS_BEFORE + 1:
+        return []
+    from scipy.stats import hypergeom
+
+    before, of = hits.cumsum()[:-1], runs.cumsum()[:-1]
+    either_way = (
+        hypergeom.cdf(before, runs.sum(), hits.sum(), of),
+        hypergeom.sf(before - 1, runs.sum(), hits.sum(), of),
+    )
+    p_values = np.minimum(1.0, 2.0 * np.minimum(*either_way) * len(before))
+    place = int(np.argmin(p_values)) + 1
+    if p_values[place - 1] > SHARE_MAX_P:
+        return []
+    return [
+        Candidate(first + place, float(p_values[place - 1])),
+        *_share_borders(hits[:place], runs[:place], first),
+        *_share_borders(hits[place:], runs[place:], first + place),
+    ]
+
+
 def scatter(values: Sequence[float]) -> float:
     """Standard deviation from night to night, as robust as a median: steps and lone nights hardly count."""
     return neighbour_deviation(abs(b - a) for a, b in pairwise(values))
@@ -127,11 +163,13 @@ def without_lone_nights(values: Sequence[float]) -> list[float]:
 
 
 def steps(values: Sequence[float], found: Sequence[Candidate], metric: Metric, rule: Rule,
-          noise: float | None = None) -> tuple[Step, ...]:  # fmt: skip
-    """The changes that matter, in order. `noise`: standard deviation between nights of the same code, where known."""
+          noise: float | None = None, share: bool = False) -> tuple[Step, ...]:  # fmt: skip
+    """The changes that matter, in order. `noise`: standard deviation between nights of the same code, where known.
+    `share`: of the few runs of a night; its level is the mean, for a median of those is 0 or 100 %."""
     candidates = sorted(found, key=lambda candidate: candidate.index)
     while candidates:
-        changes = _steps_between(values, candidates, rule, lambda a, b: needed_difference(a, b, metric, rule, noise))
+        changes = _steps_between(values, candidates, rule, lambda a, b: needed_difference(a, b, metric, rule, noise),
+                                 fmean if share else median)  # fmt: skip
         small = [step for step in changes if abs(step.difference) < step.needed or step.difference == 0]
         if not small:
             return tuple(changes)
@@ -142,11 +180,16 @@ def steps(values: Sequence[float], found: Sequence[Candidate], metric: Metric, r
     return ()
 
 
-def _steps_between(values: Sequence[float], found: Sequence[Candidate], rule: Rule,
-             needs: Callable[[Stretch, Stretch], float]) -> list[Step]:  # fmt: skip
+def _steps_between(
+    values: Sequence[float],
+    found: Sequence[Candidate],
+    rule: Rule,
+    needs: Callable[[Stretch, Stretch], float],
+    level: Callable[[Sequence[float]], float],
+) -> list[Step]:
     borders = [0, *(candidate.index for candidate in found), len(values)]
     p_of = {candidate.index: candidate.p for candidate in found}
-    stretches = [Stretch(a, b, median(values[a:b])) for a, b in pairwise(borders)]
+    stretches = [Stretch(a, b, level(values[a:b])) for a, b in pairwise(borders)]
     lasting = [
         stretch for stretch in stretches if len(stretch) >= rule.nights_to_confirm or stretch.stop == len(values)
     ]
@@ -177,18 +220,26 @@ class Edges:
     bad: int
 
 
-def edges(values: Sequence[float], step: Step) -> Edges:
-    costs = _costs(values, step)
+def edges(values: Sequence[float], step: Step, share: bool = False) -> Edges:
+    """`share`: of the few runs of a night; such values scatter by their distances from the levels."""
+    costs = _costs(values, step, _level_scatter(values, step) if share else None)
     least = min(costs.values())
     since = min(costs, key=lambda border: (costs[border], abs(border - step.after.start)))
     likely = [border for border, cost in costs.items() if cost <= least + MOST_EXTRA_COST]
     return Edges(min(likely) - 1, since, max(likely))
 
 
-def _costs(values: Sequence[float], step: Step) -> dict[int, float]:
+def _level_scatter(values: Sequence[float], step: Step) -> float:
+    squares = [
+        (value - side.level) ** 2 for side in (step.before, step.after) for value in values[side.start : side.stop]
+    ]
+    return math.sqrt(fmean(squares))
+
+
+def _costs(values: Sequence[float], step: Step, sigma: float | None) -> dict[int, float]:
     """By border (the first value of the new level): how much worse than the border found it fits."""
     first, found, last = step.before.start, step.after.start, step.after.stop
-    sigma = max(scatter(values[first:last]), LEAST_SCATTER * abs(step.difference))
+    sigma = max(scatter(values[first:last]) if sigma is None else sigma, LEAST_SCATTER * abs(step.difference))
     for_new = [_preference_for_new(value, step) / sigma**2 for value in values]
     costs, cost = {found: 0.0}, 0.0
     for border in range(found - 1, first, -1):

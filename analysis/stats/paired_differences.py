@@ -4,9 +4,11 @@ Pure. Arrays have the blocks on their last axis, so that the calibration judges 
 code that judges one (decision 0010).
 """
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import ceil, sqrt
+from functools import cache
+from math import sqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -94,25 +96,44 @@ def blocks_needed(deviation: float, goal: float, level: float) -> int | None:
 
     `deviation`: of one block's difference, on the axis of `goal`. None: more than MOST, or nothing to go by.
     """
-    if goal <= 0.0:
-        return None
-    if _has_power(deviation, goal, level, MINIMUM_BLOCKS):
-        return MINIMUM_BLOCKS
-    if not _has_power(deviation, goal, level, MOST_BLOCKS):
-        return None
-    too_few, enough = MINIMUM_BLOCKS, MOST_BLOCKS
-    while enough - too_few > 1:  # power only grows with more blocks
-        middle = ceil((too_few + enough) / 2)
-        if _has_power(deviation, goal, level, middle):
-            enough = middle
-        else:
-            too_few = middle
-    return enough
+    return _fewest(deviation, goal, lambda number: errors_to_find(number, level))
 
 
-def _has_power(deviation: float, goal: float, level: float, number: int) -> bool:
-    error = deviation / sqrt(number)
-    return error == 0.0 or power(goal / error, number, level) >= POWER
+def blocks_to_exclude(deviation: float, goal: float) -> int | None:
+    """The fewest blocks whose 95 % interval lies within ± goal in 80 % of the cases, where there is no difference.
+
+    As `blocks_needed` otherwise.
+    """
+    return _fewest(deviation, goal, errors_to_exclude)
+
+
+def _fewest(deviation: float, goal: float, errors: Callable[[int], float]) -> int | None:
+    """Whose standard error is so small a part of the goal; power only grows with more blocks."""
+
+    def enough(number: int) -> bool:
+        return goal * sqrt(number) >= deviation * errors(number)
+
+    if goal <= 0.0 or not enough(MOST_BLOCKS):
+        return None
+    return bisect_left(range(MOST_BLOCKS), True, lo=MINIMUM_BLOCKS, key=enough)
+
+
+@cache
+def errors_to_find(number: int, level: float) -> float:
+    """The difference, in standard errors, that Student's paired test at `level` finds in 80 % of the cases."""
+    return _root(lambda shift: power(shift, number, level) - POWER)
+
+
+@cache
+def errors_to_exclude(number: int) -> float:
+    """The goal, in standard errors, that a 95 % interval lies within in 80 % of the cases without a difference."""
+    return _root(lambda margin: power_of_equivalence(margin, number) - POWER)
+
+
+def _root(function: Callable[[float], float]) -> float:
+    from scipy.optimize import brentq
+
+    return float(brentq(function, 0.0, 1e9))
 
 
 def power(shift: float, number: int, level: float) -> float:
@@ -122,3 +143,15 @@ def power(shift: float, number: int, level: float) -> float:
     bound = float(t.ppf(1 - level / 2, number - 1))
     # A normal approximation: scipy's noncentral t is nan far out, where the answer is plainly 1.
     return float(norm.sf((bound * (1 - 1 / (4 * (number - 1))) - shift) / sqrt(1 + bound**2 / (2 * (number - 1)))))
+
+
+def power_of_equivalence(margin: float, number: int) -> float:
+    """How often an interval lies within ± `margin` standard errors where there is no difference.
+
+    The mean over the deviations that may be seen, at the middles of 400 equal shares of their distribution.
+    """
+    from scipy.stats import chi2, norm
+
+    seen = np.sqrt(chi2.ppf((np.arange(400) + 0.5) / 400, number - 1) / (number - 1))
+    room = np.maximum(margin - half_width(seen, number), 0.0)
+    return float((2 * norm.cdf(room) - 1).mean())

@@ -1,13 +1,11 @@
 """A/A floors: by how much the same code, on the same machines, differs from itself. Pure.
 
-What repetitions there are decides which floor can be had. A ledger has a few runs of a variant in each series: the
-largest difference of a pair. A comparison has blocks, and maybe earlier comparisons of a commit with itself: Student's
-bound of the mean difference. The nights have a level before and after a step: two standard errors of their difference.
+What repetitions there are decides which floor can be had. A ledger and a comparison have blocks, and a comparison maybe
+earlier ones of a commit with itself: Student's bound of the mean difference. The nights have a level before and after a
+step: two standard errors of their difference.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from collections.abc import Sequence
 from math import sqrt
 
 import numpy as np
@@ -48,6 +46,13 @@ def neighbour_floor(a: Array, b: Array, level: float, quantum: float = 0.0) -> A
     )
 
 
+def own_floor(values: Array, level: float) -> Array:
+    """The same of the mean of one side's values."""
+    number = values.shape[-1]
+    deviation = np.sqrt(np.square(np.diff(values, axis=-1)).mean(axis=-1) / 2)
+    return np.asarray(student_bound(level, _degrees_of_freedom(number)) * deviation / np.sqrt(number))
+
+
 def _degrees_of_freedom(values: int) -> float:
     """Degrees of freedom of a variance from differences of neighbours, by its moments under normal noise."""
     return 2 * (values - 1) ** 2 / (3 * values - 4)
@@ -67,26 +72,3 @@ def record_floor(differences: Sequence[float], blocks: int, level: float) -> flo
 def step_floor(noise: float | None, before: int, after: int) -> float:
     """Of a step between levels of so many nights; `noise`: a night's standard deviation, 0 where it is not known."""
     return 0.0 if noise is None else float(2 * error_of_difference(noise, before, after))
-
-
-# --- runs of a ledger ------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Floor:
-    """Of a pair, in percent of the smaller one (of a metric in percent: in points); `pairs`: of how many."""
-
-    percent: float
-    pairs: int
-
-
-def largest_difference(metric: str, groups: Iterable[Sequence[float]]) -> Floor | None:
-    """Over the pairs in each group of values that should be the same; None without a pair that can be compared."""
-    in_points = metric.endswith("_percent")
-    found = [
-        larger - smaller if in_points else 100.0 * (larger / smaller - 1.0)
-        for values in groups
-        for smaller, larger in combinations(sorted(values), 2)
-        if in_points or smaller > 0.0
-    ]
-    return Floor(max(found), len(found)) if found else None

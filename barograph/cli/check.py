@@ -13,7 +13,7 @@ from barograph.cli.terminal import say
 from barograph.code.refs import resolve_experiment
 from barograph.errors import EXIT_CODES, Say, blame_of, message_of
 from barograph.machines import holdings
-from barograph.plan.checks import check, place_of
+from barograph.plan.checks import check, claim_notes, place_of
 from barograph.plan.experiment import load, names, with_changes
 from barograph.series.variant_code import prepare_code
 
@@ -73,5 +73,7 @@ def check_one(name: str, changes: Mapping[str, Any], say: Say) -> None:
     prepare_code(experiment, say, pack=False)
     where = "here" if here else f"on {experiment.testbed.name}"
     say(f"{name}: can run {where} ({'; '.join(all_remarks(experiment))})")
+    for note in claim_notes(experiment):
+        say(f"note: {note}")
     for line in cost_remarks(holdings.estimate_cost(experiment, new=False)):
         say(line)

@@ -23,8 +23,8 @@ COLUMNS = {
     "stated": "stated_text",
     "measured": "measured_text",
     "interval": "interval_text",
-    "floor": "floor_text",
-    "runs": "runs",
+    "has to lie": "region_text",
+    "blocks": "blocks",
     "verdict": "verdict_text",
 }
 INDENT = "    "
@@ -93,9 +93,6 @@ def claims_of_series(series_dir: Path) -> list[Mapping[str, Any]]:
     return [claim for claim in claims if claim["experiment"] == tested]
 
 
-LEDGER_VERSION = 1
-
-
 def show_ledger(console: Console) -> None:
     """`not run` where no series here has tested a claim."""
     say = line_printer(console)
@@ -104,6 +101,8 @@ def show_ledger(console: Console) -> None:
 
 
 def ledger_json() -> str:
+    from analysis.report.ledger_table import LEDGER_VERSION
+
     return json.dumps({"v": LEDGER_VERSION, "claims": ledger()}, indent=1, ensure_ascii=False)
 
 
@@ -134,16 +133,19 @@ def newest_ledger() -> dict[str, Mapping[str, Any]]:
 def newest_findings() -> dict[str, Mapping[str, Any]]:
     """By claim: its row in the claims.json of the newest series that tested it, preferring one that says more.
 
-    A demo or an unfinished series must not hide a verdict.
+    A demo or an unfinished series must not hide a verdict, and what was judged by an older rule is none: `barograph
+    report` judges it anew.
     """
+    from analysis.report.ledger_table import LEDGER_VERSION
+
     findings: dict[str, Mapping[str, Any]] = {}
     for path in sorted(results_root().glob("*/*/*/claims.json"), key=lambda path: path.parent.name):
         try:
-            rows = read_json(path).get("claims", [])
+            document = read_json(path)
         except RecordError:
             continue
         tested = "/".join(path.parts[-4:-2])
-        for row in rows:
+        for row in document.get("claims", []) if document.get("v") == LEDGER_VERSION else ():
             if row.get("experiment") == tested and _information(row) >= _information(findings.get(row["id"], {})):
                 findings[row["id"]] = {**row, "series": path.parent.name}
     return findings
@@ -151,6 +153,4 @@ def newest_findings() -> dict[str, Mapping[str, Any]]:
 
 def _information(row: Mapping[str, Any]) -> tuple[bool, bool]:
     """An interval, also one that decides nothing, is more than a measurement, and that more than nothing."""
-    from analysis.claims.ledger_rows import DIFFERS, REPRODUCED, UNDECIDED
-
-    return row.get("verdict_text") in (REPRODUCED, DIFFERS, UNDECIDED), bool(row.get("runs"))
+    return (row.get("interval_text") or MISSING) != MISSING, bool(row.get("runs"))

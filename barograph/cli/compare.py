@@ -37,11 +37,11 @@ def add_arguments(compare: argparse.ArgumentParser) -> None:
     compare.add_argument("--variants", type=comma_separated, metavar="A,B", help="only these variants")
     compare.add_argument("--blocks", type=int, metavar="N", help="at least 3; default: the experiment's repetitions")
     compare.add_argument(
-        "--until-certain", action="store_true", help="add blocks until every interval is narrow enough"
+        "--until-certain", action="store_true", help="add blocks until they find --goal or rule it out"
     )
     compare.add_argument(
         "--goal", dest="goal_percent", type=float, default=5.0, metavar="PERCENT",
-        help="how far a narrow interval reaches to either side (default 5)",
+        help="the difference that must not be overlooked (default 5)",
     )  # fmt: skip
     compare.add_argument(
         "--budget", metavar="LIMIT", help="limit of --until-certain: '20 blocks' (default), 2h, 90min, '$5'"

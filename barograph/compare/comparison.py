@@ -10,7 +10,7 @@ from typing import Any
 from barograph.compare.budget import DEFAULT_BUDGET, FEWEST_BLOCKS, Budget, budget_text
 from barograph.compare.sides import LETTERS, Letter, Side
 from barograph.errors import ExperimentError
-from barograph.plan.experiment import FOREIGN, Experiment, Variant, from_data
+from barograph.plan.experiment import FOREIGN, Experiment, TopologyChanges, Variant, from_data
 
 FAMILY = "compare"
 LEVEL = 0.05
@@ -104,7 +104,7 @@ def remarks(comparison: Comparison) -> tuple[str, ...]:
         )
     said += [f"{side.code.label} stands for every variant of {comparison.source}" for side in (a, b) if side.foreign]
     if comparison.question.until_certain:
-        narrow = f"every interval is ±{comparison.question.goal_percent:g} % or narrower"
+        narrow = f"they are enough to find a difference of {comparison.question.goal_percent:g} % or to rule it out"
         if (asks := comparison.bisecting) is not None:
             narrow = f"the interval of {asks['metric']} ({asks['event']}) is ±{asks['half_width']:.3g} or narrower"
         said.append(f"blocks are added until {narrow}, within {budget_text(comparison.question.budget)}")
@@ -113,8 +113,20 @@ def remarks(comparison: Comparison) -> tuple[str, ...]:
 
 def _variants(source: Experiment, letter: Letter, side: Side) -> tuple[Variant, ...]:
     if side.foreign:
-        return (Variant(f"{FOREIGN}_{letter}", FOREIGN, side.parameters, side.code),)
+        return (Variant(f"{FOREIGN}_{letter}", FOREIGN, side.parameters, side.code, _common_topology(source)),)
     return tuple(replace(each, name=f"{each.name}_{letter}", code=side.code) for each in source.variants)
+
+
+def _common_topology(source: Experiment) -> TopologyChanges | None:
+    """What a scheduler that stands for every variant is given."""
+    first = source.variants[0]
+    for variant in source.variants:
+        if variant.topology != first.topology:
+            raise ExperimentError(
+                f"{source.name}: the topologies of {first.name} and {variant.name} differ, and a scheduler that is not"
+                " ours stands for both; choose variants of one topology"
+            )
+    return first.topology
 
 
 def _pairs(source: Experiment, a: Side, b: Side) -> tuple[Pair, ...]:

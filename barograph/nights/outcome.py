@@ -24,8 +24,9 @@ CLAIM_KEYS = (
 
 
 def numbers_of(series_dir: Path) -> dict[str, dict[str, dict[str, dict[str, Any]]]]:
-    """Variant -> metric -> event -> `{"values": in the order of the blocks, "censored": how many of them, "unsteady":
-    of how many a side that they rest on was not steady}`; without the last where they rest on none."""
+    """Variant -> metric -> event -> `{"values": in the order of the blocks, "horizons": how long runs were watched that
+    never got there, "unsteady": of how many runs a side that they rest on was not steady}`; without the last where they
+    rest on none."""
     paths = SeriesPaths(series_dir)
     return collect_numbers(rows(paths, "runs"), rows(paths, "measurements"))
 
@@ -39,9 +40,8 @@ def collect_numbers(
     mine = [row for row in measurements if row["run_id"] in complete and _is_number(row["value"])]
     for row in sorted(mine, key=lambda row: int(complete[row["run_id"]]["order"])):
         metrics = found.setdefault(complete[row["run_id"]]["variant"], {})
-        cell = metrics.setdefault(row["metric"], {}).setdefault(row["event_id"], {"values": [], "censored": 0})
-        cell["values"].append(float(row["value"]))
-        cell["censored"] += bool(row["censored"])
+        cell = metrics.setdefault(row["metric"], {}).setdefault(row["event_id"], {"values": [], "horizons": []})
+        cell["horizons" if row["censored"] else "values"].append(float(row["value"]))
         if row.get("steady") is not None:
             cell["unsteady"] = cell.get("unsteady", 0) + (not row["steady"])
     return found

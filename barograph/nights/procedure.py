@@ -51,7 +51,9 @@ def facts_of_experiment(experiment: Experiment, box: Mapping[str, Any]) -> dict[
     testbed = {key: value for key, value in data["testbed"].items() if key != "options"}
     mine = data["testbed"].get("options", {}).get(experiment.testbed.name, {})
     testbed["options"] = {key: value for key, value in mine.items() if key != "budget_usd"}
-    return {**box, "testbed": testbed, "types": list(distinct.values()), **plan}
+    # What differs in a variant's topology; nights from before it could have no such key.
+    own = {variant["name"]: variant["topology"] for variant in data["variants"] if variant["topology"]}
+    return {**box, "testbed": testbed, "types": list(distinct.values()), **plan, **({"variants": own} if own else {})}
 
 
 def fact_lines(box: Mapping[str, Any], experiments: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

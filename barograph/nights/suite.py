@@ -40,6 +40,7 @@ class Choice:
     experiment: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*/[a-z][a-z0-9_]*$")]
     variants: Annotated[tuple[Word, ...], Field(min_length=1)] = ()  # left out: all
     repetitions: Annotated[int, Field(strict=True, ge=1, le=1000)] | None = None  # None: the file's
+    horizon_s: Annotated[float, Field(gt=0, le=86400)] | None = None  # None: the file's
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,7 @@ class Suite:
         return {
             "variants": list(choice.variants) or None,
             "repetitions": choice.repetitions,
+            "horizon_s": choice.horizon_s,
             "testbed": self.testbed,
             "options": dict(self.options) or None,
         }

@@ -3,6 +3,7 @@
 A simulated comparison has blocks of one run of each side in random order, and several primary metrics without
 correlation (the worst case for a whole sentence). Values are logarithms of what would be measured; `spread` is the
 standard deviation of a run. With `--series` the noise is drawn from how runs of one variant scatter on record.
+What runs on record really differ by, without a model of their noise: `tests.calibration.drawn_comparisons`.
 """
 
 import argparse
@@ -20,7 +21,15 @@ from analysis.record.event_timeline import event_id_of
 from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import rows
 from analysis.stats import inference, same_code_floors
-from analysis.stats.paired_differences import MINIMUM_BLOCKS, Array, half_width, mean_and_error, p_value
+from analysis.stats.paired_differences import (
+    MINIMUM_BLOCKS,
+    Array,
+    errors_to_exclude,
+    errors_to_find,
+    half_width,
+    mean_and_error,
+    p_value,
+)
 
 METRIC = "throughput_after"
 
@@ -36,7 +45,7 @@ def _groups(paths: SeriesPaths, metric: str) -> list[list[float]]:
     variants = {run["run_id"]: run["variant"] for run in rows(paths, "runs") if run["status"] == "complete"}
     values: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in rows(paths, "measurements"):
-        if row["metric"] == metric and row["run_id"] in variants and row["value"] > 0:
+        if row["metric"] == metric and row["run_id"] in variants and row["value"] > 0 and not row["censored"]:
             values[variants[row["run_id"]], event_id_of(row)].append(row["value"])
     return [group for group in values.values() if len(group) >= MINIMUM_BLOCKS]
 
@@ -47,6 +56,7 @@ def _group_residuals(values: list[float]) -> Array:
 
 
 LEVEL = 0.05
+GOAL = float(np.log1p(0.05))
 BLOCKS = (3, 4, 5, 6, 8, 10, 15, 20)
 SEED = 6
 Noise = Callable[[np.random.Generator, tuple[int, ...], float], Array]
@@ -113,6 +123,9 @@ class Judgements:
     mean: Array
     half: Array  # of the 95 % interval
 
+    def no_difference(self, goal: float = GOAL) -> npt.NDArray[np.bool_]:
+        return ~self.called & (np.abs(self.mean) + self.half <= goal)
+
 
 def judge_sides(sides: Sides, floored: bool = True) -> Judgements:
     blocks = sides.a.shape[-1]
@@ -123,20 +136,35 @@ def judge_sides(sides: Sides, floored: bool = True) -> Judgements:
     return Judgements(called, mean, half_width(error, blocks))
 
 
-def until_certain(sides: Sides, goal: float) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int_]]:
-    """(whether any metric was called when the comparison stopped, blocks that it took) of each comparison."""
+@dataclass(frozen=True)
+class Stopped:
+    """Of each comparison when it stopped: which metrics were called, in which there is no difference, its blocks."""
+
+    called: npt.NDArray[np.bool_]
+    no_difference: npt.NDArray[np.bool_]
+    blocks: npt.NDArray[np.int_]
+
+
+def enough_width(blocks: int, metrics: int, goal: float) -> float:
+    """The largest half width of an interval with which so many blocks are enough."""
+    return float(half_width(goal / max(errors_to_find(blocks, LEVEL / metrics), errors_to_exclude(blocks)), blocks))
+
+
+def until_certain(sides: Sides, goal: float = GOAL) -> Stopped:
     number, metrics, most = sides.a.shape
-    called, stopped = np.zeros(number, dtype=bool), np.zeros(number, dtype=int)
+    called, equal = np.zeros((number, metrics), dtype=bool), np.zeros((number, metrics), dtype=bool)
+    stopped = np.zeros(number, dtype=int)
     for blocks in range(MINIMUM_BLOCKS, most + 1):
         open_ = np.flatnonzero(stopped == 0)
         now = judge_sides(Sides(sides.a[open_, :, :blocks], sides.b[open_, :, :blocks]))
         settled = (
             half_width(1.0, blocks, 1 - level_of_one_check(LEVEL, metrics, most)) / half_width(1.0, blocks) * now.half
         )
-        done = ((now.half <= goal) | (np.abs(now.mean) - settled >= goal)).all(axis=1) | (blocks == most)
+        enough = now.half <= enough_width(blocks, metrics, goal)
+        done = (enough | (np.abs(now.mean) - settled >= goal)).all(axis=1) | (blocks == most)
         stopped[open_[done]] = blocks
-        called[open_[done]] = now.called[done].any(axis=1)
-    return called, stopped
+        called[open_[done]], equal[open_[done]] = now.called[done], now.no_difference(goal)[done]
+    return Stopped(called, equal, stopped)
 
 
 def bootstrap_covers(rng: np.random.Generator, differences: Array, level: float, resamples: int = 500) -> float:
@@ -217,21 +245,53 @@ def power_table(
     return markdown_table(f"Differences found, %, one of {metrics} tests", headings, rows)
 
 
+EQUIVALENCE_BLOCKS = (3, 4, 5, 6, 8, 10)
+
+
+def equivalence_table(
+    rng: np.random.Generator, number: int, spreads: Sequence[float], noises: Noises, metrics: int = 4
+) -> str:
+    """`no difference` where one metric truly differs by the goal (its error), and where none differs (its power); and
+    whole sentences that call something there.
+    """
+    rows = []
+    for (name, noise), spread in product(noises.items(), spreads):
+        apart, same = (
+            [judge_sides(simulate(rng, number, metrics, blocks, noise, spread, shift)) for blocks in EQUIVALENCE_BLOCKS]
+            for shift in (GOAL, 0.0)
+        )
+        shares = {
+            "no difference, differs by the goal": [found.no_difference()[:, 0].mean() for found in apart],
+            "no difference, none": [found.no_difference()[:, 0].mean() for found in same],
+            "no difference in all, none": [found.no_difference().all(axis=1).mean() for found in same],
+            "better or worse in any, none": [found.called.any(axis=1).mean() for found in same],
+        }
+        for what, said in shares.items():
+            rows.append([name, f"{100 * spread:.1f}", what, *map(percent_text, said)])
+    headings = ["noise", "spread of a run, %", "said, where there is", *map(str, EQUIVALENCE_BLOCKS)]
+    return markdown_table(f"No difference (goal 5 %), %, {metrics} tests", headings, rows)
+
+
 def stopping_table(
     rng: np.random.Generator, number: int, spreads: Sequence[float], noises: Noises, metrics: int = 4
 ) -> str:
-    """--until-certain with a goal of 5 % and at most 20 blocks."""
+    """--until-certain with a goal of 5 % and at most 20 blocks; what it says of the metric that may differ, and whole
+    sentences that call anything.
+    """
     rows = []
     for name, noise in noises.items():
         for spread in spreads:
             for injected in (0, 5, 10):
                 shift = float(np.log1p(injected / 100))
                 sides = simulate(rng, number, metrics, BLOCKS[-1], noise, spread, shift)
-                called, blocks = until_certain(sides, float(np.log1p(0.05)))
-                middle, late = np.quantile(blocks, [0.5, 0.9])
-                rows.append([name, f"{100 * spread:.1f}", str(injected), percent_text(float(called.mean())),
+                found = until_certain(sides)
+                middle, late = np.quantile(found.blocks, [0.5, 0.9])
+                shares = [found.called[:, 0], found.no_difference[:, 0], found.called.any(axis=1)]
+                rows.append([name, f"{100 * spread:.1f}", str(injected),
+                             *(percent_text(float(share.mean())) for share in shares),
                              f"{middle:.0f}", f"{late:.0f}"])  # fmt: skip
-    headings = ["noise", "spread of a run, %", "injected, %", "called, %", "blocks, median", "blocks, 90 %"]
+    headings = ["noise", "spread of a run, %", "injected, %", "called, %", "no difference, %", "any called, %",
+                "blocks, median", "blocks, 90 %"]  # fmt: skip
     return markdown_table("Until certain (goal ± 5 %, 3 to 20 blocks)", headings, rows)
 
 
@@ -243,14 +303,15 @@ def main() -> None:
     options = parser.parse_args()
     rng, number, spreads = np.random.default_rng(SEED), options.comparisons, options.spreads
     noises: Noises = NOISES
-    power: Noises = {"normal": normal}
+    simple: Noises = {"normal": normal}
     if options.series:
         runs = residuals(options.series)
-        noises = power = {f"of {len(runs)} runs": noise_from(runs)}
+        noises = simple = {f"of {len(runs)} runs": noise_from(runs)}
         spreads = [float(runs.std())]
     print(false_alarm_table(rng, number, spreads[0], noises))
     print(coverage_table(rng, number, spreads[0], noises))
-    print(power_table(rng, number, spreads, power))
+    print(power_table(rng, number, spreads, simple))
+    print(equivalence_table(rng, number, spreads, noises))
     print(stopping_table(rng, number, spreads, noises))
 
 

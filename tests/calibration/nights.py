@@ -1,6 +1,7 @@
 """How often the nightly is wrong, how soon it is right, and how long it takes.
 
-  python -m tests.calibration.nights [alarms|steps|spikes|drift|grid|speed]... [--series 200] [--nights 365] [--seed N]
+  python -m tests.calibration.nights [alarms|steps|spikes|drift|shares|grid|speed]...
+                                     [--series 200] [--nights 365] [--seed N]
 
 Every part but `speed` is of synthetic series with known truth, judged night by night as each night would have been
 judged then. Decision 0012 chose the defaults of `change_points.Rule` from what this prints.
@@ -14,8 +15,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import TypeVar
@@ -25,10 +27,10 @@ import numpy as np
 from analysis.nights import night_records, pages
 from analysis.nights.findings import evaluate, review
 from analysis.nights.night_records import Night, parse_night
-from analysis.nights.night_series import Key, Point, Series
+from analysis.nights.night_series import NEVER_SUFFIX, Key, Point, Series
 from analysis.nights.regressions import Finding, Kind, Status, judge
 from analysis.nights.settings import Settings
-from analysis.stats.change_points import Rule, change_points
+from analysis.stats.change_points import Rule, change_points, share_changes
 from tests.calibration import synthetic_nights
 
 KEY = Key("bench/series", "stela", "throughput_after", "e1", "type_1")
@@ -73,10 +75,40 @@ def alarms(values: Sequence[float], rules: Sequence[Rule]) -> list[int]:
     findings: list[list[Finding]] = [[] for _ in rules]
     for nights in by_night(values, rules, 10, len(values)):
         for alarms_of_rule, night in zip(findings, nights, strict=True):
-            for one in night.confirmed():
-                if not any(one.kind is other.kind and abs(one.since - other.since) <= 5 for other in alarms_of_rule):
-                    alarms_of_rule.append(one)
+            _add_new(alarms_of_rule, night)
     return [sum(one.kind is Kind.REGRESSION for one in alarms_of_rule) for alarms_of_rule in findings]
+
+
+def _add_new(known: list[Finding], night: NightFindings) -> None:
+    for one in night.confirmed():
+        if not any(one.kind is other.kind and abs(one.since - other.since) <= 5 for other in known):
+            known.append(one)
+
+
+def shares_by_night(never: Sequence[int], runs: int, first: int = 0) -> Iterator[NightFindings]:
+    """Night after night, what is said of the share of its runs that never got there."""
+    nights, key = _nights(len(never)), replace(KEY, metric="convergence_sp_s" + NEVER_SUFFIX)
+    points = [Point(100.0 * each / runs, runs=runs, never=each) for each in never]
+    for tonight in range(first, len(never)):
+        series = Series(key, tuple(points[: tonight + 1]))
+        found = share_changes(never[: tonight + 1], [runs] * (tonight + 1))
+        yield NightFindings(tonight, judge(series, nights[: tonight + 1], found, Settings()))
+
+
+def share_alarms(never: Sequence[int], runs: int) -> int:
+    """Regressions told, a change once."""
+    told: list[Finding] = []
+    for night in shares_by_night(never, runs):
+        _add_new(told, night)
+    return sum(one.kind is Kind.REGRESSION for one in told)
+
+
+def nights_to_share_alarm(rng: np.random.Generator, runs: int, share: float) -> int | None:
+    """From the first night in which this share never gets there, and before none, to the alarm."""
+    never = [0] * BEFORE + rng.binomial(runs, share, PATIENCE).tolist()
+    found = (night.night for night in shares_by_night(never, runs, BEFORE) if any(night.confirmed()))
+    first = next(found, None)
+    return None if first is None else first - BEFORE + 1
 
 
 def false_alarms(
@@ -170,6 +202,7 @@ NOISES = (1.0, 2.0, 4.0)  # percent from night to night
 STEPS = (5.0, 10.0, 20.0)
 GRID = tuple((window, p) for window in (30, 50) for p in (1e-4, 1e-5, 1e-6))
 MINIMA = (2.0, 3.0, 5.0)
+RUNS, SHARES = (1, 2, 3), (0.02, 0.1, 0.3, 0.5, 1.0)
 Result = TypeVar("Result")
 
 
@@ -233,6 +266,18 @@ def _print_drift(series: int, seed: int) -> None:
         print(f"Drift of {DRIFT} % a night, noise {percent:.0f} %: {text}{by}", flush=True)
 
 
+def _print_shares(series: int, nights: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    print(f"Share of a night's runs that never got there: regressions told in {series} series x {nights} nights;\n"
+          f"and nights from its beginning (none before) to the alarm, median and 90 % of {series} series")  # fmt: skip
+    for runs, share in product(RUNS, SHARES):
+        wrong = sum(share_alarms(rng.binomial(runs, share, nights).tolist(), runs) for _ in range(series))
+        found = [nights_to_share_alarm(rng, runs, share) or PATIENCE + 1 for _ in range(series)]
+        middle, late = np.quantile(found, [0.5, 0.9])
+        print(f"  {runs} a night, {100 * share:3.0f} %: {wrong:3d} told; {middle:.0f} and {late:.0f} nights "
+              f"({PATIENCE + 1}: not found)", flush=True)  # fmt: skip
+
+
 def _print_grid(series: int, nights: int, seed: int) -> None:
     print(f"Rules at noise 2 %: false alarms per 200 x {nights}, and steps of 5 % found (share, median nights)")
     for window, p in GRID:
@@ -246,7 +291,7 @@ def _print_grid(series: int, nights: int, seed: int) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.calibration.nights", description=__doc__.splitlines()[0])
-    parts = ("alarms", "steps", "spikes", "drift", "grid", "speed")
+    parts = ("alarms", "steps", "spikes", "drift", "shares", "grid", "speed")
     parser.add_argument("parts", nargs="*", choices=[*parts, []], help="default: all but grid")
     parser.add_argument("--series", type=int, default=200)
     parser.add_argument("--nights", type=int, default=365)
@@ -257,6 +302,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "steps": lambda: _print_steps(options.series, options.seed),
         "spikes": lambda: _print_spikes(options.series, options.seed),
         "drift": lambda: _print_drift(options.series, options.seed),
+        "shares": lambda: _print_shares(options.series, options.nights, options.seed),
         "grid": lambda: _print_grid(options.series, options.nights, options.seed),
         "speed": lambda: speed(options.series, options.nights, options.seed),
     }

@@ -50,10 +50,13 @@ def night(i: int, suite: str, experiments: Sequence[dict[str, Any]], **differs: 
 
 
 def experiment(name: str, variants: dict[str, Any], **differs: Any) -> dict[str, Any]:
-    """`variants`: variant -> metric -> event -> values of the repetitions, or one number for all of them."""
+    """`variants`: variant -> metric -> event -> values of the repetitions, or what a night has on record of them."""
     measured = {
         variant: {
-            metric: {event: found if isinstance(found, dict) else {"values": found} for event, found in events.items()}
+            metric: {
+                event: found if isinstance(found, dict) else {"values": found, "horizons": []}
+                for event, found in events.items()
+            }
             for metric, events in metrics.items()
         }
         for variant, metrics in variants.items()

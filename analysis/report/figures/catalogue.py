@@ -43,8 +43,8 @@ FIGURES = {
     "convergence": FigureSpec(
         "Convergence time",
         "From the event until throughput is stable, in the three definitions in use. Dots are runs, bars "
-        "medians. A hollow triangle is a run that had not converged when it ended: its time is longer than shown. A "
-        "dashed bar is a lower bound.",
+        "medians (Kaplan and Meier's). A hollow triangle is a run that had not converged when its watch ended: its "
+        "time is longer than shown, and no value. A dashed bar is a lower bound: the median was not reached.",
         event_times.draw_convergence,
     ),
     "downtime": FigureSpec(

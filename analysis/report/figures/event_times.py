@@ -1,7 +1,8 @@
 """Convergence time and downtime after each event: a bar (median) a variant, every run a dot.
 
-Convergence has a column of panels for each definition, and a run that never converged is a hollow triangle. Downtime
-is seconds at zero throughput (SP figure 8b).
+Convergence has a column of panels for each definition. A run that never converged is a hollow triangle at its horizon,
+which is no value: the bar is Kaplan and Meier's median, and where that was not reached an open one to the longest
+horizon. Downtime is seconds at zero throughput (SP figure 8b).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from analysis.record.event_timeline import event_order
 from analysis.report.figures import points, style
 from analysis.report.figures.points import Column, Drawing, Spot
 from analysis.report.figures.series_data import Downtime, SeriesData, Time
+from analysis.stats import survival
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,9 +64,10 @@ def draw_convergence_panel(axes: Axes, data: SeriesData, event: str, definition:
 
 
 def _convergence_bar(axes: Axes, position: int, times: Sequence[Time], colour: str, event: str) -> None:
-    middle = median(time.seconds for time in times)
-    censored = 2 * sum(time.censored for time in times) >= len(times)
-    # An open bar is a lower bound: half or more of its runs never converged.
+    reached = survival.median([time.seconds for time in times], [time.censored for time in times])
+    censored = reached is None
+    # An open bar is a lower bound of the median, which was not reached.
+    middle = max(time.seconds for time in times if time.censored) if reached is None else reached
     axes.barh(position, middle, height=0.6, color="none" if censored else colour, alpha=None if censored else 0.3,
               edgecolor=colour, ls="--" if censored else "-", lw=1.2 if censored else 0)  # fmt: skip
     step = 0.44 / len(times)
@@ -81,7 +84,7 @@ def _convergence_bar(axes: Axes, position: int, times: Sequence[Time], colour: s
         for time, at in zip(times, heights, strict=True)
     ])  # fmt: skip
     middles = values | {"convergence_s": middle, "censored": censored}
-    points.add_points(axes, name, "median", colour, [Spot(middle, position - 0.3, middles)])
+    points.add_points(axes, name, "median (Kaplan-Meier)", colour, [Spot(middle, position - 0.3, middles)])
     label = f"> {middle:.0f} s" if censored else f"{middle:.0f} s"
     axes.annotate(label, (max(t.seconds for t in times), position), xytext=(7, 0), textcoords="offset points",
                   va="center", color=colour, fontsize=8.5)  # fmt: skip

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import ceil
-from statistics import median
+from statistics import fmean
 from typing import TYPE_CHECKING
 
-from analysis.claims.ledger_rows import MINIMUM_RUNS, SEED
+from analysis.claims.estimates import own_number
 from analysis.claims.statements import Panel, PublishedFigure
 from analysis.record.event_timeline import FIRST_EVENT
 from analysis.report.figures import event_times, points, style, throughput_timeline
 from analysis.report.figures.points import Column, Drawing, Spot
 from analysis.report.figures.series_data import Level, SeriesData
-from analysis.stats import inference
-from analysis.stats.same_code_floors import largest_difference
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -93,13 +91,8 @@ def _convergence(definition: str) -> Callable[[Axes, SeriesData], None]:
 
 
 def _ranking(axes: Axes, data: SeriesData) -> None:
-    """Gain over the own level before, best on top, with interval and A/A floor."""
-    gains = {variant: _gains(data, variant) for variant in data.variants}
-    percents = [[gain for gain, _ in measured] for measured in gains.values()]
-    _rank_panel(axes, data, gains, GAIN)
-    floor = largest_difference("gain_percent", percents)
-    if floor is not None:
-        axes.axvspan(-floor.percent, floor.percent, color=style.GREY, alpha=0.13, lw=0)
+    """Gain over the own level before, best on top, with the mean's interval."""
+    _rank_panel(axes, data, {variant: _gains(data, variant) for variant in data.variants}, GAIN)
     axes.axvline(0, color="#222222", lw=0.9)
 
 
@@ -122,34 +115,30 @@ def _rank_panel(axes: Axes, data: SeriesData, values: Mapping[str, list[RunValue
 
 
 def _interval_columns(of: Column) -> tuple[Column, Column]:
-    """Of the median's 95 % interval."""
+    """Of the mean's 95 % interval."""
     return Column(f"low_{of.name}", "95 % interval from", of.unit), Column(f"high_{of.name}", "to", of.unit)
 
 
 def _middle(measured: list[RunValue]) -> float:
-    return median(value for value, _ in measured) if measured else float("-inf")
+    return fmean(value for value, _ in measured) if measured else float("-inf")
 
 
 def _draw_spread(axes: Axes, position: int, variant: str, measured: list[RunValue], colour: str, of: Column) -> None:
     if not measured:
         return
     values = [value for value, _ in measured]
-    middle: dict[str, points.Value] = {of.name: median(values)}
+    middle: dict[str, points.Value] = {of.name: fmean(values)}
     axes.plot(values, [position] * len(values), marker="o", ms=4.5, ls="", color=colour, alpha=0.7)
-    axes.plot([median(values)] * 2, [position - 0.28, position + 0.28], color=colour, lw=2)
-    if len(values) >= MINIMUM_RUNS:
-        interval = inference.median_interval(values, SEED)
-        axes.plot(
-            [interval.low, interval.high], [position, position], color=colour, lw=5, alpha=0.25, solid_capstyle="butt"
-        )
-        middle |= {
-            end.name: value for end, value in zip(_interval_columns(of), (interval.low, interval.high), strict=True)
-        }
+    axes.plot([fmean(values)] * 2, [position - 0.28, position + 0.28], color=colour, lw=2)
+    if (estimate := own_number(values)) is not None:
+        ends = estimate.interval()
+        axes.plot(ends, [position, position], color=colour, lw=5, alpha=0.25, solid_capstyle="butt")
+        middle |= {end.name: value for end, value in zip(_interval_columns(of), ends, strict=True)}
     name = style.display_name(variant)
     points.add_points(
         axes, name, "run", colour, [Spot(value, position, {of.name: value}, run) for value, run in measured]
     )
-    points.add_points(axes, name, "median", colour, [Spot(median(values), position - 0.28, middle)])
+    points.add_points(axes, name, "mean", colour, [Spot(fmean(values), position - 0.28, middle)])
 
 
 def _gains(data: SeriesData, variant: str) -> list[RunValue]:

@@ -38,7 +38,7 @@ def bundle(root: Path, target: Path) -> int:
 
 def test_it_is_made_again_elsewhere_with_the_floor_on_record(root: Path, tmp_path: Path) -> None:
     (row,) = json.loads((root / "comparison_result.json").read_text())["rows"]
-    assert row["floor_on_record"] and row["verdict"] == "no difference", "the floor decides here"
+    assert row["floor_on_record"] and row["verdict"] == "undecided", "the floor decides here"
     assert bundle(root, tmp_path / "a.tar.gz") == 0
     folder = packed.unpacked(tmp_path / "a.tar.gz", tmp_path / "moved")
     assert [path.name for path in (folder / "beside").iterdir()] == ["20251231-000000-aa"]

@@ -1,13 +1,19 @@
 """Whole comparisons over tables written by hand: verdicts, the sentence, and what is told of runs that say nothing."""
 
 import json
+import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from analysis.compare.blocks import Block, Value
 from analysis.compare.evaluation import compare
 from analysis.compare.result import RUNS_FAILED, Comparison, MetricRow, Verdict, result_data
 from analysis.compare.sentence import verdict_text
+from analysis.compare.verdict import block_order
 from analysis.errors import RecordError, SeriesError
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
@@ -41,10 +47,12 @@ def test_a_gain_is_called_with_its_interval_and_what_is_open_with_the_blocks_tha
     assert latency.needed_blocks is not None and latency.needed_blocks > 20
     assert found.sentence.startswith(
         "my-branch is better than main: throughput after scale-out +12.1\u00a0% [11.5, 12.6] in 6 blocks; "
-        "no difference in downtime after scale-out (the same in every block); 95 % latency after scale-out: "
+        "no difference in downtime after scale-out (the same in every block, within ±2\u00a0s); "
+        "95 % latency after scale-out: undecided (−2.1\u00a0% ["
     )
-    assert f"about {latency.needed_blocks - 6} more blocks would show 5\u00a0%" in found.sentence
-    assert not found.certain and "95 % latency after scale-out: ±" in found.why
+    more = f"about {latency.needed_blocks - 6} more blocks"
+    assert f"{more} would show 5\u00a0% or rule it out" in found.sentence
+    assert not found.certain and "95 % latency after scale-out: ±" in found.why and f"{more} to find" in found.why
 
 
 @pytest.mark.parametrize(
@@ -173,6 +181,21 @@ def test_two_horizons_are_a_tie_and_a_horizon_below_the_others_time_says_nothing
     assert found.p == 1.0 and found.effect == 0.0 and found.verdict is Verdict.UNDECIDED
 
 
+times = st.tuples(st.integers(1, 30), st.booleans()).map(lambda it: Value(10.0 * it[0], it[1]))
+
+
+@given(times, times)
+def test_who_is_watched_longer_gains_nothing_by_it(a: Value, b: Value) -> None:
+    """The order in a block is that of both times as far as the shorter watch goes."""
+
+    def cut(value: Value) -> Value:
+        return value if value.number <= shorter else Value(shorter, censored=True)
+
+    shorter = min([value.number for value in (a, b) if value.censored], default=math.inf)
+    assert block_order(Block(1, a, b)) == block_order(Block(1, cut(a), cut(b)))
+    assert block_order(Block(1, a, b)) == -block_order(Block(1, b, a))
+
+
 def test_a_ratio_over_zero_is_told_in_the_metrics_own_unit(tmp_path: Path) -> None:
     found = row(one(tmp_path, SideOf({"throughput_after": (0.0, *SIX_A[1:])}), SideOf({"throughput_after": SIX_B})),
                 "throughput_after")  # fmt: skip
@@ -237,13 +260,83 @@ def test_holm_is_over_all_pairs_and_primary_metrics_and_apart_for_the_others(tmp
         family = [row for row in found.rows if row.primary is primary]
         assert len(family) == 8 and all(0.02 < (row.p or 0) < 0.06 for row in family)
         assert all(row.p_holm == pytest.approx(8 * (row.p or 0)) for row in family)
-    assert found.sentence.startswith("No difference between my-branch and main that 6 blocks can show. p0: undecided: ")
+    assert found.sentence.startswith("6 blocks do not show whether my-branch differs from main. p0: undecided: ")
 
 
-def test_certain_once_every_primary_interval_is_narrow_or_its_difference_beyond_doubt(tmp_path: Path) -> None:
+def one_of(tmp_path: Path, metric: str, a: Sequence[float], b: Sequence[float], **asked: object) -> MetricRow:
+    return row(one(tmp_path, SideOf({metric: a}), SideOf({metric: b}), **asked), metric)
+
+
+def test_no_difference_is_said_of_a_whole_interval_and_not_of_its_middle(tmp_path: Path) -> None:
+    """−2.5 % [−5.9, +1.0] with a goal of 5 %: narrow, holds 0, and is no evidence for anything."""
+    b = [value * (0.975 + 0.03 * (-1) ** i) for i, value in enumerate(SIX_A)]
+    narrow = one_of(tmp_path / "narrow", "throughput_after", SIX_A, b)
+    assert narrow.low is not None and narrow.high is not None and narrow.half_width is not None
+    assert narrow.low < -5 and narrow.high > 0 and narrow.half_width < 5 and narrow.verdict is Verdict.UNDECIDED
+    b = [value * (1 + 0.03 * (-1) ** i) for i, value in enumerate(SIX_A)]
+    assert one_of(tmp_path / "none", "throughput_after", SIX_A, b).verdict is Verdict.NO_DIFFERENCE
+
+
+@pytest.mark.parametrize(("percent", "verdict"), [(4.9, "no difference"), (-4.7, "no difference"), (-4.9, "undecided")])
+def test_the_goal_of_a_ratio_reaches_as_far_down_as_up(tmp_path: Path, percent: float, verdict: str) -> None:
+    """4.9 % less is more than 4.9 % more: 5 % up is as far as 4.76 % down. The floor on record calls neither."""
+    b = [value * (1 + percent / 100 + 1e-5 * (-1) ** i) for i, value in enumerate(SIX_A)]
+    root = write(tmp_path / "x", {"stela": (SideOf({"throughput_after": SIX_A}), SideOf({"throughput_after": b}))})
+    found = row(compare(root, {("throughput_after", "e1"): [0.2, -0.2] * 3}), "throughput_after")
+    assert found.verdict.value == verdict and (found.goal, found.goal_low) == (5.0, pytest.approx(-4.76, abs=0.01))
+
+
+@pytest.mark.parametrize("b", [(58.0, 62.0), (22.0, 26.0)])
+def test_what_is_not_worth_naming_is_so_in_both_directions(tmp_path: Path, b: tuple[float, float]) -> None:
+    """Convergence times of 40 s and 24 s differ by less than the 20 s that are worth naming, though 40 % are more than
+    the inverse of 50 %.
+    """
+    sides = SideOf({"submit_to_loaded_s": [8.0] * 30}), SideOf({"submit_to_loaded_s": [4.0, 5.0] * 15})
+    found = row(one(tmp_path / "loaded", *sides), "submit_to_loaded_s")
+    assert found.goal_low == pytest.approx(-62.5) and found.verdict is Verdict.NO_DIFFERENCE and found.low is not None
+    assert found.low < -100 * 62.5 / 162.5, "the inverse of 5 s of 8 s"
+    time = one_of(tmp_path / "time", "convergence_sp_s", [40.0] * 40, [*b] * 20)
+    assert (time.goal_low, time.goal) == (pytest.approx(-50.0), pytest.approx(50.0))
+    assert time.verdict is (Verdict.NO_DIFFERENCE if b[0] < 40 else Verdict.UNDECIDED)
+
+
+def test_times_shorter_than_what_is_worth_naming_cannot_be_shorter_by_as_much(tmp_path: Path) -> None:
+    found = one_of(tmp_path, "convergence_sp_s", [10.0] * 8, [10.0] * 8)
+    assert found.goal_low == -100.0 and found.verdict is Verdict.NO_DIFFERENCE
+    assert found.needed_blocks is not None and found.needed_blocks <= 8
+
+
+def test_a_difference_that_is_sure_and_small_is_called_with_both_words(tmp_path: Path) -> None:
+    b = [value * (1.02 + 0.001 * (-1) ** i) for i, value in enumerate(SIX_A)]
+    found = one(tmp_path, SideOf({"throughput_after": [100.0] * 6}),
+                SideOf({"throughput_after": [value / SIX_A[i] * 100 for i, value in enumerate(b)]}))  # fmt: skip
+    gain = row(found, "throughput_after")
+    assert gain.verdict is Verdict.BETTER and gain.within_goal
+    assert found.sentence.startswith(
+        "my-branch is better than main by less than the goal: throughput after scale-out +2.0\u00a0% [1.9, 2.1], "
+        "less than 5\u00a0% in 6 blocks"
+    )
+    (data,) = result_data(found)["rows"]
+    assert (data["verdict"], data["within_goal"]) == ("better", True)
+    assert data["note"] == "better, by less than the goal of 5\u00a0%"
+
+
+@pytest.mark.parametrize(("blocks", "verdict"), [(3, Verdict.UNDECIDED), (4, Verdict.NO_DIFFERENCE)])
+def test_equal_values_are_as_wide_as_their_step(tmp_path: Path, blocks: int, verdict: Verdict) -> None:
+    """Three equal counts leave ±1.01 executors open, of which one is worth naming; four leave ±0.65."""
+    found = one(tmp_path, SideOf({"executors_moved": [4.0] * blocks}), SideOf({"executors_moved": [4.0] * blocks}))
+    assert row(found, "executors_moved").verdict is verdict
+
+
+def test_certain_once_there_are_blocks_enough_or_a_difference_is_beyond_doubt(tmp_path: Path) -> None:
     narrow = one(tmp_path / "n", SideOf({"throughput_after": SIX_A}), SideOf({"throughput_after": SIX_A[::-1]}))
     assert narrow.certain and row(narrow, "throughput_after").verdict is Verdict.NO_DIFFERENCE
-    assert "±5 % or narrower" in narrow.why
+    assert narrow.why.startswith("enough blocks to find a difference of 5 % in every primary metric or to rule it out")
+    b = [value * (1 + 0.035 * (-1) ** i) for i, value in enumerate(SIX_A)]
+    few = one(tmp_path / "f", SideOf({"throughput_after": SIX_A}), SideOf({"throughput_after": b}))
+    throughput = row(few, "throughput_after")
+    assert throughput.half_width is not None and throughput.half_width < 5.0 and throughput.needed_blocks == 9
+    assert not few.certain, "narrower than the goal, and too few to rule it out"
     double = [value * (2 + 0.1 * (-1) ** i) for i, value in enumerate(SIX_A)]
     doubled = one(tmp_path / "d", SideOf({"throughput_after": SIX_A}), SideOf({"throughput_after": double}))
     throughput = row(doubled, "throughput_after")

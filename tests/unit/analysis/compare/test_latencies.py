@@ -64,8 +64,8 @@ def test_a_side_whose_tuples_have_no_latency_carries_no_verdict(tmp_path: Path, 
     assert found.sentence.startswith("No difference between my-branch and main: no difference in throughput")
     assert found.certain, "more blocks would not help"
     assert found.why == (
-        "95 % latency after scale-out: no verdict, however many blocks there are; every other primary interval is "
-        "±5 % or narrower, or its difference surely larger"
+        "95 % latency after scale-out: no verdict, however many blocks there are; enough blocks to find a difference "
+        "of 5 % in every other primary metric or to rule it out, or it is surely larger"
     )
     assert next(row for row in result_data(found)["rows"] if row["metric"] == LATENCY)["verdict"] == "no verdict"
 

@@ -76,9 +76,9 @@ def test_figures_say_what_the_rows_say(tmp_path: Path) -> None:
     dots = drawings.block_panels(found)
     assert dots is not None
     rows = [row for row in dots.rows() if row["metric"] == "convergence_sp_s"]
-    assert [(row["side"], row["never"], row["value"]) for row in rows] == [("main", True, 120.0)] * 3 + [
-        ("my-branch", False, 60.0)
-    ] * 3
+    assert [(row["side"], row["value"], row["horizon"]) for row in rows] == [("main", None, 120.0)] * 3 + [
+        ("my-branch", 60.0, None)
+    ] * 3, "a horizon is no value"
     assert {row["run_id"] for row in rows} == {f"stela_{letter}-r{n}" for letter in "ab" for n in (1, 3, 4)}
 
 

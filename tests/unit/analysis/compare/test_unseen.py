@@ -51,14 +51,18 @@ def test_losses_of_a_in_one_block_and_of_b_in_others_are_the_least_favourable() 
     assert row.low is not None and row.high is not None and row.low < -14.5 and -3.6 < row.high < 0
 
 
-@pytest.mark.parametrize(("blocks", "most"), [(6, 1.055), (30, 1.06)])
-def test_blocks_go_on_while_they_narrow(blocks: int, most: float) -> None:
-    """A part of the width is of unseen tuples, and less than the goal: more blocks bring the whole below it."""
-    scatter = 2.4 * (blocks / 6) ** 0.5
+@pytest.mark.parametrize("blocks", [6, 30])
+@pytest.mark.parametrize("side", ["a", "b"])
+def test_blocks_go_on_while_what_is_unseen_leaves_room(blocks: int, side: str) -> None:
+    """What is unseen is a part of the goal: more blocks bring the whole interval within it."""
+    scatter = 4.0 * (blocks / 6) ** 0.5
     measured = [(100.0, 100.0 + scatter * (-1) ** number) for number in range(blocks)]
-    row = judged(measured, [(a, b * most) for a, b in measured])
-    assert row.half_width is not None and row.goal is not None and row.half_width_of_unseen is not None
-    assert row.half_width > row.goal > row.half_width_of_unseen
-    assert not is_wide_by_the_unseen(row)
-    assert row.needed_blocks is not None and row.needed_blocks > blocks
-    assert is_wide_by_the_unseen(judged(measured, [(a, b * 1.12) for a, b in measured]))
+
+    def unseen(share: float) -> MetricRow:
+        return judged(measured, [(a * (1 + share), b) if side == "a" else (a, b * (1 + share)) for a, b in measured])
+
+    row, plain = unseen(0.02), unseen(0.0)
+    assert not is_wide_by_the_unseen(row) and not row.within_goal
+    assert row.needed_blocks is not None and plain.needed_blocks is not None
+    assert row.needed_blocks > max(blocks, plain.needed_blocks)
+    assert is_wide_by_the_unseen(unseen(0.06)), "no block takes 6 % away, and less than 5 % is wanted"

@@ -31,13 +31,25 @@ def test_st_does_not_count_a_point_at_the_mean_or_a_deviation_away() -> None:
     assert st(windows(100, 105, 105, 95, 95, 100), PostScale(100.0, 5.0)).censored
 
 
-def test_script_answers_the_start_of_the_first_six_windows_at_the_late_mean() -> None:
-    found = script(windows(0, 0, 100, 100, 100, 100, 100, 100), PostScale(100.0, 0.0))
-    assert found == Convergence(20.0, 80.0)
+def test_script_answers_the_start_of_the_first_six_windows_at_the_mean_of_the_last_six() -> None:
+    found = script(windows(0, 0, *[100] * 6, 80, *[100] * 6), PostScale(7.0, 0.0))
+    assert found == Convergence(20.0, 30.0), "the part that we call steady has no say"
 
 
-def test_script_is_censored_where_it_has_fewer_than_six_windows() -> None:
-    assert script(windows(100, 100, 100), PostScale(100.0, 0.0)) == Convergence(None, 30.0)
+def test_script_does_not_compare_the_late_window_with_itself() -> None:
+    """It climbs to the end: only windows that share samples with the last six are like them."""
+    climbing = windows(*[100.0 * 1.1**i for i in range(20)])
+    assert script(climbing, PostScale(1.0, 0.0)) == Convergence(None, 80.0)
+
+
+def test_script_is_censored_without_a_late_window_apart_from_the_first_six() -> None:
+    assert script(windows(*[100] * 11), PostScale(100.0, 0.0)) == Convergence(None, 0.0)
+    assert script(windows(*[100] * 12), PostScale(100.0, 0.0)) == Convergence(0.0, 0.0)
+
+
+def test_nothing_converges_to_a_throughput_of_zero() -> None:
+    for definition in DEFINITIONS.values():
+        assert definition(windows(*[0.0] * 20), PostScale(0.0, 0.0)).censored
 
 
 def test_no_windows_are_censored_at_once() -> None:
@@ -55,4 +67,6 @@ def test_a_time_lies_within_the_horizon(rates: list[float], mean: float) -> None
     series = windows(*rates)
     for definition in DEFINITIONS.values():
         found = definition(series, PostScale(mean, mean / 10))
-        assert found.censored or 0.0 <= (found.time_s or 0.0) <= found.horizon_s == 10.0 * len(rates)
+        watched_s = max(0.0, 10.0 * len(rates) - 120.0) if definition is script else 10.0 * len(rates)
+        assert found.censored or 0.0 <= (found.time_s or 0.0) <= found.horizon_s
+        assert found.horizon_s == watched_s

@@ -104,6 +104,8 @@ def test_every_metric_of_a_steady_part_says_so() -> None:
     sides = {name: measurements.sides_of(name) for name in METRICS}
     assert sides["throughput_before"] == ("before",) and sides["latency_all_p95_ms_after"] == ("after",)
     assert set(sides.values()) == {(), ("before",), ("after",), ("before", "after")}
+    assert sides["convergence_sp_s"] == ("after",)
+    assert sides["convergence_script_s"] == (), "it has a late window of its own"
     counted = (
         "lost",
         "executors",

@@ -38,10 +38,22 @@ def test_what_the_run_step_said_stands_beside_and_decides_nothing() -> None:
     assert not interval_rows([after(0, 100, 100, 100)], {("r", "e1", "after"): (True, "level")})[0]["steady"]
 
 
-def test_an_unsteady_run_is_censored_in_every_definition() -> None:
+def test_a_run_that_meets_no_definition_is_censored_in_every_one() -> None:
     part = after(10, 20, 30, 40, 50, 60, 70, 80)
     rows = convergence_rows([part], interval_rows([part], {}))
-    assert [(row["time_s"], row["censored"], row["horizon_s"]) for row in rows] == [(None, True, 80.0)] * 3
+    assert [(row["time_s"], row["censored"], row["horizon_s"]) for row in rows] == [
+        (None, True, 80.0), (None, True, 80.0), (None, True, 0.0),
+    ]  # fmt: skip
+
+
+def test_a_definition_that_was_met_has_its_time_whatever_our_test_of_steadiness_says() -> None:
+    """A queue feeds it to the end, and the last half is what there is to compare with."""
+    rates = (0.0, *[101.0, 99.0, 102.0, 98.0] * 4)
+    drained = after(*rates, waiting=tuple(900.0 - 50.0 * i for i in range(17)))
+    (interval,) = interval_rows([drained], {})
+    assert interval["steady"] is False
+    times = {row["definition"]: row["time_s"] for row in convergence_rows([drained], [interval])}
+    assert times["sp"] == 50.0 and times["st"] is not None and times["script"] == 10.0
 
 
 def test_what_the_run_step_said_goes_to_the_events_on_both_sides() -> None:
@@ -80,7 +92,6 @@ def test_a_level_that_a_queue_feeds_to_the_end_is_not_steady() -> None:
     row = interval_rows([part], {("r", "e1", "after"): (True, "level")})[0]
     assert (row["steady"], row["windows"]) == (False, 3)
     assert row["reason"].startswith("the queue of filter shrinks by 10.0 tuples/s; allowed: 4.4")
-    assert convergence_rows([part], [row])[0]["censored"]
 
 
 def test_a_fallback_begins_after_the_drain_too() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from analysis.nights.night_series import NEVER_SUFFIX, build_series, name_changes
+from typing import Any
+
+from analysis.nights.night_series import NEVER_SUFFIX, Series, build_series, name_changes
 from analysis.nights.settings import Renames
 from tests.calibration.synthetic_nights import experiment, night
 from tests.support.nights_by_hand import STAR, Differs, judged, parsed, record
@@ -50,14 +52,46 @@ def test_machines_are_never_mixed_and_an_experiments_own_fingerprint_counts() ->
     assert {series.key.machine: series.nights for series in found} == {"a": (0,), "b": (1,), "x": (2, 3)}
 
 
-def test_never_reached_is_the_horizon_and_a_series_of_its_own() -> None:
-    nights = [{"values": [90.0, 60.0, 50.0], "censored": 1}, {"values": [90.0, 90.0, 50.0], "censored": 2}, None]
-    times, never = build_series(parsed([record(i, one, "convergence_sp_s") for i, one in enumerate(nights)]), NONE)
-    assert [(point.value, point.horizon) for point in times.points] == [(60.0, False), (90.0, True), (None, False)]
+def converged(*nights: Any) -> tuple[Series, ...]:
+    return build_series(parsed([record(i, one, "convergence_sp_s") for i, one in enumerate(nights)]), NONE)
+
+
+def test_a_horizon_is_no_value_and_how_often_it_was_reached_is_a_series_of_its_own() -> None:
+    """Of the second night's runs more than half never got there: it has no number, whatever the horizon."""
+    times, never = converged(
+        {"values": [60.0, 50.0], "horizons": [600.0]}, {"values": [50.0], "horizons": [590.0, 600.0]}, None
+    )
+    assert [(point.value, point.low, point.high, point.horizon) for point in times.points] == [
+        (60.0, 50.0, None, None), (None, 50.0, None, 600.0), (None, None, None, None),
+    ]  # fmt: skip
+    assert times.points[1].why == "not within 600 s: 2 of 3 runs"
+    assert (times.nights, times.watched_nights) == ((0,), (0, 1))
     assert never.key.metric == "convergence_sp_s" + NEVER_SUFFIX
     assert [point.value and round(point.value) for point in never.points] == [33, 67, None]
+    assert {point.within for point in never.points[:2]} == {590.0}
     assert never.points[2].why == "infrastructure: m3 died"
     assert never.metric.better == "lower"
+
+
+def test_the_share_that_never_got_there_is_of_the_same_time_in_all_nights() -> None:
+    """70 s are beyond the 60 that the second night watched; a night that was watched for less is left out."""
+    _, never = converged({"values": [50.0, 70.0], "horizons": []}, {"values": [50.0], "horizons": [60.0]},
+                         {"values": [50.0, 60.0], "horizons": []})  # fmt: skip
+    assert [point.value for point in never.points] == [50.0, 50.0, 0.0]
+    early = {"values": [5.0], "horizons": [20.0]}
+    _, never = converged(early, *[{"values": [5.0, 5.0], "horizons": [60.0, 60.0]}] * 25)
+    assert (never.points[0].value, never.points[0].why) == (None, "watched for less than 60 s")
+    assert {point.value for point in never.points[1:]} == {50.0}
+
+
+def test_older_nights_had_other_times_and_did_not_keep_which_are_horizons() -> None:
+    new = {"values": [60.0], "horizons": []}
+    (times,) = converged({"values": [60.0]}, {"values": [90.0, 50.0], "censored": 1}, new)
+    assert [point.why for point in times.points] == ["an older version timed convergence otherwise"] * 2 + [""]
+    running = [{"values": [9.0]}, {"values": [90.0, 9.0], "censored": 1}, new]
+    (times,) = build_series(parsed([record(i, one, "request_to_running_s") for i, one in enumerate(running)]), NONE)
+    assert [point.value for point in times.points] == [9.0, None, 60.0]
+    assert times.points[1].why == "an older version did not keep which times are only horizons"
 
 
 def test_a_renaming_joins_old_and_new() -> None:

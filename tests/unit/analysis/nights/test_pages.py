@@ -208,3 +208,23 @@ def test_labels_below_an_axis_do_not_touch() -> None:
     assert 3 <= len(month_labels(days)) <= 12
     assert len(month_labels(days[:40])) <= 10
     assert month_labels(days[:1]) == [(0, "01-01")]
+
+
+def test_a_night_in_which_most_runs_never_converged_is_an_arrow_and_has_no_value(tmp_path: Path) -> None:
+    suite = tmp_path / "nightly" / "quick"
+    for i in range(8):
+        found = (
+            {"values": [50.0, 60.0], "horizons": [600.0]} if i < 6 else {"values": [50.0], "horizons": [600.0, 590.0]}
+        )
+        variants = {"stela": {"convergence_sp_s": {"e1": found}}, "even": {"convergence_sp_s": {"e1": {
+            "values": [], "horizons": [600.0]}}}}  # fmt: skip
+        append_night(suite, night(i, "quick", [experiment("stela/star", variants)]))
+    pages.write(suite, review(suite, Settings()))
+    charts = (suite / "experiments" / "stela-star.html").read_text()
+    assert charts.count('<path class="never"') == 2, "of stela's last nights, and of even, which has no value at all"
+    assert "not within 600 s: 2 of 3 runs" in charts and "1 of 3 runs never got there" in charts
+    assert "not within 590 s: 1 of 3 runs" in charts, "the share has a time of its own"
+    index = (suite / "index.html").read_text()
+    assert "not within 600 s: 2 of 3 runs" in index and "not within 600 s: 1 of 1 runs" in index
+    last = (suite / "nights" / "20260106-030000.html").read_text()
+    assert "from 50; 1 of 3 runs never got there" in last

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from analysis.nights.findings import evaluate
@@ -143,12 +144,54 @@ def test_nights_are_never_compared_across_machines() -> None:
     assert one.status is Status.NOT_MEASURED
 
 
-def test_runs_that_never_converge_any_more_are_a_regression_though_the_horizon_stays() -> None:
-    """The median is the horizon all along; only how often it is one changes."""
-    values = [{"values": [90.0, 90.0, 90.0], "censored": 0 if i < 30 else 3} for i in range(40)]
-    one = only(judged(values, "convergence_sp_s"))
+def watched(seconds: Sequence[float], horizon_s: float) -> Differs:
+    """What a night has of runs with these true times, watched for so long."""
+    return {"values": [each for each in seconds if each <= horizon_s],
+            "horizons": [horizon_s for each in seconds if each > horizon_s]}  # fmt: skip
+
+
+@pytest.mark.parametrize("horizon_s", [40.0, 90.0])
+def test_nights_whose_watches_only_end_earlier_are_no_regression(horizon_s: float) -> None:
+    """The same times in every night; at first 600 s are watched, then too short for all of them, or for some."""
+    times = [[50.0, 80.0, 110.0], [60.0, 70.0, 120.0], [70.0, 100.0, 60.0], [100.0, 50.0, 95.0]]
+    nights = [watched(times[i % 4], 600.0 if i < 30 else horizon_s) for i in range(60)]
+    for last in (31, 33, 40, 60):
+        assert judged(nights[:last], "convergence_sp_s").of(Kind.REGRESSION) == ()
+
+
+@pytest.mark.parametrize("runs", [1, 2, 3])
+def test_runs_that_do_not_converge_any_more_are_a_regression(runs: int) -> None:
+    nights = [watched([80.0 if i < 30 else 900.0] * runs, 600.0) for i in range(40)]
+    one = only(judged(nights, "convergence_sp_s"))
     assert one.key.metric == "convergence_sp_s" + NEVER_SUFFIX
-    assert (one.before, one.after, one.status) == (0.0, 100.0, Status.CONFIRMED)
+    assert (one.before, one.after, one.status, one.since) == (0.0, 100.0, Status.CONFIRMED, 30)
+    alarms = [i for i in range(30, 40) if judged(nights[: i + 1], "convergence_sp_s").alarms]
+    assert alarms == [34 if runs == 1 else 32], "one run a night says less"
+
+
+def test_one_run_a_night_that_fails_to_converge_more_often_is_found_by_the_runs_of_both_sides() -> None:
+    """A median of such nights is 0 or 100 %, and each would stand alone among its neighbours."""
+    nights = [watched([900.0 if i >= 40 and i % 2 else 80.0], 600.0) for i in range(90)]
+    one = only(judged(nights, "convergence_sp_s"))
+    assert (one.kind, one.status) == (Kind.REGRESSION, Status.CONFIRMED)
+    assert one.after == pytest.approx(50.0, abs=3.0)
+    assert one.good < 41 <= one.bad
+
+
+def test_runs_that_now_and_then_do_not_converge_are_none() -> None:
+    for seed in range(5):
+        never = np.random.default_rng(seed).random((120, 3)) < 0.2
+        nights = [watched([900.0 if each else 80.0 for each in night], 600.0) for night in never]
+        for last in (30, 60, 90, 120):
+            assert judged(nights[:last], "convergence_sp_s").of(Kind.REGRESSION) == ()
+
+
+def test_times_are_judged_where_they_were_reached() -> None:
+    """One run in three never converges all along: the median of a night is that of Kaplan and Meier."""
+    nights = [watched([each, each + 20, 900.0], 600.0) for each in stepped(30, 10, 60)]
+    one = only(judged(nights, "convergence_sp_s"))
+    assert (one.key.metric, one.kind, one.since) == ("convergence_sp_s", Kind.REGRESSION, 30)
+    assert (one.before, one.after) == (pytest.approx(120, abs=3), pytest.approx(180, abs=4))
 
 
 def test_a_night_without_a_value_makes_nothing_new() -> None:

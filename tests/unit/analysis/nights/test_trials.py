@@ -5,12 +5,22 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
+
 from analysis.nights.findings import review
 from analysis.nights.night_records import read_history
 from analysis.nights.settings import Settings
 from analysis.stats.change_points import Rule
 from tests.calibration import synthetic_nights
-from tests.calibration.nights import alarms, by_night, detect_steps, false_alarms, spikes_that_alarm
+from tests.calibration.nights import (
+    alarms,
+    by_night,
+    detect_steps,
+    false_alarms,
+    nights_to_share_alarm,
+    share_alarms,
+    spikes_that_alarm,
+)
 from tests.support.nights_by_hand import stepped
 
 EAGER = Rule(max_p=0.05, minimum_percent=0.0, confirming_nights=0)
@@ -53,3 +63,10 @@ def test_every_night_is_judged_by_all_nights_before_it() -> None:
     """A history that began anew each night would take three odd nights at its beginning for a level."""
     (seen,) = next(by_night(stepped(20, 180, -20), [Rule()], 199, 200))
     assert [one.since for one in seen.findings] == [20]
+
+
+def test_shares_of_runs_that_never_get_there_are_told_where_they_change() -> None:
+    rng = np.random.default_rng(2)
+    assert share_alarms(rng.binomial(3, 0.2, 60).tolist(), 3) == 0
+    assert share_alarms([0] * 30 + [3] * 5, 3) == 1
+    assert [nights_to_share_alarm(rng, runs, 1.0) for runs in (1, 3)] == [4, 3]

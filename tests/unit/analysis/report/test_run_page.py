@@ -145,3 +145,11 @@ def test_a_long_run_is_drawn_in_wider_windows() -> None:
     assert width % 10 == 0 and len(line) <= MOST_WINDOWS
     assert sum(rate for _, rate in line) / len(line) == 0.5
     assert line[0][0] == width / 2
+
+
+def test_a_topology_that_differs_from_the_experiments_is_said() -> None:
+    run = {"run_id": RUN, "order": 1, "started_s": None, **NULLS}
+    changes = {"parameters": {"ms_per_character": 0.4}, "overrides": {}}
+    for topology, said in ((changes, "parameters: ms_per_character = 0.4"), (None, None)):
+        facts = dict(run_page.facts(run, {"variant": {"topology": topology}}, []))
+        assert facts.get("topology differs") == said

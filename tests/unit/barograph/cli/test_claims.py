@@ -18,8 +18,9 @@ ROW = {
     "stated_text": "−21 %",
     "measured_text": "−18.4 %",
     "interval_text": "−30.2 to −7.1",
-    "floor_text": "±4.2 %",
+    "region_text": "−28.2 to −13.1",
     "runs": 3,
+    "blocks": 3,
     "run_ids": ["stela-r1", "stela-r2", "stela-r3"],
     "verdict_text": "reproduced",
     "series": "20261121-000000-abcdef01",
@@ -28,8 +29,8 @@ ROW = {
 
 def test_numbers_stand_in_columns_and_the_rest_under_them() -> None:
     head, numbers, statement, runs = claim_lines([ROW], 100)
-    assert head.split() == ["claim", "stated", "measured", "interval", "floor", "runs", "verdict"]
-    assert numbers.index("−18.4 %") == head.index("measured") and numbers.endswith("3     reproduced")
+    assert head.split() == ["claim", "stated", "measured", "interval", "has", "to", "lie", "blocks", "verdict"]
+    assert numbers.index("−18.4 %") == head.index("measured") and numbers.endswith("3       reproduced")
     assert statement.strip().startswith("Stela converges faster") and statement.endswith("(SP III-B)")
     assert runs == "    20261121-000000-abcdef01: stela-r1, stela-r2, stela-r3"
 
@@ -63,19 +64,27 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def keep(results: Path, series: str, **row: object) -> None:
+def keep(results: Path, series: str, version: int = 2, **row: object) -> None:
     folder = results / "stela" / "star" / series
     folder.mkdir(parents=True)
-    (folder / "claims.json").write_text(json.dumps({"v": 1, "claims": [{**ROW, **row}]}))
+    (folder / "claims.json").write_text(json.dumps({"v": version, "claims": [{**ROW, **row}]}))
 
 
 def test_a_newer_series_that_measured_nothing_hides_nothing(results: Path) -> None:
     keep(results, "20261120-000000-a", measured_text="+10 %", verdict_text="differs")
     keep(results, "20261121-000000-a", measured_text="+66 %", verdict_text="undecided")
-    keep(results, "20261122-000000-a", runs=1, measured_text="+5 %", verdict_text="1 run: no interval")
-    keep(results, "20261123-000000-a", runs=0, measured_text="–", verdict_text="not run")
+    keep(
+        results, "20261122-000000-a", runs=1, measured_text="+5 %", interval_text="–", verdict_text="1 run: no interval"
+    )
+    keep(results, "20261123-000000-a", runs=0, measured_text="–", interval_text="–", verdict_text="not run")
     found = newest_findings()["S09/star"]
     assert (found["measured_text"], found["series"]) == ("+66 %", "20261121-000000-a")
+
+
+def test_what_was_judged_by_an_older_rule_is_no_verdict(results: Path) -> None:
+    keep(results, "20261120-000000-a", measured_text="+10 %")
+    keep(results, "20261121-000000-a", version=1, measured_text="+66 %")
+    assert newest_findings()["S09/star"]["measured_text"] == "+10 %"
 
 
 def test_the_ledger_as_json(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,7 +92,7 @@ def test_the_ledger_as_json(results: Path, capsys: pytest.CaptureFixture[str]) -
     assert cli.main(["claims", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     rows = {row["id"]: row for row in document["claims"]}
-    assert document["v"] == 1 and rows["S03"]["run_ids"] == ROW["run_ids"]
+    assert document["v"] == 2 and rows["S03"]["run_ids"] == ROW["run_ids"]
     other = rows["S04"]
     assert (other["verdict"], other["measured"], other["series"], other["run_ids"]) == ("not run", None, None, [])
     assert (rows["S14"]["verdict"], rows["S14"]["series"]) == ("reproduced", None)  # exact: needs no run

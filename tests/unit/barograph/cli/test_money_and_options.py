@@ -80,6 +80,12 @@ def test_check_says_what_it_may_cost_and_that_nobody_watches(capsys: pytest.Capt
     assert "warning: the reaper DAG has never succeeded here" in out and registry.read_all() == ()
 
 
+def test_check_says_what_an_experiment_cannot_show_of_its_claims(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", *FAKE, "--repetitions", "2", "--option", "core_hour_usd=1"]) == 0
+    notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note: S")]
+    assert [line for line in notes if line.startswith("note: S03") and "2 blocks: no interval" in line]
+
+
 def test_status_of_the_reaper(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["reap"]) == 0
     assert cli.main(["reap", "--status"]) == 0

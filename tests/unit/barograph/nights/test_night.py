@@ -44,11 +44,12 @@ def test_a_whole_night(world: World) -> None:
     assert set(linear["variants"]) == {"even_rebalance", "stela"} and set(star["variants"]) == {"stela"}
     assert star["variants"]["stela"]["throughput_after"]["e1"] == {
         "values": [201.0, 202.0],
-        "censored": 0,
+        "horizons": [],
+        "censored": None,
         "unsteady": None,
     }
     times = star["variants"]["stela"]["convergence_sp_s"]["e1"]
-    assert times == {"values": [90.0, 90.0], "censored": 1, "unsteady": None}
+    assert times == {"values": [90.0], "horizons": [90.0], "censored": None, "unsteady": None}
     assert [claim["id"] for claim in star["claims"]] == ["S02"]
     assert (world.results / star["series"] / "series.json").is_file() and world.new == [True, True]
     assert not (world.results / "nightly" / "try" / night_state.NIGHT_FILE).exists()

@@ -16,14 +16,14 @@ def test_only_complete_runs_count_in_the_order_of_the_blocks() -> None:
     found = collect_numbers(
         runs, [row("a-r2", 20.0), row("a-r1", 10.0), row("b-r1", 1.0), row("a-r3", 99.0), row("gone", 5.0)]
     )
-    assert found["a"]["downtime_s"] == {"e1": {"values": [10.0, 20.0], "censored": 0}}
+    assert found["a"]["downtime_s"] == {"e1": {"values": [10.0, 20.0], "horizons": []}}
     assert found["b"]["downtime_s"]["e1"]["values"] == [1.0]
 
 
-def test_events_are_apart_and_censored_values_are_counted() -> None:
+def test_events_are_apart_and_a_horizon_is_no_value() -> None:
     found = collect_numbers([run("a-r1", "a", 1)], [row("a-r1", 90.0, censored=True), row("a-r1", 4.0, "e2")])
     assert found["a"]["downtime_s"] == {
-        "e1": {"values": [90.0], "censored": 1}, "e2": {"values": [4.0], "censored": 0},
+        "e1": {"values": [], "horizons": [90.0]}, "e2": {"values": [4.0], "horizons": []},
     }  # fmt: skip
 
 
@@ -32,9 +32,9 @@ def test_values_of_sides_that_were_not_steady_are_counted_and_others_say_nothing
     rows = [row(f"a-r{n}", 4.0, event) | {"steady": steady} for n, event, steady in
             ((1, "e1", False), (2, "e1", True), (1, "e2", True), (1, "e3", None))]  # fmt: skip
     assert collect_numbers(runs, rows)["a"]["downtime_s"] == {
-        "e1": {"values": [4.0, 4.0], "censored": 0, "unsteady": 1},
-        "e2": {"values": [4.0], "censored": 0, "unsteady": 0},
-        "e3": {"values": [4.0], "censored": 0},
+        "e1": {"values": [4.0, 4.0], "horizons": [], "unsteady": 1},
+        "e2": {"values": [4.0], "horizons": [], "unsteady": 0},
+        "e3": {"values": [4.0], "horizons": []},
     }  # fmt: skip
 
 

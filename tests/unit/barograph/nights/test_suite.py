@@ -9,6 +9,7 @@ from barograph.errors import ExperimentError
 from barograph.nights.procedure import CLOSING_S
 from barograph.nights.suite import Choice, Suite, load_suite, parse_suite, subset, suite_names, wrong_cron
 from barograph.plan.durations import longest_run_s
+from barograph.plan.experiment import load
 
 GOOD: dict[str, Any] = {
     "title": "Star", "schedule": "0 1 * * *", "testbed": "fake", "deadline_hours": 2,
@@ -33,7 +34,10 @@ def test_a_suite_is_laid_over_its_experiments() -> None:
     experiment = suite.resolved(suite.experiments[0])
     assert [variant.name for variant in experiment.variants] == ["stela"] and experiment.repetitions == 2
     assert experiment.testbed.name == "fake" and experiment.testbed.options["fake"] == {"region": "x"}
-    assert suite.resolved(Choice("stela/star")).repetitions == 3
+    whole = suite.resolved(Choice("stela/star"))
+    assert whole.repetitions == load("stela/star").repetitions
+    assert whole.durations == load("stela/star").durations
+    assert suite.resolved(Choice("stela/star", horizon_s=120)).durations.horizon_s == 120
 
 
 def test_renames_and_accepted_regressions() -> None:

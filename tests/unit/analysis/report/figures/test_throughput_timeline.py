@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -87,3 +88,19 @@ def test_each_event_has_its_own_convergence_panels() -> None:
     drawn = FIGURES["convergence"].draw(SeriesData(base.variants, base.totals, base.due, times, (), base.levels,
                                                    base.downtimes, base.marks))  # fmt: skip
     assert drawn is not None and "after scale in, −4 machines" in drawn.svg and "after m3 crashes" in drawn.svg
+
+
+@pytest.mark.parametrize(
+    ("times", "middle"),
+    [(((60.0, False), (80.0, False), (50.0, True)), (70.0, False)),  # a horizon of 50 s says nothing of 60 and 80
+     (((60.0, False), (600.0, True), (590.0, True)), (600.0, True))],
+)  # fmt: skip
+def test_the_bar_of_convergence_times_is_no_median_of_horizons(
+    times: tuple[tuple[float, bool], ...], middle: tuple[float, bool]
+) -> None:
+    base = data(["stela"], SCALE_IN)
+    runs = tuple(Time(f"stela-r{n}", "stela", "sp", *each) for n, each in enumerate(times))
+    drawn = FIGURES["convergence"].draw(replace(base, times=runs))
+    assert drawn is not None
+    (bar,) = [spot for trace in drawn.traces if trace.mark.startswith("median") for spot in trace.spots]
+    assert (bar.values["convergence_s"], bar.values["censored"]) == middle

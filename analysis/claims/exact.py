@@ -1,0 +1,78 @@
+"""Claims with one right answer: a computation (name -> function), by the same code that schedules."""
+
+from collections.abc import Callable
+from math import comb
+
+from analysis.claims.ledger_rows import DIFFERS, REPRODUCED, LedgerRow
+from analysis.claims.statements import Claim
+from scheduler_plugins.model import Component, Edge, Executor, Topology
+from scheduler_plugins.policies import etp
+from scheduler_plugins.policies.stela import Parameters, assign_executors
+
+# SP figure 2, ST figure 2: ten operators, the rates of its sinks, and which are congested. What it does not print (the
+# rates of the others, and what the congested ones receive) is chosen so that exactly those are congested.
+CHILDREN = {"1": ("2", "3"), "2": ("4",), "3": ("5", "6"), "5": ("7", "8"), "6": ("9", "10")}
+PROCESSING_RATES = {
+    "1": 5000.0, "2": 5000.0, "3": 2000.0, "4": 2000.0, "5": 2000.0, "6": 500.0, "7": 1000.0, "8": 1000.0, "9": 200.0,
+    "10": 300.0,
+}  # fmt: skip
+INPUT_RATES = {"1": 6000.0, "3": 5000.0, "4": 4000.0, "6": 1000.0}
+RULES = Parameters(congestion_rate=1.0)
+ETP_ORDER = ("3", "4", "6", "1")
+MACHINE_COUNT, DRAWS, BEST_COUNT = 8, 4, 2
+
+
+def ten_operators(room: frozenset[str] = frozenset()) -> Topology:
+    """One executor each; those in `room` have a task for one more."""
+    names = ["feed", *PROCESSING_RATES]
+    components = tuple(
+        _operator(name, number, 2 if name in room else 1) for number, name in zip(range(1, 99, 2), names, strict=False)
+    )
+    pairs = [("feed", "1"), *((source, target) for source, targets in CHILDREN.items() for target in targets)]
+    edges = tuple(Edge(source, "default", target, "shuffle", INPUT_RATES.get(target, 1.0)) for source, target in pairs)
+    return Topology("ten-1", "ten", 1, components, edges)
+
+
+def _operator(name: str, first_task: int, tasks: int) -> Component:
+    executors = (Executor(first_task, first_task + tasks - 1),)
+    ids = tuple(range(first_task, first_task + tasks))
+    if name == "feed":
+        return Component(name, "spout", ids, executors, emitted_per_s=INPUT_RATES["1"])
+    return Component(name, "bolt", ids, executors, executed_per_s=PROCESSING_RATES[name])
+
+
+def etp_percent(operator: str) -> float:
+    return 100.0 * etp.measured_etps(ten_operators(), RULES)[operator]
+
+
+def order_mismatches() -> float:
+    """At how many of the four places the congested operator that is served next differs from the printed order."""
+    waiting, served = set(INPUT_RATES), []
+    for _ in ETP_ORDER:
+        (chosen,) = assign_executors(ten_operators(frozenset(waiting)), 1, RULES)
+        served.append(chosen)
+        waiting.discard(chosen)
+    return float(sum(one != other for one, other in zip(served, ETP_ORDER, strict=True)))
+
+
+def chance_of_both_best_percent() -> float:
+    """Of all ways to draw 4 of 8 machines, those that hold both best ones."""
+    return 100.0 * comb(MACHINE_COUNT - BEST_COUNT, DRAWS - BEST_COUNT) / comb(MACHINE_COUNT, DRAWS)
+
+
+COMPUTATIONS: dict[str, Callable[[], float]] = {
+    "etp_of_operator_1": lambda: etp_percent("1"),
+    "etp_of_operator_3": lambda: etp_percent("3"),
+    "etp_of_operator_4": lambda: etp_percent("4"),
+    "etp_of_operator_6": lambda: etp_percent("6"),
+    "etp_order_misplaced": order_mismatches,
+    "chance_of_both_best": chance_of_both_best_percent,
+}
+
+
+def judge_exact(claim: Claim) -> LedgerRow:
+    """Equal to the digits that are stated."""
+    value = COMPUTATIONS[claim.metric]()
+    equal = round(value) == claim.stated
+    reason = f"computed, needs no run: {value:.4g} {'rounds' if equal else 'does not round'} to {claim.stated:g}"
+    return LedgerRow(claim, value, value, value, 0, REPRODUCED if equal else DIFFERS, reason, (), checks=True)

@@ -1,0 +1,383 @@
+"""Whether a claim can come out in an experiment at all (decision 0035): where its number can lie there, by what is
+known before a run, against the claim's region. Pure.
+
+Two bounds. Of a time of convergence: on a series that is level from the start, without any event, the definition takes
+as long as noise makes it; none takes longer than the watch. Of throughput: the closed form of components that wait
+(analysis.claims.capacity); of components that burn CPU it says nothing, because they compete for cores and can both
+lose and win by where they are placed. Times at zero have no bound: a variant without any is 100 % below whatever the
+other has.
+
+`spec`: an experiment as data, as series.json has it under `spec`.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from math import inf, sqrt
+from typing import Any
+
+import numpy as np
+
+from analysis.claims import capacity
+from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT
+from analysis.claims.statements import RATIOS, Claim, Kind, Region
+from analysis.metrics.convergence import DEFINITIONS, Windows, post_scale
+from analysis.metrics.metric_directions import CONVERGENCE
+from analysis.metrics.steadiness import WINDOW_S
+from analysis.numerals import number
+from analysis.stats.paired_differences import MINIMUM_BLOCKS
+from scheduler_plugins.policies import topology_aware
+from scheduler_plugins.policies.stela import Parameters
+from topologies import catalogue
+
+Spec = Mapping[str, Any]
+# None of these ever changes how many executors a component has.
+KEEP_EXECUTORS = frozenset({"even", "round_robin", "storm", *topology_aware.STRATEGIES})
+SCALE_EVENTS = ("scale_out", "scale_in")
+TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Attainable:
+    """Where the number of a claim can lie, in percent, and `why`, in words. `soonest_s`: of times of convergence, the
+    shortest median."""
+
+    region: Region
+    why: str
+    soonest_s: float | None = None
+
+    @property
+    def is_point(self) -> bool:
+        return self.region.high - self.region.low <= TOLERANCE
+
+    def reaches(self, region: Region) -> bool:
+        """Whether an interval around a number here could lie in the region: to touch its edge is not enough."""
+        low, high = self.region.low, self.region.high
+        if self.is_point:
+            return region.low <= low + TOLERANCE and high - TOLERANCE <= region.high
+        return low + TOLERANCE < region.high and region.low < high - TOLERANCE
+
+    def needs(self, region: Region) -> str:
+        """What would have to be otherwise for it to reach the region: its nearer end."""
+        if self.soonest_s is None:
+            busy = "costs that compete for a core (cost_model busy)"
+            return busy if self.is_point else f"{busy}, or other costs"
+        shorter, longer = 1.0 + region.high / 100.0, 1.0 + max(region.low, 0.0) / 100.0
+        if shorter <= 0.0:
+            return "a definition that a time of 0 meets"
+        return f"a watch of more than {self.soonest_s * max(longer, 1.0 / shorter):.0f} s"
+
+    def out_of_reach(self, region: Region) -> str:
+        return f"{self.why}; the claim needs {_region_text(region)}. Needed: {self.needs(region)}"
+
+    def is_within(self, region: Region) -> bool:
+        return region.low < self.region.low and self.region.high < region.high
+
+
+def reason_not_testable(claim: Claim, spec: Spec) -> str | None:
+    """Why a claim about runs cannot come out in this experiment, and what would be needed; None: it can, for all that
+    is known."""
+    found = attainable(claim, spec)
+    if found is None or found.reaches(claim.region):
+        return None
+    return found.out_of_reach(claim.region)
+
+
+def reason_derived(claim: Claim, members: Sequence[Claim], specs: Mapping[str, Sequence[Spec]]) -> str | None:
+    """The same of a claim that follows from others, `members`; `specs` by experiment. A span cannot come out where one
+    of the numbers cannot lie in it, a lowest number where none can, or where one must lie below it.
+
+    What counts is where a member's number can lie, not whether the member's own claim is testable: of 20 to 120 % one
+    of at most 37 % may well be a part, where the paper states 125 %.
+    """
+    found = {member.name: _widest(member, specs.get(member.experiment, ())) for member in members}
+    known = {name: each for name, each in found.items() if each is not None}
+    region = claim.region
+    outside = {name: each for name, each in known.items() if not each.reaches(region)}
+    below = {name: each for name, each in outside.items() if each.region.high <= region.low}
+    all_outside = outside if len(outside) == len(members) else {}
+    against = outside if claim.kind is Kind.SPAN else below or all_outside
+    if not against:
+        return None
+    name = min(against, key=lambda each: against[each].region.low)
+    others = [each for each in against if each != name]
+    nor = f" (nor can {', '.join(others)})" if others else ""
+    return f"{name} cannot lie there{nor}: {against[name].out_of_reach(region)}"
+
+
+def _widest(claim: Claim, specs: Sequence[Spec]) -> Attainable | None:
+    """Of all that was run: None where there is no bound in one of them, or nothing was run."""
+    found = [attainable(claim, spec) for spec in specs]
+    known = [each for each in found if each is not None]
+    if not known or len(known) < len(found):
+        return None
+    low, high = min(each.region.low for each in known), max(each.region.high for each in known)
+    widest = max(known, key=lambda each: each.region.high - each.region.low)
+    return replace(widest, region=Region(low, high))
+
+
+def attainable(claim: Claim, spec: Spec) -> Attainable | None:
+    """Where the claim's number can lie in this experiment; None where nothing bounds it."""
+    if not _is_about_one_number(claim):
+        return None
+    if claim.metric.startswith(CONVERGENCE):
+        return _attainable_times(claim, spec)
+    if claim.kind in RATIOS and claim.metric == "throughput_after":
+        return _attainable_ratio(claim, spec)
+    if claim.kind not in RATIOS and claim.metric == "gain_percent":
+        return _attainable_gain(claim, spec)
+    return None
+
+
+def _is_about_one_number(claim: Claim) -> bool:
+    """That runs estimate, and not about each run, a computation or other claims."""
+    return claim.within is not None and not claim.of
+
+
+# --- times of convergence --------------------------------------------------------------------------------------------
+
+SERIES, SERIES_WINDOWS, SEED = 1000, 60, 1
+DEVIATION = 0.015  # of a level series, per window of 10 s; the times hardly depend on it below SP's 5 %
+
+
+@cache
+def time_without_event_s(definition: str, correlation: float = 0.0) -> float:
+    """Median time of convergence of series that are level from the start, in s: what noise alone takes.
+
+    60 s by SP, 70 s by ST, 0 by the authors' script. Where neighbouring windows are alike (`correlation`) it is not
+    shorter: 80 and 70 s at 0.3. Claims are judged by independent windows, which is the most lenient.
+    """
+    noise = np.random.default_rng(SEED).standard_normal((SERIES, SERIES_WINDOWS))
+    for place in range(1, SERIES_WINDOWS):
+        noise[:, place] = correlation * noise[:, place - 1] + sqrt(1.0 - correlation**2) * noise[:, place]
+    starts_s = tuple(WINDOW_S * place for place in range(SERIES_WINDOWS))
+    times = []
+    for rates in (1.0 + DEVIATION * noise).tolist():
+        found = DEFINITIONS[definition](Windows(starts_s, tuple(rates), WINDOW_S), post_scale(rates))
+        times.append(inf if found.time_s is None else found.time_s)
+    return float(np.median(times))
+
+
+def _attainable_times(claim: Claim, spec: Spec) -> Attainable | None:
+    """Medians lie between the time that noise takes and the horizon; a shorter watch can only show two alike."""
+    horizon_s, soonest_s = watch_s(claim, spec)[1], time_without_event_s(_definition(claim))
+    if claim.kind not in RATIOS or soonest_s <= 0.0 or horizon_s == inf:
+        return None
+    longest_s = max(horizon_s, soonest_s)
+    region = Region(_percent(soonest_s, longest_s), _percent(longest_s, soonest_s))
+    why = (
+        f"ratios of times can be seen to be {_range_text(region)} here: without any event the median is"
+        f" {soonest_s:.0f} s, and the watch ends after {horizon_s:g} s"
+    )
+    return Attainable(region, why, soonest_s)
+
+
+def _definition(claim: Claim) -> str:
+    """`sp` of `convergence_sp_s`."""
+    return claim.metric.removeprefix(CONVERGENCE).removesuffix("_s")
+
+
+def watch_s(claim: Claim, spec: Spec) -> tuple[float, float]:
+    """Floor and ceiling of what is watched after the claim's event, in s; infinite where the record does not say."""
+    place, events = _place(claim), spec.get("events") or ()
+    following = events[place + 1].get("at") if place + 1 < len(events) else "steady"
+    if isinstance(following, int | float):
+        return float(following), float(following)
+    durations = spec.get("durations") or {}
+    return float(durations.get("after_floor_s", inf)), float(durations.get("horizon_s", inf))
+
+
+def _place(claim: Claim) -> int:
+    """Of `e1`: 0."""
+    return int(claim.event[1:]) - 1
+
+
+# --- throughput ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Levels:
+    """A variant's throughput in tuples/s by the closed form: before the event, and the most after it; it never falls.
+    `slots`: executors that it gives out. `stela`: what its own rule makes of them."""
+
+    before: float
+    most: float
+    slots: int = 0
+    stela: float | None = None
+
+    @property
+    def gain(self) -> float:
+        """At most, in percent."""
+        return _percent(self.most, self.before)
+
+
+def _attainable_gain(claim: Claim, spec: Spec) -> Attainable | None:
+    levels = levels_of(claim, spec, claim.variant)
+    if levels is None:
+        return None
+    region = Region(0.0, levels.gain)
+    return Attainable(region, f"{claim.variant} can gain {_range_text(region)} here: {_because(levels)}")
+
+
+def _attainable_ratio(claim: Claim, spec: Spec) -> Attainable | None:
+    top, bottom = levels_of(claim, spec, claim.variant), levels_of(claim, spec, str(claim.baseline))
+    if top is None or bottom is None:
+        return None
+    region = Region(_percent(top.before, bottom.most), _percent(top.most, bottom.before))
+    more = max(top, bottom, key=lambda levels: levels.slots)
+    return Attainable(
+        region, f"{claim.variant} over {claim.baseline} can be {_range_text(region)} here: {_because(more)}"
+    )
+
+
+def _percent(above: float, below: float) -> float:
+    return 100.0 * (above / below - 1.0)
+
+
+def _because(levels: Levels) -> str:
+    waiting = "components wait (cost_model sleep): with CPU enough, placement changes nothing"
+    if not levels.slots:
+        return f"no executor is added, and {waiting}"
+    return f"{levels.slots} executors are added, and {waiting}, and no distribution gives more"
+
+
+def levels_of(claim: Claim, spec: Spec, variant: str) -> Levels | None:
+    """None where the closed form says nothing: another event than the first, code or a policy that is not known, costs
+    that burn CPU."""
+    chosen = next((each for each in spec.get("variants") or () if each["name"] == variant), None)
+    event: Mapping[str, Any] = next(iter(spec.get("events") or ()), {})
+    if chosen is None or chosen.get("code") or _place(claim) != 0 or event.get("kind") not in SCALE_EVENTS:
+        return None
+    topology = _closed_form(topology_of(spec, chosen))
+    if topology is None or chosen["policy"] not in {*KEEP_EXECUTORS, "stela"}:
+        return None
+    before = capacity.throughput(topology, topology.initial)
+    if chosen["policy"] in KEEP_EXECUTORS or event["kind"] == "scale_in":
+        return Levels(before, before)
+    return _levels_of_stela(topology, spec["machines"]["before"], event["machines"], chosen.get("parameters") or {})
+
+
+def _levels_of_stela(topology: capacity.Topology, before: int, new: int, given: Mapping[str, Any]) -> Levels | None:
+    try:
+        parameters = Parameters(**given)
+    except (TypeError, ValueError):
+        return None  # of another version
+    slots = capacity.new_executors(topology, before, new, parameters.slots)
+    return Levels(
+        capacity.throughput(topology, topology.initial),
+        capacity.throughput(topology, capacity.best_executors(topology, slots)),
+        slots,
+        capacity.throughput(topology, capacity.stela_executors(topology, slots, parameters)),
+    )
+
+
+def topology_of(spec: Spec, variant: Mapping[str, Any]) -> dict[str, Any]:
+    """The topology of a variant, as the experiment's `topology`: what the variant says of it lies over that."""
+    chosen, own = spec.get("topology") or {}, variant.get("topology") or {}
+    overrides = dict(chosen.get("overrides") or {})
+    for key, value in (own.get("overrides") or {}).items():
+        overrides[key] = {**overrides.get(key, {}), **value} if isinstance(value, Mapping) else value
+    parameters = {**(chosen.get("parameters") or {}), **(own.get("parameters") or {})}
+    return {"name": chosen.get("name", ""), "parameters": parameters, "overrides": overrides}
+
+
+def _closed_form(topology: Mapping[str, Any]) -> capacity.Topology | None:
+    return _cached_closed_form(json.dumps(topology, sort_keys=True))
+
+
+@cache
+def _cached_closed_form(text: str) -> capacity.Topology | None:
+    try:
+        return capacity.topology_of_flux(catalogue.render(**json.loads(text)))
+    except catalogue.TopologyError:
+        return None  # of another version
+
+
+# --- weaknesses and notes --------------------------------------------------------------------------------------------
+
+
+def weaknesses(claim: Claim, spec: Spec) -> tuple[str, ...]:
+    """What keeps this experiment from saying much about a claim that can come out in it; claims that follow from others
+    too."""
+    if claim.within is None:
+        return ()
+    found = (_few_blocks(spec), _early_end(claim, spec), _certain(claim, spec), _rule_outside(claim, spec))
+    return tuple(weakness for weakness in found if weakness)
+
+
+def _few_blocks(spec: Spec) -> str:
+    blocks = int(spec.get("repetitions") or 0)
+    if blocks >= BLOCKS_OF_A_VERDICT:
+        return ""
+    outcome = "no interval" if blocks < MINIMUM_BLOCKS else "an indication at most"
+    return f"{blocks} block{'' if blocks == 1 else 's'}: {outcome}; a verdict needs {BLOCKS_OF_A_VERDICT}"
+
+
+def _early_end(claim: Claim, spec: Spec) -> str:
+    floor_s, horizon_s = watch_s(claim, spec)
+    if not claim.metric.startswith(CONVERGENCE) or floor_s >= horizon_s:
+        return ""
+    return (
+        f"the watch ends when our own test says steady, after {floor_s:g} to {horizon_s:g} s, which cuts off times of"
+        " convergence: set after_floor_s to horizon_s"
+    )
+
+
+def _certain(claim: Claim, spec: Spec) -> str:
+    found = attainable(claim, spec)
+    if found is None or not found.is_within(claim.region):
+        return ""
+    return f"cannot but come out as stated: {found.why}"
+
+
+def _rule_outside(claim: Claim, spec: Spec) -> str:
+    """Stela's rule without noise in the rates; what happens may differ where a component is hardly congested."""
+    if claim.metric not in ("throughput_after", "gain_percent") or not _is_about_one_number(claim):
+        return ""
+    levels = levels_of(claim, spec, claim.variant)
+    other = levels_of(claim, spec, claim.baseline) if claim.baseline else levels
+    if levels is None or levels.stela is None or other is None or reason_not_testable(claim, spec):
+        return ""
+    percent = _percent(levels.stela, other.before)
+    if claim.region.low < percent - TOLERANCE and percent + TOLERANCE < claim.region.high:
+        return ""
+    return (
+        f"by the closed form Stela's own rule gives {_signed(percent)} % here, and the claim needs"
+        f" {_region_text(claim.region)}"
+    )
+
+
+def notes(claims: Sequence[Claim], spec: Spec) -> tuple[str, ...]:
+    """What an experiment cannot show, or only weakly, of its own claims, among all of a family; alike ones together."""
+    by_name = {claim.name: claim for claim in claims}
+    found: dict[str, list[str]] = {}
+    for claim in claims:
+        if claim.experiment == spec.get("name") and claim.id in (spec.get("claims") or ()):
+            members = [by_name[name] for name in claim.of]
+            specs = {member.experiment: [spec] for member in members if member.experiment == claim.experiment}
+            why = reason_derived(claim, members, specs) if members else reason_not_testable(claim, spec)
+            for said in (f"not testable here: {why}",) if why else weaknesses(claim, spec):
+                found.setdefault(said, []).append(claim.name)
+    return tuple(f"{', '.join(names)}: {said}" for said, names in found.items())
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+
+def _range_text(region: Region) -> str:
+    if region.high - region.low <= TOLERANCE:
+        return f"{_signed(region.low)} %"
+    return f"{_signed(region.low)} to {_signed(region.high)} %"
+
+
+def _region_text(region: Region) -> str:
+    if region.low == -inf:
+        return f"less than {_signed(region.high)} %"
+    if region.high == inf:
+        return f"more than {_signed(region.low)} %"
+    return f"{_signed(region.low)} to {_signed(region.high)} %"
+
+
+def _signed(percent: float) -> str:
+    return number(percent, 1, signed=True)

@@ -1,0 +1,156 @@
+"""Numbers of claims with their intervals, and how often they would be judged wrongly."""
+
+import numpy as np
+import pytest
+
+from analysis.claims.estimates import (
+    CensoredRatio,
+    MeanRatio,
+    StudentEstimate,
+    Times,
+    mean_ratio,
+    own_number,
+    paired_ratio,
+)
+from analysis.claims.statements import Region
+from tests.calibration import claim_verdicts
+
+ABOUT_65 = Region(50.0, 81.5)
+
+
+def student(values: list[float], baseline: list[float]) -> StudentEstimate:
+    found = paired_ratio(values, baseline)
+    assert found is not None
+    return found
+
+
+def test_two_blocks_have_no_estimate() -> None:
+    assert paired_ratio([165.0, 166.0], [100.0, 100.0]) is None
+    assert own_number([1.0, 2.0]) is None
+    assert mean_ratio([0.0, 10.0], [80.0, 80.0], 10.0) is None
+
+
+def test_a_drift_between_blocks_falls_on_both_sides_of_a_pair() -> None:
+    """Each pair differs by 65 %, whatever the day; the floor, of neighbouring runs of one side, sees the drift."""
+    steady = student([165.0, 165.2, 164.8, 165.1], [100.0, 100.1, 99.9, 100.0])
+    low, high = steady.interval()
+    assert low == pytest.approx(65.0, abs=0.5)
+    assert high == pytest.approx(65.0, abs=0.5)
+    drifting = student([165.0, 182.0, 198.0, 215.0], [100.0, 110.0, 120.0, 130.0])
+    assert drifting.point == pytest.approx(65.0, abs=0.5)
+    assert drifting.interval()[0] < 60.0
+
+
+def test_a_deviation_that_is_small_by_luck_makes_no_narrow_interval() -> None:
+    """Three blocks whose ratios happen to agree, of runs that differ by 10 %."""
+    lucky = student([150.0, 165.0, 180.0], [90.91, 100.0, 109.09])
+    assert lucky.floor is not None
+    assert lucky.floor > 5.0
+    low, high = lucky.interval()
+    assert high - low > 10.0
+
+
+@pytest.mark.parametrize(
+    ("values", "inside", "outside"),
+    [([164.0, 165.0, 166.0], True, False), ([130.0, 131.0, 132.0], False, True), ([149.0, 150.0, 151.0], False, False)],
+)
+def test_p_values_are_below_the_level_exactly_where_the_interval_says_so(
+    values: list[float], inside: bool, outside: bool
+) -> None:
+    found = student(values, [100.0, 100.0, 100.0])
+    low, high = found.interval()
+    assert (found.p_inside(ABOUT_65) < 0.05) is inside is (ABOUT_65.low < low and high < ABOUT_65.high)
+    assert (found.p_outside(ABOUT_65) < 0.05) is outside is (high < ABOUT_65.low or ABOUT_65.high < low)
+
+
+def test_an_open_region_has_one_end() -> None:
+    found = own_number([-9.0, -8.0, -7.0])
+    assert found is not None
+    assert found.p_inside(Region(float("-inf"), -2.0)) < 0.05
+    assert found.p_outside(Region(-2.0, float("inf"))) < 0.05
+    assert found.p_outside(Region(float("-inf"), -2.0)) == 1.0
+
+
+def test_how_many_blocks_would_decide_grows_with_the_scatter_and_with_how_near_the_edge_lies() -> None:
+    near = student([154.0, 150.0, 158.0], [100.0, 100.0, 100.0]).blocks_to_decide(ABOUT_65)
+    nearer = student([152.0, 148.0, 156.0], [100.0, 100.0, 100.0]).blocks_to_decide(ABOUT_65)
+    assert near is not None
+    assert nearer is not None
+    assert 3 < near < nearer
+
+
+def test_a_ratio_of_times_may_be_zero() -> None:
+    found = mean_ratio([0.0, 10.0, 0.0, 10.0], [80.0, 80.0, 70.0, 90.0], 10.0)
+    assert found is not None
+    assert found.point == pytest.approx(100 * (5 / 80 - 1))
+    low, high = found.interval()
+    assert low == -100.0
+    assert -95.0 < high < -75.0
+
+
+def test_fiellers_interval_is_the_ratios_that_a_t_test_does_not_reject() -> None:
+    from scipy.stats import ttest_1samp
+
+    variant, baseline = (20.0, 40.0, 30.0, 50.0, 30.0), (80.0, 120.0, 60.0, 100.0, 90.0)
+    found = MeanRatio(variant, baseline, quantum=0.0)
+    for end in found.interval():
+        contrast = np.asarray(variant) - (1 + end / 100) * np.asarray(baseline)
+        assert ttest_1samp(contrast, 0.0).pvalue == pytest.approx(0.05, abs=1e-4)
+
+
+def test_equal_windows_do_not_show_that_there_is_no_scatter() -> None:
+    found = mean_ratio([10.0, 10.0, 10.0], [80.0, 80.0, 80.0], 10.0)
+    assert found is not None
+    low, high = found.interval()
+    assert low < -95.0 < -80.0 < high
+
+
+def test_a_baseline_that_may_be_zero_leaves_the_interval_open() -> None:
+    found = mean_ratio([10.0, 10.0, 20.0], [0.0, 0.0, 10.0], 10.0)
+    assert found is not None
+    assert found.interval()[1] == float("inf")
+    assert mean_ratio([10.0, 10.0, 20.0], [0.0, 0.0, 0.0], 10.0) is None
+
+
+def test_of_times_that_were_never_reached_only_the_known_end_decides() -> None:
+    fast = Times((60.0, 70.0, 80.0, 70.0, 60.0, 90.0), (False,) * 6)
+    never = Times((600.0,) * 6, (True,) * 6)
+    found = CensoredRatio(fast, never)
+    low, high = found.interval()
+    assert (found.point, low) == (None, -100.0)
+    assert high < -80.0
+    assert found.p_outside(Region(-20.0, 25.0)) < 0.05
+    assert found.p_outside(Region(-93.6, -90.0)) > 0.05
+
+
+# --- error rates -----------------------------------------------------------------------------------------------------
+
+DRAWS = 2_000
+
+
+@pytest.mark.parametrize("blocks", [3, 6])
+@pytest.mark.parametrize("noise", ["normal", "heavy", "drift"])
+def test_at_the_edge_of_what_was_stated_reproduced_is_rare(blocks: int, noise: str) -> None:
+    """The true ratio is just out of the region: whoever says `reproduced` is wrong."""
+    shares = claim_verdicts.shares(81.5, ABOUT_65, blocks, claim_verdicts.NOISES[noise], DRAWS)
+    assert shares.reproduced <= 0.05
+
+
+@pytest.mark.parametrize("blocks", [3, 6])
+@pytest.mark.parametrize("noise", ["normal", "heavy", "drift"])
+def test_what_is_in_the_region_rarely_differs(blocks: int, noise: str) -> None:
+    shares = claim_verdicts.shares(81.4, ABOUT_65, blocks, claim_verdicts.NOISES[noise], DRAWS)
+    assert shares.differs <= 0.05
+
+
+def test_six_blocks_of_our_scatter_find_what_is_stated_and_what_is_not() -> None:
+    noise = claim_verdicts.NOISES["normal"]
+    assert claim_verdicts.shares(65.0, ABOUT_65, 6, noise, DRAWS).reproduced > 0.95
+    assert claim_verdicts.shares(40.0, ABOUT_65, 6, noise, DRAWS).differs > 0.95
+
+
+def test_noise_alone_reproduces_nothing() -> None:
+    """An interval as wide as [-20, 180] contains +65 and 0; it reproduces neither."""
+    wild = claim_verdicts.Noise(spread=0.4)
+    shares = claim_verdicts.shares(0.0, ABOUT_65, 3, wild, DRAWS)
+    assert shares.reproduced <= 0.01
