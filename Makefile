@@ -127,7 +127,7 @@ bench: setup  ## ratios taken side by side on this machine: what measuring costs
 	@mvn -B -q -f topologies/pom.xml test-compile org.codehaus.mojo:exec-maven-plugin:3.5.1:exec -Dexec.executable=java -Dexec.classpathScope=test \
 		-Dexec.args="-cp %classpath -Dlog4j2.level=error barograph.topologies.measure.MeasuringCost"
 	@$(BIN)/python -m tests.calibration.ingest_bench --mb 1000
-	@$(BIN)/python -m tests.calibration.runs_bench --runs 100,1000
+	@$(BIN)/python -m tests.calibration.runs_bench --runs 100,1000 --cluster
 	@$(BIN)/python -m tests.calibration.stela_decision_time
 
 ui: setup  ## Airflow on loopback, with a password that it prints

@@ -93,19 +93,13 @@ def logging_option(file: Path) -> str:
 
 
 # On a cluster its own configuration says how much memory there is, how it is collected and how far a shuffle is spread.
-LOCAL_MEMORY = "3g"
-# The sizes of this heap are those that it begins with: where nothing says so, a 64th of the machine's memory. What an
-# analysis holds then no longer fits, and the JVM does nothing but collect, for hours, with most of its 3 GB unused
-# (seen in the tests' session: 502 full collections on 258 MB). What is reserved and not used costs no memory.
-LOCAL_HEAP = f"-XX:+UseParallelGC -XX:-UseAdaptiveSizePolicy -Xms{LOCAL_MEMORY} -Xmn512m"
 LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.driver.memory": LOCAL_MEMORY,
     "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 2)),
 }
+LOGGING = logging_option(Path(__file__).with_name("log4j2.properties"))
 SETTINGS = {
-    "spark.driver.extraJavaOptions": logging_option(Path(__file__).with_name("log4j2.properties")),
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
@@ -239,13 +233,36 @@ def shared_session(
 def options_of(master: str, raw_bytes: int) -> dict[str, str]:
     """The settings of a session on `master` for about `raw_bytes` of raw lines."""
     if not is_local(master):
-        return SETTINGS | cluster_settings(master)
+        # Beside the flags of the cluster's own configuration, not in their place.
+        return SETTINGS | cluster_settings(master) | {"spark.driver.defaultJavaOptions": LOGGING}
     options = SETTINGS | LOCAL
-    java = [options["spark.driver.extraJavaOptions"], LOCAL_HEAP]
+    memory_mb = local_memory_mb()
+    java = [LOGGING, heap_options(memory_mb)]
     if raw_bytes < SHORT_BYTES:
         options |= SHORT_SETTINGS
         java.append(SHORT_OPTIONS)
-    return options | {"spark.driver.extraJavaOptions": " ".join(java)}
+    return options | {"spark.driver.memory": f"{memory_mb}m", "spark.driver.extraJavaOptions": " ".join(java)}
+
+
+MOST_MEMORY_MB, LEAST_MEMORY_MB = 3072, 1024
+CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+
+def local_memory_mb(limits: Sequence[Path] = CGROUP_LIMITS) -> int:
+    """For a local Spark's heap: 3 GB, or half of what this machine or its container has, but 1 GB at least."""
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for limit in limits:
+        with contextlib.suppress(OSError, ValueError):  # another kind of cgroup, or `max`
+            found.append(int(limit.read_text()))
+    return max(LEAST_MEMORY_MB, min(MOST_MEMORY_MB, min(found) // 2**21))
+
+
+def heap_options(memory_mb: int) -> str:
+    """The sizes of this heap are those that it begins with: where nothing says so, a 64th of the machine's memory. What
+    an analysis holds then no longer fits, and the JVM does nothing but collect, for hours, with most of its memory
+    unused (seen in the tests' session: 502 full collections on 258 MB of 3 GB).
+    """
+    return f"-XX:+UseParallelGC -XX:-UseAdaptiveSizePolicy -Xms{memory_mb}m -Xmn{memory_mb // 6}m"
 
 
 @contextmanager

@@ -60,8 +60,9 @@ def _refusals(observation: Observation, decision: Decision) -> Iterator[Refusal]
     yield from _slot_conflicts(observation, decision)
     yield from _release_refusals(observation, decision)
     yield from _delegation_refusals(decision)
-    if not 0 <= decision.wait_s <= LONGEST_WAIT_S:
-        yield Refusal("wait_out_of_range", f"wait_s is {decision.wait_s}; allowed are 0 to {LONGEST_WAIT_S}")
+    if type(decision.wait_s) is not int or not 0 <= decision.wait_s <= LONGEST_WAIT_S:  # whatever a policy put there
+        allowed = f"allowed are whole numbers from 0 to {LONGEST_WAIT_S}"
+        yield Refusal("wait_out_of_range", f"wait_s is {decision.wait_s!r}; {allowed}")
 
 
 def _executor_refusals(topology: Topology, decision: Decision) -> Iterator[Refusal]:

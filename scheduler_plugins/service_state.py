@@ -92,6 +92,7 @@ class DecisionStatus:
     waiting: set[str]
     slots: tuple[str, ...] | None = ()  # whose workers restart for it; None: any may
     given_s: float = 0.0  # since when the Nimbus of now has it
+    waits: int = 2  # Storm's, since then, at most: a Nimbus that restarts at once begins its wait again, unnoticed
     arrived: bool = False
     failed: bool = False
     expired: bool = False
@@ -105,7 +106,7 @@ class DecisionStatus:
     @property
     def expiry_s(self) -> float:
         """Nimbus carries it out after its wait at the earliest."""
-        return EXPIRY_S + self.decision.wait_s
+        return EXPIRY_S + self.waits * self.decision.wait_s
 
     def json(self) -> dict[str, Any]:
         """As it stands in the service's state."""
@@ -163,7 +164,7 @@ class DecisionTracker:
     def give_again(self, now: float) -> None:
         """Another Nimbus has taken over what the one before had planned."""
         for status in self.statuses:
-            status.given_s = now
+            status.given_s, status.waits = now, 1
 
     def record_outcome(self, body: Mapping[str, Any]) -> DecisionStatus | None:
         """Take what the bridge says of a topology; returns the decision if it is the first to say that it failed."""

@@ -7,14 +7,15 @@ waits. It is assumed that each waiting thread gets a core when it wakes: then it
 executor is on, or how many there are.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
-from itertools import combinations_with_replacement
 from typing import Any, Literal
 
+import numpy as np
 import yaml
+from numpy.typing import NDArray
 
 from scheduler_plugins.model import Component as ObservedComponent
 from scheduler_plugins.model import Edge, Executor, executor_ranges
@@ -28,6 +29,10 @@ AGGREGATE_CHARACTERS = 8.0  # that AggregateBolt appends
 EVEN_GROUPINGS = ("shuffle", "fields")  # the fields that we group by spread evenly (docs/decisions/0004)
 
 Sizes = Mapping[str, int]  # component -> executors
+Integers = NDArray[np.int64]
+Array = NDArray[np.float64]  # one number for each of several distributions of executors
+MOST_DISTRIBUTIONS = 500  # that none is surely better than, after a component; beyond it there is only a bound
+DECIMALS = 9  # tuples/s that differ by less are the same
 
 
 @dataclass(frozen=True)
@@ -123,36 +128,58 @@ def _component(shape: catalogue.Component, arguments: Sequence[Any]) -> Componen
 
 def component_rates(topology: Topology, executors: Sizes) -> dict[str, Rates]:
     """At rest, by component, with as many executors each as given."""
+    flows = _flows(topology, {name: np.array([size]) for name, size in executors.items()})
+    return {
+        name: Rates(float(flow.arriving[0]), float(flow.served[0]), float(flow.sent[0]), float(flow.characters[0]))
+        for name, flow in flows.items()
+    }
+
+
+@dataclass(frozen=True)
+class _Flow:
+    """As Rates, of several distributions at once."""
+
+    arriving: Array
+    served: Array
+    sent: Array
+    characters: Array
+
+
+def _flows(topology: Topology, executors: Mapping[str, Integers], *, shortest: bool = False) -> dict[str, _Flow]:
+    """`shortest`: where streams join, as if all texts were like those of the shortest."""
     by_name = {component.name: component for component in topology.components}
-    found: dict[str, Rates] = {}
+    found: dict[str, _Flow] = {}
     for name in topology.order:
-        streams = [found[source] for source, target in topology.edges if target == name]
-        found[name] = _rates(by_name[name], executors[name], streams)
+        streams = [found[source] for source in _sources(topology, name)]
+        found[name] = _flow(by_name[name], executors[name], streams, shortest)
     return found
 
 
-def _rates(component: Component, executors: int, streams: Sequence[Rates]) -> Rates:
+def _sources(topology: Topology, name: str) -> list[str]:
+    return [source for source, target in topology.edges if target == name]
+
+
+def _flow(component: Component, executors: Integers, streams: Sequence[_Flow], shortest: bool) -> _Flow:
+    nothing = np.zeros(len(executors))
     if component.kind == "spout":
-        offered = component.offered_per_s
-        return Rates(offered, offered, offered, SOURCE_CHARACTERS)
-    arriving = sum(stream.sent for stream in streams)
-    characters = sum(stream.sent * stream.characters for stream in streams) / arriving if arriving else 0.0
+        offered = nothing + component.offered_per_s
+        return _Flow(offered, offered, offered, nothing + SOURCE_CHARACTERS)
+    arriving = sum((stream.sent for stream in streams), nothing)
+    total = sum((stream.sent * stream.characters for stream in streams), nothing)
+    characters = np.divide(total, arriving, out=nothing.copy(), where=arriving > 0.0)
+    if shortest and streams:
+        characters = np.min([stream.characters for stream in streams], axis=0)
     served = _served(component, executors, arriving, component.ms_per_character * characters)
-    return Rates(arriving, served, served * component.passes, characters * component.keeps + component.appends)
+    return _Flow(arriving, served, served * component.passes, characters * component.keeps + component.appends)
 
 
-def _served(component: Component, executors: int, arriving: float, ms_per_tuple: float) -> float:
+def _served(component: Component, executors: Integers, arriving: Array, ms_per_tuple: Array) -> Array:
     """Each executor gets what arrives for its tasks: of 8 tasks on 5 executors 2, 2, 2, 1 and 1 eighths."""
-    if ms_per_tuple <= 0.0:
-        return arriving
-    of_task, most = arriving / component.tasks, 1000.0 / ms_per_tuple
-    return sum(min(tasks * of_task, most) for tasks in executor_sizes(component.tasks, executors))
-
-
-@cache
-def executor_sizes(tasks: int, executors: int) -> tuple[int, ...]:
-    """Tasks of each executor, as Storm deals them."""
-    return tuple(last - first + 1 for first, last in executor_ranges(tuple(range(tasks)), executors))
+    of_task = arriving / component.tasks
+    most = np.divide(1000.0, ms_per_tuple, out=np.full(len(arriving), np.inf), where=ms_per_tuple > 0.0)
+    tasks, larger = np.divmod(component.tasks, executors)
+    of_larger, of_others = np.minimum((tasks + 1) * of_task, most), np.minimum(tasks * of_task, most)
+    return np.asarray(larger * of_larger + (executors - larger) * of_others, dtype=np.float64)
 
 
 def throughput(topology: Topology, executors: Sizes) -> float:
@@ -171,25 +198,113 @@ def new_executors(topology: Topology, machines_before: int, machines_new: int, r
     return scaling.executors_for_new_machines(as_observed(topology), machines_before, machines_new, rule)
 
 
+@dataclass(frozen=True)
+class Best:
+    """The highest throughput that up to so many more executors give. Without `executors` it is a bound that none is
+    above: there were too many ways to deal them out."""
+
+    per_s: float
+    executors: Sizes | None
+
+
 @cache
-def best_executors(topology: Topology, slots: int) -> Sizes:
-    """The sizes with the highest throughput of all that up to `slots` more executors give; no more than tasks."""
-    return max(_distributions(topology, slots), key=lambda sizes: throughput(topology, sizes))
+def best(topology: Topology, slots: int) -> Best:
+    """Of all distributions of up to `slots` more executors, no component having more than tasks; of equally good ones
+    one that adds fewest.
+
+    Component by component, sources first; after each one, a distribution is dropped that takes no fewer executors than
+    another and hands no more to any component that follows. That is exact: a component serves no less where more
+    arrives or it has more executors (the loads of more executors are more even, and what each serves is concave).
+    Texts of different lengths that join are an exception: there more tuples of the long ones may slow the rest down.
+    Distributions that differ in what leads there are never compared.
+    """
+    by_name = {component.name: component for component in topology.components}
+    added = np.zeros((1, len(topology.order)), dtype=np.int64)
+    for place, name in enumerate(topology.order):
+        added = _with_more(added, place, by_name[name], slots)
+        kept = _undominated(_handed_on(topology, added, place + 1), MOST_DISTRIBUTIONS)
+        if kept is None:
+            return Best(_bound(topology, slots), None)
+        added = added[kept]
+    rates = _at_sinks(topology, _flows(topology, _sizes(topology, added)), topology.sinks)
+    chosen = added[np.lexsort((added.sum(axis=1), -rates.round(DECIMALS)))[0]]
+    executors = topology.initial | {
+        name: topology.initial[name] + int(chosen[i]) for i, name in enumerate(topology.order)
+    }
+    return Best(throughput(topology, executors), executors)
 
 
-def _distributions(topology: Topology, slots: int) -> Iterator[dict[str, int]]:
-    """Only to what costs something: the others need no more. Fewer first, so that of equal ones the smaller is best."""
-    costly = [component for component in topology.components if component.ms_per_character > 0.0]
-    room = {component.name: component.tasks - component.executors for component in costly}
-    for given in range(slots + 1):
-        for names in combinations_with_replacement(list(room), given):
-            if all(names.count(name) <= room[name] for name in names):
-                yield {name: size + names.count(name) for name, size in topology.initial.items()}
+def _with_more(added: Integers, place: int, component: Component, slots: int) -> Integers:
+    """Each distribution with everything that the component may get; one that costs nothing needs no more."""
+    room = np.minimum(slots - added.sum(axis=1), component.tasks - component.executors)
+    room *= component.ms_per_character > 0.0
+    every = np.repeat(added, room + 1, axis=0)
+    every[:, place] = np.concatenate([np.arange(most + 1) for most in room])
+    return every
+
+
+def _sizes(topology: Topology, added: Integers) -> dict[str, Integers]:
+    return {name: topology.initial[name] + added[:, place] for place, name in enumerate(topology.order)}
+
+
+def _at_sinks(topology: Topology, flows: Mapping[str, _Flow], names: Collection[str]) -> Array:
+    return sum((flows[name].served for name in names if name in topology.sinks), np.zeros(1))
+
+
+def _handed_on(topology: Topology, added: Integers, known: int) -> Array:
+    """A row a distribution: executors, and what the first `known` components hand on to sinks and to each that follows;
+    less is better. Where lengths may differ it has each number twice, also negative: only equal ones compare.
+    """
+    flows, first = _flows(topology, _sizes(topology, added)), topology.order[:known]
+    columns = [added.sum(axis=1), -_at_sinks(topology, flows, first)]
+    sensitive = _led_by_lengths(topology)
+    for name in topology.order[known:]:
+        streams = [flows[source] for source in _sources(topology, name) if source in first]
+        if streams:
+            columns.append(-sum(stream.sent for stream in streams))
+            if name in sensitive:
+                characters = sum(stream.sent * stream.characters for stream in streams)
+                columns += [-columns[-1], characters, -characters]
+    return np.stack([np.broadcast_to(column, len(added)) for column in columns], axis=1).round(DECIMALS)
+
+
+@cache
+def _led_by_lengths(topology: Topology) -> frozenset[str]:
+    """Components from which one can be reached, or that are one, that costs something by texts whose mean length
+    follows from how many there are of each: streams of different lengths have joined there, or before."""
+    by_name = {component.name: component for component in topology.components}
+    lengths: dict[str, float | None] = {}
+    found: set[str] = set()
+    for name in topology.order:
+        own, arriving = by_name[name], {lengths[source] for source in _sources(topology, name)} or {SOURCE_CHARACTERS}
+        length = arriving.pop() if len(arriving) == 1 else None
+        if length is None and own.ms_per_character > 0.0:
+            found.add(name)
+        lengths[name] = None if length is None else round(length * own.keeps + own.appends, DECIMALS)
+    for source in reversed(topology.order):
+        if any((source, name) in topology.edges for name in found):
+            found.add(source)
+    return frozenset(found)
+
+
+def _undominated(rows: Array, most: int) -> list[int] | None:
+    """Which rows no other is as small as in all columns, one of equal ones; None for more than `most`."""
+    left, found = np.lexsort(rows.T[::-1]), list[int]()
+    while left.size and len(found) <= most:
+        found.append(int(left[0]))
+        left = left[(rows[left] < rows[left[0]]).any(axis=1)]
+    return found if len(found) <= most else None
+
+
+def _bound(topology: Topology, slots: int) -> float:
+    """As if each component got all of the slots, and texts that join were as short as the shortest."""
+    executors = {each.name: np.array([min(each.tasks, each.executors + slots)]) for each in topology.components}
+    return float(_at_sinks(topology, _flows(topology, executors, shortest=True), topology.sinks)[0])
 
 
 def best_gain_percent(topology: Topology, slots: int) -> float:
-    """The most that any distribution of up to `slots` more executors gives over the sizes of the start."""
-    return gain_percent(topology, best_executors(topology, slots))
+    """The most that any distribution of up to `slots` more executors gives over the sizes of the start, or a bound."""
+    return 100.0 * (best(topology, slots).per_s / throughput(topology, topology.initial) - 1.0)
 
 
 def stela_executors(topology: Topology, slots: int, parameters: Parameters) -> Sizes:

@@ -102,9 +102,9 @@ def paired_ratio(variant: Sequence[float], baseline: Sequence[float], quantum: f
     if len(variant) < MINIMUM_BLOCKS:
         return None
     found = paired_differences.estimate(baseline, variant, logarithmic=True, quantum=quantum)
-    below, above = np.log(np.asarray(baseline, dtype=np.float64)), np.log(np.asarray(variant, dtype=np.float64))
-    step = quantum / float(np.mean(baseline))
-    return _no_narrower(found, float(same_code_floors.neighbour_floor(below, above, LEVEL, step)))
+    below, above = (np.asarray(side, dtype=np.float64) for side in (baseline, variant))
+    step = paired_differences.relative_step(below, above, quantum)
+    return _no_narrower(found, float(same_code_floors.neighbour_floor(np.log(below), np.log(above), LEVEL, step)))
 
 
 def geometric_ratio(variant: Sequence[float], baseline: Sequence[float]) -> float:
@@ -134,7 +134,8 @@ def _no_narrower(found: Estimate, floor: float) -> StudentEstimate:
 class MeanRatio:
     """100 x (mean of variant / mean of baseline - 1), values of the same blocks, each in whole steps of `quantum`.
 
-    Fieller's: a ratio r is in the interval where the mean of variant - r x baseline is not surely other than 0.
+    Fieller's: a ratio r is in the interval where the mean of variant - r x baseline is not surely other than 0. Where
+    the baseline's mean is not surely above 0, any ratio may be the true one, and nothing is sure.
     """
 
     variant: tuple[float, ...]
@@ -151,18 +152,29 @@ class MeanRatio:
         return len(self.variant)
 
     def interval(self) -> tuple[float, float]:
+        if self._p_of_no_baseline >= LEVEL:
+            return -100.0, inf
         ratio = 1.0 + self.point / 100.0
         return 100.0 * (self._end(ratio, 0.0) - 1.0), 100.0 * (self._end(ratio, inf) - 1.0)
 
     def p_inside(self, region: Region) -> float:
-        if not region.low < self.point < region.high:
+        above = region.low <= -100.0 or region.low < self.point  # no ratio lies lower
+        if not (above and self.point < region.high):
             return 1.0
-        return max(self._p_at(region.low), self._p_at(region.high))
+        return max(self._p_at(region.low), self._p_at(region.high), self._p_of_no_baseline)
 
     def p_outside(self, region: Region) -> float:
         if region.low <= self.point <= region.high:
             return 1.0
-        return self._p_at(region.low if self.point < region.low else region.high)
+        nearer = region.low if self.point < region.low else region.high
+        return max(self._p_at(nearer), self._p_of_no_baseline)
+
+    @property
+    def _p_of_no_baseline(self) -> float:
+        """Two-sided, that the baseline's mean is 0."""
+        least = self.quantum / float(np.sqrt(12.0))
+        mean, error = paired_differences.mean_and_error(np.asarray(self.baseline), least)
+        return float(paired_differences.p_value(float(mean), float(error), self.blocks))
 
     def _p_at(self, percent: float) -> float:
         """Two-sided, that this is the ratio; 0 of what no ratio can be."""
@@ -183,17 +195,12 @@ class MeanRatio:
             outside = 2.0 * ratio + 1.0
             while self._p(outside) >= LEVEL:
                 outside *= 2.0
-                if outside > LARGEST_RATIO:
-                    return inf
         elif self._p(outside) >= LEVEL:
             return 0.0
         for _ in range(60):
             middle = (inside + outside) / 2.0
             inside, outside = (middle, outside) if self._p(middle) >= LEVEL else (inside, middle)
         return inside
-
-
-LARGEST_RATIO = 1e6
 
 
 def mean_ratio(variant: Sequence[float], baseline: Sequence[float], quantum: float) -> MeanRatio | None:

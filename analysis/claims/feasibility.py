@@ -7,17 +7,19 @@ as long as noise makes it; none takes longer than the watch. Of throughput: the 
 lose and win by where they are placed. Times at zero have no bound: a variant without any is 100 % below whatever the
 other has.
 
-`spec`: an experiment as data, as series.json has it under `spec`.
+`spec`: an experiment as data, as series.json has it under `spec`. One of another version, or by hand, may lack what is
+read here or have other values: nothing is said of it.
 """
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
-from math import inf, sqrt
-from typing import Any
+from math import inf, log, sqrt
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field, TypeAdapter, ValidationError
 
 from analysis.claims import capacity
 from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT
@@ -26,6 +28,7 @@ from analysis.metrics.convergence import DEFINITIONS, Windows, post_scale
 from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.numerals import number
+from analysis.stats import paired_differences
 from analysis.stats.paired_differences import MINIMUM_BLOCKS
 from scheduler_plugins.policies import topology_aware
 from scheduler_plugins.policies.stela import Parameters
@@ -36,6 +39,71 @@ Spec = Mapping[str, Any]
 KEEP_EXECUTORS = frozenset({"even", "round_robin", "storm", *topology_aware.STRATEGIES})
 SCALE_EVENTS = ("scale_out", "scale_in")
 TOLERANCE = 1e-9
+
+
+MachineNumber = Annotated[int, Field(ge=1)]
+
+
+@dataclass(frozen=True)
+class _Topology:
+    name: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Variant:
+    name: str
+    policy: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    topology: Mapping[str, Any] | None = None
+    code: Any = None
+
+
+@dataclass(frozen=True)
+class _Event:
+    kind: str
+    at: float | str = "steady"
+    machines: MachineNumber | None = None
+
+
+@dataclass(frozen=True)
+class _Machines:
+    before: MachineNumber
+
+
+@dataclass(frozen=True)
+class _Durations:
+    after_floor_s: float = inf
+    horizon_s: float = inf
+
+
+@dataclass(frozen=True)
+class _Spec:
+    """Of an experiment, what is read here."""
+
+    name: str = ""
+    topology: Mapping[str, Any] = field(default_factory=dict)
+    machines: _Machines | None = None
+    variants: tuple[_Variant, ...] = ()
+    events: tuple[_Event, ...] = ()
+    durations: _Durations = field(default_factory=_Durations)
+    repetitions: int = 0
+    claims: tuple[str, ...] = ()
+
+
+_SPEC, _TOPOLOGY = TypeAdapter(_Spec), TypeAdapter(_Topology)
+
+
+def _read(spec: Spec) -> _Spec | None:
+    """None for what does not parse: the one guard, so that faults of our own below are not hidden."""
+    try:
+        found = _SPEC.validate_python(spec)
+        for topology in (found.topology, *(variant.topology or {} for variant in found.variants)):
+            _TOPOLOGY.validate_python(topology)
+    except ValidationError:
+        return None
+    return found
 
 
 @dataclass(frozen=True)
@@ -61,7 +129,7 @@ class Attainable:
     def needs(self, region: Region) -> str:
         """What would have to be otherwise for it to reach the region: its nearer end."""
         if self.soonest_s is None:
-            busy = "costs that compete for a core (cost_model busy)"
+            busy = "costs that compete for a core (cost_model busy), which need not suffice"
             return busy if self.is_point else f"{busy}, or other costs"
         shorter, longer = 1.0 + region.high / 100.0, 1.0 + max(region.low, 0.0) / 100.0
         if shorter <= 0.0:
@@ -119,6 +187,11 @@ def _widest(claim: Claim, specs: Sequence[Spec]) -> Attainable | None:
 
 def attainable(claim: Claim, spec: Spec) -> Attainable | None:
     """Where the claim's number can lie in this experiment; None where nothing bounds it."""
+    known = _read(spec)
+    return None if known is None else _attainable(claim, known)
+
+
+def _attainable(claim: Claim, spec: _Spec) -> Attainable | None:
     if not _is_about_one_number(claim):
         return None
     if claim.metric.startswith(CONVERGENCE):
@@ -148,6 +221,11 @@ def time_without_event_s(definition: str, correlation: float = 0.0) -> float:
     60 s by SP, 70 s by ST, 0 by the authors' script. Where neighbouring windows are alike (`correlation`) it is not
     shorter: 80 and 70 s at 0.3. Claims are judged by independent windows, which is the most lenient.
     """
+    return float(np.median(_times_without_event(definition, correlation)))
+
+
+@cache
+def _times_without_event(definition: str, correlation: float) -> tuple[float, ...]:
     noise = np.random.default_rng(SEED).standard_normal((SERIES, SERIES_WINDOWS))
     for place in range(1, SERIES_WINDOWS):
         noise[:, place] = correlation * noise[:, place - 1] + sqrt(1.0 - correlation**2) * noise[:, place]
@@ -155,13 +233,13 @@ def time_without_event_s(definition: str, correlation: float = 0.0) -> float:
     times = []
     for rates in (1.0 + DEVIATION * noise).tolist():
         found = DEFINITIONS[definition](Windows(starts_s, tuple(rates), WINDOW_S), post_scale(rates))
-        times.append(inf if found.time_s is None else found.time_s)
-    return float(np.median(times))
+        times.append(inf if found is None or found.time_s is None else found.time_s)
+    return tuple(times)
 
 
-def _attainable_times(claim: Claim, spec: Spec) -> Attainable | None:
+def _attainable_times(claim: Claim, spec: _Spec) -> Attainable | None:
     """Medians lie between the time that noise takes and the horizon; a shorter watch can only show two alike."""
-    horizon_s, soonest_s = watch_s(claim, spec)[1], time_without_event_s(_definition(claim))
+    horizon_s, soonest_s = _watch_s(claim, spec)[1], time_without_event_s(_definition(claim))
     if claim.kind not in RATIOS or soonest_s <= 0.0 or horizon_s == inf:
         return None
     longest_s = max(horizon_s, soonest_s)
@@ -178,14 +256,13 @@ def _definition(claim: Claim) -> str:
     return claim.metric.removeprefix(CONVERGENCE).removesuffix("_s")
 
 
-def watch_s(claim: Claim, spec: Spec) -> tuple[float, float]:
+def _watch_s(claim: Claim, spec: _Spec) -> tuple[float, float]:
     """Floor and ceiling of what is watched after the claim's event, in s; infinite where the record does not say."""
-    place, events = _place(claim), spec.get("events") or ()
-    following = events[place + 1].get("at") if place + 1 < len(events) else "steady"
-    if isinstance(following, int | float):
-        return float(following), float(following)
-    durations = spec.get("durations") or {}
-    return float(durations.get("after_floor_s", inf)), float(durations.get("horizon_s", inf))
+    place = _place(claim)
+    following = spec.events[place + 1].at if place + 1 < len(spec.events) else "steady"
+    if isinstance(following, float):
+        return following, following
+    return spec.durations.after_floor_s, spec.durations.horizon_s
 
 
 def _place(claim: Claim) -> int:
@@ -199,12 +276,14 @@ def _place(claim: Claim) -> int:
 @dataclass(frozen=True)
 class Levels:
     """A variant's throughput in tuples/s by the closed form: before the event, and the most after it; it never falls.
-    `slots`: executors that it gives out. `stela`: what its own rule makes of them."""
+    `slots`: executors that it gives out. `stela`: what its own rule makes of them. `is_bound`: there are too many ways
+    to deal them out, and `most` is what no one is above."""
 
     before: float
     most: float
     slots: int = 0
     stela: float | None = None
+    is_bound: bool = False
 
     @property
     def gain(self) -> float:
@@ -212,16 +291,16 @@ class Levels:
         return _percent(self.most, self.before)
 
 
-def _attainable_gain(claim: Claim, spec: Spec) -> Attainable | None:
-    levels = levels_of(claim, spec, claim.variant)
+def _attainable_gain(claim: Claim, spec: _Spec) -> Attainable | None:
+    levels = _levels_of(claim, spec, claim.variant)
     if levels is None:
         return None
     region = Region(0.0, levels.gain)
     return Attainable(region, f"{claim.variant} can gain {_range_text(region)} here: {_because(levels)}")
 
 
-def _attainable_ratio(claim: Claim, spec: Spec) -> Attainable | None:
-    top, bottom = levels_of(claim, spec, claim.variant), levels_of(claim, spec, str(claim.baseline))
+def _attainable_ratio(claim: Claim, spec: _Spec) -> Attainable | None:
+    top, bottom = _levels_of(claim, spec, claim.variant), _levels_of(claim, spec, str(claim.baseline))
     if top is None or bottom is None:
         return None
     region = Region(_percent(top.before, bottom.most), _percent(top.most, bottom.before))
@@ -239,23 +318,31 @@ def _because(levels: Levels) -> str:
     waiting = "components wait (cost_model sleep): with CPU enough, placement changes nothing"
     if not levels.slots:
         return f"no executor is added, and {waiting}"
+    if levels.is_bound:
+        return (
+            f"{levels.slots} executors are added, and {waiting}; it is at most that, as if each component got them all"
+        )
     return f"{levels.slots} executors are added, and {waiting}, and no distribution gives more"
 
 
-def levels_of(claim: Claim, spec: Spec, variant: str) -> Levels | None:
+def _levels_of(claim: Claim, spec: _Spec, variant: str) -> Levels | None:
     """None where the closed form says nothing: another event than the first, code or a policy that is not known, costs
     that burn CPU."""
-    chosen = next((each for each in spec.get("variants") or () if each["name"] == variant), None)
-    event: Mapping[str, Any] = next(iter(spec.get("events") or ()), {})
-    if chosen is None or chosen.get("code") or _place(claim) != 0 or event.get("kind") not in SCALE_EVENTS:
+    chosen = next((each for each in spec.variants if each.name == variant), None)
+    event = next(iter(spec.events), None)
+    if chosen is None or chosen.code or _place(claim) != 0 or event is None or event.kind not in SCALE_EVENTS:
         return None
-    topology = _closed_form(topology_of(spec, chosen))
-    if topology is None or chosen["policy"] not in {*KEEP_EXECUTORS, "stela"}:
+    topology = _closed_form(topology_of({"topology": spec.topology}, {"topology": chosen.topology}))
+    if topology is None or chosen.policy not in {*KEEP_EXECUTORS, "stela"}:
         return None
     before = capacity.throughput(topology, topology.initial)
-    if chosen["policy"] in KEEP_EXECUTORS or event["kind"] == "scale_in":
+    if before <= 0.0:
+        return None
+    if chosen.policy in KEEP_EXECUTORS or event.kind == "scale_in":
         return Levels(before, before)
-    return _levels_of_stela(topology, spec["machines"]["before"], event["machines"], chosen.get("parameters") or {})
+    if spec.machines is None or event.machines is None:
+        return None
+    return _levels_of_stela(topology, spec.machines.before, event.machines, chosen.parameters)
 
 
 def _levels_of_stela(topology: capacity.Topology, before: int, new: int, given: Mapping[str, Any]) -> Levels | None:
@@ -264,11 +351,13 @@ def _levels_of_stela(topology: capacity.Topology, before: int, new: int, given: 
     except (TypeError, ValueError):
         return None  # of another version
     slots = capacity.new_executors(topology, before, new, parameters.slots)
+    best = capacity.best(topology, slots)
     return Levels(
         capacity.throughput(topology, topology.initial),
-        capacity.throughput(topology, capacity.best_executors(topology, slots)),
+        best.per_s,
         slots,
         capacity.throughput(topology, capacity.stela_executors(topology, slots, parameters)),
+        is_bound=best.executors is None,
     )
 
 
@@ -277,7 +366,8 @@ def topology_of(spec: Spec, variant: Mapping[str, Any]) -> dict[str, Any]:
     chosen, own = spec.get("topology") or {}, variant.get("topology") or {}
     overrides = dict(chosen.get("overrides") or {})
     for key, value in (own.get("overrides") or {}).items():
-        overrides[key] = {**overrides.get(key, {}), **value} if isinstance(value, Mapping) else value
+        both = isinstance(value, Mapping) and isinstance(overrides.get(key), Mapping)
+        overrides[key] = {**overrides[key], **value} if both else value
     parameters = {**(chosen.get("parameters") or {}), **(own.get("parameters") or {})}
     return {"name": chosen.get("name", ""), "parameters": parameters, "overrides": overrides}
 
@@ -300,22 +390,53 @@ def _cached_closed_form(text: str) -> capacity.Topology | None:
 def weaknesses(claim: Claim, spec: Spec) -> tuple[str, ...]:
     """What keeps this experiment from saying much about a claim that can come out in it; claims that follow from others
     too."""
-    if claim.within is None:
+    known = _read(spec)
+    if claim.within is None or known is None:
         return ()
-    found = (_few_blocks(spec), _early_end(claim, spec), _certain(claim, spec), _rule_outside(claim, spec))
+    found = (
+        _few_blocks(known),
+        _scattered(claim, known),
+        _early_end(claim, known),
+        _certain(claim, known),
+        _rule_outside(claim, known),
+    )
     return tuple(weakness for weakness in found if weakness)
 
 
-def _few_blocks(spec: Spec) -> str:
-    blocks = int(spec.get("repetitions") or 0)
+def _few_blocks(spec: _Spec) -> str:
+    blocks = spec.repetitions
     if blocks >= BLOCKS_OF_A_VERDICT:
         return ""
     outcome = "no interval" if blocks < MINIMUM_BLOCKS else "an indication at most"
     return f"{blocks} block{'' if blocks == 1 else 's'}: {outcome}; a verdict needs {BLOCKS_OF_A_VERDICT}"
 
 
-def _early_end(claim: Claim, spec: Spec) -> str:
-    floor_s, horizon_s = watch_s(claim, spec)
+def _scattered(claim: Claim, spec: _Spec) -> str:
+    """Of a time that is stated to a number: what noise alone makes of it, in a series that is level throughout."""
+    region = claim.region
+    is_time = claim.metric.startswith(CONVERGENCE) and _is_about_one_number(claim)
+    if not is_time or region.low <= -100.0 or region.high == inf:
+        return ""
+    times = np.asarray(_times_without_event(_definition(claim), 0.0))
+    if not 0.0 < times.min() <= times.max() < inf:
+        return ""
+    scatter = float(np.log(times).std())
+    room = log((1.0 + region.high / 100.0) / (1.0 + region.low / 100.0)) / 2.0
+    blocks = paired_differences.blocks_to_exclude(sqrt(2.0) * scatter, room)
+    if blocks is not None and blocks <= spec.repetitions:
+        return ""
+    return (
+        f"noise alone scatters such times by {100.0 * scatter:.0f} %: {_blocks_text(blocks)} would show that they are"
+        f" as stated; {spec.repetitions} can show that they are not"
+    )
+
+
+def _blocks_text(blocks: int | None) -> str:
+    return "no number of blocks" if blocks is None else f"about {blocks} blocks"
+
+
+def _early_end(claim: Claim, spec: _Spec) -> str:
+    floor_s, horizon_s = _watch_s(claim, spec)
     if not claim.metric.startswith(CONVERGENCE) or floor_s >= horizon_s:
         return ""
     return (
@@ -324,20 +445,23 @@ def _early_end(claim: Claim, spec: Spec) -> str:
     )
 
 
-def _certain(claim: Claim, spec: Spec) -> str:
-    found = attainable(claim, spec)
+def _certain(claim: Claim, spec: _Spec) -> str:
+    found = _attainable(claim, spec)
     if found is None or not found.is_within(claim.region):
         return ""
-    return f"cannot but come out as stated: {found.why}"
+    return f"by the closed form it cannot fail: {found.why}"
 
 
-def _rule_outside(claim: Claim, spec: Spec) -> str:
+def _rule_outside(claim: Claim, spec: _Spec) -> str:
     """Stela's rule without noise in the rates; what happens may differ where a component is hardly congested."""
     if claim.metric not in ("throughput_after", "gain_percent") or not _is_about_one_number(claim):
         return ""
-    levels = levels_of(claim, spec, claim.variant)
-    other = levels_of(claim, spec, claim.baseline) if claim.baseline else levels
-    if levels is None or levels.stela is None or other is None or reason_not_testable(claim, spec):
+    levels = _levels_of(claim, spec, claim.variant)
+    other = _levels_of(claim, spec, claim.baseline) if claim.baseline else levels
+    if levels is None or levels.stela is None or other is None:
+        return ""
+    found = _attainable(claim, spec)
+    if found is not None and not found.reaches(claim.region):
         return ""
     percent = _percent(levels.stela, other.before)
     if claim.region.low < percent - TOLERANCE and percent + TOLERANCE < claim.region.high:
@@ -350,10 +474,12 @@ def _rule_outside(claim: Claim, spec: Spec) -> str:
 
 def notes(claims: Sequence[Claim], spec: Spec) -> tuple[str, ...]:
     """What an experiment cannot show, or only weakly, of its own claims, among all of a family; alike ones together."""
-    by_name = {claim.name: claim for claim in claims}
+    by_name, known = {claim.name: claim for claim in claims}, _read(spec)
+    if known is None:
+        return ()
     found: dict[str, list[str]] = {}
     for claim in claims:
-        if claim.experiment == spec.get("name") and claim.id in (spec.get("claims") or ()):
+        if claim.experiment == known.name and claim.id in known.claims:
             members = [by_name[name] for name in claim.of]
             specs = {member.experiment: [spec] for member in members if member.experiment == claim.experiment}
             why = reason_derived(claim, members, specs) if members else reason_not_testable(claim, spec)

@@ -17,9 +17,10 @@ from typing import Any
 
 from analysis.claims import rules
 from analysis.claims.exact import judge_exact
-from analysis.claims.ledger_rows import BlockId, Conditions, Key, LedgerRow, Value
-from analysis.claims.statements import Claim, Kind, load_claims
+from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT, BlockId, Conditions, Key, LedgerRow, Value
+from analysis.claims.statements import FAMILIES, Claim, Kind, load_claims
 from analysis.errors import RecordError
+from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.record.event_timeline import event_id_of
 from analysis.record.files import SeriesPaths, read_json
 from analysis.record.small_tables import Row, rows
@@ -40,29 +41,42 @@ def evaluate_newest(results: Path, family: str = "stela") -> list[LedgerRow]:
 def newest_complete(results: Path) -> dict[str, SeriesPaths]:
     """Experiment -> its newest analysed series in which every planned variant has a complete run.
 
-    A demo, or another series of too few repetitions for an interval, must not hide a verdict: it counts only where
-    there is nothing better. A series that stopped after whole blocks is a series of fewer repetitions.
+    A demo, a series of some of the variants, or another that says less must not hide a verdict: first come those that
+    have all variants of the claims, then those of six blocks, then those of three, and of these the newest. A series
+    that stopped after whole blocks is a series of fewer repetitions.
     """
-    newest: dict[str, tuple[bool, str, SeriesPaths]] = {}
+    claimed = _claimed_variants()
+    newest: dict[str, tuple[tuple[bool, bool, bool, str], SeriesPaths]] = {}
     for path in results.glob("*/*/*/series.json"):
         paths, experiment = SeriesPaths(path.parent), "/".join(path.parts[-4:-2])
-        repetitions = _complete_repetitions(paths)
-        candidate = (repetitions >= MINIMUM_BLOCKS, path.parent.name, paths)
-        if repetitions and (experiment not in newest or candidate[:2] > newest[experiment][:2]):
-            newest[experiment] = candidate
-    return {experiment: paths for experiment, (_, _, paths) in sorted(newest.items())}
+        blocks = _complete_runs(paths)
+        if not blocks:
+            continue
+        fewest = min(blocks.values())
+        has_all = claimed.get(experiment, set()) <= blocks.keys()
+        rank = (has_all, fewest >= BLOCKS_OF_A_VERDICT, fewest >= MINIMUM_BLOCKS, path.parent.name)
+        if experiment not in newest or rank > newest[experiment][0]:
+            newest[experiment] = rank, paths
+    return {experiment: paths for experiment, (_, paths) in sorted(newest.items())}
 
 
-def _complete_repetitions(paths: SeriesPaths) -> int:
-    """Of the planned variant that has fewest; 0 where nothing was analysed."""
+def _claimed_variants() -> dict[str, set[str]]:
+    """By experiment: what its claims compare."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for claim in (claim for family in FAMILIES for claim in load_claims(family)):
+        found[claim.experiment] |= {claim.variant, *claim.others, *([claim.baseline] if claim.baseline else [])}
+    return found
+
+
+def _complete_runs(paths: SeriesPaths) -> dict[str, int]:
+    """By planned variant; none where one has none, or nothing was analysed."""
     try:
         planned = read_json(paths.series_json).get("runs") or []
     except RecordError:
-        return 0
+        return {}
     complete = Counter(run["variant"] for run in rows(paths, "runs") if run["status"] == "complete")
-    if not complete or not rows(paths, "measurements"):
-        return 0
-    return min(complete[variant] for variant in {_variant_of(run_id) for run_id in planned})
+    found = {variant: complete[variant] for variant in {_variant_of(run_id) for run_id in planned}}
+    return found if found and all(found.values()) and rows(paths, "measurements") else {}
 
 
 def _variant_of(run_id: str) -> str:
@@ -71,10 +85,14 @@ def _variant_of(run_id: str) -> str:
 
 
 def conditions(series: Iterable[SeriesPaths]) -> Conditions:
-    """Measurements of complete runs, the runs left out, and what each experiment was."""
+    """Measurements of complete runs, the runs left out, and what each experiment was.
+
+    Times of convergence as an older version had them are left out, as in the history of nights.
+    """
     values: dict[Key, list[Value]] = defaultdict(list)
     exclusions: dict[tuple[str, str], list[str]] = defaultdict(list)
     specs: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    timed_otherwise: dict[str, list[str]] = defaultdict(list)
     runs_of = [(paths, {run["run_id"]: run for run in rows(paths, "runs")}) for paths in series]
     times = Counter(experiment for _, runs in runs_of for experiment in {run["experiment"] for run in runs.values()})
     for paths, runs in runs_of:
@@ -84,14 +102,28 @@ def conditions(series: Iterable[SeriesPaths]) -> Conditions:
             if run["status"] != "complete":
                 why = f"{run['run_id']} ({run['status']}: {run['failure_message'] or 'no reason recorded'})"
                 exclusions[run["experiment"] or "", run["variant"] or ""].append(why)
-        blocks = _blocks(runs.values())
+        blocks, timed = _blocks(runs.values()), _timed_as_today(paths)
         for row in sorted(rows(paths, "measurements"), key=lambda row: str(row["run_id"])):
             run = runs[row["run_id"]]
-            if run["status"] == "complete":
+            if row["metric"].startswith(CONVERGENCE) and run["run_id"] not in timed:
+                if paths.root.name not in timed_otherwise[run["experiment"]]:
+                    timed_otherwise[run["experiment"]].append(paths.root.name)
+            elif run["status"] == "complete":
                 name = run["run_id"] if times[run["experiment"]] == 1 else f"{run['series_id']}/{run['run_id']}"
                 found = Value(name, row["value"], row["censored"], blocks[run["run_id"]], row.get("steady"))
                 values[_key(run, row)].append(found)
-    return Conditions(dict(values), dict(exclusions), dict(specs))
+    return Conditions(dict(values), dict(exclusions), dict(specs), dict(timed_otherwise))
+
+
+def _timed_as_today(paths: SeriesPaths) -> frozenset[str]:
+    """Runs whose times of convergence mean what they mean now. Before, a run that was not steady had none, and `script`
+    looked at the whole watch: its horizon was that of the others. Now its own late window ends it earlier."""
+    horizons: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    for row in rows(paths, "convergence"):
+        horizons[row["run_id"], event_id_of(row)][row["definition"]] = row["horizon_s"]
+    known = {run_id for run_id, _ in horizons}
+    otherwise = {run_id for (run_id, _), of in horizons.items() if of.get("script") == of.get("sp")}
+    return frozenset(known - otherwise)
 
 
 def _specs(paths: SeriesPaths) -> list[Mapping[str, Any]]:
@@ -127,7 +159,10 @@ def judge_all(claims: Sequence[Claim], measured: Conditions) -> list[LedgerRow]:
     """
     found = {claim.name: judge(claim, measured) for claim in claims if claim.kind not in rules.DERIVED_KINDS}
     derived = [claim for claim in claims if claim.kind in rules.DERIVED_KINDS]
-    found |= {claim.name: rules.judge_derived(claim, found, measured) for claim in derived}
+    by_name = {claim.name: claim for claim in claims}
+    for claim in derived:
+        row = rules.judge_derived(claim, found, measured)
+        found[claim.name] = _with_timed_otherwise(row, [by_name[name] for name in claim.of], measured)
     tested = [claim.name for claim in claims if claim.within is not None]
     p_values = [1.0 if (p := found[name].p) is None else p for name in tested]
     for name, p_holm in zip(tested, inference.holm(p_values).tolist(), strict=True):
@@ -138,4 +173,17 @@ def judge_all(claims: Sequence[Claim], measured: Conditions) -> list[LedgerRow]:
 
 def judge(claim: Claim, measured: Conditions) -> LedgerRow:
     """One claim's row, for claims that do not follow from others."""
-    return judge_exact(claim) if claim.kind is Kind.EXACT else rules.judge(claim, measured)
+    if claim.kind is Kind.EXACT:
+        return judge_exact(claim)
+    return _with_timed_otherwise(rules.judge(claim, measured), [claim], measured)
+
+
+def _with_timed_otherwise(row: LedgerRow, claims: Sequence[Claim], measured: Conditions) -> LedgerRow:
+    """The row, with what is left out of the claims that it rests on, and what to do."""
+    experiments = {claim.experiment for claim in claims if claim.metric.startswith(CONVERGENCE)}
+    older = sorted({series for name in experiments for series in measured.timed_otherwise.get(name, ())})
+    if not older:
+        return row
+    them = f"`barograph report {' '.join(older)}` analyses {'it' if len(older) == 1 else 'them'} anew"
+    why = f"left out: {', '.join(older)}, analysed by an older version, which timed convergence otherwise: {them}"
+    return replace(row, reason=f"{row.reason}; {why}")

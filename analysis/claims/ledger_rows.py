@@ -31,12 +31,14 @@ class Value:
 
 @dataclass(frozen=True)
 class Conditions:
-    """Complete runs: (experiment, variant, metric, event) -> values; the runs left out, with why; and what each
-    experiment was (`spec` of its series)."""
+    """Complete runs: (experiment, variant, metric, event) -> values; the runs left out, with why; what each experiment
+    was (`spec` of its series); and its series whose times of convergence are left out, for an older version timed them.
+    """
 
     values: Mapping[Key, Sequence[Value]]
     exclusions: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
     specs: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    timed_otherwise: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def of(self, claim: Claim, variant: str | None) -> Sequence[Value]:
         return self.values.get((claim.experiment, variant or "", claim.metric, claim.event), [])

@@ -58,12 +58,12 @@ def judge(claim: Claim, measured: Conditions) -> LedgerRow:
     absent = [variant for variant in compared if not measured.of(claim, variant)]
     if absent:
         return _unless_not_testable(row_without_runs(claim, measured, absent), measured)
-    own = measured.of(claim, claim.variant)
+    own = sorted(measured.of(claim, claim.variant), key=_block)
     everyone = [value for variant in compared for value in measured.of(claim, variant)]
     if claim.kind is Kind.EVERY_RUN:
         return _with_steadiness(_judge_every_run(claim, own), everyone)
     if claim.kind is Kind.ONLY:
-        row = _judge_only(claim, {name: measured.of(claim, name) for name in compared})
+        row = _judge_only(claim, {name: sorted(measured.of(claim, name), key=_block) for name in compared})
     elif claim.kind in RATIOS:
         row = _judge_ratio(claim, own, measured.of(claim, claim.baseline))
     else:
@@ -134,28 +134,47 @@ def _judge_own(claim: Claim, own: Sequence[Value]) -> LedgerRow:
 
 
 def _judge_ratio(claim: Claim, own: Sequence[Value], other: Sequence[Value]) -> LedgerRow:
-    baseline = str(claim.baseline)
+    baseline, pairs = str(claim.baseline), _pairs(own, other)
     sides = {claim.variant: own, baseline: other}
-    if any(value.censored for value in (*own, *other)):
-        return _judge_censored(claim, own, other)
-    pairs = _pairs(own, other)
-    top, bottom = [one.value for one, _ in pairs], [one.value for _, one in pairs]
     if not pairs:
         return _no_number(claim, sides, f"no block has both {claim.variant} and {baseline}")
+    alone = len(own) + len(other) - 2 * len(pairs)
+    own, other = [one for one, _ in pairs], [one for _, one in pairs]
+    row = _judge_pairs(claim, own, other)
+    note = f"; {alone} run{'' if alone == 1 else 's'} without the other side in its block left out" if alone else ""
+    return replace(row, reason=row.reason + note)
+
+
+def _judge_pairs(claim: Claim, own: Sequence[Value], other: Sequence[Value]) -> LedgerRow:
+    """Of both sides of the same blocks."""
+    sides = {claim.variant: own, str(claim.baseline): other}
+    top, bottom = [value.value for value in own], [value.value for value in other]
+    lasting = [value.run_id for value in (*own, *other) if value.censored]
     if claim.metric == "windows_at_zero_s":
+        if lasting:
+            return _no_number(claim, sides, f"still at zero when the watch ended: {', '.join(lasting)}")
         if max(bottom) <= 0.0:
-            return _no_number(claim, sides, f"{baseline} was at zero in no window: nothing to have less of")
+            return _judge_without_baseline(claim, own, sides)
         found: Estimated | None = estimates.mean_ratio(top, bottom, quantum(claim.metric))
         point = 100.0 * (fmean(top) / fmean(bottom) - 1.0)
+    elif lasting:
+        return _judge_censored(claim, own, other)
     elif min(top + bottom) <= 0.0:
         return _no_number(claim, sides, "a run is at 0: no ratio")
     else:
         found = estimates.paired_ratio(top, bottom, quantum(claim.metric))
         point = estimates.geometric_ratio(top, bottom)
-    row = _row_of(claim, found, point, sides, len(pairs))
-    alone = len(own) + len(other) - 2 * len(pairs)
-    note = f"; {alone} run{'' if alone == 1 else 's'} without the other side in its block left out" if alone else ""
-    return replace(row, reason=row.reason + note)
+    return _row_of(claim, found, point, sides)
+
+
+def _judge_without_baseline(claim: Claim, own: Sequence[Value], sides: Mapping[str, Sequence[Value]]) -> LedgerRow:
+    """Of less than nothing there is nothing: what is surely more is not less."""
+    row = _no_number(claim, sides, f"{claim.baseline} was at zero in no window: nothing to have less of")
+    found = estimates.own_number([value.value for value in own])
+    if found is None or found.p_inside(Region(0.0, float("inf"))) >= LEVEL:
+        return row
+    reason = f"{row.reason}, and {claim.variant} was for {found.point:.0f} s"
+    return replace(row, verdict=DIFFERS, p=found.p_inside(Region(0.0, float("inf"))), reason=reason)
 
 
 def _pairs(own: Sequence[Value], other: Sequence[Value]) -> list[tuple[Value, Value]]:
@@ -226,10 +245,9 @@ def _row_of(
     found: Estimated | None,
     point: float | None,
     sides: Mapping[str, Sequence[Value]],
-    pairs: int | None = None,
 ) -> LedgerRow:
-    """Of an estimate, or of too few runs for one. `pairs`: blocks that count, if fewer than there are runs."""
-    runs = min(len(values) for values in sides.values()) if pairs is None else pairs
+    """Of an estimate, or of too few runs for one."""
+    runs = min(len(values) for values in sides.values())
     run_ids = ids_of_runs([value for values in sides.values() for value in values])
     if found is None:
         reason = f"{runs} run{'' if runs == 1 else 's'}: no interval ({MINIMUM_BLOCKS} of each variant are needed): "

@@ -2,10 +2,11 @@
 side by side, and how each panel is drawn). Validated at the edge. A claim is never edited to fit a measurement.
 """
 
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields, replace
 from enum import StrEnum
-from math import inf
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -61,28 +62,26 @@ OPTIONAL = frozenset().union(*NEEDS.values())
 
 @dataclass(frozen=True)
 class Resolution:
-    """How far from a stated number still is what was stated, and why: by a factor of the ratio both ways, or by an
-    amount in the claim's unit. Of a condition it is the smallest change that counts as one."""
+    """How far from a stated number still is what was stated, and why: by a share of it, by a factor of the ratio both
+    ways, or by an amount in the claim's unit. Of a condition it is the smallest change that counts as one."""
 
     name: str
     because: str
+    share: float | None = None
     factor: float | None = None
     amount: float | None = None
 
     def below(self, percent: float) -> float:
         """The lower end around a number in percent."""
-        return (
-            percent - self.amount if self.amount is not None else 100.0 * ((1.0 + percent / 100.0) / self._factor - 1.0)
-        )
+        return self._end(percent, -1)
 
     def above(self, percent: float) -> float:
-        return (
-            percent + self.amount if self.amount is not None else 100.0 * ((1.0 + percent / 100.0) * self._factor - 1.0)
-        )
+        return self._end(percent, 1)
 
-    @property
-    def _factor(self) -> float:
-        return 1.0 if self.factor is None else self.factor
+    def _end(self, percent: float, side: int) -> float:
+        if self.factor is not None:
+            return float(100.0 * ((1.0 + percent / 100.0) * self.factor**side - 1.0))
+        return percent + side * (abs(percent) * (self.share or 0.0) + (self.amount or 0.0))
 
 
 @dataclass(frozen=True)
@@ -148,7 +147,15 @@ def load_claims(family: str = "stela") -> tuple[Claim, ...]:
     if family not in FAMILIES:
         raise ClaimFileError(f"no claims family {family!r}; there are {', '.join(FAMILIES)}")
     path = FAMILIES[family]
-    return parse_claims(yaml.safe_load(path.read_text(encoding="utf-8")), str(path))
+    return parse_claims(_document_in(path), str(path))
+
+
+def _document_in(path: Path) -> Any:
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        why = " ".join(str(error).split())
+        raise ClaimFileError(f"{path}: is not YAML: {why}; allowed is a mapping with a list") from error
 
 
 def parse_claims(document: Any, path: str) -> tuple[Claim, ...]:
@@ -158,7 +165,9 @@ def parse_claims(document: Any, path: str) -> tuple[Claim, ...]:
         raise ClaimFileError(f"{path}: needs a key `claims` with a list of claims")
     resolutions = _resolutions_from(document.get("resolutions") or {}, path)
     claims = tuple(
-        _claim_from(entry, f"{path}: claim {number}", resolutions) for number, entry in enumerate(document["claims"], 1)
+        claim
+        for number, entry in enumerate(document["claims"], 1)
+        for claim in _claims_from(entry, f"{path}: claim {number}", resolutions)
     )
     names = [claim.name for claim in claims]
     for claim in claims:
@@ -169,22 +178,62 @@ def parse_claims(document: Any, path: str) -> tuple[Claim, ...]:
     return claims
 
 
+SIZES = {"share": (0.0, 1.0), "factor": (1.0, inf), "amount": (0.0, inf)}  # of a resolution: one of them, from, below
+
+
 def _resolutions_from(entries: Any, path: str) -> dict[str, Resolution]:
-    """Each has a reason, and a factor of at least 1 or an amount of at least 0."""
+    """Each has a size and a reason."""
     if not isinstance(entries, Mapping):
         raise ClaimFileError(f"{path}: resolutions is {entries!r}; allowed is a mapping of names to resolutions")
     found = {}
     for name, entry in entries.items():
         where = f"{path}: resolutions.{name}"
-        size = {key: entry[key] for key in ("factor", "amount") if key in entry} if isinstance(entry, Mapping) else {}
-        if len(size) != 1 or set(entry) - {"factor", "amount"} != {"because"}:
-            raise ClaimFileError(f"{where} is {entry!r}; it needs `because` and either `factor` or `amount`, no more")
+        size = {key: entry[key] for key in SIZES if key in entry} if isinstance(entry, Mapping) else {}
+        if len(size) != 1 or set(entry) - set(SIZES) != {"because"}:
+            raise ClaimFileError(f"{where} is {entry!r}; it needs `because` and one of {', '.join(SIZES)}, no more")
         ((key, value),) = size.items()
-        least = {"factor": 1.0, "amount": 0.0}[key]
-        if not isinstance(value, int | float) or not least <= value < inf:
-            raise ClaimFileError(f"{where}.{key} is {value!r}; allowed are numbers of at least {least:g}")
+        least, below = SIZES[key]
+        if not _is_number(value) or not least <= value < below:
+            raise ClaimFileError(f"{where}.{key} is {value!r}; allowed: {least:g} or more, below {below:g}")
         found[name] = Resolution(name, str(entry["because"]), **{key: float(value)})
     return found
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)
+
+
+EVENT_ID = re.compile("e[1-9][0-9]*")
+# Of a claim's fields: what a value has to be, in words and as a test. The others are text.
+RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "kind": (f"one of {', '.join(Kind)}", lambda value: isinstance(value, str) and value in set(Kind)),
+    "stated": ("a finite number", _is_number),
+    "stated_high": ("a finite number", _is_number),
+    "about": ("true or false", lambda value: isinstance(value, bool)),
+    "others": ("a list of variants", _is_names),
+    "of": ("a list of claims", _is_names),
+    "event": ("e1, e2, ...", lambda value: isinstance(value, str) and EVENT_ID.fullmatch(value) is not None),
+}
+TEXT: tuple[str, Callable[[Any], bool]] = ("text", lambda value: isinstance(value, str) and bool(value))
+
+
+def _claims_from(entry: Any, where: str, resolutions: Mapping[str, Resolution]) -> list[Claim]:
+    """One, and one for each other experiment in which the same statement is judged: `also` has word -> experiment."""
+    if not isinstance(entry, Mapping) or "also" not in entry:
+        return [_claim_from(entry, where, resolutions)]
+    if not isinstance(entry["also"], Mapping) or not entry["also"]:
+        raise ClaimFileError(f"{where}: also is {entry['also']!r}; allowed is a mapping of words to experiments")
+    first = _claim_from({key: value for key, value in entry.items() if key != "also"}, where, resolutions)
+    return [first, *(_elsewhere(first, str(word), str(name)) for word, name in entry["also"].items())]
+
+
+def _elsewhere(claim: Claim, word: str, experiment: str) -> Claim:
+    part, statement = ", ".join(filter(None, (claim.part, word))), f"{claim.statement} ({word})"
+    return replace(claim, experiment=experiment, part=part, statement=statement)
 
 
 def _claim_from(entry: Any, where: str, resolutions: Mapping[str, Resolution]) -> Claim:
@@ -193,20 +242,30 @@ def _claim_from(entry: Any, where: str, resolutions: Mapping[str, Resolution]) -
     if not isinstance(entry, Mapping) or set(entry) - allowed or needed - set(entry):
         unknown = sorted(set(entry) - allowed) if isinstance(entry, Mapping) else entry
         raise ClaimFileError(f"{where}: unknown {unknown}; allowed {sorted(allowed)}, needed {sorted(needed)}")
-    try:
-        kind = Kind(entry["kind"])
-    except ValueError as error:
-        raise ClaimFileError(f"{where}: kind is {entry['kind']!r}, allowed are {', '.join(Kind)}") from error
+    entry = {name: value for name, value in entry.items() if value is not None or name not in OPTIONAL}
+    where = f"{where} ({entry['id']})"
+    for name, value in entry.items():
+        words, is_allowed = RULES.get(name, TEXT)
+        if not is_allowed(value):
+            raise ClaimFileError(f"{where}: {name} is {value!r}; allowed: {words}")
+    kind = Kind(entry["kind"])
     for name in sorted(OPTIONAL):
         if (name in NEEDS[kind]) != (entry.get(name) is not None):
             kinds = ", ".join(kind for kind in Kind if name in NEEDS[kind])
             raise ClaimFileError(f"{where}: `{name}` is needed by {kinds}, and by no other kind; this one is {kind}")
     if "within" in entry and entry["within"] not in resolutions:
         raise ClaimFileError(f"{where}: within is {entry['within']!r}; resolutions has {', '.join(resolutions)}")
-    lists: dict[str, Any] = {name: tuple(entry[name]) for name in ("others", "of") if name in entry}
+    typed: dict[str, Any] = {name: tuple(entry[name]) for name in ("others", "of") if name in entry}
+    typed |= {name: float(entry[name]) for name in ("stated", "stated_high") if name in entry}
     if "within" in entry:
-        lists["within"] = resolutions[entry["within"]]
-    return Claim(**{"part": "", **entry, **lists, "kind": kind, "stated": float(entry["stated"])})
+        typed["within"] = resolutions[entry["within"]]
+    claim = Claim(**{"part": "", **entry, **typed, "kind": kind})
+    if claim.stated_high is not None and claim.stated_high < claim.stated:
+        raise ClaimFileError(f"{where}: stated_high is {claim.stated_high:g}; allowed: {claim.stated:g} or more")
+    if claim.within is not None and claim.within.factor is not None and claim.stated < -100.0:
+        by = f"within {claim.within.name}, which is a factor"
+        raise ClaimFileError(f"{where}: stated is {claim.stated:g}; allowed: -100 or more {by}")
+    return claim
 
 
 FIGURES_FILE = Path(__file__).parent / "figures.yaml"
@@ -240,7 +299,7 @@ class PublishedFigure:
 
 def load_figures(draws: frozenset[str], path: Path = FIGURES_FILE) -> tuple[PublishedFigure, ...]:
     """The figures of a file, in its order; `draws` are the kinds of panel there are."""
-    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    document = _document_in(path)
     if not isinstance(document, Mapping) or not isinstance(document.get("figures"), list):
         raise ClaimFileError(f"{path}: wants one key `figures` with a list of figures")
     return tuple(_figure_from(f"{path}: figure {i}", entry, draws) for i, entry in enumerate(document["figures"], 1))

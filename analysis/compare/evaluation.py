@@ -28,7 +28,7 @@ MOST_SERIES_ON_RECORD = 20  # series that are read, the newest
 def differences_on_record(series_dir: Path) -> DifferencesOnRecord:
     """(metric, event) -> block differences of earlier series of this experiment that compared a code with itself.
 
-    Only of the same testbed and machines, and never of the series itself: its own noise is in its own floor.
+    Only of the same conditions, and never of the series itself: its own noise is in its own floor.
     """
     own_conditions = conditions(SeriesPaths(series_dir))
     found: dict[tuple[str, str], list[float]] = defaultdict(list)
@@ -59,13 +59,13 @@ def _is_same_code(folder: Path) -> bool:
 
 
 def conditions(paths: SeriesPaths) -> tuple[Any, ...]:
-    """What must be equal for two series to scatter alike: the testbed and its machines, as the runs had them, and what
-    was measured of them."""
+    """What must be equal for two series to scatter alike: the testbed and its machines, as the runs had them, the
+    topology, how long it was watched, and what was measured. A record that does not say equals only its like."""
     runs = rows(paths, "runs")
     measured = tuple(sorted({_measurement(paths, run) for run in runs if run["status"] == "complete"}))
     machines = {tuple(row[column] for column in ("type", "cores", "memory_mb", "bandwidth_mbit", "slots"))
                 for row in rows(paths, "machines")}  # fmt: skip
-    return _testbed(paths), tuple(sorted(map(str, machines))), _host(runs), measured
+    return _asked_for(paths), tuple(sorted(map(str, machines))), _host(runs), measured
 
 
 def _measurement(paths: SeriesPaths, run: Row) -> int:
@@ -78,12 +78,15 @@ def _measurement(paths: SeriesPaths, run: Row) -> int:
         return 1
 
 
-def _testbed(paths: SeriesPaths) -> str:
+def _asked_for(paths: SeriesPaths) -> tuple[Any, ...]:
+    """The testbed, the durations and the topologies of the request; variants may have changes of theirs."""
     try:
-        testbed = read_json(paths.series_json).get("spec", {}).get("testbed", {})
+        spec = read_json(paths.series_json).get("spec", {})
     except AnalysisError:
-        return ""
-    return json.dumps({key: testbed.get(key) for key in ("name", "machine_type", "scale", "bandwidth_mbit")})
+        return ()
+    testbed = {key: spec.get("testbed", {}).get(key) for key in ("name", "machine_type", "scale", "bandwidth_mbit")}
+    changes = {json.dumps(variant.get("topology"), sort_keys=True) for variant in spec.get("variants", ())}
+    return testbed, spec.get("durations"), spec.get("topology"), sorted(changes)
 
 
 def _host(runs: list[Row]) -> tuple[str, ...]:

@@ -17,8 +17,7 @@ from analysis.compare.blocks import Block, MetricBlocks, PairRuns, SideRuns
 from analysis.compare.question import Question
 from analysis.compare.result import RUNS_FAILED, Kind, MetricRow, Verdict
 from analysis.metrics import metric_directions
-from analysis.metrics.metric_directions import CONVERGENCE, PRIMARY, Better, DifferenceKind, Metric
-from analysis.metrics.steadiness import WINDOW_S
+from analysis.metrics.metric_directions import PRIMARY, Better, DifferenceKind, Metric
 from analysis.record.event_timeline import WHOLE_RUN
 from analysis.stats import inference, paired_differences, same_code_floors
 from analysis.stats.paired_differences import MINIMUM_BLOCKS, Estimate, in_units, on_axis, sign_test
@@ -110,8 +109,8 @@ def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record
     a = [block.a.number for block in found.blocks]
     b = [block.b.number for block in found.blocks]
     ratio = metric.difference_kind is DifferenceKind.RATIO and min(a + b) > 0
-    estimate = _estimate_of(a, b, ratio, _quantum(metric))
-    extremes = _extremes(found, ratio, _quantum(metric))
+    estimate = _estimate_of(a, b, ratio, metric_directions.quantum(metric.name))
+    extremes = _extremes(found, ratio, metric_directions.quantum(metric.name))
     smallest = 100 * metric.smallest / fmean(a) if ratio else metric.smallest
     enough = len(a) >= MINIMUM_BLOCKS and not found.why_no_verdict
     before = (
@@ -120,7 +119,9 @@ def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record
         else ()
     )
     no_ratio = _why_no_ratio(metric) if metric.difference_kind is DifferenceKind.RATIO and not ratio else ""
-    bound, recorded = _row_floor(a, b, estimate, _quantum(metric), level, before) if enough else (None, False)
+    bound, recorded = (
+        _row_floor(a, b, estimate, metric_directions.quantum(metric.name), level, before) if enough else (None, False)
+    )
     goal_low, goal = _goals(goal_percent, smallest, fmean(a), ratio)
     return MetricRow(
         pair=found.pair,
@@ -203,13 +204,6 @@ def _p_value(estimates: Sequence[Estimate]) -> float:
     return float(paired_differences.p_value(means, errors, estimates[0].blocks).max())
 
 
-def _quantum(metric: Metric) -> float:
-    """The step of its values: whole windows, whole seconds, whole things; 0 for what is measured finely."""
-    if metric.name.startswith(CONVERGENCE) or metric.name == "windows_at_zero_s":
-        return WINDOW_S
-    return 1.0 if metric.difference_kind is DifferenceKind.DIFFERENCE and metric.unit not in ("points", "") else 0.0
-
-
 def _row_floor(
     a: Sequence[float], b: Sequence[float], estimate: Estimate, quantum: float, level: float, before: Sequence[float]
 ) -> tuple[float, bool]:
@@ -217,7 +211,7 @@ def _row_floor(
     comparisons on record.
     """
     first, second = (np.asarray(side, dtype=np.float64) for side in (a, b))
-    step = quantum / float(first.mean()) if estimate.logarithmic else quantum
+    step = paired_differences.relative_step(first, second, quantum) if estimate.logarithmic else quantum
     if estimate.logarithmic:
         first, second = np.log(first), np.log(second)
     in_series = float(same_code_floors.neighbour_floor(first, second, level, step))

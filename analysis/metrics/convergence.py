@@ -91,24 +91,25 @@ def st(windows: Windows, after: PostScale) -> Convergence:
     return Convergence(None, windows.horizon_s)
 
 
-def script(windows: Windows, _after: PostScale) -> Convergence:
+def script(windows: Windows, _after: PostScale) -> Convergence | None:
     """The authors' script: the start of the first 6 windows whose mean is within 5 % of a late window's mean.
 
     Late are the last 6 windows of the watch, so that it is the same whatever part of it we call steady. (The code that
     Stela's authors published slides six samples, 10 s apart, from the event on and compares them with the mean of a
     window late in the run.) Only windows that end before the late one begins count: one that shares samples with it is
-    like it by that alone. The horizon is the start of the last of these, 0 where the watch is too short for any. At a
-    late mean of 0 nothing converges.
+    like it by that alone. The horizon is the start of the last of these; None where the watch is too short for any, for
+    then nothing was measured. At a late mean of 0 nothing converges.
     """
     rates = np.asarray(windows.rates, dtype=np.float64)
     starts = windows.starts_s[: max(0, len(rates) - 2 * SCRIPT_WINDOWS + 1)]
-    horizon_s = starts[-1] if starts else 0.0
-    late = float(rates[-SCRIPT_WINDOWS:].mean()) if starts else 0.0
+    if not starts:
+        return None
+    late = float(rates[-SCRIPT_WINDOWS:].mean())
     for place, start_s in enumerate(starts):
         mean = float(rates[place : place + SCRIPT_WINDOWS].mean())
         if late > 0.0 and abs(mean - late) <= SCRIPT_DEVIATION * late:
-            return Convergence(start_s, horizon_s)
-    return Convergence(None, horizon_s)
+            return Convergence(start_s, starts[-1])
+    return Convergence(None, starts[-1])
 
 
 def _oscillates(rates: Sequence[float], mean: float) -> bool:
@@ -118,7 +119,7 @@ def _oscillates(rates: Sequence[float], mean: float) -> bool:
     return turns.count(True) >= CROSSINGS and turns.count(False) >= CROSSINGS
 
 
-DEFINITIONS: dict[str, Callable[[Windows, PostScale], Convergence]] = {"sp": sp, "st": st, "script": script}
+DEFINITIONS: dict[str, Callable[[Windows, PostScale], Convergence | None]] = {"sp": sp, "st": st, "script": script}
 
 
 BEFORE_WINDOWS = 6
@@ -238,7 +239,7 @@ def _after_drain(part: PhaseWindows, first: int) -> tuple[int, str | None]:
 
 def convergence_rows(parts: Iterable[PhaseWindows], intervals: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Convergence time after every event in all definitions, against the part that counts, steady or its stand-in (the
-    measurement says which); `script` has a late window of its own."""
+    measurement says which). `script` has a late window of its own, and no row where the watch is too short for it."""
     after = {(row["run_id"], row["event_id"]): row for row in intervals if row["phase"] == "after"}
     rows = []
     for part in parts:
@@ -255,4 +256,5 @@ def _rows_of_definitions(part: PhaseWindows, interval: Mapping[str, Any]) -> lis
         {"run_id": part.run_id, "event_id": part.event_id, "definition": name, "time_s": each.time_s,
          "censored": each.censored, "horizon_s": each.horizon_s}
         for name, each in found.items()
+        if each is not None
     ]  # fmt: skip

@@ -213,7 +213,9 @@ def downtime(axes: Iterable[Row], silences: Iterable[Row]) -> list[dict[str, Any
 def _downtime(axis: Row, stretches: Sequence[tuple[int, int]]) -> dict[str, Any]:
     lengths = [until - start for start, until in stretches]
     windows = sum(max(0, until // WINDOW_S - -(-start // WINDOW_S)) for start, until in stretches)
+    end = floor(axis["last_s"] - axis["zero_s"] - EDGE_S)
     return {
         "run_id": axis["run_id"], "event_id": axis["event_id"], "downtime_s": float(sum(lengths)),
         "longest_s": float(max(lengths, default=0)), "windows_at_zero_s": float(windows * WINDOW_S),
+        "lasts": any(until >= end and until - start >= WINDOW_S for start, until in stretches),
     }  # fmt: skip

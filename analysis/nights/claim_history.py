@@ -11,7 +11,8 @@ from analysis.nights.night_records import ClaimRow, Night
 
 
 class ClaimVerdict(StrEnum):
-    """`partly met`: what was measured goes the way that is stated, but not as far. `undecided`: too few runs to say."""
+    """`partly met`: what was measured goes the way that is stated, but not as far, or farther. `undecided`: too few
+    runs to say."""
 
     MET = "met"
     PARTLY = "partly met"
@@ -31,6 +32,11 @@ class ClaimCell:
     verdict: ClaimVerdict
     row: ClaimRow | None = None
 
+    @property
+    def version(self) -> int:
+        """Of the ledger whose rule gave the verdict; 0: it was not in that night's ledger."""
+        return self.row.v if self.row else 0
+
 
 @dataclass(frozen=True)
 class ClaimHistory:
@@ -40,6 +46,16 @@ class ClaimHistory:
     statement: str
     stated: str
     cells: tuple[ClaimCell, ...]
+
+    @property
+    def version(self) -> int:
+        """Of the newest ledger that has the claim."""
+        return next((cell.version for cell in reversed(self.cells) if cell.version), 0)
+
+    @property
+    def newest_rule(self) -> tuple[tuple[int, ClaimCell], ...]:
+        """What the rule of that ledger says, with the nights by index: another rule's verdict is none any more."""
+        return tuple((i, cell) for i, cell in enumerate(self.cells) if cell.version == self.version)
 
 
 @dataclass(frozen=True)
@@ -90,11 +106,25 @@ def _claim_history(name: str, rows: Sequence[ClaimRow | None]) -> ClaimHistory:
 
 
 def verdict_changes(claims: Sequence[ClaimHistory]) -> tuple[VerdictChange, ...]:
-    """Every change of a verdict, oldest first; nights without one are passed over."""
+    """Every change of a verdict, oldest first; nights without one are passed over.
+
+    Verdicts are compared within one version of the ledger: by another rule the same numbers have other ones.
+    """
     found = []
     for claim in claims:
-        clear = [(i, cell.verdict) for i, cell in enumerate(claim.cells) if cell.verdict in CLEAR_VERDICTS]
-        for (last, before), (since, after) in pairwise(clear):
-            if before != after:
-                found.append(VerdictChange(claim.name, before, after, since, last))
+        clear = [(i, cell) for i, cell in enumerate(claim.cells) if cell.verdict in CLEAR_VERDICTS]
+        for version in sorted({cell.version for _, cell in clear}):
+            of_version = [(i, cell.verdict) for i, cell in clear if cell.version == version]
+            for (last, before), (since, after) in pairwise(of_version):
+                if before != after:
+                    found.append(VerdictChange(claim.name, before, after, since, last))
     return tuple(sorted(found, key=lambda turn: turn.since))
+
+
+def rule_changes(claims: Sequence[ClaimHistory]) -> dict[int, int]:
+    """Version of another ledger than the newest -> the last night, by index, with a verdict by its rule."""
+    clear = [
+        (i, cell.version) for claim in claims for i, cell in enumerate(claim.cells) if cell.verdict in CLEAR_VERDICTS
+    ]
+    newest = max((claim.version for claim in claims), default=0)
+    return {version: max(i for i, v in clear if v == version) for version in sorted({v for _, v in clear} - {newest})}

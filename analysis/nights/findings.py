@@ -210,6 +210,11 @@ def _notes(found: Findings) -> list[str]:
     lines += clock_jumps(history)
     lines += _machine_changes(found.series, history)
     lines += night_series.name_changes(history.nights, settings.renames)
+    lines += [
+        f"verdicts of claims until {history.nights[night].id} are by another rule (ledger version {version}); they are"
+        " not compared with those of today"
+        for version, night in claim_history.rule_changes(found.claims).items()
+    ]
     regressions = found.of(Kind.REGRESSION)
     for entry in settings.accepted:
         if not any(accepts(entry, one, history.nights) for one in regressions):

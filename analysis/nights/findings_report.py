@@ -164,8 +164,8 @@ def _night_id(found: Findings, index: int | None) -> str | None:
 
 
 def _claim_data(claim: ClaimHistory, found: Findings) -> dict[str, Any]:
-    """The last verdict that was given, and in which night."""
-    clear = [i for i, cell in enumerate(claim.cells) if cell.verdict in CLEAR_VERDICTS]
+    """The last verdict that was given by the newest rule, and in which night."""
+    clear = [i for i, cell in claim.newest_rule if cell.verdict in CLEAR_VERDICTS]
     last = claim.cells[clear[-1]] if clear else None
     row = last.row if last else None
     return {

@@ -67,6 +67,7 @@ class ClaimRow:
     __pydantic_config__ = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
     id: Name
     verdict: Name
+    v: int = 1  # of the ledger: verdicts of two versions are by two rules; older nights do not say
     part: str = ""
     measured: float | None = None
     low: float | None = None

@@ -181,10 +181,10 @@ def failures(experiments: Iterable[ExperimentNight]) -> list[ExperimentNight]:
 
 
 def claim_line(claim: ClaimHistory, found: Findings) -> ClaimLine:
-    """The last verdict and since when it is so; the strip has all nights."""
-    clear = [(i, cell) for i, cell in enumerate(claim.cells) if cell.verdict in CLEAR_VERDICTS]
+    """The last verdict by the newest rule and since when it is so; the strip has all nights."""
+    clear = [(i, cell) for i, cell in claim.newest_rule if cell.verdict in CLEAR_VERDICTS]
     if not clear:
-        measured = [cell for cell in claim.cells if cell.verdict is not ClaimVerdict.NOT_RUN]
+        measured = [cell for _, cell in claim.newest_rule if cell.verdict is not ClaimVerdict.NOT_RUN]
         row = measured[-1].row if measured else None
         return ClaimLine(
             claim.name,

@@ -407,6 +407,7 @@ _DECLARED = (
         Column("downtime_s", "double", "s", "seconds in which no sink executed a tuple, all together"),
         Column("longest_s", "double", "s", "the longest stretch of them"),
         Column("windows_at_zero_s", "double", "s", "the same counted in whole windows of 10 s"),
+        Column("lasts", "boolean", "", "whether 10 s or more of them reach the end of the watch: bounds, then"),
     )),
     Table("losses",
           "tuples lost on each edge on each side of an event",

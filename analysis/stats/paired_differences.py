@@ -37,9 +37,15 @@ def estimate(a: Sequence[float], b: Sequence[float], logarithmic: bool, quantum:
     """b against a, block by block; `quantum`: the step in which both are measured (see `least_deviation`)."""
     first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     differences = np.log(second / first) if logarithmic else second - first
-    scale = float(first.mean()) if logarithmic else 1.0
-    mean, error = mean_and_error(differences, least_deviation(quantum / scale))
+    step = relative_step(first, second, quantum) if logarithmic else quantum
+    mean, error = mean_and_error(differences, least_deviation(step))
     return Estimate(float(mean), float(error), len(differences), logarithmic)
+
+
+def relative_step(a: Array, b: Array, quantum: float) -> float:
+    """Of logarithms of values that are rounded to whole quanta: what 10 s are of 50 s is more than of 500 s; both sides
+    together, in the mean of squares."""
+    return float(quantum * np.sqrt((a.mean() ** -2 + b.mean() ** -2) / 2))
 
 
 def least_deviation(quantum: float) -> float:

@@ -23,12 +23,14 @@ def add_arguments(check: argparse.ArgumentParser) -> None:
         "experiment", nargs="*", help="family/name or a quoted glob; without one, all that run on this machine"
     )
     check.add_argument("--repetitions", type=int, metavar="N", help="runs of each variant, instead of the experiment's")
+    check.add_argument("--horizon", type=float, metavar="S", help="seconds watched after an event, at most")
     add_testbed(check)
 
 
 def execute(options: argparse.Namespace) -> int:
     changes = {
         "repetitions": options.repetitions,
+        "horizon_s": options.horizon,
         "testbed": options.testbed,
         "options": testbed_options(options.option),
     }

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ COLUMNS = {
 INDENT = "    "
 NARROWEST = 40
 MISSING = "–"
+UNTESTED = "no series here has tested it"
 
 
 def add_arguments(claims: argparse.ArgumentParser) -> None:
@@ -60,7 +61,7 @@ def _padded(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 def _notes_below(row: Mapping[str, Any], width: int) -> list[str]:
     source = f" ({row['source']})" if row.get("source") else ""
-    why = row["reason"] if row.get("runs") and row.get("measured", 0.0) is None else ""
+    why = row["reason"] if row.get("measured", 0.0) is None and row.get("reason") != UNTESTED else ""
     texts = [f"{row.get('statement', '')}{source}", why, _run_names(row)]
     folded = (textwrap.wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT) for text in texts if text)
     return [line for lines in folded for line in lines]
@@ -107,27 +108,64 @@ def ledger_json() -> str:
 
 
 def ledger() -> list[dict[str, Any]]:
-    """Rows as in claims.json, with the `series` (None: not run here), in the order of the claims' files."""
-    from analysis.claims.ledger_rows import NOT_RUN, LedgerRow
-    from analysis.claims.statements import FAMILIES, load_claims
-    from analysis.report.ledger_table import ledger_row
+    """Rows as in claims.json, with the `series` (None: not run here), in the order of the claims' files.
 
-    findings = {**newest_findings(), **newest_ledger()}
+    What follows from the newest complete series of all experiments together counts first, then what a single series
+    says of its own; of both, what says more.
+    """
+    from analysis.claims.statements import FAMILIES, load_claims
+
+    findings, older = newest_findings(), older_findings()
     rows = []
-    for claim in (claim for family in FAMILIES for claim in load_claims(family)):
-        unknown = LedgerRow(claim, None, None, None, 0, NOT_RUN, "no series here has tested it", ())
-        rows.append({**ledger_row(unknown), "series": None, **findings.get(claim.name, {})})
+    for family in FAMILIES:
+        of_all = newest_ledger(family)
+        for claim in load_claims(family):
+            row = max(of_all[claim.name], findings.get(claim.name, {}), key=_weight)
+            rows.append({**row, **_older_reason(row, older.get(claim.name))})
     return rows
 
 
-def newest_ledger() -> dict[str, Mapping[str, Any]]:
+def _weight(row: Mapping[str, Any]) -> int:
+    """A verdict on runs, or a computation; that there can be none here; what was left out; nothing."""
+    from analysis.claims.ledger_rows import NOT_RUN
+
+    if not row:
+        return 0
+    if _has_number(row):
+        return 4
+    return 1 if row.get("reason") == UNTESTED else 2 if row.get("verdict") == NOT_RUN else 3
+
+
+def _has_number(row: Mapping[str, Any]) -> bool:
+    return bool(row.get("runs")) or row.get("measured") is not None
+
+
+def _older_reason(row: Mapping[str, Any], series: str | None) -> dict[str, str]:
+    """That a series without a verdict by today's rule has runs of it, and what to do; nothing where that is known."""
+    before = str(row.get("reason") or UNTESTED)
+    if series is None or _has_number(row) or series in before:
+        return {}
+    why = f"{series} was judged by an older rule: `barograph report {series}` judges it anew"
+    return {"reason": why if before == UNTESTED else f"{before}; {why}"}
+
+
+def newest_ledger(family: str) -> dict[str, Mapping[str, Any]]:
     """By claim: what follows from the newest complete series of all experiments together, and what is exact."""
-    from analysis.claims.ledger import evaluate_newest, newest_complete
+    from analysis.claims.ledger import evaluate, newest_complete
+    from analysis.claims.ledger_rows import NOT_RUN
     from analysis.report.ledger_table import ledger_row
 
-    series = {name: paths.root.name for name, paths in newest_complete(results_root()).items()}
-    rows = [row for row in evaluate_newest(results_root()) if row.runs or row.measured is not None]
-    return {row.claim.name: {**ledger_row(row), "series": series.get(row.claim.experiment)} for row in rows}
+    series = newest_complete(results_root())
+    names = {name: paths.root.name for name, paths in series.items()}
+    rows = evaluate([paths.root for paths in series.values()], family)
+    experiments = {row.claim.name: row.claim.experiment for row in rows}
+    found: dict[str, Mapping[str, Any]] = {}
+    for row in rows:
+        own = row.claim.experiment
+        is_untested = row.verdict == NOT_RUN and names.keys().isdisjoint({own, *(experiments[n] for n in row.claim.of)})
+        untested = {"reason": UNTESTED} if is_untested else {}
+        found[row.claim.name] = {**ledger_row(row), **untested, "series": names.get(own)}
+    return found
 
 
 def newest_findings() -> dict[str, Mapping[str, Any]]:
@@ -139,16 +177,31 @@ def newest_findings() -> dict[str, Mapping[str, Any]]:
     from analysis.report.ledger_table import LEDGER_VERSION
 
     findings: dict[str, Mapping[str, Any]] = {}
+    for row in _rows_of_series(lambda version: version == LEDGER_VERSION):
+        if _information(row) >= _information(findings.get(row["id"], {})):
+            findings[row["id"]] = row
+    return findings
+
+
+def older_findings() -> dict[str, str]:
+    """By claim: the newest series that has runs of it and was judged by an older rule."""
+    from analysis.report.ledger_table import LEDGER_VERSION
+
+    rows = _rows_of_series(lambda version: not isinstance(version, int) or version < LEDGER_VERSION)
+    return {row["id"]: row["series"] for row in rows if row.get("runs")}
+
+
+def _rows_of_series(chosen: Callable[[Any], bool]) -> Iterator[Mapping[str, Any]]:
+    """Of the claims that a series has tested itself, by the version of its claims.json; older series first."""
     for path in sorted(results_root().glob("*/*/*/claims.json"), key=lambda path: path.parent.name):
         try:
             document = read_json(path)
         except RecordError:
             continue
         tested = "/".join(path.parts[-4:-2])
-        for row in document.get("claims", []) if document.get("v") == LEDGER_VERSION else ():
-            if row.get("experiment") == tested and _information(row) >= _information(findings.get(row["id"], {})):
-                findings[row["id"]] = {**row, "series": path.parent.name}
-    return findings
+        for row in document.get("claims", []) if chosen(document.get("v")) else ():
+            if row.get("experiment") == tested:
+                yield {**row, "series": path.parent.name}
 
 
 def _information(row: Mapping[str, Any]) -> tuple[bool, bool]:

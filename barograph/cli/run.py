@@ -45,6 +45,7 @@ def add_arguments(run: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     run.add_argument("--variants", type=comma_separated, metavar="A,B", help="only these variants")
     run.add_argument("--repetitions", type=int, metavar="N", help="runs of each variant, instead of the experiment's")
+    run.add_argument("--horizon", type=float, metavar="S", help="seconds watched after an event, at most")
     add_testbed(run)
     add_renamed(run, "--policies", "--variants")
     run.add_argument("--new", action="store_true", help="begin a new series even where one is unfinished")
@@ -56,6 +57,7 @@ def execute(options: argparse.Namespace) -> int:
     changes = {
         "variants": options.variants,
         "repetitions": options.repetitions,
+        "horizon_s": options.horizon,
         "testbed": options.testbed,
         "options": testbed_options(options.option),
         "demo": options.demo or None,

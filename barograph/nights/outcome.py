@@ -48,13 +48,15 @@ def collect_numbers(
 
 
 def claims_of(series_dir: Path, experiment: str) -> list[dict[str, Any]]:
-    """The ledger's rows of claims that are about this experiment, met or not."""
+    """The ledger's rows of claims that are about this experiment, met or not, each with the ledger's version."""
     try:
-        ledger = read_json(series_dir / "claims.json").get("claims", [])
+        ledger = read_json(series_dir / "claims.json")
     except RecordError:
         return []
     return [
-        {key: row[key] for key in CLAIM_KEYS if key in row} for row in ledger if row.get("experiment") == experiment
+        {"v": ledger.get("v", 1)} | {key: row[key] for key in CLAIM_KEYS if key in row}
+        for row in ledger.get("claims", [])
+        if row.get("experiment") == experiment
     ]
 
 

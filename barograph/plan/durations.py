@@ -111,10 +111,11 @@ def longest_joining_s(experiment: Experiment, place: int) -> float:
 
 
 def _longest_events_s(experiment: Experiment, place: int) -> float:
-    """Of the events from `place` on; each attempt at a scale event may have Storm wait before its rebalance."""
+    """Of the events from `place` on; each attempt at a scale event may have Storm wait before its rebalance, and once
+    more where its Nimbus restarts meanwhile."""
     wait_s = max(variant.wait_s for variant in experiment.variants)
     events = experiment.events[place:]
-    return sum(event.longest_s + event.asks_policy * SCALE_ATTEMPTS * wait_s for event in events)
+    return sum(event.longest_s + event.asks_policy * SCALE_ATTEMPTS * 2 * wait_s for event in events)
 
 
 def _places(experiment: Experiment) -> tuple[int | None, ...]:

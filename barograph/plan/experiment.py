@@ -271,13 +271,27 @@ def _inconsistencies(experiment: Experiment) -> list[str]:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         wrong.append(f"variants has {', '.join(twice)} twice; give each variant a name of its own")
-    wrong += [
-        f"variants.{variant.name}.parameters.wait_s is {variant.wait_s}; allowed: below durations.horizon_s"
-        f" ({durations.horizon_s:g}), for nothing moves before that"
-        for variant in experiment.variants
-        if variant.wait_s >= durations.horizon_s
-    ]
+    wrong += _wait_errors(experiment)
     return wrong + [error for variant in experiment.variants if variant.code for error in _code_errors(variant)]
+
+
+def _wait_errors(experiment: Experiment) -> list[str]:
+    """A wait before the rebalance leaves something to watch, after every event that asks the policy."""
+    watches = [
+        (experiment.watched(place)[1], place) for place, event in enumerate(experiment.events) if event.asks_policy
+    ]
+    if not watches:
+        return []
+    shortest_s, place = min(watches)
+    following = experiment.events[place + 1 :]
+    is_cut = bool(following) and following[0].at != "steady"
+    limit_field = f"events.{place + 1}.at" if is_cut else "durations.horizon_s"
+    return [
+        f"variants.{variant.name}.parameters.wait_s is {variant.wait_s}; allowed: below {limit_field}"
+        f" ({shortest_s:g}), for nothing moves before that"
+        for variant in experiment.variants
+        if variant.wait_s >= shortest_s
+    ]
 
 
 def _code_errors(variant: Variant) -> list[str]:
@@ -307,7 +321,7 @@ def with_changes(experiment: Experiment, changes: Mapping[str, Any]) -> Experime
     """The experiment with the changes that are not None; keys are `CHANGEABLE`. Validated as the YAML is.
 
     `options` are of the testbed that is chosen in the end, laid over those of the YAML. A watch of fixed length stays
-    one: `horizon_s` is its length then.
+    one where `horizon_s` alone is changed: `after_floor_s` follows it. A form sends both, one with the file's value.
     """
     unknown = sorted(set(changes) - set(CHANGEABLE))
     if unknown:
@@ -322,8 +336,9 @@ def with_changes(experiment: Experiment, changes: Mapping[str, Any]) -> Experime
     if options := values.pop("options", None):
         experiment = replace(experiment, testbed=_with_options(experiment.testbed, options))
     repetitions = values.pop("repetitions", experiment.repetitions)
-    durations = replace(experiment.durations, **{key: float(value) for key, value in values.items()})
-    if "horizon_s" in values and experiment.durations.is_watch_fixed:
+    before = experiment.durations
+    durations = replace(before, **{key: float(value) for key, value in values.items()})
+    if before.is_watch_fixed and durations.after_floor_s == before.after_floor_s:
         durations = replace(durations, after_floor_s=durations.horizon_s)
     return from_data(replace(experiment, repetitions=repetitions, durations=durations).as_data(), "as asked for")
 

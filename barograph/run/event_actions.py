@@ -173,7 +173,7 @@ def _wait_until_applied(run: RunContext, name: str) -> ScaleOutcome:
 
     what, patience = f"scale event {name} was not decided and applied", RESTART_PATIENCE
     run.monitor.wait_for(begun, limit_s=APPLY_S, what=what, patience=patience)
-    limit_s = OUTCOME_S + run.plan.variant.wait_s
+    limit_s = OUTCOME_S + 2 * run.plan.variant.wait_s  # a Nimbus that restarts in the wait begins it again
     return run.monitor.wait_for(done, limit_s=limit_s, what=what, patience=patience)
 
 

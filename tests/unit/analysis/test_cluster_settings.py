@@ -33,7 +33,8 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_folder_with_a_space_is_one_word_to_the_jvm() -> None:
     assert session.logging_option(Path("/my work/x")) == "-Dlog4j2.configurationFile=file:///my%20work/x"
-    (option,) = [word for word in session.SETTINGS["spark.driver.extraJavaOptions"].split() if "log4j2" in word]
+    options = session.options_of("local[*]", 0)["spark.driver.extraJavaOptions"]
+    (option,) = [word for word in options.split() if "log4j2" in word]
     assert option == session.logging_option(ROOT / "analysis" / "log4j2.properties")
 
 
@@ -53,15 +54,25 @@ def test_a_cluster_keeps_its_own_memory_and_partitions(raw_bytes: int) -> None:
     assert tuned <= session.options_of("local[*]", raw_bytes).keys()
     on_cluster = session.options_of("spark://127.0.0.1:7077", raw_bytes)
     assert not on_cluster.keys() & (tuned | session.SHORT_SETTINGS.keys())
-    assert session.SHORT_OPTIONS not in on_cluster["spark.driver.extraJavaOptions"]
-    assert session.LOCAL_HEAP not in on_cluster["spark.driver.extraJavaOptions"]
+    assert "spark.driver.extraJavaOptions" not in on_cluster
+    assert on_cluster["spark.driver.defaultJavaOptions"] == session.LOGGING
+
+
+@pytest.mark.parametrize(
+    ("limit", "memory_mb"), [("max", 3072), (str(2**62), 3072), (str(4 * 2**30), 2048), ("9", 1024)]
+)
+def test_a_container_gets_a_heap_of_half_of_what_it_has(limit: str, memory_mb: int, tmp_path: Path) -> None:
+    file = tmp_path / "memory.max"
+    file.write_text(f"{limit}\n")
+    whole = session.local_memory_mb([tmp_path / "absent"])
+    assert session.local_memory_mb([tmp_path / "absent", file]) == min(whole, memory_mb)
 
 
 @pytest.mark.spark
 def test_the_heap_begins_as_large_as_it_may_become(spark: "SparkSession") -> None:
     """Its sizes are fixed: one that began smaller was collected for ever as soon as it was full."""
     runtime = spark.sparkContext._jvm.java.lang.Runtime.getRuntime()  # type: ignore[union-attr]
-    assert runtime.maxMemory() > 2.7e9  # 3 GB without the second survivor space
+    assert runtime.maxMemory() > 0.9e6 * session.local_memory_mb()  # without the second survivor space
     assert runtime.totalMemory() > 0.98 * runtime.maxMemory()
 
 

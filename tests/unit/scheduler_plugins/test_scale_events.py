@@ -389,11 +389,25 @@ def test_a_rebalance_that_waits_is_told_to_nimbus_and_expires_later(service_stat
     assert answer["wait_s"] == 30 and answer["reason"].endswith("round robin, after a wait of 30 s")
     assert last_logged(service_state)["decision"]["wait_s"] == 30
     begun = service_state.clock()
-    service_state.clock.now = begun + 104  # type: ignore[attr-defined]
-    assert service_state.state()["decisions"][0]["applied_t"] is None
-    service_state.clock.now = begun + 105  # type: ignore[attr-defined]
+    service_state.clock.now = begun + 134  # type: ignore[attr-defined]
+    assert service_state.state()["decisions"][0]["applied_t"] is None, "one that restarts at once waits 30 s again"
+    service_state.clock.now = begun + 135  # type: ignore[attr-defined]
     (decision,) = service_state.state()["decisions"]
-    assert decision["expired"] and "Nimbus has not said within 105 s" in decision["message"]
+    assert decision["expired"] and "Nimbus has not said within 135 s" in decision["message"]
+
+
+def test_a_nimbus_that_takes_over_waits_once_more_before_a_decision_expires(service_state: ServiceState) -> None:
+    begin(service_state, "even", rebalance=True, wait_s=30)
+    service_state.schedule(request(1000.0, PLACED))
+    service_state.scale({**OUT, "joined": ["m2"]})
+    crowded = dict.fromkeys(PLACED, "m1:6700")
+    service_state.schedule(request(1001.0, crowded))
+    begun = service_state.clock()
+    for seconds, pending in ((20, True), (124, True), (125, False)):
+        service_state.clock.now = begun + seconds  # type: ignore[attr-defined]
+        if seconds == 20:
+            service_state.schedule(request(1021.0, crowded, rebalancing=True))
+        assert (service_state.state()["decisions"][0]["applied_t"] is None) == pending
 
 
 def test_a_wait_is_only_of_what_moves_something(service_state: ServiceState) -> None:

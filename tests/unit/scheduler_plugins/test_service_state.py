@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -247,6 +248,16 @@ def test_a_memory_that_could_not_be_logged_is_the_policys_failure(service_state:
         service_state.state()["policy_error"]
         == "its memory is no JSON data: Object of type set is not JSON serializable"
     )
+
+
+@pytest.mark.parametrize("wait_s", [2.5, 30.0, True, None, "30", -1, 601])
+def test_a_wait_that_is_no_whole_number_in_its_range_is_the_policys_failure(
+    service_state: ServiceState, wait_s: Any
+) -> None:
+    service_state.policy = lambda _observation, _memory: Decision(wait_s=wait_s)
+    assert "wait_s" not in service_state.schedule(request(1000.0))
+    said = f"its decision is refused: wait_s is {wait_s!r}; allowed are whole numbers from 0 to 600"
+    assert service_state.state()["policy_error"] == said
 
 
 def test_an_unknown_policy_or_parameter_is_refused(service_state: ServiceState) -> None:

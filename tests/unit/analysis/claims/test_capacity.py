@@ -1,7 +1,9 @@
 """What topologies can do at rest, by hand and against what was computed independently of this code."""
 
-from collections.abc import Mapping
-from itertools import pairwise
+from collections.abc import Iterator, Mapping
+from itertools import pairwise, product
+from random import Random
+from time import process_time
 from typing import Any
 
 import pytest
@@ -60,7 +62,6 @@ def test_stelas_rule_is_the_policys_own() -> None:
 
 
 def test_eight_tasks_on_five_executors_have_loads_of_two_and_one() -> None:
-    assert capacity.executor_sizes(8, 5) == (2, 2, 2, 1, 1)
     # 12.5/s a task; an executor can do 20/s, so those of two tasks leave 5/s of their 25/s.
     topology = chain(100.0, bolt(8, 5, ms_per_character=50 / capacity.SOURCE_CHARACTERS))
     assert capacity.throughput(topology, {"spout": 1, "bolt": 5}) == pytest.approx(3 * 20 + 2 * 12.5)
@@ -78,10 +79,57 @@ def test_texts_cost_by_the_length_that_the_components_before_leave_them() -> Non
 
 def test_the_best_distribution_keeps_within_tasks_and_adds_nothing_in_vain() -> None:
     star = shipped("star")
-    assert capacity.best_executors(star, 9) == {"spout_1": 2, "spout_2": 2, "centre": 4, "sink_1": 2, "sink_2": 2}
+    assert capacity.best(star, 9).executors == {"spout_1": 2, "spout_2": 2, "centre": 4, "sink_1": 2, "sink_2": 2}
     assert capacity.best_gain_percent(star, 0) == 0.0
     free = shipped("star", {"cost_model": "none"})
-    assert capacity.best_executors(free, 3) == free.initial
+    assert capacity.best(free, 3).executors == free.initial
+
+
+def random_topology(random: Random, bolts: int, most_tasks: int) -> capacity.Topology:
+    """Streams of texts of several lengths, which part and join."""
+    components = [capacity.Component("spout", "spout", 1, 1, offered_per_s=random.choice([100.0, 1000.0, 1e5]))]
+    edges = []
+    for number in range(bolts):
+        sources = random.sample(components, min(len(components), random.choice([1, 1, 2, 3])))
+        tasks = random.randint(1, most_tasks)
+        components.append(capacity.Component(
+            f"bolt_{number}", "bolt", tasks, random.randint(1, tasks), ms_per_character=random.choice([0.0, 1.0, 2.0]),
+            passes=random.choice([1.0, 0.5]), keeps=random.choice([1.0, 1.0, 0.1]), appends=random.choice([0.0, 8.0]),
+        ))  # fmt: skip
+        edges += [(source.name, f"bolt_{number}") for source in sources]
+    return capacity.Topology(tuple(components), tuple(edges), tuple(component.name for component in components))
+
+
+def every_distribution(topology: capacity.Topology, slots: int) -> Iterator[dict[str, int]]:
+    sizes = [range(each.executors, min(each.tasks, each.executors + slots) + 1) for each in topology.components]
+    for executors in product(*sizes):
+        if sum(executors) - sum(topology.initial.values()) <= slots:
+            yield dict(zip(topology.initial, executors, strict=True))
+
+
+def test_the_best_is_that_of_all_distributions_and_the_bound_is_not_below_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = Random(1)
+    for _ in range(60):
+        topology, slots = random_topology(random, random.randint(2, 5), 5), random.randint(0, 4)
+        best = max(capacity.throughput(topology, executors) for executors in every_distribution(topology, slots))
+        found = capacity.best(topology, slots)
+        assert found.executors is not None
+        assert found.per_s == pytest.approx(best) == pytest.approx(capacity.throughput(topology, found.executors))
+        with monkeypatch.context() as patch:
+            patch.setattr(capacity, "MOST_DISTRIBUTIONS", 0)
+            bound = capacity.best.__wrapped__(topology, slots)
+        assert (bound.executors, bound.per_s >= best - 1e-6) == (None, True)
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_a_hundred_slots_take_no_time(name: str) -> None:
+    """40 slots on the eight costly components of network_monitoring can be dealt out in 377 million ways."""
+    sizes = {word: dict.fromkeys(shipped(name).initial, size) for word, size in (("tasks", 60), ("executors", 4))}
+    topology = shipped(name, {"rate_per_s": 5000.0}, **sizes)
+    began_s = process_time()
+    levels = [capacity.best(topology, slots).per_s for slots in (16, 40, 100)]
+    assert process_time() - began_s < 3 * 0.5
+    assert levels == sorted(levels)
 
 
 @pytest.mark.parametrize("name", catalogue.names())

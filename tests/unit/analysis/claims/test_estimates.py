@@ -15,7 +15,7 @@ from analysis.claims.estimates import (
 from analysis.claims.statements import Region
 from tests.calibration import claim_verdicts
 
-ABOUT_65 = Region(50.0, 81.5)
+ABOUT_65 = Region(50.0, 81.5)  # a wide one: both ends are tried
 
 
 def student(values: list[float], baseline: list[float]) -> StudentEstimate:
@@ -112,6 +112,30 @@ def test_a_baseline_that_may_be_zero_leaves_the_interval_open() -> None:
     assert mean_ratio([10.0, 10.0, 20.0], [0.0, 0.0, 0.0], 10.0) is None
 
 
+def test_where_the_baseline_may_be_zero_nothing_is_sure() -> None:
+    """Its set of ratios is no interval: both ends of a region may be rejected while a ratio of 1 is not."""
+    found = mean_ratio([0.0, 0.0, 0.0, 0.0, 0.0, 50.0], [0.0, 10.0, 10.0, 20.0, 20.0, 120.0], 10.0)
+    assert found is not None
+    assert found.interval() == (-100.0, float("inf"))
+    assert found.p_inside(Region(-100.0, -50.0)) >= 0.05
+    assert found.p_outside(Region(-10.0, 10.0)) >= 0.05
+
+
+def test_no_window_at_all_is_the_most_that_can_be_less() -> None:
+    found = mean_ratio([0.0] * 6, [80.0, 80.0, 90.0, 80.0, 80.0, 80.0], 10.0)
+    assert found is not None
+    assert found.point == -100.0
+    assert found.p_inside(Region(-100.0, -75.0)) < 0.05
+
+
+def test_a_short_time_is_as_coarse_as_it_is_short() -> None:
+    """Six times 50 s against six times 520 s, in windows of 10 s: 45 to 55 s are the same to them."""
+    found = paired_ratio([50.0] * 6, [520.0] * 6, 10.0)
+    assert found is not None
+    low, high = found.interval()
+    assert low < -90.9 < -90.0 < high
+
+
 def test_of_times_that_were_never_reached_only_the_known_end_decides() -> None:
     fast = Times((60.0, 70.0, 80.0, 70.0, 60.0, 90.0), (False,) * 6)
     never = Times((600.0,) * 6, (True,) * 6)
@@ -141,6 +165,24 @@ def test_at_the_edge_of_what_was_stated_reproduced_is_rare(blocks: int, noise: s
 def test_what_is_in_the_region_rarely_differs(blocks: int, noise: str) -> None:
     shares = claim_verdicts.shares(81.4, ABOUT_65, blocks, claim_verdicts.NOISES[noise], DRAWS)
     assert shares.differs <= 0.05
+
+
+@pytest.mark.parametrize(
+    ("estimator", "noise", "level", "region", "draws"),
+    [
+        (claim_verdicts.own, claim_verdicts.NOISES["normal"], 100.0, Region(72.0, 88.0), DRAWS),
+        (claim_verdicts.zero, claim_verdicts.ZERO, 100.0, Region(-100.0, -50.0), DRAWS),
+        (claim_verdicts.cut, claim_verdicts.CUT, 200.0, Region(-20.0, 25.0), DRAWS // 10),
+    ],
+)
+def test_the_other_estimators_are_rarely_wrong_at_the_edge_either(
+    estimator: claim_verdicts.Estimator, noise: claim_verdicts.Noise, level: float, region: Region, draws: int
+) -> None:
+    for blocks in (3, 6):
+        out = claim_verdicts.shares(region.high + 0.1, region, blocks, noise, draws, level, estimator)
+        within = claim_verdicts.shares(region.high - 0.1, region, blocks, noise, draws, level, estimator)
+        assert out.reproduced <= 0.05
+        assert within.differs <= 0.05
 
 
 def test_six_blocks_of_our_scatter_find_what_is_stated_and_what_is_not() -> None:

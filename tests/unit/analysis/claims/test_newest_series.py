@@ -65,6 +65,17 @@ def test_a_demo_does_not_hide_a_verdict(tmp_path: Path) -> None:
     assert newest_complete(tmp_path)[STAR].root == again
 
 
+def test_neither_fewer_blocks_nor_fewer_variants_replace_a_verdict(tmp_path: Path) -> None:
+    both = {"stela": [1.0] * 6, "even_rebalance": [1.0] * 6}
+    six = write(tmp_path, "20261120-000000-a", both)
+    write(tmp_path, "20261121-000000-a", {name: values[:3] for name, values in both.items()})
+    write(tmp_path, "20261122-000000-a", {"stela": [1.0] * 9})
+    write(tmp_path, "20261123-000000-a", {"stela_a": [1.0] * 6, "stela_b": [1.0] * 6})
+    assert newest_complete(tmp_path)[STAR].root == six
+    again = write(tmp_path, "20261124-000000-a", both)
+    assert newest_complete(tmp_path)[STAR].root == again
+
+
 def test_the_ledger_of_nothing_has_the_exact_claims(tmp_path: Path) -> None:
     assert newest_complete(tmp_path) == {}
     rows = evaluate_newest(tmp_path)
@@ -100,6 +111,68 @@ def test_runs_that_do_not_count_are_named(tmp_path: Path) -> None:
     known = conditions([SeriesPaths(root)])
     assert not known.values
     assert known.exclusions == {(STAR, "stela"): ["stela-r1 (invalid: fallback)"]}
+
+
+CONVERGED = {"sp": 60.0, "st": 80.0, "script": 0.0}
+
+
+def add_times(root: Path, horizons: dict[str, float], definitions: dict[str, float] | None = None) -> None:
+    """Times of convergence for every run, in `measurements` and `convergence`, by definition."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    paths = SeriesPaths(root)
+    table = paths.table("measurements") / "part.parquet"
+    measured = pq.read_table(table).to_pylist()
+    runs = [row["run_id"] for row in measured]
+    keys = [(run, name, time_s) for run in runs for name, time_s in (definitions or CONVERGED).items()]
+    measured += [{"run_id": run, "metric": f"convergence_{name}_s", "value": time_s, "censored": False,
+                  "event_id": "e1"} for run, name, time_s in keys]  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(measured), table)
+    paths.table("convergence").mkdir()
+    found = [{"run_id": run, "event_id": "e1", "definition": name, "time_s": time_s, "censored": False,
+              "horizon_s": horizons[name]} for run, name, time_s in keys]  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(found), paths.table("convergence") / "part.parquet")
+
+
+def times_in(root: Path) -> set[str]:
+    return {metric for _, _, metric, _ in conditions([SeriesPaths(root)]).values if metric.startswith("convergence_")}
+
+
+def test_times_of_convergence_of_an_older_version_are_left_out_and_the_reason_says_what_to_do(tmp_path: Path) -> None:
+    """Its `script` looked at the whole watch, and what was not steady was censored in all three."""
+    older = write(tmp_path, "20261120-000000-a", {"stela": [165.0] * 3, "even_rebalance": [100.0] * 3})
+    add_times(older, {"sp": 150.0, "st": 150.0, "script": 150.0})
+    assert times_in(older) == set()
+    rows = {row.claim.name: row for row in evaluate([older])}
+    row = rows["S09/star SP"]
+    assert (row.verdict, row.runs) == ("not run", 0)
+    assert row.reason.endswith(
+        "left out: 20261120-000000-a, analysed by an older version, which timed convergence otherwise:"
+        " `barograph report 20261120-000000-a` analyses it anew"
+    )
+    assert rows["S03"].measured == pytest.approx(65.0) and "older version" not in rows["S03"].reason
+    newer = write(tmp_path, "20261121-000000-a", {"stela": [165.0] * 3, "even_rebalance": [100.0] * 3})
+    add_times(newer, {"sp": 150.0, "st": 150.0, "script": 30.0})
+    both = {row.claim.name: row for row in evaluate([older, newer])}["S09/star SP"]
+    assert (both.runs, "left out: 20261120-000000-a" in both.reason) == (3, True)
+
+
+@pytest.mark.parametrize("definitions", [CONVERGED, {"sp": 60.0, "st": 80.0}])
+def test_times_of_today_count_also_where_the_watch_was_too_short_for_the_script(
+    tmp_path: Path, definitions: dict[str, float]
+) -> None:
+    root = write(tmp_path, "s", {"stela": [165.0], "even_rebalance": [100.0]})
+    add_times(root, {"sp": 150.0, "st": 150.0, "script": 30.0}, definitions)
+    assert times_in(root) == {f"convergence_{name}_s" for name in definitions}
+    assert "older version" not in {row.claim.name: row for row in evaluate([root])}["S09/star SP"].reason
+
+
+def test_what_follows_from_times_that_are_left_out_says_so(tmp_path: Path) -> None:
+    older = write(tmp_path, "s", {"stela": [165.0], "even_rebalance": [100.0]})
+    add_times(older, dict.fromkeys(CONVERGED, 150.0))
+    of_times = [row for row in evaluate([older]) if "S09/star SP" in row.claim.of]
+    assert of_times and all("left out: s, analysed by an older version" in row.reason for row in of_times)
 
 
 def test_runs_without_a_policy_and_blocks_are_compared_in_their_order(tmp_path: Path) -> None:

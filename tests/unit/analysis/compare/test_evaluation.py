@@ -130,7 +130,13 @@ def test_the_floor_reaches_as_far_down_as_up(tmp_path: Path, factor: float) -> N
     assert not row(compare(root, known), "throughput_after").called
 
 
-def test_a_a_comparisons_beside_it_count_only_on_the_same_machines(tmp_path: Path) -> None:
+def ask(root: Path, change: dict[str, object]) -> None:
+    """Change the request that is on record."""
+    document = json.loads((root / "series.json").read_text())
+    (root / "series.json").write_text(json.dumps(document | {"spec": document["spec"] | change}))
+
+
+def test_a_a_comparisons_beside_it_count_only_in_the_same_conditions(tmp_path: Path) -> None:
     noise = SideOf({"throughput_after": NOISY}), SideOf({"throughput_after": NOISY[::-1]})
     small = [SideOf({"throughput_after": values}, cores=0.1) for values in (NOISY, NOISY[::-1])]
     root = write(tmp_path / "20260103-000000-aa", {"stela": (SideOf({"throughput_after": SIX_A}),
@@ -145,6 +151,12 @@ def test_a_a_comparisons_beside_it_count_only_on_the_same_machines(tmp_path: Pat
     assert not row(compare(root), "throughput_after").floor_on_record, "other samples scatter otherwise"
     small_tables.write(paths, "runs", [run | {"measurement": 1} for run in runs])
     assert row(compare(root), "throughput_after").floor_on_record, "as a record that does not say"
+    for change in ({"durations": {"horizon_s": 600}}, {"topology": {"name": "linear"}},
+                   {"variants": [{"topology": {"parameters": {"work_ms": 2}}}]}):  # fmt: skip
+        ask(tmp_path / "20260102-000000-aa", change)
+        assert not row(compare(root), "throughput_after").floor_on_record, "it scatters otherwise"
+        ask(root, change)
+        assert row(compare(root), "throughput_after").floor_on_record
     (tmp_path / "20260102-000000-aa" / "comparison.json").write_text("{}")  # a damaged one is no record of anything
     assert not row(compare(root), "throughput_after").floor_on_record
 

@@ -41,9 +41,12 @@ def test_what_the_run_step_said_stands_beside_and_decides_nothing() -> None:
 def test_a_run_that_meets_no_definition_is_censored_in_every_one() -> None:
     part = after(10, 20, 30, 40, 50, 60, 70, 80)
     rows = convergence_rows([part], interval_rows([part], {}))
-    assert [(row["time_s"], row["censored"], row["horizon_s"]) for row in rows] == [
-        (None, True, 80.0), (None, True, 80.0), (None, True, 0.0),
-    ]  # fmt: skip
+    assert [(row["definition"], row["time_s"], row["censored"], row["horizon_s"]) for row in rows] == [
+        ("sp", None, True, 80.0), ("st", None, True, 80.0),
+    ], "eight windows are too few for any start of the script: nothing was measured by it"  # fmt: skip
+    longer = after(*[10.0 * 1.2**i for i in range(14)])
+    rows = convergence_rows([longer], interval_rows([longer], {}))
+    assert ("script", None, 20.0) in [(row["definition"], row["time_s"], row["horizon_s"]) for row in rows]
 
 
 def test_a_definition_that_was_met_has_its_time_whatever_our_test_of_steadiness_says() -> None:

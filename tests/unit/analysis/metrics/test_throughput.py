@@ -1,12 +1,13 @@
 """From what Spark counted in windows to rates: silence is 0, nobody reporting is null."""
 
+from math import floor
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from analysis.metrics.placement import time_to_load
-from analysis.metrics.throughput import downtime, grid, silences, throughput_rows, zeros
+from analysis.metrics.throughput import EDGE_S, downtime, grid, silences, throughput_rows, zeros
 
 AXIS = {"run_id": "r", "event_id": "e1", "zero_s": 100.0, "first_s": 75.0, "last_s": 130.0}
 COMPONENTS = [
@@ -82,6 +83,10 @@ def test_downtime_is_the_sum_of_silences_and_counts_whole_windows_apart() -> Non
     (row,) = downtime([AXIS], quiet)
     assert (row["downtime_s"], row["longest_s"], row["windows_at_zero_s"]) == (35.0, 21.0, 20.0)
     assert downtime([AXIS], [])[0]["downtime_s"] == 0.0
+    end = floor(AXIS["last_s"] - AXIS["zero_s"] - EDGE_S)
+    for length, lasts in ((9, False), (10, True)):
+        quiet = [{"run_id": "r", "event_id": "e1", "from_second": end - length, "until_second": end}]
+        assert downtime([AXIS], quiet)[0]["lasts"] is lasts
     assert downtime([AXIS | {"event_id": "e0"}], []) == []
 
 

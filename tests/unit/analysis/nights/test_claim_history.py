@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
-from analysis.nights.claim_history import ClaimVerdict, claim_histories, verdict_changes, verdict_of
-from analysis.nights.night_records import ClaimRow
+from analysis.nights.claim_history import ClaimVerdict, claim_histories, rule_changes, verdict_changes, verdict_of
+from analysis.nights.findings import evaluate
+from analysis.nights.findings_report import findings_data
+from analysis.nights.night_records import ClaimRow, History
+from analysis.nights.page_parts import claim_line
+from analysis.nights.settings import Settings
 from tests.calibration.synthetic_nights import experiment, night
 from tests.support.nights_by_hand import STAR, parsed
 
@@ -50,6 +54,32 @@ def test_a_night_without_a_verdict_is_passed_over_and_the_turn_is_told_where_it_
     assert [cell.verdict for cell in found[0].cells] == ["met", "not run", "not run", "unmet", "unmet"]
     (turn,) = verdict_changes(found)
     assert (turn.claim, turn.before, turn.after, turn.since, turn.last) == ("S06/star", "met", "unmet", 3, 0)
+
+
+def test_verdicts_by_another_rule_are_not_compared_and_the_reader_is_told() -> None:
+    old, unmet = row("reproduced"), row("differs", direction="opposite") | {"v": 2}
+    series = nights([old], [old], [unmet], [row("not run", measured=None) | {"v": 2}])
+    (claim,) = claim_histories(series)
+    assert [cell.version for cell in claim.cells] == [1, 1, 2, 2] and verdict_changes([claim]) == ()
+    assert rule_changes([claim]) == {1: 1}
+    found = evaluate(History("quick", series), Settings())
+    (told,) = (line for line in found.notes if "another rule" in line)
+    assert told.startswith(f"verdicts of claims until {series[1].id} are by another rule (ledger version 1)")
+    assert claim_line(claim, found).since == series[2].id
+
+    turned = claim_histories(nights([old], [unmet], [unmet | row("reproduced")]))
+    (turn,) = verdict_changes(turned)
+    assert (turn.before, turn.after, turn.since, turn.last) == ("unmet", "met", 2, 1)
+    assert rule_changes(claim_histories(nights([old], [old]))) == {}
+
+
+def test_a_verdict_by_an_older_rule_is_none_once_there_is_a_newer_ledger() -> None:
+    series = nights([row("reproduced")], [row("undecided") | {"v": 2, "runs": 3}])
+    found = evaluate(History("quick", series), Settings())
+    (claim,) = found.claims
+    assert claim_line(claim, found).verdict is ClaimVerdict.UNDECIDED
+    (data,) = findings_data(found)["claims"]
+    assert (data["verdict"], data["night"], data["tonight"]) == ("not run", None, "undecided")
 
 
 def test_of_two_ledgers_of_a_night_the_one_that_tells_most_counts() -> None:

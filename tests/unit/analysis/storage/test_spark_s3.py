@@ -6,34 +6,27 @@ Each analysis is the command, from a machine that has nothing: its spool is empt
 import math
 import os
 import shutil
-import signal
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-import pyspark
 import pytest
 
 from analysis.record.schemas import STORED
-from analysis.session import SHORT_OPTIONS
 from analysis.storage import layout, transfer
 from analysis.storage.bucket import Bucket
 from analysis.storage.spark_s3 import open_shared
 from tests.golden import records
 from tests.golden.series import GoldenSeries
+from tests.support.spark_cluster import Standalone, standalone
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(3000)]
 SERIES = "stela/star/20261121-000000-abcdef01"
 UNSEEN = "even_rebalance-r4"
 NOT_SENT = tuple(run.run_id for run in records.runs() if run.repetition > 1)
-SPARK = Path(pyspark.__file__).parent
 
 
 def report(series: str, results: str, state: Path, master: str) -> subprocess.CompletedProcess[str]:
@@ -86,63 +79,11 @@ def in_bucket(bucket: Bucket, scratch: Path) -> dict[str, list[tuple[Any, ...]]]
     return tables(found, UNSEEN)
 
 
-@contextmanager
-def daemon(log: Path, *argv: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process of Spark's that ends with us, whatever happens; its executors end with it."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m", "JDK_JAVA_OPTIONS": SHORT_OPTIONS}
-    command = ["setpriv", "--pdeathsig", "TERM", str(SPARK / "bin" / "spark-class"), *argv]
-    with log.open("wb") as out:
-        process = subprocess.Popen(command, env=environment, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
-    try:
-        yield process
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(60)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def await_line(log: Path, words: str, times: int, process: subprocess.Popen[bytes]) -> None:
-    while log.read_text(errors="replace").count(words) < times:
-        assert process.poll() is None, log.read_text(errors="replace")
-        time.sleep(0.2)
-
-
-@dataclass(frozen=True)
-class Standalone:
-    """A Spark cluster with its workers' folders `w1`, `w2`."""
-
-    master: str
-    folder: Path
-
-    def executors(self) -> list[Path]:
-        """What every executor that there was has left."""
-        return list(self.folder.glob("w*/app-*/*"))
-
-
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
-    """A standalone master with two workers of one core, which know nothing of the bucket."""
-    tmp_path = tmp_path_factory.mktemp("cluster")
-    port, log = free_port(), tmp_path / "master.log"
-    master = ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
-    worker = ["org.apache.spark.deploy.worker.Worker", f"spark://127.0.0.1:{port}", "--host", "127.0.0.1"]
-    with ExitStack() as stack:
-        leader = stack.enter_context(daemon(log, *master))
-        for number in (1, 2):
-            place = ["--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(tmp_path / f"w{number}")]
-            stack.enter_context(daemon(tmp_path / f"worker-{number}.log", *worker, *place))
-        await_line(log, "Registering worker", 2, leader)
-        yield Standalone(f"spark://127.0.0.1:{port}", tmp_path)
+    """Its workers know nothing of the bucket."""
+    with standalone(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
 
 
 @pytest.mark.long

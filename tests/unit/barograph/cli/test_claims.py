@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.claims.ledger_rows import NOT_RUN, NOT_TESTABLE, LedgerRow
+from analysis.claims.statements import load_claims
+from analysis.record.files import SeriesPaths
 from barograph import cli
-from barograph.cli.claims import claim_lines, newest_findings
+from barograph.cli.claims import claim_lines, ledger, newest_findings
 
 ROW = {
     "id": "S09/star",
@@ -85,6 +88,36 @@ def test_what_was_judged_by_an_older_rule_is_no_verdict(results: Path) -> None:
     keep(results, "20261120-000000-a", measured_text="+10 %")
     keep(results, "20261121-000000-a", version=1, measured_text="+66 %")
     assert newest_findings()["S09/star"]["measured_text"] == "+10 %"
+
+
+def test_a_series_that_was_judged_by_an_older_rule_is_named_with_what_to_do(results: Path) -> None:
+    keep(results, "20261120-000000-a", version=1, id="S03")
+    keep(results, "20261121-000000-a", version=1, id="S03", runs=0)
+    rows = {row["id"]: row for row in ledger()}
+    assert (rows["S03"]["verdict"], rows["S03"]["reason"]) == (
+        "not run",
+        "20261120-000000-a was judged by an older rule: `barograph report 20261120-000000-a` judges it anew",
+    )
+    assert "older rule" in " ".join(claim_lines([rows["S03"]], 200))
+    assert rows["S04"]["reason"] == "no series here has tested it"
+    assert len(claim_lines([rows["S04"]], 200)) == 3
+    keep(results, "20261122-000000-a", id="S03")
+    assert {row["id"]: row for row in ledger()}["S03"]["verdict_text"] == "reproduced"
+
+
+def test_what_is_not_testable_here_is_not_shown_as_not_run(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """page_load without a run of least_link_load: components that wait cannot fall."""
+    claims = {claim.name: claim for claim in load_claims()}
+    claim = claims["S06/default"]
+    untestable = LedgerRow(claim, None, None, None, 0, NOT_TESTABLE, "no executor is added", ())
+    root = results / claim.experiment / "20261123-000000-a"
+    monkeypatch.setattr("analysis.claims.ledger.newest_complete", lambda _: {claim.experiment: SeriesPaths(root)})
+    rest = [LedgerRow(each, None, None, None, 0, NOT_RUN, "no complete run", ())
+            for each in claims.values() if each != claim]  # fmt: skip
+    monkeypatch.setattr("analysis.claims.ledger.evaluate", lambda *_: [untestable, *rest])
+    row = {row["id"]: row for row in ledger()}["S06/default"]
+    assert (row["verdict"], row["reason"], row["series"]) == ("not testable here", "no executor is added", root.name)
+    assert "    no executor is added" in claim_lines([row], 100)
 
 
 def test_the_ledger_as_json(results: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,11 @@
 """What a night keeps of a series: numbers of complete runs, in the order in which they were measured."""
 
-from barograph.nights.outcome import collect_numbers
+import json
+from pathlib import Path
+
+import pytest
+
+from barograph.nights.outcome import claims_of, collect_numbers
 
 
 def run(run_id: str, variant: str, order: int, status: str = "complete") -> dict[str, object]:
@@ -45,3 +50,12 @@ def test_what_is_no_number_says_nothing() -> None:
         )
         == {}
     )
+
+
+@pytest.mark.parametrize(("head", "version"), [({"v": 2}, 2), ({"v": 1}, 1), ({}, 1)])
+def test_claims_are_kept_with_the_version_of_their_ledger(
+    tmp_path: Path, head: dict[str, object], version: int
+) -> None:
+    rows = [{"id": "S02", "experiment": "stela/star", "verdict": "reproduced", "more": 1}, {"id": "S99"}]
+    (tmp_path / "claims.json").write_text(json.dumps({**head, "claims": rows}))
+    assert claims_of(tmp_path, "stela/star") == [{"v": version, "id": "S02", "verdict": "reproduced"}]

@@ -11,7 +11,17 @@ import yaml
 from analysis.claims import feasibility
 from barograph.errors import ExperimentError
 from barograph.plan.checks import check, claim_notes, machine_requests, remarks
-from barograph.plan.experiment import EXPERIMENTS, demo, from_data, load, names, only, parse, with_changes
+from barograph.plan.experiment import (
+    DURATION_NAMES,
+    EXPERIMENTS,
+    demo,
+    from_data,
+    load,
+    names,
+    only,
+    parse,
+    with_changes,
+)
 from barograph.run.storm_cluster import ansible_groups, render_topology
 from barograph.yaml_files import read_yaml
 from inventory.local.preflight import check_cores
@@ -84,6 +94,14 @@ def plan(*events: dict[str, Any], before: int = 4, after: int = 4) -> Callable[[
     return change
 
 
+def scale_out_and(*events: dict[str, Any], wait_s: int) -> Callable[[dict[str, Any]], None]:
+    def change(data: dict[str, Any]) -> None:
+        data["events"] += events
+        data["variants"][0]["parameters"] = {"rebalance": True, "wait_s": wait_s}
+
+    return change
+
+
 LATER = {"kind": "rate", "at": 20, "factor": 2}
 WRONG: list[tuple[Callable[[dict[str, Any]], None], list[str]]] = [
     (
@@ -142,6 +160,10 @@ WRONG: list[tuple[Callable[[dict[str, Any]], None], list[str]]] = [
     (
         put("variants", 0, "parameters", value={"rebalance": True, "wait_s": 90_000}),
         ["variants.even_rebalance.parameters.wait_s is 90000; allowed: below durations.horizon_s ("],
+    ),
+    (
+        scale_out_and(LATER, wait_s=20),
+        ["variants.even_rebalance.parameters.wait_s is 20; allowed: below events.1.at (20), for nothing moves before"],
     ),
     (put("claims", value=["star"]), ["claims.0 is 'star'"]),
     (put("lease_minutes", value=0), ["lease_minutes is 0"]),
@@ -331,7 +353,7 @@ def test_the_demo_is_one_short_repetition() -> None:
 
 def test_what_a_form_sends_is_validated_as_the_file_is() -> None:
     with pytest.raises(ExperimentError, match=r"durations\.horizon_s"):
-        with_changes(load("stela/page_load_scale_in"), {"horizon_s": 1})
+        with_changes(load("storm/star"), {"horizon_s": 1})
     with pytest.raises(ExperimentError, match="repetitions is 0"):
         with_changes(load("stela/star"), {"repetitions": 0})
     with pytest.raises(ExperimentError, match="cannot change seed"):
@@ -342,5 +364,26 @@ def test_what_a_form_sends_is_validated_as_the_file_is() -> None:
 def test_a_watch_of_fixed_length_stays_one_when_its_length_is_changed() -> None:
     short = with_changes(load("stela/star"), {"horizon_s": 90}).durations
     assert (short.after_floor_s, short.horizon_s, short.is_watch_fixed) == (90, 90, True)
-    open_ended = with_changes(load("stela/page_load_scale_in"), {"horizon_s": 300}).durations
+    open_ended = with_changes(load("storm/star"), {"horizon_s": 300}).durations
     assert (open_ended.after_floor_s, open_ended.is_watch_fixed) == (90, False)
+
+
+def test_a_form_that_sends_every_duration_can_change_either_end_of_a_fixed_watch() -> None:
+    star = load("stela/star")
+    form = {name: getattr(star.durations, name) for name in DURATION_NAMES}
+
+    def watch(**changes: float) -> tuple[float, float]:
+        durations = with_changes(star, form | changes).durations
+        return durations.after_floor_s, durations.horizon_s
+
+    assert watch() == (170, 170) and watch(horizon_s=300) == (300, 300)
+    assert watch(after_floor_s=60, horizon_s=300) == (60, 300) and watch(after_floor_s=60) == (60, 170)
+    with pytest.raises(ExperimentError, match=r"horizon_s is 170; allowed: at least after_floor_s \(700\)"):
+        watch(after_floor_s=700)
+    assert with_changes(star, {"after_floor_s": 60}).durations.is_watch_fixed is False
+
+
+def test_a_wait_must_leave_something_to_watch_where_a_policy_is_asked_and_only_there() -> None:
+    data = star()
+    scale_out_and(LATER, {"kind": "rate", "at": 10, "factor": 1}, wait_s=19)(data)
+    assert parse("stela/star", data, source="star.yaml").variants[0].wait_s == 19

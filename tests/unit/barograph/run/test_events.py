@@ -9,6 +9,7 @@ from barograph.errors import ExperimentError, Interrupted, MachineLost, RunBroke
 from barograph.plan.events import Crash, PlannedEvent, RateChange, ScaleIn, ScaleOut
 from barograph.policy_service import LostTasks, ServiceDecision, ServiceUnreachable, WorkerRestart
 from barograph.run.context import RunContext
+from barograph.run.fake_cluster import FakeStorm
 from barograph.series.run_record import read_run
 from barograph.series_steps import attempt_next_run
 from tests.unit.barograph.run.conftest import SetUp, Stage
@@ -56,6 +57,24 @@ def test_a_rebalance_that_waits_is_waited_for(stage: SetUp, wait_s: int, least_s
     assert applied["ok"] and least_s <= applied["t"] - asked["t"] <= least_s + 5
     (_, after) = named(told, "steady")
     assert after["steady"] and after["t"] >= applied["t"], "steadiness is tested from then on"
+
+
+def test_a_nimbus_that_restarts_late_in_the_wait_is_waited_for(stage: SetUp, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Storm waits again from the beginning: 2 × 300 s are more than OUTCOME_S and one wait."""
+    here = stage(OUT, repetitions=1)
+    waiting = tuple(replace(each, policy="even", parameters={"rebalance": True, "wait_s": 300})
+                    for each in here.series.experiment.variants)  # fmt: skip
+    durations = replace(here.series.experiment.durations, horizon_s=700.0)
+    here = Stage(replace(here.series.experiment, variants=waiting, durations=durations), here.context.listener)
+    configure = FakeStorm.configure
+
+    def restarting(self: FakeStorm, *arguments: Any) -> None:
+        configure(self, *arguments)
+        self._wait_s *= 2
+
+    monkeypatch.setattr(FakeStorm, "configure", restarting)
+    (applied,) = named(here.go(), "applied")
+    assert applied["ok"]
 
 
 def test_a_machine_that_left_is_not_collected_again(stage: SetUp) -> None:

@@ -142,7 +142,7 @@ def test_records_are_sent_before_they_are_analysed_there(machine: Machine, faked
 def test_verdicts_of_another_machine_are_found(machine: Machine, faked: Experiment) -> None:
     series = open_series(faked, now_s=1000.0)
     row = '{"id": "S03", "experiment": "stela/star", "runs": 1, "verdict": "reproduced"}'
-    (series.folder / "claims.json").write_text(f'{{"v": 1, "claims": [{row}]}}')
+    (series.folder / "claims.json").write_text(f'{{"v": 2, "claims": [{row}]}}')
     finish(series.folder, pytest.fail)
     machine.be("b")
     results().refresh(digest=True)
