@@ -83,7 +83,7 @@ def ledger_row(row: LedgerRow) -> Row:
         "region": [_finite(end) for end in (row.claim.region.low, row.claim.region.high)],
         "region_text": region_text(row),
         "runs": row.runs,
-        "blocks": row.blocks,
+        "blocks": row.blocks or row.runs,
         "unsteady": row.unsteady,
         "verdict": row.verdict,
         "verdict_text": row.verdict_text,
@@ -93,6 +93,5 @@ def ledger_row(row: LedgerRow) -> Row:
         "p_holm": row.p_holm,
         "direction": row.direction,
         "floor_percent": row.floor,
-        "floor_text": MISSING if row.floor is None else f"±{quantity_text(row.floor, '%')}",
         "run_ids": list(row.run_ids),
     }

@@ -31,6 +31,7 @@ INDENT = "    "
 NARROWEST = 40
 MISSING = "–"
 UNTESTED = "no series here has tested it"
+NOT_TESTABLE = "not testable here"
 
 
 def add_arguments(claims: argparse.ArgumentParser) -> None:
@@ -61,7 +62,8 @@ def _padded(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 def _notes_below(row: Mapping[str, Any], width: int) -> list[str]:
     source = f" ({row['source']})" if row.get("source") else ""
-    why = row["reason"] if row.get("measured", 0.0) is None and row.get("reason") != UNTESTED else ""
+    unsaid = row.get("measured", 0.0) is None or row.get("verdict") == NOT_TESTABLE
+    why = row["reason"] if unsaid and row.get("reason") != UNTESTED else ""
     texts = [f"{row.get('statement', '')}{source}", why, _run_names(row)]
     folded = (textwrap.wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT) for text in texts if text)
     return [line for lines in folded for line in lines]

@@ -61,6 +61,11 @@ def test_runs_that_gave_no_number_say_why() -> None:
     assert len(claim_lines([{**row, "measured": -18.4}], 100)) == 4
 
 
+def test_what_cannot_come_out_says_why_beside_its_number() -> None:
+    row = {**ROW, "measured": 49.8, "verdict": "not testable here", "reason": "no policy gains more"}
+    assert "    no policy gains more" in claim_lines([row], 100)
+
+
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("BAROGRAPH_RESULTS", str(tmp_path))
