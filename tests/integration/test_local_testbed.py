@@ -26,6 +26,7 @@ WORKER = MachineType("worker", cores=0.25, memory_mb=256, bandwidth_mbit=100, sl
 WANTED = [MachineRequest(name, WORKER) for name in ("master", "m1", "m2")]
 KILLS = 12
 KILL_BUDGET_S = 60.0
+FEWEST_KILLS = 3
 SEED = 20261121
 
 # One whole life of a lease, to be killed somewhere.
@@ -114,8 +115,18 @@ def _check_host_key(first: Machine, second: Machine) -> None:
 def test_the_experiment_lan_is_shaped_both_ways(lease: Lease) -> None:
     _, first, second = LocalTestbed().acquire(lease, WANTED)
     for sender, receiver in ((first, second), (second, first)):
-        rate = _rate_mbit(lease, sender.name, receiver.name, receiver.experiment_address)
+        rate = _fastest_mbit(lease, sender.name, receiver.name, receiver.experiment_address)
         assert 85 < rate < 101
+
+
+def _fastest_mbit(lease: Lease, sender: str, receiver: str, address: str) -> float:
+    """Of three attempts, if need be: a busy box makes them slower than the link, and never faster."""
+    rate = 0.0
+    for _ in range(3):
+        rate = max(rate, _rate_mbit(lease, sender, receiver, address))
+        if rate > 85:
+            break
+    return rate
 
 
 def _rate_mbit(lease: Lease, sender: str, receiver: str, address: str, seconds: int = 2) -> float:
@@ -138,7 +149,7 @@ def test_a_restarted_machine_has_its_limits_and_shaping_and_one_given_back_leave
     testbed.crash(first)
     testbed.restart(first)
     assert _limits(first) == (0.25, 256 * 2**20)
-    assert 85 < _rate_mbit(lease, "m1", "m2", second.experiment_address) < 101
+    assert 85 < _fastest_mbit(lease, "m1", "m2", second.experiment_address) < 101
     assert "sshd" in _output(first, "supervisorctl", "status")
     testbed.give_back(lease, [first])
     seat = lan.lan_endpoint(lease.lease_id, "m1", 1, 100)
@@ -180,14 +191,14 @@ def test_kill_nine_at_any_moment_leaves_nothing_after_reap(state: Path) -> None:
     span_s = _measured_life(state)
     killed = 0
     for _ in range(KILLS):
-        if time.monotonic() - began > KILL_BUDGET_S:
+        if killed >= FEWEST_KILLS and time.monotonic() - began > KILL_BUDGET_S:
             break
         lease_id = _killed_after(moments.uniform(0.0, span_s), state)
         assert [one.error for one in reap() if one.error] == []
         assert _remains(lease_id) == []
         assert _files(state) == []
         killed += 1
-    assert killed >= 3
+    assert killed >= FEWEST_KILLS
 
 
 def _measured_life(state: Path) -> float:
