@@ -239,13 +239,13 @@ def test_reap_says_when_there_is_nothing(capsys: pytest.CaptureFixture[str], mon
 
 def test_claims_shows_the_newest_finding_of_each(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     row = {"id": "S03", "experiment": "stela/star", "stated_text": "+65 %", "verdict_text": "reproduced"}
-    for series, measured in (("20261120-000000-a", "+13 %"), ("20261121-000000-a", "+66 %")):
+    for series, measured in (("20261120-000000-a", "+17 %"), ("20261121-000000-a", "+66 %")):
         folder = tmp_path / "results" / "stela" / "star" / series
         folder.mkdir(parents=True)
         (folder / "claims.json").write_text(json.dumps({"v": 2, "claims": [{**row, "measured_text": measured}]}))
     assert cli.main(["claims"]) == 0
     shown = capsys.readouterr().out
-    assert "+66" in shown and "+13" not in shown and "not run" in shown
+    assert "+66 %" in shown and "+17 %" not in shown and "not run" in shown
 
 
 def test_a_run_folder_stands_for_its_decision_log(tmp_path: Path) -> None:
