@@ -79,8 +79,8 @@ def most_blocks(experiment: Experiment, block: int, budget: Budget, pricing: Sup
         blocks, need = budget.blocks or 0, f"{FEWEST_BLOCKS} blocks"
     if blocks < FEWEST_BLOCKS:
         raise ExperimentError(
-            f"budget is {budget_text(budget)}, which holds {blocks} block{'' if blocks == 1 else 's'} of {block} runs; a"
-            f" comparison needs {FEWEST_BLOCKS}: give {need}"
+            f"budget is {budget_text(budget)}, which holds {blocks} block{'' if blocks == 1 else 's'} of {block} runs;"
+            f" a comparison needs {FEWEST_BLOCKS}: give {need}"
         )
     return min(blocks, ceiling)
 
