@@ -171,16 +171,16 @@ def _judge_without_baseline(claim: Claim, own: Sequence[Value], sides: Mapping[s
     """Of less than nothing there is nothing: what is surely more is not less."""
     row = _no_number(claim, sides, f"{claim.baseline} was at zero in no window: nothing to have less of")
     found = estimates.own_number([value.value for value in own])
-    if found is None or found.p_inside(Region(0.0, float("inf"))) >= LEVEL:
+    p = 1.0 if found is None else found.p_inside(Region(0.0, float("inf")))
+    if found is None or p >= LEVEL:
         return row
-    reason = f"{row.reason}, and {claim.variant} was for {found.point:.0f} s"
-    return replace(row, verdict=DIFFERS, p=found.p_inside(Region(0.0, float("inf"))), reason=reason)
+    return replace(row, verdict=DIFFERS, p=p, reason=f"{row.reason}, and {claim.variant} was for {found.point:.0f} s")
 
 
 def _pairs(own: Sequence[Value], other: Sequence[Value]) -> list[tuple[Value, Value]]:
-    """Both sides of each block, in the order of the blocks."""
+    """Both sides of each block, in the order of `own`."""
     of_block = {value.block: value for value in other}
-    return [(value, of_block[value.block]) for value in sorted(own, key=_block) if value.block in of_block]
+    return [(value, of_block[value.block]) for value in own if value.block in of_block]
 
 
 def _block(value: Value) -> tuple[str, int]:

@@ -31,7 +31,6 @@ INDENT = "    "
 NARROWEST = 40
 MISSING = "–"
 UNTESTED = "no series here has tested it"
-NOT_TESTABLE = "not testable here"
 
 
 def add_arguments(claims: argparse.ArgumentParser) -> None:
@@ -61,6 +60,8 @@ def _padded(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _notes_below(row: Mapping[str, Any], width: int) -> list[str]:
+    from analysis.claims.ledger_rows import NOT_TESTABLE
+
     source = f" ({row['source']})" if row.get("source") else ""
     unsaid = row.get("measured", 0.0) is None or row.get("verdict") == NOT_TESTABLE
     why = row["reason"] if unsaid and row.get("reason") != UNTESTED else ""
