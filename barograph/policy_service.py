@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from barograph.errors import BarographError
 from playbooks.cluster import CERTIFICATE_NAME, HARNESS_TOKEN_NAME
+from scheduler_plugins.messages import oldest
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class ServiceDecision:
     expired: bool = False  # Nimbus never said what became of it
     arrived: bool = True  # Nimbus has it; one that did not arrive may be taken back
     slots: tuple[str, ...] | None = None  # whose workers restart for it; None: any may
+    own: bool = False  # the policy acted by itself, in a hold
 
     def restarts(self, slot: str, t: float, until_s: float) -> bool:
         """Whether a worker that begins in this slot then does so for this decision, `until_s` after it was applied."""
@@ -47,6 +49,7 @@ class WorkerRestart:
     t: float
     slot: str
     spouts: tuple[int, ...] = ()  # their tasks
+    topology: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class LostTasks:
     t: float
     tasks: int
     machines: tuple[str, ...]
+    topology: str = ""
 
 
 @dataclass(frozen=True)
@@ -98,39 +102,58 @@ class ServiceState:
 def read_state(data: Mapping[str, Any]) -> ServiceState:
     """From the contract's JSON. Raises KeyError, TypeError or ValueError where it is not that."""
     pending = data["pending_event"]
-    columns = data["series"]
+    shown = _topologies(data)
+    running = [topology for topology in shown if topology["running"]]
     return ServiceState(
         run_id=data["run_id"],
         t=float(data["t"]),
         policy=data["policy"],
         machines=tuple(data["machines"]),
-        samples_age_s=data["samples_age_s"],
-        workers_reporting=int(data["workers_reporting"]),
-        tasks_placed=int(data["tasks_placed"]),
-        tasks_total=int(data["tasks_total"]),
+        samples_age_s=oldest([topology["samples_age_s"] for topology in running]),
+        workers_reporting=sum(int(topology["workers_reporting"]) for topology in running),
+        tasks_placed=sum(int(topology["tasks_placed"]) for topology in running),
+        tasks_total=sum(int(topology["tasks_total"]) for topology in running),
         pending_event=pending["event_id"] if isinstance(pending, Mapping) else pending,
         decisions=tuple(_decision(each) for each in data["decisions"]),
-        series=TupleCounts(
-            t=tuple(columns["t"]),
-            sinks=tuple(columns["sinks"]),
-            spouts=tuple(columns["spouts"]),
-            due=tuple(columns["due"]),
-            queues={component: tuple(waiting) for component, waiting in columns["queues"].items()},
-        ),
+        series=_series(shown[0]["series"]) if shown else TupleCounts(),
         policy_error=data["policy_error"],
         waiting_for=data["held"],
         input_rate_factor=float(data["input_rate_factor"]),
-        placed_among=tuple(data["placed_among"]) if "placed_among" in data else None,
+        placed_among=_placed_among(shown),
         nimbus_age_s=data.get("nimbus_age_s"),
         worker_restarts=tuple(
-            WorkerRestart(float(each["t"]), each["slot"], tuple(each["spouts"]))
-            for each in data.get("worker_restarts", ())
+            WorkerRestart(float(each["t"]), each["slot"], tuple(each["spouts"]), topology.get("name", ""))
+            for topology in shown
+            for each in topology.get("worker_restarts", ())
         ),
         lost_tasks=tuple(
-            LostTasks(float(each["t"]), int(each["tasks"]), tuple(each["machines"]))
-            for each in data.get("lost_tasks", ())
+            LostTasks(float(each["t"]), int(each["tasks"]), tuple(each["machines"]), topology.get("name", ""))
+            for topology in shown
+            for each in topology.get("lost_tasks", ())
         ),
-        window_fault=data.get("window_fault", ""),
+        window_fault=next((fault for topology in running if (fault := topology.get("window_fault"))), ""),
+    )
+
+
+def _topologies(data: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Of a run that has one topology; what an older service says of its only one stands beside the rest."""
+    shown: Sequence[Mapping[str, Any]] | None = data.get("topologies")
+    return [{**data, "running": True}] if shown is None else shown
+
+
+def _placed_among(shown: Sequence[Mapping[str, Any]]) -> tuple[str, ...] | None:
+    if not shown:
+        return ()
+    return tuple(shown[0]["placed_among"]) if "placed_among" in shown[0] else None
+
+
+def _series(columns: Mapping[str, Any]) -> TupleCounts:
+    return TupleCounts(
+        t=tuple(columns["t"]),
+        sinks=tuple(columns["sinks"]),
+        spouts=tuple(columns["spouts"]),
+        due=tuple(columns["due"]),
+        queues={component: tuple(waiting) for component, waiting in columns["queues"].items()},
     )
 
 
@@ -147,6 +170,7 @@ def _decision(data: Mapping[str, Any]) -> ServiceDecision:
         expired=bool(data.get("expired", False)),
         arrived=bool(data.get("arrived", True)),
         slots=None if data.get("slots") is None else tuple(data["slots"]),
+        own=bool(data.get("own", False)),
     )
 
 
@@ -244,6 +268,10 @@ class ServiceClient(Protocol):
 
     def scale(self, event_id: str, kind: str, joined: Sequence[str], leave: int) -> None: ...
 
+    def decide_every(self, seconds: float | None) -> None:
+        """From now on the policy may change things by itself, so often; None: no longer."""
+        ...
+
     def input_rate(self, factor: float) -> None:
         """From now on spouts emit `factor` times the rate that the topology was submitted with."""
         ...
@@ -294,6 +322,9 @@ class HttpService:
 
     def scale(self, event_id: str, kind: str, joined: Sequence[str], leave: int) -> None:
         self._call("/scale", {"event_id": event_id, "kind": kind, "joined": list(joined), "leave": leave})
+
+    def decide_every(self, seconds: float | None) -> None:
+        self._call("/rounds", {"decide_every_s": seconds})
 
     def input_rate(self, factor: float) -> None:
         self._call("/input_rate", {"factor": factor})

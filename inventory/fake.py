@@ -19,7 +19,7 @@ from inventory.leases import registry
 from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest
 from inventory.remote.ssh import Remote, Result
-from inventory.testbed import Estimate, Options, Place, read_options
+from inventory.testbed import Disturbance, Estimate, Options, Place, read_options
 
 PRICES_OF = "2026-11-21"
 
@@ -41,6 +41,7 @@ class FakeMachine:
     alive: bool = True
     boots: int = 1
     commands: list[list[str]] = field(default_factory=list)
+    disturbances: set[Disturbance] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -242,6 +243,18 @@ class FakeTestbed:
         fake = self._require(machine)
         if not fake.alive:
             fake.alive, fake.boots = True, fake.boots + 1
+
+    def disturb(self, machine: Machine, disturbance: Disturbance, others: Sequence[Machine] = ()) -> None:
+        """See `SupportsDisturbances.disturb`; it is only noted."""
+        for each in others:
+            self._require(each)
+        self._require(machine).disturbances.add(disturbance)
+
+    def end_disturbance(self, machine: Machine, disturbance: Disturbance, others: Sequence[Machine] = ()) -> None:
+        """See `SupportsDisturbances.end_disturbance`."""
+        for each in others:
+            self._require(each)
+        self._require(machine).disturbances.discard(disturbance)
 
     def leftovers(self) -> tuple[str, ...]:
         """See `Testbed.leftovers`."""

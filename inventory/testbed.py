@@ -104,6 +104,33 @@ class SupportsFaults(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Disturbance:
+    """What a machine suffers while it goes on running.
+
+    `cpu_load`: something else that would use `amount` cores by itself. `slow_cpu`: it has the share `amount` of its
+    cores. `memory_limit`: it has `amount` MB. `lan_cut`: it is off the experiment LAN. `partition`: what it sends to
+    the other machines there is lost. `sample_loss`: what it sends to the other machine's control address is lost.
+    """
+
+    kind: Literal["cpu_load", "slow_cpu", "memory_limit", "lan_cut", "partition", "sample_loss"]
+    amount: float | None = None
+
+
+@runtime_checkable
+class SupportsDisturbances(Protocol):
+    """The ability to disturb machines that go on running. A machine that the lease no longer has is an
+    InfrastructureError."""
+
+    def disturb(self, machine: Machine, disturbance: Disturbance, others: Sequence[Machine] = ()) -> None:
+        """From now on, whatever its programs do. `others`: of a `partition` and of `sample_loss`. Idempotent."""
+        ...
+
+    def end_disturbance(self, machine: Machine, disturbance: Disturbance, others: Sequence[Machine] = ()) -> None:
+        """It is as it was acquired, in this respect. Idempotent, also where nothing of the kind had begun."""
+        ...
+
+
 @runtime_checkable
 class SupportsGiveBack(Protocol):
     """The ability to take back a part of a lease's machines."""

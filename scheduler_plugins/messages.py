@@ -14,6 +14,7 @@ from scheduler_plugins.model import (
     Decision,
     Edge,
     Executor,
+    Failure,
     Machine,
     Observation,
     ScaleEvent,
@@ -21,7 +22,7 @@ from scheduler_plugins.model import (
     Slot,
     Topology,
 )
-from scheduler_plugins.samples import Samples, TaskSums, Window
+from scheduler_plugins.samples import MachineSamples, Samples, TaskSums, Window, WindowCounts
 from scheduler_plugins.traffic import Traffic, traffic_from_json, traffic_json
 
 Json = Mapping[str, Any]
@@ -34,34 +35,38 @@ class MessageError(Exception):
     blame = "harness"
 
 
-def observation_from_request(request: Json, samples: Samples, event: ScaleEvent | None) -> Observation:
-    """The bridge's request joined with the samples: everything a policy may see. Raises MessageError."""
+def observation_from_request(
+    request: Json, samples: Mapping[str, Samples], machines: MachineSamples, event: ScaleEvent | None
+) -> Observation:
+    """The bridge's request joined with the samples, by topology id: all that a policy may see. Raises MessageError."""
     try:
-        return _observation_from_request(request, samples, event)
+        return _observation_from_request(request, samples, machines, event)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise MessageError(f"request to /schedule: {type(error).__name__}: {error}") from error
 
 
-def _observation_from_request(request: Json, samples: Samples, event: ScaleEvent | None) -> Observation:
+def _observation_from_request(
+    request: Json, samples: Mapping[str, Samples], machines: MachineSamples, event: ScaleEvent | None
+) -> Observation:
     now = float(request["t"])
-    slots = {slot for t in request["topologies"] if t["id"] == samples.topology_id for slot in t["placement"].values()}
-    window = samples.window(now, sorted(slots))
-    topologies = tuple(
-        _topology_with_rates(topology_from_request(t), samples, window)
-        if t["id"] == samples.topology_id
-        else topology_from_request(t)
-        for t in request["topologies"]
-    )
+    topologies = tuple(_with_rates(topology_from_request(t), samples.get(t["id"]), now) for t in request["topologies"])
+    ages = [topology.samples_age_s for topology in topologies]
     return Observation(
         time_s=now,
         machines=tuple(
-            replace(machine_from_json(m), cores=samples.cores.get(m["name"]), cpu_load=samples.cpu_load(m["name"]))
+            replace(machine_from_json(m), cores=machines.cores.get(m["name"]), cpu_load=machines.cpu_load(m["name"]))
             for m in request["machines"]
         ),
         topologies=topologies,
-        samples_age_s=samples.age_s(now, sorted(slots)),
+        samples_age_s=oldest(ages),
         event=event,
     )
+
+
+def oldest(ages: Sequence[float | None]) -> float | None:
+    """None where one is not known, or there is none."""
+    known = [age for age in ages if age is not None]
+    return max(known) if known and len(known) == len(ages) else None
 
 
 def machine_from_json(body: Json) -> Machine:
@@ -86,15 +91,25 @@ def topology_from_request(body: Json) -> Topology:
             for c in body["components"]
         ),
         edges=tuple(Edge(e["source"], e["stream"], e["target"], e["grouping"]) for e in body["edges"]),
-        placement={int(task): Slot.parse(slot) for task, slot in body["placement"].items()},
+        placement=_slots(body["placement"]),
         uptime_s=body.get("uptime_s"),
         rebalancing=bool(body.get("rebalancing", False)),
+        planned=_slots(body.get("planned") or {}),
         unplaced_why=body.get("unplaced_why"),
     )
 
 
-def _topology_with_rates(topology: Topology, samples: Samples, window: Window) -> Topology:
-    rates = Rates(samples.by_task(window), samples.streams(window), samples.sources(window), window.seconds)
+def _with_rates(topology: Topology, samples: Samples | None, now: float) -> Topology:
+    if samples is None:
+        return topology
+    slots = sorted({str(slot) for slot in topology.placement.values()})
+    window = samples.window(now, slots)
+    return replace(_with_rates_of(topology, samples, window), samples_age_s=samples.age_s(now, slots))
+
+
+def _with_rates_of(topology: Topology, samples: Samples, window: Window) -> Topology:
+    counts = samples.counts(window)
+    rates = Rates(counts, window.seconds)
     components = tuple(_component_with_rates(component, rates) for component in topology.components)
     by_name = {component.name: component for component in components}
     sinks = [rate for name in topology.sinks() if (rate := by_name[name].executed_per_s) is not None]
@@ -103,7 +118,7 @@ def _topology_with_rates(topology: Topology, samples: Samples, window: Window) -
         components=components,
         edges=tuple(_edge_with_rate(edge, by_name, rates) for edge in topology.edges),
         sink_tuples_per_s=sum(sinks) if sinks else None,
-        latency_ms=samples.latency_ms(window),
+        latency_ms=counts.latency_ms,
         traffic=Traffic(samples.traffic(window), rates.seconds) if rates.seconds else {},
         window_s=window.seconds,
         window_fault=window.fault or None,
@@ -114,13 +129,11 @@ def _topology_with_rates(topology: Topology, samples: Samples, window: Window) -
 class Rates:
     """Counts of one window, and its length: the one denominator of every rate."""
 
-    tasks: Mapping[int, TaskSums]
-    streams: Mapping[tuple[int, str], float]
-    sources: Mapping[tuple[int, str, str], float]
+    counts: WindowCounts
     seconds: float
 
     def of(self, tasks: Iterable[int]) -> list[TaskSums]:
-        return [self.tasks[task] for task in tasks if task in self.tasks]
+        return [self.counts.tasks[task] for task in tasks if task in self.counts.tasks]
 
     def per_second(self, counts: Sequence[float]) -> float | None:
         """None where there is nothing to count."""
@@ -169,8 +182,8 @@ def _capacity(executed_per_s: float | None, execute_ms: float | None) -> float |
 
 def _edge_with_rate(edge: Edge, components: Mapping[str, Component], rates: Rates) -> Edge:
     senders, receivers = components[edge.source].tasks, components[edge.target].tasks
-    emitted = [rates.streams.get((task, edge.stream)) for task in senders]
-    executed = [rates.sources.get((task, edge.source, edge.stream)) for task in receivers]
+    emitted = [rates.counts.streams.get((task, edge.stream)) for task in senders]
+    executed = [rates.counts.sources.get((task, edge.source, edge.stream)) for task in receivers]
     sent = rates.per_second([n for n in emitted if n is not None])
     copies = len(receivers) if edge.grouping == "all" else 1
     return replace(
@@ -192,6 +205,11 @@ def _waiting(tasks: Iterable[TaskSums]) -> float | None:
 def _per_tuple(tasks: Sequence[TaskSums]) -> float | None:
     timed = sum(task.timed for task in tasks)
     return sum(task.execute_ms for task in tasks) / timed if timed else None
+
+
+def _slots(body: Json) -> dict[int, Slot]:
+    """Task → slot."""
+    return {int(task): Slot.parse(slot) for task, slot in body.items()}
 
 
 def answer_json(decision: Decision, decision_id: str | None, policy: str) -> dict[str, Any]:
@@ -240,8 +258,9 @@ def observation_json(observation: Observation) -> dict[str, Any]:
 
 
 def _topology_json(topology: Topology) -> dict[str, Any]:
-    body = asdict(replace(topology, placement={}, traffic={}))
-    body["placement"] = {str(task): str(slot) for task, slot in topology.placement.items()}
+    body = asdict(replace(topology, placement={}, planned={}, traffic={}))
+    for name in ("placement", "planned"):
+        body[name] = {str(task): str(slot) for task, slot in getattr(topology, name).items()}
     body["traffic"] = traffic_json(topology.traffic)
     return body
 
@@ -255,6 +274,8 @@ def observation_from_log(body: Json) -> Observation:
             topologies=tuple(_topology_from_log(topology) for topology in body["topologies"]),
             samples_age_s=body["samples_age_s"],
             event=_event_from_log(body["event"]) if body["event"] else None,
+            may_act=bool(body.get("may_act", False)),  # older logs lack these
+            failures=tuple(Failure(**each) for each in body.get("failures") or ()),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise MessageError(f"observation in a decision log: {type(error).__name__}: {error}") from error
@@ -276,7 +297,8 @@ def _topology_from_log(body: Json) -> Topology:
                 for c in body["components"]
             ),
             "edges": tuple(Edge(**edge) for edge in body["edges"]),
-            "placement": {int(task): Slot.parse(slot) for task, slot in body["placement"].items()},
+            "placement": _slots(body["placement"]),
+            "planned": _slots(body.get("planned") or {}),  # older logs lack it
             "traffic": traffic_from_json(body["traffic"]),
             "service_level": ServiceLevel(**level) if level else None,
         }

@@ -14,7 +14,14 @@ from typing import Any, Literal
 STORM_SCHEDULERS = ("default", "even", "resource_aware", "isolation")
 FOREIGN = "foreign"  # a scheduler that is neither Storm's nor ours, by its class
 LONGEST_WAIT_S = 600  # of a rebalance
-Memory = Mapping[str, Any]  # JSON data that travels in and out, so that a decision log replays
+SHORTEST_ROUND_S, LONGEST_ROUND_S = 2.0, 3600.0  # between two decisions of a policy that acts by itself
+Memory = Mapping[str, Any]
+"""JSON data that travels in and out, so that a decision log replays.
+
+What stands under `topologies`, by topology id, belongs to that topology. Where a decision is not carried out for one
+topology, this part is as it was before the decision; where it is for none, the whole memory is.
+"""
+TOPOLOGIES = "topologies"  # key of a memory
 
 _NOTHING: Mapping[Any, Any] = {}
 
@@ -106,8 +113,10 @@ class Topology:
     edges: tuple[Edge, ...]
     placement: Mapping[int, Slot] = field(default_factory=dict)  # task → slot; a task that is not there is not placed
     uptime_s: float | None = None
-    rebalancing: bool = False
+    rebalancing: bool = False  # a change is under way: until it is carried out the topology has no other
+    planned: Mapping[int, Slot] = field(default_factory=dict)  # task → slot once that change is carried out
     unplaced_why: str | None = None  # what Storm's own scheduler said of executors that it left without a slot
+    samples_age_s: float | None = None  # age of its oldest worker's newest sample; None: one has not sent any
     window_s: float | None = None  # length of the window that every rate here is a mean over
     window_fault: str | None = None  # why its rates are no ground for a decision: a worker began or was silent in it
     sink_tuples_per_s: float | None = None
@@ -131,9 +140,18 @@ class ScaleEvent:
     """A change that the harness asked for and that nobody has decided on yet."""
 
     event_id: str
-    kind: Literal["scale_out", "scale_in"]
+    kind: Literal["scale_out", "scale_in", "reschedule"]  # the last: a new placement with the same machines
     joined: tuple[str, ...] = ()  # machines new to the cluster
     leave: int = 0  # how many machines are to leave; which ones is the policy's to say (Decision.release)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A part of an earlier decision that was not carried out."""
+
+    decision_id: str
+    topology_id: str
+    why: str
 
 
 @dataclass(frozen=True)
@@ -141,8 +159,10 @@ class Observation:
     time_s: float  # seconds since the epoch, or of simulated time
     machines: tuple[Machine, ...]
     topologies: tuple[Topology, ...]
-    samples_age_s: float | None = None  # age of the oldest worker's newest sample; None: no samples yet
+    samples_age_s: float | None = None  # the oldest of the topologies'; None: a worker has not sent any
     event: ScaleEvent | None = None
+    may_act: bool = False  # the policy may change things by itself now; else only what has no slot, or for the event
+    failures: tuple[Failure, ...] = ()  # since the policy decided last
 
 
 @dataclass(frozen=True)
@@ -160,6 +180,7 @@ class Decision:
     rebalance: tuple[str, ...] = ()  # topology ids to unassign wholly, for `scheduler` to place again
     scheduler_class: str | None = None  # of FOREIGN
     wait_s: int = 0  # that Storm waits with the topology deactivated before it carries the change out
+    rest_s: float = 0.0  # for so long the policy does not want to act by itself again
 
     def changes(self) -> bool:
         named = self.release or self.rebalance
@@ -185,3 +206,29 @@ def executor_ranges(tasks: tuple[int, ...], executors: int) -> tuple[tuple[int, 
 
 def unplaced_tasks(topology: Topology) -> tuple[int, ...]:
     return tuple(t for c in topology.components for t in c.tasks if t not in topology.placement)
+
+
+def with_topology_as_before(memory: Memory, before: Memory, topology_id: str) -> Memory:
+    """`memory` with the part of one topology as it is in `before`."""
+    now, then = (_parts(each) for each in (memory, before))
+    if now.get(topology_id) == then.get(topology_id):
+        return memory
+    others = {key: part for key, part in now.items() if key != topology_id}
+    mine = {topology_id: then[topology_id]} if topology_id in then else {}
+    return {**memory, TOPOLOGIES: others | mine}
+
+
+def _parts(memory: Memory) -> Mapping[str, Any]:
+    """By topology id; nothing where a policy has something else there."""
+    parts = memory.get(TOPOLOGIES)
+    return parts if isinstance(parts, Mapping) else {}
+
+
+def is_all_under_way(observation: Observation) -> bool:
+    """Whether every topology has a change that is not carried out yet: then no policy is asked."""
+    return bool(observation.topologies) and all(topology.rebalancing for topology in observation.topologies)
+
+
+def topologies_to_place(observation: Observation) -> tuple[Topology, ...]:
+    """Those with a task that has no slot and gets none by a change that is under way."""
+    return tuple(t for t in observation.topologies if not t.rebalancing and unplaced_tasks(t))

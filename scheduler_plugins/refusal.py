@@ -23,6 +23,7 @@ from scheduler_plugins.model import (
 
 RefusalReason = Literal[
     "unknown_topology",
+    "under_way",
     "unknown_component",
     "unknown_task",
     "unknown_slot",
@@ -54,6 +55,9 @@ def _refusals(observation: Observation, decision: Decision) -> Iterator[Refusal]
     for topology_id in sorted({*decision.executors, *decision.placement, *decision.rebalance}):
         if topology_id not in topologies:
             yield Refusal("unknown_topology", f"topology {topology_id} was not observed")
+        elif topologies[topology_id].rebalancing and _changes(decision, topology_id):
+            name = topologies[topology_id].name
+            yield Refusal("under_way", f"an earlier change of {name} is not carried out yet; wait until it is")
         else:
             yield from _executor_refusals(topologies[topology_id], decision)
             yield from _placement_refusals(topologies[topology_id], decision, offered)
@@ -63,6 +67,11 @@ def _refusals(observation: Observation, decision: Decision) -> Iterator[Refusal]
     if type(decision.wait_s) is not int or not 0 <= decision.wait_s <= LONGEST_WAIT_S:  # whatever a policy put there
         allowed = f"allowed are whole numbers from 0 to {LONGEST_WAIT_S}"
         yield Refusal("wait_out_of_range", f"wait_s is {decision.wait_s!r}; {allowed}")
+
+
+def _changes(decision: Decision, topology_id: str) -> bool:
+    named = decision.executors.get(topology_id) or decision.placement.get(topology_id)
+    return bool(named) or topology_id in decision.rebalance
 
 
 def _executor_refusals(topology: Topology, decision: Decision) -> Iterator[Refusal]:
@@ -87,13 +96,17 @@ def _placement_refusals(topology: Topology, decision: Decision, offered: set[Slo
 
 
 def _slot_conflicts(observation: Observation, decision: Decision) -> Iterator[Refusal]:
-    owners: dict[Slot, str] = {}
+    """Only what this decision gives is judged: while two topologies exchange their slots, what one still has and the
+    other will have is the same."""
     for topology in observation.topologies:
-        after = {**topology.placement, **decision.placement.get(topology.topology_id, {})}
-        for slot in after.values():
-            owner = owners.setdefault(slot, topology.topology_id)
-            if owner != topology.topology_id:
-                yield Refusal("slot_taken", f"{slot} would belong to {owner} and to {topology.topology_id}")
+        given = dict.fromkeys(decision.placement.get(topology.topology_id, {}).values())
+        for other in observation.topologies if given else ():
+            after = {**other.placement, **decision.placement.get(other.topology_id, {})}
+            taken = {*after.values(), *other.planned.values()} if other is not topology else set()
+            for slot in given:
+                if slot in taken:
+                    said = f"{slot} would belong to {other.topology_id} and to {topology.topology_id}"
+                    yield Refusal("slot_taken", said)
 
 
 def _release_refusals(observation: Observation, decision: Decision) -> Iterator[Refusal]:
@@ -102,7 +115,8 @@ def _release_refusals(observation: Observation, decision: Decision) -> Iterator[
     for machine in sorted(released - {machine.name for machine in observation.machines}):
         yield Refusal("unknown_machine", f"machine {machine}, to be released, was not observed")
     for topology in observation.topologies if released else ():
-        for task, slot in slots_after(topology, decision).items():
+        planned = {task: slot for task, slot in topology.planned.items() if topology.rebalancing}
+        for task, slot in (slots_after(topology, decision) | planned).items():
             if slot.machine in released:
                 what = f"{topology.name}'s executor of task {task} would be on it"
                 yield Refusal("machine_in_use", f"machine {slot.machine} is to be released, but {what}")

@@ -17,8 +17,16 @@ from types import MappingProxyType
 from typing import Any
 
 from scheduler_plugins.messages import MessageError, decision_json, observation_from_log
-from scheduler_plugins.model import Decision, Memory, Observation, Policy, Topology, executor_ranges
-from scheduler_plugins.policies import bind
+from scheduler_plugins.model import (
+    Decision,
+    Memory,
+    Observation,
+    Policy,
+    Topology,
+    executor_ranges,
+    is_all_under_way,
+)
+from scheduler_plugins.policies import POLICIES, bind
 from scheduler_plugins.policies.stela import VARIANTS
 from scheduler_plugins.refusal import refusal
 from scheduler_plugins.traffic import TrafficNotLogged
@@ -61,11 +69,10 @@ def replay(path: Path, policy: str, parameters: Mapping[str, Any] | None = None)
     replayed = []
     for line in read_rounds(path):
         observation = observation_from_log(line["observation"])
-        rebalancing = any(topology.rebalancing for topology in observation.topologies)
         event = observation.event.event_id if observation.event else None
         decision, said = Decision(memory=memory), None
         try:
-            decision = decision if rebalancing else decide(observation, memory)
+            decision = decision if is_all_under_way(observation) else decide(observation, memory)
         except TrafficNotLogged as error:
             said = str(error)
         memory = decision.memory
@@ -124,7 +131,11 @@ def _event_rounds(rounds: Iterable[Mapping[str, Any]]) -> Iterator[tuple[float, 
             observation = observation_from_log(line["observation"])
         except (KeyError, TypeError, MessageError) as error:
             raise ReplayError(f"a round without an observation as it is written today ({error})") from error
-        if observation.event is None or any(topology.rebalancing for topology in observation.topologies):
+        if (
+            observation.event is None
+            or observation.event.kind not in POLICIES["stela"].events
+            or any(topology.rebalancing for topology in observation.topologies)
+        ):
             continue
         event_id = observation.event.event_id
         if event_id not in settled:

@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Any
 
 from scheduler_plugins.emission_records import EmissionRecords
-from scheduler_plugins.traffic import TrafficSums
+from scheduler_plugins.line_sums import CountedLine, LineSums, counted
 
 LONGEST_LINE_S = 3600.0
 AHEAD_S = 60.0  # a line from further ahead is of a clock set wrong; it would stay, as old lines go by newer ones' time
@@ -44,14 +44,14 @@ class Window:
     def seconds(self) -> float:
         return max(0.0, self.until_s - self.since_s)
 
-    def share(self, line: Line) -> float:
+    def share(self, line: CountedLine) -> float:
         """How much of the line's interval lies in the window, 0 to 1."""
-        begin, end = _begin(line), float(line["t"])
+        begin, end = line.begin_s, line.t_s
         inside = min(end, self.until_s) - max(begin, self.since_s)
         return max(0.0, inside) / (end - begin) if end > begin else float(self.since_s < end <= self.until_s)
 
 
-@dataclass
+@dataclass(frozen=True)
 class TaskSums:
     """Of one task: counts of the window, and the newest state. `timed`: executed tuples whose time is known."""
 
@@ -65,40 +65,73 @@ class TaskSums:
     behind_ms: float | None = None
 
 
+@dataclass(frozen=True)
+class TaskState:
+    """Of one task: the end of the newest line that names it (epoch seconds), and what that says."""
+
+    t_s: float
+    queue: float | None
+    behind_ms: float | None  # of a spout's task
+
+
+@dataclass(frozen=True)
+class WindowCounts:
+    """What was counted in a window: by task; tuples emitted by (task, stream); tuples executed by (task, component,
+    stream) that they came from; and the mean latency at sinks."""
+
+    tasks: Mapping[int, TaskSums]
+    streams: Mapping[tuple[int, str], float]
+    sources: Mapping[tuple[int, str, str], float]
+    latency_ms: float | None
+
+
 @dataclass
 class Samples:
-    """Worker lines of the last `window_s` seconds and whole-run series by second, of one topology at a time."""
+    """Worker lines of the last `window_s` seconds and whole-run series by second, of one topology."""
 
+    topology_id: str
     window_s: float = WINDOW_S
-    topology_id: str | None = None
     _begin_s: float | None = None  # of the first line
-    _lines: dict[str, deque[Line]] = field(default_factory=lambda: defaultdict(deque))  # by slot
-    _machine: dict[str, deque[Line]] = field(default_factory=lambda: defaultdict(deque))
+    _lines: dict[str, deque[CountedLine]] = field(default_factory=lambda: defaultdict(deque))  # by slot
+    _newest: dict[int, TaskState] = field(default_factory=dict)  # by task, wherever it is
     _series: dict[int, dict[str, float]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(float)))
     _processes: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))  # by slot
     _spouts: dict[int, set[tuple[str, int]]] = field(default_factory=lambda: defaultdict(set))  # slots, processes of it
-    cores: dict[str, float] = field(default_factory=dict)  # that a machine may use, as its newest line says
-    _traffic: TrafficSums = field(default_factory=TrafficSums)
+    _joined_s: dict[str, float] = field(default_factory=dict)  # slot → since when the topology is in it
+    _counts: LineSums = field(default_factory=lambda: LineSums(lambda line: line.counts))
+    _traffic: LineSums = field(default_factory=lambda: LineSums(lambda line: line.traffic))
     restarts: list[dict[str, Any]] = field(default_factory=list)  # another process in a slot, or of a spout
     emissions: EmissionRecords = field(default_factory=EmissionRecords)
     sinks: frozenset[str] = frozenset()
 
     def add_worker(self, line: Line) -> None:
         """Take a worker's line; raises KeyError, TypeError or ValueError for one that is not the contract's."""
-        if line["topology"] != self.topology_id:
-            return
         slot, now = f"{line['machine']}:{line['port']}", float(line["t"])
         if not (math.isfinite(now) and 0 <= float(line["dt_s"]) <= LONGEST_LINE_S):
             raise ValueError(f"t is {now}, dt_s is {line['dt_s']}; allowed: 0 to {LONGEST_LINE_S:g} s")
         ends = (line.get("gaps") or {}).get("until_s", ())
         if any(not until_s <= now + AHEAD_S for until_s in ends):
             raise ValueError(f"a gap ends at {max(ends)}; allowed: {AHEAD_S:g} s after t, which is {now}")
+        read = counted(line)
         self._note_process(slot, line)
+        self._note_state(line, now)
         self._count(line)
         self._count_gaps(line)
         self.emissions.add(line)
-        self._begin_s = _begin(line) if self._begin_s is None else min(self._begin_s, _begin(line))
-        _append(self._lines[slot], line, now - self.window_s - FRESH_S)
+        self._begin_s = read.begin_s if self._begin_s is None else min(self._begin_s, read.begin_s)
+        lines, oldest_s = self._lines[slot], now - self.window_s - FRESH_S
+        lines.append(read)
+        while lines and lines[0].t_s <= oldest_s:
+            lines.popleft()
+
+    def _note_state(self, line: Line, t: float) -> None:
+        tasks, spouts = line.get("tasks") or {}, line.get("spouts") or {}
+        behind = dict(zip(spouts.get("task", ()), spouts.get("behind_ms", ()), strict=True))
+        queues = dict(zip(tasks.get("task", ()), tasks.get("queue", ()), strict=True))
+        for task in {**queues, **behind}:
+            known = self._newest.get(int(task))
+            if known is None or known.t_s <= t:
+                self._newest[int(task)] = TaskState(t, queues.get(task), behind.get(task))
 
     def _note_process(self, slot: str, line: Line) -> None:
         """A worker's first line may name no spouts yet: these are noted when they are there, in whatever slot."""
@@ -110,12 +143,6 @@ class Samples:
         known.add(pid)
         for task in tasks:
             self._spouts[task].add((slot, pid))
-
-    def add_machine(self, line: Line) -> None:
-        machine, cores = str(line["machine"]), line.get("cpu_quota_cores")
-        if cores is not None:
-            self.cores[machine] = float(cores)
-        _append(self._machine[machine], line, float(line["t"]) - self.window_s)
 
     def _count(self, line: Line) -> None:
         """A line of several seconds, of a sampler that was throttled, counts evenly in each of them."""
@@ -149,15 +176,23 @@ class Samples:
         while len(self._series) > SERIES_LENGTH_S:
             del self._series[min(self._series)]
 
+    def join_slot(self, slot: str, now: float) -> None:
+        """The topology is in this slot from now on: lines of an earlier worker there do not say that it is silent."""
+        self._joined_s[slot] = now
+
     def age_s(self, now: float, slots: Iterable[str]) -> float | None:
         """Age of the oldest of the newest lines of `slots`; None while one of them has not reported."""
-        newest = [self._lines[s][-1]["t"] if self._lines.get(s) else None for s in slots]
-        if not newest or None in newest:
-            return None
-        return max(0.0, now - min(float(t) for t in newest if t is not None))
+        newest = [self._newest_s(slot) for slot in slots]
+        known = [t for t in newest if t is not None]
+        return max(0.0, now - min(known)) if known and len(known) == len(newest) else None
+
+    def _newest_s(self, slot: str) -> float | None:
+        lines = self._lines.get(slot)
+        t = lines[-1].t_s if lines else None
+        return None if t is None or t < self._joined_s.get(slot, t) else t
 
     def reporting(self, now: float) -> int:
-        return sum(1 for lines in self._lines.values() if lines and now - lines[-1]["t"] < 10)
+        return sum(1 for lines in self._lines.values() if lines and now - lines[-1].t_s < FRESH_S)
 
     def series(self, now: float) -> dict[str, Any]:
         """Whole seconds, oldest first, without the last ones: tuples at sinks, at spouts, due at spouts; and waiting
@@ -173,7 +208,7 @@ class Samples:
 
     def window(self, now: float, slots: Collection[str]) -> Window:
         """What rates are taken over while the topology is in these slots."""
-        newest = {slot: max((float(line["t"]) for line in self._lines.get(slot, ())), default=None) for slot in slots}
+        newest = {slot: max((line.t_s for line in self._lines.get(slot, ())), default=None) for slot in slots}
         late = {slot: t for slot, t in newest.items() if t is None or t < now - FRESH_S}
         until = min([float(int(now) - INCOMPLETE_S), *(t for t in newest.values() if t and not late)])
         earliest = until - self.window_s if self._begin_s is None else max(until - self.window_s, self._begin_s)
@@ -189,46 +224,49 @@ class Samples:
             fault = f"{began} {until - since:.0f} s ago; rates need {needed:g} s of work"
         return Window(earliest if fault else since, until, fault)
 
-    def by_task(self, window: Window) -> dict[int, TaskSums]:
-        """Task → counts of the window, wherever it was; its newest queue is that of the newest line that names it."""
-        sums: dict[int, TaskSums] = defaultdict(TaskSums)
-        for line in sorted(self._all_lines(), key=lambda line: float(line["t"])):
-            _add_tasks(sums, line, window.share(line))
-            _add_spouts(sums, line, window.share(line))
-        return dict(sums)
+    def counts(self, window: Window) -> WindowCounts:
+        """Everything that was counted in the window, wherever its tasks were."""
+        sums = self._counts.advance((line, window.share(line)) for line in self._all_lines())
+        by_group: dict[str, dict[Any, float]] = defaultdict(dict)
+        for (group, *names), n in sums.items():
+            by_group[group][tuple(names)] = n
+        oldest_s = max((state.t_s for state in self._newest.values()), default=0.0) - self.window_s - FRESH_S
+        tasks = {
+            task: _task_sums(task, state, by_group) for task, state in self._newest.items() if state.t_s > oldest_s
+        }
+        latencies, latency_ms = (by_group[name].get((), 0.0) for name in ("latencies", "latency_ms"))
+        mean_ms = latency_ms / latencies if latencies else None
+        return WindowCounts(tasks, by_group["streams"], by_group["sources"], mean_ms)
 
-    def streams(self, window: Window) -> dict[tuple[int, str], float]:
-        """(task, stream) → tuples emitted in the window."""
-        return self._counts("streams", ("task", "stream"), "emitted", window)
-
-    def sources(self, window: Window) -> dict[tuple[int, str, str], float]:
-        """(task, component, stream) → tuples executed in the window of those that came from there."""
-        return self._counts("sources", ("task", "component", "stream"), "executed", window)
-
-    def _counts(self, group: str, key: tuple[str, ...], number: str, window: Window) -> dict[Any, float]:
-        counts: dict[Any, float] = defaultdict(float)
-        for line in self._all_lines():
-            share, values = window.share(line), line.get(group) or {}
-            for *names, n in zip(*(values.get(name, ()) for name in (*key, number)), strict=True):
-                counts[tuple(names)] += (n or 0) * share
-        return dict(counts)
-
-    def latency_ms(self, window: Window) -> float | None:
-        groups = [(line.get("sinks") or {}, window.share(line)) for line in self._all_lines()]
-        n = sum(sum(group.get("n", ())) * share for group, share in groups)
-        return sum(sum(group.get("sum_ms", ())) * share for group, share in groups) / n if n else None
-
-    def traffic(self, window: Window) -> dict[tuple[int, int], float]:
+    def traffic(self, window: Window) -> Mapping[tuple[int, int], float]:
         """(task, task) → tuples in the window, empty unless the topology records traffic."""
-        return self._traffic.advance((line, window.share(line)) for line in self._all_lines())
+        sums: Mapping[Any, float] = self._traffic.advance((line, window.share(line)) for line in self._all_lines())
+        return sums
+
+    def _all_lines(self) -> Iterator[CountedLine]:
+        return chain.from_iterable(self._lines.values())
+
+
+@dataclass
+class MachineSamples:
+    """Machine lines of the last `window_s` seconds."""
+
+    window_s: float = WINDOW_S
+    cores: dict[str, float] = field(default_factory=dict)  # that a machine may use, as its newest line says
+    _lines: dict[str, deque[Line]] = field(default_factory=lambda: defaultdict(deque))
+
+    def add(self, line: Line) -> None:
+        """Take a machine's line; raises KeyError, TypeError or ValueError for one that is not the contract's."""
+        machine, cores = str(line["machine"]), line.get("cpu_quota_cores")
+        if cores is not None:
+            self.cores[machine] = float(cores)
+        _append(self._lines[machine], line, float(line["t"]) - self.window_s)
 
     def cpu_load(self, machine: str) -> float | None:
-        lines = [line for line in self._machine.get(machine, ()) if line.get("cpu_cores") is not None]
+        """Cores in use, mean over the window."""
+        lines = [line for line in self._lines.get(machine, ()) if line.get("cpu_cores") is not None]
         seconds = sum(line["dt_s"] for line in lines)
         return sum(line["cpu_cores"] * line["dt_s"] for line in lines) / seconds if seconds else None
-
-    def _all_lines(self) -> Iterator[Line]:
-        return chain.from_iterable(self._lines.values())
 
 
 def _waiting(tasks: Mapping[str, Any], spouts: Mapping[str, Any]) -> list[tuple[str, float]]:
@@ -240,19 +278,34 @@ def _waiting(tasks: Mapping[str, Any], spouts: Mapping[str, Any]) -> list[tuple[
     return [(component, waiting or 0) for component, waiting in (*queues, *at_spouts)]
 
 
-def _begin(line: Line) -> float:
-    return float(line["t"]) - float(line["dt_s"])
+def _task_sums(task: int, state: TaskState, sums: Mapping[str, Mapping[Any, float]]) -> TaskSums:
+    def counted_of(name: str) -> float:
+        return sums[name].get((task,), 0.0) if name in sums else 0.0
+
+    def known_of(name: str) -> float | None:
+        return sums[name].get((task,)) if name in sums else None
+
+    return TaskSums(
+        emitted=counted_of("emitted"),
+        executed=counted_of("executed"),
+        timed=counted_of("timed"),
+        execute_ms=counted_of("execute_ms"),
+        queue=state.queue,
+        backpressure_ms=known_of("backpressure_ms"),
+        due=known_of("due"),
+        behind_ms=state.behind_ms,
+    )
 
 
-def _last_begin(lines: Iterable[Line], until: float) -> float:
+def _last_begin(lines: Iterable[CountedLine], until: float) -> float:
     """Since when one process has reported up to `until`, with at most GAP_S missing in all."""
     begin, missing, pid = until, 0.0, None
-    for line in sorted(lines, key=_begin, reverse=True):
-        if _begin(line) < until:
-            missing += max(0.0, begin - float(line["t"]))
-            if missing > GAP_S or pid not in (None, line["pid"]):
+    for line in sorted(lines, key=lambda line: line.begin_s, reverse=True):
+        if line.begin_s < until:
+            missing += max(0.0, begin - line.t_s)
+            if missing > GAP_S or pid not in (None, line.pid):
                 break
-            begin, pid = _begin(line), line["pid"]
+            begin, pid = line.begin_s, line.pid
     return begin
 
 
@@ -260,28 +313,3 @@ def _append(lines: deque[Line], line: Line, oldest: float) -> None:
     lines.append(line)
     while lines and lines[0]["t"] <= oldest:
         lines.popleft()
-
-
-def _add_tasks(sums: dict[int, TaskSums], line: Line, share: float) -> None:
-    group = line.get("tasks") or {}
-    columns = [group.get(k, ()) for k in ("task", "emitted", "executed", "execute_ms", "queue")]
-    waited = group.get("backpressure_ms") or [None] * len(columns[0])  # older lines lack it
-    for task, emitted, executed, execute_ms, queue, waited_ms in zip(*columns, waited, strict=True):
-        total = sums[int(task)]
-        total.emitted += (emitted or 0) * share
-        total.executed += (executed or 0) * share
-        if execute_ms is not None:
-            total.timed += (executed or 0) * share
-            total.execute_ms += execute_ms * share
-        if waited_ms is not None:
-            total.backpressure_ms = (total.backpressure_ms or 0) + waited_ms * share
-        total.queue = queue
-
-
-def _add_spouts(sums: dict[int, TaskSums], line: Line, share: float) -> None:
-    group = line.get("spouts") or {}
-    for task, due, behind_ms in zip(*(group.get(k, ()) for k in ("task", "due", "behind_ms")), strict=True):
-        total = sums[int(task)]
-        if due is not None:
-            total.due = (total.due or 0) + due * share
-        total.behind_ms = behind_ms

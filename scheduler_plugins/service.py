@@ -28,11 +28,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from scheduler_plugins.messages import MessageError
 from scheduler_plugins.model import Decision
-from scheduler_plugins.service_state import CallRefusal, PolicyFailure, Round, ServiceState, decide
+from scheduler_plugins.service_state import (
+    CallRefusal,
+    Outcome,
+    PolicyFailure,
+    Postponement,
+    Round,
+    ServiceState,
+    decide,
+)
 
 log = logging.getLogger(__name__)
 LARGEST_BODY = 16 * 1024 * 1024
@@ -40,6 +49,7 @@ DECIDE_S = 1.5  # the bridge waits 2 s for an answer, and falls back without one
 REQUEST_S = 10.0  # from a request's first byte to its last; a stranger's connection is to send one within it
 IDLE_S = 60.0  # of a connection that has shown the token
 HARNESS_HEADER = "X-Barograph-Harness"
+TOPOLOGY_HEADER = "X-Barograph-Topology"  # of each POST /samples: the id of the worker's topology
 SOURCES_HEADER = "X-Barograph-Sources"  # of an empty POST /samples: tasks that begin, and their topology: `5,6 star-1`
 
 
@@ -66,9 +76,9 @@ class TimedDecisions:
     _unheard: dict[threading.Thread, float] = field(default_factory=dict)  # since when (monotonic)
     _held: threading.Thread | None = None  # unheard, and it has not had its time
 
-    def decide(self, round: Round) -> Decision | PolicyFailure:
+    def decide(self, round: Round) -> Outcome:
         if self._held is not None and self._held.is_alive():
-            return self._overrun(self._held, round)
+            return self._overrun(self._held)
         self._held = None
         answers: queue.SimpleQueue[Decision | PolicyFailure] = queue.SimpleQueue()
         begin = time.monotonic()
@@ -84,15 +94,15 @@ class TimedDecisions:
             return answers.get(timeout=self.limit_s)
         except queue.Empty:
             self._unheard[thread] = begin
-            return self._overrun(thread, round)
+            return self._overrun(thread)
 
-    def _overrun(self, thread: threading.Thread, round: Round) -> Decision | PolicyFailure:
+    def _overrun(self, thread: threading.Thread) -> PolicyFailure | Postponement:
         """A tenth of its limit is as much as a box that is not busy takes away."""
         seconds, waited_s = time.monotonic() - self._unheard[thread], self.waited_s(thread)
         self._held = thread
         if seconds - waited_s < 0.9 * self.limit_s:
             had = f"decide had {seconds - waited_s:.1f} of {seconds:.1f} s, its thread waited for a CPU else"
-            return Decision(memory=round.memory, reason=f"held: the box is busy: {had}; allowed: {self.limit_s:g} s")
+            return Postponement(f"the box is busy: {had}; allowed: {self.limit_s:g} s")
         self._held = None
         frame = sys._current_frames().get(thread.ident or 0)
         at = f"; it is at {frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
@@ -130,7 +140,7 @@ class PolicyServer(ThreadingHTTPServer):
         self.decisions = decisions or TimedDecisions()
         self.decisions.late = self._note_late_decision
 
-    def answer(self, method: str, path: str, body: bytes, sources: str = "") -> Mapping[str, Any]:
+    def answer(self, method: str, path: str, body: bytes, headers: Mapping[str, str] = MappingProxyType({})) -> Any:
         call = CALLS.get((method, path))
         if call is None:
             raise CallRefusal(404, f"{method} {path}: known are {', '.join(f'{m} {p}' for m, p in sorted(CALLS))}")
@@ -139,10 +149,7 @@ class PolicyServer(ThreadingHTTPServer):
         if path == "/configure" and self.decisions.busy():
             raise Restarting(503, "configure: the policy of the run before still decides; the service begins anew")
         with self.lock:
-            answered = call(self.state, body)
-            if path == "/samples" and sources:
-                self.state.note_sources(sources)
-            return answered
+            return call(self.state, body, headers)
 
     def _schedule(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         with self.lock:
@@ -172,30 +179,34 @@ class Restarting(CallRefusal):
     """Answered, then the process begins anew; worth asking again."""
 
 
-def _json_call(
-    call: Callable[[ServiceState, Mapping[str, Any]], Mapping[str, Any]],
-) -> Callable[[ServiceState, bytes], Mapping[str, Any]]:
-    return lambda state, body: call(state, json.loads(body))
+Call = Callable[[ServiceState, bytes, Mapping[str, str]], Mapping[str, Any]]  # of a body and headers
 
 
-def _samples_call(state: ServiceState, body: bytes) -> Mapping[str, Any]:
-    return state.take_samples(body.decode("utf-8", "replace").splitlines())
+def _json_call(call: Callable[[ServiceState, Mapping[str, Any]], Mapping[str, Any]]) -> Call:
+    return lambda state, body, _headers: call(state, json.loads(body))
 
 
-def _machine_samples_call(state: ServiceState, body: bytes) -> Mapping[str, Any]:
+def _samples_call(state: ServiceState, body: bytes, headers: Mapping[str, str]) -> Mapping[str, Any]:
+    answered = state.take_samples(body.decode("utf-8", "replace").splitlines(), headers.get(TOPOLOGY_HEADER, ""))
+    state.note_sources(headers.get(SOURCES_HEADER, ""))
+    return answered
+
+
+def _machine_samples_call(state: ServiceState, body: bytes, _headers: Mapping[str, str]) -> Mapping[str, Any]:
     state.take_machine_samples(body.decode("utf-8", "replace").splitlines())
     return {}
 
 
-CALLS: Mapping[tuple[str, str], Callable[[ServiceState, bytes], Mapping[str, Any]]] = {
+CALLS: Mapping[tuple[str, str], Call] = {
     ("POST", "/schedule"): _json_call(ServiceState.schedule),
     ("POST", "/applied"): _json_call(ServiceState.applied),
     ("POST", "/samples"): _samples_call,
     ("POST", "/machine_samples"): _machine_samples_call,
     ("POST", "/configure"): _json_call(ServiceState.configure),
     ("POST", "/scale"): _json_call(ServiceState.scale),
+    ("POST", "/rounds"): _json_call(ServiceState.change_rounds),
     ("POST", "/input_rate"): _json_call(ServiceState.change_input_rate),
-    ("GET", "/state"): lambda state, _: state.state(),
+    ("GET", "/state"): lambda state, _body, _headers: state.state(),
 }
 OF_THE_MACHINES = ("/schedule", "/applied", "/samples", "/machine_samples")  # all others are the harness's
 
@@ -268,7 +279,8 @@ class _Handler(BaseHTTPRequestHandler):
             return 400, {"error": f"the body ended after {len(body)} of {length} bytes"}
         self.close_connection = last
         try:
-            return 200, self.server.answer(self.command, self.path, body, self.headers.get(SOURCES_HEADER, ""))
+            named = {name: self.headers.get(name, "") for name in (TOPOLOGY_HEADER, SOURCES_HEADER)}
+            return 200, self.server.answer(self.command, self.path, body, named)
         except CallRefusal as refused:
             return refused.status, {"error": str(refused)}
         except (MessageError, ValueError, KeyError, TypeError) as error:

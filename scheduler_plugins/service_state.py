@@ -1,9 +1,10 @@
 """The state of the policy service, without HTTP: what it holds, and what each call does to it.
 
-One run at a time: `configure` forgets everything of the run before. Every scheduling round is one line of the decision
-log, so that any run can be replayed through any policy. A request to /scale becomes a ScaleEvent or is refused. The
-decision tracker keeps the run's decisions and what became of each: the bridge says once a topology whether it was
-applied. A decision whose answer did not reach Nimbus was never made; one of which Nimbus says nothing expires.
+One run at a time, of any number of topologies: `configure` forgets everything of the run before. Every scheduling
+round is one line of the decision log, so that any run can be replayed through any policy. A request to /scale becomes
+a ScaleEvent or is refused. The decision tracker keeps the run's decisions and what became of each: the bridge says once
+a topology whether it was applied. A decision whose answer did not reach Nimbus was never made; one of which Nimbus says
+nothing expires.
 
 A round is in three steps, so that the service can answer others while the policy decides: `begin_round`, `decide`
 (which touches nothing of the state), `end_round`.
@@ -20,10 +21,25 @@ from typing import Any
 
 from scheduler_plugins.emission_records import LEAST_FACTOR, MOST_FACTOR, RateChange, rates_since
 from scheduler_plugins.messages import answer_json, log_line, observation_from_request
-from scheduler_plugins.model import Decision, Memory, Observation, Policy, ScaleEvent, unplaced_tasks
+from scheduler_plugins.model import (
+    LONGEST_ROUND_S,
+    SHORTEST_ROUND_S,
+    Decision,
+    Failure,
+    Memory,
+    Observation,
+    Policy,
+    ScaleEvent,
+    Topology,
+    is_all_under_way,
+    topologies_to_place,
+    unplaced_tasks,
+    with_topology_as_before,
+)
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
 from scheduler_plugins.refusal import refusal, restarting_slots
-from scheduler_plugins.samples import AHEAD_S, WINDOW_S, Samples
+from scheduler_plugins.samples import AHEAD_S, WINDOW_S, MachineSamples
+from scheduler_plugins.topology_state import TopologyState
 
 EXPIRY_S = 75.0  # the bridge gives a plan up after 60 s, and says so again and again
 ANEW_S = 15.0  # no round for so long: Nimbus has ended, and one that takes over has its 60 s anew
@@ -50,6 +66,11 @@ def scale_event_from(
     if kind == "scale_in":
         _check_scale_in(joined, leave, machines)
         return ScaleEvent(str(body["event_id"]), "scale_in", leave=leave)
+    if kind == "reschedule":
+        if joined or leave:
+            changes = f"joined is {', '.join(joined) or 'none'} and leave is {leave!r} with a reschedule"
+            raise CallRefusal(400, f"scale: {changes}; allowed are none and 0: the machines stay the same")
+        return ScaleEvent(str(body["event_id"]), "reschedule")
     _check_scale_out(joined, leave, machines)
     return ScaleEvent(str(body["event_id"]), "scale_out", joined)
 
@@ -79,7 +100,8 @@ def _check_scale_in(joined: tuple[str, ...], leave: Any, machines: Sequence[str]
 
 @dataclass
 class DecisionStatus:
-    """One decision. `waiting`: topologies of which the bridge has yet to say whether it was applied.
+    """One decision. `waiting`: topologies of which the bridge has yet to say whether it was applied; `applied`: those
+    for which it was.
 
     `arrived`: the bridge has said that it has the answer. `expired`: it never said what became of it.
     """
@@ -94,10 +116,13 @@ class DecisionStatus:
     given_s: float = 0.0  # since when the Nimbus of now has it
     waits: int = 2  # Storm's, since then, at most: a Nimbus that restarts at once begins its wait again, unnoticed
     arrived: bool = False
-    failed: bool = False
+    applied: set[str] = field(default_factory=set)
+    failed: bool = False  # for one topology at least
     expired: bool = False
     outcome_t: float | None = None
     message: str = ""
+    own: bool = False  # the policy acted by itself
+    heard: tuple[Failure, ...] = ()  # what it was told of as it decided
 
     @property
     def event_id(self) -> str | None:
@@ -116,12 +141,14 @@ class DecisionStatus:
             "event_id": self.event_id,
             "reason": self.decision.reason,
             "applied": not self.waiting and not self.failed,
+            "applied_to": sorted(self.applied),
             "applied_t": None if self.waiting and not self.failed else self.outcome_t,
             "message": self.message,
             "release": list(self.decision.release),
             "expired": self.expired,
             "arrived": self.arrived or self.outcome_t is not None,
             "slots": None if self.slots is None else list(self.slots),
+            "own": self.own,
         }
 
 
@@ -132,7 +159,7 @@ class DecisionTracker:
 
     def add(
         self, decision: Decision, t: float, event: ScaleEvent | None, memory_before: Memory,
-        slots: tuple[str, ...] | None = (),
+        slots: tuple[str, ...] | None = (), own: bool = False, heard: tuple[Failure, ...] = (),
     ) -> str:  # fmt: skip
         """Take a decision that changes something or settles an event; returns its id."""
         parts = [*decision.executors.items(), *decision.placement.items()]
@@ -141,7 +168,7 @@ class DecisionTracker:
         outcome_t = None if waiting else t
         self._number += 1
         facts = (f"d{self._number}", t, event, decision, memory_before, waiting, slots)
-        status = DecisionStatus(*facts, given_s=t, outcome_t=outcome_t)
+        status = DecisionStatus(*facts, given_s=t, outcome_t=outcome_t, own=own, heard=heard)
         self.statuses.append(status)
         return status.decision_id
 
@@ -155,10 +182,11 @@ class DecisionTracker:
 
     def expire(self, now: float, asked: str) -> Sequence[DecisionStatus]:
         """Fail what the bridge has said nothing about for too long, `asked`: when Nimbus last asked; returns those."""
-        late = [s for s in self.statuses if s.waiting and not s.failed and now - s.given_s >= s.expiry_s]
+        late = [s for s in self.statuses if s.waiting and now - s.given_s >= s.expiry_s]
         for status in late:
-            why = f"Nimbus has not said within {status.expiry_s:g} s whether it was applied; it last asked {asked}"
-            status.failed, status.expired, status.outcome_t, status.message = True, True, now, why
+            if not status.failed:  # else that is what there is to tell
+                why = f"Nimbus has not said within {status.expiry_s:g} s whether it was applied; it last asked {asked}"
+                status.failed, status.expired, status.outcome_t, status.message = True, True, now, why
         return late
 
     def give_again(self, now: float) -> None:
@@ -167,7 +195,7 @@ class DecisionTracker:
             status.given_s, status.waits = now, 1
 
     def record_outcome(self, body: Mapping[str, Any]) -> DecisionStatus | None:
-        """Take what the bridge says of a topology; returns the decision if it is the first to say that it failed."""
+        """Take what the bridge says of a topology; returns the decision if it was not applied there."""
         for status in self.statuses:
             if status.decision_id == body["decision_id"] and body["topology"] in status.waiting:
                 return _record_outcome(status, body)
@@ -183,11 +211,12 @@ class DecisionTracker:
 
 def _record_outcome(status: DecisionStatus, body: Mapping[str, Any]) -> DecisionStatus | None:
     status.waiting.discard(body["topology"])
-    first = not body["ok"] and not status.failed
-    status.failed = status.failed or not body["ok"]
-    if first or not status.failed:
+    if body["ok"]:
+        status.applied.add(body["topology"])
+    if not status.failed:  # the first failure is the one to tell
         status.outcome_t, status.message = float(body["t"]), str(body.get("message", ""))
-    return status if first else None
+    status.failed = status.failed or not body["ok"]
+    return None if body["ok"] else status
 
 
 @dataclass(frozen=True)
@@ -212,6 +241,16 @@ class PolicyFailure:
     final: bool = False
 
 
+@dataclass(frozen=True)
+class Postponement:
+    """Why a round counts for nobody: the policy was not heard, and that is not its fault."""
+
+    why: str
+
+
+Outcome = Decision | PolicyFailure | Postponement
+
+
 def decide(round: Round) -> Decision | PolicyFailure:
     """Ask the policy; touches nothing else, so that it may take place beside other calls."""
     if round.decision is not None:
@@ -221,8 +260,9 @@ def decide(round: Round) -> Decision | PolicyFailure:
     except Exception as error:  # noqa: BLE001 - whatever a policy raises is a result about the policy
         return PolicyFailure(f"{type(error).__name__}: {error}")
     refused = refusal(round.observation, decision)
-    if refused:
-        return PolicyFailure(f"its decision is refused: {refused.message}")
+    why = refused.message if refused else _unasked_change(round.observation, decision)
+    if why:
+        return PolicyFailure(f"its decision is refused: {why}")
     try:
         json.dumps(decision.memory)
     except (TypeError, ValueError) as error:
@@ -230,9 +270,35 @@ def decide(round: Round) -> Decision | PolicyFailure:
     return decision
 
 
+def _unasked_change(observation: Observation, decision: Decision) -> str:
+    """What the policy changes though nobody asked for it and it may not act by itself; empty if nothing. Else one
+    variant would be changed before the first event, and its baseline not."""
+    rest_s: Any = decision.rest_s  # whatever a policy put there
+    is_number = isinstance(rest_s, int | float) and not isinstance(rest_s, bool)
+    if not (is_number and 0 <= rest_s <= LONGEST_ROUND_S):
+        return f"rest_s is {decision.rest_s!r}; allowed are 0 to {LONGEST_ROUND_S:g}"
+    if decision.release and observation.event is None:
+        return f"it releases {', '.join(decision.release)} and nobody asked for that"
+    if observation.event is not None or observation.may_act:
+        return ""
+    changed = [
+        topology.name for topology in observation.topologies if topology.placement and _moves(topology, decision)
+    ]
+    if changed:
+        return f"it changes {', '.join(changed)} and nobody asked for that"
+    return ""
+
+
+def _moves(topology: Topology, decision: Decision) -> bool:
+    """Whether the decision changes what runs of the topology, beyond giving a slot to what has none."""
+    slots = decision.placement.get(topology.topology_id, {})
+    moved = any(topology.placement.get(task, slot) != slot for task, slot in slots.items())
+    return moved or bool(decision.executors.get(topology.topology_id)) or topology.topology_id in decision.rebalance
+
+
 @dataclass
 class ServiceState:
-    """Holds the run's policy, memory, samples and pending event. Not thread-safe: the service serialises calls."""
+    """Holds the run's policy, memory, topologies and pending event. Not thread-safe: the service serialises calls."""
 
     log_dir: Path
     clock: Callable[[], float] = time.time
@@ -240,7 +306,8 @@ class ServiceState:
     policy_name: str = "even"
     policy: Policy = field(default_factory=lambda: bind("even", {}))
     memory: Memory = field(default_factory=dict)
-    samples: Samples = field(default_factory=Samples)
+    topologies: dict[str, TopologyState] = field(default_factory=dict)  # by id, all that the run has had
+    machine_samples: MachineSamples = field(default_factory=MachineSamples)
     event: ScaleEvent | None = None
     held: str | None = None
     decisions: DecisionTracker = field(default_factory=DecisionTracker)
@@ -248,19 +315,15 @@ class ServiceState:
     policy_error: str | None = None
     damaged_lines: int = 0
     _machines: tuple[str, ...] = ()
-    _placed_among: tuple[str, ...] = ()  # what Nimbus knew when it first had the topology to place
     _released: frozenset[str] = frozenset()  # released, and still known to Nimbus
-    _tasks: tuple[int, int] = (0, 0)
-    _slots: tuple[str, ...] = ()
-    _placement: Mapping[str, str] = field(default_factory=dict)  # "topology task" → slot, in the round before
-    _lost: list[dict[str, Any]] = field(
-        default_factory=list
-    )  # tasks that had a slot, and have none though nobody asked
-    _unplaced_why: str | None = None
+    _window_s: float = WINDOW_S
     _final_error: str | None = None  # of a policy, or of the scheduler that places for it, which is not asked again
     _events_seen: set[str] = field(default_factory=set)
     _configured: int = 0  # how often
     _round_t: float | None = None  # when Nimbus last asked
+    _decide_every_s: float | None = None  # how often the policy may act by itself; None: not at all
+    _acts_next_s: float = 0.0
+    _failures: tuple[Failure, ...] = ()  # that the policy has yet to hear of
     _input_rates: list[RateChange] = field(default_factory=lambda: [(0.0, 1.0)])  # as far back as a spout may be
 
     @property
@@ -270,21 +333,23 @@ class ServiceState:
     def configure(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Begin a run and its decision log: its id, policy, parameters and rate window.
 
-        Nimbus asks between two runs too; those rounds are in no log. Refused (400) for an unknown policy or parameter.
+        Nimbus asks between two runs too; those rounds are in no log. What machines may use is known from run to run.
+        Refused (400) for an unknown policy or parameter.
         """
         try:
             policy = bind(str(body["policy"]), body.get("parameters") or {})
         except (PolicyError, KeyError) as error:
             raise CallRefusal(400, f"configure: {error}") from error
         self.run_id, self.policy_name, self.policy = str(body["run_id"]), str(body["policy"]), policy
-        self.memory, self.samples = {}, Samples(window_s=_window_s(body))
+        self.memory, self.topologies, self._window_s = {}, {}, _window_s(body)
+        self.machine_samples = MachineSamples(self._window_s, self.machine_samples.cores)
         self.event, self.held, self.decisions, self.input_rate_factor = None, None, DecisionTracker(), 1.0
-        self.policy_error, self.damaged_lines, self._unplaced_why, self._final_error = None, 0, None, None
-        self._machines, self._released, self._tasks, self._slots, self._events_seen = (), frozenset(), (0, 0), (), set()
-        self._placed_among, self._round_t, self._configured = (), None, self._configured + 1
+        self.policy_error, self.damaged_lines, self._final_error = None, 0, None
+        self._machines, self._released, self._events_seen = (), frozenset(), set()
+        self._round_t, self._configured = None, self._configured + 1
+        self._decide_every_s, self._failures = None, ()
         self._input_rates = [(self.clock(), 1.0)]
         self.log_path.unlink(missing_ok=True)
-        self._placement, self._lost = {}, []
         return {"run_id": self.run_id}
 
     def scale(self, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -302,43 +367,58 @@ class ServiceState:
         self._events_seen.add(self.event.event_id)
         return {"event_id": self.event.event_id, "t": self.clock()}
 
+    def change_rounds(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """From the next round on the policy may act by itself, so often; null: no longer. Refused (400) for lengths
+        that cannot be."""
+        every = body.get("decide_every_s")
+        known = isinstance(every, int | float) and not isinstance(every, bool)
+        if every is not None and not (known and SHORTEST_ROUND_S <= every <= LONGEST_ROUND_S):
+            allowed = f"null, or {SHORTEST_ROUND_S:g} to {LONGEST_ROUND_S:g} seconds"
+            raise CallRefusal(400, f"rounds: decide_every_s is {every!r}; allowed is {allowed}")
+        self._decide_every_s, self._acts_next_s = every, self.clock()
+        return {"decide_every_s": every, "t": self._acts_next_s}
+
     def change_input_rate(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Spouts hear of it with the answer to their next samples. Refused (400) for one that they do not follow."""
         factor = body.get("factor")
         if isinstance(factor, bool) or not isinstance(factor, int | float) or not LEAST_FACTOR <= factor <= MOST_FACTOR:
             allowed = f"a number from {LEAST_FACTOR:g} to {MOST_FACTOR:g}, times the submitted rate"
             raise CallRefusal(400, f"input_rate: factor is {factor!r}; allowed is {allowed}")
-        now, oldest_s = self.clock(), self.samples.emissions.oldest_s()
-        self.input_rate_factor = float(factor)
-        needed = rates_since(self._input_rates, now if oldest_s is None else oldest_s)
+        now, self.input_rate_factor = self.clock(), float(factor)
+        behind = [each.samples.emissions.oldest_s() for each in self.topologies.values()]
+        needed = rates_since(self._input_rates, min((t for t in behind if t is not None), default=now))
         self._input_rates = [*needed, (now, self.input_rate_factor)]
         return {"factor": self.input_rate_factor, "t": now}
 
-    def take_samples(self, lines: Iterable[str]) -> dict[str, Any]:
-        """Nothing is posted by a worker that begins: it is told what its spouts have on record of earlier processes."""
+    def take_samples(self, lines: Iterable[str], topology_id: str = "") -> dict[str, Any]:
+        """Of a worker of that topology. Nothing is posted by one that begins: it is told what its spouts have on record
+        of earlier processes."""
         posted = [line for line in lines if line.strip()]
-        self._add_lines(posted, self.samples.add_worker)
+        self._add_lines(posted, self._add_worker_line)
         answer: dict[str, Any] = {"input_rate_factor": self.input_rate_factor}
-        return (
-            answer
-            if posted
-            else answer
-            | {
-                "topology": self.samples.topology_id,
-                "schedules": self.samples.emissions.json(),
-                "input_rates": self._input_rates,
-            }
-        )
+        if posted:
+            return answer
+        topology = self.topologies.get(topology_id)
+        schedules = topology.samples.emissions.json() if topology else {}
+        known = {"topology": topology.topology_id if topology else None, "schedules": schedules}
+        return answer | known | {"input_rates": self._input_rates}
 
     def note_sources(self, sources: str) -> None:
         """Sources begin, `TASK,… TOPOLOGY`. One that is on no record has one from now on: should its worker die before
         its first line is here, the next process goes on instead of beginning once more."""
-        tasks, _, topology = sources.partition(" ")
-        if topology == self.samples.topology_id:
-            self.samples.emissions.begin((int(task) for task in tasks.split(",") if task.isdecimal()), self.clock())
+        tasks, _, topology_id = sources.partition(" ")
+        topology = self.topologies.get(topology_id)
+        if topology is not None:
+            begun = (int(task) for task in tasks.split(",") if task.isdecimal())
+            topology.samples.emissions.begin(begun, self.clock())
 
     def take_machine_samples(self, lines: Iterable[str]) -> None:
-        self._add_lines(lines, self.samples.add_machine)
+        self._add_lines(lines, self.machine_samples.add)
+
+    def _add_worker_line(self, line: Mapping[str, Any]) -> None:
+        topology = self.topologies.get(line["topology"])
+        if topology is not None:  # else of a run before
+            topology.samples.add_worker(line)
 
     def _add_lines(self, lines: Iterable[str], add: Callable[[Mapping[str, Any]], None]) -> None:
         latest_s = self.clock() + AHEAD_S
@@ -370,46 +450,38 @@ class ServiceState:
         withdrawn_id = withdrawn.decision_id if withdrawn else None
         return Round(started, self._configured, request, observation, self.policy, self.memory, without, withdrawn_id)
 
-    def end_round(self, round: Round, outcome: Decision | PolicyFailure) -> dict[str, Any]:
+    def end_round(self, round: Round, outcome: Outcome) -> dict[str, Any]:
         """The answer. Nothing is decided where the run, or a decision that was built upon, is no more."""
         if round.configured != self._configured:
             return answer_json(Decision(reason="held: another run has begun"), None, self.policy_name)
-        decision = self._failure_decision(outcome) if isinstance(outcome, PolicyFailure) else outcome
+        decision = self._decision_of(outcome)
         if self.memory is not round.memory:
             decision = Decision(memory=self.memory, reason="held: the decision before it has failed meanwhile")
+        elif outcome is decision and round.decision is None:
+            self._note_answer(round, decision)
         decision_id = self._accept(decision, round.observation)
         answer = answer_json(decision, decision_id, self.policy_name)
         self._log(round, decision, answer)
         return answer
 
+    def _note_answer(self, round: Round, decision: Decision) -> None:
+        """The policy has seen what failed; one that might act is asked again after a while, and its rest."""
+        self._failures = self._failures[len(round.observation.failures) :]
+        if round.observation.may_act and self._decide_every_s is not None:
+            self._acts_next_s = round.started + max(self._decide_every_s, decision.rest_s)
+
     def _record_request(self, request: Mapping[str, Any]) -> None:
         self._machines = tuple(m["name"] for m in request["machines"] if m.get("alive", True))
         self._released &= set(self._machines)  # one that has left may come back as a new one
-        topologies = request["topologies"]
-        if topologies and not self._placed_among:
-            self._placed_among = self._machines
-        if topologies and topologies[0]["id"] != self.samples.topology_id:
-            before = self.samples
-            self.samples = Samples(window_s=before.window_s, topology_id=topologies[0]["id"], cores=before.cores)
-            self.samples.sinks = _sink_names(topologies[0])
-        self._tasks = (
-            sum(len(t["placement"]) for t in topologies),
-            sum(len(c["tasks"]) for t in topologies for c in t["components"]),
-        )
-        self._unplaced_why = "; ".join(t["unplaced_why"] for t in topologies if t.get("unplaced_why")) or None
-        self._record_scheduler_error(topologies)
-        self._record_lost_tasks(topologies)
-        self._slots = tuple(sorted({slot for t in topologies for slot in t["placement"].values()}))
-
-    def _record_lost_tasks(self, topologies: Sequence[Mapping[str, Any]]) -> None:
-        """In a rebalance tasks are without a slot for a moment; that is no loss."""
-        now = {f"{t['id']} {task}": slot for t in topologies for task, slot in t["placement"].items()}
-        quiet = tuple(f"{t['id']} " for t in topologies if not t.get("rebalancing"))
-        lost = [slot for task, slot in self._placement.items() if task not in now and task.startswith(quiet)]
-        if lost:
-            machines = sorted({slot.rpartition(":")[0] for slot in lost})
-            self._lost.append({"t": self.clock(), "tasks": len(lost), "machines": machines})
-        self._placement = now
+        now, shown = self.clock(), {topology["id"]: topology for topology in request["topologies"]}
+        for topology_id, topology in shown.items():
+            if topology_id not in self.topologies:
+                first = TopologyState.first(topology, self._window_s, self._machines)
+                self.topologies[topology_id] = first
+            self.topologies[topology_id].record(topology, now)
+        for topology_id in self.topologies.keys() - shown.keys():
+            self.topologies[topology_id].end()
+        self._record_scheduler_error(shown.values())
 
     def _record_scheduler_error(self, topologies: Iterable[Mapping[str, Any]]) -> None:
         error = next((t["scheduler_error"] for t in topologies if t.get("scheduler_error")), None)
@@ -420,15 +492,18 @@ class ServiceState:
         """What the policy sees. A machine that was released is not there for it any more, though Nimbus knows it.
 
         The event is kept from it while a task has no slot: what was lost is placed first, as without an event, and
-        no policy has to decide on a scale event and a crash in one.
+        no policy has to decide on a scale event and a crash in one. So it is while a rebalance is under way.
         """
-        observed = observation_from_request(request, self.samples, self.event)
+        samples = {topology_id: each.samples for topology_id, each in self.topologies.items()}
+        observed = observation_from_request(request, samples, self.machine_samples, self.event)
         machines = tuple(replace(m, alive=m.alive and m.name not in self._released) for m in observed.machines)
-        unplaced = any(unplaced_tasks(topology) for topology in observed.topologies)
-        return replace(observed, machines=machines, event=None if unplaced else observed.event)
+        moving = any(topology.rebalancing or unplaced_tasks(topology) for topology in observed.topologies)
+        may_act = self._decide_every_s is not None and self.clock() >= self._acts_next_s and self.event is None
+        return replace(observed, machines=machines, event=None if moving else observed.event,
+                       may_act=may_act and not topologies_to_place(observed), failures=self._failures)  # fmt: skip
 
     def _decision_without_policy(self, observation: Observation) -> Decision | None:
-        if any(topology.rebalancing for topology in observation.topologies):
+        if is_all_under_way(observation):
             return Decision(memory=self.memory, reason="held: a rebalance is under way" if self.event else "")
         if self._final_error is not None:
             return Decision(memory=self.memory, reason=f"policy failed: {self._final_error}")
@@ -438,6 +513,13 @@ class ServiceState:
         """Say more of a failure that is known, if its run still goes on."""
         if round.configured == self._configured and self._final_error is not None:
             self.policy_error = self._final_error = why
+
+    def _decision_of(self, outcome: Outcome) -> Decision:
+        if isinstance(outcome, PolicyFailure):
+            return self._failure_decision(outcome)
+        if isinstance(outcome, Postponement):
+            return Decision(memory=self.memory, reason=f"held: {outcome.why}")
+        return outcome
 
     def _failure_decision(self, failure: PolicyFailure) -> Decision:
         self.policy_error = failure.why
@@ -453,29 +535,36 @@ class ServiceState:
             return None
         self._released |= set(decision.release)
         slots = restarting_slots(observation, decision)
-        return self.decisions.add(decision, self.clock(), observation.event, before, slots)
+        heard = (observation.may_act, observation.failures)
+        return self.decisions.add(decision, self.clock(), observation.event, before, slots, *heard)
 
     def _why_held(self, decision: Decision, observation: Observation) -> str | None:
         if self.event is None:
             return None
-        unplaced = sum(len(unplaced_tasks(topology)) for topology in observation.topologies)
+        unplaced = sum(len(unplaced_tasks(topology)) for topology in topologies_to_place(observation))
         if unplaced and observation.event is None:
-            why = f" ({self._unplaced_why})" if self._unplaced_why else ""
-            return f"held: {unplaced} tasks without a slot are placed first{why}"
+            reasons = "; ".join(each.unplaced_why for each in self.topologies.values() if each.unplaced_why)
+            return f"held: {unplaced} tasks without a slot are placed first{f' ({reasons})' if reasons else ''}"
+        if observation.event is None:
+            return "held: a rebalance is under way"
         return decision.reason or "held: the policy does not say why"
 
     def applied(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """What the bridge says of a decision, maybe more than once."""
         failed = self.decisions.record_outcome(body)
         if failed is not None:
-            self._forget(failed)
+            self._forget(failed, [str(body["topology"])], str(body.get("message", "")))
         return {}
 
-    def _forget(self, failed: DecisionStatus) -> None:
-        """A decision that failed never was: its event is over, its memory forgotten."""
+    def _forget(self, failed: DecisionStatus, topology_ids: Collection[str], why: str) -> None:
+        """What failed of a decision never was: its event is over, and what the policy was to remember of these
+        topologies is forgotten; where nothing of it was carried out, everything."""
         self._released = self._released & self.decisions.released()
-        if self.decisions.is_last(failed):
+        if not failed.waiting and not failed.applied and self.decisions.is_last(failed):
             self.memory = failed.memory_before
+        self._failures += tuple(Failure(failed.decision_id, each, why) for each in sorted(topology_ids))
+        for topology_id in topology_ids:
+            self.memory = with_topology_as_before(self.memory, failed.memory_before, topology_id)
         if self.event is not None and self.event.event_id == failed.event_id:
             self.event, self.held = None, None
 
@@ -485,7 +574,8 @@ class ServiceState:
             return  # a Nimbus that takes over may still carry it out; the harness does not wait for one for longer
         asked = "never" if self._round_t is None else f"{now - self._round_t:.0f} s ago"
         for status in self.decisions.expire(now, asked):
-            self._forget(status)
+            silent, status.waiting = status.waiting, set()
+            self._forget(status, silent, "Nimbus has not said what became of it")
 
     def _silence_s(self, now: float) -> float:
         return 0.0 if self._round_t is None else now - self._round_t
@@ -498,6 +588,8 @@ class ServiceState:
         if lost is not None:
             self.memory, self._released = lost.memory_before, self._released & self.decisions.released()
             self.event = self.event or lost.event
+            self._failures = lost.heard + self._failures
+            self._acts_next_s = min(self._acts_next_s, self.clock()) if lost.own else self._acts_next_s
         return lost
 
     def state(self) -> dict[str, Any]:
@@ -509,23 +601,14 @@ class ServiceState:
             "t": now,
             "policy": self.policy_name,
             "machines": list(self._machines),
-            "placed_among": list(self._placed_among),
-            "samples_age_s": self.samples.age_s(now, self._slots),
-            "window_fault": self.samples.window(now, self._slots).fault,
-            "workers_reporting": self.samples.reporting(now),
-            "tasks_placed": self._tasks[0],
-            "tasks_total": self._tasks[1],
+            "topologies": [topology.json(now) for topology in self.topologies.values()],
             "pending_event": self.event.event_id if self.event else None,
             "decisions": [status.json() for status in self.decisions.statuses],
             "held": self.held,
             "input_rate_factor": self.input_rate_factor,
-            "unplaced_why": self._unplaced_why,
-            "series": self.samples.series(now),
             "policy_error": self.policy_error,
             "damaged_lines": self.damaged_lines,
             "nimbus_age_s": None if self._round_t is None else now - self._round_t,
-            "worker_restarts": self.samples.restarts,
-            "lost_tasks": self._lost,
         }
 
     def _log(self, round: Round, decision: Decision, answer: Mapping[str, Any]) -> None:
@@ -542,8 +625,3 @@ def _window_s(body: Mapping[str, Any]) -> float:
     """The longest window of rates: the policy's own where its parameters say one."""
     own = (body.get("parameters") or {}).get("window_s")
     return float(own or body.get("window_s") or WINDOW_S)
-
-
-def _sink_names(topology: Mapping[str, Any]) -> frozenset[str]:
-    sources = {edge["source"] for edge in topology["edges"]}
-    return frozenset(edge["target"] for edge in topology["edges"] if edge["target"] not in sources)

@@ -64,7 +64,7 @@ class _Variant:
 class _Event:
     kind: str
     at: float | str = "steady"
-    machines: MachineNumber | None = None
+    machines: MachineNumber | tuple[str, ...] | None = None  # how many, or of a disturbance which
 
 
 @dataclass(frozen=True)
@@ -340,7 +340,7 @@ def _levels_of(claim: Claim, spec: _Spec, variant: str) -> Levels | None:
         return None
     if chosen.policy in KEEP_EXECUTORS or event.kind == "scale_in":
         return Levels(before, before)
-    if spec.machines is None or event.machines is None:
+    if spec.machines is None or not isinstance(event.machines, int):
         return None
     return _levels_of_stela(topology, spec.machines.before, event.machines, chosen.parameters)
 

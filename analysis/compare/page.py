@@ -134,7 +134,7 @@ def collect(paths: SeriesPaths, found: Comparison) -> Content:
         series_id=paths.root.name,
         end_reason=_reason_of_end(paths.root),
         wall_time=_wall_time_text(paths.root),
-        notes=[*found.notes, *series_tables.cpu_limit_warnings(paths), *latency_sentences.series_sentences(paths)],
+        notes=[*found.notes, *series_tables.machine_warnings(paths), *latency_sentences.series_sentences(paths)],
         primary=[_table_row(found, row) for row in found.rows if row.primary],
         secondary=[_table_row(found, row) for row in found.rows if not row.primary],
         figures=_figures(paths, found),

@@ -21,13 +21,14 @@ LINES = {
     "worker": "v int, t double, dt_s double, machine string, port int, pid bigint, topology string, seq bigint",
     "machine": (
         "v int, t double, dt_s double, machine string, cpu_cores double, cpu_quota_cores double, throttled_ms double, "
+        "steal_percent double, "
         "memory_bytes bigint, memory_limit_bytes bigint, "
         "interfaces struct<name array<string>, rx_bytes array<bigint>, tx_bytes array<bigint>>"
     ),
     "event": (
         "t double, kind string, phase string, steady boolean, reason string, machines array<string>, event_id string, "
-        "event string, joined array<string>, leave int, decision_id string, ok boolean, factor double, machine string, "
-        "given_back boolean"
+        "event string, joined array<string>, leave int, decision_id string, ok boolean, own boolean, "
+        "factor double, machine string, given_back boolean"
     ),
     "decision": (
         "t double, duration_ms double, decision_id string, policy string, withdrawn string, "

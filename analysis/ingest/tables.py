@@ -254,7 +254,7 @@ def _intact(lines: DataFrame) -> DataFrame:
 def machine_samples(lines: DataFrame) -> DataFrame:
     return _intact(lines).select(
         "run_id", f.col("t").alias("t_s"), "dt_s", "machine", "cpu_cores", "cpu_quota_cores", "throttled_ms",
-        "memory_bytes", "memory_limit_bytes",
+        "steal_percent", "memory_bytes", "memory_limit_bytes",
     )  # fmt: skip
 
 
@@ -271,7 +271,7 @@ def network_samples(lines: DataFrame) -> DataFrame:
 def events(lines: DataFrame) -> DataFrame:
     return _intact(lines).select(
         "run_id", f.col("t").alias("t_s"), "kind", "phase", "steady", "reason", "machines", "event_id", "event",
-        "joined", "leave", "decision_id", "ok", "factor", "machine", "given_back",
+        "joined", "leave", "decision_id", "ok", "own", "factor", "machine", "given_back",
     )  # fmt: skip
 
 

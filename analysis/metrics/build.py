@@ -167,8 +167,10 @@ def _is_whole_run(row: Row, several: set[str]) -> bool:
 def convergence_tables(read: measurements.Reader) -> dict[str, list[Row]]:
     """The steady parts and the convergence times; one short series an event."""
     queues = [row for row in read("activity") if row["queue"] is not None]
-    series = convergence.phase_windows(read("event_throughput"), queues)
-    live = convergence.live_verdicts(read("events"), read("scale_events"))
+    spans = read("scale_events")
+    ends_s = {(r["run_id"], r["event_id"]): r["ended_s"] - r["zero_s"] for r in spans if r.get("ended_s") is not None}
+    series = convergence.phase_windows(read("event_throughput"), queues, ends_s)
+    live = convergence.live_verdicts(read("events"), spans)
     intervals = convergence.interval_rows(series, live)
     return {"intervals": intervals, "convergence": convergence.convergence_rows(series, intervals)}
 
@@ -203,8 +205,11 @@ def build_placement(at: TableAccess, spans: DataFrame) -> None:
     slots = at.write("slots", placement.slots(settled, restarts, at.read("machines")))
     at.write("moves", placement.moves(settled, spans))
     at.write(
-        "running", placement.time_to_running(settled, slots, at.read("worker_samples"), at.read("task_samples"), spans)
-    )
+        "running",
+        # A hold asks for nothing: there is no request that anything could run after.
+        placement.time_to_running(settled, slots, at.read("worker_samples"), at.read("task_samples"),
+                                  spans.where(f.col("kind") != "hold")),
+    )  # fmt: skip
 
 
 def collect_rows(frame: DataFrame) -> list[Row]:

@@ -10,6 +10,7 @@ nothing here: it would censor most whoever drains longest.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -142,15 +143,22 @@ LiveVerdict = tuple[bool | None, str | None]
 
 
 def phase_windows(
-    throughput: Iterable[Mapping[str, Any]], queues: Iterable[Mapping[str, Any]] = ()
+    throughput: Iterable[Mapping[str, Any]],
+    queues: Iterable[Mapping[str, Any]] = (),
+    ends_s: Mapping[tuple[str, str], float] = MappingProxyType({}),
 ) -> list[PhaseWindows]:
-    """Complete windows of the total throughput, before and after, and what waited at each component meanwhile."""
+    """Complete windows of the total throughput, before and after, and what waited at each component meanwhile.
+
+    `ends_s`: of (run, event), how long after its zero what it had begun was over: *after* begins then.
+    """
     waiting: dict[tuple[str, str], dict[str, dict[float, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in queues:
         waiting[row["run_id"], row["event_id"]][row["component"]][row["window_s"]] = row["queue"] or 0.0
     split: dict[tuple[str, str, str], list[tuple[float, float]]] = defaultdict(list)
     for row in throughput:
         if row["scope"] == "total" and row["complete"] and row["rate"] is not None:
+            if 0 <= row["window_s"] < ends_s.get((row["run_id"], row["event_id"]), 0.0):
+                continue
             side = "before" if row["window_s"] < 0 else "after"
             split[row["run_id"], row["event_id"], side].append((row["window_s"], row["rate"]))
     return [_phase_windows(key, sorted(split[key]), waiting[key[:2]]) for key in sorted(split)]

@@ -27,7 +27,7 @@ def in_intervals(samples: DataFrame, intervals: DataFrame, axes: DataFrame, coun
 
 
 def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFrame:
-    """Mean cores, the distribution of utilisation over seconds, throttling and memory of each machine and phase.
+    """Mean cores, the distribution of utilisation over seconds, throttling, steal and memory of each machine and phase.
 
     A line of several seconds weighs as many, in each interval those that it has there.
     """
@@ -44,6 +44,7 @@ def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, axes: Dat
         "cpu_cores",
         used.alias("utilisation"),
         "throttled_ms",
+        "steal_percent",
         "memory_bytes",
     )
     return (
@@ -53,13 +54,14 @@ def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, axes: Dat
             _mean_over_time("utilisation").alias("utilisation_mean"),
             *deciles,
             f.try_divide(f.sum("throttled_ms"), f.sum("dt_s")).alias("throttled_ms_per_s"),
+            _mean_over_time("steal_percent").alias("steal_percent_mean"),
             _mean_over_time("memory_bytes").alias("memory_bytes_mean"),
             f.sum(seconds).cast("bigint").alias("samples"),
         )
         .join(f.broadcast(described), ["run_id", "machine"], how="left")
         .select("run_id", "event_id", "phase", "machine", "joins_at_scale", "cores_mean", "utilisation_mean",
-                "utilisation_p10", "utilisation_p50", "utilisation_p90", "throttled_ms_per_s", "memory_bytes_mean",
-                "samples")
+                "utilisation_p10", "utilisation_p50", "utilisation_p90", "throttled_ms_per_s", "steal_percent_mean",
+                "memory_bytes_mean", "samples")
     )  # fmt: skip
 
 

@@ -183,8 +183,8 @@ def untimed_shares(read: Reader) -> Iterator[Row]:
 
 
 def machine_loads(read: Reader) -> Iterator[Row]:
-    """Utilisation in percent of quota, its mean over the workers' machines and its spread; cores and MB of all machines
-    together, the master too.
+    """Utilisation in percent of quota, its mean over the workers' machines and its spread; of all machines, the master
+    too: the highest steal, and cores and MB together.
 
     A machine counts from when it joined until an event released it, even where it is there and measured all the time.
     """
@@ -197,6 +197,7 @@ def machine_loads(read: Reader) -> Iterator[Row]:
         numbers = {
             "cpu_percent": _mean(used),
             "cpu_spread_percent": max(used) - min(used) if used else None,
+            "cpu_steal_percent": max(_column_values(machines, "steal_percent_mean"), default=None),
             "cpu_cores": _total(_column_values(machines, "cores_mean")),
             "memory_mb": None if memory is None else memory / 1e6,
         }

@@ -80,6 +80,8 @@ METRICS = {
         _difference("cpu_percent_after", NONE, "points", "CPU of quota after", 2.0),
         _difference("cpu_spread_percent_before", NONE, "points", "spread of CPU before", 5.0),
         _difference("cpu_spread_percent_after", NONE, "points", "spread of CPU after", 5.0),
+        _difference("cpu_steal_percent_before", NONE, "points", "CPU steal before", 2.0),
+        _difference("cpu_steal_percent_after", NONE, "points", "CPU steal after", 2.0),
         _ratio("cpu_cores_before", LOWER, "cores", "CPU of all machines before"),
         _ratio("cpu_cores_after", LOWER, "cores", "CPU of all machines after"),
         _ratio("memory_mb_before", LOWER, "MB", "memory of all machines before"),

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from analysis.record.event_timeline import WHOLE_RUN, ZEROS, lines_of_event, operation_id
+from analysis.record.event_timeline import ENDS, WHOLE_RUN, ZEROS, lines_of_event, operation_id
 
 Row = Mapping[str, Any]
 
@@ -61,7 +61,7 @@ def _span(
     return {
         "run_id": axis["run_id"], "event_id": event_id, "kind": kind, "zero_s": zero_s, "from_s": from_s,
         "until_s": until_s, "first_s": axis["first_s"] if from_s is None else from_s,
-        "last_s": axis["last_s"] if until_s is None else until_s, "joined": [], "released": [],
+        "last_s": axis["last_s"] if until_s is None else until_s, "joined": [], "released": [], "ended_s": None,
     }  # fmt: skip
 
 
@@ -87,9 +87,16 @@ def _event_result(span: Sequence[Row], answers: Sequence[Row], event_id: str) ->
     }
     untold = any(event["kind"] == "scale_requested" and event["joined"] is None for event in requests)
     return (dict.fromkeys(result) if untold else result) | {
+        "ended_s": _ended_s(span, event_id),
         "decided_s": min((event["t_s"] for event in decided), default=None),
         "applied_s": max((event["t_s"] for event in applied), default=None),
     }
+
+
+def _ended_s(span: Sequence[Row], event_id: str) -> float | None:
+    """When what the event had begun was over. What lasts until the run ends is not: it was watched in it."""
+    ends = [e["t_s"] for e in span if e["kind"] in ENDS and operation_id(e) == event_id]
+    return max(ends, default=None)
 
 
 def _names(events: Iterable[Row], column: str) -> list[str]:

@@ -16,6 +16,8 @@ WHOLE_RUN = "e0"
 FIRST_EVENT = "e1"
 # The kinds of lines whose time is the zero of an event, and the kind of event that each stands for where it says none.
 ZEROS = {"scale_requested": "scale", "rate_changed": "rate", "crashed": "crash", "event_performed": "event"}
+# The kinds of lines that say that what an event had begun is over; what is measured after the event begins then.
+ENDS = {"disturbance_ended": "it is over", "hold_ended": "the hold is over"}
 
 
 def operation_id(row: Mapping[str, Any]) -> str:
@@ -31,7 +33,9 @@ def lines_of_event(
     """
     answers = ("decision", "applied")
     named = [line for line in lines if line["kind"] in answers and operation_id(line) == event_id]
-    return named or [line for line in span if line["kind"] in answers and not line.get("event_id")]
+    return named or [
+        line for line in span if line["kind"] in answers and not line.get("event_id") and not line.get("own")
+    ]
 
 
 def event_id_of(row: Mapping[str, Any]) -> str:
@@ -173,6 +177,14 @@ def event_marks(run: RunPaths) -> list[EventMark]:
     return marks
 
 
+def own_decisions(run: RunPaths) -> list[tuple[float, str]]:
+    """When a policy decided by itself, on the time axis of `event_marks`, and its reason."""
+    events = read_timeline(run).events
+    start = first_zero(events)
+    own = (event for event in events if event["kind"] == "decision" and event.get("own"))
+    return [] if start is None else [(float(event["t"]) - start, str(event.get("reason") or "")) for event in own]
+
+
 def _event_mark(event: Json, again: bool) -> tuple[str, str] | None:
     kind = event["kind"]
     if kind == "scale_requested":
@@ -181,6 +193,8 @@ def _event_mark(event: Json, again: bool) -> tuple[str, str] | None:
         return str(event.get("event") or ZEROS[kind]), event_label(event)
     if kind == "restarted":
         return "restarted", f"{event.get('machine', 'it')} is back"
+    if kind in ENDS and event.get("event_id"):
+        return "ended", ENDS[kind]
     return ("aborted", "aborted") if kind == "scale_aborted" else None
 
 
@@ -192,6 +206,8 @@ def event_label(event: Json) -> str:
         return f"rate × {event.get('factor', '?'):g}" if isinstance(event.get("factor"), int | float) else "rate"
     if event["kind"] == "crashed":
         return f"{event.get('machine', 'a machine')} crashes"
+    if event.get("event") == "reschedule":
+        return "placed anew"
     if event.get("event") == "scale_in":
         return f"scale in{_machine_count(event.get('leave'), '−')}"
     joined = event.get("joined")
@@ -225,6 +241,8 @@ def _event_outcome(
     start = float(event["t"])
     decision = next((e for e in answers if e["kind"] == "decision"), None)
     applied = next((e for e in answers if e["kind"] == "applied" and e.get("ok")), None)
+    if applied is not None and applied.get("decision_id"):  # not the reason of one, and the time of another
+        decision = next((e for e in answers if _is_decision(e, applied["decision_id"])), decision)
     departures = [e for e in span if e["kind"] == "machines_left"]
     return EventOutcome(
         name, str(event.get("event") or ZEROS[event["kind"]]), event_label(event),
@@ -235,6 +253,10 @@ def _event_outcome(
         tuple(machine for e in departures for machine in e.get("machines") or ()),
         all(bool(e.get("given_back")) for e in departures) if departures else None,
     )  # fmt: skip
+
+
+def _is_decision(event: Json, decision_id: str) -> bool:
+    return event["kind"] == "decision" and event.get("decision_id") == decision_id
 
 
 def _seconds_after(event: Json | None, start: float) -> float | None:

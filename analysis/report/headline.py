@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from analysis.claims import rules
 from analysis.claims.ledger_rows import Conditions, LedgerRow
 from analysis.claims.statements import Claim, Kind
+from analysis.compare import sentence
 from analysis.numerals import FIXED, MISSING, number, with_unit
 from analysis.report.figures import style
 
@@ -17,6 +18,8 @@ EVENT_NAMES = {
     "scale_in": "scale-in",
     "scale": "scale event",
     "rate": "rate change",
+    "reschedule": "reschedule",
+    **{kind: words for kind, words in sentence.EVENT_WORDS.items() if kind in sentence.DISTURBANCES},
 }  # of others their kind
 BASELINE_NAMES = {"even_rebalance": "Storm's default (even + rebalance)"}
 

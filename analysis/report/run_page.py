@@ -28,8 +28,9 @@ TABLES = (
 MOST_ROWS = 200  # rows of a table that can grow with the run; the files have all
 TIME_AND_KIND = frozenset({"t", "kind"})
 CAPTION = (
-    "Upright lines are events, green bands the steady parts that count. Queues are the mean number of tuples that wait "
-    "at a component; of more than eight components the eight with the longest."
+    "Upright lines are events, green bands the steady parts that count, triangles decisions that no event asked for. "
+    "Queues are the mean number of tuples that wait at a component; of more than eight components the eight with the "
+    "longest."
 )
 
 
@@ -155,6 +156,7 @@ def run_data(run: RunPaths, tables: Mapping[str, list[Row]]) -> RunData:
         _windows((row["machine"], row["window_s"], row["utilisation_mean"]) for row in tables["cpu_windows"]),
         tuple(event_timeline.event_marks(run)),
         _steady_parts(tables),
+        tuple(event_timeline.own_decisions(run)),
     )
 
 

@@ -219,7 +219,7 @@ def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow], conditions: Conditi
             [row.claim for row in rows_of_experiment],
         ),
         legend=[(style.display_name(name), colour) for name, colour in style.colours(data.variants).items()],
-        notes=[*series_tables.exclusions(runs), *series_tables.cpu_limit_warnings(paths)],
+        notes=[*series_tables.exclusions(runs), *series_tables.machine_warnings(paths)],
         ledger=[ledger_row(row) for row in rows_of_experiment],
         elsewhere=sorted({row.claim.experiment for row in ledger if "/" in row.claim.experiment} - {experiment}),
         topology=topology_content(paths, runs),

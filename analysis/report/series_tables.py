@@ -137,7 +137,7 @@ def outcome_row(run_id: str, outcome: EventOutcome) -> Row:
         "run_id": run_id,
         "event_id": outcome.event_id,
         "request": outcome.label,
-        "decision": outcome.reason or ("none" if outcome.kind.startswith("scale") else ""),
+        "decision": outcome.reason or ("none" if outcome.kind.startswith(("scale", "reschedule")) else ""),
         "decided": _seconds(outcome.decided_s),
         "applied": _seconds(outcome.applied_s),
         "remarks": remarks(outcome),
@@ -262,9 +262,33 @@ def flatten(value: Any, prefix: str = "") -> dict[str, str]:
 LIMIT_SHARE = 0.95  # of the quota, the mean over a part that counts; a few percent are lost between its periods
 
 
-def cpu_limit_warnings(paths: SeriesPaths) -> list[str]:
-    """For the top of a page; nothing where no run had most of its machines at the limit."""
+STEAL_PERCENT = 2.0
+
+
+def machine_warnings(paths: SeriesPaths) -> list[str]:
+    """For the top of a page; nothing where no run had most of its machines at their limit, or much taken from one."""
     cpu, absent = rows(paths, "cpu"), absent_machines(rows(paths, "scale_events"), rows(paths, "machines"))
+    return [*_limit_warnings(cpu, absent), *_steal_warnings(cpu)]
+
+
+def _steal_warnings(cpu: Sequence[Row]) -> list[str]:
+    """By run the part and machine of which most was taken; runs that do not say (older records) are left out."""
+    highest: dict[str, float] = {}
+    for row in cpu:
+        if row["steal_percent_mean"] is not None:
+            highest[row["run_id"]] = max(row["steal_percent_mean"], highest.get(row["run_id"], 0.0))
+    worst = max(highest, key=lambda run_id: highest[run_id], default="")
+    if not worst or highest[worst] < STEAL_PERCENT:
+        return []
+    usual = number(median(highest.values()), 1)
+    return [
+        f"The hypervisor gave up to {number(highest[worst], 1)} % of a machine's CPU time to others while it was"
+        f" measured (run {worst}; median over runs {usual} %): a difference between runs may be what was taken from"
+        " them."
+    ]
+
+
+def _limit_warnings(cpu: Sequence[Row], absent: Mapping[Any, set[str]]) -> list[str]:
     before, after = (_machines_at_limit(cpu, absent, phase) for phase in ("before", "after"))
     runs = len({row["run_id"] for row in cpu})
     where = [

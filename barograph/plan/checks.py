@@ -16,7 +16,7 @@ from barograph.plan.events import working_machines_after
 from barograph.plan.experiment import Experiment, TestbedChoice, TopologyChoice, Variant
 from inventory import TESTBEDS, machines
 from inventory.machines import MachineRequest
-from inventory.testbed import Place, SupportsFaults, SupportsGiveBack, SupportsGrow, Testbed
+from inventory.testbed import Place, SupportsDisturbances, SupportsFaults, SupportsGiveBack, SupportsGrow, Testbed
 
 if TYPE_CHECKING:
     from topologies.catalogue import Topology
@@ -195,13 +195,17 @@ def _slots(experiment: Experiment) -> Sequence[str]:
 
 
 def _faults(experiment: Experiment) -> Sequence[str]:
-    kinds = sorted({event.kind for event in experiment.events if event.crashes_machines})
-    if not kinds or isinstance(testbed_of(experiment.testbed), SupportsFaults):
-        return []
-    return [
-        f"events has a {' and a '.join(kinds)}, but machines of testbed {experiment.testbed.name} cannot be crashed and"
-        " restarted"
-    ]
+    testbed, name = testbed_of(experiment.testbed), experiment.testbed.name
+    crashes = sorted({event.kind for event in experiment.events if event.crashes_machines})
+    disturbances = sorted({event.kind for event in experiment.events if event.disturbances})
+    said = []
+    if crashes and not isinstance(testbed, SupportsFaults):
+        said.append(
+            f"events has a {' and a '.join(crashes)}, but machines of testbed {name} cannot be crashed and restarted"
+        )
+    if disturbances and not isinstance(testbed, SupportsDisturbances):
+        said.append(f"events has a {' and a '.join(disturbances)}, but machines of testbed {name} cannot be disturbed")
+    return said
 
 
 def _booting(experiment: Experiment) -> Sequence[str]:

@@ -75,8 +75,14 @@ DEFAULT_OVERHEAD = Overhead()
 
 def run_s(experiment: Experiment, overhead: Overhead = DEFAULT_OVERHEAD) -> float:
     """A run's expected length in seconds, where everything is steady at its floor."""
-    watched_s = sum(experiment.watched(place)[0] for place in _places(experiment))
+    watched_s = sum(_watched_s(experiment, place) for place in _places(experiment))
     return watched_s + overhead.run_s + _boots(experiment) * overhead.boot_s
+
+
+def _watched_s(experiment: Experiment, place: int | None) -> float:
+    """From the event's zero on, as expected; what the event itself takes is in it."""
+    planned_s = 0.0 if place is None else experiment.events[place].planned_s
+    return max(experiment.watched(place)[0], planned_s)
 
 
 def longest_run_s(experiment: Experiment) -> float:

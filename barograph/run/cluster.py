@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from barograph.plan.blocks import PlannedRun
+from inventory.testbed import Disturbance
 from playbooks.clock import ClockOffset
 
 
@@ -35,7 +36,7 @@ class Cluster(Protocol):
         ...
 
     def reset(self, run: PlannedRun) -> None:
-        """A clean state: no topology, empty records, only the machines of the start in the cluster."""
+        """A clean state: no topology, empty records, only the machines of the start in the cluster, none disturbed."""
         ...
 
     def submit(self, run: PlannedRun) -> None: ...
@@ -65,6 +66,18 @@ class Cluster(Protocol):
 
     def restart(self, machine: str) -> None:
         """A crashed machine works again, and Nimbus knows it."""
+        ...
+
+    def disturb(self, machines: Sequence[str], disturbance: Disturbance) -> None:
+        """From now on these machines suffer this."""
+        ...
+
+    def end_disturbance(self, machines: Sequence[str], disturbance: Disturbance) -> None:
+        """They are as before; idempotent."""
+        ...
+
+    def crash_worker(self, machine: str) -> str:
+        """Kill the worker with the lowest port on this machine; returns its slot. ExperimentError where none runs."""
         ...
 
     def stop(self) -> None:

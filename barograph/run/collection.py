@@ -67,8 +67,11 @@ def collect(run: RunContext, names: Sequence[str]) -> None:
 
 def stop_and_collect(run: RunContext, *, bring_back: bool) -> None:
     """Kill the topology and fetch what is not in the record yet."""
-    run.context.cluster.stop()
-    run.record.event("topology_killed")
+    try:
+        run.context.cluster.stop()
+        run.record.event("topology_killed")
+    finally:
+        _end_disturbances(run)
     if bring_back:
         _restart_crashed(run)
     away = run.machines.on_record | run.machines.down | run.machines.dead | run.machines.later
@@ -93,6 +96,18 @@ def collect_after_failure(run: RunContext, *, bring_back: bool) -> None:
 
 def fallbacks_of_run(record: RunRecord) -> list[dict[str, Any]]:
     return bridge_fallbacks(record.folder, since_s=float(record.document["started_s"]))
+
+
+def _end_disturbances(run: RunContext) -> None:
+    """Those that last until the run ends, and those of a run that broke; the next run's reset does it again."""
+    for names, disturbance in run.machines.disturbed:
+        try:
+            run.context.cluster.end_disturbance(names, disturbance)
+            run.record.event("disturbance_ended", machines=list(names))
+        except Exception as error:  # noqa: BLE001 - the run itself is over and measured
+            kind = disturbance.kind
+            run.context.listener.tell("message", text=f"{', '.join(names)}: {kind} could not be ended: {error}")
+    run.machines.disturbed.clear()
 
 
 def _restart_crashed(run: RunContext) -> None:

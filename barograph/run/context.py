@@ -15,13 +15,14 @@ from barograph.plan.blocks import PlannedRun
 from barograph.plan.checks import place_of
 from barograph.plan.events.kind import FAILOVER_S
 from barograph.plan.experiment import Experiment
-from barograph.policy_service import ServiceClient, ServiceState, WorkerRestart, absent_machines
+from barograph.policy_service import LostTasks, ServiceClient, ServiceState, WorkerRestart, absent_machines
 from barograph.run.cluster import Cluster
 from barograph.run.monitor import RESTART_PATIENCE, RunMonitor, SteadyTest, steady_test
 from barograph.series.progress import ProgressFile
 from barograph.series.run_record import Clock, Listener, MonotonicClock, RunRecord
 from barograph.series.series import Series
 from barograph.settings import fake_pace
+from inventory.testbed import Disturbance
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class Membership:
     dead: set[str] = field(default_factory=set)  # by themselves; the operation that they spoiled was aborted
     on_record: set[str] = field(default_factory=set)  # their files are in the record
     away: set[str] = field(default_factory=set)  # returned to the testbed
+    disturbed: list[tuple[tuple[str, ...], Disturbance]] = field(default_factory=list)  # and not as before yet
+    hidden: set[str] = field(default_factory=set)  # of these, whom Nimbus may miss
 
     def join(self, names: Iterable[str]) -> None:
         new = tuple(names)
@@ -96,11 +99,13 @@ class RunContext:
     monitor: RunMonitor
     last: bool = False
     zero_s: float | None = None  # of the first event
+    decide_every_s: float | None = None  # in a hold
+    disturbed_s: float = math.inf  # since when a machine is disturbed
     _allowances: list[tuple[float, float]] = field(default_factory=list)  # from when to when any worker may restart
     _decided: set[str] = field(default_factory=set)
     _applied: set[str] = field(default_factory=set)
-    _restarts: int = 0  # on record
-    _losses: int = 0
+    _restarts: set[WorkerRestart] = field(default_factory=set)  # on record
+    _losses: set[LostTasks] = field(default_factory=set)
     _unknown: tuple[str, ...] = ()
     _known: set[str] = field(default_factory=set)  # machines that Nimbus has known
     _missed: dict[str, float] = field(default_factory=dict)  # of these, when it last did not know it
@@ -153,7 +158,10 @@ class RunContext:
     def lost_machines(self, also: Iterable[str] = ()) -> tuple[str, ...]:
         """Machines that do not answer or are taken away by their owner, and `also` these, that nobody asked for."""
         silent = {*self.context.cluster.silent_machines(), *self.context.cluster.recalled(), *also}
-        return tuple(sorted(silent - self.machines.exempt))
+        disturbed = {
+            name for names, _ in self.machines.disturbed for name in names
+        }  # too slow to answer in time, maybe
+        return tuple(sorted(silent - self.machines.exempt - disturbed))
 
     def note(self, state: ServiceState) -> None:
         """What the state says of the run goes on record, each thing once.
@@ -181,8 +189,10 @@ class RunContext:
 
     def _note_restarts(self, state: ServiceState) -> None:
         """A spout that restarts and was not asked to offers another load than the plan's. Raises what `_cause` says."""
-        for restart in state.worker_restarts[self._restarts :]:
-            self._restarts += 1
+        for restart in state.worker_restarts:
+            if restart in self._restarts:
+                continue
+            self._restarts.add(restart)
             asked = self._is_asked(restart, state)
             facts = {"slot": restart.slot, "spouts": list(restart.spouts), "asked": asked}
             self.record.event("worker_restarted", t=restart.t, **facts)
@@ -196,15 +206,17 @@ class RunContext:
                 raise self._cause(what, {*lost, restart.slot.partition(":")[0]}, restart.t)
 
     def _is_asked(self, restart: WorkerRestart, state: ServiceState) -> bool:
-        if any(begin_s <= restart.t <= end_s for begin_s, end_s in self._allowances):
+        if restart.t >= self.disturbed_s or any(begin <= restart.t <= end for begin, end in self._allowances):
             return True
         until_s = RESTART_PATIENCE.silence_s
         return any(each.restarts(restart.slot, restart.t, until_s) for each in state.decisions)
 
     def _note_lost_tasks(self, state: ServiceState) -> None:
         """Before the first event nothing may lose its place. Raises what `_cause` says."""
-        for lost in state.lost_tasks[self._losses :]:
-            self._losses += 1
+        for lost in state.lost_tasks:
+            if lost in self._losses:
+                continue
+            self._losses.add(lost)
             self.record.event("tasks_lost", t=lost.t, tasks=lost.tasks, machines=list(lost.machines))
             if self.zero_s is None:
                 what = (
@@ -227,16 +239,17 @@ class RunContext:
         since_s = float("inf") if self.zero_s is None else self.zero_s
         for decision in state.decisions:
             name, about = decision.decision_id, {"decision_id": decision.decision_id, "event_id": decision.event_id}
+            own = {"own": True} if decision.own else {}
             if not decision.arrived or (decision.event_id is None and self._on_our_clock(decision.t) < since_s):
                 continue
             if name not in self._decided:
                 self._decided.add(name)
                 t = self._on_our_clock(decision.t)
-                self.record.event("decision", t=t, **about, reason=decision.reason)
+                self.record.event("decision", t=t, **about, **own, reason=decision.reason)
             if name not in self._applied and decision.applied_t is not None:
                 self._applied.add(name)
                 t = self._on_our_clock(decision.applied_t)
-                self.record.event("applied", t=t, **about, ok=decision.applied)
+                self.record.event("applied", t=t, **about, **own, ok=decision.applied)
 
     def _on_our_clock(self, master_s: float) -> float:
         """A time of the master's clock on the run's, which follows the median of the machines' clocks."""

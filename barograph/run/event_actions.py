@@ -4,8 +4,9 @@ policy service: machines join, leave, crash and boot, the policy is asked to sca
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +27,7 @@ from barograph.run import clocks
 from barograph.run.collection import collect
 from barograph.run.context import RunContext
 from barograph.run.monitor import FAILOVER_PATIENCE, RESTART_PATIENCE, Patience, stale_samples
+from inventory.testbed import Disturbance
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,11 @@ class EventActions:
     def now(self) -> float:
         return self.run.now()
 
-    def phase(self, name: str, expected_s: float = 0.0) -> AbstractContextManager[object]:
-        return self.run.record.phase(name, expected_s)
+    @contextmanager
+    def phase(self, name: str, expected_s: float = 0.0, planned_s: float = 0.0) -> Iterator[object]:
+        with self.run.record.phase(name, expected_s) as entry:
+            entry["planned_s"] = planned_s
+            yield entry
 
     @contextmanager
     def zero(self, line: str = EVENT_LINE, **facts: Any) -> Iterator[float]:
@@ -65,7 +70,8 @@ class EventActions:
         def due(_state: ServiceState) -> bool | None:
             return self.run.now() >= t or None
 
-        patience = FAILOVER_PATIENCE if self.run.machines.down else RESTART_PATIENCE
+        machines = self.run.machines
+        patience = FAILOVER_PATIENCE if machines.down or machines.disturbed else RESTART_PATIENCE
         self.run.monitor.wait_for(due, limit_s=None, what="", patience=patience)
 
     def require_present(self, machine: str) -> None:
@@ -89,7 +95,7 @@ class EventActions:
     def scale(self, kind: str, joined: Sequence[str] = (), leave: int = 0) -> tuple[EventTimes, tuple[str, ...]]:
         """An answer that was lost with its machines is aborted and asked for again."""
         run = self.run
-        with run.record.phase("scale", expected_s=20):
+        with run.record.phase("scale", expected_s=20), _without_hold(run):
             for attempt in range(1, SCALE_ATTEMPTS + 1):
                 name = self.event_id if attempt == 1 else f"{self.event_id}.{attempt}"
                 _wait_for_fresh_samples(run, again=attempt > 1)
@@ -104,6 +110,10 @@ class EventActions:
                 )
         _require_release(run, outcome, leave)
         return EventTimes(zero_s, outcome.last_t or zero_s), outcome.release
+
+    def decide_every(self, seconds: float | None) -> None:
+        self.run.context.service.decide_every(seconds)
+        self.run.decide_every_s = seconds
 
     def remove_machines(self, machines: Sequence[str]) -> None:
         run, names = self.run, ", ".join(machines)
@@ -126,6 +136,33 @@ class EventActions:
         self.run.context.cluster.restart(machine)
         self.run.join([machine])
 
+    def disturb(self, machines: Sequence[str], disturbance: Disturbance, *, lose: bool) -> None:
+        run, names = self.run, tuple(machines)
+        run.machines.disturbed.append((names, disturbance))  # first: what is half begun is ended too
+        run.disturbed_s = min(run.disturbed_s, self.now())
+        run.allow_restarts(self.now())
+        if lose:
+            run.machines.leave(names)
+            run.machines.hidden |= set(names)
+        run.context.cluster.disturb(names, disturbance)
+
+    def end_disturbance(self, machines: Sequence[str], disturbance: Disturbance) -> None:
+        run, names = self.run, tuple(machines)
+        run.context.cluster.end_disturbance(names, disturbance)
+        run.machines.disturbed.remove((names, disturbance))
+        if not run.machines.disturbed:
+            run.disturbed_s = math.inf
+        self.note("disturbance_ended", machines=list(names))
+        back = run.machines.hidden & set(names)
+        if back:
+            run.machines.hidden -= back
+            run.join(sorted(back))
+            _wait_until_registered(run, sorted(back))
+
+    def crash_worker(self, machine: str) -> None:
+        self.run.allow_restarts(self.now())
+        self.run.context.cluster.crash_worker(machine)
+
     def wait_until_recovered(self, zero_s: float, since_s: float, down: str | None = None) -> EventTimes:
         run, limit_s = self.run, self.run.context.experiment.watched(self.place)[1]
 
@@ -138,6 +175,17 @@ class EventActions:
             return EventTimes(zero_s, None, obstacle) if run.now() - zero_s >= limit_s else None
 
         return run.monitor.wait_for(over, limit_s=None, what="", patience=FAILOVER_PATIENCE)
+
+
+@contextmanager
+def _without_hold(run: RunContext) -> Iterator[None]:
+    """A policy that goes on moving things has no rates to scale by."""
+    every_s = run.decide_every_s
+    if every_s is not None:
+        run.context.service.decide_every(None)
+    yield
+    if every_s is not None:
+        run.context.service.decide_every(every_s)
 
 
 def _boot(run: RunContext, names: Sequence[str]) -> None:
@@ -243,7 +291,8 @@ def _wait_for_fresh_samples(run: RunContext, *, again: bool) -> None:
         cause = f"{reason}; the policy would have decided on another cluster, or had to wait"
         return NoFreshSamples(f"the scale request was not sent: {cause}")
 
-    limit_s, patience = (FAILOVER_S, FAILOVER_PATIENCE) if again else (FRESH_SAMPLES_S, RESTART_PATIENCE)
+    is_late = again or run.decide_every_s is not None  # in a hold a worker may just have begun
+    limit_s, patience = (FAILOVER_S, FAILOVER_PATIENCE) if is_late else (FRESH_SAMPLES_S, RESTART_PATIENCE)
     _wait_in_time(run, fresh, limit_s, patience, late)
 
 

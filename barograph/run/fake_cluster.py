@@ -28,11 +28,12 @@ from barograph.policy_service import (
     WorkerRestart,
 )
 from barograph.run.cluster import ClusterFacts, Collection
+from inventory.testbed import Disturbance
 from playbooks.clock import ClockOffset
 from playbooks.cluster import NO_SAMPLES
 from scheduler_plugins.messages import answer_json, log_line, observation_from_request
 from scheduler_plugins.model import Decision
-from scheduler_plugins.samples import Samples
+from scheduler_plugins.samples import MachineSamples
 
 PLACEMENT = {"1": "m1:6700", "2": "m1:6700"}
 
@@ -52,7 +53,7 @@ def decision_line(t: float, run_id: str, policy: str, topology: str, machines: S
     shown |= {"components": components, "edges": edges, "placement": PLACEMENT}
     known = [{"name": name, "supervisor_id": name, "ports": [6700], "alive": True} for name in machines]
     request = {"v": 1, "t": t, "machines": known, "topologies": [shown]}
-    observation, decision = observation_from_request(request, Samples(), None), Decision()
+    observation, decision = observation_from_request(request, {}, MachineSamples(), None), Decision()
     said = log_line(request, observation, {}, decision, answer_json(decision, None, policy))
     return {"t": t, "run_id": run_id, "duration_ms": 1.0} | said
 
@@ -69,7 +70,7 @@ def worker_line(sequence: int, t: int, rate: int, topology: str) -> dict[str, An
 
 
 def machine_line(name: str, t: int) -> dict[str, Any]:
-    used = {"cpu_cores": 0.1, "cpu_quota_cores": 0.25, "throttled_ms": 0.0}
+    used = {"cpu_cores": 0.1, "cpu_quota_cores": 0.25, "throttled_ms": 0.0, "steal_percent": 0.0}
     memory = {"memory_bytes": 400_000_000, "memory_limit_bytes": 805_306_368}
     interfaces = {"name": ["ctl0", "exp0"], "rx_bytes": [1200, 52000], "tx_bytes": [900, 51000]}
     return {"v": 1, "t": float(t), "dt_s": 1.0, "machine": name, **used, **memory, "interfaces": interfaces}
@@ -81,6 +82,7 @@ DECIDE_S, APPLY_S, RESTART_S = 1.0, 2.0, 5.0
 LEAVE_S = 3.0
 NOTICE_S = 30.0  # until Nimbus gives a machine up and places its tasks elsewhere
 BOOT_S = 40.0
+POSTING_S = 3.0  # until workers whose posts were lost have sent the next
 NEVER = float("inf")
 
 
@@ -155,8 +157,13 @@ class FakeStorm:
     _submitted_s: float | None = None
     _killed_s: float | None = None
     _requests: list[ScaleRequest] = field(default_factory=list)
-    _down: dict[str, float] = field(default_factory=dict)  # crashed machine → since when
+    _down: dict[str, float] = field(default_factory=dict)  # crashed machine, or one off the LAN → since when
+    _disturbed: dict[str, float] = field(default_factory=dict)  # kind of disturbance → since when
     _back_s: float = 0.0  # the newest restart
+    _lost_for_s: float = 0.0  # samples, the last time
+    _heard_again_s: float = 0.0  # since when they arrive
+    _hold: tuple[float, float] | None = None  # since when the policy acts by itself, and how often (s)
+    _own_decisions: list[ServiceDecision] = field(default_factory=list)  # of holds that are over
     _factor: float = 1.0
     _rates: list[tuple[float, float]] = field(default_factory=list)  # from when on, tuples/s
 
@@ -173,7 +180,8 @@ class FakeStorm:
         assert not self.returned & set(self.starting), "a run on machines that the testbed has back"
         self._machines = list(self.starting)
         self._submitted_s, self._killed_s = None, None
-        self._requests, self._rates, self._down = [], [], {}
+        self._requests, self._rates, self._down, self._disturbed = [], [], {}, {}
+        self._hold, self._own_decisions = None, []
 
     def submit(self, run: PlannedRun) -> None:
         self._note_call("submit", run_id=run.run_id)
@@ -223,6 +231,34 @@ class FakeStorm:
         del self._down[machine]
         self._back_s = self.clock.now()
         self._flows_from(self.clock.now() + RESTART_S)
+
+    def disturb(self, machines: Sequence[str], disturbance: Disturbance) -> None:
+        """Nothing comes from machines off the LAN, and no sample where these are lost; other kinds slow nobody."""
+        self._note_call("disturb", machines=tuple(machines), disturbance=disturbance)
+        now = self.clock.now()
+        self._disturbed[disturbance.kind] = now
+        if disturbance.kind == "lan_cut":
+            self._down |= dict.fromkeys(machines, now)
+            self._rates += [(now, 0.0)]
+            self._flows_from(now + NOTICE_S)
+
+    def end_disturbance(self, machines: Sequence[str], disturbance: Disturbance) -> None:
+        self._note_call("end_disturbance", machines=tuple(machines), disturbance=disturbance)
+        since_s = self._disturbed.pop(disturbance.kind, None)
+        if since_s is not None and disturbance.kind == "sample_loss":
+            self._lost_for_s, self._heard_again_s = self.clock.now() - since_s, self.clock.now() + POSTING_S
+        if since_s is None or disturbance.kind != "lan_cut":
+            return
+        for name in machines:
+            self._down.pop(name, None)
+        self._back_s = self.clock.now()
+        self._flows_from(self.clock.now() + RESTART_S)
+
+    def crash_worker(self, machine: str) -> str:
+        self._note_call("crash_worker", machine=machine)
+        self._rates += [(self.clock.now(), 0.0)]
+        self._flows_from(self.clock.now() + RESTART_S)
+        return f"{machine}:6700"
 
     def stop(self) -> None:
         self._note_call("stop")
@@ -310,6 +346,14 @@ class FakeStorm:
             self._rates += [(request.t + APPLY_S, 0.0)]
             self._flows_from(request.t + self._wait_s + RESTART_S, set(self._machines) - set(request.release))
 
+    def decide_every(self, seconds: float | None) -> None:
+        """With the fault `acts` the policy moves something in each round, and nothing stands still for it."""
+        self._note_call("decide_every", seconds=seconds)
+        now = self.clock.now()
+        if self._hold is not None:
+            self._own_decisions += self._decided_in(self._hold, now)
+        self._hold = None if seconds is None else (now, seconds)
+
     def input_rate(self, factor: float) -> None:
         self._note_call("input_rate", factor=factor)
         self._factor = factor
@@ -386,7 +430,10 @@ class FakeStorm:
         now = self.clock.now()
         silent_s = max(0.0, self._since_submission() - float(self.faults.get("silent_after_s", NEVER)))
         waiting = [now - since_s for since_s in self._down.values() if now < since_s + NOTICE_S]
-        return 0.8 + max([silent_s, *waiting])
+        lost_s = now - self._disturbed["sample_loss"] if "sample_loss" in self._disturbed else 0.0
+        if now < self._heard_again_s:
+            lost_s = now - self._heard_again_s + POSTING_S + self._lost_for_s
+        return 0.8 + max([silent_s, lost_s, *waiting])
 
     def _pending(self) -> str | None:
         if not self._requests:
@@ -397,7 +444,17 @@ class FakeStorm:
 
     def _decisions(self) -> tuple[ServiceDecision, ...]:
         answered = self._requests[: -1 if self._pending() else None]
-        return tuple(self._decision(number, request) for number, request in enumerate(answered, start=1))
+        own = [*self._own_decisions, *(self._decided_in(self._hold, self.clock.now()) if self._hold else ())]
+        return (*(self._decision(number, request) for number, request in enumerate(answered, start=1)), *own)
+
+    def _decided_in(self, hold: tuple[float, float], until_s: float) -> list[ServiceDecision]:
+        since_s, every_s = hold
+        rounds = int((until_s - since_s) // every_s) + 1 if self.faults.get("acts") else 0
+        times = [since_s + number * every_s for number in range(rounds)]
+        return [
+            ServiceDecision(f"own-{t:.0f}", t, None, "moves on", True, t + APPLY_S, "", slots=(), own=True)
+            for t in times
+        ]
 
     def _decision(self, number: int, request: ScaleRequest) -> ServiceDecision:
         apply_s = request.t + self._wait_s + APPLY_S

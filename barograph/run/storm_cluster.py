@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -15,7 +16,7 @@ from typing import Any
 
 from barograph.code.build import service_of, storm_home_of
 from barograph.code.refs import code_label
-from barograph.errors import RunBroken
+from barograph.errors import ExperimentError, RunBroken
 from barograph.machines import series_lease
 from barograph.machines import series_lease as machines_of
 from barograph.plan.blocks import PlannedRun
@@ -26,9 +27,11 @@ from barograph.series.provenance import box_facts, versions
 from barograph.series.series import Series
 from barograph.settings import cluster_dir
 from barograph.software import storm_home
+from inventory.errors import InventoryError
 from inventory.machines import Machine, MachineType
 from inventory.remote.ansible_inventory import write_ansible_inventory
-from inventory.testbed import SupportsFaults
+from inventory.remote.ssh import connect
+from inventory.testbed import Disturbance, SupportsDisturbances, SupportsFaults
 from playbooks import cluster
 from playbooks.clock import ClockOffset
 from playbooks.errors import StormRefused
@@ -36,6 +39,8 @@ from playbooks.errors import StormRefused
 log = logging.getLogger(__name__)
 HOME_FILE = "home.json"  # in the cluster's folder: the Storm home that deploy brought, whatever is built here later
 CODE_FILE = "code.json"  # there only while it is known what the master has
+WORKER = r"^[^ ]*java .*org\.apache\.storm\.daemon\.worker\.Worker "  # a worker's process, by its command
+WORKER_PORT = re.compile(r"-Dworker\.port=(\d+)")
 
 
 def note_deployment(directory: Path, home: Path) -> None:
@@ -136,6 +141,9 @@ class StormCluster:
     def reset(self, run: PlannedRun) -> None:
         if any(variant.code is not None for variant in self.series.experiment.variants):
             switch_code(self.inventory, self.directory, run.variant.code)
+        for event in self.series.experiment.events:  # a harness that died may have left them
+            for names, disturbance in event.disturbances:
+                self.end_disturbance(names, disturbance)
         cluster.reset(self.inventory, self.directory, run.run_id)
 
     def submit(self, run: PlannedRun) -> None:
@@ -168,6 +176,37 @@ class StormCluster:
     def restart(self, machine: str) -> None:
         self._faulting().restart(self.machine(machine))
         cluster.revive(self.inventory, self.directory, machine)
+
+    def disturb(self, machines: Sequence[str], disturbance: Disturbance) -> None:
+        for name in machines:
+            self._disturbing().disturb(self.machine(name), disturbance, self._others(name, machines, disturbance))
+
+    def end_disturbance(self, machines: Sequence[str], disturbance: Disturbance) -> None:
+        present = [machine.name for machine in self.machines if machine.name in machines]
+        errors = []
+        for name in present:  # whatever becomes of the others
+            try:
+                others = self._others(name, present, disturbance)
+                self._disturbing().end_disturbance(self.machine(name), disturbance, others)
+            except InventoryError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    def _others(self, name: str, machines: Sequence[str], disturbance: Disturbance) -> list[Machine]:
+        if disturbance.kind == "sample_loss":
+            return [self.master]
+        return [self.machine(other) for other in machines if other != name]
+
+    def crash_worker(self, machine: str) -> str:
+        with connect(self.machine(machine)) as remote:
+            worker = lowest_worker(remote.run(["pgrep", "-a", "-f", WORKER]).stdout)
+            if worker is None:
+                raise ExperimentError(f"no worker runs on {machine}: name another machine for the worker_crash")
+            port, pid = worker
+            if remote.run(["kill", "-9", pid]).code != 0:
+                raise ExperimentError(f"the worker in {machine}:{port} ended by itself before it could be killed")
+            return f"{machine}:{port}"
 
     def stop(self) -> None:
         cluster.kill(self.inventory, self.directory, self.series.series_id)
@@ -218,10 +257,21 @@ class StormCluster:
         }
         write_ansible_inventory(machines, groups, self.inventory)
 
+    def _disturbing(self) -> SupportsDisturbances:
+        testbed = testbed_of(self.series.experiment.testbed)
+        assert isinstance(testbed, SupportsDisturbances), "checked before anything was started"
+        return testbed
+
     def _faulting(self) -> SupportsFaults:
         testbed = testbed_of(self.series.experiment.testbed)
         assert isinstance(testbed, SupportsFaults), "checked before anything was started"
         return testbed
+
+
+def lowest_worker(listed: str) -> tuple[int, str] | None:
+    """Port and process id of the worker with the lowest port, of lines `PID COMMAND`; None where there is none."""
+    lines = [line for line in listed.splitlines() if re.match(rf"\d+ {WORKER[1:]}", line)]
+    return min(((int(port), line.split()[0]) for line in lines for port in WORKER_PORT.findall(line)[:1]), default=None)
 
 
 def render_topology(chosen: TopologyChoice, seed: int) -> str:

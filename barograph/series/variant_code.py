@@ -80,8 +80,7 @@ def _contract(experiment: Experiment, said: Mapping[str, Any], code: Code) -> It
             f"the policy service of {code_label(code)} speaks no TLS, so that its token would cross the network of"
             f" testbed {experiment.testbed.name} in clear; take a newer commit, or testbed: local"
         )
-    rates = {"POST /input_rate"} if any(event.kind == "rate" for event in experiment.events) else set()
-    if missing := (CALLS | rates) - set(said["calls"]):
+    if missing := CALLS.union(*(event.calls for event in experiment.events)) - set(said["calls"]):
         unknown = ", ".join(sorted(missing))
         yield f"the policy service of {code_label(code)} does not know {unknown}, which this experiment needs"
     try:

@@ -30,6 +30,8 @@ ALIAS = "barograph:"
 SMALLEST_BURST_BYTES = 128 * 1024  # smaller ones cost CPU and do not reach the rate
 QUEUE_MS = 50
 MNT_DETACH = 2
+CONTROL_INTERFACE, EXPERIMENT_INTERFACE = "ctl0", "exp0"
+NOBODY = "02:00:00:00:00:01"  # a link address that no machine has
 
 
 def network(lan: tuple[str, str]) -> IPv4Network:
@@ -207,6 +209,27 @@ def _set_links(lease_id: str, one: LanEndpoint, state: str) -> None:
 def _ends(lease_id: str, one: LanEndpoint) -> tuple[str, str]:
     """The box's ends of the machine's two cables."""
     return f"b{lease_id}c{one.number}", f"b{lease_id}e{one.number}"
+
+
+def cut_experiment_link(lease_id: str, one: LanEndpoint) -> None:
+    """Take the machine off the experiment LAN; the control LAN stays."""
+    run(["ip", "link", "set", _ends(lease_id, one)[1], "down"], lease_id)
+
+
+def restore_experiment_link(lease_id: str, one: LanEndpoint) -> None:
+    """Put it on the experiment LAN again."""
+    run(["ip", "link", "set", _ends(lease_id, one)[1], "up"], lease_id)
+
+
+def hide(lease_id: str, one: LanEndpoint, interface: str, address: str) -> None:
+    """What the machine sends to that address is lost, without a word: it goes to a station that is not there."""
+    entry = ["neigh", "replace", address, "lladdr", NOBODY, "dev", interface, "nud", "permanent"]
+    run(["ip", "-n", one.netns, *entry], lease_id)
+
+
+def show(lease_id: str, one: LanEndpoint, interface: str, address: str) -> None:
+    """It arrives again."""
+    run(["ip", "-n", one.netns, "neigh", "flush", "to", address, "dev", interface, "nud", "permanent"], lease_id)
 
 
 def remove(lease_id: str) -> None:

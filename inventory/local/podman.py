@@ -2,13 +2,17 @@
 
 import os
 import resource
+import signal
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from inventory.errors import InfrastructureError
 from inventory.leases.processes import CGROUPS, cgroup_folders, cgroup_name, pids, run
 
 PERIOD_US = 100_000
+MOST_ENDED = 20  # processes, until a machine is below its new limit of memory
 PIDS = 8192
 OPEN_FILES = 65536
 MACHINE_FOLDER = "/opt/barograph/machine"
@@ -74,6 +78,34 @@ class Podman:
         self._run(["start", name])
         return self._id(name)
 
+    def limit_cores(self, name: str, cores: float) -> None:
+        """From now on the machine may use so many."""
+        self._run(["update", f"--cpu-period={PERIOD_US}", f"--cpu-quota={round(cores * PERIOD_US)}", name])
+
+    def limit_memory(self, name: str, memory_mb: int) -> None:
+        """From now on the machine may use so much; what needs more ends, the largest process first.
+
+        The kernel sees to that in cgroup version 2. In version 1 it refuses a limit below what is in use.
+        """
+        argv = ["update", f"--memory={memory_mb}m", f"--memory-swap={memory_mb}m", name]
+        for _ in range(MOST_ENDED):
+            try:
+                self._run(argv)
+            except InfrastructureError as error:
+                largest = max(self.pids(name), key=_resident_pages, default=None)
+                if "busy" not in str(error).lower() or largest is None:
+                    raise
+                with suppress(ProcessLookupError):
+                    os.kill(largest, signal.SIGKILL)
+            else:
+                return
+        raise InfrastructureError(f"{name} does not come below {memory_mb} MB, whatever is ended there")
+
+    def pids(self, name: str) -> list[int]:
+        """Every process of the machine, as the box numbers them, but the first: with it the machine would end."""
+        tops = {top / f"libpod-{self._id(name)}" for top in cgroup_folders(self._lease_id)}
+        return sorted({pid for top in tops for folder, _, _ in os.walk(top) for pid in pids(Path(folder))})[1:]
+
     def remove(self, name: str) -> None:
         """The machine's processes and disk are gone; nothing happens if they were."""
         self._run(["rm", "--force", "--ignore", "--time=0", name])
@@ -99,6 +131,13 @@ class Podman:
             f"--runtime-flag=root={folder}/runc", "--cgroup-manager=cgroupfs", "--events-backend=file",
         ]  # fmt: skip
         return run(["env", f"CONTAINERS_CONF={folder}/containers.conf", "podman", *flags, *argv], self._lease_id)
+
+
+def _resident_pages(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0
 
 
 def run_flags(container: Container, lease_id: str) -> list[str]:

@@ -17,11 +17,12 @@ from inventory.errors import CapacityError, ConfigurationError, InfrastructureEr
 from inventory.leases import processes, registry
 from inventory.leases.registry import Lease
 from inventory.local import lan, preflight, rootfs
+from inventory.local.disturbances import DisturbedMachine
 from inventory.local.podman import Container, Podman
 from inventory.machines import Machine, MachineRequest
 from inventory.remote import host_keys
 from inventory.remote.ssh import Remote, connect
-from inventory.testbed import Place, refuse_options
+from inventory.testbed import Disturbance, Place, refuse_options
 
 log = logging.getLogger(__name__)
 
@@ -139,6 +140,20 @@ class LocalTestbed:
         podman = self._podman(lease_id)
         _wait_for_ssh({machine: podman.start_again(seat.netns)}, podman)
         log.info("lease %s: restarted %s", lease_id, machine.name)
+
+    def disturb(self, machine: Machine, disturbance: Disturbance, others: Sequence[Machine] = ()) -> None:
+        """See `SupportsDisturbances.disturb`."""
+        self._disturbed(machine).begin(disturbance, others)
+        log.info("machine %s: %s begins", machine.name, disturbance)
+
+    def end_disturbance(self, machine: Machine, disturbance: Disturbance, others: Sequence[Machine] = ()) -> None:
+        """See `SupportsDisturbances.end_disturbance`."""
+        self._disturbed(machine).end(disturbance, others)
+        log.info("machine %s: %s is over", machine.name, disturbance)
+
+    def _disturbed(self, machine: Machine) -> DisturbedMachine:
+        lease_id, seat = self._require(machine)
+        return DisturbedMachine(machine, lease_id, seat, self._podman(lease_id))
 
     def leftovers(self) -> tuple[str, ...]:
         """See `Testbed.leftovers`: one name per lease id that has machines here and is not on record."""

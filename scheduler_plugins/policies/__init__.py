@@ -31,11 +31,11 @@ class Entry:
 
 
 POLICIES: Mapping[str, Entry] = {
-    "even": Entry(even.decide, even.Parameters, frozenset({"scale_out"})),
-    "foreign": Entry(foreign.decide, foreign.Parameters, frozenset({"scale_out"})),
+    "even": Entry(even.decide, even.Parameters, frozenset({"scale_out", "reschedule"})),
+    "foreign": Entry(foreign.decide, foreign.Parameters, frozenset({"scale_out", "reschedule"})),
     "round_robin": Entry(round_robin.decide, round_robin.Parameters, frozenset({"scale_out", "scale_in"})),
     "stela": Entry(stela.decide, stela.Parameters, frozenset({"scale_out", "scale_in"})),
-    "storm": Entry(storm.decide, storm.Parameters, frozenset({"scale_out"})),
+    "storm": Entry(storm.decide, storm.Parameters, frozenset({"scale_out", "reschedule"})),
     **{
         name: Entry(
             functools.partial(topology_aware.decide, strategy=strategy),

@@ -30,7 +30,7 @@ class Parameters:
 
 def decide(observation: Observation, memory: Memory, parameters: Parameters = Parameters()) -> Decision:
     first = initial_placement.initial_decision(observation, memory, parameters.initial)
-    if first is not None or observation.event is None or observation.event.kind != "scale_out":
+    if first is not None or observation.event is None or observation.event.kind == "scale_in":
         return first or Decision(memory=memory)
     if not parameters.rebalance:
         return Decision(memory=memory, reason="storm left alone: nothing moves without a rebalance", settled=True)

@@ -16,7 +16,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Literal
 
-from scheduler_plugins.model import Component, Decision, Machine, Memory, Observation, Slot, Topology, unplaced_tasks
+from scheduler_plugins.model import (
+    Component,
+    Decision,
+    Machine,
+    Memory,
+    Observation,
+    Slot,
+    Topology,
+    topologies_to_place,
+    unplaced_tasks,
+)
 
 
 def place_topology(topology: Topology, slots: Sequence[Slot]) -> dict[int, Slot]:
@@ -82,7 +92,8 @@ def free_slots(machines: Iterable[Machine], taken: Iterable[Slot]) -> dict[str, 
 
 
 def taken_slots(topologies: Iterable[Topology]) -> set[Slot]:
-    return {slot for topology in topologies for slot in topology.placement.values()}
+    """Slots that a topology is in, or will be once the change that is under way for it is carried out."""
+    return {slot for each in topologies for slot in (*each.placement.values(), *each.planned.values())}
 
 
 def sort_slots(slots: Mapping[str, Sequence[Slot]]) -> list[Slot]:
@@ -107,13 +118,14 @@ def initial_decision(observation: Observation, memory: Memory, initial: InitialR
 
     A pending event waits for it: what is decided on must be what runs.
     """
-    missing = sum(len(unplaced_tasks(topology)) for topology in observation.topologies)
+    waiting_topologies = topologies_to_place(observation)
+    missing = sum(len(unplaced_tasks(topology)) for topology in waiting_topologies)
     if not missing:
         return None
     taken = taken_slots(observation.topologies)
     placed: dict[str, Mapping[int, Slot]] = {}
     said = []
-    for topology in (t for t in observation.topologies if unplaced_tasks(t)):
+    for topology in waiting_topologies:
         placement, how = _place_initially(topology, observation.machines, taken, initial)
         taken |= set(placement.values())
         placed[topology.topology_id] = placement

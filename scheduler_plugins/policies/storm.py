@@ -22,9 +22,9 @@ from scheduler_plugins.policies.parameters import check_parameters
 def delegate(
     observation: Observation, memory: Memory, scheduler: str, conf: Mapping[str, Any], *, rebalance: bool, called: str
 ) -> Decision:
-    """`rebalance`: after a scale-out everything is placed anew; else what runs stays. `called`: in words."""
+    """`rebalance`: at an event everything is placed anew; else what runs stays. `called`: in words."""
     places = Decision(memory=memory, scheduler=scheduler, scheduler_conf=conf, reason=_unplaced_reasons(observation))
-    if observation.event is None or observation.event.kind != "scale_out":
+    if observation.event is None or observation.event.kind == "scale_in":
         return places
     if not rebalance:
         return replace(places, settled=True, reason="Storm left alone: nothing moves without a rebalance")

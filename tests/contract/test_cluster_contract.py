@@ -39,8 +39,8 @@ FASTER = 1.5
 # What every line has; and, of workers, what stands in some line (only spouts and sinks have anything to say there).
 LINES = {
     "workers": {"v", "t", "dt_s", "machine", "port", "pid", "seq", "topology"},
-    "machines": {"v", "t", "dt_s", "machine", "cpu_cores", "cpu_quota_cores", "throttled_ms", "memory_bytes",
-                 "memory_limit_bytes", "interfaces"},
+    "machines": {"v", "t", "dt_s", "machine", "cpu_cores", "cpu_quota_cores", "throttled_ms", "steal_percent",
+                 "memory_bytes", "memory_limit_bytes", "interfaces"},
 }  # fmt: skip
 PARTS = {"tasks", "sinks", "spouts"}
 DECISION_LINE = {"t", "run_id", "request", "observation", "memory", "decision", "duration_ms"}

@@ -14,7 +14,7 @@ import pytest
 from analysis.record.schemas import GROUPS, TABLES, group_fields
 from scheduler_plugins.samples import Samples
 from scheduler_plugins.service_state import ServiceState
-from tests.support.rounds import PLACED, request
+from tests.support.rounds import PLACED, TOPOLOGY, request
 
 FOLDER = Path(__file__).parent / "emission_cases"
 CASES = {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
@@ -29,7 +29,7 @@ def test_the_service_answers_a_worker_that_begins(case: dict[str, Any], tmp_path
     state.take_samples([json.dumps(line) for line in case["before"]])
     now[0] = case["input_rate"]["t"]
     state.change_input_rate({"factor": case["input_rate"]["factor"]})
-    assert json.loads(json.dumps(state.take_samples([]))) == case["answer"]
+    assert json.loads(json.dumps(state.take_samples([], TOPOLOGY))) == case["answer"]
 
 
 def test_the_line_after_it_books_what_fell_due_when_it_did(case: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from scheduler_plugins.messages import answer_json, observation_from_request
 from scheduler_plugins.model import Decision, Observation, Slot, executor_ranges
 from scheduler_plugins.policies import POLICIES, bind
 from scheduler_plugins.refusal import refusal
-from scheduler_plugins.samples import Samples
+from scheduler_plugins.samples import MachineSamples
 
 NEEDED: dict[str, dict[str, Any]] = {"foreign": {"scheduler": "org.example.Theirs"}}
 FOLDER = Path(__file__).parent / "schedule_cases"
@@ -36,7 +36,7 @@ REQUESTS |= {name: case["request"] for name, case in EVEN.items()}
 
 
 def observe(request: dict[str, Any]) -> Observation:
-    return observation_from_request(request, Samples(topology_id=request["topologies"][0]["id"]), None)
+    return observation_from_request(request, {}, MachineSamples(), None)
 
 
 @pytest.mark.parametrize(

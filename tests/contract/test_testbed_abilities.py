@@ -10,6 +10,8 @@ from inventory.errors import ConfigurationError, InfrastructureError
 from inventory.leases import registry
 from inventory.machines import Machine, MachineRequest, machine_type
 from inventory.testbed import (
+    Disturbance,
+    SupportsDisturbances,
     SupportsFaults,
     SupportsGiveBack,
     SupportsGrow,
@@ -34,6 +36,11 @@ def _able(site: Site, ability: type) -> Any:
 @pytest.fixture
 def faulting(site: Site) -> SupportsFaults:
     return _able(site, SupportsFaults)
+
+
+@pytest.fixture
+def disturbing(site: Site) -> SupportsDisturbances:
+    return _able(site, SupportsDisturbances)
 
 
 @pytest.fixture
@@ -108,6 +115,31 @@ def test_a_crashed_machine_is_silent_and_comes_back_with_its_disk(
     assert gone(alone, m1), "one that was restarted can crash again"
     faulting.restart(m1)
     assert not gone(alone, m1)
+
+
+DISTURBANCES = (
+    Disturbance("cpu_load", 0.1), Disturbance("slow_cpu", 0.5), Disturbance("memory_limit", 200),
+    Disturbance("lan_cut"), Disturbance("partition"), Disturbance("sample_loss"),
+)  # fmt: skip
+
+
+def test_a_disturbed_machine_goes_on_and_is_as_before_again(
+    disturbing: SupportsDisturbances, giving_back: SupportsGiveBack, alone: Site, three: Held
+) -> None:
+    """What they do to it is in `tests/integration/test_local_testbed.py`."""
+    lease, (master, m1, m2) = three
+    for disturbance in DISTURBANCES:
+        others = [master] if disturbance.kind == "sample_loss" else [m2]
+        disturbing.end_disturbance(m1, disturbance, others)
+        for _ in range(2):
+            disturbing.disturb(m1, disturbance, others)
+        assert [gone(alone, machine) for machine in (master, m1, m2)] == [False] * 3
+        for _ in range(2):
+            disturbing.end_disturbance(m1, disturbance, others)
+    giving_back.give_back(lease, [m1])
+    for act in (disturbing.disturb, disturbing.end_disturbance):
+        with pytest.raises(InfrastructureError, match=r"no .*machine m1 \(given back or released\)"):
+            act(m1, DISTURBANCES[1])
 
 
 def test_a_machine_that_crashed_can_be_given_back_and_released(

@@ -5,7 +5,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from inventory.local import lan
 from inventory.local.testbed import LocalTestbed
 from inventory.machines import Machine, MachineRequest, MachineType
 from inventory.remote.ssh import Remote
+from inventory.testbed import Disturbance
 from tests.support.short_folder import short_folder
 
 pytestmark = pytest.mark.integration
@@ -159,6 +160,64 @@ def test_a_restarted_machine_has_its_limits_and_shaping_and_one_given_back_leave
     )
     disks = state / "local" / lease.lease_id / "root" / "vfs-containers"
     assert len([path for path in disks.iterdir() if path.is_dir()]) == 2
+
+
+def test_what_disturbances_take_is_there_again_afterwards(lease: Lease) -> None:
+    testbed = LocalTestbed()
+    master, first, second = testbed.acquire(lease, WANTED)
+    slow, small = Disturbance("slow_cpu", 0.5), Disturbance("memory_limit", 200)
+    testbed.disturb(first, slow)
+    testbed.disturb(first, small)
+    assert _limits(first) == (0.125, 200 * 2**20)
+    testbed.end_disturbance(first, slow)
+    assert _limits(first) == (0.25, 200 * 2**20)
+    testbed.end_disturbance(first, small)
+    assert _limits(first) == (0.25, 256 * 2**20)
+
+    everywhere = {
+        address: True for each in (master, second) for address in (each.control_address, each.experiment_address)
+    }
+    assert _reached(first, everywhere) == everywhere
+    for disturbance, others, lost in (
+        (Disturbance("lan_cut"), [], {master.experiment_address, second.experiment_address}),
+        (Disturbance("partition"), [second], {second.experiment_address}),
+        (Disturbance("sample_loss"), [master], {master.control_address}),
+    ):
+        testbed.disturb(first, disturbance, others)
+        assert _reached(first, everywhere) == {address: address not in lost for address in everywhere}
+        testbed.end_disturbance(first, disturbance, others)
+        assert _reached(first, everywhere) == everywhere
+
+
+def _reached(machine: Machine, addresses: Iterable[str]) -> dict[str, bool]:
+    with _remote(machine) as remote:
+        return {address: remote.run(["ping", "-c1", "-w3", address]).code == 0 for address in addresses}
+
+
+def test_a_load_uses_what_it_was_asked_to_and_leaves_nothing(lease: Lease) -> None:
+    testbed, load = LocalTestbed(), Disturbance("cpu_load", 0.15)
+    _, first, _ = testbed.acquire(lease, WANTED)
+    before = _cores_used(first)
+    testbed.disturb(first, load)
+    testbed.disturb(first, load)
+    assert 0.1 < _cores_used(first) - before < 0.2, "of a quarter, and once"
+    testbed.end_disturbance(first, load)
+    assert _cores_used(first) - before < 0.05
+    assert "cpu-load" not in _output(first, "ps", "-eo", "args")
+
+
+def _cores_used(machine: Machine, seconds: float = 4.0) -> float:
+    begun, used = time.monotonic(), _cpu_s(machine)
+    time.sleep(seconds)
+    return (_cpu_s(machine) - used) / (time.monotonic() - begun)
+
+
+def _cpu_s(machine: Machine) -> float:
+    """CPU seconds of the machine so far, as its cgroup counts them."""
+    if (processes.CGROUPS / "cgroup.controllers").exists():
+        words = _output(machine, "cat", "/sys/fs/cgroup/cpu.stat").split()
+        return int(words[words.index("usage_usec") + 1]) / 1e6
+    return int(_output(machine, "cat", "/sys/fs/cgroup/cpuacct/cpuacct.usage")) / 1e9
 
 
 def test_a_late_packet_stays_on_the_box_until_reaped(lease: Lease) -> None:

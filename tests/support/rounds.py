@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 TOPOLOGY = "star-1-1000"
 COMPONENTS = {"centre": [1, 2], "sink": [3, 4], "spout": [5, 6]}
 EDGES = [("spout", "centre"), ("centre", "sink")]
+
+
+def only_topology(state: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the service's state says of its one topology."""
+    (topology,) = state["topologies"]
+    return dict(topology)
 
 
 def request(t: float, placement: dict[str, str] | None = None, machines: int = 2, **changes: Any) -> dict[str, Any]:
@@ -35,7 +42,14 @@ def request(t: float, placement: dict[str, str] | None = None, machines: int = 2
 PLACED = {"1": "m1:6700", "2": "m1:6700", "3": "m2:6700", "4": "m2:6700", "5": "m1:6700", "6": "m1:6700"}
 
 
-def line(t: float, machine: str, rates: dict[str, tuple[int, int]], queue: int = 0) -> str:
+def line(
+    t: float,
+    machine: str,
+    rates: dict[str, tuple[int, int]],
+    queue: int = 0,
+    topology: str = TOPOLOGY,
+    port: int = 6700,
+) -> str:
     """A worker's line for one second: component → (emitted, executed) per second, split over its two tasks."""
     tasks = [(task, name) for name in rates for task in COMPONENTS[name]]
     emitted = [rates[name][0] // 2 for _, name in tasks]
@@ -45,9 +59,9 @@ def line(t: float, machine: str, rates: dict[str, tuple[int, int]], queue: int =
         "t": t,
         "dt_s": 1.0,
         "machine": machine,
-        "port": 6700,
+        "port": port,
         "pid": 1,
-        "topology": TOPOLOGY,
+        "topology": topology,
         "seq": int(t),
         "tasks": {
             "task": [task for task, _ in tasks],

@@ -12,7 +12,7 @@ from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.event_timeline import EventMark
 from analysis.report.figures import points, style
 from analysis.report.figures.points import Column, Drawing, Spot
-from analysis.report.figures.throughput_timeline import moments
+from analysis.report.figures.throughput_timeline import Moment, label_tiers, moments
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,6 +24,9 @@ MOST_WINDOWS = 400  # more than a line can show: longer runs are drawn in wider 
 MOST_CELLS = 4000  # of the map of CPU
 LINES = 8  # components with the longest queues that have a line
 MARGINS_IN = (0.8, 1.45, 0.5, 0.12)  # left, right, bottom, top: labels stand at the right
+RATES_IN = 1.9  # the height of the panel of rates
+LABEL_IN = 0.145  # a row of events' labels
+CHARACTERS_PER_IN = 15.0  # of such a label
 LABELS = {"total": "at sinks", "due": "offered at spouts", "spouts": "emitted at spouts"}
 LINE_STYLES = {
     "due": (style.GREY, "--", 1.1),
@@ -49,12 +52,23 @@ class RunData:
     cpu: Mapping[str, Windows]
     marks: tuple[EventMark, ...]
     parts: tuple[tuple[float, float], ...] = ()  # the steady parts that count
+    decisions: tuple[tuple[float, str], ...] = ()  # of a policy that acts by itself: when, and its reason
+
+
+@dataclass(frozen=True)
+class EventLabel:
+    """Where an event's label stands: at the right of its line, or at the left where the panel ends before it does."""
+
+    text: str
+    at_s: float
+    is_left: bool
+    tier: int  # its row, from the top
 
 
 def draw(data: RunData) -> Drawing | None:
     if not data.rates.get("total"):
         return None
-    heights = [1.9, 1.5] + ([min(3.6, 0.35 + 0.17 * len(data.cpu))] if data.cpu else [])
+    heights = [RATES_IN, 1.5] + ([min(3.6, 0.35 + 0.17 * len(data.cpu))] if data.cpu else [])
     left, right, bottom, top = MARGINS_IN
     height = sum(heights) + bottom + top
     shape = {"height_ratios": heights, "hspace": 0.1}
@@ -79,16 +93,50 @@ def _rates(axes: Axes, data: RunData) -> None:
             axes.plot([at for at, _ in line], [rate for _, rate in line], color=colour, ls=dashes, lw=width)
             ends.append((LABELS[scope], colour, line[-1][1]))
             _add_line_points(axes, LABELS[scope], "rate", colour, "tuples_per_s", line, data.run_id)
-    axes.set_ylim(0, 1.22 * max((rate for line in data.rates.values() for _, rate in line), default=1.0) or 1.0)
+    event_moments = moments(data.marks)
+    total = data.rates["total"]
+    labels = event_labels(event_moments, total[0][0], total[-1][0] + WINDOW_S)
+    labels_in = 0.08 + LABEL_IN * (1 + max((label.tier for label in labels), default=0))
+    highest = max((rate for line in data.rates.values() for _, rate in line), default=1.0) or 1.0
+    axes.set_ylim(0, highest / (1 - labels_in / RATES_IN))
     axes.set_ylabel("rate (tuples/s)")
     _label_ends(axes, ends)
-    event_moments = moments(data.marks)
-    for i, moment in enumerate(event_moments):
-        axes.annotate(moment.label, (moment.middle_s, 1), xycoords=("data", "axes fraction"), va="top", fontsize=8,
-                      xytext=(3, -2 - 10 * (i % 2)), textcoords="offset points", color="#222222")  # fmt: skip
+    for label in labels:
+        axes.annotate(label.text, (label.at_s, 1), xycoords=("data", "axes fraction"), va="top", fontsize=8,
+                      ha="right" if label.is_left else "left", textcoords="offset points", color="#222222",
+                      xytext=(-3 if label.is_left else 3, -2 - 72 * LABEL_IN * label.tier))  # fmt: skip
     high = 0.93 * axes.get_ylim()[1]
     spots = [Spot(m.middle_s, high, {"time_s": m.middle_s, "event": m.label}) for m in event_moments]
     points.add_points(axes, "", "event", "#222222", spots)
+    _decisions(axes, data)
+
+
+def event_labels(events: Sequence[Moment], first_s: float, last_s: float) -> list[EventLabel]:
+    """One for each event, as a panel has room for them that reaches from `first_s` to `last_s`."""
+    left, right, _, _ = MARGINS_IN
+    per_character = (last_s - first_s) / (CHARACTERS_PER_IN * (style.WIDTH_IN - left - right))
+    widths = [per_character * (len(event.label) + 1) for event in events]
+    are_left = [event.middle_s + width > last_s for event, width in zip(events, widths, strict=True)]
+    spans = [
+        (event.middle_s - width, event.middle_s) if is_left else (event.middle_s, event.middle_s + width)
+        for event, width, is_left in zip(events, widths, are_left, strict=True)
+    ]
+    return [
+        EventLabel(event.label, event.middle_s, is_left, tier)
+        for event, is_left, tier in zip(events, are_left, label_tiers(spans), strict=True)
+    ]
+
+
+def _decisions(axes: Axes, data: RunData) -> None:
+    """Small marks along the bottom; the reason of each is its label in the page."""
+    if not data.decisions:
+        return
+    times, height = [at for at, _ in data.decisions], 0.02 * axes.get_ylim()[1]
+    axes.plot(times, [height] * len(times), ls="", marker="^", ms=4.5, color=style.PALETTE[3], clip_on=False)
+    axes.annotate("the policy decides", (times[0], height), xytext=(4, 5), textcoords="offset points", fontsize=8,
+                  color=style.PALETTE[3])  # fmt: skip
+    spots = [Spot(at, height, {"time_s": at, "event": reason}) for at, reason in data.decisions]
+    points.add_points(axes, "", "decision", style.PALETTE[3], spots)
 
 
 def _queues(axes: Axes, data: RunData) -> None:
@@ -153,7 +201,7 @@ def _add_line_points(
 
 
 def _label_ends(axes: Axes, ends: Sequence[tuple[str, str, float]]) -> None:
-    gap = 0.105 * axes.get_ylim()[1] * (1.9 / 1.5 if len(ends) > len(LINE_STYLES) else 1.0)
+    gap = 0.105 * axes.get_ylim()[1] * (RATES_IN / 1.5 if len(ends) > len(LINE_STYLES) else 1.0)
     heights = style.spread_labels([value for _, _, value in ends], gap)
     for (text, colour, _), height in zip(ends, heights, strict=True):
         axes.annotate(text, (1, height), xycoords=("axes fraction", "data"), xytext=(5, 0), textcoords="offset points",

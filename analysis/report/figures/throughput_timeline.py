@@ -109,7 +109,8 @@ def _spot(start_s: float, rate: float, of: int | str = "") -> Spot:
 
 def finish(axes: Axes, ends: Sequence[End], events: Sequence[Moment], last_s: float) -> None:
     axes.set_ylim(bottom=0)
-    tiers = _label_tiers(events, axes.get_xlim()[0], last_s)
+    per_character = (last_s - axes.get_xlim()[0]) / 62
+    tiers = label_tiers((m.middle_s, m.middle_s + per_character * (len(m.label) + 1)) for m in events)
     top = axes.get_ylim()[1] * (1.06 + 0.07 * max(tiers, default=0))
     axes.set_ylim(0, top)
     for moment, tier in zip(events, tiers, strict=True):
@@ -143,14 +144,13 @@ def moments(marks: Iterable[EventMark]) -> list[Moment]:
     return sorted(moment_list, key=lambda moment: moment.middle_s)
 
 
-def _label_tiers(events: Sequence[Moment], first_s: float, last_s: float) -> list[int]:
-    """The row of each label, from the top: the highest in which it does not run into the one before it."""
-    per_character = (last_s - first_s) / 62
-    ends: list[float] = []
+def label_tiers(spans: Iterable[tuple[float, float]]) -> list[int]:
+    """The row of each label, from the top, by where it begins and ends: the highest in which it runs into no other."""
+    rows: list[list[tuple[float, float]]] = []
     tiers = []
-    for moment in events:
-        tier = next((i for i, end in enumerate(ends) if end <= moment.middle_s), len(ends))
-        ends[tier:tier + 1] = [moment.middle_s + per_character * (len(moment.label) + 1)]  # fmt: skip
+    for start, end in spans:
+        tier = next((i for i, row in enumerate(rows) if all(end <= a or b <= start for a, b in row)), len(rows))
+        rows[tier:tier + 1] = [[*(rows[tier] if tier < len(rows) else ()), (start, end)]]  # fmt: skip
         tiers.append(tier)
     return tiers
 

@@ -7,6 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Union
 from pydantic import Field
 
 from barograph.plan.events.crash import Crash
+from barograph.plan.events.disturbances import (
+    CpuLoad,
+    LanCut,
+    MemoryLimit,
+    Partition,
+    SampleLoss,
+    SlowCpu,
+    WorkerCrash,
+)
+from barograph.plan.events.hold import Hold
 from barograph.plan.events.kind import EventTime, EventTimes, PlannedEvent
 from barograph.plan.events.order import (
     all_workers,
@@ -17,14 +27,24 @@ from barograph.plan.events.order import (
     working_machines_after,
 )
 from barograph.plan.events.rate_change import RateChange
+from barograph.plan.events.reschedule import Reschedule
 from barograph.plan.events.scale_in import ScaleIn
 from barograph.plan.events.scale_out import ScaleOut
 
 KINDS: dict[str, type[PlannedEvent]] = {
     "scale_out": ScaleOut,
     "scale_in": ScaleIn,
+    "reschedule": Reschedule,
+    "hold": Hold,
     "rate": RateChange,
     "crash": Crash,
+    "worker_crash": WorkerCrash,
+    "cpu_load": CpuLoad,
+    "slow_cpu": SlowCpu,
+    "memory_limit": MemoryLimit,
+    "lan_cut": LanCut,
+    "partition": Partition,
+    "sample_loss": SampleLoss,
 }
 
 if TYPE_CHECKING:

@@ -18,6 +18,8 @@ from barograph.plan.events.kind import (
 from barograph.yaml_files import Word
 from playbooks.runner import LIMITS_S as PLAYS_S
 
+ENDED_BY_A_CRASH = ("cpu_load", "slow_cpu", "memory_limit")
+
 
 @dataclass(frozen=True)
 class Crash(PlannedEvent):
@@ -37,6 +39,10 @@ class Crash(PlannedEvent):
         return (self.machine,) if self.restart_after_s is None else ()
 
     @property
+    def planned_s(self) -> float:
+        return self.restart_after_s or 0.0
+
+    @property
     def longest_s(self) -> float:
         """It boots in the event, or when the run's files are collected."""
         return RESTART_S + PLAYS_S["revive"]
@@ -50,6 +56,9 @@ class Crash(PlannedEvent):
         field = f"events.{plan.place}"
         if self.restart_after_s is None and plan.working == 1:
             yield f"{field} is the crash of the last machine; give it restart_after_s, or more machines"
+        disturbed = sorted(kind for kind, name in plan.lasting if name == self.machine and kind in ENDED_BY_A_CRASH)
+        if disturbed and self.restart_after_s is not None:
+            yield f"{field}.machine is {self.machine}, which has a {disturbed[0]} without an end; a boot would end it"
         if self.machine not in plan.names:
             yield f"{field}.machine is {self.machine!r}; at that time there are {', '.join(plan.names) or 'none'}"
         if self.restart_after_s is not None and self.restart_after_s >= plan.limit_s:
@@ -61,7 +70,7 @@ class Crash(PlannedEvent):
     def perform(self, run: RunActions) -> EventTimes:
         """Until Storm has every task running again, on other machines or on this one, or the time for it is over."""
         run.require_present(self.machine)
-        with run.phase("crash", expected_s=self.restart_after_s or 2):
+        with run.phase("crash", expected_s=self.restart_after_s or 2, planned_s=self.planned_s):
             with run.zero("crashed", machine=self.machine) as zero_s:
                 run.crash(self.machine)
             since_s = zero_s

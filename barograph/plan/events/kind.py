@@ -13,6 +13,8 @@ from typing import Annotated, ClassVar, Literal, Protocol
 
 from pydantic import Field
 
+from inventory.testbed import Disturbance
+
 Seconds = Annotated[float, Field(strict=True, gt=0, le=86_400)]
 MachineNumber = Annotated[int, Field(strict=True, ge=1, le=250)]
 EventTime = Literal["steady"] | Seconds
@@ -34,6 +36,7 @@ LONGEST_SCALE_S = (
 RESTART_S = 120.0  # of a machine that crashed: it boots, and lets us in
 GIVE_BACK_S = 600.0  # of machines that leave; EC2 takes the longest to let them go
 
+HORIZON_FIELD = "durations.horizon_s"
 EVENT_LINE = "event_performed"  # kind of the line in events.jsonl at the zero of an event that has no line of its own
 
 
@@ -55,6 +58,7 @@ class PlanSoFar:
     names: tuple[str, ...]  # of all machines that joined and are not down for good
     limit_s: float  # what the event starts is over by then, counted from its zero
     limit_field: str  # the field that sets this limit
+    lasting: frozenset[tuple[str, str]] = frozenset()  # (kind, machine) of disturbances that last until the run ends
 
 
 class RunActions(Protocol):
@@ -67,8 +71,9 @@ class RunActions(Protocol):
 
     def now(self) -> float: ...
 
-    def phase(self, name: str, expected_s: float = 0.0) -> AbstractContextManager[object]:
-        """Time what is done inside as a phase of the run; its words are in `PlannedEvent.phases`."""
+    def phase(self, name: str, expected_s: float = 0.0, planned_s: float = 0.0) -> AbstractContextManager[object]:
+        """Time what is done inside as a phase of the run; its words are in `PlannedEvent.phases`. `planned_s`: of it
+        what the plan asks for; the rest is the harness's."""
         ...
 
     def zero(self, line: str = EVENT_LINE, **facts: object) -> AbstractContextManager[float]:
@@ -95,6 +100,10 @@ class RunActions(Protocol):
         """Ask the policy until its answer is applied; the second part are the machines that it released."""
         ...
 
+    def decide_every(self, seconds: float | None) -> None:
+        """From now on the policy may change things by itself, so often; None: no longer."""
+        ...
+
     def remove_machines(self, machines: Sequence[str]) -> None:
         """Let them leave the cluster once no task is on them."""
         ...
@@ -109,6 +118,18 @@ class RunActions(Protocol):
 
     def restart(self, machine: str) -> None:
         """Boot a machine that crashed; returns when Nimbus knows it."""
+        ...
+
+    def disturb(self, machines: Sequence[str], disturbance: Disturbance, *, lose: bool) -> None:
+        """From now on they suffer this, at the longest until the run ends. `lose`: Nimbus may miss them meanwhile."""
+        ...
+
+    def end_disturbance(self, machines: Sequence[str], disturbance: Disturbance) -> None:
+        """They are as before; returns when Nimbus knows them."""
+        ...
+
+    def crash_worker(self, machine: str) -> None:
+        """Kill the worker with the lowest port there; raises ExperimentError where none runs."""
         ...
 
     def wait_until_recovered(self, zero_s: float, since_s: float, down: str | None = None) -> EventTimes:
@@ -126,7 +147,13 @@ class PlannedEvent(ABC):
     kind: str
     asks_policy: ClassVar[bool] = False  # the policy decides; `Policy.events` says which kinds it answers
     crashes_machines: ClassVar[bool] = False  # needs a testbed with inventory's SupportsFaults
+    calls: ClassVar[frozenset[str]] = frozenset()  # of the policy service, that not every run makes
     phases: ClassVar[Mapping[str, str]] = {}  # phases of a run that belong to this kind, in words for people
+
+    @property
+    def disturbances(self) -> Sequence[tuple[tuple[str, ...], Disturbance]]:
+        """What machines suffer of it, needs a testbed with inventory's SupportsDisturbances."""
+        return ()
 
     @property
     def joins(self) -> int:
@@ -142,6 +169,11 @@ class PlannedEvent(ABC):
     def down_for_good(self) -> tuple[str, ...]:
         """Machines that stay in the cluster and never work again."""
         return ()
+
+    @property
+    def planned_s(self) -> float:
+        """How long it takes by the plan itself, before what follows it is watched."""
+        return 0.0
 
     @property
     @abstractmethod

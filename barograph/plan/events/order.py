@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barograph.plan.events.kind import PlannedEvent, PlanSoFar
+from barograph.plan.events.kind import HORIZON_FIELD, PlannedEvent, PlanSoFar
 
 
 def starting_workers(before: int) -> tuple[str, ...]:
@@ -49,10 +49,17 @@ def _so_far(before: int, events: Sequence[PlannedEvent], place: int, horizon_s: 
     down = {name for event in earlier for name in event.down_for_good}
     names = tuple(name for name in all_workers(before, earlier) if name not in down)
     following = events[place + 1].at if place + 1 < len(events) else "steady"
-    limit_s, field = horizon_s, "durations.horizon_s"
+    limit_s, field = horizon_s, HORIZON_FIELD
     if following != "steady" and following < limit_s:
         limit_s, field = following, f"events.{place + 1}.at"
-    return PlanSoFar(place, _working(before, earlier), names, limit_s, field)
+    lasting = frozenset(
+        (disturbance.kind, name)
+        for event in earlier
+        for machines, disturbance in event.disturbances
+        for name in machines
+        if not event.planned_s
+    )
+    return PlanSoFar(place, _working(before, earlier), names, limit_s, field, lasting)
 
 
 def _working(before: int, events: Sequence[PlannedEvent]) -> int:

@@ -20,6 +20,7 @@ class RateChange(PlannedEvent):
     factor: Factor  # of the rate that the topology was submitted with
     kind: Literal["rate"] = "rate"
 
+    calls: ClassVar[frozenset[str]] = frozenset({"POST /input_rate"})
     phases: ClassVar[Mapping[str, str]] = {"rate": "the input rate changes"}
 
     @property

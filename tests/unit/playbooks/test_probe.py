@@ -81,18 +81,26 @@ def test_a_real_machine_counts_everything_but_idle_and_waiting(tmp_path: Path) -
     assert machine.memory_limit_bytes() == 2048 * 1024
 
 
+def test_steal_is_of_all_the_time_of_all_cores(tmp_path: Path) -> None:
+    """Guests' time, the last two columns, is in the users' already; no time passed between two readings: no share."""
+    assert probe.box_time("cpu  100 10 50 9000 400 5 5 77 60 4\ncpu0 1 1 1 1 1 1 1 1 0 0\n") == (77, 9647)
+    machine, at = probe.CgroupV1(tree(tmp_path, V1)), {"t": 1.0, "cpu_s": 1.0, "throttled_s": 0.0, "bytes": []}
+    frozen = [at | {"t": t, "box": (77, 9647)} for t in (1.0, 2.0)]
+    assert probe.line("m2", {}, *frozen, machine)["steal_percent"] is None
+
+
 def test_traffic_also_where_the_name_touches_the_number() -> None:
     assert probe.traffic(NET_DEV) == {"lo": (361190, 361190), "exp0": (5200000, 5100000), "ctl0": (1200, 900)}
 
 
 def test_the_line_is_the_contracts_and_a_missing_interface_is_null(tmp_path: Path) -> None:
     machine = probe.CgroupV1(tree(tmp_path, V1))
-    before = {"t": 1000.0, "cpu_s": 10.0, "throttled_s": 1.0, "bytes": [(100, 200), None]}
-    now = {"t": 1002.0, "cpu_s": 10.4, "throttled_s": 1.05, "bytes": [(160, 290), None]}
+    before = {"t": 1000.0, "cpu_s": 10.0, "throttled_s": 1.0, "box": (5, 1000), "bytes": [(100, 200), None]}
+    now = {"t": 1002.0, "cpu_s": 10.4, "throttled_s": 1.05, "box": (33, 1400), "bytes": [(160, 290), None]}
     line = probe.line("m2", {"ctl0": "eth7", "exp0": None}, before, now, machine)
     assert line == {
         "v": 1, "t": 1002.0, "dt_s": 2.0, "machine": "m2",
-        "cpu_cores": 0.2, "cpu_quota_cores": 0.25, "throttled_ms": 50.0,
+        "cpu_cores": 0.2, "cpu_quota_cores": 0.25, "throttled_ms": 50.0, "steal_percent": 7.0,
         "memory_bytes": 312008448, "memory_limit_bytes": 805306368,
         "interfaces": {"name": ["ctl0", "exp0"], "rx_bytes": [60, None], "tx_bytes": [90, None]},
     }  # fmt: skip

@@ -46,17 +46,17 @@ def line(t: float, behind: dict[int, int | None], slot: str = "m1:6700", pid: in
 
 
 def schedules(state: ServiceState) -> Any:
-    return state.take_samples([])["schedules"]
+    return state.take_samples([], TOPOLOGY)["schedules"]
 
 
 def test_a_new_topology_has_nothing_on_record(state: ServiceState) -> None:
     empty = {"topology": TOPOLOGY, "schedules": {}, "input_rates": [(1000.0, 1.0)]}
-    assert state.take_samples(["", " "]) == {"input_rate_factor": 1.0} | empty
+    assert state.take_samples(["", " "], TOPOLOGY) == {"input_rate_factor": 1.0} | empty
     state.take_samples([line(1010.0, {5: 7})])
     anew = request(1020.0, PLACED)
     anew["topologies"][0]["id"] = "star-2-1020"
     state.schedule(anew)
-    assert state.take_samples([]) == {"input_rate_factor": 1.0} | empty | {"topology": "star-2-1020"}
+    assert state.take_samples([], "star-2-1020") == {"input_rate_factor": 1.0} | empty | {"topology": "star-2-1020"}
 
 
 def test_a_new_run_has_nothing_on_record(state: ServiceState, clock: Clock) -> None:
@@ -65,7 +65,7 @@ def test_a_new_run_has_nothing_on_record(state: ServiceState, clock: Clock) -> N
     clock.now = 1100.0
     state.configure({"run_id": "r2", "policy": "even"})
     expected = {"topology": None, "schedules": {}, "input_rates": [(1100.0, 1.0)]}
-    assert state.take_samples([]) == {"input_rate_factor": 1.0} | expected
+    assert state.take_samples([], TOPOLOGY) == {"input_rate_factor": 1.0} | expected
 
 
 def test_each_task_has_its_newest_line_of_whatever_worker(state: ServiceState) -> None:
@@ -106,10 +106,10 @@ def test_rates_reach_back_to_the_oldest_tuple_that_is_behind(state: ServiceState
         clock.now = 1000.0 + 10 * n
         state.take_samples([line(clock.now, {5: 0, 6: 1500})])  # the oldest of which is 15 s old
         state.change_input_rate({"factor": 1 + n % 2})
-    assert state.take_samples([])["input_rates"] == [(1470.0, 2.0), (1480.0, 1.0), (1490.0, 2.0)]
+    assert state.take_samples([], TOPOLOGY)["input_rates"] == [(1470.0, 2.0), (1480.0, 1.0), (1490.0, 2.0)]
     clock.now = 1600.0
     state.change_input_rate({"factor": 5})
-    assert [t for t, _ in state.take_samples([])["input_rates"]] == [1470.0, 1480.0, 1490.0, 1600.0]
+    assert [t for t, _ in state.take_samples([], TOPOLOGY)["input_rates"]] == [1470.0, 1480.0, 1490.0, 1600.0]
 
 
 def test_rates_since_a_time_begin_with_the_one_in_force() -> None:
@@ -122,7 +122,7 @@ def test_rates_since_a_time_begin_with_the_one_in_force() -> None:
 def test_a_gap_is_due_in_the_seconds_in_which_it_was(state: ServiceState) -> None:
     gaps = {"task": [5, 6], "from_s": [1010.0, None], "until_s": [1024.0, 1024.2], "due": [1400, None]}
     state.take_samples([line(1010.0, {5: 0}), line(1025.0, {5: 1300}, pid=2, gaps=gaps)])
-    series = state.samples.series(1040.0)
+    series = state.topologies[TOPOLOGY].samples.series(1040.0)
     due = dict(zip(series["t"], series["due"], strict=True))
     assert [due[second] for second in range(1010, 1026)] == [100.0] * 16
     assert sum(series["due"]) == 1600
@@ -132,10 +132,10 @@ def test_what_a_spout_is_behind_waits_there(state: ServiceState) -> None:
     tasks = {"task": [5, 6], "component": ["spout", "spout"], "executed": [0, 0], "queue": [0, None]}
     tasks |= {"emitted": [90, 90], "execute_ms": [0.0, 0.0]}
     state.take_samples([line(1010.0, {5: 30, 6: None}, tasks=tasks)])
-    assert state.samples.series(1014.0)["queues"] == {"spout": [30]}
+    assert state.topologies[TOPOLOGY].samples.series(1014.0)["queues"] == {"spout": [30]}
 
 
 def test_an_absurd_gap_costs_no_more_than_the_series(state: ServiceState) -> None:
     gaps = {"task": [5], "from_s": [0.0], "until_s": [1e9], "due": [1]}
     state.take_samples([line(1025.0, {5: 0}, gaps=gaps)])
-    assert len(state.samples._series) <= 901
+    assert len(state.topologies[TOPOLOGY].samples._series) <= 901

@@ -13,7 +13,7 @@ import pytest
 
 from scheduler_plugins.messages import observation_from_request
 from scheduler_plugins.model import Edge, Topology
-from scheduler_plugins.samples import Samples
+from scheduler_plugins.samples import MachineSamples, Samples
 
 NOW = 1100
 Edges = dict[tuple[str, str], tuple[int, int]]  # (source, target) → sent, and executed of it, in a second
@@ -60,7 +60,8 @@ def observe(edges: Edges) -> Topology:
         "components": [{"name": n, "kind": "bolt", "tasks": [t], "executors": [[t, t]]} for n, t in task.items()],
         "edges": [{"source": s, "stream": t, "target": t, "grouping": "shuffle"} for s, t in edges],
     }  # fmt: skip
-    (topology,) = observation_from_request({"t": NOW, "machines": [], "topologies": [body]}, samples, None).topologies
+    request = {"t": NOW, "machines": [], "topologies": [body]}
+    (topology,) = observation_from_request(request, {"t-1": samples}, MachineSamples(), None).topologies
     return topology
 
 

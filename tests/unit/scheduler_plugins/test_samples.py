@@ -8,7 +8,7 @@ import pytest
 from scheduler_plugins.messages import observation_from_request
 from scheduler_plugins.model import Observation, ScaleEvent
 from scheduler_plugins.policies.scaling import rates_problem
-from scheduler_plugins.samples import INCOMPLETE_S, Samples
+from scheduler_plugins.samples import INCOMPLETE_S, MachineSamples, Samples
 
 SPOUT, BOLT, SINK = "m1:6700", "m2:6700", "m3:6700"
 TASKS = {SPOUT: 1, BOLT: 2, SINK: 3}
@@ -52,7 +52,10 @@ def observe(lines: Iterable[dict[str, Any]], now: float = NOW, window_s: float =
         "placement": {str(task): slot for slot, task in TASKS.items()},
     }  # fmt: skip
     return observation_from_request(
-        {"t": now, "machines": [], "topologies": [topology]}, samples, ScaleEvent("e1", "scale_out", ("m4",))
+        {"t": now, "machines": [], "topologies": [topology]},
+        {"t-1": samples},
+        MachineSamples(),
+        ScaleEvent("e1", "scale_out", ("m4",)),
     )
 
 
@@ -162,7 +165,7 @@ def test_a_queue_is_that_of_the_newest_line_wherever_the_task_was() -> None:
     for each in (now_there, line(SINK, 1080, 1, queue=5000)):
         samples.add_worker(each)
     window = samples.window(NOW, ["m1:6701"])
-    assert samples.by_task(window)[3].queue == 3
+    assert samples.counts(window).tasks[3].queue == 3
 
 
 def test_a_line_of_several_seconds_counts_in_each_of_them() -> None:

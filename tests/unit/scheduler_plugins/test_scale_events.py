@@ -13,7 +13,7 @@ from scheduler_plugins.model import Decision, Memory, Observation, Slot
 from scheduler_plugins.policies import POLICIES, Entry, PolicyError, bind
 from scheduler_plugins.replay import replay
 from scheduler_plugins.service_state import CallRefusal, ServiceState, decide
-from tests.support.rounds import PLACED, TOPOLOGY, line, request
+from tests.support.rounds import PLACED, TOPOLOGY, line, only_topology, request
 from tests.unit.scheduler_plugins.test_service_state import Clock, feed
 
 OUT = {"event_id": "e1", "kind": "scale_out", "joined": ["m3"]}
@@ -253,12 +253,13 @@ def test_what_storm_says_of_tasks_without_a_slot_is_in_the_state(service_state: 
     begin(service_state, "storm", scheduler="resource_aware")
     why = "resource_aware left 3 of 3 executors of star without a slot: Not enough resources"
     service_state.schedule(request(1000.0, {}, machines=3, unplaced_why=why))
-    assert service_state.state()["unplaced_why"] == why
+    assert only_topology(service_state.state())["unplaced_why"] == why
     service_state.scale(OUT)
     service_state.schedule(request(1001.0, {}, machines=3, unplaced_why=why))
     assert service_state.state()["held"] == f"held: 6 tasks without a slot are placed first ({why})"
     service_state.schedule(request(1002.0, PLACED, machines=3))
-    assert service_state.state()["unplaced_why"] is None and service_state.state()["pending_event"] is None
+    assert only_topology(service_state.state())["unplaced_why"] is None
+    assert service_state.state()["pending_event"] is None
 
 
 def test_storms_rebalance_is_applied_when_the_bridge_says_so(service_state: ServiceState) -> None:
@@ -408,6 +409,29 @@ def test_a_nimbus_that_takes_over_waits_once_more_before_a_decision_expires(serv
         if seconds == 20:
             service_state.schedule(request(1021.0, crowded, rebalancing=True))
         assert (service_state.state()["decisions"][0]["applied_t"] is None) == pending
+
+
+def test_a_reschedule_is_decided_as_a_scale_event_is(service_state: ServiceState) -> None:
+    begin(service_state, "even", rebalance=True)
+    service_state.schedule(request(1000.0, PLACED))
+    service_state.scale({"event_id": "e1", "kind": "reschedule"})
+    answer = service_state.schedule(request(1001.0, dict.fromkeys(PLACED, "m1:6700")))
+    assert set(answer["topologies"][TOPOLOGY]["placement"].values()) - {"m1:6700"}
+    (decision,) = service_state.state()["decisions"]
+    assert decision["event_id"] == "e1" and service_state.state()["pending_event"] is None
+    assert all(each.same for each in replay(service_state.log_path, "even", {"rebalance": True}))
+
+
+def test_a_reschedule_changes_no_machine(service_state: ServiceState) -> None:
+    begin(service_state, "even")
+    service_state.schedule(request(1000.0, PLACED))
+    for body in ({"leave": 1}, {"joined": ["m2"]}):
+        with pytest.raises(CallRefusal, match="with a reschedule; allowed are none and 0") as refused:
+            service_state.scale({"event_id": "e1", "kind": "reschedule"} | body)
+        assert refused.value.status == 400
+    begin(service_state, "stela")
+    with pytest.raises(CallRefusal, match="kind is 'reschedule'; stela answers scale_in, scale_out"):
+        service_state.scale({"event_id": "e1", "kind": "reschedule"})
 
 
 def test_a_wait_is_only_of_what_moves_something(service_state: ServiceState) -> None:

@@ -11,7 +11,7 @@ from scheduler_plugins.messages import observation_from_log
 from scheduler_plugins.model import Decision
 from scheduler_plugins.replay import ReplayError, replay
 from scheduler_plugins.service_state import CallRefusal, ServiceState
-from tests.support.rounds import PLACED, line, request
+from tests.support.rounds import PLACED, TOPOLOGY, line, only_topology, request
 
 
 class Clock:
@@ -53,9 +53,11 @@ def test_a_policys_own_window_comes_before_the_harnesss(tmp_path: Path) -> None:
     body = {"run_id": "r", "policy": "stela", "window_s": 30}
     for parameters, window_s in (({"window_s": 200}, 200.0), ({}, 30.0)):
         state.configure({**body, "parameters": parameters})
-        assert state.samples.window_s == window_s
+        state.schedule(request(1000.0, PLACED))
+        assert state.topologies[TOPOLOGY].samples.window_s == window_s
     state.configure({"run_id": "r", "policy": "even"})
-    assert state.samples.window_s == 60.0
+    state.schedule(request(1000.0, PLACED))
+    assert state.topologies[TOPOLOGY].samples.window_s == 60.0
 
 
 def test_a_window_longer_than_what_was_measured_has_that_and_says_so(tmp_path: Path) -> None:
@@ -65,7 +67,7 @@ def test_a_window_longer_than_what_was_measured_has_that_and_says_so(tmp_path: P
     state.schedule(request(1000.0, PLACED))
     now = clock.now = feed(state, 50)
     state.schedule(request(now, PLACED, machines=3))
-    assert state.state()["window_fault"] == ""
+    assert only_topology(state.state())["window_fault"] == ""
     state.scale({"event_id": "e1", "kind": "scale_out", "joined": ["m3"]})
     answer = state.schedule(request(now + 1, PLACED, machines=3))
     assert answer["decision_id"] == "d1"
@@ -126,7 +128,7 @@ def test_a_policy_knows_the_cores_of_machines_when_it_first_places(service_state
 def test_a_worker_that_never_reported_means_no_age(service_state: ServiceState) -> None:
     service_state.schedule(request(1000.0, PLACED))
     service_state.take_samples([line(1001.0, "m1", {"spout": (100, 0), "centre": (50, 50)})])
-    assert service_state.state()["samples_age_s"] is None
+    assert only_topology(service_state.state())["samples_age_s"] is None
 
 
 def test_a_held_event_stays_pending_until_there_is_data(service_state: ServiceState) -> None:
@@ -143,20 +145,20 @@ def test_the_state_says_among_which_machines_the_topology_was_placed(service_sta
     """The first round that has the topology counts: one in which m2 is missing leaves it out for good."""
     without = request(1000.0, machines=1)
     service_state.schedule(without | {"topologies": []})
-    assert service_state.state()["placed_among"] == []
+    assert service_state.state()["topologies"] == []
     service_state.schedule(without)
     service_state.schedule(request(1010.0, PLACED, machines=2))
     assert service_state.state()["machines"] == ["m1", "m2"]
-    assert service_state.state()["placed_among"] == ["m1"]
+    assert only_topology(service_state.state())["placed_among"] == ["m1"]
     service_state.configure({"run_id": "even-r1", "policy": "even"})
-    assert service_state.state()["placed_among"] == []
+    assert service_state.state()["topologies"] == []
 
 
 def test_the_series_counts_sinks_and_spouts_by_whole_second(service_state: ServiceState) -> None:
     service_state.schedule(request(1000.0, PLACED))
     now = feed(service_state, 20)
     service_state.clock.now = now  # type: ignore[attr-defined]
-    series = service_state.state()["series"]
+    series = only_topology(service_state.state())["series"]
     assert series["t"][0] == 1000.0
     assert series["t"][-1] <= now - 4
     assert set(series["sinks"]) == {50.0} and set(series["spouts"]) == {100.0} and set(series["due"]) == {120.0}
@@ -166,7 +168,7 @@ def test_damaged_lines_are_counted_and_the_rest_is_taken(service_state: ServiceS
     service_state.schedule(request(1000.0, PLACED))
     service_state.take_samples(['{"v": 1, "t": 10', "[]", "{}", line(1001.0, "m2", {"sink": (0, 50)})])
     assert service_state.state()["damaged_lines"] == 3
-    assert service_state.state()["workers_reporting"] == 1
+    assert only_topology(service_state.state())["workers_reporting"] == 1
 
 
 def test_no_number_in_a_line_takes_the_others_with_it(service_state: ServiceState) -> None:
@@ -177,7 +179,7 @@ def test_no_number_in_a_line_takes_the_others_with_it(service_state: ServiceStat
     lines = [json.dumps(each) for each in damaged]
     service_state.take_samples([*lines, line(1001.0, "m2", {"sink": (0, 50)})])
     assert service_state.state()["damaged_lines"] == 4
-    assert service_state.state()["workers_reporting"] == 1
+    assert only_topology(service_state.state())["workers_reporting"] == 1
 
 
 def test_a_line_of_a_clock_set_wrong_is_not_kept(service_state: ServiceState) -> None:
@@ -194,9 +196,10 @@ def test_a_line_of_a_clock_set_wrong_is_not_kept(service_state: ServiceState) ->
     for second in range(1001, 1400):
         service_state.take_samples([line(second + 0.5, "m1", {"spout": (100, 0)})])
         service_state.take_machine_samples([json.dumps(machine | {"t": second + 0.5})])
-    assert len(service_state.samples._lines["m1:6700"]) == 30 + 10
-    assert len(service_state.samples._machine["m1"]) == 30
-    assert max(service_state.samples._series) == 1399
+    samples = service_state.topologies[TOPOLOGY].samples
+    assert len(samples._lines["m1:6700"]) == 30 + 10
+    assert len(service_state.machine_samples._lines["m1"]) == 30
+    assert max(samples._series) == 1399
 
 
 @pytest.mark.parametrize("ahead", [0.05, 59.0])
@@ -204,7 +207,7 @@ def test_a_clock_that_is_a_little_ahead_is_heard(service_state: ServiceState, ah
     service_state.schedule(request(1000.0, PLACED))
     service_state.take_samples([line(1000.0 + ahead, "m2", {"sink": (0, 50)})])
     assert service_state.state()["damaged_lines"] == 0
-    assert service_state.state()["workers_reporting"] == 1
+    assert only_topology(service_state.state())["workers_reporting"] == 1
 
 
 @pytest.mark.parametrize(
@@ -272,8 +275,7 @@ def test_a_run_begins_without_anything_of_the_run_before(service_state: ServiceS
     feed(service_state, 20)
     service_state.configure({"run_id": "even-r1", "policy": "even", "parameters": {"rebalance": True}})
     state = service_state.state()
-    assert (state["run_id"], state["decisions"], state["workers_reporting"]) == ("even-r1", [], 0)
-    assert state["series"]["t"] == []
+    assert (state["run_id"], state["decisions"], state["topologies"]) == ("even-r1", [], [])
 
 
 def test_a_decision_counts_as_applied_only_when_the_bridge_says_so(service_state: ServiceState) -> None:
@@ -336,9 +338,12 @@ def test_a_worker_that_begins_again_is_said_once(service_state: ServiceState) ->
     service_state.take_samples([line(1001.5, "m1", rates), line(1002.5, "m2", {"sink": (0, 50)}), again])
     late = line(1002.5, "m1", rates)
     service_state.take_samples([late, json.dumps({**json.loads(again), "t": 1004.5})])
-    assert service_state.state()["worker_restarts"] == [{"t": 1003.5, "slot": "m1:6700", "spouts": [5, 6]}]
+    assert only_topology(service_state.state())["worker_restarts"] == [
+        {"t": 1003.5, "slot": "m1:6700", "spouts": [5, 6]}
+    ]
     service_state.configure({"run_id": "stela-r2", "policy": "stela"})
-    assert service_state.state()["worker_restarts"] == []
+    service_state.schedule(request(1000.0, PLACED))
+    assert only_topology(service_state.state())["worker_restarts"] == []
 
 
 def test_a_spout_that_begins_again_in_another_slot_is_said(service_state: ServiceState) -> None:
@@ -346,7 +351,9 @@ def test_a_spout_that_begins_again_in_another_slot_is_said(service_state: Servic
     rates = {"spout": (100, 0), "centre": (50, 50)}
     service_state.take_samples([line(1001.5, "m1", rates), line(1001.5, "m2", {"sink": (0, 50)})])
     service_state.take_samples([line(1008.5, "m2", rates), line(1002.5, "m1", rates), line(1009.5, "m2", rates)])
-    assert service_state.state()["worker_restarts"] == [{"t": 1008.5, "slot": "m2:6700", "spouts": [5, 6]}]
+    assert only_topology(service_state.state())["worker_restarts"] == [
+        {"t": 1008.5, "slot": "m2:6700", "spouts": [5, 6]}
+    ]
 
 
 def test_spouts_that_a_workers_first_line_does_not_name_are_said_when_they_are_there(
@@ -357,7 +364,7 @@ def test_spouts_that_a_workers_first_line_does_not_name_are_said_when_they_are_t
     first, second, third = ({**json.loads(line(t, "m1", rates)), "pid": 2} for t in (1003.5, 1004.5, 1005.5))
     del first["spouts"]
     service_state.take_samples([line(1001.5, "m1", rates), *map(json.dumps, (first, second, third))])
-    assert [(each["t"], each["spouts"]) for each in service_state.state()["worker_restarts"]] == [
+    assert [(each["t"], each["spouts"]) for each in only_topology(service_state.state())["worker_restarts"]] == [
         (1003.5, []), (1004.5, [5, 6]),
     ]  # fmt: skip
 
@@ -367,9 +374,9 @@ def test_tasks_that_lose_their_slots_are_said_unless_they_are_rebalanced(service
     lost = {task: slot for task, slot in PLACED.items() if not slot.startswith("m2")}
     service_state.schedule(request(1002.0, {}, rebalancing=True))
     service_state.schedule(request(1004.0, PLACED))
-    assert service_state.state()["lost_tasks"] == []
+    assert only_topology(service_state.state())["lost_tasks"] == []
     service_state.schedule(request(1006.0, lost))
     service_state.schedule(request(1008.0, lost))
-    assert service_state.state()["lost_tasks"] == [{"t": 1000.0, "tasks": 2, "machines": ["m2"]}]
+    assert only_topology(service_state.state())["lost_tasks"] == [{"t": 1000.0, "tasks": 2, "machines": ["m2"]}]
     service_state.schedule({**request(1010.0), "topologies": []})
-    assert len(service_state.state()["lost_tasks"]) == 1, "a topology that is killed loses nothing"
+    assert len(only_topology(service_state.state())["lost_tasks"]) == 1, "a topology that is killed loses nothing"

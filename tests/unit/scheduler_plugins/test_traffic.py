@@ -22,13 +22,12 @@ def with_traffic(text: str, **traffic: list[int]) -> str:
     return json.dumps(json.loads(text) | {"traffic": traffic})
 
 
-def summed_anew(samples: Samples, window: Window) -> dict[tuple[int, int], float]:
-    sums: dict[tuple[int, int], float] = defaultdict(float)
+def summed_anew(samples: Samples, window: Window, of: str) -> dict[Any, float]:
+    sums: dict[Any, float] = defaultdict(float)
     for each in samples._all_lines():
-        group = each["traffic"]
-        for source, target, n in zip(group["from"], group["to"], group["n"], strict=True):
-            sums[source, target] += n * window.share(each)
-    return {pair: n for pair, n in sums.items() if n}
+        for key, n in getattr(each, of):
+            sums[key] += n * window.share(each)
+    return {key: n for key, n in sums.items() if n}
 
 
 def test_running_sums_are_those_of_the_window_wherever_it_goes() -> None:
@@ -43,7 +42,12 @@ def test_running_sums_are_those_of_the_window_wherever_it_goes() -> None:
                 samples.add_worker(body | {"dt_s": draw.choice([0.4, 1.0, 1.0, 6.0])})
         until = t - draw.uniform(0, 8)
         window = Window(until - draw.uniform(0, 20), until)
-        assert {p: n for p, n in samples.traffic(window).items() if n} == pytest.approx(summed_anew(samples, window))
+        traffic, counts = samples.traffic(window), samples.counts(window)
+        assert {pair: n for pair, n in traffic.items() if n} == pytest.approx(summed_anew(samples, window, "traffic"))
+        anew = summed_anew(samples, window, "counts")
+        for name in ("executed", "timed", "execute_ms"):
+            found = {task: getattr(each, name) for task, each in counts.tasks.items() if getattr(each, name) > 1e-9}
+            assert found == pytest.approx({key[1]: n for key, n in anew.items() if key[0] == name})
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 Standard library only; meant to cost less than 0.3 % of a core. The line's fields stand in docs/contracts.md ("The
 machine line"). An emulated machine is measured by its cgroup, because /proc/stat shows the whole box; a real one by
-/proc.
+/proc. What a hypervisor took is always that of the whole box.
 """
 
 from __future__ import annotations
@@ -167,6 +167,12 @@ def traffic(text: str) -> dict[str, tuple[int, int]]:
     return {name.strip(): (int(row.split()[0]), int(row.split()[8])) for name, row in rows}
 
 
+def box_time(text: str) -> tuple[int, int]:
+    """Ticks of all cores since the start from the text of /proc/stat: (taken by the hypervisor, all)."""
+    ticks = [int(each) for each in text.split("\n", 1)[0].split()[1:9]]
+    return ticks[7], sum(ticks)
+
+
 def reading(machine: Counters, interfaces: Interfaces) -> dict[str, Any]:
     """Counters now; what cannot be read is None."""
     counters = traffic(read("/proc/net/dev"))
@@ -174,6 +180,7 @@ def reading(machine: Counters, interfaces: Interfaces) -> dict[str, Any]:
         "t": time.time(),
         "cpu_s": machine.cpu_s(),
         "throttled_s": machine.throttled_s(),
+        "box": box_time(read("/proc/stat")),
         "bytes": [counters.get(name or "") for name in interfaces.values()],
     }
 
@@ -190,10 +197,12 @@ def line(
     dt_s = now["t"] - before["t"]
     both = list(zip(now["bytes"], before["bytes"], strict=True))
     columns = [[new[i] - old[i] if new and old else None for new, old in both] for i in (0, 1)]
+    steal, passed = (max(0, new - old) for new, old in zip(now["box"], before["box"], strict=True))
     return {
         "v": 1, "t": round(now["t"], 3), "dt_s": round(dt_s, 4), "machine": name,
         "cpu_cores": difference(now["cpu_s"], before["cpu_s"], 1 / dt_s), "cpu_quota_cores": machine.quota_cores(),
         "throttled_ms": difference(now["throttled_s"], before["throttled_s"], 1000.0),
+        "steal_percent": round(100 * steal / passed, 2) if passed else None,
         "memory_bytes": machine.memory_bytes(), "memory_limit_bytes": machine.memory_limit_bytes(),
         "interfaces": {"name": list(interfaces), "rx_bytes": columns[0], "tx_bytes": columns[1]},
     }  # fmt: skip

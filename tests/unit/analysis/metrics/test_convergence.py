@@ -1,6 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as strategies
 
+from analysis.metrics import convergence
 from analysis.metrics.convergence import DEFINITIONS, Convergence, PostScale, Windows, post_scale, script, sp, st
 
 
@@ -75,3 +76,20 @@ def test_a_time_lies_within_the_horizon(rates: list[float], mean: float) -> None
         assert found is not None
         assert found.censored or 0.0 <= (found.time_s or 0.0) <= found.horizon_s
         assert found.horizon_s == watched_s
+
+
+def test_after_an_event_begins_when_what_it_had_begun_is_over() -> None:
+    """Six windows of a slow machine and eleven without it would pass for steady, at a mean of neither."""
+    rates = [100.0] * 6 + [90.0] * 6 + [100.0] * 11
+    rows = [
+        {"run_id": "r", "event_id": "e1", "window_s": 10.0 * (n - 6), "scope": "total", "rate": rate, "complete": True}
+        for n, rate in enumerate(rates)
+    ]
+    mixed, apart = (convergence.interval_rows(convergence.phase_windows(rows, (), ends), {}) for ends in ({}, ENDS))
+    assert [round(row["mean"], 1) for row in mixed if row["phase"] == "after"] != [100.0]
+    (after,) = (row for row in apart if row["phase"] == "after")
+    assert (after["start_s"], after["mean"], after["windows"]) == (60.0, 100.0, 11)
+    assert [row["mean"] for row in apart if row["phase"] == "before"] == [100.0]
+
+
+ENDS = {("r", "e1"): 57.0}

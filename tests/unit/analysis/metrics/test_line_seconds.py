@@ -80,12 +80,12 @@ def test_means_over_windows_are_over_time(spark: SparkSession) -> None:
 
 
 def test_a_machines_line_of_eight_seconds_weighs_as_many(spark: SparkSession) -> None:
-    lines = [("r", 1001.0, 1.0, "m1", 0.2, 1.0, 0.0, 100), ("r", 1009.0, 8.0, "m1", 1.0, 1.0, 0.0, 200),
-             ("r", 1010.0, 1.0, "m1", 0.2, 1.0, 0.0, 100)]  # fmt: skip
+    lines = [("r", 1001.0, 1.0, "m1", 0.2, 1.0, 0.0, 0.0, 100), ("r", 1009.0, 8.0, "m1", 1.0, 1.0, 0.0, 5.0, 200),
+             ("r", 1010.0, 1.0, "m1", 0.2, 1.0, 0.0, None, 100)]  # fmt: skip
     samples = spark.createDataFrame(
         lines,
         "run_id string, t_s double, dt_s double, machine string, cpu_cores double, cpu_quota_cores double,"
-        " throttled_ms double, memory_bytes bigint",
+        " throttled_ms double, steal_percent double, memory_bytes bigint",
     )
     machines = spark.createDataFrame([("r", "m1", False)], "run_id string, machine string, joins_at_scale boolean")
     intervals = spark.createDataFrame(
@@ -96,14 +96,17 @@ def test_a_machines_line_of_eight_seconds_weighs_as_many(spark: SparkSession) ->
     (row,) = cpu(samples, machines, intervals, axes).collect()
     assert (round(row.utilisation_mean, 6), row.utilisation_p50, row.memory_bytes_mean) == (0.84, 1.0, 180.0)
     assert row.samples == 10, "seconds"
+    assert row.steal_percent_mean == pytest.approx(40 / 9), "over the seconds of which it is known"
 
 
 def test_a_machines_line_across_the_end_of_a_part_counts_by_its_seconds_there(spark: SparkSession) -> None:
     """16 to 24 s: half of it is in the part until 20 s and half in the next one, which had all of it by its middle."""
     columns = "run_id string, t_s double, dt_s double, machine string, "
-    lines = [("r", 1016.0, 1.0, "m1", 0.0, 1.0, 0.0, 100), ("r", 1024.0, 8.0, "m1", 1.0, 1.0, 800.0, 200)]
+    lines = [("r", 1016.0, 1.0, "m1", 0.0, 1.0, 0.0, 0.0, 100), ("r", 1024.0, 8.0, "m1", 1.0, 1.0, 800.0, 0.0, 200)]
     samples = spark.createDataFrame(
-        lines, columns + "cpu_cores double, cpu_quota_cores double, throttled_ms double, memory_bytes bigint"
+        lines,
+        columns + "cpu_cores double, cpu_quota_cores double, throttled_ms double, steal_percent double,"
+        " memory_bytes bigint",
     )
     machines = spark.createDataFrame([("r", "m1", False)], "run_id string, machine string, joins_at_scale boolean")
     intervals = spark.createDataFrame(

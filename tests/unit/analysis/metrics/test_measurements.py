@@ -86,7 +86,8 @@ def test_a_value_is_steady_where_every_side_that_it_rests_on_was(before: bool, a
         "convergence": [{**KEY, "definition": "sp", "time_s": 40.0, "censored": False, "horizon_s": 170.0}],
         "downtime": [{**KEY, "downtime_s": 1.0, "longest_s": 1.0, "windows_at_zero_s": 0.0}],
         "cpu": [{**KEY, "phase": phase, "machine": "m1", "joins_at_scale": False, "utilisation_mean": 0.5,
-                 "cores_mean": 1.0, "memory_bytes_mean": 1.0} for phase in ("before", "after")],
+                 "cores_mean": 1.0, "steal_percent_mean": 1.0, "memory_bytes_mean": 1.0}
+                for phase in ("before", "after")],
     }  # fmt: skip
     found = {row["metric"]: row["steady"] for row in measurements.measurements(reading(**tables))}
     names = ("throughput", "due", "latency_all_p95_ms", "cpu_percent", "memory_mb")
@@ -136,15 +137,17 @@ def test_machines_that_left_do_not_count_after_it_and_the_master_only_in_sums() 
     ]
     cpu = [
         {**KEY, "event_id": event, "phase": phase, "machine": machine, "joins_at_scale": joins,
-         "utilisation_mean": share, "cores_mean": share, "memory_bytes_mean": 1e6}
+         "utilisation_mean": share, "cores_mean": share, "steal_percent_mean": steal, "memory_bytes_mean": 1e6}
         for event in ("e1", "e2") for phase in ("before", "after")
-        for machine, joins, share in (("m1", False, 0.8), ("m2", False, 0.2), ("master", None, 0.01))
+        for machine, joins, share, steal in (("m1", False, 0.8, 3.0), ("m2", False, 0.2, 9.0),
+                                             ("master", None, 0.01, None))
     ]  # fmt: skip
     found = measured(scale_events=events, cpu=cpu)
     levels = {key: found[*key] for key in found if key[1].startswith("cpu_percent")}
     assert levels == {("e1", "cpu_percent_before"): 50, ("e1", "cpu_percent_after"): 80,
                       ("e2", "cpu_percent_before"): 80, ("e2", "cpu_percent_after"): 50}  # fmt: skip
     assert (found["e1", "memory_mb_before"], found["e1", "memory_mb_after"]) == (3, 2)
+    assert (found["e1", "cpu_steal_percent_before"], found["e1", "cpu_steal_percent_after"]) == (9, 3)
 
 
 def test_a_machine_that_has_not_joined_yet_does_not_count_before() -> None:
@@ -152,13 +155,14 @@ def test_a_machine_that_has_not_joined_yet_does_not_count_before() -> None:
     events = [{**KEY, "zero_s": 10.0, "joined": ["m2"], "released": [], "given_back": 0, "attempts": 1}]
     cpu = [
         {**KEY, "phase": phase, "machine": machine, "joins_at_scale": joins, "utilisation_mean": share,
-         "cores_mean": share, "memory_bytes_mean": 1e6}
+         "cores_mean": share, "steal_percent_mean": None, "memory_bytes_mean": 1e6}
         for phase in ("before", "after") for machine, joins, share in (("m1", False, 0.8), ("m2", True, 0.2))
     ]  # fmt: skip
     described = [{**KEY, "machine": "m1", "joins_at_scale": False}, {**KEY, "machine": "m2", "joins_at_scale": True}]
     found = measured(scale_events=events, cpu=cpu, machines=described)
     assert (found["e1", "cpu_percent_before"], found["e1", "cpu_percent_after"]) == (80, 50)
     assert (found["e1", "cpu_spread_percent_before"], found["e1", "cpu_spread_percent_after"]) == (0, 60)
+    assert ("e1", "cpu_steal_percent_after") not in found  # an older record, which does not say
 
 
 def test_a_new_machine_gets_the_whole_part_of_instances_over_machines() -> None:

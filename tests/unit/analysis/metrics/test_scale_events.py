@@ -52,6 +52,29 @@ def test_a_repeated_operation_counts_from_its_first_request_and_has_the_decision
     assert (row["released"], row["given_back"]) == (["m2"], 1)
 
 
+def test_what_an_event_began_is_over_by_the_line_that_names_it() -> None:
+    plan = [
+        event(100, "event_performed", event_id="e1", event="lan_cut"),
+        event(140, "disturbance_ended", event_id="e1", machines=["m1"]),
+        event(200, "event_performed", event_id="e2", event="slow_cpu"),
+        event(300, "event_performed", event_id="e3", event="hold"),
+        event(350, "hold_ended", event_id="e3"),
+        event(400, "disturbance_ended", machines=["m2"]),  # e2's, as the run ends
+    ]
+    found = events_of_run(plan, AXIS, machines=4)
+    assert [(row["kind"], row["ended_s"]) for row in found] == [("lan_cut", 140), ("slow_cpu", None), ("hold", 350)]
+
+
+def test_what_a_policy_decides_by_itself_answers_no_event() -> None:
+    plan = [
+        event(100, "rate_changed", event_id="e1"),
+        event(101, "decision", decision_id="d1", own=True),
+        event(102, "applied", decision_id="d1", ok=True, own=True),
+    ]
+    (row,) = events_of_run(plan, AXIS, machines=4)
+    assert (row["decided_s"], row["applied_s"]) == (None, None)
+
+
 def test_a_decision_that_names_its_event_is_its_own_whatever_clock_its_time_is_of() -> None:
     """The master's is 6 s behind; it also moved something by itself, which is no answer to any event."""
     of_event = {"d1": "e1", "d2": "e2", "d3": "e2.2"}

@@ -22,7 +22,7 @@ def warnings(tables: Tables, cpu: Iterable[Row]) -> list[str]:
     tables["cpu"] = list(cpu)
     joining = {(row["run_id"], row["machine"]) for row in tables["cpu"] if row["joins_at_scale"]}
     tables["machines"] = [{"run_id": run, "machine": name, "joins_at_scale": True} for run, name in sorted(joining)]
-    return series_tables.cpu_limit_warnings(SeriesPaths(Path()))
+    return series_tables.machine_warnings(SeriesPaths(Path()))
 
 
 def event(number: int, joined: tuple[str, ...] = (), released: tuple[str, ...] = ()) -> Row:
@@ -31,7 +31,7 @@ def event(number: int, joined: tuple[str, ...] = (), released: tuple[str, ...] =
 
 def machine(run: str, name: str, used: float | None, phase: str = "before", **changes: Any) -> Row:
     row = {"run_id": run, "machine": name, "event_id": "e1", "phase": phase, "joins_at_scale": False}
-    return row | {"utilisation_mean": used} | changes
+    return row | {"utilisation_mean": used, "steal_percent_mean": None} | changes
 
 
 def test_nothing_is_said_of_machines_with_room(tables: Tables) -> None:
@@ -68,3 +68,13 @@ def test_who_joins_at_a_later_event_or_has_left_does_not_count_after_the_first(t
     left = [machine("r1", f"m{i}", 0.1, "after") for i in (6, 7, 8)]
     tables["scale_events"] = [event(1, released=("m6", "m7", "m8")), event(2, joined=("m3", "m4", "m5"))]
     assert warnings(tables, [*busy, *later, *left])
+
+
+def test_much_that_the_hypervisor_took_is_told_with_where(tables: Tables) -> None:
+    """Also of the master, and of any event: whatever a run did, it had less of the box."""
+    rows = [machine("r1", "m1", 0.5, steal_percent_mean=1.0), machine("r2", "m1", 0.5, steal_percent_mean=0.5),
+            machine("r2", "master", 0.1, "after", joins_at_scale=None, event_id="e2", steal_percent_mean=12.34),
+            machine("r3", "m1", 0.5)]  # fmt: skip
+    (text,) = warnings(tables, rows)
+    assert "up to 12.3 % of a machine's CPU time" in text and "run r2; median over runs 6.7 %" in text
+    assert warnings(tables, rows[:1]) == []

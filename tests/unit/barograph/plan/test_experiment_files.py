@@ -124,7 +124,7 @@ WRONG: list[tuple[Callable[[dict[str, Any]], None], list[str]]] = [
     (put("events", 0, "kind", value="scale_up"), ["events.0.kind is 'scale_up'", "'scale_out'"]),
     (put("events", 0, "at", value="noon"), ["events.0.at is 'noon'", "'steady'"]),
     (put("events", value=[]), ["events is []"]),
-    (put("events", 0, value={"at": "steady"}), ["events.0.kind is missing; allowed: 'scale_out', 'scale_in', 'rate'"]),
+    (put("events", 0, value={"at": "steady"}), ["events.0.kind is missing; allowed: 'scale_out', 'scale_in', 'resch"]),
     (plan({"kind": "rate", "at": "steady"}), ["events.0.factor is missing; keys here: kind, at, factor"]),
     (plan({"kind": "rate", "at": "steady", "factor": 0}), ["events.0.factor is 0", "than or equal to 0.000001"]),
     (plan({"kind": "rate", "at": "steady", "factor": 9e-7}), ["events.0.factor is 9e-07", "or equal to 0.000001"]),

@@ -60,8 +60,33 @@ def test_what_the_service_itself_says_can_be_read(tmp_path: Any) -> None:
     from scheduler_plugins.service_state import ServiceState as Desk
 
     said = read_state(Desk(tmp_path).state())
-    assert said.window_fault == "nothing is placed"
+    assert said.window_fault == "" and not said.all_placed(), "there is no topology yet"
     assert said.pending_event is None and said.decisions == () and said.series.t == ()
+
+
+def test_the_state_of_a_run_of_several_topologies_is_that_of_all_that_run(tmp_path: Any) -> None:
+    """The tasks of both have the same numbers; one that left counts no more."""
+    from scheduler_plugins.service_state import ServiceState as Service
+    from tests.support.rounds import PLACED, line, request
+
+    now = [1000.0]
+    service = Service(tmp_path, lambda: now[0])
+    service.configure({"run_id": "r1", "policy": "even"})
+    (star,) = request(1000.0, PLACED)["topologies"]
+    other = star | {"id": "other-2", "name": "other"}
+    both = request(1000.0) | {"topologies": [star, other | {"placement": {"1": "m1:6701"}}]}
+    service.schedule(both)
+    now[0] = 1003.0
+    for machine in ("m1", "m2"):
+        service.take_samples([line(1002.0, machine, {})])
+    service.take_samples([line(1001.0, "m1", {}, 0, "other-2", 6701)])
+    said = read_state(service.state())
+    assert (said.tasks_placed, said.tasks_total, said.workers_reporting) == (7, 12, 3)
+    assert (said.samples_age_s, said.placed_among) == (2.0, ("m1", "m2"))
+    service.schedule(request(1004.0, PLACED))
+    left = read_state(service.state())
+    assert (left.tasks_placed, left.tasks_total, left.samples_age_s) == (6, 6, 1.0)
+    assert left.lost_tasks == (), "what leaves loses nothing"
 
 
 def always(steady: bool) -> Any:

@@ -131,7 +131,7 @@ def test_a_call_is_needed_only_where_the_experiment_makes_it(change: Callable[[s
 def test_a_commit_whose_spouts_begin_anew_is_compared_only_with_its_like(
     change: Callable[[str, str, str], Code],
 ) -> None:
-    code = change("service_state.py", '"schedules": self.samples.emissions.json(),', "")
+    code = change("service_state.py", ', "schedules": schedules', "")
     with pytest.raises(Unfit) as told:
         prepare_code(of(code), print)
     assert re.search(

@@ -90,10 +90,23 @@ def observations(draw: st.DrawFn, kind: str) -> Observation:
         fresh = draw(st.integers(0, 5)) == 0
         kept = {} if fresh else {t: s for t, s in placement.items() if s.machine not in lost}
         placed.append(replace(shape, placement=kept))
+    for number, shape in enumerate(placed if kind == "none" else ()):
+        placed[number] = maybe_under_way(draw, shape, placed, machines)
     event = ScaleEvent("e1", kind, joined, draw(st.integers(0, 7)) if kind == "scale_in" else 0)  # type: ignore[arg-type]
     return Observation(
         0.0, machines, tuple(placed), draw(st.sampled_from([1.0, 1.0, None])), event if kind != "none" else None
     )
+
+
+def maybe_under_way(
+    draw: st.DrawFn, topology: Topology, placed: list[Topology], machines: tuple[Machine, ...]
+) -> Topology:
+    """Now and then one of its tasks is to move to a slot that nobody has."""
+    free = initial_placement.sort_slots(initial_placement.free_slots(machines, initial_placement.taken_slots(placed)))
+    if not free or not topology.placement or draw(st.integers(0, 2)):
+        return topology
+    task = draw(st.sampled_from(sorted(topology.placement)))
+    return replace(topology, rebalancing=True, planned={**topology.placement, task: free[0]})
 
 
 def check(observation: Observation, decision: Decision) -> None:
@@ -106,7 +119,8 @@ def check(observation: Observation, decision: Decision) -> None:
         after = {**topology.placement, **moved}
         check_executors(topology, decision, after)
         assert not {slot.machine for slot in after.values()} & set(decision.release)
-        assert set(unplaced_tasks(topology)) <= set(moved) or not could_place(topology, observation)
+        placed = topology.rebalancing or set(unplaced_tasks(topology)) <= set(moved)
+        assert placed or not could_place(topology, observation)
     check_release(observation, decision)
 
 

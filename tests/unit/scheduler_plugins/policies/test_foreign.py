@@ -8,14 +8,14 @@ from scheduler_plugins.messages import answer_json, observation_from_request
 from scheduler_plugins.model import FOREIGN, Decision, Observation, ScaleEvent
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
 from scheduler_plugins.refusal import refusal
-from scheduler_plugins.samples import Samples
+from scheduler_plugins.samples import MachineSamples
 from tests.support.rounds import PLACED, TOPOLOGY, request
 
 THEIRS = "org.example.Theirs$Inner"
 
 
 def observe(event: ScaleEvent | None = None) -> Observation:
-    return observation_from_request(request(1000.0, PLACED, machines=3), Samples(), event)
+    return observation_from_request(request(1000.0, PLACED, machines=3), {}, MachineSamples(), event)
 
 
 def decide(event: ScaleEvent | None = None, **parameters: Any) -> Decision:
@@ -36,7 +36,7 @@ def test_a_rebalance_is_asked_for_only_where_it_is_wanted() -> None:
     assert decide(event).settled and not decide(event).rebalance
     moved = decide(event, rebalance=True)
     assert moved.settled and moved.rebalance == (TOPOLOGY,) and THEIRS in moved.reason
-    assert POLICIES["foreign"].events == {"scale_out"}
+    assert POLICIES["foreign"].events == {"scale_out", "reschedule"}
 
 
 @pytest.mark.parametrize(

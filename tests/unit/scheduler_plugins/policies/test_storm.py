@@ -8,14 +8,14 @@ from scheduler_plugins.messages import answer_json, observation_from_request
 from scheduler_plugins.model import STORM_SCHEDULERS, Decision, Observation, ScaleEvent
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
 from scheduler_plugins.policies.storm import ISOLATION_MACHINES
-from scheduler_plugins.samples import Samples
+from scheduler_plugins.samples import MachineSamples
 from tests.support.rounds import PLACED, TOPOLOGY, request
 
 SCALE_OUT = ScaleEvent("e1", "scale_out", ("m3",))
 
 
 def observe(event: ScaleEvent | None = None, **changes: Any) -> Observation:
-    return observation_from_request(request(1000.0, PLACED, machines=3, **changes), Samples(), event)
+    return observation_from_request(request(1000.0, PLACED, machines=3, **changes), {}, MachineSamples(), event)
 
 
 def decide(parameters: dict[str, Any], event: ScaleEvent | None = None, **changes: Any) -> Decision:
@@ -44,13 +44,18 @@ def test_a_scale_out_with_rebalance_has_every_topology_placed_anew() -> None:
     assert answer_json(decision, "d1", "storm")["rebalance"] == [TOPOLOGY]
 
 
+def test_a_reschedule_too() -> None:
+    decision = decide({"scheduler": "default", "rebalance": True}, ScaleEvent("e1", "reschedule"))
+    assert decision.settled and decision.rebalance == (TOPOLOGY,)
+
+
 def test_what_storm_said_is_the_reason() -> None:
     why = "resource_aware left 3 of 3 executors of star without a slot: Not enough resources"
     assert decide({"scheduler": "resource_aware"}, unplaced_why=why).reason == why
 
 
 def test_storm_cannot_choose_machines_to_leave() -> None:
-    assert POLICIES["storm"].events == {"scale_out"}
+    assert POLICIES["storm"].events == {"scale_out", "reschedule"}
 
 
 @pytest.mark.parametrize(

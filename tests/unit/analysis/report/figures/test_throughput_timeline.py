@@ -4,7 +4,7 @@ from itertools import pairwise
 import pytest
 
 from analysis.record.event_timeline import EventMark
-from analysis.report.figures import style, throughput_timeline
+from analysis.report.figures import run_timeline, style, throughput_timeline
 from analysis.report.figures.catalogue import FIGURES
 from analysis.report.figures.series_data import Downtime, Level, Line, SeriesData, Time, order_variants
 
@@ -40,13 +40,19 @@ def test_an_event_is_shown_at_its_median_with_its_range() -> None:
 
 
 def test_labels_in_one_tier_never_overlap() -> None:
-    moments = [throughput_timeline.Moment("scale out, +1 machine", t, t, t) for t in (0.0, 3.0, 5.0, 200.0, 210.0)]
-    tiers = throughput_timeline._label_tiers(moments, -60.0, 480.0)
-    width = 21 * 540 / 62
+    spans = [(t, t + 190.0) for t in (0.0, 3.0, 5.0, 200.0, 210.0)]
+    tiers = throughput_timeline.label_tiers(spans)
+    assert tiers == [0, 1, 2, 0, 1]
     for tier in set(tiers):
-        starts = [m.middle_s for m, of in zip(moments, tiers, strict=True) if of == tier]
-        assert all(b - a >= width for a, b in pairwise(starts))
-    assert tiers[0] == 0 and max(tiers) >= 2
+        row = [span for span, of in zip(spans, tiers, strict=True) if of == tier]
+        assert all(b[0] >= a[1] for a, b in pairwise(row))
+
+
+def test_a_label_for_which_the_panel_ends_too_soon_stands_left_of_its_line_and_over_no_other() -> None:
+    moments = [throughput_timeline.Moment("m3 has 50 % of the CPU for 20 s", t, t, t) for t in (0.0, 100.0, 230.0)]
+    labels = run_timeline.event_labels(moments, -60.0, 240.0)
+    assert [(label.at_s, label.is_left) for label in labels] == [(0.0, False), (100.0, False), (230.0, True)]
+    assert [label.tier for label in labels] == [0, 1, 2]
 
 
 def test_colours_are_those_of_the_family_and_never_shared() -> None:

@@ -279,11 +279,12 @@ class LocalClusterTest {
         HttpServer server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
         server.createContext("/samples", exchange -> {
             exchange.getRequestBody().readAllBytes();
+            String topology = exchange.getRequestHeaders().getFirst("X-Barograph-Topology");
             boolean isReady = submitted.get() != null && requests.incrementAndGet() > refusals;
             String record = String.format(Locale.ROOT, "{\"t\": %.1f, \"behind\": 5}", diedS);
             String schedules = IntStream.rangeClosed(1, 20).mapToObj(task -> "\"" + task + "\": " + record).collect(Collectors.joining(", "));
             String answer = String.format(Locale.ROOT, "{\"input_rate_factor\": 1.0, \"topology\": \"%s\", \"schedules\": {%s}, \"input_rates\": [[%.1f, 1.0]]}",
-                submitted.get(), schedules, diedS - 60);
+                topology, schedules, diedS - 60);
             byte[] body = answer.getBytes(StandardCharsets.UTF_8);
             exchange.sendResponseHeaders(isReady ? 200 : 503, body.length);
             exchange.getResponseBody().write(body);

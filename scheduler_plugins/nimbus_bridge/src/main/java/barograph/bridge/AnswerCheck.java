@@ -3,6 +3,7 @@ package barograph.bridge;
 import barograph.bridge.InvalidAnswer.Kind;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -116,21 +117,33 @@ final class AnswerCheck {
         }
     }
 
-    /** Storm runs one topology in a slot. */
+    /**
+     * Storm runs one topology in a slot. A topology that a change is under way for has its slots of before and of after. Only what
+     * this answer gives is judged: while two exchange their slots, what one still has and the other will have is the same.
+     */
     private static void checkSlotsAreOfOneTopology(Request request, Answer answer) throws InvalidAnswer {
-        Map<Slot, String> owners = new HashMap<>();
         for (Request.Topology topology : request.topologies()) {
-            Map<Integer, Slot> after = topology.slots();
             Answer.Change change = answer.topologies().get(topology.id());
-            if (change != null) {
-                after.putAll(change.placement());
-            }
-            for (Slot slot : after.values()) {
-                String other = owners.putIfAbsent(slot, topology.name());
-                if (other != null && !other.equals(topology.name())) {
-                    throw new InvalidAnswer(Kind.SLOT_TAKEN, slot + " would belong to " + other + " and to " + topology.name());
+            Set<Slot> given = change == null || topology.rebalancing() ? Set.of() : new LinkedHashSet<>(change.placement().values());
+            for (Request.Topology other : given.isEmpty() ? List.<Request.Topology>of() : request.topologies()) {
+                Set<Slot> taken = other.id().equals(topology.id()) ? Set.of() : slotsAfterwards(other, answer);
+                for (Slot slot : given) {
+                    if (taken.contains(slot)) {
+                        throw new InvalidAnswer(Kind.SLOT_TAKEN, slot + " would belong to " + other.name() + " and to " + topology.name());
+                    }
                 }
             }
         }
+    }
+
+    private static Set<Slot> slotsAfterwards(Request.Topology topology, Answer answer) {
+        Map<Integer, Slot> after = topology.slots();
+        Answer.Change change = answer.topologies().get(topology.id());
+        if (change != null && !topology.rebalancing()) {
+            after.putAll(change.placement());
+        }
+        Set<Slot> slots = new HashSet<>(after.values());
+        topology.planned().values().forEach(slot -> slots.add(Slot.parse(slot)));
+        return slots;
     }
 }

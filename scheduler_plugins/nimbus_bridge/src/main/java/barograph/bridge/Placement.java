@@ -35,29 +35,42 @@ final class Placement {
     }
 
     /**
-     * Places a whole topology as planned. Where a planned slot is no longer usable nothing is moved: everything goes to
+     * Places a whole topology as planned. What another topology leaves by its own plan, one of `plans`, is taken from it: it
+     * waits without a slot for its own rebalance. Where a planned slot is not to be had nothing is moved: everything goes to
      * where it was, and what cannot is placed evenly. Returns why, or nothing if all went as planned.
      */
-    static Optional<String> placePlanned(Cluster cluster, Topologies topologies, Plan plan) {
+    static Optional<String> placePlanned(Cluster cluster, Topologies topologies, Plan plan, Collection<Plan> plans) {
         TopologyDetails topology = topologies.getById(plan.topologyId());
         cluster.unassign(plan.topologyId());
         Optional<Slot> gone = topology.getExecutors().stream()
             .map(executor -> plan.after().get(executor.getStartTask()))
             .filter(slot -> slot != null && MachineNames.usable(cluster, slot, plan.topologyId()).isEmpty())
+            .filter(slot -> !isBeingLeft(cluster, slot, plans))
             .min(Comparator.comparing(Slot::toString));
+        if (gone.isEmpty()) { // else nothing is taken from anybody
+            plan.after().values().stream().distinct().filter(slot -> isBeingLeft(cluster, slot, plans))
+                .forEach(slot -> MachineNames.offered(cluster, slot).ifPresent(cluster::freeSlot));
+        }
         placeUnplaced(cluster, topology, gone.isPresent() ? plan.before() : plan.after());
         if (gone.isPresent()) {
             evenly(topologies, cluster);
         }
-        return gone.map(slot -> "slot " + slot + " was lost between decision and rebalance; nothing was moved");
+        return gone.map(slot -> (MachineNames.offered(cluster, slot).isPresent() ? "another topology is in slot " + slot
+            : "slot " + slot + " was lost between decision and rebalance") + "; nothing was moved");
     }
 
-    /** A planned slot in which a worker of another topology still is. */
-    static Optional<Slot> heldByAnother(Cluster cluster, Plan plan) {
-        return plan.after().values().stream()
+    /** A planned slot in which a worker of another topology is that does not leave it by any of `plans`. */
+    static Optional<Slot> heldByAnother(Cluster cluster, Plan plan, Collection<Plan> plans) {
+        return plan.after().values().stream().distinct()
             .filter(slot -> MachineNames.offered(cluster, slot).isPresent())
             .filter(slot -> MachineNames.usable(cluster, slot, plan.topologyId()).isEmpty())
+            .filter(slot -> !isBeingLeft(cluster, slot, plans))
             .min(Comparator.comparing(Slot::toString));
+    }
+
+    private static boolean isBeingLeft(Cluster cluster, Slot slot, Collection<Plan> plans) {
+        return MachineNames.offered(cluster, slot).filter(found -> plans.stream().anyMatch(plan ->
+            plan.leaves(slot) && cluster.getUsedSlotsByTopologyId(plan.topologyId()).contains(found))).isPresent();
     }
 
     /** Whether every executor is where the plan wants it. */

@@ -24,6 +24,11 @@ record Plan(String decisionId, String topologyId, String topologyName, Map<Strin
         return !executors.isEmpty() || !executorSlots(topology, before).equals(executorSlots(topology, after));
     }
 
+    /** True if the topology was in that slot and nothing of it will be. */
+    boolean leaves(Slot slot) {
+        return scheduler == null && before.containsValue(slot) && !after.containsValue(slot);
+    }
+
     static Plan of(Answer answer, Request.Topology topology, Answer.Change change) {
         Map<String, Integer> executors = new TreeMap<>(change.executors());
         executors.entrySet().removeIf(entry ->

@@ -21,13 +21,19 @@ record Request(int v, double t, List<Machine> machines, List<Topology> topologie
             Comparator.comparing(Edge::source).thenComparing(Edge::stream).thenComparing(Edge::target);
     }
 
+    /** `planned`: slot of each task once the change that is under way is carried out; empty where none is. */
     record Topology(String id, String name, int workers, @JsonProperty("uptime_s") int uptimeS, List<Component> components,
-                    List<Edge> edges, Map<Integer, String> placement, boolean rebalancing,
+                    List<Edge> edges, Map<Integer, String> placement,
+                    @JsonInclude(JsonInclude.Include.NON_EMPTY) Map<Integer, String> planned, boolean rebalancing,
                     @JsonProperty("unplaced_why") String unplacedWhy,
                     @JsonProperty("scheduler_error") @JsonInclude(JsonInclude.Include.NON_NULL) String schedulerError) {
 
+        Topology {
+            planned = planned == null ? Map.of() : planned;
+        }
+
         Topology failedBy(String error) {
-            return new Topology(id, name, workers, uptimeS, components, edges, placement, rebalancing, unplacedWhy, error);
+            return new Topology(id, name, workers, uptimeS, components, edges, placement, planned, rebalancing, unplacedWhy, error);
         }
 
         Optional<Component> component(String wanted) {

@@ -5,6 +5,7 @@ import java.util.Collection;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
@@ -30,16 +31,18 @@ final class RequestBuilder {
     }
 
     /**
-     * `rebalancing`: ids of topologies for which a plan is under way; `unplacedWhy`: what Storm's own scheduler said of
-     * those that it did not place, by id; `now`: seconds since the epoch.
+     * `underWay`: plans that are not carried out yet; `unplacedWhy`: what Storm's own scheduler said of those that it did
+     * not place, by id; `now`: seconds since the epoch.
      */
     Request build(
-            Topologies topologies, Cluster cluster, Set<String> rebalancing, Map<String, String> unplacedWhy, double now) {
+            Topologies topologies, Cluster cluster, Collection<Plan> underWay, Map<String, String> unplacedWhy, double now) {
         names.learn(cluster);
+        Map<String, Plan> plans = new TreeMap<>();
+        underWay.forEach(plan -> plans.put(plan.topologyId(), plan));
         List<Request.Topology> all = new ArrayList<>();
         for (TopologyDetails topology : topologies.getTopologies()) {
             String id = topology.getId();
-            all.add(topology(topology, cluster, rebalancing.contains(id), unplacedWhy.get(id)));
+            all.add(topology(topology, cluster, Optional.ofNullable(plans.get(id)), unplacedWhy.get(id)));
         }
         all.sort(Comparator.comparing(Request.Topology::id));
         return new Request(1, now, machines(cluster), all, null);
@@ -70,12 +73,15 @@ final class RequestBuilder {
         return missing;
     }
 
-    private Request.Topology topology(TopologyDetails topology, Cluster cluster, boolean rebalancing, String unplacedWhy) {
+    private Request.Topology topology(TopologyDetails topology, Cluster cluster, Optional<Plan> plan, String unplacedWhy) {
         List<Request.Component> components = components(topology);
         Set<String> known = new TreeSet<>();
         components.forEach(component -> known.add(component.name()));
+        Map<Integer, String> planned = new TreeMap<>();
+        plan.ifPresent(found -> found.after().forEach((task, slot) -> planned.put(task, slot.toString())));
         return new Request.Topology(topology.getId(), topology.getName(), topology.getNumWorkers(), topology.getUpTime(),
-            components, edges(topology.getTopology(), known), placement(topology, cluster), rebalancing, unplacedWhy, null);
+            components, edges(topology.getTopology(), known), placement(topology, cluster), planned, plan.isPresent(),
+            unplacedWhy, null);
     }
 
     private static List<Request.Component> components(TopologyDetails topology) {

@@ -1,7 +1,10 @@
 package barograph.bridge;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
@@ -59,7 +62,13 @@ final class Rounds {
         this.background = background;
         this.now = now;
         this.reports = new Reports(service, background);
-        this.lastDecision = plans.all().stream().map(Plan::decisionId).findFirst().orElse(null);
+        this.lastDecision = plans.all().stream().map(Plan::decisionId).max(Comparator.comparing(Rounds::number)).orElse(null);
+    }
+
+    /** Decisions of a run are d1, d2, …. */
+    private static long number(String decision) {
+        String digits = decision.replaceAll("\\D", "");
+        return digits.isEmpty() ? 0 : Long.parseLong(digits);
     }
 
     void round(Topologies topologies, Cluster cluster) {
@@ -70,14 +79,13 @@ final class Rounds {
             Set<String> planned = plans.topologies();
             carryOutAll(topologies, cluster);
             keepWhatWasNotPlanned(planned, topologies, cluster);
-            Request request = requests.build(topologies, cluster, plans.topologies(), unplacedWhy, now.get()).after(lastDecision);
+            Request request = requests.build(topologies, cluster, plans.all(), unplacedWhy, now.get()).after(lastDecision);
             remember(request);
             Answer answer = Answer.parse(service.schedule(request.failedBy(schedulerErrors)));
             schedulerErrors = Map.of();
             AnswerCheck.check(request, answer);
             lastDecision = answer.decisionId() == null ? lastDecision : answer.decisionId();
-            answer.topologies().forEach((id, change) ->
-                apply(answer, change, request.topology(id).orElseThrow(), topologies, cluster));
+            applyAll(answer, request, topologies, cluster);
             delegate(answer, request, topologies, cluster);
         } catch (SchedulerFailed e) {
             schedulerFailed(e, topologies);
@@ -90,18 +98,35 @@ final class Rounds {
         }
     }
 
-    private void apply(
-            Answer answer, Answer.Change change, Request.Topology topology, Topologies topologies, Cluster cluster) {
-        if (refusedAsUnderWay(answer, topology)) {
-            return;
-        }
-        Placement.placeUnplaced(cluster, topologies.getById(topology.id()), change.placement());
+    /** Every plan of an answer is known before the first is begun: one topology may take what another leaves. */
+    private void applyAll(Answer answer, Request request, Topologies topologies, Cluster cluster) {
+        List<Plan> changes = new ArrayList<>();
+        answer.topologies().forEach((id, change) -> {
+            Request.Topology topology = request.topology(id).orElseThrow();
+            try {
+                if (!refusedAsUnderWay(answer, topology)) {
+                    placeAtOnce(answer, topology, change, topologies.getById(id), cluster).ifPresent(changes::add);
+                }
+            } catch (RuntimeException e) {
+                bridgeFailed(answer.decisionId(), id, e);
+                report(answer.decisionId(), id, false, "the bridge failed: " + e);
+            }
+        });
+        begin(changes, cluster);
+    }
+
+    /** Places what has no slot and can have its new one now; returns what is left to do, if anything. */
+    private Optional<Plan> placeAtOnce(
+            Answer answer, Request.Topology topology, Answer.Change change, TopologyDetails details, Cluster cluster) {
+        Placement.placeUnplaced(cluster, details, change.placement());
         Plan plan = Plan.of(answer, topology, change);
-        if (plan.changesSomething(topology)) {
-            begin(plan, cluster);
-        } else {
-            report(answer.decisionId(), topology.id(), true, "placed at once");
+        boolean waits = cluster.getUnassignedExecutors(details).stream()
+            .anyMatch(executor -> change.placement().containsKey(executor.getStartTask()));
+        if (waits || plan.changesSomething(topology)) {
+            return Optional.of(plan);
         }
+        report(answer.decisionId(), topology.id(), true, "placed at once");
+        return Optional.empty();
     }
 
     private boolean refusedAsUnderWay(Answer answer, Request.Topology topology) {
@@ -125,7 +150,7 @@ final class Rounds {
         for (String id : answer.rebalance()) {
             Request.Topology topology = request.topology(id).orElseThrow();
             if (!refusedAsUnderWay(answer, topology)) {
-                begin(Plan.anew(answer, topology), cluster);
+                begin(List.of(Plan.anew(answer, topology)), cluster);
             }
         }
     }
@@ -141,14 +166,14 @@ final class Rounds {
         });
     }
 
-    private void begin(Plan plan, Cluster cluster) {
-        plans.begin(plan);
-        requestUnlessHeld(plan, cluster);
+    private void begin(List<Plan> changes, Cluster cluster) {
+        changes.forEach(plans::begin);
+        changes.forEach(plan -> requestUnlessHeld(plan, cluster));
     }
 
-    /** Topologies are rebalanced one by one: a slot is free for one when the other has left it. */
+    /** A slot that another topology is in, and does not leave by a plan of its own, may become free yet. */
     private void requestUnlessHeld(Plan plan, Cluster cluster) {
-        Optional<Slot> held = Placement.heldByAnother(cluster, plan);
+        Optional<Slot> held = Placement.heldByAnother(cluster, plan, plans.all());
         if (held.isPresent()) {
             LOG.info("decision {} for {} waits: another topology is in slot {}", plan.decisionId(), plan.topologyId(), held.get());
             return;
@@ -181,8 +206,7 @@ final class Rounds {
             } catch (SchedulerFailed e) {
                 failure = e;
             } catch (RuntimeException e) {
-                LOG.error("decision {} for {} cannot be carried out", plan.decisionId(), plan.topologyId(), e);
-                events.fallback(now.get(), "the bridge failed: " + e);
+                bridgeFailed(plan.decisionId(), plan.topologyId(), e);
                 abort(plan, "the bridge failed: " + e);
                 Placement.placeUnplaced(cluster, topologies.getById(plan.topologyId()), plan.before());
             }
@@ -190,6 +214,11 @@ final class Rounds {
         if (failure != null) {
             throw failure;
         }
+    }
+
+    private void bridgeFailed(String decisionId, String topologyId, RuntimeException e) {
+        LOG.error("decision {} for {} cannot be carried out", decisionId, topologyId, e);
+        events.fallback(now.get(), "the bridge failed: " + e);
     }
 
     /** A rebalance of which there is no plan (a person's, or one that was given up) moves nothing: it is no submission. */
@@ -215,9 +244,12 @@ final class Rounds {
 
     private void carryOut(Plan plan, Topologies topologies, Cluster cluster) throws SchedulerFailed {
         TopologyDetails topology = topologies.getById(plan.topologyId());
+        if (topology != null && cluster.getAssignmentById(plan.topologyId()) == null && !executorsAreAsPlanned(plan, topology)) {
+            Placement.placeUnplaced(cluster, topology, plan.before()); // a rebalance that is not the plan's
+        }
         if (topology == null) {
             abort(plan, "the topology is gone");
-        } else if (cluster.getAssignmentById(plan.topologyId()) == null) {
+        } else if (cluster.getAssignmentById(plan.topologyId()) == null && executorsAreAsPlanned(plan, topology)) {
             Optional<String> problem = place(plan, topologies, cluster);
             plans.end(plan);
             report(plan.decisionId(), plan.topologyId(), problem.isEmpty(), problem.orElse("rebalanced"));
@@ -225,7 +257,7 @@ final class Rounds {
             plans.end(plan);
             report(plan.decisionId(), plan.topologyId(), true, "rebalanced before Nimbus restarted");
         } else if (plans.isOverdue(plan)) {
-            abort(plan, Placement.heldByAnother(cluster, plan)
+            abort(plan, Placement.heldByAnother(cluster, plan, plans.all())
                 .map(slot -> "another topology has not left slot " + slot + "; nothing was moved")
                 .orElse("no rebalance came of it; given up"));
         } else if (!plans.isRequested(plan) && (!plans.isRestored(plan) || rounds >= ROUNDS_OF_A_RESTART)) {
@@ -239,7 +271,7 @@ final class Rounds {
     /** Returns why it did not go as planned. */
     private Optional<String> place(Plan plan, Topologies topologies, Cluster cluster) throws SchedulerFailed {
         if (plan.scheduler() == null) {
-            return Placement.placePlanned(cluster, topologies, plan);
+            return Placement.placePlanned(cluster, topologies, plan, plans.all());
         }
         try {
             placeWholly(plan.scheduler(), topologies, cluster);

@@ -6,8 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -41,7 +41,7 @@ class RequestBuilderTest {
     }
 
     private Request built(RequestCluster storm) {
-        return builder.build(storm.topologies(), storm.cluster(), Set.of(), Map.of(), 1763712345.0);
+        return builder.build(storm.topologies(), storm.cluster(), List.of(), Map.of(), 1763712345.0);
     }
 
     private static Request sorted(Request request) {
@@ -54,6 +54,6 @@ class RequestBuilderTest {
     private static Request.Topology sorted(Request.Topology topology) {
         return new Request.Topology(topology.id(), topology.name(), topology.workers(), (topology.uptimeS() + 1) / 10,
             topology.components(), topology.edges().stream().sorted(Request.Edge.ORDER).toList(), topology.placement(),
-            topology.rebalancing(), topology.unplacedWhy(), topology.schedulerError());
+            topology.planned(), topology.rebalancing(), topology.unplacedWhy(), topology.schedulerError());
     }
 }

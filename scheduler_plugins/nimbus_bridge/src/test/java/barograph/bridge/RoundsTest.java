@@ -17,6 +17,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -328,27 +329,143 @@ class RoundsTest {
     }
 
     @Test
-    void aTopologyWaitsForTheSlotThatAnotherLeaves() {
+    void aTopologyTakesTheSlotThatAnotherLeaves() {
         twoPlans("m1:6701", "m1:6700");
-        assertEquals(Set.of("star"), world.rebalances.keySet());
-        RequestCluster placed = world.rebalanceRound(request);
-        assertEquals("m1:6700", placed.placement(STAR).get("9"));
         assertEquals(Set.of("linear", "star"), world.rebalances.keySet());
-        assertEquals(List.of(STAR), world.reports.stream().map(Report::topology).toList());
+        RequestCluster placed = rebalanceRoundOf(LINEAR);
+        assertEquals("m1:6701", placed.placement(LINEAR).get("1"));
+        assertEquals("m1:6700", placed.placement(STAR).get("9"), "in no round it has no slot");
+        assertEquals(List.of(LINEAR), world.reports.stream().map(Report::topology).toList());
+        assertEquals(placed.placement(STAR), rebalanceRoundOf(STAR).placement(STAR));
+        assertEquals(List.of(true, true), world.reports.stream().map(Report::ok).toList());
     }
 
     @Test
-    void topologiesThatWaitForEachOtherAreGivenUpAndSayWhy() {
-        request = Cases.read(Cases.FOLDER.resolve("answers_two_topologies_one_changes.json")).get("request");
-        world.answer = World.json("{\"v\": 1, \"decision_id\": \"d17\", \"topologies\": {\"" + LINEAR + "\": {\"placement\": "
-            + moves("m1:6701", 5, 9, 10, 15, 21, 25, 26, 31) + "}, \"" + STAR + "\": {\"placement\": " + moves("m3:6702", 9, 10) + "}}}");
-        world.round(RequestCluster.of(request));
-        assertEquals(Map.of(), world.rebalances);
+    void twoTopologiesExchangeTheirSlots() {
+        exchange();
+        Map<String, String> before = RequestCluster.of(request).placement(STAR);
+        assertEquals(Set.of("linear", "star"), world.rebalances.keySet());
+        rebalanceRoundOf(LINEAR);
+        RequestCluster placed = rebalanceRoundOf(STAR);
+        assertEquals("m1:6701", placed.placement(LINEAR).get("31"));
+        assertEquals("m3:6702", placed.placement(STAR).get("9"));
+        assertEquals(32, placed.placement(LINEAR).size());
+        Map<String, String> after = placed.placement(STAR);
+        List.of("9", "10").forEach(task -> after.put(task, before.get(task)));
+        assertEquals(before, after, "nobody else moves");
+        assertEquals(Map.of(LINEAR, true, STAR, true),
+            world.reports.stream().collect(Collectors.toMap(Report::topology, Report::ok)));
+    }
+
+    @Test
+    void aTickBetweenTheDecisionAndItsRebalancesIsNoConflict() {
+        exchange();
         world.answer = World.json(World.NOTHING);
-        world.nanos = 61_000_000_000L;
         world.round(RequestCluster.of(request));
-        assertEquals(List.of("another topology has not left slot m1:6701; nothing was moved",
-            "another topology has not left slot m3:6702; nothing was moved"), world.reports.stream().map(Report::message).toList());
+        assertFalse(Files.exists(events), "what one still has and the other will have is the same slot");
+        rebalanceRoundOf(LINEAR);
+        assertEquals("m3:6702", rebalanceRoundOf(STAR).placement(STAR).get("9"));
+        assertFalse(Files.exists(events));
+    }
+
+    @Test
+    void aNimbusThatTakesOverInAnExchangeFinishesIt() {
+        exchange();
+        world.restart();
+        world.rebalances.clear();
+        world.answer = World.json(World.NOTHING);
+        for (int i = 0; i < 3; i++) {
+            world.round(RequestCluster.of(request));
+        }
+        assertEquals(Set.of("linear", "star"), world.rebalances.keySet());
+        rebalanceRoundOf(LINEAR);
+        assertEquals("m3:6702", rebalanceRoundOf(STAR).placement(STAR).get("9"));
+        assertFalse(Files.exists(events));
+        assertEquals(List.of(true, true), world.reports.stream().map(Report::ok).toList());
+    }
+
+    @Test
+    void aNimbusThatTakesOverSaysTheNewestDecisionThatItKnows() {
+        request = Cases.read(Cases.FOLDER.resolve("answers_two_topologies_one_changes.json")).get("request");
+        for (String[] change : new String[][] {{"d9", LINEAR, moves("m5:6700", 1, 2)}, {"d10", STAR, moves("m5:6701", 9, 10)}}) {
+            world.answer = World.json("{\"v\": 1, \"decision_id\": \"" + change[0] + "\", \"topologies\": {\"" + change[1]
+                + "\": {\"placement\": " + change[2] + "}}}");
+            world.round(RequestCluster.of(request));
+        }
+        world.restart();
+        world.answer = World.json(World.NOTHING);
+        world.round(RequestCluster.of(request));
+        assertEquals("d10", world.requests.get(2).lastDecision(), "its plan is the second by the topology's id");
+    }
+
+    @Test
+    void halfAnExchangeLeavesNobodyWithoutASlot() {
+        exchange();
+        rebalanceRoundOf(LINEAR);
+        ((ArrayNode) request.get("machines").get(2).get("ports")).remove(2);
+        RequestCluster placed = rebalanceRoundOf(STAR);
+        assertEquals("m1:6701", placed.placement(LINEAR).get("31"));
+        assertEquals(20, placed.placement(STAR).size());
+        assertFalse(placed.placement(STAR).containsValue("m1:6701"));
+        assertEquals(Map.of(LINEAR, true, STAR, false),
+            world.reports.stream().collect(Collectors.toMap(Report::topology, Report::ok)));
+    }
+
+    @Test
+    void aSlotThatAChangeUnderWayNeedsIsNotGivenAway() throws Exception {
+        twoPlans("m5:6700", "m5:6701");
+        rebalanceRoundOf(STAR);
+        assertEquals("m5:6700", planned(world.requests.get(1), LINEAR, 1));
+        world.answer = World.json("{\"v\": 1, \"decision_id\": \"d18\", \"topologies\": {\"" + STAR + "\": {\"placement\": "
+            + moves("m5:6700", 9, 10) + "}}}");
+        world.round(RequestCluster.of(request));
+        assertTrue(Files.readString(events).contains("m5:6700 would belong to linear and to star"), Files.readString(events));
+    }
+
+    @Test
+    void aTopologyThatArrivesTakesTheSlotThatAnotherLeaves() {
+        request = Cases.read(Cases.FOLDER.resolve("answers_two_topologies_one_changes.json")).get("request");
+        ((ObjectNode) request.get("topologies").get(0)).putObject("placement");
+        String everything = moves("m3:6702", IntStream.rangeClosed(1, 20).toArray());
+        RequestCluster decided = decide(moves("m5:6700", 5, 9, 10, 15, 21, 25, 26, 31), everything);
+        assertEquals(Map.of(), decided.placement(STAR), "linear is still there");
+        RequestCluster placed = rebalanceRoundOf(LINEAR);
+        assertEquals(Set.of("m3:6702"), Set.copyOf(placed.placement(STAR).values()));
+        assertEquals(20, placed.placement(STAR).size());
+        assertEquals(List.of(true, true), world.reports.stream().map(Report::ok).toList());
+    }
+
+    /** All that linear has in m3:6702, and star's only executor in m1:6701. */
+    private void exchange() {
+        request = Cases.read(Cases.FOLDER.resolve("answers_two_topologies_one_changes.json")).get("request");
+        decide(moves("m1:6701", 5, 9, 10, 15, 21, 25, 26, 31), moves("m3:6702", 9, 10));
+    }
+
+    private RequestCluster decide(String linear, String star) {
+        world.answer = World.json("{\"v\": 1, \"decision_id\": \"d17\", \"topologies\": {\"" + LINEAR + "\": {\"placement\": "
+            + linear + "}, \"" + STAR + "\": {\"placement\": " + star + "}}}");
+        return world.round(RequestCluster.of(request));
+    }
+
+    /** Nimbus rebalances one topology after the other; the next round begins with what this one has placed. */
+    private RequestCluster rebalanceRoundOf(String id) {
+        Map<String, Map<String, Integer>> all = Map.copyOf(world.rebalances);
+        world.rebalances.keySet().removeIf(name -> !id.startsWith(name));
+        RequestCluster placed = world.rebalanceRound(request);
+        for (JsonNode topology : request.get("topologies")) {
+            String each = topology.get("id").asText();
+            if (each.equals(id)) {
+                topology.get("components").forEach(component ->
+                    World.recut((ObjectNode) component, all.get(topology.get("name").asText())));
+            }
+            ((ObjectNode) topology).set("placement", Cases.JSON.valueToTree(placed.placement(each)));
+        }
+        world.rebalances.putAll(all);
+        return placed;
+    }
+
+    private static String planned(Request request, String id, int task) {
+        return request.topology(id).orElseThrow().planned().get(task);
     }
 
     /** Executors of linear and of star that are to move there, in one decision. */

@@ -42,11 +42,13 @@ final class SamplePoster implements Closeable {
     private static final Logger LOG = LoggerFactory.getLogger(SamplePoster.class);
     private static final int TIMEOUT_MS = 1000;
     private static final long CLOSING_MS = 1500;
+    private static final String TOPOLOGY = "X-Barograph-Topology";
     private static final String SOURCES = "X-Barograph-Sources";
     /** How often a service that has not answered yet is asked. */
     private static final long ASKING_MS = 500;
 
     private final URI uri;
+    private final String topology;
     private final Path tokenFile;
     private final Path certificate;
     private final long windowMs;
@@ -63,9 +65,10 @@ final class SamplePoster implements Closeable {
     private long dropped;
     private SSLSocketFactory tls;
 
-    /** {@code answers} takes what each answer states; the first one is to an empty request. */
-    SamplePoster(URI uri, Path tokenFile, Path certificate, Duration window, Consumer<SamplesAnswer> answers) {
+    /** {@code topology}: its id; {@code answers} takes what each answer states; the first one is to an empty request. */
+    SamplePoster(URI uri, String topology, Path tokenFile, Path certificate, Duration window, Consumer<SamplesAnswer> answers) {
         this.uri = uri;
+        this.topology = topology;
         this.tokenFile = tokenFile;
         this.certificate = certificate;
         this.windowMs = window.toMillis();
@@ -159,7 +162,7 @@ final class SamplePoster implements Closeable {
             }
             String tasks = beginning.stream().map(String::valueOf).collect(Collectors.joining(","));
             beginning.clear();
-            return tasks + " " + records.topology();
+            return tasks + " " + topology;
         }
     }
 
@@ -227,6 +230,7 @@ final class SamplePoster implements Closeable {
         connection.setDoOutput(true);
         connection.setFixedLengthStreamingMode(length);
         connection.setRequestProperty("Content-Type", "application/x-ndjson");
+        connection.setRequestProperty(TOPOLOGY, topology);
         if (tokenFile != null) {
             connection.setRequestProperty("Authorization", "Bearer " + Files.readString(tokenFile).strip());
         }

@@ -10,7 +10,8 @@ import org.apache.storm.Config;
 import org.apache.storm.utils.ObjectReader;
 
 /** Where samples go: keys of {@code storm.yaml}, which Storm merges under the topology's configuration. */
-public record Settings(String machine, Path directory, URI samplesUri, Path tokenFile, Path certificate, Duration window) {
+public record Settings(
+        String machine, String topology, Path directory, URI samplesUri, Path tokenFile, Path certificate, Duration window) {
     static final String TRAFFIC = "barograph.traffic";
     static final String DIRECTORY = "barograph.samples.dir";
     static final String SERVICE_URL = "barograph.service.url";
@@ -20,7 +21,10 @@ public record Settings(String machine, Path directory, URI samplesUri, Path toke
     private static final String DEFAULT_DIRECTORY = "/var/log/barograph/workers";
     private static final double DEFAULT_WINDOW_S = 2.0;
 
-    /** Without a service URL nothing is posted; without a token file no token is sent; a certificate is for https. */
+    /**
+     * Without a service URL nothing is posted; without a token file no token is sent; a certificate is for https. Nimbus writes the
+     * topology's id into its configuration.
+     */
     static Settings of(Map<String, Object> conf) {
         double windowS = ObjectReader.getDouble(conf.get(WINDOW_S), DEFAULT_WINDOW_S);
         if (!(windowS >= 1 && windowS <= 3600)) {
@@ -31,6 +35,7 @@ public record Settings(String machine, Path directory, URI samplesUri, Path toke
         String token = ObjectReader.getString(conf.get(TOKEN_FILE), "");
         return new Settings(
             machine(conf),
+            ObjectReader.getString(conf.get(Config.STORM_ID), ""),
             Path.of(ObjectReader.getString(conf.get(DIRECTORY), DEFAULT_DIRECTORY)),
             url.isEmpty() ? null : samples(url),
             token.isEmpty() ? null : Path.of(token),

@@ -41,7 +41,7 @@ final class WorkerSampler implements Closeable {
         this.settings = settings;
         this.queueLength = queueLength;
         this.poster = settings.samplesUri() == null ? null
-            : new SamplePoster(settings.samplesUri(), settings.tokenFile(), settings.certificate(), settings.window(), this::follow);
+            : new SamplePoster(settings.samplesUri(), settings.topology(), settings.tokenFile(), settings.certificate(), settings.window(), this::follow);
         records = poster == null ? EmissionRecords.UNKNOWN : null;
         thread.setDaemon(true);
     }

@@ -34,11 +34,13 @@ import org.junit.jupiter.api.io.TempDir;
 class SamplePosterTest {
     private static final Duration WINDOW = Duration.ofMillis(50);
     private static final Duration LONG = Duration.ofHours(1);
+    private static final String TOPOLOGY = "star-1";
 
     @TempDir
     Path directory;
     private final List<String> received = new CopyOnWriteArrayList<>();
     private final List<String> sources = new CopyOnWriteArrayList<>();
+    private final List<String> topologies = new CopyOnWriteArrayList<>();
     private final List<String> tokens = new CopyOnWriteArrayList<>();
     private final List<InetSocketAddress> clients = new CopyOnWriteArrayList<>();
     private final List<Double> factors = new CopyOnWriteArrayList<>();
@@ -55,6 +57,7 @@ class SamplePosterTest {
     private void take(HttpExchange exchange) throws IOException {
         received.addAll(new String(exchange.getRequestBody().readAllBytes(), StandardCharsets.UTF_8).lines().toList());
         sources.add(String.valueOf(exchange.getRequestHeaders().getFirst("X-Barograph-Sources")));
+        topologies.add(String.valueOf(exchange.getRequestHeaders().getFirst("X-Barograph-Topology")));
         tokens.add(String.valueOf(exchange.getRequestHeaders().getFirst("Authorization")));
         clients.add(exchange.getRemoteAddress());
         byte[] answer = said.getBytes(StandardCharsets.UTF_8);
@@ -89,7 +92,7 @@ class SamplePosterTest {
         Path token = directory.resolve("token");
         Files.writeString(token, "secret\n");
         HttpServer server = service(0);
-        try (SamplePoster poster = new SamplePoster(samples(server.getAddress().getPort()), token, null, LONG, this::hear)) {
+        try (SamplePoster poster = new SamplePoster(samples(server.getAddress().getPort()), TOPOLOGY, token, null, LONG, this::hear)) {
             poster.offer("{\"seq\": 1}");
             poster.offer("{\"seq\": 2}");
             poster.start();
@@ -97,13 +100,14 @@ class SamplePosterTest {
             server.stop(0);
         }
         assertEquals(List.of("{\"seq\": 1}", "{\"seq\": 2}"), received);
+        assertEquals(List.of(TOPOLOGY, TOPOLOGY), topologies, "also of who has no lines yet");
         assertEquals(List.of("Bearer secret", "Bearer secret"), tokens); // the first one asked what there is to know
         assertEquals(List.of(), factors);
     }
 
     @Test
     void nobodyWaitsForADeadServiceAndTheBacklogIsBounded() throws Exception {
-        SamplePoster poster = new SamplePoster(samples(freePort()), null, null, WINDOW, this::hear);
+        SamplePoster poster = new SamplePoster(samples(freePort()), TOPOLOGY, null, null, WINDOW, this::hear);
         poster.start();
         long start = System.nanoTime();
         for (int i = 0; i < 10_000; i++) {
@@ -119,7 +123,7 @@ class SamplePosterTest {
     @Test
     void nobodyWaitsForAServiceThatNeverAnswers() throws Exception {
         try (ServerSocket silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress())) {
-            SamplePoster poster = new SamplePoster(samples(silent.getLocalPort()), null, null, WINDOW, this::hear);
+            SamplePoster poster = new SamplePoster(samples(silent.getLocalPort()), TOPOLOGY, null, null, WINDOW, this::hear);
             poster.start();
             List<Long> waits = new ArrayList<>();
             for (int i = 0; i < 20; i++) {
@@ -140,7 +144,7 @@ class SamplePosterTest {
     void whatCouldNotBeSentIsSentWhenTheServiceComesBack() throws Exception {
         int port = freePort();
         Path token = directory.resolve("token");
-        SamplePoster poster = new SamplePoster(samples(port), token, null, WINDOW, this::hear);
+        SamplePoster poster = new SamplePoster(samples(port), TOPOLOGY, token, null, WINDOW, this::hear);
         poster.start();
         poster.offer("{\"seq\": 1}");
         Thread.sleep(300);
@@ -160,7 +164,7 @@ class SamplePosterTest {
     void theInputRateIsAskedForBeforeThereAreLines() throws Exception {
         HttpServer server = service(0);
         said = "{\"input_rate_factor\": 1.5}";
-        try (SamplePoster poster = new SamplePoster(samples(server.getAddress().getPort()), null, null, LONG, this::hear)) {
+        try (SamplePoster poster = new SamplePoster(samples(server.getAddress().getPort()), TOPOLOGY, null, null, LONG, this::hear)) {
             poster.start();
             waitFor(() -> !factors.isEmpty());
         } finally {
@@ -174,7 +178,7 @@ class SamplePosterTest {
     void everyAnswerMayChangeTheInputRateAndABadOneKeepsIt() throws Exception {
         HttpServer server = service(0);
         said = "{\"input_rate_factor\": 2}";
-        try (SamplePoster poster = new SamplePoster(samples(server.getAddress().getPort()), null, null, WINDOW, this::hear)) {
+        try (SamplePoster poster = new SamplePoster(samples(server.getAddress().getPort()), TOPOLOGY, null, null, WINDOW, this::hear)) {
             poster.start();
             waitFor(() -> !factors.isEmpty());
             for (String bad : List.of("", "{}", "[1]", "no json {", "{\"input_rate_factor\": null}", "{\"input_rate_factor\": \"2\"}",
@@ -202,7 +206,7 @@ class SamplePosterTest {
         said = onRecord.formatted(1010, 3);
         List<EmissionRecords> heard = new CopyOnWriteArrayList<>();
         URI uri = samples(server.getAddress().getPort());
-        try (SamplePoster poster = new SamplePoster(uri, null, null, LONG, answer -> heard.add(answer.records()))) {
+        try (SamplePoster poster = new SamplePoster(uri, TOPOLOGY, null, null, LONG, answer -> heard.add(answer.records()))) {
             poster.offer("{\"seq\": 1}");
             poster.start();
             waitFor(() -> !heard.isEmpty());
@@ -247,12 +251,12 @@ class SamplePosterTest {
         URI uri = URI.create("https://127.0.0.1:" + server.getAddress().getPort() + "/samples");
         try {
             keyOf("stranger");
-            try (SamplePoster deceived = new SamplePoster(uri, token, directory.resolve("stranger.crt"), LONG, this::hear)) {
+            try (SamplePoster deceived = new SamplePoster(uri, TOPOLOGY, token, directory.resolve("stranger.crt"), LONG, this::hear)) {
                 deceived.offer("{\"seq\": 1}");
                 deceived.start();
             }
             assertEquals(List.of(), tokens);
-            try (SamplePoster poster = new SamplePoster(uri, token, directory.resolve("service.crt"), WINDOW, this::hear)) {
+            try (SamplePoster poster = new SamplePoster(uri, TOPOLOGY, token, directory.resolve("service.crt"), WINDOW, this::hear)) {
                 poster.start();
                 poster.offer("{\"seq\": 2}");
                 waitFor(() -> received.contains("{\"seq\": 2}"));

@@ -45,7 +45,7 @@ class WorkerSamplerTest {
     Path directory;
 
     private Settings settings(URI service) {
-        return new Settings("m\"1", directory, service, null, null, Duration.ofSeconds(1));
+        return new Settings("m\"1", "star-1-1", directory, service, null, null, Duration.ofSeconds(1));
     }
 
     private static TaskCounters bolt(int task, boolean isSink, boolean isAcked, List<TaskCounters> executor) {
@@ -378,7 +378,7 @@ class WorkerSamplerTest {
     void aDirectoryThatCannotBeWrittenCostsLinesOnly() throws Exception {
         Path blocked = directory.resolve("blocked");
         Files.writeString(blocked, "");
-        WorkerSampler sampler = new WorkerSampler(new Settings("m1", blocked, null, null, null, Duration.ofSeconds(1)), task -> 0);
+        WorkerSampler sampler = new WorkerSampler(new Settings("m1", "star-1-1", blocked, null, null, null, Duration.ofSeconds(1)), task -> 0);
         sampler.add(bolt(3, false));
         sampler.sample();
         Files.delete(blocked);

@@ -1,0 +1,83 @@
+"""Disturbances of emulated machines: what Podman, the bridges and the kernel of the box are asked for each.
+
+Each can be ended without knowing whether it began, so that a harness finds its way back after one that died in it.
+"""
+
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from inventory.errors import InfrastructureError
+from inventory.local import lan
+from inventory.local.podman import Podman
+from inventory.machines import Machine
+from inventory.remote.ssh import connect
+from inventory.testbed import Disturbance
+
+LOAD = Path(__file__).with_name("cpu_load.py")
+LOAD_ON_MACHINE = "/run/barograph-cpu-load.py"
+LOAD_PID = "/run/barograph-cpu-load.pid"
+
+
+@dataclass(frozen=True)
+class DisturbedMachine:
+    """A machine, its place on the LANs and the storage that its container is in."""
+
+    machine: Machine
+    lease_id: str
+    seat: lan.LanEndpoint
+    podman: Podman
+
+    def begin(self, disturbance: Disturbance, others: Sequence[Machine]) -> None:
+        amount, type = disturbance.amount or 0.0, self.machine.type
+        match disturbance.kind:
+            case "cpu_load":
+                self._begin_load(amount)
+            case "slow_cpu":
+                self.podman.limit_cores(self.seat.netns, amount * type.cores)
+            case "memory_limit":
+                self.podman.limit_memory(self.seat.netns, round(amount))
+            case "lan_cut":
+                lan.cut_experiment_link(self.lease_id, self.seat)
+            case "partition":
+                for other in others:
+                    lan.hide(self.lease_id, self.seat, lan.EXPERIMENT_INTERFACE, other.experiment_address)
+            case "sample_loss":
+                for other in others:
+                    lan.hide(self.lease_id, self.seat, lan.CONTROL_INTERFACE, other.control_address)
+
+    def end(self, disturbance: Disturbance, others: Sequence[Machine]) -> None:
+        type = self.machine.type
+        match disturbance.kind:
+            case "cpu_load":
+                self._end_load()
+            case "slow_cpu":
+                self.podman.limit_cores(self.seat.netns, type.cores)
+            case "memory_limit":
+                self.podman.limit_memory(self.seat.netns, type.memory_mb)
+            case "lan_cut":
+                lan.restore_experiment_link(self.lease_id, self.seat)
+            case "partition":
+                for other in others:
+                    lan.show(self.lease_id, self.seat, lan.EXPERIMENT_INTERFACE, other.experiment_address)
+            case "sample_loss":
+                for other in others:
+                    lan.show(self.lease_id, self.seat, lan.CONTROL_INTERFACE, other.control_address)
+
+    def _begin_load(self, cores: float) -> None:
+        with connect(self.machine) as remote:
+            remote.put(LOAD, LOAD_ON_MACHINE)
+            begun = remote.run(["python3", LOAD_ON_MACHINE, f"{cores:g}", LOAD_PID])
+            if begun.code != 0:
+                said = begun.stderr.strip() or begun.stdout.strip()
+                raise InfrastructureError(f"local: no load could be put on {self.machine.name}: {said}")
+
+    def _end_load(self) -> None:
+        """From the box: a machine with such a load may not let us in."""
+        for pid in self.podman.pids(self.seat.netns):
+            with suppress(OSError):  # it has ended
+                if LOAD_ON_MACHINE.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,104 @@
+"""Sums over the lines of a window that moves on. There may be tens of thousands of numbers in one: each line is read
+once, added once and taken out once, and only those at the edges of the window are counted in part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Key = tuple[Any, ...]
+Counts = tuple[tuple[Key, float], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class CountedLine:
+    """What a worker's line says of its interval (epoch seconds), as numbers by key."""
+
+    begin_s: float
+    t_s: float
+    pid: int
+    counts: Counts
+    traffic: Counts  # tuples by (from task, to task)
+
+
+@dataclass
+class LineSums:
+    """Of the lines that lie wholly in the window; `of`: which of their counts."""
+
+    of: Callable[[CountedLine], Counts]
+    _inside: dict[int, CountedLine] = field(default_factory=dict)  # by identity
+    _sums: dict[Key, float] = field(default_factory=dict)
+    _numbers: dict[Key, int] = field(default_factory=dict)  # of how many lines each sum is
+
+    def advance(self, lines: Iterable[tuple[CountedLine, float]]) -> Mapping[Key, float]:
+        """Sums of a window, of all lines that there are, each with the share of it that is in the window."""
+        known = list(lines)
+        whole = {id(line): line for line, share in known if share >= 1}
+        for key in [key for key in self._inside if key not in whole]:
+            self._take_out(self._inside.pop(key))
+        for key, line in whole.items():
+            if key not in self._inside:
+                self._inside[key] = line
+                for name, n in self.of(line):
+                    self._sums[name] = self._sums.get(name, 0.0) + n
+                    self._numbers[name] = self._numbers.get(name, 0) + 1
+        sums = dict(self._sums)
+        for line, share in known:
+            if 0 < share < 1:
+                for name, n in self.of(line):
+                    sums[name] = sums.get(name, 0.0) + n * share
+        return sums
+
+    def _take_out(self, line: CountedLine) -> None:
+        """A sum of no line is none, whatever rounding has left of it."""
+        for name, n in self.of(line):
+            self._sums[name] -= n
+            self._numbers[name] -= 1
+            if not self._numbers[name]:
+                del self._sums[name], self._numbers[name]
+
+
+def counted(line: Mapping[str, Any]) -> CountedLine:
+    """Raises KeyError, TypeError or ValueError for a line that is not the contract's."""
+    t_s, counts = float(line["t"]), [*_task_counts(line), *_spout_counts(line), *_sink_counts(line)]
+    for group, key, number in (("streams", ("task", "stream"), "emitted"),
+                               ("sources", ("task", "component", "stream"), "executed")):  # fmt: skip
+        columns = line.get(group) or {}
+        for *names, n in zip(*(columns.get(name, ()) for name in (*key, number)), strict=True):
+            counts.append(((group, *names), n or 0))
+    pairs = line.get("traffic") or {}
+    columns = (pairs.get(name, ()) for name in ("from", "to", "n"))
+    traffic = tuple(((source, target), n) for source, target, n in zip(*columns, strict=True) if n)
+    return CountedLine(t_s - float(line["dt_s"]), t_s, int(line["pid"]), tuple(counts), traffic)
+
+
+def _task_counts(line: Mapping[str, Any]) -> Iterable[tuple[Key, float]]:
+    """`timed`: executed tuples whose time is known."""
+    group = line.get("tasks") or {}
+    columns = [group.get(k, ()) for k in ("task", "emitted", "executed", "execute_ms")]
+    waited = group.get("backpressure_ms") or [None] * len(columns[0])  # older lines lack it
+    for number, emitted, executed, execute_ms, waited_ms in zip(*columns, waited, strict=True):
+        task = int(number)
+        yield ("emitted", task), emitted or 0
+        yield ("executed", task), executed or 0
+        if execute_ms is not None:
+            yield ("timed", task), executed or 0
+            yield ("execute_ms", task), execute_ms
+        if waited_ms is not None:
+            yield ("backpressure_ms", task), waited_ms
+
+
+def _spout_counts(line: Mapping[str, Any]) -> Iterable[tuple[Key, float]]:
+    group = line.get("spouts") or {}
+    for task, due in zip(*(group.get(k, ()) for k in ("task", "due")), strict=True):
+        if due is not None:
+            yield ("due", int(task)), due
+
+
+def _sink_counts(line: Mapping[str, Any]) -> Iterable[tuple[Key, float]]:
+    group = line.get("sinks") or {}
+    if group:
+        yield ("latencies",), sum(group.get("n", ()))
+        yield ("latency_ms",), sum(group.get("sum_ms", ()))

@@ -1,0 +1,77 @@
+"""What the policy service knows of one topology: its samples, where its tasks are, and what it lost. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from scheduler_plugins.samples import Samples
+
+
+@dataclass
+class TopologyState:
+    """Of one topology of the run, from the first scheduling round that has it on."""
+
+    topology_id: str
+    name: str
+    samples: Samples
+    placed_among: tuple[str, ...]  # machines that Nimbus knew when it first had the topology to place
+    is_running: bool = True  # Nimbus had it in the newest round
+    rebalancing: bool = False
+    slots: tuple[str, ...] = ()
+    tasks_total: int = 0
+    unplaced_why: str | None = None  # what Storm's own scheduler said of executors that it left without a slot
+    lost: list[dict[str, Any]] = field(default_factory=list)  # tasks that had a slot, and have none though nobody asked
+    _placement: Mapping[str, str] = field(default_factory=dict)  # task → slot, in the round before
+
+    @classmethod
+    def first(cls, topology: Mapping[str, Any], window_s: float, machines: tuple[str, ...]) -> TopologyState:
+        """Of a topology of a request that has not been seen before; `machines`: those alive."""
+        samples = Samples(topology["id"], window_s, sinks=_sink_names(topology))
+        return cls(topology["id"], topology["name"], samples, machines)
+
+    def record(self, topology: Mapping[str, Any], now: float) -> None:
+        """What the newest request says of it. In a rebalance tasks are without a slot for a moment; that is no loss."""
+        placement: Mapping[str, str] = topology["placement"]
+        self.is_running, self.rebalancing = True, bool(topology.get("rebalancing"))
+        self.tasks_total = sum(len(component["tasks"]) for component in topology["components"])
+        self.unplaced_why = topology.get("unplaced_why")
+        lost = [] if self.rebalancing else [slot for task, slot in self._placement.items() if task not in placement]
+        if lost:
+            machines = sorted({slot.rpartition(":")[0] for slot in lost})
+            self.lost.append({"t": now, "tasks": len(lost), "machines": machines})
+        before, self._placement, self.slots = set(self.slots), placement, tuple(sorted(set(placement.values())))
+        for slot in self.slots:
+            if slot not in before:
+                self.samples.join_slot(slot, now)
+
+    def end(self) -> None:
+        """Nimbus has it no more; its series stays."""
+        self.is_running, self.rebalancing = False, False
+        self._placement, self.slots, self.tasks_total, self.unplaced_why = {}, (), 0, None
+
+    def json(self, now: float) -> dict[str, Any]:
+        """As it stands in the service's state (docs/contracts.md, "State")."""
+        samples = self.samples
+        return {
+            "id": self.topology_id,
+            "name": self.name,
+            "running": self.is_running,
+            "rebalancing": self.rebalancing,
+            "placed_among": list(self.placed_among),
+            "tasks_placed": len(self._placement),
+            "tasks_total": self.tasks_total,
+            "unplaced_why": self.unplaced_why,
+            "samples_age_s": samples.age_s(now, self.slots),
+            "window_fault": samples.window(now, self.slots).fault,
+            "workers_reporting": samples.reporting(now),
+            "worker_restarts": samples.restarts,
+            "lost_tasks": self.lost,
+            "series": samples.series(now),
+        }
+
+
+def _sink_names(topology: Mapping[str, Any]) -> frozenset[str]:
+    sources = {edge["source"] for edge in topology["edges"]}
+    return frozenset(edge["target"] for edge in topology["edges"] if edge["target"] not in sources)

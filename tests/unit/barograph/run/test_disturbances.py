@@ -1,0 +1,233 @@
+"""Machines that are disturbed while they run, over a fake cluster: begun, ended whatever ends the run, and refused."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from barograph.errors import ExperimentError, RunBroken
+from barograph.plan.blocks import plan_runs
+from barograph.plan.events import KINDS, PlannedEvent
+from barograph.plan.events.disturbances import CpuLoad, LanCut, Partition, SampleLoss, SlowCpu, WorkerCrash
+from barograph.plan.experiment import EXPERIMENTS, load, parse
+from barograph.run import storm_cluster
+from barograph.run.storm_cluster import StormCluster
+from barograph.series_steps import attempt_next_run
+from barograph.yaml_files import read_yaml
+from inventory.errors import InfrastructureError
+from inventory.machines import Machine
+from inventory.testbed import Disturbance
+from tests.unit.barograph.run.conftest import SetUp, Stage
+
+SLOW = SlowCpu(at="steady", machines=("m1", "m2"), share=0.5)
+
+
+def events_of(here: Stage, kind: str) -> list[dict[str, Any]]:
+    return [event for event in here.events() if event["kind"] == kind]
+
+
+def test_it_begins_at_the_events_zero_and_ends_so_many_seconds_later(stage: SetUp) -> None:
+    here = stage(CpuLoad(at="steady", machines=("m1",), cores=0.2, for_s=20.0))
+    here.go()
+    (begun,), (ended,) = events_of(here, "event_performed"), events_of(here, "disturbance_ended")
+    assert (begun["event"], begun["machines"]) == ("cpu_load", ["m1"])
+    assert (ended["event_id"], ended["machines"]) == ("e1", ["m1"])
+    assert 20.0 <= ended["t"] - begun["t"] < 22.0
+    assert here.storm.arguments["disturb"] == {"machines": ("m1",), "disturbance": Disturbance("cpu_load", 0.2)}
+    (_, steady) = events_of(here, "steady")
+    assert steady["t"] > ended["t"], "what follows is watched without it"
+
+
+def test_without_an_end_it_lasts_until_the_topology_is_killed(stage: SetUp) -> None:
+    here = stage(SLOW)
+    here.go()
+    kinds = [event["kind"] for event in here.events()]
+    assert kinds.index("topology_killed") < kinds.index("disturbance_ended") < kinds.index("run_ended")
+    calls = here.storm.calls
+    assert calls.index("disturb") < calls.index("stop") < calls.index("end_disturbance") < calls.index("collect")
+
+
+@pytest.mark.parametrize("breaks", ["disturb", "end_disturbance"])
+def test_a_run_that_breaks_in_it_ends_it_too(stage: SetUp, breaks: str) -> None:
+    here = stage(Partition(at="steady", machines=("m1", "m2"), for_s=10.0))
+    here.storm.faults[breaks] = [RunBroken("half begun")]
+    with pytest.raises(RunBroken):
+        attempt_next_run(here.series, here.context)
+    calls = here.storm.calls
+    last = len(calls) - 1 - calls[::-1].index("end_disturbance")
+    assert calls.index("stop") < last
+    assert [event["machines"] for event in events_of(here, "disturbance_ended")] == [["m1", "m2"]]
+
+
+def test_what_cannot_be_ended_is_said_and_the_run_is_collected(stage: SetUp, heard: Any) -> None:
+    here = stage(SLOW)
+    here.storm.faults["end_disturbance"] = [RunBroken("no such machine")]
+    here.go()
+    assert "collect" in here.storm.calls and not events_of(here, "disturbance_ended")
+    said = [line["text"] for line in heard.lines if line["kind"] == "message"]
+    assert "m1, m2: slow_cpu could not be ended: no such machine" in said
+
+
+def test_machines_off_the_lan_are_not_missed_and_are_back_before_it_goes_on(stage: SetUp) -> None:
+    """Nimbus forgets them after 30 s."""
+    here = stage(LanCut(at="steady", machines=("m1", "m3"), for_s=80.0))
+    here.go()
+    names = [phase["name"] for phase in here.document()["phases"]]
+    assert names[names.index("disturb") :] == ["disturb", "recover", "after", "collect"]
+    assert set(here.storm.arguments["collect"]["machines"]) >= {"m1", "m3"}
+    assert not events_of(here, "machines_unknown"), "nobody expects them there"
+
+
+def test_a_run_goes_on_without_samples_for_a_while(stage: SetUp) -> None:
+    """Longer than a worker may be silent unasked."""
+    here = stage(SampleLoss(at="steady", machines=("m1", "m2", "m3", "m4"), for_s=80.0))
+    here.go()
+    assert here.storm.calls.count("end_disturbance") == 1
+
+
+def test_a_worker_that_was_killed_may_begin_again(stage: SetUp) -> None:
+    here = stage(WorkerCrash("steady", "m2"))
+    here.storm.faults["restarts"] = [(60.0, "m2:6700", (7,))]
+    here.go()
+    assert here.storm.arguments["crash_worker"] == {"machine": "m2"}
+
+
+def test_a_machine_without_a_worker_is_said(stage: SetUp) -> None:
+    here = stage(WorkerCrash("steady", "m2"))
+    here.storm.faults["crash_worker"] = [ExperimentError("no worker runs on m2")]
+    with pytest.raises(ExperimentError, match="no worker runs on m2"):
+        attempt_next_run(here.series, here.context)
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        ({"kind": "cpu_load", "machines": [], "cores": 1.0}, "events.0"),
+        ({"kind": "cpu_load", "machines": ["m1"], "cores": 0}, "events.0"),
+        ({"kind": "cpu_load", "machines": ["m9"], "cores": 1.0}, r"machines has 'm9'; at that time there are m1, .*m4"),
+        ({"kind": "slow_cpu", "machines": ["m1"], "share": 1.0}, "share"),
+        (
+            {"kind": "slow_cpu", "machines": ["m1", "m1"], "share": 0.5},
+            "machines is m1, m1; allowed: 1 or more, each once",
+        ),
+        (
+            {"kind": "slow_cpu", "machines": ["m1"], "share": 0.5, "for_s": 999},
+            r"for_s is 999; allowed: at most 110, 60 s less",
+        ),
+        ({"kind": "partition", "machines": ["m1"]}, "machines is m1; allowed: 2 or more, each once"),
+        ({"kind": "lan_cut", "machines": ["m1"]}, "for_s is missing; say after how many seconds"),
+        (
+            {"kind": "lan_cut", "machines": ["m1", "m2", "m3", "m4"], "for_s": 9},
+            "allowed: not all, for one must be left",
+        ),
+        ({"kind": "sample_loss", "machines": ["m1"]}, "for_s is missing"),
+        ({"kind": "memory_limit", "machines": ["m1"], "memory_mb": 0.5}, "memory_mb"),
+        ({"kind": "worker_crash", "machine": "m7"}, "machine is 'm7'; at that time there are m1"),
+    ],
+)
+def test_what_cannot_be_is_refused(event: dict[str, Any], said: str) -> None:
+    data = read_yaml(EXPERIMENTS / "stela" / "star.yaml")
+    data |= {"machines": {"before": 4, "after": 4}, "events": [event | {"at": "steady"}]}
+    with pytest.raises(ExperimentError, match=said):
+        parse("stela/star", data, source="star.yaml")
+
+
+def test_a_worker_may_restart_for_as_long_as_its_machine_is_disturbed(stage: SetUp) -> None:
+    """Also later than the 75 s that a worker may need after an event."""
+    here = stage(SLOW)
+    long = replace(here.series.experiment.durations, after_floor_s=90.0)
+    here = Stage(replace(here.series.experiment, durations=long), here.context.listener)
+    here.storm.faults["restarts"] = [(132.0, "m1:6700", (7,))]
+    here.go()
+    (restarted,) = events_of(here, "worker_restarted")
+    assert restarted["asked"]
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        (
+            {"kind": "slow_cpu", "machines": ["m2", "m3"], "share": 0.2, "for_s": 20},
+            "machines has m2, with such a dist",
+        ),
+        ({"kind": "crash", "machine": "m1", "restart_after_s": 10}, "m1, which has a slow_cpu without an end"),
+    ],
+)
+def test_what_would_end_an_earlier_disturbance_is_refused(second: dict[str, Any], said: str) -> None:
+    slow = {"kind": "slow_cpu", "machines": ["m1", "m2"], "share": 0.5}
+    data = read_yaml(EXPERIMENTS / "stela" / "star.yaml")
+    data |= {"machines": {"before": 4, "after": 4}, "events": [each | {"at": "steady"} for each in (slow, second)]}
+    with pytest.raises(ExperimentError, match=said):
+        parse("stela/star", data, source="star.yaml")
+    parse("stela/star", data | {"events": [data["events"][0] | {"for_s": 20}, data["events"][1]]}, source="star.yaml")
+
+
+def test_the_worker_that_is_killed_has_the_lowest_port() -> None:
+    listed = (
+        "41 /usr/bin/java -server -Dworker.port=6702 -cp x org.apache.storm.daemon.worker.Worker star-1 id 6702\n"
+        "77 /usr/bin/java -server -Dworker.port=6700 -cp x org.apache.storm.daemon.worker.Worker star-1 id 6700\n"
+        "90 /usr/bin/java -cp x org.apache.storm.LogWriter /usr/bin/java -Dworker.port=6700\n"
+    )
+    assert storm_cluster.lowest_worker(listed) == (6700, "77")
+    assert storm_cluster.lowest_worker("") is None
+
+
+class DisturbedTestbed:
+    """Notes what it is asked for; m1 cannot be brought back."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str, str, list[str]]] = []
+
+    def disturb(self, machine: Machine, disturbance: Disturbance, others: Sequence[Machine] = ()) -> None:
+        self.calls.append(("begin", machine.name, disturbance.kind, [other.name for other in others]))
+
+    def end_disturbance(self, machine: Machine, disturbance: Disturbance, others: Sequence[Machine] = ()) -> None:
+        self.calls.append(("end", machine.name, disturbance.kind, [other.name for other in others]))
+        if machine.name == "m1":
+            raise InfrastructureError("no machine m1")
+
+
+@pytest.fixture
+def disturbed(monkeypatch: pytest.MonkeyPatch) -> DisturbedTestbed:
+    testbed, there = DisturbedTestbed(), [SimpleNamespace(name=name) for name in ("master", "m1", "m2", "m3")]
+    monkeypatch.setattr(storm_cluster, "testbed_of", lambda _choice: testbed)
+    monkeypatch.setattr(storm_cluster.series_lease, "current_machines", lambda _folder: there)
+    monkeypatch.setattr(storm_cluster.cluster, "reset", lambda *_: None)
+    return testbed
+
+
+def storm(tmp_path: Path, *events: PlannedEvent) -> StormCluster:
+    experiment = replace(load("stela/star"), events=events)
+    return StormCluster(SimpleNamespace(experiment=experiment, folder=tmp_path), tmp_path)  # type: ignore[arg-type]
+
+
+def test_samples_are_lost_on_their_way_to_the_master_and_partitions_are_mutual(
+    disturbed: DisturbedTestbed, tmp_path: Path
+) -> None:
+    cluster = storm(tmp_path)
+    cluster.disturb(["m2"], Disturbance("sample_loss"))
+    cluster.disturb(["m2", "m3"], Disturbance("partition"))
+    assert disturbed.calls == [
+        ("begin", "m2", "sample_loss", ["master"]),
+        ("begin", "m2", "partition", ["m3"]), ("begin", "m3", "partition", ["m2"]),
+    ]  # fmt: skip
+
+
+def test_whatever_a_harness_that_died_left_is_ended_before_the_next_run(
+    disturbed: DisturbedTestbed, tmp_path: Path
+) -> None:
+    """On every machine that is there, though one cannot be brought back; m4 has gone."""
+    slow = SlowCpu(at="steady", machines=("m1", "m2", "m4"), share=0.5)
+    cluster = storm(tmp_path, slow)
+    with pytest.raises(InfrastructureError, match="no machine m1"):
+        cluster.reset(plan_runs(cluster.series.experiment)[0])
+    assert [(call[0], call[1]) for call in disturbed.calls] == [("end", "m1"), ("end", "m2")]
+
+
+def test_every_disturbance_has_its_kind() -> None:
+    """What a testbed is asked for is called like the event."""
+    planned = {kind for kind, cls in KINDS.items() if "disturbance" in dir(cls)}
+    assert planned == {"cpu_load", "slow_cpu", "memory_limit", "lan_cut", "partition", "sample_loss"}
