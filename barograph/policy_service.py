@@ -74,7 +74,26 @@ class TupleCounts:
 
 
 @dataclass(frozen=True)
+class TopologyStatus:
+    """One topology of the run, as its policy service knows it."""
+
+    name: str  # in Storm; "" from an older service
+    series: TupleCounts
+    running: bool = True  # Nimbus had it in the newest round
+    rebalancing: bool = False
+    tasks_placed: int = 0
+    tasks_total: int = 0
+    samples_age_s: float | None = None  # of its oldest worker; None: one has not sent any
+    placed_among: tuple[str, ...] | None = None  # machines known when it was placed; None: an older service
+
+    def all_placed(self) -> bool:
+        return 0 < self.tasks_total == self.tasks_placed
+
+
+@dataclass(frozen=True)
 class ServiceState:
+    """What the service says of a run. Numbers beside `topologies` are of all that run."""
+
     run_id: str | None
     t: float
     policy: str | None
@@ -85,18 +104,21 @@ class ServiceState:
     tasks_total: int
     pending_event: str | None
     decisions: tuple[ServiceDecision, ...]
-    series: TupleCounts
     policy_error: str | None
     waiting_for: str | None = None  # why the pending event has no decision yet
     input_rate_factor: float = 1.0
-    placed_among: tuple[str, ...] | None = None  # machines known when the topology was placed; None: an older service
     nimbus_age_s: float | None = None  # since Nimbus last asked in this run; None: not yet, or an older service
     worker_restarts: tuple[WorkerRestart, ...] = ()
     lost_tasks: tuple[LostTasks, ...] = ()
     window_fault: str = ""  # why rates are no ground for a decision; an older service does not say
+    topologies: tuple[TopologyStatus, ...] = ()  # all that there were in the run, oldest first
 
     def all_placed(self) -> bool:
         return 0 < self.tasks_total == self.tasks_placed
+
+    def topology(self, name: str) -> TopologyStatus | None:
+        """None before the policy service has seen it. An older service names none, and knows one only."""
+        return next((each for each in self.topologies if each.name in (name, "")), None)
 
 
 def read_state(data: Mapping[str, Any]) -> ServiceState:
@@ -115,11 +137,9 @@ def read_state(data: Mapping[str, Any]) -> ServiceState:
         tasks_total=sum(int(topology["tasks_total"]) for topology in running),
         pending_event=pending["event_id"] if isinstance(pending, Mapping) else pending,
         decisions=tuple(_decision(each) for each in data["decisions"]),
-        series=_series(shown[0]["series"]) if shown else TupleCounts(),
         policy_error=data["policy_error"],
         waiting_for=data["held"],
         input_rate_factor=float(data["input_rate_factor"]),
-        placed_among=_placed_among(shown),
         nimbus_age_s=data.get("nimbus_age_s"),
         worker_restarts=tuple(
             WorkerRestart(float(each["t"]), each["slot"], tuple(each["spouts"]), topology.get("name", ""))
@@ -132,6 +152,7 @@ def read_state(data: Mapping[str, Any]) -> ServiceState:
             for each in topology.get("lost_tasks", ())
         ),
         window_fault=next((fault for topology in running if (fault := topology.get("window_fault"))), ""),
+        topologies=tuple(_topology(each) for each in shown),
     )
 
 
@@ -141,10 +162,17 @@ def _topologies(data: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return [{**data, "running": True}] if shown is None else shown
 
 
-def _placed_among(shown: Sequence[Mapping[str, Any]]) -> tuple[str, ...] | None:
-    if not shown:
-        return ()
-    return tuple(shown[0]["placed_among"]) if "placed_among" in shown[0] else None
+def _topology(shown: Mapping[str, Any]) -> TopologyStatus:
+    return TopologyStatus(
+        name=shown.get("name", ""),
+        series=_series(shown["series"]),
+        running=bool(shown["running"]),
+        rebalancing=bool(shown.get("rebalancing")),
+        tasks_placed=int(shown["tasks_placed"]),
+        tasks_total=int(shown["tasks_total"]),
+        samples_age_s=shown["samples_age_s"],
+        placed_among=tuple(shown["placed_among"]) if "placed_among" in shown else None,
+    )
 
 
 def _series(columns: Mapping[str, Any]) -> TupleCounts:
@@ -185,15 +213,18 @@ def counts_since(series: TupleCounts, begin_s: float) -> tuple[tuple[int, ...], 
     return tuple(t for t, _ in pairs), tuple(n for _, n in pairs)
 
 
-def throughput_now(series: TupleCounts, seconds: int = 5) -> float | None:
-    """Mean tuples/s at the sinks over the newest seconds; None before there are any."""
-    newest = [n for n in series.sinks[-seconds:] if n is not None]
-    return sum(newest) / len(newest) if newest else None
+def throughput_now(state: ServiceState, seconds: int = 5) -> float | None:
+    """Mean tuples/s at the sinks of all topologies over their newest seconds; None before there are any."""
+    means = []
+    for topology in state.topologies:
+        newest = [n for n in topology.series.sinks[-seconds:] if n is not None]
+        means += [sum(newest) / len(newest)] if newest and topology.running else []
+    return sum(means) if means else None
 
 
-def machines_missed_by_placement(state: ServiceState, expected: Collection[str]) -> tuple[str, ...]:
+def machines_missed_by_placement(topology: TopologyStatus, expected: Collection[str]) -> tuple[str, ...]:
     """Machines that were not there when the topology was placed, so that it runs without them."""
-    known = state.placed_among
+    known = topology.placed_among
     return () if known is None else tuple(name for name in expected if name not in known)
 
 
@@ -262,8 +293,16 @@ class ServiceRefused(BarographError):
 
 
 class ServiceClient(Protocol):
-    def configure(self, run_id: str, policy: str, parameters: Mapping[str, Any], seed: int, window_s: float) -> None:
-        """Forget the last run and begin this one."""
+    def configure(
+        self,
+        run_id: str,
+        policy: str,
+        parameters: Mapping[str, Any],
+        seed: int,
+        window_s: float,
+        service_levels: Mapping[str, Mapping[str, float]] | None = None,
+    ) -> None:
+        """Forget the last run and begin this one. `service_levels`: by the topology's name in Storm."""
         ...
 
     def scale(self, event_id: str, kind: str, joined: Sequence[str], leave: int) -> None: ...
@@ -306,9 +345,19 @@ class HttpService:
             handlers.append(urllib.request.HTTPSHandler(context=context))
         self._opener = urllib.request.build_opener(*handlers)
 
-    def configure(self, run_id: str, policy: str, parameters: Mapping[str, Any], seed: int, window_s: float) -> None:
+    def configure(
+        self,
+        run_id: str,
+        policy: str,
+        parameters: Mapping[str, Any],
+        seed: int,
+        window_s: float,
+        service_levels: Mapping[str, Mapping[str, float]] | None = None,
+    ) -> None:
         """Waits for a service that ends the policy of the run before, or that has just been started."""
         body = {"run_id": run_id, "policy": policy, "parameters": dict(parameters), "seed": seed, "window_s": window_s}
+        if service_levels:
+            body["service_levels"] = {name: dict(level) for name, level in service_levels.items()}
         end = time.monotonic() + self._patience_s
         while True:
             try:

@@ -88,6 +88,7 @@ def experiment_keys() -> str:
         Durations,
         Experiment,
         MachineCount,
+        ServiceLevelChoice,
         TestbedChoice,
         TopologyChanges,
         TopologyChoice,
@@ -96,7 +97,8 @@ def experiment_keys() -> str:
 
     parts = [EXPERIMENT_HEAD]
     sections: Mapping[str, type] = {
-        "At the top": Experiment, "topology": TopologyChoice, "testbed": TestbedChoice, "machines": MachineCount,
+        "At the top": Experiment, "topology": TopologyChoice,
+        "topology: service_level": ServiceLevelChoice, "testbed": TestbedChoice, "machines": MachineCount,
         "variants: each": Variant, "variants: code": Code, "variants: topology": TopologyChanges,
         "durations": Durations, **{f"events: {kind}": cls for kind, cls in KINDS.items()},
     }  # fmt: skip

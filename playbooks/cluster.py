@@ -322,9 +322,11 @@ def revive(inventory: Path, directory: Path, machine: str, on_event: EventListen
     return _play_on("revive", inventory, directory, [machine], {}, on_event)
 
 
-def kill(inventory: Path, directory: Path, run_id: str, on_event: EventListener = log_event) -> PlayResult:
-    """Kill whatever topology runs; the daemons stay."""
-    return play("kill", inventory, {"run_id": run_id}, directory, on_event)
+def kill(
+    inventory: Path, directory: Path, run_id: str, topology: str = "", on_event: EventListener = log_event
+) -> PlayResult:
+    """Kill the topology of that name in Storm, or every one; the daemons stay."""
+    return play("kill", inventory, {"run_id": run_id, "nimbus_kill": topology}, directory, on_event)
 
 
 def stop(inventory: Path, directory: Path, on_event: EventListener = log_event) -> PlayResult:

@@ -1,5 +1,6 @@
 """Sums over the lines of a window that moves on. There may be tens of thousands of numbers in one: each line is read
-once, added once and taken out once, and only those at the edges of the window are counted in part.
+once, added once and taken out once, and only those at the edges of the window are counted in part. Counts are whole
+numbers, times whole microseconds: what is taken out again leaves nothing of itself.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Key = tuple[Any, ...]
-Counts = tuple[tuple[Key, float], ...]
+Counts = tuple[tuple[Key, int], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +30,7 @@ class LineSums:
 
     of: Callable[[CountedLine], Counts]
     _inside: dict[int, CountedLine] = field(default_factory=dict)  # by identity
-    _sums: dict[Key, float] = field(default_factory=dict)
+    _sums: dict[Key, int] = field(default_factory=dict)
     _numbers: dict[Key, int] = field(default_factory=dict)  # of how many lines each sum is
 
     def advance(self, lines: Iterable[tuple[CountedLine, float]]) -> Mapping[Key, float]:
@@ -42,9 +43,9 @@ class LineSums:
             if key not in self._inside:
                 self._inside[key] = line
                 for name, n in self.of(line):
-                    self._sums[name] = self._sums.get(name, 0.0) + n
+                    self._sums[name] = self._sums.get(name, 0) + n
                     self._numbers[name] = self._numbers.get(name, 0) + 1
-        sums = dict(self._sums)
+        sums: dict[Key, float] = dict(self._sums)
         for line, share in known:
             if 0 < share < 1:
                 for name, n in self.of(line):
@@ -52,7 +53,7 @@ class LineSums:
         return sums
 
     def _take_out(self, line: CountedLine) -> None:
-        """A sum of no line is none, whatever rounding has left of it."""
+        """A sum of no line is none, and not 0."""
         for name, n in self.of(line):
             self._sums[name] -= n
             self._numbers[name] -= 1
@@ -67,38 +68,38 @@ def counted(line: Mapping[str, Any]) -> CountedLine:
                                ("sources", ("task", "component", "stream"), "executed")):  # fmt: skip
         columns = line.get(group) or {}
         for *names, n in zip(*(columns.get(name, ()) for name in (*key, number)), strict=True):
-            counts.append(((group, *names), n or 0))
+            counts.append(((group, *names), int(n or 0)))
     pairs = line.get("traffic") or {}
     columns = (pairs.get(name, ()) for name in ("from", "to", "n"))
-    traffic = tuple(((source, target), n) for source, target, n in zip(*columns, strict=True) if n)
+    traffic = tuple(((source, target), int(n)) for source, target, n in zip(*columns, strict=True) if n)
     return CountedLine(t_s - float(line["dt_s"]), t_s, int(line["pid"]), tuple(counts), traffic)
 
 
-def _task_counts(line: Mapping[str, Any]) -> Iterable[tuple[Key, float]]:
+def _task_counts(line: Mapping[str, Any]) -> Iterable[tuple[Key, int]]:
     """`timed`: executed tuples whose time is known."""
     group = line.get("tasks") or {}
     columns = [group.get(k, ()) for k in ("task", "emitted", "executed", "execute_ms")]
     waited = group.get("backpressure_ms") or [None] * len(columns[0])  # older lines lack it
     for number, emitted, executed, execute_ms, waited_ms in zip(*columns, waited, strict=True):
         task = int(number)
-        yield ("emitted", task), emitted or 0
-        yield ("executed", task), executed or 0
+        yield ("emitted", task), int(emitted or 0)
+        yield ("executed", task), int(executed or 0)
         if execute_ms is not None:
-            yield ("timed", task), executed or 0
-            yield ("execute_ms", task), execute_ms
+            yield ("timed", task), int(executed or 0)
+            yield ("execute_us", task), round(1000 * execute_ms)
         if waited_ms is not None:
-            yield ("backpressure_ms", task), waited_ms
+            yield ("backpressure_us", task), round(1000 * waited_ms)
 
 
-def _spout_counts(line: Mapping[str, Any]) -> Iterable[tuple[Key, float]]:
+def _spout_counts(line: Mapping[str, Any]) -> Iterable[tuple[Key, int]]:
     group = line.get("spouts") or {}
     for task, due in zip(*(group.get(k, ()) for k in ("task", "due")), strict=True):
         if due is not None:
-            yield ("due", int(task)), due
+            yield ("due", int(task)), int(due)
 
 
-def _sink_counts(line: Mapping[str, Any]) -> Iterable[tuple[Key, float]]:
+def _sink_counts(line: Mapping[str, Any]) -> Iterable[tuple[Key, int]]:
     group = line.get("sinks") or {}
     if group:
-        yield ("latencies",), sum(group.get("n", ()))
-        yield ("latency_ms",), sum(group.get("sum_ms", ()))
+        yield ("latencies",), int(sum(group.get("n", ())))
+        yield ("latency_us",), round(1000 * sum(group.get("sum_ms", ())))

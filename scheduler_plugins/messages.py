@@ -48,13 +48,13 @@ def observation_from_request(
 def _observation_from_request(
     request: Json, samples: Mapping[str, Samples], machines: MachineSamples, event: ScaleEvent | None
 ) -> Observation:
-    now = float(request["t"])
+    now, cores = float(request["t"]), machines.cores
     topologies = tuple(_with_rates(topology_from_request(t), samples.get(t["id"]), now) for t in request["topologies"])
     ages = [topology.samples_age_s for topology in topologies]
     return Observation(
         time_s=now,
         machines=tuple(
-            replace(machine_from_json(m), cores=machines.cores.get(m["name"]), cpu_load=machines.cpu_load(m["name"]))
+            replace(machine_from_json(m), cores=cores.get(m["name"]), cpu_load=machines.cpu_load(m["name"], now))
             for m in request["machines"]
         ),
         topologies=topologies,

@@ -27,6 +27,7 @@ Line = Mapping[str, Any]
 _QUEUE = "queue of "
 
 FRESH_S = 10.0  # a worker whose newest line is older is silent; the harness sends no scale request then
+SILENT_MACHINE_S = 15.0  # a probe posts every 5 s
 GAP_S = 5.0  # may be missing of a worker in a window, as one or two lost posts: more is a silence
 WINDOW_S = 60.0  # the longest window of rates, unless a policy's `window_s` says another
 FEWEST_SHARE = 0.5  # of that, or of a shorter one: rates of less work are no ground for a decision
@@ -234,8 +235,8 @@ class Samples:
         tasks = {
             task: _task_sums(task, state, by_group) for task, state in self._newest.items() if state.t_s > oldest_s
         }
-        latencies, latency_ms = (by_group[name].get((), 0.0) for name in ("latencies", "latency_ms"))
-        mean_ms = latency_ms / latencies if latencies else None
+        latencies, latency_us = (by_group[name].get((), 0.0) for name in ("latencies", "latency_us"))
+        mean_ms = latency_us / latencies / 1000 if latencies else None
         return WindowCounts(tasks, by_group["streams"], by_group["sources"], mean_ms)
 
     def traffic(self, window: Window) -> Mapping[tuple[int, int], float]:
@@ -258,13 +259,18 @@ class MachineSamples:
     def add(self, line: Line) -> None:
         """Take a machine's line; raises KeyError, TypeError or ValueError for one that is not the contract's."""
         machine, cores = str(line["machine"]), line.get("cpu_quota_cores")
+        if cores is not None and not 0 < float(cores) < math.inf:
+            raise ValueError(f"cpu_quota_cores is {cores}; allowed: above 0")
         if cores is not None:
             self.cores[machine] = float(cores)
         _append(self._lines[machine], line, float(line["t"]) - self.window_s)
 
-    def cpu_load(self, machine: str) -> float | None:
-        """Cores in use, mean over the window."""
-        lines = [line for line in self._lines.get(machine, ()) if line.get("cpu_cores") is not None]
+    def cpu_load(self, machine: str, now: float) -> float | None:
+        """Cores in use, mean over the window; None of a machine that has been silent for a while."""
+        known, newest_s = self._lines.get(machine, ()), now - SILENT_MACHINE_S
+        if not any(line["t"] >= newest_s for line in known):
+            return None
+        lines = [line for line in known if line.get("cpu_cores") is not None and line["t"] > now - self.window_s]
         seconds = sum(line["dt_s"] for line in lines)
         return sum(line["cpu_cores"] * line["dt_s"] for line in lines) / seconds if seconds else None
 
@@ -285,13 +291,14 @@ def _task_sums(task: int, state: TaskState, sums: Mapping[str, Mapping[Any, floa
     def known_of(name: str) -> float | None:
         return sums[name].get((task,)) if name in sums else None
 
+    waited_us = known_of("backpressure_us")
     return TaskSums(
         emitted=counted_of("emitted"),
         executed=counted_of("executed"),
         timed=counted_of("timed"),
-        execute_ms=counted_of("execute_ms"),
+        execute_ms=counted_of("execute_us") / 1000,
         queue=state.queue,
-        backpressure_ms=known_of("backpressure_ms"),
+        backpressure_ms=None if waited_us is None else waited_us / 1000,
         due=known_of("due"),
         behind_ms=state.behind_ms,
     )

@@ -30,6 +30,7 @@ from scheduler_plugins.model import (
     Observation,
     Policy,
     ScaleEvent,
+    ServiceLevel,
     Topology,
     is_all_under_way,
     topologies_to_place,
@@ -324,6 +325,7 @@ class ServiceState:
     _decide_every_s: float | None = None  # how often the policy may act by itself; None: not at all
     _acts_next_s: float = 0.0
     _failures: tuple[Failure, ...] = ()  # that the policy has yet to hear of
+    _service_levels: Mapping[str, ServiceLevel] = field(default_factory=dict)  # by the topology's name
     _input_rates: list[RateChange] = field(default_factory=lambda: [(0.0, 1.0)])  # as far back as a spout may be
 
     @property
@@ -338,16 +340,18 @@ class ServiceState:
         """
         try:
             policy = bind(str(body["policy"]), body.get("parameters") or {})
-        except (PolicyError, KeyError) as error:
+            levels = {str(n): ServiceLevel(**level) for n, level in (body.get("service_levels") or {}).items()}
+        except (PolicyError, KeyError, TypeError, AttributeError) as error:
             raise CallRefusal(400, f"configure: {error}") from error
         self.run_id, self.policy_name, self.policy = str(body["run_id"]), str(body["policy"]), policy
         self.memory, self.topologies, self._window_s = {}, {}, _window_s(body)
-        self.machine_samples = MachineSamples(self._window_s, self.machine_samples.cores)
+        known = {name: cores for name, cores in self.machine_samples.cores.items() if name in self._machines}
+        self.machine_samples = MachineSamples(self._window_s, known)
         self.event, self.held, self.decisions, self.input_rate_factor = None, None, DecisionTracker(), 1.0
         self.policy_error, self.damaged_lines, self._final_error = None, 0, None
         self._machines, self._released, self._events_seen = (), frozenset(), set()
         self._round_t, self._configured = None, self._configured + 1
-        self._decide_every_s, self._failures = None, ()
+        self._decide_every_s, self._failures, self._service_levels = None, (), levels
         self._input_rates = [(self.clock(), 1.0)]
         self.log_path.unlink(missing_ok=True)
         return {"run_id": self.run_id}
@@ -457,6 +461,8 @@ class ServiceState:
         decision = self._decision_of(outcome)
         if self.memory is not round.memory:
             decision = Decision(memory=self.memory, reason="held: the decision before it has failed meanwhile")
+        elif round.observation.may_act and self._decide_every_s is None:
+            decision = Decision(memory=self.memory, reason="held: the policy may act by itself no more")
         elif outcome is decision and round.decision is None:
             self._note_answer(round, decision)
         decision_id = self._accept(decision, round.observation)
@@ -497,10 +503,14 @@ class ServiceState:
         samples = {topology_id: each.samples for topology_id, each in self.topologies.items()}
         observed = observation_from_request(request, samples, self.machine_samples, self.event)
         machines = tuple(replace(m, alive=m.alive and m.name not in self._released) for m in observed.machines)
+        levels = self._service_levels
+        topologies = tuple(replace(t, service_level=levels.get(t.name)) for t in observed.topologies)
         moving = any(topology.rebalancing or unplaced_tasks(topology) for topology in observed.topologies)
         may_act = self._decide_every_s is not None and self.clock() >= self._acts_next_s and self.event is None
-        return replace(observed, machines=machines, event=None if moving else observed.event,
-                       may_act=may_act and not topologies_to_place(observed), failures=self._failures)  # fmt: skip
+        return replace(
+            observed, machines=machines, topologies=topologies, event=None if moving else observed.event,
+            may_act=may_act and not topologies_to_place(observed), failures=self._failures,
+        )  # fmt: skip
 
     def _decision_without_policy(self, observation: Observation) -> Decision | None:
         if is_all_under_way(observation):

@@ -228,11 +228,15 @@ def read(name: str) -> Topology:
 
 
 def render(
-    name: str, parameters: Mapping[str, Scalar] | None = None, overrides: Mapping[str, Any] | None = None
+    name: str,
+    parameters: Mapping[str, Scalar] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    storm_name: str | None = None,
 ) -> str:
     """Plain Flux YAML to submit; `read_flux` gives its shape.
 
     `overrides`: `workers` (int), `executors` and `tasks` (component → int), `config` (key → value).
+    `storm_name`: the topology's in Storm, where it is not the template's.
     Raises UnknownTopology, UnknownParameter, BadParameter, BadOverride.
     """
     template = _template(name)
@@ -241,6 +245,7 @@ def render(
     flux["config"][PARAMETERS] = values
     apply_overrides(name, flux, overrides or {})
     topology_of_flux(name, flux, refused=BadOverride)
+    flux["name"] = storm_name or flux["name"]
     return yaml.safe_dump(flux, sort_keys=False, width=120)
 
 

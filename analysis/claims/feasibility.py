@@ -369,7 +369,8 @@ def topology_of(spec: Spec, variant: Mapping[str, Any]) -> dict[str, Any]:
         both = isinstance(value, Mapping) and isinstance(overrides.get(key), Mapping)
         overrides[key] = {**overrides[key], **value} if both else value
     parameters = {**(chosen.get("parameters") or {}), **(own.get("parameters") or {})}
-    return {"name": chosen.get("name", ""), "parameters": parameters, "overrides": overrides}
+    name = chosen.get("flux") or chosen.get("name", "")
+    return {"name": name, "parameters": parameters, "overrides": overrides}
 
 
 def _closed_form(topology: Mapping[str, Any]) -> capacity.Topology | None:

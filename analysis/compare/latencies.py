@@ -1,6 +1,7 @@
 """Latency of both sides over the same seconds after an event, and what of their tuples has none.
 
-A run that was watched longer has other tuples, so all runs of a pair are cut to what each of them was watched. A tuple
+A run that was watched longer has other tuples, so all runs of a pair are cut to what each of them was watched, and what
+had begun with the event (a disturbance, a hold) is over in all of them where the seconds begin. A tuple
 that was lost, never emitted, or still waits at the end of these seconds has no latency, and would have had one of the
 longest: with more than `MOST_UNTIMED_PERCENT` of them in a run, what the others took is shown and carries no verdict.
 
@@ -12,7 +13,7 @@ taken as if all of them had been its slowest (decision 0029).
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import ceil, inf
 
 from analysis.compare.blocks import Block, MetricBlocks, PairRuns, Value
 from analysis.metrics import untimed
@@ -63,6 +64,7 @@ class WatchedEvent:
     """What the tables say of one event in one run. By start of window, s after the event; whole windows only."""
 
     watched_s: float
+    over_s: float  # when what had begun with it was over; 0: nothing had
     histograms: Mapping[float, tuple[Sequence[int], Sequence[float]]]
     due: Mapping[float, float | None]  # tuples; None: nobody knew all of them
     emitted: Mapping[float, float | None]
@@ -72,8 +74,8 @@ class WatchedEvent:
     lost: float | None
     unseen: float | None  # tuples at sinks that may be lost beyond `lost`
 
-    def timed(self, seconds: float) -> dict[int, float]:
-        return merged(each for start, each in self.histograms.items() if start < seconds)
+    def timed(self, since_s: float, until_s: float) -> dict[int, float]:
+        return merged(each for start, each in self.histograms.items() if since_s <= start < until_s)
 
 
 def latency_blocks(pairs: Iterable[PairRuns], read: Reader) -> list[MetricBlocks]:
@@ -93,15 +95,16 @@ def _pair_blocks(runs: PairRuns, event: str, events: Mapping[tuple[str, str], Wa
     seen = {run_id: events[run_id, event] for ids in watched.values() for run_id in ids}
     if not seen:
         return
-    seconds = min(each.watched_s for each in seen.values())
-    timed = {run_id: each.timed(seconds) for run_id, each in seen.items()}
-    without = [_untimed(run_id, each, timed[run_id], seconds) for run_id, each in seen.items()]
+    until_s = min(each.watched_s for each in seen.values())
+    since_s = WINDOW_S * ceil(max(each.over_s for each in seen.values()) / WINDOW_S)
+    timed = {run_id: each.timed(since_s, until_s) for run_id, each in seen.items()}
+    without = [_untimed(run_id, each, timed[run_id], since_s, until_s) for run_id, each in seen.items()]
     for metric, share in METRICS.items():
         values = {run_id: percentile_ms(counts, share) for run_id, counts in timed.items()}
         highest = {run_id: _highest(timed[run_id], each.unseen, share) for run_id, each in seen.items()}
         measured = {block: ids for block, ids in watched.items() if all(values[run_id] is not None for run_id in ids)}
         if measured:
-            note = _note(f"{100 * share:.0f} % of all tuples", seconds, without)
+            note = _note(f"{100 * share:.0f} % of all tuples", since_s, until_s, without)
             beyond = [run_id for ids in measured.values() for run_id in ids if highest[run_id] is None]
             reason = _reason(without) or _reason_unseen(share, len(beyond), len(seen))
             yield MetricBlocks(
@@ -122,11 +125,11 @@ def _highest(timed: Mapping[int, float], unseen: float | None, share: float) -> 
     return None if beyond is None or beyond > 1 else percentile_ms(timed, beyond)
 
 
-def _note(percent: str, seconds: float, without: Sequence[Untimed]) -> str:
+def _note(percent: str, since_s: float, until_s: float, without: Sequence[Untimed]) -> str:
     worst = max(without, key=lambda each: inf if each.percent is None else each.percent + (each.unseen or 0.0))
     return (
-        f"what {percent} keep to in seconds 0 to {seconds:.0f} after the event, the same in all {len(without)} runs; "
-        f"of the tuples of {worst.run_id}, which has the fewest timed: {worst.words}"
+        f"what {percent} keep to in seconds {since_s:.0f} to {until_s:.0f} after the event, the same in all"
+        f" {len(without)} runs; of the tuples of {worst.run_id}, which has the fewest timed: {worst.words}"
     )
 
 
@@ -150,12 +153,12 @@ def _reason_unseen(share: float, runs: int, of: int) -> str:
     return f"{slowest} {runs} of {of} runs" if runs else ""
 
 
-def _untimed(run_id: str, event: WatchedEvent, counts: Mapping[int, float], seconds: float) -> Untimed:
+def _untimed(run_id: str, event: WatchedEvent, counts: Mapping[int, float], since_s: float, until_s: float) -> Untimed:
     """Of what was emitted where nobody says what was due."""
     timed = sum(counts.values())
-    never = untimed.never_emitted(event.due, event.emitted, event.behind, event.missed, 0.0, seconds)
-    parts = (event.lost, never, untimed.growth(event.waiting, 0.0, seconds))
-    tuples = untimed.total(event.due, 0.0, seconds) or untimed.total(event.emitted, 0.0, seconds)
+    never = untimed.never_emitted(event.due, event.emitted, event.behind, event.missed, since_s, until_s)
+    parts = (event.lost, never, untimed.growth(event.waiting, since_s, until_s))
+    tuples = untimed.total(event.due, since_s, until_s) or untimed.total(event.emitted, since_s, until_s)
     whole = None if not tuples else min(tuples, timed + sum(part for part in parts if part))
     lost, never_emitted, waiting = (untimed.percent(part, whole) for part in parts)
     unseen = None if event.unseen is None else untimed.percent(event.unseen, timed + event.unseen) or 0.0
@@ -180,10 +183,16 @@ def latency_events(read: Reader) -> dict[tuple[str, str], WatchedEvent]:
     behind, waiting = untimed.queues(read("activity"))
     losses = read("losses")
     lost, unseen = _totals(losses, "lost"), _unseen(losses)
+    over_s = {
+        (row["run_id"], row["event_id"]): row["ended_s"] - row["zero_s"]
+        for row in read("scale_events")
+        if row.get("ended_s") is not None
+    }
     missed = _totals(read("emissions"), "missed")  # None: a spout began anew, and nobody knew what had been due before
     return {
         key: WatchedEvent(
             max(starts) + WINDOW_S,
+            over_s.get(key, 0.0),
             {start: each for start, each in histograms[key].items() if start >= 0},
             rates[(*key, "due")], rates[(*key, "spouts")], behind[key], waiting[key], missed.get(key), lost.get(key),
             unseen.get(key),

@@ -168,8 +168,7 @@ def convergence_tables(read: measurements.Reader) -> dict[str, list[Row]]:
     """The steady parts and the convergence times; one short series an event."""
     queues = [row for row in read("activity") if row["queue"] is not None]
     spans = read("scale_events")
-    ends_s = {(r["run_id"], r["event_id"]): r["ended_s"] - r["zero_s"] for r in spans if r.get("ended_s") is not None}
-    series = convergence.phase_windows(read("event_throughput"), queues, ends_s)
+    series = convergence.phase_windows(read("event_throughput"), queues, convergence.unmeasured_spans(spans))
     live = convergence.live_verdicts(read("events"), spans)
     intervals = convergence.interval_rows(series, live)
     return {"intervals": intervals, "convergence": convergence.convergence_rows(series, intervals)}

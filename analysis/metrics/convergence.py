@@ -145,11 +145,12 @@ LiveVerdict = tuple[bool | None, str | None]
 def phase_windows(
     throughput: Iterable[Mapping[str, Any]],
     queues: Iterable[Mapping[str, Any]] = (),
-    ends_s: Mapping[tuple[str, str], float] = MappingProxyType({}),
+    unmeasured: Mapping[tuple[str, str], Sequence[tuple[float, float]]] = MappingProxyType({}),
 ) -> list[PhaseWindows]:
     """Complete windows of the total throughput, before and after, and what waited at each component meanwhile.
 
-    `ends_s`: of (run, event), how long after its zero what it had begun was over: *after* begins then.
+    `unmeasured`: of (run, event), from when to when (s after its zero) what it or the event before it had begun was not
+    over: windows that begin then belong to neither side.
     """
     waiting: dict[tuple[str, str], dict[str, dict[float, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in queues:
@@ -157,11 +158,25 @@ def phase_windows(
     split: dict[tuple[str, str, str], list[tuple[float, float]]] = defaultdict(list)
     for row in throughput:
         if row["scope"] == "total" and row["complete"] and row["rate"] is not None:
-            if 0 <= row["window_s"] < ends_s.get((row["run_id"], row["event_id"]), 0.0):
+            spans_s = unmeasured.get((row["run_id"], row["event_id"]), ())
+            if any(since_s <= row["window_s"] < until_s for since_s, until_s in spans_s):
                 continue
             side = "before" if row["window_s"] < 0 else "after"
             split[row["run_id"], row["event_id"], side].append((row["window_s"], row["rate"]))
     return [_phase_windows(key, sorted(split[key]), waiting[key[:2]]) for key in sorted(split)]
+
+
+def unmeasured_spans(spans: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], list[tuple[float, float]]]:
+    """What `phase_windows` leaves out, from the events of all runs."""
+    found: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    for events in by_run(sorted(spans, key=lambda span: float(span["zero_s"]))).values():
+        for span, following in zip(events, [*events[1:], None], strict=True):
+            ended_s = span.get("ended_s")
+            for event in (span, following) if ended_s is not None else ():
+                if event is not None:
+                    zero_s = event["zero_s"]
+                    found[event["run_id"], event["event_id"]].append((span["zero_s"] - zero_s, ended_s - zero_s))
+    return found
 
 
 def _phase_windows(

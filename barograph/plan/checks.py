@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from barograph.errors import ExperimentError, blame_of
-from barograph.plan.events import working_machines_after
+from barograph.plan.events import topologies_after, working_machines_after
 from barograph.plan.experiment import Experiment, TestbedChoice, TopologyChoice, Variant
 from inventory import TESTBEDS, machines
 from inventory.machines import MachineRequest
@@ -82,8 +82,8 @@ def remarks(experiment: Experiment) -> tuple[str, ...]:
     if whole and chosen.scale != 1:
         remarks.append(f"{chosen.name} gives whole machines: the scale of {chosen.scale:g} is not applied")
     slots = experiment.machines.before * machine_requests(experiment)[1].type.slots
-    asked = {variant.name: _rendered(experiment.topology_of(variant)).workers for variant in experiment.variants}
-    for workers in sorted(set(asked.values())):
+    asked = {_workers_at_start(experiment, variant) for variant in experiment.variants}
+    for workers in sorted(asked):
         if slots < workers:
             remarks.append(
                 f"{workers} workers are asked for but {slots} slots are there at the start: Storm uses {slots}"
@@ -91,11 +91,20 @@ def remarks(experiment: Experiment) -> tuple[str, ...]:
     return (*remarks, *(_difference(variant, experiment) for variant in experiment.variants if variant.topology))
 
 
+def _workers_at_start(experiment: Experiment, variant: Variant) -> int:
+    """Of all topologies that are there."""
+    present = experiment.topologies_at_start()
+    return sum(_rendered(each).workers for each in experiment.topologies_of(variant) if each.name in present)
+
+
 def _difference(variant: Variant, experiment: Experiment) -> str:
     """A variant on another topology; other sizes are said to be so, for with them it is not the policy's difference."""
     assert variant.topology is not None, "only for variants with one"
     said = f"variants.{variant.name}: its topology differs: {variant.topology.words()}"
-    mine, common = (_sizes(each) for each in (experiment.topology_of(variant), experiment.topology))
+    mine, common = (
+        [_sizes(each) for each in topologies]
+        for topologies in (experiment.topologies_of(variant), experiment.every_topology())
+    )
     return said if mine == common else f"{said}; other sizes, so what differs in its results is not the policy's alone"
 
 
@@ -105,20 +114,21 @@ def _sizes(chosen: TopologyChoice) -> tuple[object, ...]:
 
 
 def _topology(experiment: Experiment) -> Sequence[str]:
-    if wrong := _render_errors(experiment.topology):
+    if wrong := [error for each in experiment.every_topology() for error in _render_errors(each)]:
         return wrong
     return [
-        f"variants.{variant.name}.topology: {each}"
+        f"variants.{variant.name}.topology: {error}"
         for variant in experiment.variants
         if variant.topology is not None
-        for each in _render_errors(experiment.topology_of(variant))
+        for each in experiment.topologies_of(variant)
+        for error in _render_errors(each)
     ]
 
 
 def _render_errors(chosen: TopologyChoice) -> Sequence[str]:
     from topologies import catalogue
 
-    return _configuration_errors(lambda: catalogue.render(chosen.name, chosen.parameters, chosen.overrides))
+    return _configuration_errors(lambda: catalogue.render(chosen.file, chosen.parameters, chosen.overrides))
 
 
 def _policies(experiment: Experiment) -> Sequence[str]:
@@ -147,8 +157,8 @@ def _isolation(experiment: Experiment) -> Sequence[str]:
     if not isolating or _topology(experiment):
         return []
     said = []
-    for variant in isolating:
-        topology = _rendered(experiment.topology_of(variant))
+    submitted = [(variant, _rendered(each)) for variant in isolating for each in experiment.topologies_of(variant)]
+    for variant, topology in submitted:
         executors = sum(component.executors for component in topology.components)
         if topology.workers > executors:
             said.append(
@@ -162,7 +172,7 @@ def _isolation(experiment: Experiment) -> Sequence[str]:
 def _rendered(chosen: TopologyChoice) -> Topology:
     from topologies import catalogue
 
-    return catalogue.read_flux(catalogue.render(chosen.name, chosen.parameters, chosen.overrides))
+    return catalogue.read_flux(catalogue.render(chosen.file, chosen.parameters, chosen.overrides, chosen.name))
 
 
 def _claims(experiment: Experiment) -> Sequence[str]:
@@ -175,7 +185,7 @@ def _claims(experiment: Experiment) -> Sequence[str]:
 
 def claim_notes(experiment: Experiment) -> tuple[str, ...]:
     """What the experiment cannot show, or only weakly, of the claims that it names and that are about it: the ledger
-    judges no claim by another experiment."""
+    judges no claim by another experiment. The closed form knows one topology only."""
     from analysis.claims import feasibility
     from analysis.claims.statements import FAMILIES, load_claims
 
@@ -187,10 +197,13 @@ def _slots(experiment: Experiment) -> Sequence[str]:
     """A topology needs a slot at least, also when machines have left."""
     slots = machines.machine_type(experiment.testbed.machine_type).slots
     working = working_machines_after(experiment.machines.before, experiment.events)
+    there = topologies_after([each.name for each in experiment.every_topology()], experiment.events)
     return [
-        f"after events.{place} {count} machines of {slots} slots are left; 1 topology needs at least 1 slot"
-        for place, count in enumerate(working)
-        if count * slots < 1
+        f"after events.{place} {count} machines of {slots} slots are left; {len(running)}"
+        f" {'topologies need' if len(running) > 1 else 'topology needs'} at least {len(running)}"
+        f" slot{'s' if len(running) > 1 else ''}"
+        for place, (count, running) in enumerate(zip(working, there, strict=True))
+        if count * slots < len(running)
     ]
 
 

@@ -13,22 +13,46 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, Field, StringConstraints
 
 from barograph.errors import ExperimentError
-from barograph.plan.events import AnyEvent, all_workers, joining_workers, order_errors, starting_workers
+from barograph.plan.events import (
+    AnyEvent,
+    all_workers,
+    joining_workers,
+    order_errors,
+    starting_workers,
+    topologies_at_start,
+)
 from barograph.plan.events.kind import MachineNumber, Seconds
 from barograph.settings import ROOT
 from barograph.yaml_files import CLOSED, Text, Word, no_json, read_yaml, validated
 
 EXPERIMENTS = ROOT / "dags" / "experiments"
+WHOLE_CLUSTER = "all"  # in the place of a topology's name, where something is of all of them
 FOREIGN = "foreign"  # the policy that hosts a scheduler which is not ours
 
 
 @dataclass(frozen=True)
-class TopologyChoice:
-    """The topology, one of `topologies/flux/`."""
+class ServiceLevelChoice:
+    """What a topology's owner asks for (HP 4.1): one of latency and juice, and what it is worth."""
 
-    name: Word  # the file's name, such as star
+    latency_ms: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None  # at most
+    juice: Annotated[float, Field(strict=True, gt=0, le=1)] | None = None  # at least
+    max_utility: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 1.0  # earned where it is met
+
+
+@dataclass(frozen=True)
+class TopologyChoice:
+    """A topology, one of `topologies/flux/`."""
+
+    name: Word  # in Storm; also the file's name, such as star, unless `flux` says another
     parameters: Mapping[str, Any] = field(default_factory=dict)  # the file's placeholders, see policies.md
     overrides: Mapping[str, Any] = field(default_factory=dict)  # Storm settings of the topology, and `workers`
+    flux: Word | None = None  # the file's name, where the topology has another one in Storm
+    service_level: ServiceLevelChoice | None = None  # what its owner asks for; policies see it
+
+    @property
+    def file(self) -> str:
+        """Its name in `topologies/flux/`."""
+        return self.flux or self.name
 
 
 @dataclass(frozen=True)
@@ -87,10 +111,13 @@ class TopologyChanges:
 
     parameters: Mapping[str, Any] = field(default_factory=dict)  # as there
     overrides: Mapping[str, Any] = field(default_factory=dict)  # as there; `tasks`, `executors`, `config` by their keys
+    name: Word | None = None  # of several `topologies`: the one that differs
 
     def words(self) -> str:
         """`parameters.ms_per_character = 0.22, overrides.config.topology.some.setting = 1`."""
-        return ", ".join(f"{key} = {json.dumps(value)}" for key, value in flat_values(asdict(self)))
+        changes = {"parameters": self.parameters, "overrides": self.overrides}
+        said = ", ".join(f"{key} = {json.dumps(value)}" for key, value in flat_values(changes))
+        return f"{self.name}: {said}" if self.name else said
 
 
 def flat_values(data: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
@@ -150,7 +177,8 @@ class Experiment:
     __pydantic_config__ = CLOSED
     name: str  # family/name
     title: str  # one line, for reports
-    topology: TopologyChoice  # what runs
+    topology: TopologyChoice | None = field(default=None, kw_only=True)  # what runs; or `topologies`
+    topologies: tuple[TopologyChoice, ...] = field(default=(), kw_only=True)  # of several: what runs
     testbed: TestbedChoice  # where it runs
     machines: MachineCount  # on how many
     variants: Annotated[tuple[Variant, ...], Field(min_length=1)]  # what is compared
@@ -160,6 +188,14 @@ class Experiment:
     seed: Annotated[int, Field(strict=True, ge=0)]  # of the order of runs in each block, and of the policies
     lease_minutes: Annotated[float, Field(strict=True, gt=0, le=10_080)]  # then forgotten machines end
     claims: tuple[Annotated[str, StringConstraints(pattern=r"^[A-Z][0-9]{2}$")], ...] = ()  # that it tests, by id
+
+    def every_topology(self) -> tuple[TopologyChoice, ...]:
+        """In the file's order; at least one."""
+        return self.topologies or ((self.topology,) if self.topology is not None else ())
+
+    def topologies_at_start(self) -> tuple[str, ...]:
+        """Names in Storm of those that are submitted before the first event, in the file's order."""
+        return topologies_at_start([each.name for each in self.every_topology()], self.events)
 
     def starting(self) -> tuple[str, ...]:
         """The machines of the start, by name."""
@@ -177,12 +213,12 @@ class Experiment:
         """The workers that are there before the first run: all of them, unless those that join boot at their event."""
         return self.starting() if self.testbed.joining == "booted" else self.workers()
 
-    def topology_of(self, variant: Variant) -> TopologyChoice:
-        """The topology that this variant's runs submit."""
-        changes = variant.topology or TopologyChanges()
-        parameters = {**self.topology.parameters, **changes.parameters}
-        return replace(
-            self.topology, parameters=parameters, overrides=_laid_over(self.topology.overrides, changes.overrides)
+    def topologies_of(self, variant: Variant) -> tuple[TopologyChoice, ...]:
+        """The topologies that this variant's runs submit, in the file's order."""
+        changes = variant.topology
+        return tuple(
+            each if changes is None or changes.name not in (None, each.name) else _changed(each, changes)
+            for each in self.every_topology()
         )
 
     def watched(self, place: int | None) -> tuple[float, float]:
@@ -196,9 +232,32 @@ class Experiment:
         return durations.after_floor_s, durations.horizon_s
 
     def as_data(self) -> dict[str, Any]:
-        """JSON data; `from_data` turns it back into an equal value."""
+        """JSON data; `from_data` turns it back into an equal value. Keys of several topologies are in it where they say
+        something: the data of an experiment with one is as it was before there were others."""
         data: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        del data["topology" if self.topologies else "topologies"]
+        of_all = data.get("topologies", [data.get("topology")])
+        for each in (*of_all, *(variant["topology"] for variant in data["variants"])):
+            _leave_out_unset(each)
         return data
+
+
+def variant_data(variant: Variant) -> dict[str, Any]:
+    """As it stands in the data of its experiment and of its runs."""
+    data = asdict(variant)
+    _leave_out_unset(data["topology"])
+    return data
+
+
+def _leave_out_unset(topology: dict[str, Any] | None) -> None:
+    for key in ("flux", "service_level", "name"):
+        if topology is not None and topology.get(key, ...) is None:
+            del topology[key]
+
+
+def _changed(topology: TopologyChoice, changes: TopologyChanges) -> TopologyChoice:
+    parameters = {**topology.parameters, **changes.parameters}
+    return replace(topology, parameters=parameters, overrides=_laid_over(topology.overrides, changes.overrides))
 
 
 def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -256,7 +315,11 @@ def parse(name: str, data: Any, *, source: str) -> Experiment:
 
 def _inconsistencies(experiment: Experiment) -> list[str]:
     durations = experiment.durations
-    wrong = order_errors(experiment.machines.before, experiment.machines.after, experiment.events, durations.horizon_s)
+    topologies = [each.name for each in experiment.every_topology()]
+    wrong = _topology_errors(experiment)
+    wrong += order_errors(
+        experiment.machines.before, experiment.machines.after, experiment.events, durations.horizon_s, topologies
+    )
     if durations.warm_up_ceiling_s < durations.warm_up_floor_s:
         wrong.append(
             f"durations.warm_up_ceiling_s is {durations.warm_up_ceiling_s:g}; allowed: at least warm_up_floor_s"
@@ -273,6 +336,29 @@ def _inconsistencies(experiment: Experiment) -> list[str]:
         wrong.append(f"variants has {', '.join(twice)} twice; give each variant a name of its own")
     wrong += _wait_errors(experiment)
     return wrong + [error for variant in experiment.variants if variant.code for error in _code_errors(variant)]
+
+
+def _topology_errors(experiment: Experiment) -> list[str]:
+    if bool(experiment.topologies) == (experiment.topology is not None):
+        return ["topology and topologies are " + ("both given" if experiment.topologies else "missing") + "; give one"]
+    several, wrong = [each.name for each in experiment.topologies], []
+    if twice := sorted({name for name in several if several.count(name) > 1}):
+        wrong.append(f"topologies has the name {', '.join(twice)} twice; name each one, and its file as flux")
+    if WHOLE_CLUSTER in several:
+        wrong.append(f"topologies has the name {WHOLE_CLUSTER!r}, which is of the cluster in reports; give another")
+    for place, each in enumerate(experiment.every_topology()):
+        level, where = each.service_level, f"topologies.{place}" if several else "topology"
+        if level is not None and (level.latency_ms is None) == (level.juice is None):
+            given = "neither" if level.juice is None else "both"
+            wrong.append(f"{where}.service_level has {given} of latency_ms and juice; give one of them")
+    for variant in experiment.variants:
+        changed = variant.topology.name if variant.topology is not None else None
+        if variant.topology is not None and several and changed not in several:
+            said = f"is {changed!r}" if changed else "is missing"
+            wrong.append(f"variants.{variant.name}.topology.name {said}; allowed: {', '.join(several)}")
+        elif changed is not None and not several:
+            wrong.append(f"variants.{variant.name}.topology.name is {changed!r}; leave it out: there is one topology")
+    return wrong
 
 
 def _wait_errors(experiment: Experiment) -> list[str]:

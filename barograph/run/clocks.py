@@ -82,7 +82,7 @@ def align(run: RunContext, machines: Sequence[str]) -> None:
 
 def note_joined(run: RunContext, machines: Sequence[str]) -> None:
     """The same for machines that booted during the run, whose clock stays as it is. Raises ClockWrong."""
-    everybody = _measured(run, ("master", *run.machines.present, *machines))
+    everybody = _measured(run, ("master", *run.machines.expected(), *machines))
     offsets = {name: everybody[name] for name in machines}
     moved_ms = _moved_ms(run, {name: offset for name, offset in everybody.items() if name not in offsets})
     run.record.add({"clock_offset_ms": {**run.record.document["clock_offset_ms"], **_numbers(offsets)}})
@@ -97,7 +97,7 @@ def note_end(run: RunContext, machines: Sequence[str]) -> None:
 
     All that work are asked, also where only some are collected: how much the box's clock moved is not said by two.
     """
-    everybody = _measured(run, tuple(dict.fromkeys(("master", *machines, *run.machines.present))))
+    everybody = _measured(run, tuple(dict.fromkeys(("master", *machines, *run.machines.expected()))))
     offsets = {name: everybody[name] for name in ("master", *machines)}
     document = run.record.document
     run.record.add({"clock_end_offset_ms": {**document.get("clock_end_offset_ms", {}), **_numbers(offsets)}})

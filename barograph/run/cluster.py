@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from barograph.plan.blocks import PlannedRun
+from barograph.plan.events.kind import RunningWorker
+from barograph.plan.experiment import TopologyChoice
 from inventory.testbed import Disturbance
 from playbooks.clock import ClockOffset
 
@@ -39,7 +42,13 @@ class Cluster(Protocol):
         """A clean state: no topology, empty records, only the machines of the start in the cluster, none disturbed."""
         ...
 
-    def submit(self, run: PlannedRun) -> None: ...
+    def submit(self, run: PlannedRun, topology: TopologyChoice) -> None:
+        """Returns when Nimbus has accepted it."""
+        ...
+
+    def kill(self, topology: str) -> None:
+        """Kill the topology of that name in Storm; returns when Nimbus has forgotten it. Others run on."""
+        ...
 
     def join(self, machines: Sequence[str]) -> None:
         """Start these machines' supervisors."""
@@ -76,12 +85,12 @@ class Cluster(Protocol):
         """They are as before; idempotent."""
         ...
 
-    def crash_worker(self, machine: str) -> str:
-        """Kill the worker with the lowest port on this machine; returns its slot. ExperimentError where none runs."""
+    def worker_on(self, machine: str) -> AbstractContextManager[RunningWorker]:
+        """The worker with the lowest port on this machine. ExperimentError where none runs."""
         ...
 
     def stop(self) -> None:
-        """Kill the topology; nothing happens if there is none."""
+        """Kill every topology; nothing happens if there is none."""
         ...
 
     def collect(self, folder: Path, machines: Sequence[str]) -> Collection:

@@ -4,7 +4,8 @@ inspection of that record for what the harness could not know while the topology
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,17 @@ from barograph.series.run_record import RunRecord
 from playbooks.cluster import NO_SAMPLES
 
 
-def topology_of_decisions(folder: Path, name: str) -> dict[str, Any] | None:
-    """`topology` of run.json from the first decision line that shows it; None without such a line."""
+def topologies_of_decisions(folder: Path, names: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Of each, by name, what run.json says of it, from the first decision line that shows it; those without such a line
+    are not there."""
+    found: dict[str, dict[str, Any]] = {}
     for line in json_lines(RunPaths(folder).decisions):
-        shown = next((each for each in line.get("request", {}).get("topologies", []) if each["name"] == name), None)
-        if shown is not None:
-            return _topology_facts(shown)
-    return None
+        if found.keys() == set(names):
+            break
+        for shown in line.get("request", {}).get("topologies", []):
+            if shown["name"] in names and shown["name"] not in found:
+                found[shown["name"]] = _topology_facts(shown)
+    return found
 
 
 def bridge_fallbacks(folder: Path, since_s: float) -> list[dict[str, Any]]:
@@ -100,7 +105,8 @@ def fallbacks_of_run(record: RunRecord) -> list[dict[str, Any]]:
 
 def _end_disturbances(run: RunContext) -> None:
     """Those that last until the run ends, and those of a run that broke; the next run's reset does it again."""
-    for names, disturbance in run.machines.disturbed:
+    for disturbed, disturbance in run.machines.disturbed:
+        names = tuple(name for name in disturbed if name not in run.machines.down)  # a boot ends it too
         try:
             run.context.cluster.end_disturbance(names, disturbance)
             run.record.event("disturbance_ended", machines=list(names))
@@ -139,8 +145,11 @@ def _note_missing(run: RunContext, missing: Sequence[str]) -> None:
 
 def _note_inspection(run: RunContext) -> None:
     """What only the collected files know: task ids as Storm gave them, and whether the bridge fell back."""
-    topology = topology_of_decisions(run.record.folder, run.context.experiment.topology.name)
-    if topology is not None:
-        run.record.add({"topology": topology})
+    chosen = {each.name: each.service_level for each in run.topologies()}
+    known = topologies_of_decisions(run.record.folder, chosen)
+    levels = {name: {"service_level": asdict(level)} for name, level in chosen.items() if level is not None}
+    shown = [known[name] | levels.get(name, {}) for name in chosen if name in known]
+    if shown:
+        run.record.add({"topology": shown[0]} | ({"topologies": shown} if run.context.experiment.topologies else {}))
     for fallback in fallbacks_of_run(run.record):
         run.record.event("fallback", t=fallback["t"], reason=fallback.get("reason"))

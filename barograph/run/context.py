@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from barograph.errors import MachineLost, MachineRecalled, RunBroken, ServiceRestarted
@@ -14,7 +14,7 @@ from barograph.machines import series_lease
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.checks import place_of
 from barograph.plan.events.kind import FAILOVER_S
-from barograph.plan.experiment import Experiment
+from barograph.plan.experiment import Experiment, TopologyChoice
 from barograph.policy_service import LostTasks, ServiceClient, ServiceState, WorkerRestart, absent_machines
 from barograph.run.cluster import Cluster
 from barograph.run.monitor import RESTART_PATIENCE, RunMonitor, SteadyTest, steady_test
@@ -51,6 +51,10 @@ class Membership:
     away: set[str] = field(default_factory=set)  # returned to the testbed
     disturbed: list[tuple[tuple[str, ...], Disturbance]] = field(default_factory=list)  # and not as before yet
     hidden: set[str] = field(default_factory=set)  # of these, whom Nimbus may miss
+
+    def expected(self) -> tuple[str, ...]:
+        """Whom Nimbus has to know now."""
+        return tuple(name for name in self.present if name not in self.hidden)
 
     def join(self, names: Iterable[str]) -> None:
         new = tuple(names)
@@ -121,9 +125,13 @@ class RunContext:
         def note(state: ServiceState) -> None:
             run.note(state)
 
-        monitor = RunMonitor(context.service, context.clock, context.listener, lambda: machines.present, alarm, note)
+        monitor = RunMonitor(context.service, context.clock, context.listener, machines.expected, alarm, note)
         run = cls(context, plan, record, machines, monitor, last)
         return run
+
+    def topologies(self) -> tuple[TopologyChoice, ...]:
+        """All that this run submits, in the file's order."""
+        return self.context.experiment.topologies_of(self.plan.variant)
 
     def now(self) -> float:
         return self.context.clock.now()
@@ -151,17 +159,17 @@ class RunContext:
     def join(self, machines: Sequence[str]) -> None:
         """Nimbus has yet to hear of these, whatever was known or missed of them before."""
         self.machines.join(machines)
+        self.machines.hidden.difference_update(machines)
         self._known.difference_update(machines)
         for name in machines:
             self._missed.pop(name, None)
 
     def lost_machines(self, also: Iterable[str] = ()) -> tuple[str, ...]:
         """Machines that do not answer or are taken away by their owner, and `also` these, that nobody asked for."""
-        silent = {*self.context.cluster.silent_machines(), *self.context.cluster.recalled(), *also}
-        disturbed = {
-            name for names, _ in self.machines.disturbed for name in names
-        }  # too slow to answer in time, maybe
-        return tuple(sorted(silent - self.machines.exempt - disturbed))
+        too_slow = {name for names, _ in self.machines.disturbed for name in names}  # to answer in time, maybe
+        silent = set(self.context.cluster.silent_machines()) - too_slow
+        lost = silent | {*self.context.cluster.recalled(), *also}
+        return tuple(sorted(lost - self.machines.exempt))
 
     def note(self, state: ServiceState) -> None:
         """What the state says of the run goes on record, each thing once.
@@ -180,7 +188,8 @@ class RunContext:
         self._note_lost_tasks(state)
 
     def _note_unknown_machines(self, state: ServiceState) -> None:
-        unknown = absent_machines(state, self.machines.present) if state.placed_among else ()
+        is_placed = any(topology.placed_among for topology in state.topologies)
+        unknown = absent_machines(state, self.machines.expected()) if is_placed else ()
         self._known.update(state.machines)
         self._missed |= dict.fromkeys(self._known.intersection(unknown), self.now())
         if unknown != self._unknown:
@@ -195,7 +204,7 @@ class RunContext:
             self._restarts.add(restart)
             asked = self._is_asked(restart, state)
             facts = {"slot": restart.slot, "spouts": list(restart.spouts), "asked": asked}
-            self.record.event("worker_restarted", t=restart.t, **facts)
+            self.record.event("worker_restarted", t=restart.t, **facts, **self.about(restart.topology))
             if restart.spouts and not asked:
                 what = (
                     f"the worker in {restart.slot} restarted and nobody asked for that: its spouts were gone"
@@ -217,12 +226,17 @@ class RunContext:
             if lost in self._losses:
                 continue
             self._losses.add(lost)
-            self.record.event("tasks_lost", t=lost.t, tasks=lost.tasks, machines=list(lost.machines))
+            facts = {"tasks": lost.tasks, "machines": list(lost.machines)}
+            self.record.event("tasks_lost", t=lost.t, **facts, **self.about(lost.topology))
             if self.zero_s is None:
                 what = (
                     f"{', '.join(lost.machines)}: {lost.tasks} tasks lost their place before the first event of the run"
                 )
                 raise self._cause(what, lost.machines, lost.t)
+
+    def about(self, topology: str) -> Mapping[str, str]:
+        """What a line of the record says of which topology it is about: nothing where there is one."""
+        return {"topology": topology} if self.context.experiment.topologies else {}
 
     def _cause(self, what: str, machines: Iterable[str], t: float) -> Exception:
         """The machine's, where Nimbus missed one of them shortly before `t` (a supervisor died, say); else of what ran
@@ -300,7 +314,7 @@ def _fake_context(series: Series) -> SeriesContext:
         clock,
         experiment.starting(),
         experiment.workers(),
-        experiment.topology.name,
+        tuple(each.name for each in experiment.every_topology()),
         experiment.testbed.joining,
         _FakeMachineSupply(series) if series_lease.saved_lease(series.folder) else None,
     )

@@ -21,8 +21,16 @@ from barograph.plan.events.kind import (
     REGISTER_S,
     SCALE_ATTEMPTS,
     EventTimes,
+    RunningWorker,
 )
-from barograph.policy_service import ScaleOutcome, ServiceState, absent_machines, recovery_obstacle, scale_outcome
+from barograph.policy_service import (
+    ScaleOutcome,
+    ServiceState,
+    absent_machines,
+    first_tuple_s,
+    recovery_obstacle,
+    scale_outcome,
+)
 from barograph.run import clocks
 from barograph.run.collection import collect
 from barograph.run.context import RunContext
@@ -78,8 +86,8 @@ class EventActions:
         present = self.run.machines.present
         if machine not in present:
             raise ExperimentError(
-                f"events.{self.place}.machine is {machine!r}, but the policy had let it leave; there are"
-                f" {', '.join(present)}: crash another one, or crash it before the scale_in"
+                f"events.{self.place} names {machine}, but the policy had let it leave; there are {', '.join(present)}:"
+                " name another one, or let this happen before the scale_in"
             )
 
     def add_machines(self, machines: Sequence[str]) -> None:
@@ -114,6 +122,8 @@ class EventActions:
     def decide_every(self, seconds: float | None) -> None:
         self.run.context.service.decide_every(seconds)
         self.run.decide_every_s = seconds
+        if seconds is None:
+            _wait_until_carried_out(self.run)
 
     def remove_machines(self, machines: Sequence[str]) -> None:
         run, names = self.run, ", ".join(machines)
@@ -142,7 +152,6 @@ class EventActions:
         run.disturbed_s = min(run.disturbed_s, self.now())
         run.allow_restarts(self.now())
         if lose:
-            run.machines.leave(names)
             run.machines.hidden |= set(names)
         run.context.cluster.disturb(names, disturbance)
 
@@ -155,13 +164,49 @@ class EventActions:
         self.note("disturbance_ended", machines=list(names))
         back = run.machines.hidden & set(names)
         if back:
-            run.machines.hidden -= back
             run.join(sorted(back))
             _wait_until_registered(run, sorted(back))
 
-    def crash_worker(self, machine: str) -> None:
+    @contextmanager
+    def worker_on(self, machine: str) -> Iterator[RunningWorker]:
         self.run.allow_restarts(self.now())
-        self.run.context.cluster.crash_worker(machine)
+        with self.run.context.cluster.worker_on(machine) as worker:
+            yield worker
+
+    def submit(self, topology: str) -> None:
+        run = self.run
+        (chosen,) = (each for each in run.topologies() if each.name == topology)
+        run.context.cluster.submit(run.plan, chosen)
+        run.record.event("topology_submitted", topology=topology)
+
+    def kill(self, topology: str) -> None:
+        run = self.run
+        run.context.cluster.kill(topology)
+
+        def gone(state: ServiceState) -> bool | None:
+            status = state.topology(topology)
+            return status is None or not status.running or None
+
+        what = f"Nimbus went on with topology {topology}, which was killed,"
+        run.monitor.wait_for(gone, limit_s=DRAIN_S, what=what, patience=RESTART_PATIENCE)
+        run.record.event("topology_killed", topology=topology)
+
+    def wait_until_running(self, topology: str, zero_s: float) -> EventTimes:
+        run, limit_s = self.run, self.run.context.experiment.watched(self.place)[1]
+
+        def begun(state: ServiceState) -> EventTimes | None:
+            status = state.topology(topology)
+            first_s = None if status is None else first_tuple_s(status.series)
+            if first_s is not None:
+                run.record.event("first_tuple", t=first_s, topology=topology)
+                return EventTimes(zero_s, first_s)
+            if run.now() - zero_s < limit_s:
+                return None
+            placed = "it is not known to Nimbus" if status is None else (
+                f"{status.tasks_placed} of its {status.tasks_total} tasks are placed")  # fmt: skip
+            return EventTimes(zero_s, None, f"no tuple of topology {topology} reached a sink; {placed}")
+
+        return run.monitor.wait_for(begun, limit_s=None, what="", patience=RESTART_PATIENCE)
 
     def wait_until_recovered(self, zero_s: float, since_s: float, down: str | None = None) -> EventTimes:
         run, limit_s = self.run, self.run.context.experiment.watched(self.place)[1]
@@ -183,9 +228,21 @@ def _without_hold(run: RunContext) -> Iterator[None]:
     every_s = run.decide_every_s
     if every_s is not None:
         run.context.service.decide_every(None)
+        _wait_until_carried_out(run)
     yield
     if every_s is not None:
         run.context.service.decide_every(every_s)
+
+
+def _wait_until_carried_out(run: RunContext) -> None:
+    """Until nothing that the policy decided by itself is under way: its restarts are no part of what comes then."""
+
+    def done(state: ServiceState) -> bool | None:
+        waiting = any(each.own and each.arrived and each.applied_t is None for each in state.decisions)
+        return None if waiting or any(topology.rebalancing for topology in state.topologies) else True
+
+    what = "what the policy decided by itself was not carried out"
+    run.monitor.wait_for(done, limit_s=OUTCOME_S, what=what, patience=RESTART_PATIENCE)
 
 
 def _boot(run: RunContext, names: Sequence[str]) -> None:
@@ -230,7 +287,7 @@ def _abort(run: RunContext, name: str, outcome: ScaleOutcome, joined: Sequence[s
     OutcomeUnknown: Nimbus asks on, so that only its word was lost.
     """
     state, reason = run.monitor.state, outcome.failed
-    dead = run.lost_machines(absent_machines(state, run.machines.present) if state else ())
+    dead = run.lost_machines(absent_machines(state, run.machines.expected()) if state else ())
     if not dead and outcome.expired:
         raise OutcomeUnknown(f"{reason}")
     if not dead:

@@ -1,15 +1,16 @@
 """A cluster that exists in memory: the whole flow without machines, in no time. Passes for Cluster and ServiceClient.
 
-Its topology is a spout and a sink at a steady rate, in proportion to the machines and to the input rate. A policy
-lets the machines with the highest numbers go. Faults are set by name. Its files are as the contracts have them:
-one worker with a spout and a sink.
+Each topology is a spout and a sink at a steady rate, in proportion to the machines and to the input rate; none slows
+another. A policy lets the machines with the highest numbers go. Faults are set by name. Its files are as the contracts
+have them: one worker of each topology with a spout and a sink, whose numbers are those of every other one's.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,12 +19,15 @@ from analysis.metrics.latency_histogram import bucket_of
 from analysis.record import worker_files
 from barograph.errors import RunBroken
 from barograph.plan.blocks import PlannedRun
+from barograph.plan.events.kind import RunningWorker
+from barograph.plan.experiment import TopologyChoice
 from barograph.policy_service import (
     LostTasks,
     ServiceDecision,
     ServiceRefused,
     ServiceState,
     ServiceUnreachable,
+    TopologyStatus,
     TupleCounts,
     WorkerRestart,
 )
@@ -35,31 +39,36 @@ from scheduler_plugins.messages import answer_json, log_line, observation_from_r
 from scheduler_plugins.model import Decision
 from scheduler_plugins.samples import MachineSamples
 
-PLACEMENT = {"1": "m1:6700", "2": "m1:6700"}
-
 
 def write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
     path.parent.mkdir(exist_ok=True)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
 
-def decision_line(t: float, run_id: str, policy: str, topology: str, machines: Sequence[str]) -> dict[str, Any]:
+def decision_line(
+    t: float, run_id: str, policy: str, topologies: Mapping[str, int], machines: Sequence[str]
+) -> dict[str, Any]:
+    """`topologies`: the port of each one's worker, by name."""
     components = [
         {"name": "spout_1", "kind": "spout", "tasks": [1], "executors": [[1, 1]]},
         {"name": "sink_1", "kind": "bolt", "tasks": [2], "executors": [[2, 2]]},
     ]
     edges = [{"source": "spout_1", "stream": "default", "target": "sink_1", "grouping": "shuffle"}]
-    shown = {"id": f"{topology}-1", "name": topology, "workers": 1, "uptime_s": 0, "rebalancing": False}
-    shown |= {"components": components, "edges": edges, "placement": PLACEMENT}
-    known = [{"name": name, "supervisor_id": name, "ports": [6700], "alive": True} for name in machines]
-    request = {"v": 1, "t": t, "machines": known, "topologies": [shown]}
+    common = {"workers": 1, "uptime_s": 0, "rebalancing": False, "components": components, "edges": edges}
+    shown = [
+        {"id": f"{name}-1", "name": name, **common, "placement": {"1": f"m1:{port}", "2": f"m1:{port}"}}
+        for name, port in topologies.items()
+    ]
+    ports = sorted(topologies.values())
+    known = [{"name": name, "supervisor_id": name, "ports": ports, "alive": True} for name in machines]
+    request = {"v": 1, "t": t, "machines": known, "topologies": shown}
     observation, decision = observation_from_request(request, {}, MachineSamples(), None), Decision()
     said = log_line(request, observation, {}, decision, answer_json(decision, None, policy))
     return {"t": t, "run_id": run_id, "duration_ms": 1.0} | said
 
 
-def worker_line(sequence: int, t: int, rate: int, topology: str) -> dict[str, Any]:
-    head = {"v": 1, "t": float(t), "dt_s": 1.0, "machine": "m1", "port": 6700, "pid": 1, "seq": sequence}
+def worker_line(sequence: int, t: int, rate: int, topology: str, port: int) -> dict[str, Any]:
+    head = {"v": 1, "t": float(t), "dt_s": 1.0, "machine": "m1", "port": port, "pid": port, "seq": sequence}
     tasks = {"task": [1, 2], "component": ["spout_1", "sink_1"], "emitted": [rate, 0], "transferred": [rate, 0]}
     tasks |= {"executed": [0, rate], "execute_ms": [0.0, rate * 1.0], "process_ms": [None, None], "queue": [0, 0]}
     latency = {"task": [2], "source_machine": ["m1"], "n": [rate], "sum_ms": [rate * 2.0], "max_ms": [2.0]}
@@ -141,7 +150,7 @@ class FakeStorm:
     clock: FakeClock
     starting: tuple[str, ...]
     workers: tuple[str, ...]
-    topology: str = "star"
+    topologies: tuple[str, ...] = ("star",)
     joining: str = "ready"  # or booted, as in `testbed.joining`
     testbed: MachineSupply | None = None
     faults: dict[str, Any] = field(default_factory=dict)
@@ -154,8 +163,8 @@ class FakeStorm:
     _wait_s: int = 0  # before a rebalance, as the policy's parameters ask for
     _machines: list[str] = field(default_factory=list)
     _placed_among: tuple[str, ...] = ()
-    _submitted_s: float | None = None
-    _killed_s: float | None = None
+    _submitted: dict[str, float] = field(default_factory=dict)  # topology → since when
+    _killed: dict[str, float] = field(default_factory=dict)
     _requests: list[ScaleRequest] = field(default_factory=list)
     _down: dict[str, float] = field(default_factory=dict)  # crashed machine, or one off the LAN → since when
     _disturbed: dict[str, float] = field(default_factory=dict)  # kind of disturbance → since when
@@ -163,7 +172,7 @@ class FakeStorm:
     _lost_for_s: float = 0.0  # samples, the last time
     _heard_again_s: float = 0.0  # since when they arrive
     _hold: tuple[float, float] | None = None  # since when the policy acts by itself, and how often (s)
-    _own_decisions: list[ServiceDecision] = field(default_factory=list)  # of holds that are over
+    _decided: list[float] = field(default_factory=list)  # when the policy decided by itself, in holds that are over
     _factor: float = 1.0
     _rates: list[tuple[float, float]] = field(default_factory=list)  # from when on, tuples/s
 
@@ -179,16 +188,23 @@ class FakeStorm:
             raise RunBroken(f"{code.label}: Nimbus does not start with the code of this run")
         assert not self.returned & set(self.starting), "a run on machines that the testbed has back"
         self._machines = list(self.starting)
-        self._submitted_s, self._killed_s = None, None
+        self._submitted, self._killed = {}, {}
         self._requests, self._rates, self._down, self._disturbed = [], [], {}, {}
-        self._hold, self._own_decisions = None, []
+        self._hold, self._decided = None, []
 
-    def submit(self, run: PlannedRun) -> None:
-        self._note_call("submit", run_id=run.run_id)
+    def submit(self, run: PlannedRun, topology: TopologyChoice) -> None:
+        """With the fault `unplaced` topologies of these names find no slot."""
+        self._note_call("submit", run_id=run.run_id, topology=topology.name)
+        assert topology.name in self.topologies and topology.name not in self._submitted, topology.name
         unknown = self.faults.pop("unknown_at_submission", ())
         self._placed_among = tuple(name for name in self._machines if name not in unknown)
-        self._submitted_s = self.clock.now()
-        self._flows_from(self.clock.now())
+        self._submitted[topology.name] = self.clock.now()
+        if len(self._submitted) == 1:
+            self._flows_from(self.clock.now())
+
+    def kill(self, topology: str) -> None:
+        self._note_call("kill", topology=topology)
+        self._killed[topology] = self.clock.now()
 
     def join(self, machines: Sequence[str]) -> None:
         self._note_call("join", machines=tuple(machines))
@@ -254,29 +270,36 @@ class FakeStorm:
         self._back_s = self.clock.now()
         self._flows_from(self.clock.now() + RESTART_S)
 
-    def crash_worker(self, machine: str) -> str:
-        self._note_call("crash_worker", machine=machine)
-        self._rates += [(self.clock.now(), 0.0)]
-        self._flows_from(self.clock.now() + RESTART_S)
-        return f"{machine}:6700"
+    @contextmanager
+    def worker_on(self, machine: str) -> Iterator[RunningWorker]:
+        self._note_call("worker_on", machine=machine)
+
+        def kill() -> None:
+            self._note_call("kill_worker", machine=machine)
+            self._rates += [(self.clock.now(), 0.0)]
+            self._flows_from(self.clock.now() + RESTART_S)
+
+        yield RunningWorker(f"{machine}:6700", kill)
 
     def stop(self) -> None:
         self._note_call("stop")
-        self._killed_s = self.clock.now()
+        self._killed = dict.fromkeys(self._submitted, self.clock.now()) | self._killed
 
     def collect(self, folder: Path, machines: Sequence[str]) -> Collection:
         self._note_call("collect", machines=tuple(machines))
         absent = set() if self.joining == "ready" else set(self.workers) - set(self.starting) - self._booted
         unreachable = (set(machines) & (self.returned | set(self._down) | absent)) - {"master"}
         assert not unreachable, f"files of {unreachable}, which cannot be reached"
-        if self._submitted_s is None:
+        if not self._submitted:
             return Collection((NO_SAMPLES,))
+        measured = sorted({t for topology in self._submitted for t in self._seconds(topology)})
         for name in set(machines) - {"master"}:
-            write_lines(folder / "machines" / f"{name}.jsonl", [machine_line(name, t) for t in self._seconds()])
-        if "m1" in machines:
-            seconds = enumerate(self._seconds())
-            lines = [worker_line(number, t, int(self._rate(t)), self.topology) for number, t in seconds]
-            worker_files.write(folder / "workers" / f"m1-6700-{int(1000 * self._submitted_s)}.avro", lines)
+            write_lines(folder / "machines" / f"{name}.jsonl", [machine_line(name, t) for t in measured])
+        for topology in self._submitted if "m1" in machines else ():
+            port, seconds = self._port(topology), enumerate(self._seconds(topology))
+            lines = [worker_line(number, t, int(self._rate(t)), topology, port) for number, t in seconds]
+            since_ms = int(1000 * self._submitted[topology])
+            worker_files.write(folder / "workers" / f"m1-{port}-{since_ms}.avro", lines)
         if "master" in machines:
             self._collect_master(folder)
         missing = () if (folder / "workers").exists() else (NO_SAMPLES,)
@@ -329,8 +352,18 @@ class FakeStorm:
 
     # As ServiceClient
 
-    def configure(self, run_id: str, policy: str, parameters: Mapping[str, Any], seed: int, window_s: float) -> None:
-        self._note_call("configure", parameters=dict(parameters), seed=seed, window_s=window_s)
+    def configure(
+        self,
+        run_id: str,
+        policy: str,
+        parameters: Mapping[str, Any],
+        seed: int,
+        window_s: float,
+        service_levels: Mapping[str, Mapping[str, float]] | None = None,
+    ) -> None:
+        self._note_call(
+            "configure", parameters=dict(parameters), seed=seed, window_s=window_s, service_levels=service_levels
+        )
         self._run_id, self._policy, self._factor = run_id, policy, 1.0
         self._wait_s = parameters.get("wait_s", 0)
 
@@ -351,7 +384,7 @@ class FakeStorm:
         self._note_call("decide_every", seconds=seconds)
         now = self.clock.now()
         if self._hold is not None:
-            self._own_decisions += self._decided_in(self._hold, now)
+            self._decided += self._decided_in(self._hold, now)
         self._hold = None if seconds is None else (now, seconds)
 
     def input_rate(self, factor: float) -> None:
@@ -364,6 +397,7 @@ class FakeStorm:
         since_s = self._since_submission()
         if since_s >= self.faults.get("unreachable_after_s", NEVER):
             raise ServiceUnreachable("the policy service at http://fake does not answer")
+        topologies = tuple(map(self._status, self._submitted))
         pending, failed = self._pending(), since_s >= self.faults.get("policy_fails_after_s", NEVER)
         return ServiceState(
             run_id="" if since_s >= self.faults.get("service_restarts_after_s", NEVER) else self._run_id,
@@ -371,26 +405,37 @@ class FakeStorm:
             policy=self._policy,
             machines=self._listed(),
             samples_age_s=self._samples_age_s(),
-            workers_reporting=1,
-            tasks_placed=self.faults.get("placed", 2),
-            tasks_total=2,
+            workers_reporting=len(self._submitted),
+            tasks_placed=sum(each.tasks_placed for each in topologies if each.running),
+            tasks_total=sum(each.tasks_total for each in topologies if each.running),
             pending_event=pending,
             decisions=self._decisions(),
-            series=self._series(),
             policy_error="ZeroDivisionError: division by zero" if failed else None,
             waiting_for=self.faults.get("held") if pending else None,
             input_rate_factor=self._factor,
-            placed_among=self._placed_among,
             nimbus_age_s=max(1.0, since_s - self.faults.get("nimbus_silent_after_s", NEVER)),
             worker_restarts=tuple(restart for restart in self._restarts() if restart.t <= self.clock.now()),
             lost_tasks=self._lost_tasks(since_s),
             window_fault="m1:6700 has not reported yet" if since_s < self.faults.get("no_window_until_s", 0) else "",
+            topologies=topologies,
+        )
+
+    def _status(self, topology: str) -> TopologyStatus:
+        placed = 0 if topology in self.faults.get("unplaced", ()) else self.faults.get("placed", 2)
+        return TopologyStatus(
+            topology,
+            self._series(topology),
+            running=topology not in self._killed,
+            tasks_placed=placed,
+            tasks_total=2,
+            samples_age_s=self._samples_age_s(),
+            placed_among=self._placed_among,
         )
 
     def _restarts(self) -> Iterable[WorkerRestart]:
         """`restarts`, `restarts_after_scale`: (seconds after submission or request, slot, spouts' tasks)."""
         for after_s, slot, spouts in self.faults.get("restarts", ()):
-            yield WorkerRestart((self._submitted_s or 0.0) + after_s, slot, spouts)
+            yield WorkerRestart(min(self._submitted.values(), default=0.0) + after_s, slot, spouts)
         for after_s, slot, spouts in self.faults.get("restarts_after_scale", ()) if self._requests else ():
             yield WorkerRestart(self._requests[0].t + after_s, slot, spouts)
 
@@ -414,7 +459,8 @@ class FakeStorm:
             raise error
 
     def _since_submission(self) -> float:
-        return self.clock.now() - self._submitted_s if self._submitted_s is not None else -1.0
+        """Of the first topology; -1 before that."""
+        return self.clock.now() - min(self._submitted.values()) if self._submitted else -1.0
 
     def _listed(self) -> tuple[str, ...]:
         """Nimbus gives a machine up some time after it died. The fault `missed`: whom, from and until when (s)."""
@@ -444,17 +490,19 @@ class FakeStorm:
 
     def _decisions(self) -> tuple[ServiceDecision, ...]:
         answered = self._requests[: -1 if self._pending() else None]
-        own = [*self._own_decisions, *(self._decided_in(self._hold, self.clock.now()) if self._hold else ())]
-        return (*(self._decision(number, request) for number, request in enumerate(answered, start=1)), *own)
+        own = [*self._decided, *(self._decided_in(self._hold, self.clock.now()) if self._hold else ())]
+        asked = (self._decision(number, request) for number, request in enumerate(answered, start=1))
+        return (*asked, *map(self._own_decision, own))
 
-    def _decided_in(self, hold: tuple[float, float], until_s: float) -> list[ServiceDecision]:
+    def _decided_in(self, hold: tuple[float, float], until_s: float) -> list[float]:
         since_s, every_s = hold
         rounds = int((until_s - since_s) // every_s) + 1 if self.faults.get("acts") else 0
-        times = [since_s + number * every_s for number in range(rounds)]
-        return [
-            ServiceDecision(f"own-{t:.0f}", t, None, "moves on", True, t + APPLY_S, "", slots=(), own=True)
-            for t in times
-        ]
+        return [since_s + number * every_s for number in range(rounds)]
+
+    def _own_decision(self, t: float) -> ServiceDecision:
+        applied_s = t + APPLY_S if self.clock.now() >= t + APPLY_S else None
+        done = applied_s is not None
+        return ServiceDecision(f"own-{t:.0f}", t, None, "moves on", done, applied_s, "", slots=(), own=True)
 
     def _decision(self, number: int, request: ScaleRequest) -> ServiceDecision:
         apply_s = request.t + self._wait_s + APPLY_S
@@ -487,14 +535,18 @@ class FakeStorm:
         self.faults["dead"] = (*self.faults.get("dead", ()), name)
         return f"slot {name}:6700 is lost"
 
-    def _seconds(self) -> range:
-        if self._submitted_s is None:
+    def _seconds(self, topology: str) -> range:
+        """In which its worker has counted."""
+        if topology in self.faults.get("unplaced", ()):
             return range(0)
-        end_s = self._killed_s or self.clock.now() - WITHHELD_S
-        return range(int(self._submitted_s) + 1, int(end_s))
+        end_s = self._killed.get(topology, self.clock.now() - WITHHELD_S)
+        return range(int(self._submitted[topology]) + 1, int(end_s))
 
-    def _series(self) -> TupleCounts:
-        seconds = tuple(self._seconds())
+    def _port(self, topology: str) -> int:
+        return 6700 + self.topologies.index(topology)
+
+    def _series(self, topology: str) -> TupleCounts:
+        seconds = tuple(self._seconds(topology))
         rates = tuple(self._rate(t) for t in seconds)
         return TupleCounts(seconds, rates, rates, rates)
 
@@ -510,9 +562,11 @@ class FakeStorm:
         return next((rate for since_s, rate in reversed(self._rates) if t >= since_s), 0.0)
 
     def _collect_master(self, folder: Path) -> None:
-        begin_s = self._submitted_s or 0.0
-        line = decision_line(begin_s, self._run_id, self._policy, self.topology, self.starting)
-        write_lines(folder / "decisions.jsonl", [line])
+        lines = []
+        for number, begin_s in enumerate(self._submitted.values(), start=1):
+            ports = {name: self._port(name) for name in list(self._submitted)[:number]}
+            lines.append(decision_line(begin_s, self._run_id, self._policy, ports, self.starting))
+        write_lines(folder / "decisions.jsonl", lines)
         fallbacks = [
             {"t": self.clock.now(), "kind": "fallback", "reason": why} for why in self.faults.get("fallback", ())
         ]

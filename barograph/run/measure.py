@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import asdict
 
 from barograph.errors import Interrupted, MachineLost, NoFreshSamples, RunInvalid, blame_of, message_of
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.durations import FIRST_TUPLE_S
 from barograph.plan.events import EventTimes
-from barograph.policy_service import ServiceState, absent_machines, first_tuple_s, machines_missed_by_placement
+from barograph.plan.experiment import WHOLE_CLUSTER
+from barograph.policy_service import (
+    ServiceState,
+    TopologyStatus,
+    absent_machines,
+    first_tuple_s,
+    machines_missed_by_placement,
+)
 from barograph.run import clocks
 from barograph.run.collection import collect_after_failure, fallbacks_of_run, stop_and_collect
 from barograph.run.context import RunContext, SeriesContext
@@ -20,7 +29,9 @@ from barograph.run.monitor import (
     PhaseEnd,
     PhaseOutcome,
     SteadyTest,
+    outcomes,
     planned_s,
+    together,
 )
 from barograph.series.run_record import RunRecord
 from playbooks.cluster import NO_SAMPLES
@@ -82,12 +93,17 @@ def _phases(run: RunContext) -> None:
         context.cluster.reset(run.plan)
         clocks.align(run, ("master", *(name for name in workers if name not in run.machines.later)))
     with record.phase("configure"):
-        context.service.configure(run.plan.run_id, variant.policy, variant.configured(), run.plan.seed, WINDOW_S)
-    with record.phase("submit", expected_s=8):
-        context.cluster.submit(run.plan)
-        record.event("topology_submitted")
+        context.service.configure(
+            run.plan.run_id, variant.policy, variant.configured(), run.plan.seed, WINDOW_S, _service_levels(run)
+        )
+    present = context.experiment.topologies_at_start()
+    with record.phase("submit", expected_s=8 * len(present)):
+        for topology in run.topologies():
+            if topology.name in present:
+                context.cluster.submit(run.plan, topology)
+                record.event("topology_submitted", t=None, **run.about(topology.name))
     with record.phase("first_tuple", expected_s=10):
-        begin_s = _first_tuple(run)
+        begin_s = max(_first_tuple(run, name) for name in present)
     _warm_up(run, begin_s)
     for place, event in enumerate(context.experiment.events):
         actions = EventActions(run, place)
@@ -102,20 +118,34 @@ def _phases(run: RunContext) -> None:
     clocks.require_steady(run)
 
 
-def _first_tuple(run: RunContext) -> float:
-    def first(state: ServiceState) -> int | None:
-        if state.tasks_total:
-            _require_all_placed_on(run, state)
-        return first_tuple_s(state.series)
+def _service_levels(run: RunContext) -> dict[str, dict[str, float]]:
+    """By the topology's name, for the policy; what is not asked for is not there."""
+    levels = {each.name: each.service_level for each in run.topologies() if each.service_level is not None}
+    return {
+        name: {key: value for key, value in asdict(level).items() if value is not None}
+        for name, level in levels.items()
+    }
 
-    t = run.monitor.wait_for(first, limit_s=FIRST_TUPLE_S, what="no tuple reached a sink", patience=RESTART_PATIENCE)
-    run.record.event("first_tuple", t=t)
+
+def _first_tuple(run: RunContext, name: str) -> float:
+    def first(state: ServiceState) -> int | None:
+        topology = state.topology(name)
+        if topology is None:
+            return None
+        if topology.tasks_total:
+            _require_all_placed_on(run, topology)
+        return first_tuple_s(topology.series)
+
+    of = "".join(f" of topology {each}" for each in run.about(name).values())
+    what = f"no tuple{of} reached a sink"
+    t = run.monitor.wait_for(first, limit_s=FIRST_TUPLE_S, what=what, patience=RESTART_PATIENCE)
+    run.record.event("first_tuple", t=t, **run.about(name))
     return t
 
 
-def _require_all_placed_on(run: RunContext, state: ServiceState) -> None:
+def _require_all_placed_on(run: RunContext, topology: TopologyStatus) -> None:
     """A supervisor whose ZooKeeper session ends is unknown to Nimbus for a moment; reset cannot foresee that."""
-    without = machines_missed_by_placement(state, run.machines.present)
+    without = machines_missed_by_placement(topology, run.machines.expected())
     if without:
         names, them = ", ".join(without), "it" if len(without) == 1 else "them"
         raise MachineLost(f"{names}: not known to Nimbus when it placed the topology, which would run without {them}")
@@ -124,8 +154,8 @@ def _require_all_placed_on(run: RunContext, state: ServiceState) -> None:
 def _warm_up(run: RunContext, begin_s: float) -> None:
     floor, ceiling = run.context.experiment.watched(None)
     with run.record.phase("warm_up", expected_s=ceiling) as entry:
-        outcome = _wait_until_steady(run, PhaseEnd(begin_s, begin_s, floor, ceiling), run.context.is_steady, Patience())
-        run.record.event("steady", phase="before", steady=outcome.steady, reason=outcome.reason, event_id=None)
+        watch = PhaseEnd(begin_s, begin_s, floor, ceiling)
+        _note_steady(run, "before", None, _wait_until_steady(run, watch, run.context.is_steady, Patience()))
         entry["planned_s"] = planned_s(run.now() - entry["start_s"], floor, ceiling)
 
 
@@ -138,8 +168,7 @@ def _watch_after(run: RunContext, place: int, event_id: str, times: EventTimes) 
     watch = PhaseEnd(zero_s, times.begin_s or zero_s, floor, ceiling)
     with run.record.phase("after", expected_s=max(0.0, ceiling - (run.now() - zero_s))) as entry:
         entry["event_id"] = event_id
-        outcome = _wait_until_steady(run, watch, is_steady, patience)
-        run.record.event("steady", phase="after", steady=outcome.steady, reason=outcome.reason, event_id=event_id)
+        _note_steady(run, "after", event_id, _wait_until_steady(run, watch, is_steady, patience))
         watched = planned_s(run.now() - zero_s, floor, ceiling) - (entry["start_s"] - zero_s)
         entry["planned_s"] = max(0.0, watched)
 
@@ -148,13 +177,26 @@ def _never_steady(reason: str) -> SteadyTest:
     return lambda _seconds, _counts: (False, reason)
 
 
-def _wait_until_steady(run: RunContext, watch: PhaseEnd, is_steady: SteadyTest, patience: Patience) -> PhaseOutcome:
-    def settled(state: ServiceState) -> PhaseOutcome | None:
-        if absent_machines(state, run.machines.present):
+def _wait_until_steady(
+    run: RunContext, watch: PhaseEnd, is_steady: SteadyTest, patience: Patience
+) -> Mapping[str, PhaseOutcome]:
+    """By topology; each is steady or not by its own series, and all are watched until the last one is."""
+
+    def settled(state: ServiceState) -> Mapping[str, PhaseOutcome] | None:
+        if absent_machines(state, run.machines.expected()):
             return None  # either it comes back, or the monitor runs out of patience and says so
-        return watch.outcome(state.series, run.now(), is_steady)
+        series = {each.name: each.series for each in state.topologies if each.running}
+        return outcomes(watch, series, run.now(), is_steady)
 
     return run.monitor.wait_for(settled, limit_s=None, what="", patience=patience)
+
+
+def _note_steady(run: RunContext, phase: str, event_id: str | None, found: Mapping[str, PhaseOutcome]) -> None:
+    """A line a topology; where there are several, one of all of them too."""
+    of_all = {} if not run.context.experiment.topologies else {WHOLE_CLUSTER: together(found)}
+    for name, outcome in {**found, **of_all}.items():
+        facts = {"phase": phase, "steady": outcome.steady, "reason": outcome.reason, "event_id": event_id}
+        run.record.event("steady", t=None, **facts, **run.about(name))
 
 
 def _clock_or(run: RunContext, cause: Exception) -> Exception:

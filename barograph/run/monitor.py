@@ -5,7 +5,7 @@ number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -59,6 +59,21 @@ class PhaseEnd:
         if now_s - self.zero_s >= self.ceiling_s:
             return PhaseOutcome(False, f"not steady within {self.ceiling_s:g} s: {reason}")
         return None
+
+
+def outcomes(
+    watch: PhaseEnd, series: Mapping[str, TupleCounts], now_s: float, is_steady: SteadyTest
+) -> dict[str, PhaseOutcome] | None:
+    """Of each topology, once the phase is over for all of them. None: go on."""
+    found = {name: watch.outcome(counts, now_s, is_steady) for name, counts in series.items()}
+    over = {name: outcome for name, outcome in found.items() if outcome is not None}
+    return over if over and len(over) == len(found) else None
+
+
+def together(found: Mapping[str, PhaseOutcome]) -> PhaseOutcome:
+    """All are steady, or the reasons of those that are not."""
+    late = [f"{name}: {outcome.reason}" for name, outcome in found.items() if not outcome.steady]
+    return PhaseOutcome(not late, "; ".join(late) or "every topology is")
 
 
 def _seconds_of_window(seconds: Sequence[int], zero_s: float) -> int:
@@ -187,7 +202,7 @@ class RunMonitor:
                 self.clock.sleep(INTERVAL_S)
                 continue
             self.state = state
-            self.listener.tell("throughput", run_id=state.run_id, per_s=throughput_now(state.series))
+            self.listener.tell("throughput", run_id=state.run_id, per_s=throughput_now(state))
             return state
 
     def _raise_trouble(self, state: ServiceState, patience: Patience) -> None:

@@ -8,8 +8,8 @@ import json
 import logging
 import re
 import socket
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from barograph.machines import series_lease
 from barograph.machines import series_lease as machines_of
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.checks import machine_requests, place_of, testbed_of
+from barograph.plan.events.kind import RunningWorker
 from barograph.plan.experiment import Code, Experiment, TopologyChoice
 from barograph.run.cluster import ClusterFacts, Collection
 from barograph.series.provenance import box_facts, versions
@@ -146,11 +147,14 @@ class StormCluster:
                 self.end_disturbance(names, disturbance)
         cluster.reset(self.inventory, self.directory, run.run_id)
 
-    def submit(self, run: PlannedRun) -> None:
-        flux = self.series.run_folder(run.run_id) / "topology.yaml"
-        chosen = self.series.experiment.topology_of(run.variant)
-        flux.write_text(render_topology(chosen, run.seed), encoding="utf-8")
+    def submit(self, run: PlannedRun, topology: TopologyChoice) -> None:
+        name = f"topology-{topology.name}.yaml" if self.series.experiment.topologies else "topology.yaml"
+        flux = self.series.run_folder(run.run_id) / name
+        flux.write_text(render_topology(topology, run.seed), encoding="utf-8")
         cluster.submit(self.inventory, self.directory, run.run_id, flux)
+
+    def kill(self, topology: str) -> None:
+        cluster.kill(self.inventory, self.directory, self.series.series_id, topology)
 
     def join(self, machines: Sequence[str]) -> None:
         cluster.join(self.inventory, self.directory, self.series.series_id, machines=machines)
@@ -198,15 +202,19 @@ class StormCluster:
             return [self.master]
         return [self.machine(other) for other in machines if other != name]
 
-    def crash_worker(self, machine: str) -> str:
+    @contextmanager
+    def worker_on(self, machine: str) -> Iterator[RunningWorker]:
         with connect(self.machine(machine)) as remote:
             worker = lowest_worker(remote.run(["pgrep", "-a", "-f", WORKER]).stdout)
             if worker is None:
                 raise ExperimentError(f"no worker runs on {machine}: name another machine for the worker_crash")
             port, pid = worker
-            if remote.run(["kill", "-9", pid]).code != 0:
-                raise ExperimentError(f"the worker in {machine}:{port} ended by itself before it could be killed")
-            return f"{machine}:{port}"
+
+            def kill() -> None:
+                if remote.run(["kill", "-9", pid]).code != 0:
+                    raise ExperimentError(f"the worker in {machine}:{port} ended by itself before it could be killed")
+
+            yield RunningWorker(f"{machine}:{port}", kill)
 
     def stop(self) -> None:
         cluster.kill(self.inventory, self.directory, self.series.series_id)
@@ -275,13 +283,13 @@ def lowest_worker(listed: str) -> tuple[int, str] | None:
 
 
 def render_topology(chosen: TopologyChoice, seed: int) -> str:
-    """The Flux YAML of a run: its topology's parameters and the block's seed."""
+    """The Flux YAML of a run's topology: its parameters and the block's seed."""
     from topologies import catalogue
 
     parameters = dict(chosen.parameters)
-    if "seed" in catalogue.read(chosen.name).parameters:
+    if "seed" in catalogue.read(chosen.file).parameters:
         parameters.setdefault("seed", seed)
-    return catalogue.render(chosen.name, parameters, chosen.overrides)
+    return catalogue.render(chosen.file, parameters, chosen.overrides, chosen.name)
 
 
 def ansible_groups(experiment: Experiment) -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
@@ -18,7 +18,7 @@ from analysis.record.files import RunPaths, append_event, read_json, write_json_
 from barograph.errors import blame_of, message_of
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.durations import DEFAULT_OVERHEAD, Overhead
-from barograph.plan.experiment import TestbedChoice
+from barograph.plan.experiment import TestbedChoice, variant_data
 from barograph.settings import results_root
 
 
@@ -99,8 +99,8 @@ def set_attempt_aside(folder: Path, attempts: Path) -> int:
 
 
 def _plan_facts(run: PlannedRun) -> dict[str, Any]:
-    data = asdict(run)
-    return {key: data[key] for key in ("run_id", "block", "repetition", "order", "seed", "variant")}
+    data = {key: getattr(run, key) for key in ("run_id", "block", "repetition", "order", "seed")}
+    return data | {"variant": variant_data(run.variant)}
 
 
 def _failure_facts(error: Exception, phases: list[dict[str, Any]]) -> dict[str, str]:

@@ -53,13 +53,18 @@ def _choice_words(choice: Choice) -> str:
     return f"`{choice.experiment}`: {variants}{times}"
 
 
+def _topologies_in_words(experiment: Experiment) -> str:
+    names = [f"`{each.name}`" for each in experiment.every_topology()]
+    return f"Topolog{'ies' if len(names) > 1 else 'y'} {', '.join(names)}"
+
+
 def experiment_documentation(experiment: Experiment) -> str:
     runs = experiment.repetitions * len(experiment.variants)
     minutes = series_s(experiment, runs) / 60
     claims = ", ".join(experiment.claims)
     lines = [
         f"## {experiment.title}",
-        f"Topology `{experiment.topology.name}` on {experiment.machines.before} machines of `{experiment.testbed.name}`"
+        f"{_topologies_in_words(experiment)} on {experiment.machines.before} machines of `{experiment.testbed.name}`"
         f" (type `{experiment.testbed.machine_type}`); each run is of one variant, and goes through the same events.",
         "### Variants",
         *_items(_variant_words(variant) for variant in experiment.variants),

@@ -54,7 +54,7 @@ def kill_all(lease_id: str, folders: Sequence[Path]) -> None:
         _thaw(lease_id)
         return {*cgroup_pids(lease_id), *_pids_with_mark(lease_id), *_tool_pids(folders)}
 
-    if stubborn := _kill(find):
+    if stubborn := kill(find):
         raise InfrastructureError(f"lease {lease_id}: processes {stubborn} do not die; `barograph reap` tries again")
 
 
@@ -64,11 +64,11 @@ def end_marked(lease_id: str) -> None:
     One that does not die waits in the kernel, and ends there: it does no harm any more, and machines must not cost on
     for it.
     """
-    if stubborn := _kill(lambda: set(_pids_with_mark(lease_id))):
+    if stubborn := kill(lambda: set(_pids_with_mark(lease_id))):
         log.warning("lease %s: processes %s do not end, whatever signal they get", lease_id, stubborn)
 
 
-def _kill(find: Callable[[], set[int]]) -> list[int]:
+def kill(find: Callable[[], set[int]]) -> list[int]:
     """Kill what is found until two looks find nothing: it starts others meanwhile, and who does has no environment for
     a moment. What still lives after KILL_LIMIT_S."""
     deadline, clean = time.monotonic() + KILL_LIMIT_S, 0

@@ -3,14 +3,12 @@
 Each can be ended without knowing whether it began, so that a harness finds its way back after one that died in it.
 """
 
-import os
-import signal
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from inventory.errors import InfrastructureError
+from inventory.leases import processes
 from inventory.local import lan
 from inventory.local.podman import Podman
 from inventory.machines import Machine
@@ -19,7 +17,6 @@ from inventory.testbed import Disturbance
 
 LOAD = Path(__file__).with_name("cpu_load.py")
 LOAD_ON_MACHINE = "/run/barograph-cpu-load.py"
-LOAD_PID = "/run/barograph-cpu-load.pid"
 
 
 @dataclass(frozen=True)
@@ -68,16 +65,23 @@ class DisturbedMachine:
                     lan.show(self.lease_id, self.seat, lan.CONTROL_INTERFACE, other.control_address)
 
     def _begin_load(self, cores: float) -> None:
+        """In the place of one that is there."""
+        self._end_load()
         with connect(self.machine) as remote:
             remote.put(LOAD, LOAD_ON_MACHINE)
-            begun = remote.run(["python3", LOAD_ON_MACHINE, f"{cores:g}", LOAD_PID])
+            begun = remote.run(["python3", LOAD_ON_MACHINE, f"{cores:g}"])
             if begun.code != 0:
                 said = begun.stderr.strip() or begun.stdout.strip()
                 raise InfrastructureError(f"local: no load could be put on {self.machine.name}: {said}")
 
     def _end_load(self) -> None:
         """From the box: a machine with such a load may not let us in."""
-        for pid in self.podman.pids(self.seat.netns):
-            with suppress(OSError):  # it has ended
-                if LOAD_ON_MACHINE.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
-                    os.kill(pid, signal.SIGKILL)
+        if stubborn := processes.kill(lambda: set(filter(_is_load, self.podman.pids(self.seat.netns)))):
+            raise InfrastructureError(f"local: the load on {self.machine.name} does not end: processes {stubborn}")
+
+
+def _is_load(pid: int) -> bool:
+    try:
+        return LOAD_ON_MACHINE.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # it has ended
+        return False

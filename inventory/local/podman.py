@@ -2,17 +2,18 @@
 
 import os
 import resource
-import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from inventory.errors import InfrastructureError
-from inventory.leases.processes import CGROUPS, cgroup_folders, cgroup_name, pids, run
+from inventory.leases.processes import CGROUPS, cgroup_folders, cgroup_name, kill, pids, run
 
 PERIOD_US = 100_000
 MOST_ENDED = 20  # processes, until a machine is below its new limit of memory
+FIRST_PROCESSES = 2  # Podman's init and the machine's program, which starts all others
+MEMORY_IN_USE = ("memory.usage_in_bytes", "memory.current")  # cgroup version 1, 2
 PIDS = 8192
 OPEN_FILES = 65536
 MACHINE_FOLDER = "/opt/barograph/machine"
@@ -85,26 +86,38 @@ class Podman:
     def limit_memory(self, name: str, memory_mb: int) -> None:
         """From now on the machine may use so much; what needs more ends, the largest process first.
 
-        The kernel sees to that in cgroup version 2. In version 1 it refuses a limit below what is in use.
+        The kernel sees to that in cgroup version 2. In version 1 it refuses a limit below what is in use and cannot be
+        given back. The machine's own first processes stay: with them it would end.
         """
         argv = ["update", f"--memory={memory_mb}m", f"--memory-swap={memory_mb}m", name]
         for _ in range(MOST_ENDED):
             try:
                 self._run(argv)
-            except InfrastructureError as error:
-                largest = max(self.pids(name), key=_resident_pages, default=None)
-                if "busy" not in str(error).lower() or largest is None:
+            except InfrastructureError:
+                if self._memory_in_use(name) <= memory_mb * 2**20:
                     raise
-                with suppress(ProcessLookupError):
-                    os.kill(largest, signal.SIGKILL)
+                others = [pid for pid in self.pids(name) if _number_on_machine(pid) > FIRST_PROCESSES]
+                largest = max(others, key=_resident_pages, default=None)
+                if largest is None:
+                    raise
+                kill(lambda pid=largest: {pid} & set(self.pids(name)))  # type: ignore[misc] # waits until it has ended
             else:
                 return
         raise InfrastructureError(f"{name} does not come below {memory_mb} MB, whatever is ended there")
 
     def pids(self, name: str) -> list[int]:
-        """Every process of the machine, as the box numbers them, but the first: with it the machine would end."""
-        tops = {top / f"libpod-{self._id(name)}" for top in cgroup_folders(self._lease_id)}
-        return sorted({pid for top in tops for folder, _, _ in os.walk(top) for pid in pids(Path(folder))})[1:]
+        """Every process of the machine, as the box numbers them."""
+        return sorted(
+            {pid for top in self._cgroups(name) for folder, _, _ in os.walk(top) for pid in pids(Path(folder))}
+        )
+
+    def _memory_in_use(self, name: str) -> int:
+        """Bytes, with what the kernel keeps of files."""
+        files = (top / file for top in self._cgroups(name) for file in MEMORY_IN_USE)
+        return max((int(file.read_text()) for file in files if file.exists()), default=0)
+
+    def _cgroups(self, name: str) -> set[Path]:
+        return {top / f"libpod-{self._id(name)}" for top in cgroup_folders(self._lease_id)}
 
     def remove(self, name: str) -> None:
         """The machine's processes and disk are gone; nothing happens if they were."""
@@ -138,6 +151,15 @@ def _resident_pages(pid: int) -> int:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except (OSError, IndexError):
         return 0
+
+
+def _number_on_machine(pid: int) -> int:
+    """As the machine itself numbers the process; 0 for one that has ended."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("NSpid:"):
+                return int(line.split()[-1])
+    return 0
 
 
 def run_flags(container: Container, lease_id: str) -> list[str]:

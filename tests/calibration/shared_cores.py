@@ -136,7 +136,7 @@ def _outcome(experiment: Experiment, variant: Variant, left: float, overhead_ms:
     names = [f"m{n}" for n in range(1, max(experiment.machines.before, experiment.machines.after) + 1)]
     cores = dict.fromkeys(names, left * type.cores * experiment.testbed.scale)
     policy = bind(variant.policy, variant.configured())
-    workers = int(experiment.topology_of(variant).overrides["workers"])
+    workers = int(experiment.topologies_of(variant)[0].overrides["workers"])
     fresh = _observed(shape, {each.name: each.executors for each in shape.components}, {}, workers)
     machines = _machines(names[: experiment.machines.before], type.slots)
     placement = policy(Observation(0.0, machines, (fresh,)), {}).placement[fresh.topology_id]
@@ -156,7 +156,7 @@ def _outcome(experiment: Experiment, variant: Variant, left: float, overhead_ms:
 
 def waiting_shape(experiment: Experiment, variant: Variant) -> capacity.Topology:
     """The topology as if its components waited: the same costs, of which the closed form knows."""
-    chosen = experiment.topology_of(variant)
+    chosen = experiment.topologies_of(variant)[0]
     parameters = {**chosen.parameters, "cost_model": "sleep"}
     shape = capacity.topology_of_flux(catalogue.render(chosen.name, parameters, chosen.overrides))
     assert shape is not None, f"{chosen.name} has no closed form"

@@ -20,6 +20,7 @@ from barograph.policy_service import (
     ScaleOutcome,
     ServiceRefused,
     ServiceState,
+    TupleCounts,
     counts_since,
     first_tuple_s,
     recovery_obstacle,
@@ -77,7 +78,7 @@ def star(testbed: str) -> Experiment:
         experiment,
         testbed=replace(experiment.testbed, name=testbed),
         machines=replace(experiment.machines, before=2, after=3),
-        topology=replace(experiment.topology, overrides={"workers": 3}),
+        topology=replace(experiment.every_topology()[0], overrides={"workers": 3}),
         variants=even,
         claims=(),
     )
@@ -102,8 +103,11 @@ def live(series: Series) -> Life:
     for each in (record, nothing):
         each.mkdir(parents=True)
     empty = cluster.collect(nothing, context.experiment.starting())
-    cluster.submit(run)
-    running = await_state(lambda state: state.all_placed() and first_tuple_s(state.series) and _is_even(state))
+    (chosen,) = context.experiment.topologies_of(run.variant)
+    cluster.submit(run, chosen)
+    running = await_state(
+        lambda state: state.all_placed() and state.topologies and first_tuple_s(_series(state)) and _is_even(state)
+    )
     before = median(_due(running))
     service.input_rate(FASTER)
     changed_s = clock.now()
@@ -117,7 +121,7 @@ def live(series: Series) -> Life:
     outcome = scale_outcome(scaled, "e1")
     assert outcome is not None and outcome.last_t is not None
     applied_s = outcome.last_t
-    await_state(lambda state: any(counts_since(state.series, applied_s + 1)[1]) and state.all_placed())
+    await_state(lambda state: any(counts_since(_series(state), applied_s + 1)[1]) and state.all_placed())
     silent = [cluster.silent_machines()]
     cluster.crash("m2")
     crashed_s = clock.now()
@@ -141,7 +145,13 @@ def live(series: Series) -> Life:
 
 def _due(state: ServiceState, since_s: float = 0.0) -> list[float]:
     """Tuples that were due in each of the newest seconds of which every worker has sent its line."""
-    return [n for t, n in zip(state.series.t, state.series.due, strict=True) if n and t >= since_s][-8:-3]
+    series = _series(state)
+    return [n for t, n in zip(series.t, series.due, strict=True) if n and t >= since_s][-8:-3]
+
+
+def _series(state: ServiceState) -> TupleCounts:
+    (topology,) = state.topologies
+    return topology.series
 
 
 def _is_even(state: ServiceState) -> bool:
@@ -182,12 +192,13 @@ def test_before_a_topology_there_are_no_samples_to_collect(life: Life) -> None:
 def test_a_topology_that_was_submitted_is_placed_on_the_machines_of_the_start_and_sends_samples(life: Life) -> None:
     state = life.running
     assert state.run_id == life.run_id and state.policy == "even"
-    assert set(state.machines) == set(state.placed_among or ()) == set(life.experiment.starting())
+    assert set(state.machines) == set(state.topologies[0].placed_among or ()) == set(life.experiment.starting())
     assert state.all_placed() and state.workers_reporting > 0
     assert state.samples_age_s is not None and state.samples_age_s < 10
     assert state.pending_event is None and state.policy_error is None and state.input_rate_factor == 1.0
-    assert len({len(column) for column in (state.series.t, state.series.sinks, state.series.spouts)}) == 1
-    assert list(state.series.t) == sorted(set(state.series.t))
+    series = _series(state)
+    assert len({len(column) for column in (series.t, series.sinks, series.spouts)}) == 1
+    assert list(series.t) == sorted(set(series.t))
 
 
 def test_spouts_offer_more_once_the_input_rate_changed(life: Life) -> None:

@@ -7,6 +7,7 @@ from barograph import series_steps
 from barograph.cli import child
 from barograph.errors import RunBroken
 from barograph.plan.blocks import PlannedRun
+from barograph.plan.experiment import TopologyChoice
 from barograph.run.context import SeriesContext
 from barograph.series.series import Series
 
@@ -17,10 +18,10 @@ def failing_context(series: Series) -> SeriesContext:
     bench = whole(series)
     submit = bench.cluster.submit
 
-    def submitted(run: PlannedRun) -> Any:
+    def submitted(run: PlannedRun, topology: TopologyChoice) -> Any:
         if run.variant.name.endswith("_b"):
             raise RunBroken("Nimbus: java.lang.IllegalStateException: thrown by the branch")
-        return submit(run)
+        return submit(run, topology)
 
     bench.cluster.submit = submitted  # type: ignore[method-assign] # the fake is a plain object
     return bench

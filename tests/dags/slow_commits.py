@@ -13,6 +13,7 @@ from rich.console import Console
 from barograph import cli, series_steps
 from barograph.cli import bisect, child
 from barograph.plan.blocks import PlannedRun
+from barograph.plan.experiment import TopologyChoice
 from barograph.run import fake_cluster
 from barograph.run.context import SeriesContext
 from barograph.series.series import Series
@@ -25,10 +26,10 @@ def context_of(series: Series) -> SeriesContext:
     bench = whole(series)
     submit = bench.cluster.submit
 
-    def submitted(run: PlannedRun) -> Any:
+    def submitted(run: PlannedRun, topology: TopologyChoice) -> Any:
         slow = run.variant.code is not None and run.variant.code.commit in SLOW
         fake_cluster.RATE_OF_A_MACHINE = 40.0 if slow else 50.0
-        return submit(run)
+        return submit(run, topology)
 
     bench.cluster.submit = submitted  # type: ignore[method-assign] # the fake is a plain object
     return bench

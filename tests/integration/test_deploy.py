@@ -68,7 +68,7 @@ def works(state: ServiceState) -> bool:
 
 def offered(state: ServiceState) -> list[float]:
     """Tuples that were due in each of some seconds of which every worker has told."""
-    return [n for n in state.series.due[-8:-3] if n]
+    return [n for n in state.topologies[0].series.due[-8:-3] if n]
 
 
 def are_alike(rates: list[float]) -> bool:
@@ -314,7 +314,7 @@ def test_tasks_of_a_supervisor_that_dies_as_its_topology_starts_are_lost(site: S
     submit(site, tmp_path, star())
     placed = seen(site, lambda state: state.tasks_total > 0 and state.all_placed(), 60)
     site.run("m2", "sh", "-c", "kill -9 $(supervisorctl pid supervisor); supervisorctl stop supervisor")
-    assert set(placed.placed_among or ()) == {"m1", "m2"} and placed.lost_tasks == ()
+    assert set(placed.topologies[0].placed_among or ()) == {"m1", "m2"} and placed.lost_tasks == ()
     lost = seen(site, lambda state: bool(state.lost_tasks), 240).lost_tasks
     assert lost[0].machines == ("m2",)
 

@@ -24,12 +24,15 @@ from barograph.plan.events.order import (
     machines_at_end,
     order_errors,
     starting_workers,
+    topologies_after,
+    topologies_at_start,
     working_machines_after,
 )
 from barograph.plan.events.rate_change import RateChange
 from barograph.plan.events.reschedule import Reschedule
 from barograph.plan.events.scale_in import ScaleIn
 from barograph.plan.events.scale_out import ScaleOut
+from barograph.plan.events.topologies import Arrival, Departure
 
 KINDS: dict[str, type[PlannedEvent]] = {
     "scale_out": ScaleOut,
@@ -37,6 +40,8 @@ KINDS: dict[str, type[PlannedEvent]] = {
     "reschedule": Reschedule,
     "hold": Hold,
     "rate": RateChange,
+    "arrival": Arrival,
+    "departure": Departure,
     "crash": Crash,
     "worker_crash": WorkerCrash,
     "cpu_load": CpuLoad,
@@ -67,5 +72,7 @@ __all__ = [
     "machines_at_end",
     "order_errors",
     "starting_workers",
+    "topologies_after",
+    "topologies_at_start",
     "working_machines_after",
 ]

@@ -13,7 +13,6 @@ from pydantic import Field
 
 from barograph.plan.events.kind import (
     FAILOVER_S,
-    HORIZON_FIELD,
     EventTime,
     EventTimes,
     PlannedEvent,
@@ -32,11 +31,11 @@ def length_errors(for_s: float | None, plan: PlanSoFar) -> Iterator[str]:
     """What follows is measured once it is over; an event at a time of its own comes then at the earliest."""
     if for_s is None:
         return
-    field = f"events.{plan.place}.for_s"
-    if plan.limit_field != HORIZON_FIELD and for_s >= plan.limit_s:
-        yield f"{field} is {for_s:g}; allowed: less than {plan.limit_field} ({plan.limit_s:g})"
-    elif plan.limit_field == HORIZON_FIELD and for_s > plan.limit_s - WATCHED_S:
-        most = f"at most {plan.limit_s - WATCHED_S:g}, {WATCHED_S:g} s less than {plan.limit_field}"
+    field, most_s, limit = f"events.{plan.place}.for_s", plan.limit_s - WATCHED_S, f"{plan.limit_field}"
+    if most_s <= 0:
+        yield f"{field} is {for_s:g}; allowed: none, for {limit} ({plan.limit_s:g}) leaves no {WATCHED_S:g} s after it"
+    elif for_s > most_s:
+        most = f"at most {most_s:g}, {WATCHED_S:g} s less than {limit}"
         yield f"{field} is {for_s:g}; allowed: {most}, for what comes after it is measured"
 
 
@@ -143,7 +142,7 @@ class SlowCpu(MachineDisturbance):
 
     def words(self) -> str:
         have = "have" if len(self.machines) > 1 else "has"
-        return self._words(f"{self._names} {have} {100 * self.share:.0f} % of the CPU")
+        return self._words(f"{self._names} {have} {100 * self.share:g} % of the CPU")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,8 +239,8 @@ class WorkerCrash(PlannedEvent):
     def perform(self, run: RunActions) -> EventTimes:
         run.require_present(self.machine)
         with run.phase("worker_crash"):
-            with run.zero(machine=self.machine) as zero_s:
-                run.crash_worker(self.machine)
+            with run.worker_on(self.machine) as worker, run.zero(machine=self.machine, slot=worker.slot) as zero_s:
+                worker.kill()
             since_s = run.now()
         with run.phase("recover", expected_s=30):
             return run.wait_until_recovered(zero_s, since_s)

@@ -19,7 +19,7 @@ RoundLength = Annotated[float, Field(strict=True, ge=SHORTEST_ROUND_S, le=LONGES
 class Hold(PlannedEvent):
     at: EventTime  # `steady`, or seconds after the first tuple or after the zero of the event before
     decide_every_s: RoundLength  # a policy that rests is asked later
-    for_s: Seconds | None = None  # from the zero; without it: until the run ends, whatever else happens meanwhile
+    for_s: Seconds | None = None  # from the zero; without it: until the run ends, with a pause in each scale event
     kind: Literal["hold"] = "hold"
 
     calls: ClassVar[frozenset[str]] = frozenset({"POST /rounds"})
@@ -43,7 +43,10 @@ class Hold(PlannedEvent):
         longest_s = plan.limit_s if self.for_s is None else self.for_s
         if self.decide_every_s > longest_s:
             length = f"the hold ({longest_s:g})" if self.for_s is not None else f"{plan.limit_field} ({longest_s:g})"
-            yield f"{field}.decide_every_s is {self.decide_every_s:g}; allowed: at most {length}, or nothing is decided"
+            allowed = f"at most {length}, or it decides only once"
+            yield f"{field}.decide_every_s is {self.decide_every_s:g}; allowed: {allowed}"
+        if plan.is_held:
+            yield f"{field} is a hold, and an earlier one lasts until the run ends; give that one a for_s"
 
     def perform(self, run: RunActions) -> EventTimes:
         with run.phase("hold", expected_s=self.for_s or 1, planned_s=self.planned_s):
@@ -53,5 +56,6 @@ class Hold(PlannedEvent):
                 return EventTimes(zero_s, zero_s)
             run.wait_until(zero_s + self.for_s)
             run.decide_every(None)
+            times = run.wait_until_recovered(zero_s, run.now())
             run.note("hold_ended")
-        return EventTimes(zero_s, run.now())
+        return times

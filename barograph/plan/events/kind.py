@@ -6,7 +6,7 @@ A kind is a frozen dataclass in this folder whose fields are the keys of the exp
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, Protocol
@@ -50,6 +50,14 @@ class EventTimes:
 
 
 @dataclass(frozen=True)
+class RunningWorker:
+    """A worker that can be killed at once; `kill` raises ExperimentError where it has ended by itself."""
+
+    slot: str
+    kill: Callable[[], None]
+
+
+@dataclass(frozen=True)
 class PlanSoFar:
     """What an event meets in its plan. The policy chooses which machines leave, so `names` may have some that left."""
 
@@ -59,6 +67,9 @@ class PlanSoFar:
     limit_s: float  # what the event starts is over by then, counted from its zero
     limit_field: str  # the field that sets this limit
     lasting: frozenset[tuple[str, str]] = frozenset()  # (kind, machine) of disturbances that last until the run ends
+    topologies: tuple[str, ...] = ()  # of the experiment, by their names in Storm
+    running: tuple[str, ...] = ()  # of these, the ones that are there
+    is_held: bool = False  # by a hold that lasts until the run ends
 
 
 class RunActions(Protocol):
@@ -101,7 +112,8 @@ class RunActions(Protocol):
         ...
 
     def decide_every(self, seconds: float | None) -> None:
-        """From now on the policy may change things by itself, so often; None: no longer."""
+        """From now on the policy may change things by itself, so often; None: no longer, and what it decided by itself
+        is carried out."""
         ...
 
     def remove_machines(self, machines: Sequence[str]) -> None:
@@ -128,8 +140,20 @@ class RunActions(Protocol):
         """They are as before; returns when Nimbus knows them."""
         ...
 
-    def crash_worker(self, machine: str) -> None:
-        """Kill the worker with the lowest port there; raises ExperimentError where none runs."""
+    def worker_on(self, machine: str) -> AbstractContextManager[RunningWorker]:
+        """The worker with the lowest port there; raises ExperimentError where none runs."""
+        ...
+
+    def submit(self, topology: str) -> None:
+        """Submit the experiment's topology of that name; returns when Nimbus has accepted it."""
+        ...
+
+    def kill(self, topology: str) -> None:
+        """Returns when Nimbus has forgotten it."""
+        ...
+
+    def wait_until_running(self, topology: str, zero_s: float) -> EventTimes:
+        """Until its first tuple reached a sink; `begin_s` is None where the event's horizon comes before."""
         ...
 
     def wait_until_recovered(self, zero_s: float, since_s: float, down: str | None = None) -> EventTimes:
@@ -152,7 +176,7 @@ class PlannedEvent(ABC):
 
     @property
     def disturbances(self) -> Sequence[tuple[tuple[str, ...], Disturbance]]:
-        """What machines suffer of it, needs a testbed with inventory's SupportsDisturbances."""
+        """What machines suffer from it; it needs a testbed with inventory's SupportsDisturbances."""
         return ()
 
     @property
@@ -169,6 +193,16 @@ class PlannedEvent(ABC):
     def down_for_good(self) -> tuple[str, ...]:
         """Machines that stay in the cluster and never work again."""
         return ()
+
+    @property
+    def arrives(self) -> str | None:
+        """The topology that is submitted."""
+        return None
+
+    @property
+    def departs(self) -> str | None:
+        """The topology that is killed."""
+        return None
 
     @property
     def planned_s(self) -> float:

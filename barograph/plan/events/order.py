@@ -36,15 +36,41 @@ def working_machines_after(before: int, events: Sequence[PlannedEvent]) -> tuple
     return tuple(_working(before, events[:number]) for number in range(1, len(events) + 1))
 
 
-def order_errors(before: int, after: int, events: Sequence[PlannedEvent], horizon_s: float) -> list[str]:
-    """Everything that is wrong, in the order of the file."""
+def topologies_at_start(names: Sequence[str], events: Sequence[PlannedEvent]) -> tuple[str, ...]:
+    """Of these topologies, by their names in Storm, those that no event lets arrive."""
+    arriving = {event.arrives for event in events}
+    return tuple(name for name in names if name not in arriving)
+
+
+def topologies_after(names: Sequence[str], events: Sequence[PlannedEvent]) -> tuple[tuple[str, ...], ...]:
+    """After each event: which topologies are there."""
+    running, found = topologies_at_start(names, events), []
+    for event in events:
+        running = tuple(name for name in (*running, event.arrives) if name not in (None, event.departs))
+        found.append(running)
+    return tuple(found)
+
+
+def order_errors(
+    before: int, after: int, events: Sequence[PlannedEvent], horizon_s: float, topologies: Sequence[str] = ()
+) -> list[str]:
+    """Everything that is wrong, in the order of the file. `topologies`: the experiment's, by their names in Storm."""
     wrong = [_wrong_machine_count(before, after, events)] if after != machines_at_end(before, events) else []
+    if topologies and not topologies_at_start(topologies, events):
+        wrong.append("events lets every topology arrive; allowed: at least one is there at the start")
+    arriving = [event.arrives for event in events if event.arrives]
+    if twice := sorted({name for name in arriving if arriving.count(name) > 1}):
+        wrong.append(f"events lets {', '.join(twice)} arrive twice; allowed: once; give the second one another name")
     return wrong + [
-        error for place, event in enumerate(events) for error in event.errors(_so_far(before, events, place, horizon_s))
+        error
+        for place, event in enumerate(events)
+        for error in event.errors(_so_far(before, events, place, horizon_s, topologies))
     ]
 
 
-def _so_far(before: int, events: Sequence[PlannedEvent], place: int, horizon_s: float) -> PlanSoFar:
+def _so_far(
+    before: int, events: Sequence[PlannedEvent], place: int, horizon_s: float, topologies: Sequence[str]
+) -> PlanSoFar:
     earlier = events[:place]
     down = {name for event in earlier for name in event.down_for_good}
     names = tuple(name for name in all_workers(before, earlier) if name not in down)
@@ -59,7 +85,11 @@ def _so_far(before: int, events: Sequence[PlannedEvent], place: int, horizon_s: 
         for name in machines
         if not event.planned_s
     )
-    return PlanSoFar(place, _working(before, earlier), names, limit_s, field, lasting)
+    running = (topologies_at_start(topologies, events), *topologies_after(topologies, events))[place]
+    is_held = any(event.kind == "hold" and not event.planned_s for event in earlier)
+    return PlanSoFar(
+        place, _working(before, earlier), names, limit_s, field, lasting, tuple(topologies), running, is_held
+    )
 
 
 def _working(before: int, events: Sequence[PlannedEvent]) -> int:

@@ -181,9 +181,7 @@ def test_a_machine_that_hangs_ends_the_play_with_all_that_it_started(
     monkeypatch.setattr(runner.OpenTasks, "is_late", is_late)
     host = {"ansible_host": "127.0.0.1", "ansible_user": "nobody", "ansible_ssh_executable": str(ssh)}
     inventory = inventory_of(tmp_path, **host)
-    with pytest.raises(
-        errors.MachineHung, match=r"kill: not over after 90 s.*: master: task 'Kill every topology' has"
-    ):
+    with pytest.raises(errors.MachineHung, match=r"kill: not over after 90 s.*: master: task 'Kill topologies' has"):
         runner.play("kill", inventory, {"run_id": "r1"}, tmp_path / "cluster", lambda _: None)
     end_s = time.monotonic() + 10
     while running := [pid for pid in map(int, pids.read_text().split()) if Path(f"/proc/{pid}").exists()]:
@@ -237,7 +235,7 @@ def test_a_real_play_on_a_closed_port_tells_names_and_keeps_no_environment(
     with pytest.raises(errors.MachineUnreachable, match="master"):
         runner.play("kill", inventory, {"run_id": "stela-r1"}, tmp_path / "cluster", lines.append)
     assert lines
-    assert all(line.startswith("stela-r1 kill: master Kill every topology: unreachable") for line in lines)
+    assert all(line.startswith("stela-r1 kill: master Kill topologies: unreachable") for line in lines)
     kept = [file for file in (tmp_path / "cluster").rglob("*") if file.is_file()]
     assert any(file.name == "command" and json.loads(file.read_text())["command"] for file in kept)
     assert not [file for file in kept if "hunter2" in file.read_text(errors="replace")]

@@ -191,3 +191,14 @@ def test_a_length_of_rounds_that_cannot_be_is_refused(state: ServiceState, every
     with pytest.raises(CallRefusal, match="allowed is null, or 2 to 3600 seconds") as refused:
         state.change_rounds({"decide_every_s": every})
     assert refused.value.status == 400
+
+
+def test_what_it_decided_while_its_hold_ended_is_not_carried_out(state: ServiceState) -> None:
+    state.policy = Wanderer()
+    state.change_rounds({"decide_every_s": 5.0})
+    round = state.begin_round(request(state.clock(), dict(PLACED), machines=3))
+    decision = state.policy(round.observation, round.memory)
+    assert round.observation.may_act and decision.changes()
+    state.change_rounds({"decide_every_s": None})
+    answer = state.end_round(round, decision)
+    assert answer["decision_id"] is None and answer["topologies"] == {}

@@ -204,3 +204,27 @@ def test_a_topology_that_has_just_begun_is_waited_for() -> None:
     lines = [each for each in steady() if each["t"] <= BEGIN + 24]
     observation = observe(lines, now=BEGIN + 24)
     assert observation.topologies[0].window_fault == "the topology began 20 s ago; rates need 30 s of work"
+
+
+def test_time_that_left_the_window_leaves_nothing_of_itself() -> None:
+    """Sums go on from round to round, and 0.1 + 0.2 - 0.1 - 0.2 is not 0."""
+    samples = Samples(window_s=10.0, topology_id="t-1")
+    for second, waited_ms in enumerate([120.3, 0.7, 310.2, 88.1, 5.4, *[0.0] * 30], start=BEGIN + 1):
+        samples.add_worker(line(SPOUT, second, 1, backpressure_ms=waited_ms))
+        counts = samples.counts(samples.window(second, [SPOUT]))
+    assert counts.tasks[TASKS[SPOUT]].backpressure_ms == 0.0
+
+
+def test_the_load_of_a_machine_that_is_silent_is_not_known() -> None:
+    machines = MachineSamples(60.0)
+    for second in range(BEGIN, BEGIN + 20):
+        machines.add({"t": float(second), "dt_s": 1.0, "machine": "m1", "cpu_cores": 0.2})
+    assert machines.cpu_load("m1", BEGIN + 30) == pytest.approx(0.2)
+    assert machines.cpu_load("m1", BEGIN + 35) is None
+    assert machines.cpu_load("m2", BEGIN) is None
+
+
+@pytest.mark.parametrize("cores", [0, -1.0, float("nan"), float("inf")])
+def test_a_quota_that_no_machine_has_is_refused(cores: float) -> None:
+    with pytest.raises(ValueError, match="cpu_quota_cores"):
+        MachineSamples().add({"t": 1.0, "dt_s": 1.0, "machine": "m1", "cpu_cores": 0.2, "cpu_quota_cores": cores})

@@ -1,6 +1,6 @@
 """Ask Nimbus over Thrift without a JVM, which costs seconds; runs on the master, standard library only.
 
-    nimbus.py kill                     kill every topology at once and wait until Nimbus has forgotten them
+    nimbus.py kill [NAME]              kill every topology, or this one, at once and wait until Nimbus has forgotten it
     nimbus.py exactly m1,m2 [SECONDS]  wait until these machines, and no others, have a registered supervisor
     nimbus.py present m1,m2 [SECONDS]  wait until these have one, whoever else has
     nimbus.py gone m1,m2 [SECONDS]     wait until none of these has one
@@ -124,17 +124,20 @@ def until(wanted: object, seen: Callable[[], object], seconds: float, what: str)
         time.sleep(0.25)
 
 
-def kill() -> list[str]:
+def kill(only: str | None = None) -> list[str]:
     """A Nimbus that has just started needs some seconds until it leads: it is asked again."""
     killed: dict[str, None] = {}
 
+    def wanted() -> list[tuple[str, str]]:
+        return [(name, status) for name, status in topologies() if only in (None, name)]
+
     def left() -> list[tuple[str, str]]:
-        for name in [name for name, status in topologies() if status != "KILLED"]:
+        for name in [name for name, status in wanted() if status != "KILLED"]:
             call("killTopologyWithOpts", text(1, name) + kill_options(2, 0))
             killed[name] = None
-        return topologies()
+        return wanted()
 
-    until([], left, 30, "no topology is left")
+    until([], left, 30, f"topology {only} is gone" if only else "no topology is left")
     return list(killed)
 
 
@@ -150,7 +153,7 @@ def waits(how: str, machines: list[str]) -> tuple[list[str], Callable[[], list[s
 
 def main(arguments: list[str]) -> None:
     if arguments[0] == "kill":
-        print(json.dumps({"killed": kill()}))
+        print(json.dumps({"killed": kill(*arguments[1:])}))
         return
     machines = sorted(filter(None, arguments[1].split(",")))
     seconds = float(arguments[2]) if len(arguments) > 2 else 60.0

@@ -85,11 +85,24 @@ def test_after_an_event_begins_when_what_it_had_begun_is_over() -> None:
         {"run_id": "r", "event_id": "e1", "window_s": 10.0 * (n - 6), "scope": "total", "rate": rate, "complete": True}
         for n, rate in enumerate(rates)
     ]
-    mixed, apart = (convergence.interval_rows(convergence.phase_windows(rows, (), ends), {}) for ends in ({}, ENDS))
+    spans = convergence.unmeasured_spans([{"run_id": "r", "event_id": "e1", "zero_s": 1000.0, "ended_s": 1057.0}])
+    mixed, apart = (convergence.interval_rows(convergence.phase_windows(rows, (), each), {}) for each in ({}, spans))
     assert [round(row["mean"], 1) for row in mixed if row["phase"] == "after"] != [100.0]
     (after,) = (row for row in apart if row["phase"] == "after")
     assert (after["start_s"], after["mean"], after["windows"]) == (60.0, 100.0, 11)
     assert [row["mean"] for row in apart if row["phase"] == "before"] == [100.0]
 
 
-ENDS = {("r", "e1"): 57.0}
+def test_before_the_next_event_it_is_over_too() -> None:
+    """The same windows, seen from an event 170 s later: what was after the one is before the other."""
+    events = [
+        {"run_id": "r", "event_id": "e1", "zero_s": 1000.0, "ended_s": 1057.0},
+        {"run_id": "r", "event_id": "e2", "zero_s": 1170.0, "ended_s": None},
+    ]
+    rows = [
+        {"run_id": "r", "event_id": "e2", "window_s": 10.0 * n, "scope": "total", "rate": rate, "complete": True}
+        for n, rate in enumerate([90.0] * 6 + [100.0] * 11 + [120.0] * 6, start=-17)
+    ]
+    spans = convergence.unmeasured_spans(reversed(events))
+    found = convergence.interval_rows(convergence.phase_windows(rows, (), spans), {})
+    assert {row["phase"]: row["mean"] for row in found} == {"before": 100.0, "after": 120.0}

@@ -14,7 +14,7 @@ from barograph.compare.comparison import Comparison, Question, derive
 from barograph.compare.sides import Side
 from barograph.errors import RunBroken
 from barograph.plan.blocks import PlannedRun
-from barograph.plan.experiment import Code, Durations, Experiment, load, with_changes
+from barograph.plan.experiment import Code, Durations, Experiment, TopologyChoice, load, with_changes
 from barograph.run.context import SeriesContext
 from barograph.run.fake_cluster import FakeClock, FakeStorm
 from barograph.run.monitor import steady_test
@@ -39,10 +39,10 @@ class SidedStorm(FakeStorm):
         factor = self.factors.get(run.variant.name, 1.0)
         self._fast = None if factor is None else factor * (1 + self.noise * Random(run.run_id).gauss(0, 1))
 
-    def submit(self, run: PlannedRun) -> None:
+    def submit(self, run: PlannedRun, topology: TopologyChoice) -> None:
         if self._fast is None:
             raise RunBroken("Nimbus: java.lang.IllegalStateException: thrown by the branch")
-        super().submit(run)
+        super().submit(run, topology)
 
     def _rate(self, t: int) -> float:
         return super()._rate(t) * (self._fast or 0.0)

@@ -1,6 +1,6 @@
 """The shipped experiments, and what a wrong one is told."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -102,6 +102,24 @@ def scale_out_and(*events: dict[str, Any], wait_s: int) -> Callable[[dict[str, A
     return change
 
 
+def several(
+    *topologies: dict[str, Any], events: Sequence[dict[str, Any]] = (), changed: dict[str, Any] | None = None
+) -> Callable[[dict[str, Any]], None]:
+    """These in the place of `topology`, events after the scale-out, and what differs in the first variant."""
+
+    def change(data: dict[str, Any]) -> None:
+        del data["topology"]
+        data["topologies"] = list(topologies)
+        data["events"] += list(events)
+        if changed is not None:
+            data["variants"][0]["topology"] = changed
+
+    return change
+
+
+STAR, LATE = {"name": "star"}, {"name": "late", "flux": "linear"}
+ARRIVAL = {"kind": "arrival", "at": "steady", "topology": "late"}
+DEPARTURE = {"kind": "departure", "at": "steady", "topology": "late"}
 LATER = {"kind": "rate", "at": 20, "factor": 2}
 WRONG: list[tuple[Callable[[dict[str, Any]], None], list[str]]] = [
     (
@@ -110,7 +128,46 @@ WRONG: list[tuple[Callable[[dict[str, Any]], None], list[str]]] = [
     ),
     (put("testbed", "size", value=3), ["unknown key testbed.size", "name, machine_type, scale, bandwidth_mbit"]),
     (put("events", 0, "when", value=3), ["unknown key events.0.when", "kind, at, machines"]),
-    (drop("topology"), ["topology is missing", "keys here: title, topology"]),
+    (drop("topology"), ["topology and topologies are missing; give one"]),
+    (put("topologies", value=[{"name": "star"}]), ["topology and topologies are both given; give one"]),
+    (several({"name": "star"}, {"name": "star"}), ["topologies has the name star twice; name each one, and its file"]),
+    (
+        several({"name": "star"}, {"name": "all", "flux": "star"}),
+        ["topologies has the name 'all', which is of the"],
+    ),
+    (several({"name": "star"}, {"name": "Sun"}), ["topologies.1.name is 'Sun'; allowed: string should match"]),
+    (
+        several({"name": "star", "service_level": {"max_utility": 2.0}}),
+        ["topologies.0.service_level has neither of latency_ms and juice; give one of them"],
+    ),
+    (
+        several({"name": "star", "service_level": {"latency_ms": 5.0, "juice": 0.9}}),
+        ["topologies.0.service_level has both of latency_ms and juice"],
+    ),
+    (
+        several({"name": "star", "service_level": {"juice": 1.5}}),
+        ["topologies.0.service_level.juice is 1.5"],
+    ),
+    (several(STAR, events=[ARRIVAL]), ["events.1.topology is 'late'; allowed: star"]),
+    (several(STAR, LATE, events=[ARRIVAL, ARRIVAL]), ["events lets late arrive twice; allowed: once; give the second"]),
+    (several(STAR, LATE, events=[DEPARTURE, ARRIVAL]), ["events.1.topology is 'late', which is not there then"]),
+    (
+        several(LATE, events=[ARRIVAL]),
+        ["events lets every topology arrive; allowed: at least one is there"],
+    ),
+    (several(STAR, events=[DEPARTURE | {"topology": "star"}]), ["events.1.topology is 'star', the only one that is"]),
+    (
+        several(STAR, LATE, events=[ARRIVAL, DEPARTURE, DEPARTURE]),
+        ["events.3.topology is 'late', which is not there then; there are star"],
+    ),
+    (
+        several(STAR, LATE, changed={"overrides": {"workers": 2}}),
+        ["variants.even_rebalance.topology.name is missing; allowed: star, late"],
+    ),
+    (
+        several(STAR, LATE, changed={"name": "sun"}),
+        ["variants.even_rebalance.topology.name is 'sun'; allowed: star, late"],
+    ),
     (put("repetitions", value=0), ["repetitions is 0", "greater than or equal to 1"]),
     (put("repetitions", value="3"), ["repetitions is '3'", "valid integer"]),
     (put("repetitions", value=True), ["repetitions is True"]),
@@ -317,7 +374,10 @@ def test_the_ledger_knows_a_variants_topology_as_the_harness_does() -> None:
     experiment = parse("stela/star", data, source="star.yaml")
     spec = experiment.as_data()
     for variant, recorded in zip(experiment.variants, spec["variants"], strict=True):
-        assert feasibility.topology_of(spec, recorded) == asdict(experiment.topology_of(variant))
+        (chosen,) = (asdict(each) for each in experiment.topologies_of(variant))
+        assert feasibility.topology_of(spec, recorded) == {
+            key: chosen[key] for key in ("name", "parameters", "overrides")
+        }
 
 
 @pytest.mark.parametrize(

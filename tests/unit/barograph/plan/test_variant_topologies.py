@@ -25,6 +25,7 @@ from barograph.plan.experiment import (
     load,
     only,
     parse,
+    variant_data,
     with_changes,
 )
 from barograph.run.storm_cluster import StormCluster
@@ -52,7 +53,8 @@ def submitted(experiment: Experiment, variant: int, tmp_path: Path, monkeypatch:
     series = SimpleNamespace(experiment=experiment, run_folder=lambda _run_id: tmp_path)
     monkeypatch.setattr("barograph.run.storm_cluster.cluster.submit", lambda *_: None)
     run = next(run for run in plan_runs(experiment) if run.variant == experiment.variants[variant])
-    StormCluster(series, tmp_path).submit(run)  # type: ignore[arg-type]  # what it needs of a series
+    (chosen,) = experiment.topologies_of(run.variant)
+    StormCluster(series, tmp_path).submit(run, chosen)  # type: ignore[arg-type]  # what it needs of a series
     flux: dict[str, Any] = yaml.safe_load((tmp_path / "topology.yaml").read_text())
     return flux
 
@@ -76,7 +78,8 @@ def test_it_is_laid_over_the_experiments_key_by_key(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"name": "linear"}, "unknown key variants.1.topology.name; known here: parameters, overrides"),
+        ({"flux": "linear"}, "unknown key variants.1.topology.flux; known here: parameters, overrides, name"),
+        ({"name": "linear"}, "variants.stela.topology.name is 'linear'; leave it out: there is one topology"),
         ({"parameters": 3}, "variants.1.topology.parameters is 3"),
         ({"parameters": {"rate": 3}}, "variants.stela.topology: topology star: parameter 'rate' is unknown; known are"),
         (
@@ -124,7 +127,7 @@ def test_nights_compare_what_ran_on_the_same_topologies() -> None:
 
 def test_it_is_on_record_with_the_run_and_in_the_table_of_runs() -> None:
     common, own = star(overrides={"config": {"topology.b": 3}}).variants
-    records = [{"variant": asdict(variant)} for variant in (common, own)]
+    records = [{"variant": variant_data(variant)} for variant in (common, own)]
     assert [json.loads(run_row("r", record)["topology_changes"]) for record in records] == [
         {}, {"parameters": {}, "overrides": {"config": {"topology.b": 3}}},
     ]  # fmt: skip
@@ -169,7 +172,7 @@ def test_a_scheduler_that_stands_for_every_variant_needs_one_topology() -> None:
 
 def test_the_slower_variant_that_ships_costs_a_ninth_more() -> None:
     experiment = load("small/aa_and_slower")
-    costs = [experiment.topology_of(variant).parameters["ms_per_character"] for variant in experiment.variants]
+    costs = [experiment.topologies_of(variant)[0].parameters["ms_per_character"] for variant in experiment.variants]
     assert costs[0] == costs[1] and costs[0] / costs[2] == pytest.approx(0.9, abs=1e-4)
     assert len({json.dumps(asdict(replace(variant, name=""))) for variant in experiment.variants[:2]}) == 1
     assert experiment.repetitions * 2 == 24

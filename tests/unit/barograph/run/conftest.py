@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from barograph.plan.events import PlannedEvent, machines_at_end
-from barograph.plan.experiment import Experiment, MachineCount
+from barograph.plan.experiment import Experiment, MachineCount, TopologyChoice
 from barograph.run.context import SeriesContext
 from barograph.run.fake_cluster import FakeClock, FakeStorm
 from barograph.run.monitor import steady_test
@@ -20,7 +20,9 @@ class Stage:
 
     def __init__(self, experiment: Experiment, listener: Any) -> None:
         self.series = open_series(experiment, new=True, now_s=1_699_999_000.0)
-        self.storm = FakeStorm(FakeClock(), experiment.starting(), experiment.workers())
+        self.storm = FakeStorm(
+            FakeClock(), experiment.starting(), experiment.workers(), tuple(t.name for t in experiment.every_topology())
+        )
         self.context = SeriesContext(experiment, self.storm, self.storm, self.storm.clock, listener, steady_test)
         self.run_id = self.series.plan()[0].run_id
 
@@ -44,9 +46,13 @@ SetUp = Callable[..., Stage]
 
 @pytest.fixture
 def stage(experiment: Experiment, series: Series, heard: Any) -> SetUp:
-    def set_up(*events: PlannedEvent, before: int = 4, repetitions: int = 2) -> Stage:
+    def set_up(
+        *events: PlannedEvent, before: int = 4, repetitions: int = 2, topologies: tuple[TopologyChoice, ...] = ()
+    ) -> Stage:
         machines = MachineCount(before, machines_at_end(before, events))
         planned = replace(experiment, events=events, machines=machines, repetitions=repetitions)
+        if topologies:
+            planned = replace(planned, topology=None, topologies=topologies)
         return Stage(planned, heard)
 
     return set_up

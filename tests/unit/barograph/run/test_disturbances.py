@@ -10,8 +10,8 @@ import pytest
 
 from barograph.errors import ExperimentError, RunBroken
 from barograph.plan.blocks import plan_runs
-from barograph.plan.events import KINDS, PlannedEvent
-from barograph.plan.events.disturbances import CpuLoad, LanCut, Partition, SampleLoss, SlowCpu, WorkerCrash
+from barograph.plan.events import KINDS, Crash, PlannedEvent, ScaleIn, ScaleOut
+from barograph.plan.events.disturbances import CpuLoad, LanCut, MemoryLimit, Partition, SampleLoss, SlowCpu, WorkerCrash
 from barograph.plan.experiment import EXPERIMENTS, load, parse
 from barograph.run import storm_cluster
 from barograph.run.storm_cluster import StormCluster
@@ -92,12 +92,12 @@ def test_a_worker_that_was_killed_may_begin_again(stage: SetUp) -> None:
     here = stage(WorkerCrash("steady", "m2"))
     here.storm.faults["restarts"] = [(60.0, "m2:6700", (7,))]
     here.go()
-    assert here.storm.arguments["crash_worker"] == {"machine": "m2"}
+    assert here.storm.arguments["kill_worker"] == {"machine": "m2"}
 
 
 def test_a_machine_without_a_worker_is_said(stage: SetUp) -> None:
     here = stage(WorkerCrash("steady", "m2"))
-    here.storm.faults["crash_worker"] = [ExperimentError("no worker runs on m2")]
+    here.storm.faults["worker_on"] = [ExperimentError("no worker runs on m2")]
     with pytest.raises(ExperimentError, match="no worker runs on m2"):
         attempt_next_run(here.series, here.context)
 
@@ -231,3 +231,31 @@ def test_every_disturbance_has_its_kind() -> None:
     """What a testbed is asked for is called like the event."""
     planned = {kind for kind, cls in KINDS.items() if "disturbance" in dir(cls)}
     assert planned == {"cpu_load", "slow_cpu", "memory_limit", "lan_cut", "partition", "sample_loss"}
+
+
+def test_one_with_little_memory_is_still_in_the_cluster(stage: SetUp) -> None:
+    """A policy may let it leave, and a later event may name it: only Nimbus may miss it meanwhile."""
+    small = MemoryLimit(at="steady", machines=("m4",), memory_mb=200)
+    here = stage(small, ScaleIn("steady", 1))
+    here.storm.faults["release"] = ("m4",)
+    told = here.go()
+    assert [event["machines"] for event in told if event["kind"] == "machines_left"] == [["m4"]]
+    here = stage(small, WorkerCrash("steady", "m4"))
+    here.go()
+
+
+def test_one_that_dies_disturbed_is_a_machine_that_was_lost(stage: SetUp) -> None:
+    """And the policy's answer, which it spoiled, is no failure of the policy."""
+    here = stage(SLOW, ScaleOut("steady", 1))
+    here.storm.faults["dies_deciding"] = ["m2"]
+    told = here.go()
+    assert [event["machines"] for event in told if event["kind"] == "scale_aborted"] == [["m2"]]
+
+
+def test_one_that_the_plan_has_crashed_meanwhile_needs_no_end(stage: SetUp) -> None:
+    heard: list[str] = []
+    here = stage(SlowCpu(at="steady", machines=("m1", "m2"), share=0.5), Crash("steady", "m1"))
+    here.context.listener.tell = lambda kind, **facts: heard.append(str(facts)) if kind == "message" else None
+    told = here.go()
+    assert [event["machines"] for event in told if event["kind"] == "disturbance_ended"] == [["m2"]]
+    assert not [text for text in heard if "could not be ended" in text]

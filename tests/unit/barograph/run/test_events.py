@@ -7,7 +7,14 @@ import pytest
 
 from barograph.errors import ExperimentError, Interrupted, MachineLost, RunBroken
 from barograph.plan.events import Crash, PlannedEvent, RateChange, ScaleIn, ScaleOut
-from barograph.policy_service import LostTasks, ServiceDecision, ServiceUnreachable, WorkerRestart
+from barograph.policy_service import (
+    LostTasks,
+    ServiceDecision,
+    ServiceUnreachable,
+    TopologyStatus,
+    TupleCounts,
+    WorkerRestart,
+)
 from barograph.run.context import RunContext
 from barograph.run.fake_cluster import FakeStorm
 from barograph.series.run_record import read_run
@@ -204,7 +211,7 @@ def test_the_input_rate_changes(stage: SetUp) -> None:
     assert (changed["event_id"], changed["factor"]) == ("e1", 1.5)
     assert here.storm.state().input_rate_factor == 1.5
     assert named(told, "steady")[1]["t"] - changed["t"] >= here.context.experiment.durations.after_floor_s
-    assert here.storm.state().series.sinks[-1] == pytest.approx(300)
+    assert here.storm.state().topologies[0].series.sinks[-1] == pytest.approx(300)
 
 
 def test_a_crash_is_not_blamed_on_the_machine(stage: SetUp) -> None:
@@ -255,7 +262,7 @@ def test_a_topology_that_does_not_recover_is_a_result_not_an_error(stage: SetUp)
 
 def test_a_crash_of_a_machine_that_was_let_go_is_the_users(stage: SetUp) -> None:
     here = stage(IN, Crash("steady", "m4"))
-    with pytest.raises(ExperimentError, match=r"events.1.machine is 'm4', but the policy had let it leave"):
+    with pytest.raises(ExperimentError, match=r"events.1 names m4, but the policy had let it leave"):
         attempt_next_run(here.series, here.context)
 
 
@@ -344,7 +351,8 @@ def restart_of(run: RunContext, here: Any, **state: Any) -> None:
 def noted(run: RunContext, here: Any, *missing: str) -> None:
     state = here.storm.state()
     known = tuple(name for name in run.machines.present if name not in missing)
-    run.note(replace(state, run_id=here.run_id, machines=known, placed_among=run.machines.present))
+    star = TopologyStatus("star", TupleCounts(), placed_among=run.machines.present)
+    run.note(replace(state, run_id=here.run_id, machines=known, topologies=(star,)))
 
 
 @pytest.mark.parametrize(("since_s", "error"), [(170.0, MachineLost), (190.0, RunBroken)])

@@ -11,34 +11,45 @@ from analysis.record.event_timeline import event_marks, event_outcomes
 from analysis.record.files import RunPaths
 from barograph.plan.durations import longest_run_s
 from barograph.plan.events import KINDS, PlannedEvent
-from barograph.plan.experiment import EXPERIMENTS, parse
+from barograph.plan.experiment import EXPERIMENTS, Experiment, parse
 from barograph.series.status import PHASE_WORDS
 from barograph.web.dag_documentation import experiment_documentation
 from barograph.yaml_files import read_yaml
-from tests.unit.barograph.run.conftest import SetUp
+from tests.unit.barograph.run.conftest import SetUp, Stage
 
 PAGE = Path(__file__).parents[4] / "docs" / "experiments.md"
 
 
+def example() -> Experiment:
+    """The page's, with what it does not say from another experiment."""
+    (text, *_) = re.findall(r"```yaml\n(topologies:.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    data: dict[str, Any] = read_yaml(EXPERIMENTS / "stela" / "star.yaml") | yaml.safe_load(text)
+    del data["topology"]
+    return parse("docs/example", data, source=PAGE.name)
+
+
 def examples() -> dict[str, PlannedEvent]:
     """The events of the page's example, by kind."""
-    (example,) = re.findall(r"```yaml\n(machines:.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    data: dict[str, Any] = read_yaml(EXPERIMENTS / "stela" / "star.yaml") | yaml.safe_load(example)
-    return {event.kind: event for event in parse("docs/example", data, source=PAGE.name).events}
+    return {event.kind: event for event in example().events}
+
+
+def staged(stage: SetUp, kind: str) -> Stage:
+    event = examples()[kind]
+    several = example().topologies if event.arrives or event.departs else ()
+    return stage(event, topologies=several)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_its_name_is_the_same_everywhere(kind: str) -> None:
-    example = examples().get(kind)
-    assert example is not None, f"{kind} of KINDS has no example in {PAGE}"
-    assert isinstance(example, KINDS[kind])
+    event = examples().get(kind)
+    assert event is not None, f"{kind} of KINDS has no example in {PAGE}"
+    assert isinstance(event, KINDS[kind])
     assert f"| `{kind}` |" in PAGE.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_is_performed_and_stands_in_the_record(kind: str, stage: SetUp) -> None:
-    event = examples()[kind]
-    here = stage(event)
+    here = staged(stage, kind)
     here.go()
     run = RunPaths(here.series.run_folder(here.run_id))
     assert next(mark.kind for mark in event_marks(run) if mark.event_id == "e1") == kind
@@ -50,7 +61,7 @@ def test_it_is_performed_and_stands_in_the_record(kind: str, stage: SetUp) -> No
 @pytest.mark.parametrize("kind", KINDS)
 def test_people_read_its_words(kind: str, stage: SetUp) -> None:
     event = examples()[kind]
-    here = stage(event)
+    here = staged(stage, kind)
     here.go()
     assert event.words() in experiment_documentation(here.context.experiment)
     phases = {phase["name"] for phase in here.document()["phases"]}
@@ -60,7 +71,7 @@ def test_people_read_its_words(kind: str, stage: SetUp) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_is_over_in_its_longest_time(kind: str, stage: SetUp) -> None:
-    here = stage(examples()[kind])
+    here = staged(stage, kind)
     here.go()
     document = here.document()
     assert document["ended_s"] - document["started_s"] <= longest_run_s(here.context.experiment)

@@ -7,6 +7,7 @@ import pytest
 from analysis.record.event_timeline import own_decisions
 from analysis.record.files import RunPaths
 from barograph.errors import ExperimentError
+from barograph.plan.events import ScaleOut
 from barograph.plan.events.hold import Hold
 from barograph.plan.experiment import EXPERIMENTS, parse
 from barograph.yaml_files import read_yaml
@@ -35,6 +36,35 @@ def test_the_policy_is_told_when_it_begins_and_when_it_is_over(stage: SetUp) -> 
     here.go()
     assert here.storm.calls.count("decide_every") == 2
     assert here.storm.arguments["decide_every"] == {"seconds": None}
+
+
+def test_it_is_over_once_the_last_decision_is_carried_out(stage: SetUp) -> None:
+    here = stage(Hold("steady", decide_every_s=15.0, for_s=30.5))  # the third decision comes half a second before
+    here.storm.faults["acts"] = True
+    told = here.go()
+    (ended,) = [event for event in told if event["kind"] == "hold_ended"]
+    applied = [event["t"] for event in told if event["kind"] == "applied"]
+    assert len(applied) == 3 and ended["t"] >= max(applied)
+
+
+def test_a_scale_request_waits_for_what_the_policy_has_just_decided_by_itself(stage: SetUp) -> None:
+    here = stage(Hold("steady", decide_every_s=10.0), ScaleOut(40.0, 1))
+    here.storm.faults["acts"] = True
+    told = here.go()
+    (asked,) = [event["t"] for event in told if event["kind"] == "scale_requested"]
+    own = {event["decision_id"]: event["t"] for event in told if event["kind"] == "decision" and event.get("own")}
+    under_way = [
+        event for event in told
+        if event["kind"] == "applied" and own.get(event["decision_id"], asked) < asked < event["t"]
+    ]  # fmt: skip
+    assert not under_way and any(t > asked - 5 for t in own.values() if t < asked), "one had just been decided"
+
+
+def test_a_second_one_after_one_without_an_end_is_refused() -> None:
+    data = read_yaml(EXPERIMENTS / "stela" / "star.yaml")
+    data["events"] += [{"kind": "hold", "at": "steady", "decide_every_s": 10}] * 2
+    with pytest.raises(ExperimentError, match=r"events.2 is a hold, and an earlier one lasts until the run ends"):
+        parse("stela/star", data, source="star.yaml")
 
 
 def test_without_an_end_it_lasts_while_other_events_happen(stage: SetUp) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from barograph.policy_service import (
     ScaleOutcome,
     ServiceState,
+    TopologyStatus,
     TupleCounts,
     counts_since,
     first_tuple_s,
@@ -61,7 +62,7 @@ def test_what_the_service_itself_says_can_be_read(tmp_path: Any) -> None:
 
     said = read_state(Desk(tmp_path).state())
     assert said.window_fault == "" and not said.all_placed(), "there is no topology yet"
-    assert said.pending_event is None and said.decisions == () and said.series.t == ()
+    assert said.pending_event is None and said.decisions == () and said.topologies == ()
 
 
 def test_the_state_of_a_run_of_several_topologies_is_that_of_all_that_run(tmp_path: Any) -> None:
@@ -82,11 +83,20 @@ def test_the_state_of_a_run_of_several_topologies_is_that_of_all_that_run(tmp_pa
     service.take_samples([line(1001.0, "m1", {}, 0, "other-2", 6701)])
     said = read_state(service.state())
     assert (said.tasks_placed, said.tasks_total, said.workers_reporting) == (7, 12, 3)
-    assert (said.samples_age_s, said.placed_among) == (2.0, ("m1", "m2"))
+    assert [(each.name, each.samples_age_s, each.placed_among) for each in said.topologies] == [
+        ("star", 1.0, ("m1", "m2")), ("other", 2.0, ("m1", "m2"))]  # fmt: skip
+    assert said.samples_age_s == 2.0
     service.schedule(request(1004.0, PLACED))
     left = read_state(service.state())
     assert (left.tasks_placed, left.tasks_total, left.samples_age_s) == (6, 6, 1.0)
+    assert [each.running for each in left.topologies] == [True, False]
     assert left.lost_tasks == (), "what leaves loses nothing"
+
+
+def test_throughput_now_is_that_of_all_topologies_that_run() -> None:
+    counts = [TupleCounts((1, 2), (n, n), (0, 0), (0, 0)) for n in (10, 5, 100)]
+    star, other, gone = (TopologyStatus(f"t{n}", each) for n, each in enumerate(counts))
+    assert throughput_now(replace(state(), topologies=(star, other, replace(gone, running=False)))) == 15
 
 
 def always(steady: bool) -> Any:
@@ -162,8 +172,9 @@ def test_the_first_tuple_is_the_first_at_a_sink() -> None:
 
 
 def test_throughput_now_leaves_gaps_out() -> None:
-    assert throughput_now(TupleCounts((1, 2, 3), (10, None, 20), (0, 0, 0), (0, 0, 0))) == 15
-    assert throughput_now(TupleCounts()) is None
+    star = TupleCounts((1, 2, 3), (10, None, 20), (0, 0, 0), (0, 0, 0))
+    assert throughput_now(replace(state(), topologies=(TopologyStatus("star", star),))) == 15
+    assert throughput_now(replace(state(), topologies=())) is None
     assert counts_since(TupleCounts(), 0) == ((), ())
 
 

@@ -1,0 +1,139 @@
+"""Runs of several topologies on a fake cluster: submission, first tuples, steadiness, arrival and departure."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from analysis.record.files import RunPaths
+from analysis.record.worker_files import read
+from barograph.errors import MachineLost, RunBroken
+from barograph.plan.events import Arrival, Departure, RateChange
+from barograph.plan.experiment import ServiceLevelChoice, TopologyChoice
+from barograph.series_steps import attempt_next_run
+from tests.unit.barograph.run.conftest import SetUp, Stage
+
+STAR = TopologyChoice("star")
+OTHER = TopologyChoice("other", flux="linear", service_level=ServiceLevelChoice(latency_ms=100.0, max_utility=2.0))
+LATE = TopologyChoice("late", flux="linear")
+ARRIVAL, DEPARTURE = Arrival("steady", "late"), Departure("steady", "star")
+
+
+def of(told: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [event for event in told if event["kind"] == kind]
+
+
+def submissions(here: Stage) -> int:
+    return here.storm.calls.count("submit")
+
+
+def test_each_is_submitted_and_the_warm_up_counts_from_the_last_first_tuple(stage: SetUp) -> None:
+    here = stage(RateChange("steady", 1.5), topologies=(STAR, OTHER))
+    told = here.go()
+    assert [event["topology"] for event in of(told, "topology_submitted")] == ["star", "other"]
+    firsts = {event["topology"]: event["t"] for event in of(told, "first_tuple")}
+    (changed,) = of(told, "rate_changed")
+    assert firsts.keys() == {"star", "other"}
+    assert changed["t"] - max(firsts.values()) >= here.series.experiment.durations.warm_up_floor_s
+
+
+def test_the_policy_service_gets_the_service_levels_by_name(stage: SetUp) -> None:
+    here = stage(RateChange("steady", 1.5), topologies=(STAR, OTHER))
+    here.go()
+    levels = here.storm.arguments["configure"]["service_levels"]
+    assert levels == {"other": {"latency_ms": 100.0, "max_utility": 2.0}}
+
+
+def test_every_phase_has_a_verdict_of_each_topology_and_one_of_all(stage: SetUp) -> None:
+    told = stage(RateChange("steady", 1.5), topologies=(STAR, OTHER)).go()
+    verdicts = [(event["phase"], event["topology"], event["steady"]) for event in of(told, "steady")]
+    assert verdicts == [(phase, name, True) for phase in ("before", "after") for name in ("star", "other", "all")]
+
+
+def test_one_that_is_not_steady_keeps_the_phase_open_and_is_named(stage: SetUp) -> None:
+    here = stage(RateChange("steady", 1.5), topologies=(STAR, OTHER))
+    judge = here.context.is_steady
+    calls: list[int] = []
+
+    def every_other(seconds: Any, counts: Any) -> tuple[bool, str]:
+        calls.append(len(counts))
+        return (False, "still climbing") if len(calls) % 2 == 0 else judge(seconds, counts)
+
+    here.context = replace(here.context, is_steady=every_other)
+    told = here.go()
+    found = {(event["phase"], event["topology"]): event for event in of(told, "steady")}
+    assert found["before", "star"]["steady"] and not found["before", "other"]["steady"]
+    assert not found["before", "all"]["steady"]
+    assert found["before", "all"]["reason"].startswith("other: not steady within 100 s: still climbing")
+
+
+def test_a_topology_that_arrives_is_submitted_then_and_counts_from_its_first_tuple(stage: SetUp) -> None:
+    here = stage(ARRIVAL, topologies=(STAR, LATE))
+    told = here.go()
+    (arrived,) = of(told, "event_performed")
+    assert (arrived["event"], arrived["topology"], arrived["label"]) == ("arrival", "late", "late arrives")
+    submitted, first = (
+        next(event for event in of(told, kind) if event["topology"] == "late")
+        for kind in ("topology_submitted", "first_tuple")
+    )
+    assert arrived["t"] <= submitted["t"] <= first["t"]
+    before = [event["topology"] for event in of(told, "steady") if event["phase"] == "before"]
+    after = [event["topology"] for event in of(told, "steady") if event["phase"] == "after"]
+    assert (before, after) == (["star", "all"], ["star", "late", "all"])
+
+
+def test_one_that_finds_no_slot_is_a_result_and_not_a_failure(stage: SetUp) -> None:
+    here = stage(ARRIVAL, topologies=(STAR, LATE))
+    here.storm.faults["unplaced"] = ("late",)
+    told = here.go()
+    late = [event for event in of(told, "steady") if event["topology"] == "all" and event["phase"] == "after"]
+    assert not late[0]["steady"]
+    assert "no tuple of topology late reached a sink; 0 of its 2 tasks are placed" in late[0]["reason"]
+
+
+def test_one_that_departs_is_killed_and_the_others_are_judged_without_it(stage: SetUp) -> None:
+    here = stage(DEPARTURE, topologies=(STAR, OTHER))
+    told = here.go()
+    assert here.storm.arguments["kill"] == {"topology": "star"}
+    assert [event["topology"] for event in of(told, "topology_killed") if "topology" in event] == ["star"]
+    assert [event["topology"] for event in of(told, "steady") if event["phase"] == "after"] == ["other", "all"]
+
+
+def test_one_that_nimbus_does_not_forget_ends_the_run(stage: SetUp) -> None:
+    here = stage(DEPARTURE, topologies=(STAR, OTHER))
+    here.storm.kill = lambda _topology: None  # type: ignore[method-assign]
+    with pytest.raises(RunBroken, match="topology star, which was killed"):
+        attempt_next_run(here.series, here.context)
+
+
+def test_a_machine_that_any_placement_missed_ends_the_run(stage: SetUp) -> None:
+    here = stage(RateChange("steady", 1.5), topologies=(STAR, OTHER))
+    here.storm.faults["unknown_at_submission"] = ("m2",)
+    status = here.storm._status
+    here.storm._status = lambda name: (  # type: ignore[method-assign]
+        replace(status(name), placed_among=("m1",)) if name == "other" else status(name)
+    )
+    with pytest.raises(MachineLost, match="m2, m3, m4: not known to Nimbus when it placed the topology"):
+        attempt_next_run(here.series, here.context)
+
+
+def test_the_record_has_every_topology_in_the_files_order(stage: SetUp) -> None:
+    here = stage(ARRIVAL, Departure("steady", "star"), topologies=(STAR, LATE, OTHER))
+    here.go()
+    document = here.document()
+    assert [each["name"] for each in document["topologies"]] == ["star", "late", "other"]
+    assert document["topology"] == document["topologies"][0]
+    assert document["topologies"][2]["service_level"] == {"latency_ms": 100.0, "juice": None, "max_utility": 2.0}
+    assert "topology" not in document["spec"] and len(document["spec"]["topologies"]) == 3
+    run = RunPaths(here.series.run_folder(here.run_id))
+    lines = [line for file in sorted(run.root.glob("workers/*.avro")) for line in read(file) if line]
+    assert {line["topology"] for line in lines} == {"star-1", "late-1", "other-1"}
+
+
+def test_the_record_of_one_topology_says_nothing_of_several(stage: SetUp) -> None:
+    here = stage(RateChange("steady", 1.5))
+    told = here.go()
+    assert "topologies" not in here.document() and "topologies" not in here.document()["spec"]
+    assert not [event for event in told if "topology" in event]
+    assert json.dumps(here.document()["spec"]["topology"]).find("flux") == -1
