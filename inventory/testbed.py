@@ -110,7 +110,7 @@ class Disturbance:
 
     `cpu_load`: something else that would use `amount` cores by itself. `slow_cpu`: it has the share `amount` of its
     cores. `memory_limit`: it has `amount` MB. `lan_cut`: it is off the experiment LAN. `partition`: what it sends to
-    the other machines there is lost. `sample_loss`: what it sends to the other machine's control address is lost.
+    the other machines there is lost. `sample_loss`: what it sends to the others' control addresses is lost.
     """
 
     kind: Literal["cpu_load", "slow_cpu", "memory_limit", "lan_cut", "partition", "sample_loss"]
@@ -123,7 +123,7 @@ class SupportsDisturbances(Protocol):
     InfrastructureError."""
 
     def disturb(self, machine: Machine, disturbance: Disturbance, others: Sequence[Machine] = ()) -> None:
-        """From now on, whatever its programs do. `others`: of a `partition` and of `sample_loss`. Idempotent."""
+        """From now on, whatever its programs do. `others`: read for a `partition` and `sample_loss`. Idempotent."""
         ...
 
     def end_disturbance(self, machine: Machine, disturbance: Disturbance, others: Sequence[Machine] = ()) -> None:

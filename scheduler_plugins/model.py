@@ -19,7 +19,8 @@ Memory = Mapping[str, Any]
 """JSON data that travels in and out, so that a decision log replays.
 
 What stands under `topologies`, by topology id, belongs to that topology. Where a decision is not carried out for one
-topology, this part is as it was before the decision; where it is for none, the whole memory is.
+topology, this part is as it was before the decision; where it is carried out for none, and nothing has been decided
+since, the whole memory is.
 """
 TOPOLOGIES = "topologies"  # key of a memory
 
@@ -162,7 +163,7 @@ class Observation:
     samples_age_s: float | None = None  # the oldest of the topologies'; None: a worker has not sent any
     event: ScaleEvent | None = None
     may_act: bool = False  # the policy may change things by itself now; else only what has no slot, or for the event
-    failures: tuple[Failure, ...] = ()  # since the policy decided last
+    failures: tuple[Failure, ...] = ()  # that no earlier observation had
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,12 @@ from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.numerals import MISSING, change, number, with_unit
 from analysis.record.event_timeline import WHOLE_RUN
 
-DISTURBANCES = {"worker_crash": "the worker's crash", "cpu_load": "the CPU load", "slow_cpu": "the slow CPU",
-          "memory_limit": "the memory limit", "lan_cut": "the cut off the LAN", "partition": "the partition",
-          "sample_loss": "the loss of samples", "hold": "the hold"}  # fmt: skip
+OTHER_EVENTS = {"worker_crash": "worker's crash", "cpu_load": "CPU load", "slow_cpu": "slow CPU",
+          "memory_limit": "memory limit", "lan_cut": "LAN cut", "partition": "partition", "hold": "hold",
+          "sample_loss": "loss of samples", "arrival": "arrival", "departure": "departure"}  # fmt: skip
 EVENT_WORDS = {"scale_out": "scale-out", "scale_in": "scale-in", "rate": "the change of rate", "crash": "the crash",
-          "scale": "scaling", "reschedule": "the reschedule"} | DISTURBANCES  # fmt: skip
+          "scale": "scaling", "reschedule": "the reschedule",
+          **{kind: f"the {words}" for kind, words in OTHER_EVENTS.items()}}  # fmt: skip
 
 
 def difference_text(row: MetricRow) -> str:

@@ -19,7 +19,7 @@ EVENT_NAMES = {
     "scale": "scale event",
     "rate": "rate change",
     "reschedule": "reschedule",
-    **{kind: words for kind, words in sentence.EVENT_WORDS.items() if kind in sentence.DISTURBANCES},
+    **sentence.OTHER_EVENTS,
 }  # of others their kind
 BASELINE_NAMES = {"even_rebalance": "Storm's default (even + rebalance)"}
 

@@ -1,8 +1,9 @@
 """A scheduler that is not ours, in Storm's own form: the bridge hosts the class and lets it do all placing.
 
 `scheduler` is its IScheduler, whose jar is in the run's Storm home. As for Storm's own schedulers, `rebalance: true`
-asks Nimbus for a rebalance after a scale-out, and which machines are to leave it cannot say: it answers no scale-in.
-If it throws or hangs, the bridge says so and places nothing in its stead: the run is that scheduler's, and has failed.
+asks Nimbus for a rebalance at a scale-out or a reschedule, and which machines are to leave it cannot say: it answers
+no scale-in. If it throws or hangs, the bridge says so and places nothing in its stead: the run is that scheduler's,
+and has failed.
 """
 
 from __future__ import annotations

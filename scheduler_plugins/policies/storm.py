@@ -1,8 +1,8 @@
 """Storm's own schedulers: the bridge lets the one that is named do all placing.
 
 `rebalance: false` is Storm left alone: what runs stays where it is. `rebalance: true` asks Nimbus for a rebalance
-after a scale-out, as a person would on the command line. A scheduler in the bridge (Storm's own, or the `foreign`
-policy's) cannot say which machines are to leave, so these policies answer no scale-in.
+at a scale-out or a reschedule, as a person would on the command line. A scheduler in the bridge (Storm's own, or the
+`foreign` policy's) cannot say which machines are to leave, so these policies answer no scale-in.
 
 What the resource-aware scheduler reads is declared at deployment, in storm.yaml: what each machine has, and for every
 executor the same share of it, so that nothing is refused for room. An experiment that compares with it should lay

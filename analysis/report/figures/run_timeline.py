@@ -24,7 +24,8 @@ MOST_WINDOWS = 400  # more than a line can show: longer runs are drawn in wider 
 MOST_CELLS = 4000  # of the map of CPU
 LINES = 8  # components with the longest queues that have a line
 MARGINS_IN = (0.8, 1.45, 0.5, 0.12)  # left, right, bottom, top: labels stand at the right
-RATES_IN = 1.9  # the height of the panel of rates
+RATES_IN, QUEUES_IN = 1.6, 1.5  # heights of panels; above the rates is room for the events' labels
+LABEL_GAP_IN = 0.2  # between labels of lines
 LABEL_IN = 0.145  # a row of events' labels
 CHARACTERS_PER_IN = 15.0  # of such a label
 LABELS = {"total": "at sinks", "due": "offered at spouts", "spouts": "emitted at spouts"}
@@ -68,13 +69,15 @@ class EventLabel:
 def draw(data: RunData) -> Drawing | None:
     if not data.rates.get("total"):
         return None
-    heights = [RATES_IN, 1.5] + ([min(3.6, 0.35 + 0.17 * len(data.cpu))] if data.cpu else [])
+    labels = event_labels(moments(data.marks), *_span(data))
+    labels_in = 0.08 + LABEL_IN * (1 + max((label.tier for label in labels), default=0))
+    heights = [RATES_IN + labels_in, QUEUES_IN] + ([min(3.6, 0.35 + 0.17 * len(data.cpu))] if data.cpu else [])
     left, right, bottom, top = MARGINS_IN
     height = sum(heights) + bottom + top
     shape = {"height_ratios": heights, "hspace": 0.1}
     with style.canvas(height, rows=len(heights), room=False, sharex=True, gridspec_kw=shape) as (figure, panels):
         figure.subplots_adjust(left / style.WIDTH_IN, bottom / height, 1 - right / style.WIDTH_IN, 1 - top / height)
-        _rates(panels[0], data)
+        _rates(panels[0], data, labels, heights[0])
         _queues(panels[1], data)
         if data.cpu:
             _cpu(figure, panels[2], data)
@@ -84,7 +87,13 @@ def draw(data: RunData) -> Drawing | None:
         return style.drawing(figure, f"{data.run_id} over time: throughput, queues and CPU", COLUMNS)
 
 
-def _rates(axes: Axes, data: RunData) -> None:
+def _span(data: RunData) -> tuple[float, float]:
+    """As far as the rates reach."""
+    total = data.rates["total"]
+    return total[0][0], total[-1][0] + WINDOW_S
+
+
+def _rates(axes: Axes, data: RunData, labels: Sequence[EventLabel], height_in: float) -> None:
     ends: list[tuple[str, str, float]] = []
     window_s = window_width_s([data.rates["total"]])
     for scope, (colour, dashes, width) in LINE_STYLES.items():
@@ -93,20 +102,16 @@ def _rates(axes: Axes, data: RunData) -> None:
             axes.plot([at for at, _ in line], [rate for _, rate in line], color=colour, ls=dashes, lw=width)
             ends.append((LABELS[scope], colour, line[-1][1]))
             _add_line_points(axes, LABELS[scope], "rate", colour, "tuples_per_s", line, data.run_id)
-    event_moments = moments(data.marks)
-    total = data.rates["total"]
-    labels = event_labels(event_moments, total[0][0], total[-1][0] + WINDOW_S)
-    labels_in = 0.08 + LABEL_IN * (1 + max((label.tier for label in labels), default=0))
     highest = max((rate for line in data.rates.values() for _, rate in line), default=1.0) or 1.0
-    axes.set_ylim(0, highest / (1 - labels_in / RATES_IN))
+    axes.set_ylim(0, highest * height_in / RATES_IN)
     axes.set_ylabel("rate (tuples/s)")
-    _label_ends(axes, ends)
+    _label_ends(axes, ends, height_in)
     for label in labels:
         axes.annotate(label.text, (label.at_s, 1), xycoords=("data", "axes fraction"), va="top", fontsize=8,
                       ha="right" if label.is_left else "left", textcoords="offset points", color="#222222",
                       xytext=(-3 if label.is_left else 3, -2 - 72 * LABEL_IN * label.tier))  # fmt: skip
     high = 0.93 * axes.get_ylim()[1]
-    spots = [Spot(m.middle_s, high, {"time_s": m.middle_s, "event": m.label}) for m in event_moments]
+    spots = [Spot(m.middle_s, high, {"time_s": m.middle_s, "event": m.label}) for m in moments(data.marks)]
     points.add_points(axes, "", "event", "#222222", spots)
     _decisions(axes, data)
 
@@ -150,7 +155,7 @@ def _queues(axes: Axes, data: RunData) -> None:
         _add_line_points(axes, name, "queue", style.PALETTE[i], "tuples_waiting", line, data.run_id)
     axes.set_ylim(0, 1.08 * max((w for name in longest for _, w in data.queues[name]), default=0.0) or 1.0)
     axes.set_ylabel("waiting (tuples)")
-    _label_ends(axes, ends)
+    _label_ends(axes, ends, QUEUES_IN)
 
 
 def _cpu(figure: Canvas, axes: Axes, data: RunData) -> None:
@@ -183,8 +188,7 @@ def _frame(axes: Axes, data: RunData) -> None:
     is_map = bool(axes.images)
     for moment in moments(data.marks):
         axes.axvline(moment.middle_s, color="white" if is_map else "#222222", lw=0.9)
-    total = data.rates["total"]
-    axes.set_xlim(total[0][0], total[-1][0] + WINDOW_S)
+    axes.set_xlim(*_span(data))
     if is_map:
         return
     for start, end in data.parts:
@@ -200,8 +204,8 @@ def _add_line_points(
     points.add_points(axes, name, mark, colour, spots)
 
 
-def _label_ends(axes: Axes, ends: Sequence[tuple[str, str, float]]) -> None:
-    gap = 0.105 * axes.get_ylim()[1] * (RATES_IN / 1.5 if len(ends) > len(LINE_STYLES) else 1.0)
+def _label_ends(axes: Axes, ends: Sequence[tuple[str, str, float]], height_in: float) -> None:
+    gap = LABEL_GAP_IN / height_in * axes.get_ylim()[1]
     heights = style.spread_labels([value for _, _, value in ends], gap)
     for (text, colour, _), height in zip(ends, heights, strict=True):
         axes.annotate(text, (1, height), xycoords=("axes fraction", "data"), xytext=(5, 0), textcoords="offset points",

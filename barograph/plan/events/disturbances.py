@@ -164,7 +164,8 @@ class MemoryLimit(MachineDisturbance):
 
 @dataclass(frozen=True, kw_only=True)
 class LanCut(MachineDisturbance):
-    """The machines are cut off from the experiment LAN: from tuples, ZooKeeper and Nimbus. The control LAN stays."""
+    """The machines are cut off from the experiment LAN: from tuples, ZooKeeper and Nimbus. The control LAN stays. It
+    needs `for_s`."""
 
     kind: Literal["lan_cut"] = "lan_cut"
 
@@ -181,7 +182,7 @@ class LanCut(MachineDisturbance):
 
 @dataclass(frozen=True, kw_only=True)
 class Partition(MachineDisturbance):
-    """The machines do not reach one another on the experiment LAN; everybody else reaches all of them."""
+    """The machines, two or more, do not reach one another on the experiment LAN; everybody else reaches all of them."""
 
     kind: Literal["partition"] = "partition"
 
@@ -197,7 +198,7 @@ class Partition(MachineDisturbance):
 
 @dataclass(frozen=True, kw_only=True)
 class SampleLoss(MachineDisturbance):
-    """No sample of these machines reaches the policy service; the files on them go on."""
+    """No sample of these machines reaches the policy service; the files on them go on. It needs `for_s`."""
 
     kind: Literal["sample_loss"] = "sample_loss"
 

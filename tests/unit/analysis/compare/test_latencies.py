@@ -44,6 +44,18 @@ def test_a_run_that_watched_longer_is_cut_to_the_seconds_of_all_others(tmp_path:
     assert latency.b == pytest.approx(5000, rel=0.01) and latency.verdict is Verdict.WORSE, "over 390 s it is"
 
 
+def test_what_an_event_had_begun_is_over_where_the_seconds_begin(tmp_path: Path) -> None:
+    """In one run 57 s after the event, so in all of them 60 s after it."""
+    root = tmp_path / "x" / "20260101-000000-aa"
+    side = SideOf({LATENCY: FAST}, watched_s=120, late_from_s=60, late_ms=5000.0)
+    write(root, {"stela": (side, side)})
+    spans = rows(SeriesPaths(root), "scale_events")
+    _write_again(root, "scale_events", [spans[0] | {"ended_s": spans[0]["zero_s"] + 57.0}, *spans[1:]])
+    latency = next(row for row in compare(root).rows if row.metric == LATENCY)
+    assert latency.a == latency.b == pytest.approx(5000, rel=0.01)
+    assert "in seconds 60 to 110 after the event" in latency.note
+
+
 @pytest.mark.parametrize("untimed", ["lost", "missed", "never_emitted", "waiting"])
 @pytest.mark.parametrize("side", ["a", "b"])
 def test_a_side_whose_tuples_have_no_latency_carries_no_verdict(tmp_path: Path, untimed: str, side: str) -> None:

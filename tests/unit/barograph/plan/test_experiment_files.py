@@ -42,21 +42,23 @@ def test_every_shipped_experiment_is_whole(name: str) -> None:
     if experiment.testbed.name == "local":
         check_cores(machine_requests(experiment), 2.0)
     assert remarks(experiment)
-    assert "seed" in render_topology(experiment.topology, seed=7)
+    for topology in experiment.every_topology():
+        assert "seed" in render_topology(topology, seed=7)
 
 
 @pytest.mark.parametrize(("name", "before", "workers"), [("star", 4, 12), ("linear", 6, 24), ("diamond", 6, 24)])
 def test_the_sizes_are_those_of_table_1(name: str, before: int, workers: int) -> None:
     experiment = load(f"stela/{name}")
     assert (experiment.machines.before, experiment.machines.after) == (before, before + 1)
-    assert yaml.safe_load(render_topology(experiment.topology, 1))["config"]["topology.workers"] == workers
+    (topology,) = experiment.every_topology()
+    assert yaml.safe_load(render_topology(topology, 1))["config"]["topology.workers"] == workers
     assert ansible_groups(experiment)["joining"] == [f"m{before + 1}"]
     assert {variant.name for variant in experiment.variants} == {"even_rebalance", "stela"}
 
 
 def test_the_blocks_seed_reaches_the_sources() -> None:
-    star = load("stela/star")
-    assert render_topology(star.topology, 5) != render_topology(star.topology, 6)
+    (star,) = load("stela/star").every_topology()
+    assert render_topology(star, 5) != render_topology(star, 6)
 
 
 def test_an_unknown_experiment_lists_the_known_ones() -> None:
