@@ -5,7 +5,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -187,6 +187,39 @@ def test_what_disturbances_take_is_there_again_afterwards(lease: Lease) -> None:
         assert _reached(first, everywhere) == {address: address not in lost for address in everywhere}
         testbed.end_disturbance(first, disturbance, others)
         assert _reached(first, everywhere) == everywhere
+
+
+HOG = "import time; kept = bytearray(120 * 2**20); kept[::4096] = bytes(len(kept[::4096])); time.sleep(600)"
+
+
+def test_a_limit_below_what_is_in_use_ends_the_largest_process_and_no_other(lease: Lease) -> None:
+    testbed, small = LocalTestbed(), Disturbance("memory_limit", 100)
+    _, first, _ = testbed.acquire(lease, WANTED)
+    with _remote(first) as remote:
+        before = _programs(first)
+        remote.run(["sh", "-c", f"setsid python3 -c '{HOG}' >/dev/null 2>&1 < /dev/null &"])
+        _eventually(lambda: _resident_mb(first, "kept = bytearray") > 110)
+        testbed.disturb(first, small)
+        assert _limits(first) == (0.25, 100 * 2**20)
+        assert _resident_mb(first, "kept = bytearray") == 0
+        assert before <= _programs(first), "its own first programs go on"
+        testbed.end_disturbance(first, small)
+
+
+def _programs(machine: Machine) -> set[str]:
+    return {line.strip() for line in _output(machine, "ps", "-eo", "pid,comm").splitlines()[:4]}
+
+
+def _resident_mb(machine: Machine, text: str) -> float:
+    lines = _output(machine, "ps", "-eo", "rss,args").splitlines()
+    return sum(int(line.split()[0]) for line in lines if text in line and "setsid" not in line) / 1024
+
+
+def _eventually(holds: Callable[[], bool], limit_s: float = 60.0) -> None:
+    end_s = time.monotonic() + limit_s
+    while not holds():
+        assert time.monotonic() < end_s
+        time.sleep(0.5)
 
 
 def _reached(machine: Machine, addresses: Iterable[str]) -> dict[str, bool]:
