@@ -213,13 +213,14 @@ def counts_since(series: TupleCounts, begin_s: float) -> tuple[tuple[int, ...], 
     return tuple(t for t, _ in pairs), tuple(n for _, n in pairs)
 
 
-def throughput_now(state: ServiceState, seconds: int = 5) -> float | None:
-    """Mean tuples/s at the sinks of all topologies over their newest seconds; None before there are any."""
-    means = []
+def throughput_now(state: ServiceState, seconds: int = 5) -> dict[str, float]:
+    """Mean tuples/s at the sinks of each topology that runs, by name, over its newest seconds; none before these."""
+    means = {}
     for topology in state.topologies:
         newest = [n for n in topology.series.sinks[-seconds:] if n is not None]
-        means += [sum(newest) / len(newest)] if newest and topology.running else []
-    return sum(means) if means else None
+        if newest and topology.running:
+            means[topology.name] = sum(newest) / len(newest)
+    return means
 
 
 def machines_missed_by_placement(topology: TopologyStatus, expected: Collection[str]) -> tuple[str, ...]:

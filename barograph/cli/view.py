@@ -77,8 +77,7 @@ def draw(status: SeriesStatus, now_s: float) -> Group:
     since = now_s if status.phase_since_s is None else status.phase_since_s
     table.add_row("phase", f"{PHASE_WORDS.get(status.phase, status.phase)}  {minutes(now_s - since)}")
     table.add_row("run", status.run_id or "–")
-    newest = status.throughput[-1] if status.throughput else None
-    rate = "–" if newest is None else f"{newest:.0f} tuples/s"
+    rate = status.throughput_words() or "–"
     table.add_row("throughput", Text.assemble((sparkline(status.throughput), "cyan"), f"  {rate}"))
     table.add_row("runs", f"{len(status.done)} of {status.runs} done, about {minutes(status.time_left_s(now_s))} left")
     if status.money is not None:
@@ -111,10 +110,10 @@ class Lines:
             self.say(f"{text} (about {left} left)" if line["kind"] == "phase" else text)
 
     def tick(self) -> None:
-        now, rates = self._clock(), self.status.throughput if self.status.run_id else ()
-        if rates and rates[-1] is not None and now - self._printed_s >= self._every_s:
+        now, rate = self._clock(), self.status.throughput_words() if self.status.run_id else ""
+        if rate and now - self._printed_s >= self._every_s:
             self._printed_s = now
-            self.say(f"{self.status.run_id}: {rates[-1]:.0f} tuples/s")
+            self.say(f"{self.status.run_id}: {rate}")
 
     def say(self, text: str) -> None:
         stamp = time.strftime("%H:%M:%S", time.localtime(self._clock()))

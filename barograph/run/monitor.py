@@ -202,7 +202,9 @@ class RunMonitor:
                 self.clock.sleep(INTERVAL_S)
                 continue
             self.state = state
-            self.listener.tell("throughput", run_id=state.run_id, per_s=throughput_now(state))
+            rates = throughput_now(state)
+            each = {"by_topology": rates} if len(rates) > 1 else {}
+            self.listener.tell("throughput", run_id=state.run_id, per_s=sum(rates.values()) if rates else None, **each)
             return state
 
     def _raise_trouble(self, state: ServiceState, patience: Patience) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from barograph.plan.durations import DEFAULT_OVERHEAD, run_s
@@ -27,12 +27,20 @@ class SeriesStatus:
     run_since_s: float | None = None
     done: tuple[tuple[str, str], ...] = ()  # run id, status
     lengths_s: tuple[float, ...] = ()
-    throughput: tuple[float | None, ...] = ()
+    throughput: tuple[float | None, ...] = ()  # of all topologies
+    by_topology: Mapping[str, float] = field(default_factory=dict)  # the newest, where there are several
     notes: tuple[str, ...] = ()
     money: tuple[float, float] | None = None  # used, budget (US dollars)
     report: str | None = None
     failure: tuple[str, str] | None = None  # blame, message
     interrupted: bool = False
+
+    def throughput_words(self) -> str:
+        """`310 tuples/s (star 240, other 70)`; empty where nothing has been measured."""
+        if not self.throughput or self.throughput[-1] is None:
+            return ""
+        parts = ", ".join(f"{name} {rate:.0f}" for name, rate in self.by_topology.items())
+        return f"{self.throughput[-1]:.0f} tuples/s{f' ({parts})' if parts else ''}"
 
     def time_left_s(self, now_s: float) -> float:
         """An estimate that learns from the runs that are done."""
@@ -86,7 +94,8 @@ def _run_failed(status: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
 
 
 def _throughput(status: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
-    return replace(status, throughput=(*status.throughput, line["per_s"])[-THROUGHPUT_SAMPLES:])
+    rates = (*status.throughput, line["per_s"])[-THROUGHPUT_SAMPLES:]
+    return replace(status, throughput=rates, by_topology=line.get("by_topology", {}))
 
 
 def _message(status: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:

@@ -113,11 +113,10 @@ def _progress_page(dag_run: DagRunFacts, progress: SeriesProgress, now_s: float)
 
 def _progress_facts(status: SeriesStatus, now_s: float) -> tuple[tuple[str, str], ...]:
     since_s = now_s if status.phase_since_s is None else status.phase_since_s
-    newest = status.throughput[-1] if status.throughput else None
     facts = [
         ("phase", f"{PHASE_WORDS.get(status.phase, status.phase)}, for {minutes(max(0.0, now_s - since_s))}"),
         ("run", status.run_id or "–"),
-        ("throughput", "–" if newest is None else f"{newest:.0f} tuples/s"),
+        ("throughput", status.throughput_words() or "–"),
         ("runs", f"{len(status.done)} of {status.runs} done, about {hours(status.time_left_s(now_s))} left"),
     ]
     if status.money is not None:

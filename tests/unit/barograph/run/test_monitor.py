@@ -93,10 +93,12 @@ def test_the_state_of_a_run_of_several_topologies_is_that_of_all_that_run(tmp_pa
     assert left.lost_tasks == (), "what leaves loses nothing"
 
 
-def test_throughput_now_is_that_of_all_topologies_that_run() -> None:
+def test_throughput_now_is_that_of_each_topology_that_runs() -> None:
     counts = [TupleCounts((1, 2), (n, n), (0, 0), (0, 0)) for n in (10, 5, 100)]
     star, other, gone = (TopologyStatus(f"t{n}", each) for n, each in enumerate(counts))
-    assert throughput_now(replace(state(), topologies=(star, other, replace(gone, running=False)))) == 15
+    assert throughput_now(replace(state(), topologies=(star, other, replace(gone, running=False)))) == {
+        "t0": 10, "t1": 5,
+    }  # fmt: skip
 
 
 def always(steady: bool) -> Any:
@@ -173,8 +175,8 @@ def test_the_first_tuple_is_the_first_at_a_sink() -> None:
 
 def test_throughput_now_leaves_gaps_out() -> None:
     star = TupleCounts((1, 2, 3), (10, None, 20), (0, 0, 0), (0, 0, 0))
-    assert throughput_now(replace(state(), topologies=(TopologyStatus("star", star),))) == 15
-    assert throughput_now(replace(state(), topologies=())) is None
+    assert throughput_now(replace(state(), topologies=(TopologyStatus("star", star),))) == {"star": 15}
+    assert throughput_now(replace(state(), topologies=())) == {}
     assert counts_since(TupleCounts(), 0) == ((), ())
 
 

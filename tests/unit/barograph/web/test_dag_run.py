@@ -44,7 +44,14 @@ def series(root: Path) -> Path:
     told(folder, BEGUN + 92, kind="phase", run_id=runs[1], phase="warm_up", expected_s=45)
     told(folder, BEGUN + 93, kind="throughput", run_id=runs[1], per_s=None)
     for second, rate in enumerate((200.0, 210.0), 94):
-        told(folder, BEGUN + second, kind="throughput", run_id=runs[1], per_s=rate)
+        told(
+            folder,
+            BEGUN + second,
+            kind="throughput",
+            run_id=runs[1],
+            per_s=rate,
+            by_topology={"a": 9.6, "b": rate - 10},
+        )
     return folder
 
 
@@ -72,7 +79,7 @@ def test_a_run_under_way_shows_how_far_it_is_and_looks_again(root: Path, series:
     page = page_of(root, opened(series))
     assert page.reload_s == run_page.RELOAD_S
     facts = dict(page.facts)
-    assert facts["runs"].startswith("1 of 2 done") and facts["throughput"] == "210 tuples/s"
+    assert facts["runs"].startswith("1 of 2 done") and facts["throughput"] == "210 tuples/s (a 10, b 200)"
     assert facts["phase"].startswith("warming up until steady")
     assert len(page.rows) == 1 and page.rows[0][1] == "complete"
     html = pages.run_html(page)
