@@ -28,7 +28,7 @@ LINES = {
     "event": (
         "t double, kind string, phase string, steady boolean, reason string, machines array<string>, event_id string, "
         "event string, joined array<string>, leave int, decision_id string, ok boolean, own boolean, "
-        "factor double, machine string, given_back boolean"
+        "factor double, machine string, given_back boolean, topology string, topologies array<string>"
     ),
     "decision": (
         "t double, duration_ms double, decision_id string, policy string, withdrawn string, "

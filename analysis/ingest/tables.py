@@ -27,6 +27,7 @@ from analysis.ingest.lines import (
 from analysis.record import sample_views, small_tables, worker_files
 from analysis.record.files import STATUSES, RunPaths, SeriesPaths, first_bytes, folders_of, read_json
 from analysis.record.schemas import LARGE_TABLES, STORED, TABLES, WORKER_LINES
+from analysis.record.small_tables import ALL, SEPARATOR
 from scheduler_plugins.samples import LONGEST_LINE_S
 
 EXCERPT_CHARACTERS = 200
@@ -271,7 +272,7 @@ def network_samples(lines: DataFrame) -> DataFrame:
 def events(lines: DataFrame) -> DataFrame:
     return _intact(lines).select(
         "run_id", f.col("t").alias("t_s"), "kind", "phase", "steady", "reason", "machines", "event_id", "event",
-        "joined", "leave", "decision_id", "ok", "own", "factor", "machine", "given_back",
+        "joined", "leave", "decision_id", "ok", "own", "factor", "machine", "given_back", "topology", "topologies",
     )  # fmt: skip
 
 
@@ -362,9 +363,11 @@ def write_run_tables(paths: SeriesPaths, runs: Sequence[RunPaths]) -> None:
     """The tables that come from run.json. A run without a readable one is kept, as incomplete, with the reason."""
     records = [(run.run_id, load_run(run)) for run in runs]
     small_tables.write(paths, "runs", [run_row(run_id, record) for run_id, record in records])
+    small_tables.write(paths, "topologies", [row for r, record in records for row in topology_rows(r, record)])
     small_tables.write(paths, "components", [row for r, record in records for row in component_rows(r, record)])
     small_tables.write(paths, "edges", [
-        {"run_id": r, **edge} for r, record in records for edge in (record.get("topology") or {}).get("edges", [])
+        {"run_id": r, "topology": _name(topology), **edge}
+        for r, record in records for topology in topologies_of(record) for edge in topology.get("edges") or ()
     ])  # fmt: skip
     small_tables.write(paths, "phases", [row for r, record in records for row in phase_rows(r, record)])
     small_tables.write(paths, "machines", [row for r, record in records for row in machine_rows(r, record)])
@@ -378,10 +381,48 @@ def load_run(run: RunPaths) -> dict[str, Any]:
         record = read_json(run.run_json)
         if record.get("status") not in STATUSES:
             raise RecordError(f"{run.run_json}: status is {record.get('status')!r}, allowed are {', '.join(STATUSES)}")
+        _check_topologies(record, run.run_json)
         return record
     except RecordError as error:
         failure = {"blame": "harness", "message": str(error), "where": "run.json"}
         return {"status": "incomplete", "failure": failure}
+
+
+def _check_topologies(record: Mapping[str, Any], path: Path) -> None:
+    """RecordError where metrics of several topologies could not be told apart."""
+    several = record.get("topologies")
+    if several is None:
+        return
+    names = [each.get("name") if isinstance(each, Mapping) else None for each in several or ()]
+    for number, name in enumerate(names, start=1):
+        if not isinstance(name, str) or not name or name == ALL or SEPARATOR in name or names.count(name) > 1:
+            raise RecordError(
+                f"{path}: topologies[{number - 1}].name is {name!r}; allowed: a name of its own, without "
+                f"{SEPARATOR!r}, that is not {ALL!r}, which is the cluster"
+            )
+
+
+def topologies_of(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """In the order of the plan; none where no record was collected."""
+    several: list[Mapping[str, Any]] = record.get("topologies") or []
+    return several or [topology for topology in [record.get("topology")] if topology]
+
+
+def _name(topology: Mapping[str, Any]) -> str:
+    return topology.get("name") or ""
+
+
+def topology_rows(run_id: str, record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A row a topology, with what is asked of it."""
+    rows = []
+    for position, topology in enumerate(topologies_of(record), start=1):
+        level = topology.get("service_level") or {}
+        levels = {name: _number(level.get(name)) for name in ("latency_ms", "juice", "max_utility")}
+        rows.append({
+            "run_id": run_id, "topology": _name(topology), "topology_id": topology.get("id"), "position": position,
+            "workers": topology.get("workers"), **levels,
+        })  # fmt: skip
+    return rows
 
 
 def run_row(run_id: str, record: Mapping[str, Any]) -> dict[str, Any]:
@@ -411,13 +452,15 @@ def component_rows(run_id: str, record: Mapping[str, Any]) -> list[dict[str, Any
     return [
         {
             "run_id": run_id,
+            "topology": _name(topology),
             "component": component["name"],
             "kind": component["kind"],
             "sink": bool(component.get("sink", False)),
             "executors": component["executors"],
             "task": task,
         }
-        for component in (record.get("topology") or {}).get("components", [])
+        for topology in topologies_of(record)
+        for component in topology.get("components") or ()
         for task in component["tasks"]
     ]
 

@@ -1,26 +1,27 @@
 """Tables -> metrics. Each step is read -> transforms -> write; the transforms are in the other files of this folder.
 
-Metrics are of the topology that the run's record names. Task numbers begin anew in each topology, so what others leave
-that ran beside it is taken out as it is read; it counts in what machines used only.
+Metrics are of the topologies that the run's record names, each by itself (`topologies`). What others leave that ran
+beside them is taken out as it is read; it counts in what machines used only.
 Spark sums what grows with the samples. What is bounded by runs x windows is read back and goes on in this process,
 some runs at a time, for its rows depend on their run alone; a few rows a run are read whole.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
 from boltons.iterutils import chunked_iter
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from analysis.ingest import tables
 from analysis.metrics import (
     convergence,
     emissions,
+    juice,
     latency,
     losses,
     machine_load,
@@ -28,68 +29,92 @@ from analysis.metrics import (
     placement,
     scale_events,
     throughput,
+    topologies,
 )
+from analysis.metrics.measurements import Reader
+from analysis.metrics.topologies import Units
 from analysis.record import clock_offsets, sample_views, small_tables
 from analysis.record.event_timeline import WHOLE_RUN
 from analysis.record.files import SeriesPaths
 from analysis.record.schemas import TABLES, WORKER_LINES
-from analysis.record.small_tables import Row
+from analysis.record.small_tables import SEPARATOR, Row, run_of, topology_of, unit_of
 
 RUNS_AT_ONCE = 200
-SEPARATOR = "/"  # in no name of a folder
 AXIS = ("run_id", "event_id", "zero_s", "first_s", "last_s")
 AXIS_SCHEMA = "run_id string, event_id string, zero_s double, first_s double, last_s double"
 
 
+# Tables of runs, of which each topology of a run, and the cluster, has the rows of its own.
+OF_RUNS = ("runs", "machines")
+
+
 @dataclass(frozen=True)
 class TableAccess:
-    """Reads tables of one series and writes metrics beside them."""
+    """Reads tables of one series and writes metrics beside them; here a row's `run_id` is its unit (`topologies`)."""
 
     spark: SparkSession
     paths: SeriesPaths
 
-    def read(self, name: str) -> DataFrame:
-        """A table; of samples and placements the rows of each run's own topology."""
-        if TABLES[name].group:
-            return sample_views.view(self._own(tables.read(self.spark, self.paths, WORKER_LINES.name)), name)
-        frame = tables.read(self.spark, self.paths, name)
-        return self._own(frame) if name == "placements" else frame
-
-    def _own(self, rows: DataFrame) -> DataFrame:
-        """All of a run whose record does not name its topology, as of other people's logs; none of these has two."""
-        return rows if self._is_own is None else rows.where(self._is_own)
-
     @cached_property
-    def _is_own(self) -> Column | None:
-        """Of a row with `run_id` and `topology`; None where no record says. Sets of keys, and no join: a set finds its
-        key at once, and below a join Spark reads all lists of a line."""
-        own = {row["run_id"]: row["topology_id"] for row in self.rows("runs") if row.get("topology_id")}
-        if not own:
-            return None
-        keys = [f"{run_id}{SEPARATOR}{topology}" for run_id, topology in own.items()]
-        return f.concat_ws(SEPARATOR, "run_id", "topology").isin(keys) | ~f.col("run_id").isin(list(own))
+    def units(self) -> Units:
+        read = partial(small_tables.rows, self.paths)
+        return Units.of(read("runs"), read("topologies"), read("events"))
+
+    def read(self, name: str) -> DataFrame:
+        """A table; of samples and placements the rows of the topologies that the runs' records name, of machines' those
+        of each topology."""
+        if TABLES[name].group:
+            lines = self._of_topologies(tables.read(self.spark, self.paths, WORKER_LINES.name))
+            return sample_views.view(self.units.while_there(lines), name)
+        frame = tables.read(self.spark, self.paths, name)
+        if name == "placements":
+            return self._of_topologies(frame)
+        if name == "machines":
+            return self.units.in_units(frame, self.units.with_cluster)
+        if TABLES[name].names_topology:
+            unit = f.concat_ws(SEPARATOR, "run_id", "topology").alias("run_id")
+            return frame.select(unit, *[name for name in frame.columns if name not in ("run_id", "topology")])
+        return self.units.while_there(self.units.in_units(frame, self.units.topologies))
+
+    def read_of_machines(self, name: str) -> DataFrame:
+        """Samples of machines, as of the unit that has what is of machines."""
+        return self.units.in_units(tables.read(self.spark, self.paths, name), self.units.of_machines)
+
+    def _of_topologies(self, rows: DataFrame) -> DataFrame:
+        named = rows.withColumn("run_id", self.units.unit_of_line())
+        return named.where(f.col("run_id").isNotNull())
 
     def write(self, name: str, frame: DataFrame) -> DataFrame:
         """Store a metric and go on from what was stored, so that nothing is computed twice."""
-        tables.write(frame, self.paths, name)
+        run, unit = f.substring_index("run_id", SEPARATOR, 1), f.col("run_id")
+        parts = {"run_id": run, "topology": f.substring(unit, f.length(run) + 2, f.length(unit))}
+        columns = [column.name for column in TABLES[name].columns]
+        tables.write(frame.select(*[parts.get(c, f.col(f"`{c}`")).alias(c) for c in columns]), self.paths, name)
         return self.read(name)
 
-    def rows(self, name: str) -> list[Row]:
-        return small_tables.rows(self.paths, name)
+    def rows(self, name: str, runs: Collection[str] | None = None) -> list[Row]:
+        found = small_tables.rows(self.paths, name, runs=runs)
+        if name == "events":
+            return self.units.events_of_units(found)
+        if name in OF_RUNS:
+            return self.units.rows_of_units(found)
+        return [row | {"run_id": unit_of(row["run_id"], row.pop("topology"))} for row in found]
 
     def write_rows(self, name: str, found: Iterable[Row]) -> None:
-        small_tables.write(self.paths, name, found)
+        small_tables.write(self.paths, name, map(_stored, found))
 
-    def write_by_runs(
-        self, names: Sequence[str], compute: Callable[[measurements.Reader], Mapping[str, Iterable[Row]]]
-    ) -> None:
+    def write_by_runs(self, names: Sequence[str], compute: Callable[[Reader], Mapping[str, Iterable[Row]]]) -> None:
         """Write these tables; `compute` makes their rows of some runs from the rows that other tables have of those."""
         with ExitStack() as stack:
             add = {name: stack.enter_context(small_tables.replacement(self.paths, name)) for name in names}
-            for runs in chunked_iter(sorted(row["run_id"] for row in self.rows("runs")), RUNS_AT_ONCE):
-                found = compute(partial(small_tables.rows, self.paths, runs=runs))
+            for runs in chunked_iter(sorted(self.units.topologies), RUNS_AT_ONCE):
+                found = compute(partial(self.rows, runs=runs))
                 for name in names:
-                    add[name](found[name])
+                    add[name](map(_stored, found[name]))
+
+
+def _stored(row: Row) -> Row:
+    return row | {"run_id": run_of(row["run_id"]), "topology": topology_of(row["run_id"])}
 
 
 def build_metrics(spark: SparkSession, series: SeriesPaths | Path | str) -> None:
@@ -104,16 +129,16 @@ def build_metrics(spark: SparkSession, series: SeriesPaths | Path | str) -> None
         at.write("emissions", emissions.emissions(at.read("spout_samples"), unseen, components, spans))
     finally:
         unseen.unpersist()
-    at.write_by_runs(["intervals", "convergence"], convergence_tables)
-    silent = throughput.silences(at.read("task_samples"), components, spans)
-    at.write_rows("downtime", throughput.downtime(at.rows("scale_events"), collect_rows(silent)))
+    at.write_by_runs(["intervals", "convergence"], partial(convergence_tables, at.units))
+    build_downtime(at, components, spans)
     build_losses(at, components, spans)
+    build_juice(at, components, spans)
     build_latency(at, spans)
     build_machine_load(at, spans)
     build_placement(at, spans)
     firsts = collect_rows(placement.first_sample_of_tasks(at.read("task_samples")))  # a row a task
     at.write_rows("loading", placement.time_to_load(at.rows("events"), firsts, at.rows("components")))
-    at.write_by_runs(["measurements"], lambda read: {"measurements": measurements.measurements(read)})
+    at.write_by_runs(["measurements"], partial(_measurement_tables, at.units))
 
 
 def build_events(at: TableAccess) -> None:
@@ -121,57 +146,77 @@ def build_events(at: TableAccess) -> None:
     bounds = collect_rows(
         throughput.observation_times(at.read("worker_samples"), at.read("machine_samples"))
     )  # a row a run
-    events = at.rows("events")
-    zeros = throughput.zeros(events, bounds)
+    events, spans_s = at.rows("events"), at.units.spans_s
+    bounds = topologies.with_clusters(bounds, at.units)
+    zeros = topologies.on_one_axis(throughput.zeros(events, bounds, spans_s), at.units)
     at.write_rows("zeros", zeros)
-    at.write_rows("scale_events", scale_events.scale_event_rows(events, zeros, at.rows("machines")))
+    at.write_rows("scale_events", scale_events.scale_event_rows(events, zeros, at.rows("machines"), spans_s))
 
 
 def build_throughput(at: TableAccess, unseen: DataFrame) -> None:
     """Windows relative to each event, and relative to the first one for the run as a whole. `unseen`: what fell due
     while spouts had no process."""
-    frame = small_tables.frame_of_rows(at.spark, [tuple(row.values()) for row in _axes(at.rows)], AXIS_SCHEMA)
+    frame = small_tables.frame_of_rows(at.spark, [tuple(row.values()) for row in _axes(at.rows, at.units)], AXIS_SCHEMA)
     at.write(
         "activity",
         throughput.activity(at.read("task_samples"), at.read("spout_samples"), unseen,
                             at.read("worker_samples"), at.read("machine_samples"), at.read("components"), frame),
     )  # fmt: skip
-    at.write_by_runs(["event_throughput", "throughput"], _throughput_tables)
+    at.write_by_runs(["event_throughput", "throughput"], partial(_throughput_tables, at.units))
 
 
-def _throughput_tables(read: measurements.Reader) -> dict[str, list[Row]]:
-    several = _runs_of_several_events(read)
-    found = throughput.throughput_rows(_axes(read), read("activity"), read("components"))
+def build_downtime(at: TableAccess, components: DataFrame, spans: DataFrame) -> None:
+    axes = at.rows("scale_events")
+    silent = collect_rows(throughput.silences(at.read("task_samples"), components, spans))
+    found = throughput.downtime([axis for axis in axes if axis["run_id"] not in at.units.clusters], silent)
+    at.write_rows("downtime", [*found, *topologies.downtimes_of_clusters(axes, silent, at.units)])
+
+
+def _throughput_tables(units: Units, read: Reader) -> dict[str, list[Row]]:
+    several, axes = _units_of_several_events(read, units), _axes(read, units)
+    found = throughput.throughput_rows(
+        [axis for axis in axes if axis["run_id"] not in units.clusters], read("activity"), read("components")
+    )
+    found += topologies.throughput_of_clusters(axes, found, units)
     return {
         "event_throughput": [row for row in found if not _is_whole_run(row, several)],
         "throughput": [row for row in found if row["run_id"] not in several or _is_whole_run(row, several)],
     }
 
 
-def _axes(read: measurements.Reader) -> list[Row]:
+def _axes(read: Reader, units: Units) -> list[Row]:
     """Of every event, and of a run as a whole where that is not the axis of its only event."""
-    several = _runs_of_several_events(read)
+    several = _units_of_several_events(read, units)
     whole = [row | {"event_id": WHOLE_RUN} for row in read("zeros") if row["run_id"] in several]
     return [{name: row[name] for name in AXIS} for row in [*read("scale_events"), *whole]]
 
 
-def _runs_of_several_events(read: measurements.Reader) -> set[str]:
+def _units_of_several_events(read: Reader, units: Units) -> set[str]:
+    """A topology that arrives or departs has fewer than its run, and that run's axis all the same."""
     numbers = Counter(row["run_id"] for row in read("scale_events"))
-    return {run_id for run_id, number in numbers.items() if number > 1}
+    several = {unit for unit, number in numbers.items() if number > 1}
+    return several | {unit for cluster in several for unit in units.clusters.get(cluster, ())}
 
 
 def _is_whole_run(row: Row, several: set[str]) -> bool:
     return row["run_id"] in several and row["event_id"] == WHOLE_RUN
 
 
-def convergence_tables(read: measurements.Reader) -> dict[str, list[Row]]:
+def convergence_tables(units: Units, read: Reader) -> dict[str, list[Row]]:
     """The steady parts and the convergence times; one short series an event."""
     queues = [row for row in read("activity") if row["queue"] is not None]
+    queues += topologies.queues_of_clusters(queues, units)
     spans = read("scale_events")
     series = convergence.phase_windows(read("event_throughput"), queues, convergence.unmeasured_spans(spans))
     live = convergence.live_verdicts(read("events"), spans)
     intervals = convergence.interval_rows(series, live)
     return {"intervals": intervals, "convergence": convergence.convergence_rows(series, intervals)}
+
+
+def _measurement_tables(units: Units, read: Reader) -> dict[str, list[Row]]:
+    found = measurements.measurements(read)
+    sums = topologies.sums_of_clusters(found, read("scale_events"), read("topologies"), units)
+    return {"measurements": [*found, *sums]}
 
 
 def build_losses(at: TableAccess, components: DataFrame, spans: DataFrame) -> None:
@@ -184,6 +229,18 @@ def build_losses(at: TableAccess, components: DataFrame, spans: DataFrame) -> No
     at.write_rows("losses", found)
 
 
+def build_juice(at: TableAccess, components: DataFrame, spans: DataFrame) -> None:
+    """Only where a service level asks for it: nothing else needs what was sent and executed in steady parts."""
+    asked = {row["run_id"] for row in at.rows("topologies") if row["juice"] is not None}
+    counts: list[Row] = []
+    if asked:
+        within = partial(machine_load.in_intervals, at.read("intervals"))
+        counts = collect_rows(losses.counts_on_edges(
+            at.read("stream_samples"), at.read("source_samples"), components, at.read("edges"), spans, within
+        ))  # fmt: skip
+    at.write_rows("juice", juice.juice_rows([row for row in counts if row["run_id"] in asked]))
+
+
 def build_latency(at: TableAccess, spans: DataFrame) -> None:
     lines = clock_offsets.clock_lines(at.rows("machines"), at.rows("runs"), at.rows("events"))
     clocks = small_tables.frame_of_rows(at.spark, lines, clock_offsets.CLOCKS)
@@ -193,12 +250,14 @@ def build_latency(at: TableAccess, spans: DataFrame) -> None:
 
 def build_machine_load(at: TableAccess, spans: DataFrame) -> None:
     intervals = at.read("intervals")
-    at.write("cpu", machine_load.cpu(at.read("machine_samples"), at.read("machines"), intervals, spans))
-    at.write("cpu_windows", machine_load.cpu_windows(at.read("machine_samples"), at.read("zeros")))
-    at.write("network", machine_load.network(at.read("network_samples"), intervals, spans))
+    samples = at.read_of_machines("machine_samples")
+    at.write("cpu", machine_load.cpu(samples, at.read("machines"), intervals, spans))
+    at.write("cpu_windows", machine_load.cpu_windows(samples, at.read("zeros")))
+    at.write("network", machine_load.network(at.read_of_machines("network_samples"), intervals, spans))
 
 
 def build_placement(at: TableAccess, spans: DataFrame) -> None:
+    spans = spans.where(f.coalesce(f.col("until_s") > f.col("zero_s"), f.lit(True)))  # not of what departs by it
     settled = at.write("settled", placement.last_placements(at.read("placements"), spans))
     restarts = placement.restarts(at.read("worker_samples"), spans)
     slots = at.write("slots", placement.slots(settled, restarts, at.read("machines")))

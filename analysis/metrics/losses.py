@@ -6,7 +6,7 @@ and nowhere else. Spark sums the samples; a few rows an edge and event are plain
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -24,25 +24,30 @@ LINE_S = 1.0  # a count may belong to the line before or after the one that has 
 Edge = tuple[str, str, str]
 Phase = tuple[str, str]
 EDGE = ("source", "stream", "target")
+Within = Callable[[DataFrame, DataFrame, Sequence[str]], DataFrame]  # samples, spans, counts -> those of each side
 PHASE = ("run_id", "event_id", "phase")
 
 
 def counts_on_edges(
-    streams: DataFrame, sources: DataFrame, components: DataFrame, edges: DataFrame, spans: DataFrame
-) -> DataFrame:
-    """Tuples sent and executed, one row a run, event, phase and edge on which either was counted."""
+    streams: DataFrame, sources: DataFrame, components: DataFrame, edges: DataFrame, spans: DataFrame,
+    within: Within = in_phases,
+) -> DataFrame:  # fmt: skip
+    """Tuples sent and executed, one row a run, event, phase and edge on which either was counted. `within`: which part
+    of each side of an event is meant; all of it."""
     keys = ["run_id", "event_id", "phase", *EDGE]
     none = f.lit(0.0)
     return (
-        sent_on_edges(streams, components, edges, spans)
-        .join(executed_on_edges(sources, components, spans), keys, how="full")
+        sent_on_edges(streams, components, edges, spans, within)
+        .join(executed_on_edges(sources, components, spans, within), keys, how="full")
         .join(f.broadcast(edges.select("run_id", *EDGE, "grouping")), ["run_id", *EDGE], how="inner")
         .select(*keys, "grouping", f.coalesce("sent", none).alias("sent"),
                 f.coalesce("executed", none).alias("executed"))
     )  # fmt: skip
 
 
-def sent_on_edges(streams: DataFrame, components: DataFrame, edges: DataFrame, spans: DataFrame) -> DataFrame:
+def sent_on_edges(
+    streams: DataFrame, components: DataFrame, edges: DataFrame, spans: DataFrame, within: Within
+) -> DataFrame:
     """Tuples sent on every edge: emitted x fan-out (tasks of the target where all of them get a copy, else 1)."""
     fan = components.groupBy("run_id", f.col("component").alias("target")).agg(f.count("*").alias("tasks"))
     fan_out = f.when(f.col("grouping") == "all", f.col("tasks")).otherwise(f.lit(1))
@@ -51,7 +56,7 @@ def sent_on_edges(streams: DataFrame, components: DataFrame, edges: DataFrame, s
     )
     owners = components.select("run_id", "task", f.col("component").alias("source"))
     emitted = (
-        in_phases(streams.select("run_id", "t_s", "dt_s", "task", "stream", "emitted"), spans, ["emitted"])
+        within(streams.select("run_id", "t_s", "dt_s", "task", "stream", "emitted"), spans, ["emitted"])
         .join(f.broadcast(owners), ["run_id", "task"], how="inner")
         .groupBy("run_id", "event_id", "phase", "source", "stream")
         .agg(f.sum("emitted").alias("emitted"))
@@ -61,12 +66,12 @@ def sent_on_edges(streams: DataFrame, components: DataFrame, edges: DataFrame, s
     )
 
 
-def executed_on_edges(sources: DataFrame, components: DataFrame, spans: DataFrame) -> DataFrame:
+def executed_on_edges(sources: DataFrame, components: DataFrame, spans: DataFrame, within: Within) -> DataFrame:
     """Tuples executed at the target of every edge."""
     owners = components.select("run_id", "task", f.col("component").alias("target"))
     samples = sources.select("run_id", "t_s", "dt_s", "task", f.col("component").alias("source"), "stream", "executed")
     return (
-        in_phases(samples, spans, ["executed"])
+        within(samples, spans, ["executed"])
         .join(f.broadcast(owners), ["run_id", "task"], how="inner")
         .groupBy("run_id", "event_id", "phase", "source", "stream", "target")
         .agg(f.sum("executed").cast("double").alias("executed"))

@@ -9,7 +9,7 @@ from analysis.metrics.line_seconds import in_windows, line_seconds, parts, secon
 from analysis.record.event_timeline import WHOLE_RUN
 
 
-def in_intervals(samples: DataFrame, intervals: DataFrame, axes: DataFrame, counts: Sequence[str]) -> DataFrame:
+def in_intervals(intervals: DataFrame, samples: DataFrame, axes: DataFrame, counts: Sequence[str]) -> DataFrame:
     """Samples with `event_id` and `phase`, a row an interval that the line has seconds in. `dt_s` and the `counts` are
     those of its seconds there."""
     opens, closes = f.col("zero_s") + f.col("start_s"), f.col("zero_s") + f.col("end_s")
@@ -35,7 +35,7 @@ def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, axes: Dat
     seconds = line_seconds(f.col("dt_s"))
     deciles = [f.percentile("utilisation", f.lit(q / 100), seconds).alias(f"utilisation_p{q}") for q in (10, 50, 90)]
     described = machines.select("run_id", "machine", "joins_at_scale")
-    phased = in_intervals(samples, intervals, axes, ["throttled_ms"]).select(
+    phased = in_intervals(intervals, samples, axes, ["throttled_ms"]).select(
         "run_id",
         "event_id",
         "phase",
@@ -89,7 +89,7 @@ def network(samples: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFr
     """Bytes per second received and sent by each machine's interfaces."""
     rates = [f.try_divide(f.sum(name), f.sum("dt_s")).alias(f"{name}_per_s") for name in ("rx_bytes", "tx_bytes")]
     return (
-        in_intervals(samples, intervals, axes, ["rx_bytes", "tx_bytes"])
+        in_intervals(intervals, samples, axes, ["rx_bytes", "tx_bytes"])
         .groupBy("run_id", "event_id", "phase", "machine", "interface")
         .agg(*rates)
         .select("run_id", "event_id", "phase", "machine", "interface", "rx_bytes_per_s", "tx_bytes_per_s")

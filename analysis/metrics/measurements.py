@@ -4,7 +4,7 @@ Numbers of a run as a whole have the event `e0`. Plain Python over small tables:
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from math import floor
 from statistics import fmean
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from analysis.metrics import untimed
 from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.record.event_timeline import WHOLE_RUN
-from analysis.record.small_tables import Row
+from analysis.record.small_tables import ALL, Row, run_of, unit_of
 
 # `latency_p50_ms`, `latency_p95_ms` of older series are other numbers: medians of seconds' percentiles (decision 0028).
 LATENCIES = {"latency_all_p50_ms": 0.50, "latency_all_p95_ms": 0.95}
@@ -40,6 +40,7 @@ def measurements(read: Reader) -> list[Row]:
         machine_changes,
         running_times,
         loading_times,
+        utilities,
     )
     found = [row for part in parts for row in part(read) if row["value"] is not None]
     steady = {(row["run_id"], row["event_id"], row["phase"]): row["steady"] for row in read("intervals")}
@@ -47,7 +48,7 @@ def measurements(read: Reader) -> list[Row]:
 
 
 # What rests on the part of a side that counts (table `intervals`), by how its name begins; its name ends with the side.
-ON_INTERVALS = ("throughput_", "spouts_", "due_", "latency_", "untimed_", "cpu_", "memory_")
+ON_INTERVALS = ("throughput_", "spouts_", "due_", "latency_", "untimed_", "cpu_", "memory_", "utility_")
 LATE_WINDOW = "convergence_script_s"  # compares with a late window of its own, not with the steady part
 
 
@@ -245,13 +246,22 @@ def worker_restarts(read: Reader) -> Iterator[Row]:
 
 
 def machine_changes(read: Reader) -> Iterator[Row]:
-    """Machines that left for good or joined in an event, and how often it was asked for until it was carried out."""
-    for row in read("scale_events"):
-        if row["event_id"] != WHOLE_RUN:
+    """Machines that left for good or joined in an event, and how often it was asked for until it was carried out: of
+    the cluster, where a run has several topologies."""
+    spans = read("scale_events")
+    units = {row["run_id"] for row in spans}
+    for row in spans:
+        if row["event_id"] != WHOLE_RUN and _has_machines(row["run_id"], units):
             yield from _metric_rows(row, {
                 "machines_released": _name_count(row["released"]), "machines_given_back": row["given_back"],
                 "machines_joined": _name_count(row["joined"]), "attempts": row["attempts"],
             })  # fmt: skip
+
+
+def _has_machines(unit: str, units: Collection[str]) -> bool:
+    """Whether what is of machines belongs to a unit: to the cluster's, or to the only one of the run."""
+    cluster = unit_of(run_of(unit), ALL)
+    return unit == cluster or cluster not in units
 
 
 def _name_count(names: Sequence[str] | None) -> int | None:
@@ -269,3 +279,28 @@ def running_times(read: Reader) -> Iterator[Row]:
 def loading_times(read: Reader) -> Iterator[Row]:
     for row in read("loading"):
         yield from _metric_rows((row["run_id"], WHOLE_RUN), {"submit_to_loaded_s": row["submit_to_loaded_s"]})
+
+
+def utilities(read: Reader) -> Iterator[Row]:
+    """Of a topology with a service level (HP 4.1, equations 1 and 2): its most utility where the level is met, and the
+    share that it comes to otherwise. With two levels their mean (HP 7)."""
+    levels = {row["run_id"]: row for row in read("topologies") if row["max_utility"] is not None}
+    if not levels:
+        return
+    windows = _by_event(read("latency"))
+    juices = {(row["run_id"], row["event_id"], row["phase"]): row["juice"] for row in read("juice")}
+    for span in (span for span in read("intervals") if span["run_id"] in levels):
+        level, key = levels[span["run_id"]], (span["run_id"], span["event_id"])
+        parts = []
+        if level["latency_ms"] is not None:
+            parts.append(_share(level["latency_ms"], _mean_latency(_windows_inside(span, windows.get(key, ())))))
+        if level["juice"] is not None:
+            parts.append(_share(juices.get((*key, span["phase"])), level["juice"]))
+        known = [min(1.0, part) for part in parts if part is not None]
+        if known and len(known) == len(parts):
+            yield from _metric_rows(key, {f"utility_{span['phase']}": level["max_utility"] * fmean(known)})
+
+
+def _mean_latency(windows: Sequence[Row]) -> float | None:
+    """Of all their tuples, ms."""
+    return _share(sum(row["n"] * row["mean_ms"] for row in windows), sum(row["n"] for row in windows))

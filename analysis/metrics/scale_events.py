@@ -5,7 +5,8 @@ after an event has the key (run_id, event_id). `e0` stands for the run as a whol
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -16,15 +17,35 @@ from analysis.record.event_timeline import ENDS, WHOLE_RUN, ZEROS, lines_of_even
 Row = Mapping[str, Any]
 
 
-def scale_event_rows(events: Iterable[Row], zeros: Iterable[Row], machines: Iterable[Row]) -> list[dict[str, Any]]:
-    """Rows of the table `scale_events`; `zeros` gives each run's time axis, `machines` its description."""
+def scale_event_rows(
+    events: Iterable[Row], zeros: Iterable[Row], machines: Iterable[Row],
+    spans_s: Mapping[str, tuple[float, float]] = MappingProxyType({}),
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Rows of the table `scale_events`; `zeros` gives each run's time axis, `machines` its description. `spans_s`: from
+    when until when those are there that arrive or depart meanwhile; they have no other events."""
     by_run: dict[str, list[Row]] = defaultdict(list)
     for event in sorted(events, key=lambda event: float(event["t_s"])):
         by_run[event["run_id"]].append(event)
     at_start: dict[str, int] = defaultdict(int)
     for machine in machines:
         at_start[machine["run_id"]] += not machine["joins_at_scale"]
-    return [row for axis in zeros for row in events_of_run(by_run[axis["run_id"]], axis, at_start.get(axis["run_id"]))]
+    return [
+        row for axis in zeros
+        for row in _while_there(
+            events_of_run(by_run[axis["run_id"]], axis, at_start.get(axis["run_id"])), axis, spans_s.get(axis["run_id"])
+        )
+    ]  # fmt: skip
+
+
+def _while_there(rows: list[dict[str, Any]], axis: Row, span_s: tuple[float, float] | None) -> Iterator[dict[str, Any]]:
+    """What came before an arrival does not lie before its zero, and nothing lies after a departure."""
+    for row in rows:
+        if span_s is None:
+            yield row
+        elif span_s[0] <= row["zero_s"] <= span_s[1]:
+            arrives = {"from_s": None, "first_s": axis["first_s"]} if row["zero_s"] == span_s[0] else {}
+            departs = {"until_s": row["zero_s"], "last_s": row["zero_s"]} if row["zero_s"] == span_s[1] else {}
+            yield row | arrives | departs
 
 
 def events_of_run(events: Sequence[Row], axis: Row, machines: int | None) -> list[dict[str, Any]]:

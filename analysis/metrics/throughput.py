@@ -8,7 +8,8 @@ is made of windows is plain Python.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import floor
+from math import floor, inf, isfinite
+from types import MappingProxyType
 from typing import Any
 
 from pyspark.sql import DataFrame, Window
@@ -42,15 +43,22 @@ def observation_times(workers: DataFrame, machines: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def zeros(events: Iterable[Row], observed: Iterable[Row]) -> list[dict[str, Any]]:
-    """Per run: the zero of its time axis (its first event; else the first sample) and how far it was observed."""
+def zeros(
+    events: Iterable[Row], observed: Iterable[Row], spans_s: Mapping[str, tuple[float, float]] = MappingProxyType({})
+) -> list[dict[str, Any]]:
+    """Per run: the zero of its time axis (its first event; else the first sample) and how far it was observed.
+    `spans_s`: from when until when those are there that arrive or depart meanwhile (infinite: all the time)."""
     of_run = by_run(events)
-    return [_zero(run, of_run.get(run["run_id"], [])) for run in observed if run["first_s"]]
+    return [
+        _zero(run, of_run.get(run["run_id"], []), *spans_s.get(run["run_id"], (-inf, inf)))
+        for run in observed if run["first_s"]
+    ]  # fmt: skip
 
 
-def _zero(run: Row, events: Sequence[Row]) -> dict[str, Any]:
+def _zero(run: Row, events: Sequence[Row], from_s: float, until_s: float) -> dict[str, Any]:
     requests = [event["t_s"] for event in events if event["kind"] in ZEROS and event["event_id"]]
     ends = [event["t_s"] for event in events if event["kind"] in ("topology_killed", "run_ended")]
+    ends += [until_s] if isfinite(until_s) else []
     worker_s, known = run["worker_last_s"], [t for t in (min(ends, default=None), run["machine_last_s"]) if t]
     bound = min(known, default=None)
     silent = bound is not None and worker_s < bound - SILENCE_S
@@ -58,7 +66,7 @@ def _zero(run: Row, events: Sequence[Row]) -> dict[str, Any]:
         "run_id": run["run_id"],
         "zero_s": min(requests, default=run["first_s"]),
         "scaled": bool(requests),
-        "first_s": run["first_s"],
+        "first_s": from_s if isfinite(from_s) else run["first_s"],  # it was to work from then on
         "last_s": bound if silent else min([worker_s, *ends]),
     }
 
@@ -203,19 +211,37 @@ def silences(tasks: DataFrame, components: DataFrame, axes: DataFrame) -> DataFr
 
 
 def downtime(axes: Iterable[Row], silences: Iterable[Row]) -> list[dict[str, Any]]:
-    """Seconds at zero throughput after each event: in all, the longest stretch, and whole 10 s windows x 10."""
+    """Seconds at zero throughput after each event: in all, the longest stretch, and whole 10 s windows x 10. Until a
+    topology that arrives has worked for the first time it was not down, and when it has departed it is not."""
     found: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     for row in silences:
         found[row["run_id"], row["event_id"]].append((row["from_second"], row["until_second"]))
-    return [_downtime(axis, found[axis["run_id"], axis["event_id"]]) for axis in axes if axis["event_id"] != WHOLE_RUN]
+    rows = []
+    for axis in axes:
+        stretches: list[tuple[int, int]] | None = found[axis["run_id"], axis["event_id"]]
+        if axis["zero_s"] == axis["first_s"]:
+            stretches = _since_it_worked(axis, stretches or [])
+        if axis["event_id"] != WHOLE_RUN and axis.get("until_s") != axis["zero_s"] and stretches is not None:
+            rows.append(downtime_of_axis(axis, stretches))
+    return rows
 
 
-def _downtime(axis: Row, stretches: Sequence[tuple[int, int]]) -> dict[str, Any]:
+def _since_it_worked(axis: Row, stretches: Sequence[tuple[int, int]]) -> list[tuple[int, int]] | None:
+    """None where it never did."""
+    later = [(start, until) for start, until in stretches if start > 0]
+    return None if any(start == 0 and until >= _seconds(axis) for start, until in stretches) else later
+
+
+def _seconds(axis: Row) -> int:
+    """Whole seconds that were observed after its zero."""
+    return floor(float(axis["last_s"] - axis["zero_s"]) - EDGE_S)
+
+
+def downtime_of_axis(axis: Row, stretches: Sequence[tuple[int, int]]) -> dict[str, Any]:
     lengths = [until - start for start, until in stretches]
     windows = sum(max(0, until // WINDOW_S - -(-start // WINDOW_S)) for start, until in stretches)
-    end = floor(axis["last_s"] - axis["zero_s"] - EDGE_S)
     return {
         "run_id": axis["run_id"], "event_id": axis["event_id"], "downtime_s": float(sum(lengths)),
         "longest_s": float(max(lengths, default=0)), "windows_at_zero_s": float(windows * WINDOW_S),
-        "lasts": any(until >= end and until - start >= WINDOW_S for start, until in stretches),
+        "lasts": any(until >= _seconds(axis) and until - start >= WINDOW_S for start, until in stretches),
     }  # fmt: skip

@@ -32,6 +32,11 @@ class Table:
     group: str = ""
 
     @property
+    def names_topology(self) -> bool:
+        """Whether a row is of a topology by its name, or of the cluster."""
+        return TOPOLOGY_NAME in self.columns or self.name == "topologies"
+
+    @property
     def ddl(self) -> str:
         """Its columns as Spark and `small_tables` read them."""
         return ", ".join(f"`{column.name}` {column.type}" for column in self.columns)
@@ -58,6 +63,10 @@ PHASE = Column("phase", "string", "", "`before` or `after` the event")
 MACHINE = Column("machine", "string", "", "name of the machine: `master`, `m1` …")
 PORT = Column("port", "int", "", "port of the worker; `machine:port` is its slot")
 TOPOLOGY = Column("topology", "string", "", "id of the topology in Storm", "read from other people's logs")
+TOPOLOGY_NAME = Column(
+    "topology", "string", "", "name of the topology in Storm; `all`: the cluster, where a run has several topologies; "
+    "empty where the record names none", "an older version analysed it",
+)  # fmt: skip
 TASK = Column("task", "int", "", "number of the task in its topology")
 COMPONENT = Column("component", "string", "", "name of the component")
 STREAM = Column("stream", "string", "", "name of the stream")
@@ -107,9 +116,10 @@ _DECLARED = (
         Column("failure_where", "string", "", "the phase in which it failed", "nothing failed"),
         Column("started_s", "double", "s", "epoch seconds at which the run began", "no readable run.json"),
         Column("ended_s", "double", "s", "epoch seconds at which it ended", "no readable run.json"),
-        Column("topology", "string", "", "name of the topology", "no record was collected"),
+        Column("topology", "string", "",
+               "name of the topology; of several the first one's (see `topologies`)", "no record was collected"),
         Column("topology_id", "string", "",
-               "its id in Storm, `topology` of its samples; metrics are of no other one",
+               "its id in Storm, `topology` of its samples; of several topologies the first one's (see `topologies`)",
                "no record was collected; older records; read from other people's logs"),
         Column("workers", "int", "",
                "workers that the topology asked for", "no record was collected; read from other people's logs"),
@@ -123,15 +133,29 @@ _DECLARED = (
                "the machine that the harness ran on: CPU, memory, kernel, system, load"),
         Column("spec", "string", "JSON", "the experiment as it was run"),
     )),
-    Table("components", "one row a task of the run's own topology", ("run_id", "component", "task"), (
-        RUN_ID, COMPONENT,
+    Table("components", "one row a task of the run's topologies", ("run_id", "topology", "component", "task"), (
+        RUN_ID, TOPOLOGY_NAME, COMPONENT,
         Column("kind", "string", "", "`spout` or `bolt`"),
         Column("sink", "boolean", "", "whether it emits to nobody"),
         Column("executors", "int", "", "executors of the component at submission", "read from other people's logs"),
         TASK,
     )),
-    Table("edges", "one row an edge of the run's own topology", ("run_id", "source", "stream", "target"), (
-        RUN_ID, SOURCE, STREAM, TARGET, GROUPING,
+    Table("edges", "one row an edge of the run's topologies", ("run_id", "topology", "source", "stream", "target"), (
+        RUN_ID, TOPOLOGY_NAME, SOURCE, STREAM, TARGET, GROUPING,
+    )),
+    Table("topologies",
+          "one row a topology of a run; metrics are of these and of no other one that ran beside them",
+          ("run_id", "topology"), (
+        RUN_ID,
+        Column("topology", "string", "", "its name in Storm; empty where the record names none"),
+        Column("topology_id", "string", "", "its id in Storm, `topology` of its samples",
+               "it was never submitted; older records; read from other people's logs"),
+        Column("position", "int", "", "its place in the plan, from 1"),
+        Column("workers", "int", "", "workers that it asked for", "as topology_id"),
+        Column("latency_ms", "double", "ms", "its service level: mean latency of its tuples", "it has none in latency"),
+        Column("juice", "double", "1", "its service level: share of its input that is processed (Henge's juice)",
+               "it has none in juice"),
+        Column("max_utility", "double", "", "its utility where its service level is met", "it has no service level"),
     )),
     Table("phases",
           "how long each phase of a run took, in the order in which they were",
@@ -286,6 +310,9 @@ _DECLARED = (
         Column("machine", "string", "", "of `crashed`, `restarted` and `machine_booted`", "another kind"),
         Column("given_back", "boolean", "",
                "whether the testbed has the machines back, of `machines_left`", "another kind"),
+        Column("topology", "string", "", "name of the topology that it is of", "it is of the cluster"),
+        Column("topologies", "array<string>", "",
+               "names of the topologies concerned, of `decision` and `applied`", "another kind; it does not say"),
     )),
     Table("decisions", "scheduling rounds that decided something", ("run_id", "t_s", "decision_id"), (
         RUN_ID,
@@ -325,8 +352,8 @@ _DECLARED = (
     )),
     # Metrics. Times relative to a zero end in `_s` too and are negative before it. `zeros`, `throughput`: the run's own
     # axis, whose zero is its first event. What has an `event_id` is relative to that event (see scale_events).
-    Table("zeros", "time axis of each run as a whole", ("run_id",), (
-        RUN_ID,
+    Table("zeros", "time axis of each run as a whole", ("run_id", "topology"), (
+        RUN_ID, TOPOLOGY_NAME,
         Column("zero_s", "double", "s",
                "epoch seconds of the run's first event; of its first sample where it has none"),
         Column("scaled", "boolean", "", "whether there was an event"),
@@ -335,15 +362,15 @@ _DECLARED = (
     )),
     Table("throughput",
           "rates of each run as a whole in windows of 10 s, relative to its first event",
-          ("run_id", "window_s", "scope", "component"), (
-        RUN_ID,
+          ("run_id", "topology", "window_s", "scope", "component"), (
+        RUN_ID, TOPOLOGY_NAME,
         Column("window_s", "double", "s", "start of the window relative to the run's first event; negative before it"),
         SCOPE, SINK, RATE, COMPLETE,
     )),
     Table("scale_events",
           "the events of each run's plan on its clock, and what became of them",
-          ("run_id", "event_id"), (
-        RUN_ID, EVENT_ID,
+          ("run_id", "topology", "event_id"), (
+        RUN_ID, TOPOLOGY_NAME, EVENT_ID,
         Column("kind", "string", "",
                "`scale_out`, `scale_in`, `rate`, `crash` … (docs/experiments.md); `none` of a run without events"),
         Column("zero_s", "double", "s",
@@ -366,8 +393,8 @@ _DECLARED = (
     # What each component did in a window; a row without a component: something was reported of it at all.
     Table("activity",
           "what each component did in a window, and (without a component) that anything was reported of it at all",
-          ("run_id", "event_id", "window_s", "component"), (
-        RUN_ID, EVENT_ID, WINDOW_S,
+          ("run_id", "topology", "event_id", "window_s", "component"), (
+        RUN_ID, TOPOLOGY_NAME, EVENT_ID, WINDOW_S,
         Column("component", "string", "", "name of the component", "the row only says that somebody reported"),
         Column("executed", "bigint", "tuples", "executed in the window", "not measured"),
         Column("queue", "double", "tuples", "waiting, mean over the window; at a spout those due and not emitted",
@@ -381,13 +408,13 @@ _DECLARED = (
     )),
     Table("event_throughput",
           "as `throughput`, for each event and relative to it",
-          ("run_id", "event_id", "window_s", "scope", "component"), (
-        RUN_ID, EVENT_ID, WINDOW_S, SCOPE, SINK, RATE, COMPLETE,
+          ("run_id", "topology", "event_id", "window_s", "scope", "component"), (
+        RUN_ID, TOPOLOGY_NAME, EVENT_ID, WINDOW_S, SCOPE, SINK, RATE, COMPLETE,
     )),
     Table("intervals",
           "the part of each side of an event that counts, the steady tail or what stands for it",
-          ("run_id", "event_id", "phase"), (
-        RUN_ID, EVENT_ID, PHASE,
+          ("run_id", "topology", "event_id", "phase"), (
+        RUN_ID, TOPOLOGY_NAME, EVENT_ID, PHASE,
         Column("start_s", "double", "s", "its begin, relative to the event"),
         Column("end_s", "double", "s", "its end, relative to the event"),
         Column("mean", "double", "tuples/s", "mean throughput of its windows"),
@@ -401,8 +428,8 @@ _DECLARED = (
     )),
     Table("convergence",
           "convergence time after an event in the three published definitions",
-          ("run_id", "event_id", "definition"), (
-        RUN_ID, EVENT_ID,
+          ("run_id", "topology", "event_id", "definition"), (
+        RUN_ID, TOPOLOGY_NAME, EVENT_ID,
         Column("definition", "string", "", "`sp`, `st` or `script` (docs/glossary.md)"),
         Column("time_s", "double", "s",
                "from the event until throughput is stable", "it never was: the time is longer than `horizon_s`"),
@@ -410,8 +437,8 @@ _DECLARED = (
         Column("horizon_s", "double", "s",
                "how long after the event was watched (`script`: the last start that it may answer); no time"),
     )),
-    Table("downtime", "time at zero throughput after an event", ("run_id", "event_id"), (
-        RUN_ID, EVENT_ID,
+    Table("downtime", "time at zero throughput after an event", ("run_id", "topology", "event_id"), (
+        RUN_ID, TOPOLOGY_NAME, EVENT_ID,
         Column("downtime_s", "double", "s", "seconds in which no sink executed a tuple, all together"),
         Column("longest_s", "double", "s", "the longest stretch of them"),
         Column("windows_at_zero_s", "double", "s", "the same counted in whole windows of 10 s"),
@@ -419,8 +446,8 @@ _DECLARED = (
     )),
     Table("losses",
           "tuples lost on each edge on each side of an event",
-          ("run_id", "event_id", "phase", "source", "stream", "target"), (
-        RUN_ID, EVENT_ID, PHASE, SOURCE, STREAM, TARGET, GROUPING,
+          ("run_id", "topology", "event_id", "phase", "source", "stream", "target"), (
+        RUN_ID, TOPOLOGY_NAME, EVENT_ID, PHASE, SOURCE, STREAM, TARGET, GROUPING,
         Column("sent", "double", "tuples", "emitted × fan-out"),
         Column("executed", "double", "tuples", "executed at the target"),
         Column("queued", "double", "tuples", "growth of the target's queues, by the edge's share"),
@@ -433,10 +460,17 @@ _DECLARED = (
                "what one line, of a second or of a throttled sampler, moves at the edge's rate: by so much `lost` may "
                "be wrong", "as difference"),
     )),
+    Table("juice",
+          "share of its input that a topology with a service level in it processed, in the part of each side of an "
+          "event that counts",
+          ("run_id", "topology", "event_id", "phase"), (
+        RUN_ID, TOPOLOGY_NAME, EVENT_ID, PHASE,
+        Column("juice", "double", "1", "Henge's juice (docs/metrics.md)", "not known what all components sent"),
+    )),
     Table("emissions",
           "what each source was to emit, and what became of it, on each side of an event",
-          ("run_id", "event_id", "phase", "component"), (
-        RUN_ID, EVENT_ID, PHASE,
+          ("run_id", "topology", "event_id", "phase", "component"), (
+        RUN_ID, TOPOLOGY_NAME, EVENT_ID, PHASE,
         Column("component", "string", "", "name of the source"),
         Column("due", "bigint", "tuples", "that fell due, also while a spout had no process",
                "not measured; nobody knew what fell due before a spout began anew, or after it ended for good"),
@@ -446,8 +480,8 @@ _DECLARED = (
         Column("late", "bigint", "tuples", "emitted more than 1 s after they were due",
                "not measured of all of its spouts"),
     )),
-    Table("latency", "latency at the sinks in windows of 10 s", ("run_id", "event_id", "window_s"), (
-        RUN_ID, EVENT_ID, WINDOW_S,
+    Table("latency", "latency at the sinks in windows of 10 s", ("run_id", "topology", "event_id", "window_s"), (
+        RUN_ID, TOPOLOGY_NAME, EVENT_ID, WINDOW_S,
         Column("n", "double", "tuples",
                "tuples that were timed: the sum of `counts`, so parts of one where a line of several seconds is in two "
                "windows"),
@@ -465,15 +499,16 @@ _DECLARED = (
     )),
     Table("interval_latency",
           "latency at the sinks of all tuples of the part of each side of an event that counts",
-          ("run_id", "event_id", "phase"), (
-        RUN_ID, EVENT_ID, PHASE,
+          ("run_id", "topology", "event_id", "phase"), (
+        RUN_ID, TOPOLOGY_NAME, EVENT_ID, PHASE,
         Column("n", "double", "tuples", "tuples that were timed"),
         Column("p50_ms", "double", "ms", "what half of all tuples keep to", "older records, which have no counts"),
         Column("p95_ms", "double", "ms", "what 95 % of all tuples keep to", "as p50_ms"),
         Column("p99_ms", "double", "ms", "what 99 % of all tuples keep to", "as p50_ms"),
     )),
-    Table("cpu", "CPU and memory of each machine in the part that counts", ("run_id", "event_id", "phase", "machine"), (
-        RUN_ID, EVENT_ID, PHASE, MACHINE, JOINS_AT_SCALE,
+    Table("cpu", "CPU and memory of each machine in the part that counts",
+          ("run_id", "topology", "event_id", "phase", "machine"), (
+        RUN_ID, TOPOLOGY_NAME, EVENT_ID, PHASE, MACHINE, JOINS_AT_SCALE,
         Column("cores_mean", "double", "cores", "CPU seconds used per second, mean", "not measured"),
         Column("utilisation_mean", "double", "1", "share of its quota, mean", "no quota is known"),
         Column("utilisation_p10", "double", "1", "10th percentile over the seconds", "no quota is known"),
@@ -487,8 +522,9 @@ _DECLARED = (
         Column("memory_bytes_mean", "double", "bytes", "memory in use, mean", "not measured"),
         Column("samples", "bigint", "", "seconds that it is made of"),
     )),
-    Table("cpu_windows", "CPU and memory of each machine over the whole run", ("run_id", "window_s", "machine"), (
-        RUN_ID,
+    Table("cpu_windows", "CPU and memory of each machine over the whole run",
+          ("run_id", "topology", "window_s", "machine"), (
+        RUN_ID, TOPOLOGY_NAME,
         Column("window_s", "double", "s",
                "start of a window of 10 s, relative to the run's first event; negative before it"),
         MACHINE,
@@ -497,22 +533,22 @@ _DECLARED = (
     )),
     Table("network",
           "bytes per second of each machine in the part that counts",
-          ("run_id", "event_id", "phase", "machine", "interface"), (
-        RUN_ID, EVENT_ID, PHASE, MACHINE, INTERFACE,
+          ("run_id", "topology", "event_id", "phase", "machine", "interface"), (
+        RUN_ID, TOPOLOGY_NAME, EVENT_ID, PHASE, MACHINE, INTERFACE,
         Column("rx_bytes_per_s", "double", "bytes/s", "received", "not measured"),
         Column("tx_bytes_per_s", "double", "bytes/s", "sent", "not measured"),
     )),
     Table("settled",
           "where every task was before and after an event: the last scheduling round on that side in which all were "
           "placed",
-          ("run_id", "event_id", "phase", "task"), (
-        RUN_ID, EVENT_ID, PHASE, COMPONENT, TASK,
+          ("run_id", "topology", "event_id", "phase", "task"), (
+        RUN_ID, TOPOLOGY_NAME, EVENT_ID, PHASE, COMPONENT, TASK,
         Column("first_task", "int", "", "first task of its executor"),
         Column("last_task", "int", "", "last task of its executor"),
         SLOT, MACHINE,
     )),
-    Table("slots", "each slot's worker before and after an event", ("run_id", "event_id", "slot"), (
-        RUN_ID, EVENT_ID, SLOT, MACHINE, JOINS_AT_SCALE,
+    Table("slots", "each slot's worker before and after an event", ("run_id", "topology", "event_id", "slot"), (
+        RUN_ID, TOPOLOGY_NAME, EVENT_ID, SLOT, MACHINE, JOINS_AT_SCALE,
         Column("executors_before", "int", "", "executors on it before"),
         Column("executors_after", "int", "", "executors on it after"),
         Column("changed", "boolean", "", "whether its set of executors changed"),
@@ -520,8 +556,8 @@ _DECLARED = (
         Column("seen_after", "boolean", "", "whether it reported after"),
         Column("restarts", "int", "", "how often its worker began anew after the event"),
     )),
-    Table("moves", "what an event moved", ("run_id", "event_id"), (
-        RUN_ID, EVENT_ID,
+    Table("moves", "what an event moved", ("run_id", "topology", "event_id"), (
+        RUN_ID, TOPOLOGY_NAME, EVENT_ID,
         Column("executors_before", "bigint", "", "executors before"),
         Column("executors_after", "bigint", "", "executors after"),
         Column("executors_moved", "bigint", "", "executors whose slot or range of tasks changed"),
@@ -532,8 +568,8 @@ _DECLARED = (
         Column("joined_machines", "bigint", "", "machines that joined", "other people's logs do not say"),
         Column("old_machines", "bigint", "", "machines that were there before", "other people's logs do not say"),
     )),
-    Table("running", "how long an event took until its last executor ran", ("run_id", "event_id"), (
-        RUN_ID, EVENT_ID,
+    Table("running", "how long an event took until its last executor ran", ("run_id", "topology", "event_id"), (
+        RUN_ID, TOPOLOGY_NAME, EVENT_ID,
         Column("request_to_decision_s", "double", "s", "from the request to the decision", "none was carried out"),
         Column("request_to_applied_s", "double", "s",
                "from the request until Storm had applied it", "none was carried out"),
@@ -542,8 +578,8 @@ _DECLARED = (
         Column("rebalance_s", "double", "s", "of it the part from the decision on", "none was carried out"),
         Column("censored", "boolean", "", "whether an executor had not reported when the next event or the end came"),
     )),
-    Table("loading", "how long a topology took to load", ("run_id",), (
-        RUN_ID,
+    Table("loading", "how long a topology took to load", ("run_id", "topology"), (
+        RUN_ID, TOPOLOGY_NAME,
         Column("submit_to_loaded_s", "double", "s",
                "from the submission until every task has reported", "one never did"),
         Column("tasks", "int", "", "tasks of the topology"),
@@ -551,8 +587,8 @@ _DECLARED = (
     )),
     Table("measurements",
           "one number a run, event and metric, in long form; what claims and comparisons are made of",
-          ("run_id", "event_id", "metric"), (
-        RUN_ID, EVENT_ID,
+          ("run_id", "topology", "event_id", "metric"), (
+        RUN_ID, TOPOLOGY_NAME, EVENT_ID,
         Column("metric", "string", "",
                "name of the metric; docs/metrics.md has its definition and unit"),
         Column("value", "double", "", "the number; a metric that was not measured has no row"),

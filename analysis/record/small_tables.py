@@ -24,6 +24,21 @@ Row = dict[str, Any]
 
 HISTOGRAM = ("buckets", "counts")  # columns of `latency` that are most of it
 CHUNK_ROWS = 50_000
+ALL = "all"  # what stands for a topology's name where a row is of the cluster
+SEPARATOR = "/"  # between a run and a topology; in no name of a run
+
+
+def unit_of(run_id: str, topology: str) -> str:
+    """What a metric is of: `run/topology`."""
+    return f"{run_id}{SEPARATOR}{topology}"
+
+
+def run_of(unit: str) -> str:
+    return unit.partition(SEPARATOR)[0]
+
+
+def topology_of(unit: str) -> str:
+    return unit.partition(SEPARATOR)[2]
 
 
 def rows(

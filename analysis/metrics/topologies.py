@@ -1,0 +1,290 @@
+"""What a metric is of: one topology in one run, and the cluster in all where a run has several topologies.
+
+In this folder a row's `run_id` is that unit, `run/topology`: no transform can join what two topologies have, whose task
+numbers and component names may be the same. `TableAccess` of `build` makes it and takes it apart. The numbers of the
+cluster, `run/all`, are sums of its topologies'.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import floor, inf
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from analysis.metrics.throughput import EDGE_S, WINDOW_S, downtime_of_axis, grid
+from analysis.record.event_timeline import WHOLE_RUN, ZEROS
+from analysis.record.small_tables import ALL, SEPARATOR, Row, run_of, topology_of, unit_of
+
+Stretch = tuple[int, int]
+# Numbers of the cluster that are the sum of its topologies' numbers.
+SUMS = (
+    "lost_before", "lost_after", "lost_after_uncertainty", "missed_before", "missed_after", "late_before",
+    "late_after", "utility_before", "utility_after",
+)  # fmt: skip
+UTILITY = "utility_"
+
+
+@dataclass(frozen=True)
+class Units:
+    """The units of a series. `topologies`: run -> names in the order of the plan, `""` where its record names none;
+    `ids`: of those that have one, in Storm; `events`: rows of the table, of all runs."""
+
+    topologies: Mapping[str, tuple[str, ...]]
+    ids: Mapping[tuple[str, str], str]
+    events: Sequence[Row]
+
+    @classmethod
+    def of(cls, runs: Iterable[Row], topologies: Iterable[Row], events: Sequence[Row]) -> "Units":
+        names: dict[str, list[str]] = {run["run_id"]: [] for run in runs}
+        ids = {}
+        for row in sorted(topologies, key=lambda row: int(row["position"])):
+            names[row["run_id"]].append(row["topology"])
+            if row["topology_id"]:
+                ids[row["run_id"], row["topology"]] = row["topology_id"]
+        return cls({run_id: tuple(found) or ("",) for run_id, found in names.items()}, ids, events)
+
+    @cached_property
+    def with_cluster(self) -> dict[str, tuple[str, ...]]:
+        return {run: (*names, ALL) if len(names) > 1 else names for run, names in self.topologies.items()}
+
+    @cached_property
+    def of_machines(self) -> dict[str, tuple[str, ...]]:
+        """To whom belongs what is of machines."""
+        return {run: (ALL,) if len(names) > 1 else names for run, names in self.topologies.items()}
+
+    @cached_property
+    def clusters(self) -> dict[str, tuple[str, ...]]:
+        """The cluster's unit of each run of several topologies -> the topologies' units."""
+        return {
+            unit_of(run, ALL): tuple(unit_of(run, name) for name in names)
+            for run, names in self.topologies.items() if len(names) > 1
+        }  # fmt: skip
+
+    # --- rows ---
+
+    def events_of_units(self, events: Iterable[Row]) -> list[Row]:
+        """Each unit's events: its own and the cluster's. The zero of an event is one for all, whomever it is of."""
+        return [
+            event | {"run_id": unit_of(event["run_id"], name)}
+            for event in events
+            for name in self.with_cluster[event["run_id"]]
+            if len(self.topologies[event["run_id"]]) == 1 or _concerns(event, name)
+        ]
+
+    def rows_of_units(self, rows: Iterable[Row]) -> list[Row]:
+        """Rows of runs, for each of their units."""
+        return [
+            row | {"run_id": unit_of(row["run_id"], name)} for row in rows for name in self.with_cluster[row["run_id"]]
+        ]
+
+    @cached_property
+    def spans_s(self) -> dict[str, tuple[float, float]]:
+        """Of units that arrive or depart in their run: from when until when they are there."""
+        found: dict[str, tuple[float, float]] = {}
+        for event in self.events:
+            change, name = arrival_or_departure(event), event.get("topology")
+            if change and name and name in self.topologies[event["run_id"]]:
+                unit = unit_of(event["run_id"], name)
+                from_s, until_s = found.get(unit, (-inf, inf))
+                if change == "arrival":
+                    found[unit] = (event["t_s"] if from_s == -inf else min(from_s, event["t_s"]), until_s)
+                else:
+                    found[unit] = (from_s, min(until_s, event["t_s"]))
+        return found
+
+    def span_s(self, unit: str) -> tuple[float, float]:
+        return self.spans_s.get(unit, (-inf, inf))
+
+    def there(self, cluster: str, from_s: float, until_s: float) -> list[str]:
+        """The topologies of a cluster that run at some time in between; not those that were never submitted."""
+        return [
+            unit for unit in self.clusters[cluster]
+            if (run_of(unit), topology_of(unit)) in self.ids
+            and self.span_s(unit)[0] < until_s and self.span_s(unit)[1] > from_s
+        ]  # fmt: skip
+
+    # --- columns ---
+
+    def unit_of_line(self) -> Column:
+        """Of a row with `run_id` and `topology`, an id in Storm; null where it is of a topology that the record does
+        not name. All rows of a run whose record has no id, as of other people's logs; none of these has two. Sets of
+        keys, and no join: a set finds its key at once, and below a join Spark reads all lists of a line."""
+        keys: dict[str, list[str]] = defaultdict(list)
+        without: dict[str, list[str]] = defaultdict(list)
+        for run, names in self.topologies.items():
+            for name in names:
+                if (run, name) in self.ids:
+                    keys[name].append(f"{run}{SEPARATOR}{self.ids[run, name]}")
+                elif len(names) == 1:
+                    without[name].append(run)
+        name_of_row = f.lit(None).cast("string")
+        for name in sorted({*keys, *without}):
+            mine = f.concat_ws(SEPARATOR, "run_id", "topology").isin(keys[name]) if keys[name] else f.lit(False)
+            if without[name]:
+                mine = mine | f.col("run_id").isin(without[name])
+            name_of_row = f.when(mine, f.lit(name)).otherwise(name_of_row)
+        return f.concat(f.col("run_id"), f.lit(SEPARATOR), name_of_row)
+
+    def in_units(self, rows: DataFrame, names_of: Mapping[str, tuple[str, ...]]) -> DataFrame:
+        """Rows of runs, for each of the units that `names_of` gives."""
+        runs: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for run, names in names_of.items():
+            runs[names].append(run)
+        others = [f.col(f"`{column}`") for column in rows.columns if column != "run_id"]
+        lists = f.lit(None).cast("array<string>")
+        for names, of in sorted(runs.items()):
+            here = f.array(*[f.lit(name) for name in names])
+            lists = here if len(runs) == 1 else f.when(f.col("run_id").isin(of), here).otherwise(lists)
+        several = any(len(names) > 1 for names in runs)
+        name = f.explode(lists) if several else f.get(lists, f.lit(0))
+        spread = rows.select("*", name.alias("_unit"))
+        return spread.select(f.concat(f.col("run_id"), f.lit(SEPARATOR), f.col("_unit")).alias("run_id"), *others)
+
+    def while_there(self, rows: DataFrame) -> DataFrame:
+        """Rows of units with `t_s` and `dt_s`: none of before a topology arrived, or of after it departed."""
+        if not self.spans_s:
+            return rows
+        ends = [f.create_map(*[part for unit, span in self.spans_s.items() for part in (f.lit(unit), f.lit(span[i]))])
+                for i in (0, 1)]  # fmt: skip
+        middle = f.col("t_s") - f.col("dt_s") / 2
+        begun = f.coalesce(middle >= f.try_element_at(ends[0], f.col("run_id")), f.lit(True))
+        return rows.where(begun & f.coalesce(middle < f.try_element_at(ends[1], f.col("run_id")), f.lit(True)))
+
+
+def _concerns(event: Row, name: str) -> bool:
+    if event["kind"] in ZEROS or arrival_or_departure(event):
+        return True
+    if event.get("topology") is not None:
+        return bool(event["topology"] == name)
+    return event.get("topologies") is None or name == ALL or name in event["topologies"]
+
+
+def arrival_or_departure(event: Row) -> str | None:
+    """Which of both an event's line stands for; None for others."""
+    found = event.get("event") if event["kind"] == "event_performed" else None
+    return found if found in ("arrival", "departure") else None
+
+
+# --- the cluster ------------------------------------------------------------------------------------------------------
+
+
+def with_clusters(bounds: Sequence[Row], units: Units) -> list[Row]:
+    """What was observed of each unit (rows of `throughput.observation_times`), the clusters' too."""
+    of = {row["run_id"]: row for row in bounds}
+    found = list(bounds)
+    for cluster, members in units.clusters.items():
+        parts = [of[unit] for unit in members if unit in of]
+        ends = {"first_s": min, "worker_last_s": max, "machine_last_s": max}
+        found.append({"run_id": cluster} | {
+            name: end((part[name] for part in parts if part[name] is not None), default=None)
+            for name, end in ends.items()
+        })  # fmt: skip
+    return found
+
+
+def on_one_axis(zeros: Sequence[Row], units: Units) -> list[Row]:
+    """Every topology's time axis begins where its run's does, also in a run without events."""
+    zero_s = {row["run_id"]: row["zero_s"] for row in zeros}
+    cluster_of = {unit: cluster for cluster, members in units.clusters.items() for unit in (cluster, *members)}
+    return [row | {"zero_s": zero_s[cluster_of.get(row["run_id"], row["run_id"])]} for row in zeros]
+
+
+def throughput_of_clusters(axes: Iterable[Row], rows: Iterable[Row], units: Units) -> list[Row]:
+    """Windows of the clusters' axes: the sums of the topologies' total, spouts and due. Null where one that ran in the
+    window has none, for that is not nothing."""
+    rates: dict[tuple[str, str, str], dict[float, float | None]] = defaultdict(dict)
+    for row in rows:
+        if not row["component"]:
+            rates[row["run_id"], row["event_id"], row["scope"]][row["window_s"]] = row["rate"]
+    return [
+        row for axis in axes if axis["run_id"] in units.clusters for row in _rows_of_axis(axis, rates, units)
+    ]  # fmt: skip
+
+
+def _rows_of_axis(
+    axis: Row, rates: Mapping[tuple[str, str, str], Mapping[float, float | None]], units: Units
+) -> Iterator[Row]:
+    cluster, event_id, zero_s = axis["run_id"], axis["event_id"], axis["zero_s"]
+    members = units.clusters[cluster]
+    # A topology that comes with a later event is in the last window of this one's axis only, which is not whole.
+    here = members if event_id == WHOLE_RUN else units.there(cluster, axis["first_s"], axis["last_s"])
+    scopes = [s for s in ("total", "spouts", "due") if s == "total" or any(rates.get((u, event_id, s)) for u in here)]
+    for window_s, complete in grid(axis):
+        running = units.there(cluster, zero_s + window_s + EDGE_S, zero_s + window_s + WINDOW_S - EDGE_S)
+        for scope in scopes:
+            parts = [rates.get((unit, event_id, scope), {}).get(window_s) for unit in running if unit in here]
+            known = [part for part in parts if part is not None]
+            yield {
+                "run_id": cluster, "event_id": event_id, "window_s": window_s, "scope": scope, "component": "",
+                "rate": sum(known) if parts and len(known) == len(parts) else None, "complete": complete,
+            }  # fmt: skip
+
+
+def queues_of_clusters(activity: Iterable[Row], units: Units) -> Iterator[Row]:
+    """What waits at each component of each topology, as the cluster's; names of components may be those of others."""
+    cluster_of = {unit: cluster for cluster, members in units.clusters.items() for unit in members}
+    for row in activity:
+        if row["run_id"] in cluster_of:
+            component = f"{topology_of(row['run_id'])} {row['component']}"
+            yield row | {"run_id": cluster_of[row["run_id"]], "component": component}
+
+
+def downtimes_of_clusters(axes: Iterable[Row], silences: Iterable[Row], units: Units) -> list[Row]:
+    """Seconds after each event in which no sink of any topology executed a tuple; none where one that ran left no
+    samples."""
+    axes = list(axes)
+    found: dict[tuple[str, str], list[Stretch]] = defaultdict(list)
+    for row in silences:
+        found[row["run_id"], row["event_id"]].append((row["from_second"], row["until_second"]))
+    observed = {(axis["run_id"], axis["event_id"]) for axis in axes}
+    rows = []
+    for axis in axes:
+        event_id = axis["event_id"]
+        if axis["run_id"] in units.clusters and event_id != WHOLE_RUN:
+            here = units.there(axis["run_id"], axis["zero_s"], axis["last_s"])
+            if here and all((unit, event_id) in observed for unit in here):
+                end = floor(axis["last_s"] - axis["zero_s"] - EDGE_S)
+                rows.append(downtime_of_axis(axis, _in_all([found[unit, event_id] for unit in here], end)))
+    return rows
+
+
+def _in_all(stretches: Sequence[Sequence[Stretch]], end: int) -> list[Stretch]:
+    """Seconds that lie in a stretch of each, as stretches; a topology that is there no longer was silent to the end."""
+    both: list[Stretch] = [(0, end)]
+    for each in stretches:
+        cuts = ((max(a, c), min(b, d)) for a, b in both for c, d in sorted(each))
+        both = [(start, until) for start, until in cuts if start < until]
+    return both
+
+
+def sums_of_clusters(
+    measurements: Sequence[Row], spans: Iterable[Row], levels: Iterable[Row], units: Units
+) -> list[Row]:
+    """Measurements of the clusters that are their topologies' together: of each that was there on that side of the
+    event, of utility of each with a service level. None where one was not measured."""
+    values = {(row["run_id"], row["event_id"], row["metric"]): row for row in measurements if row["metric"] in SUMS}
+    asked = {row["run_id"] for row in levels if row["max_utility"] is not None}
+    rows = []
+    for span in (span for span in spans if span["run_id"] in units.clusters):
+        for metric in SUMS:
+            side = metric.split("_")[1]
+            ends = (span["first_s"], span["zero_s"]) if side == "before" else (span["zero_s"], span["last_s"])
+            here = [unit for unit in units.there(span["run_id"], *ends)
+                    if unit in asked or not metric.startswith(UTILITY)]  # fmt: skip
+            parts = [values.get((unit, span["event_id"], metric)) for unit in here]
+            if (found := [part for part in parts if part]) and len(found) == len(parts):
+                rows.append(_sum(span, metric, found))
+    return rows
+
+
+def _sum(span: Row, metric: str, parts: Sequence[Row]) -> Row:
+    steady: set[Any] = {part["steady"] for part in parts}
+    return {
+        "run_id": span["run_id"], "event_id": span["event_id"], "metric": metric,
+        "value": sum(part["value"] for part in parts), "censored": False,
+        "steady": False if False in steady else None if None in steady else True,
+    }  # fmt: skip
