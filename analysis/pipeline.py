@@ -75,7 +75,7 @@ INCREMENTAL_FOLDER = ".so_far"  # hidden: not a part of what is stored elsewhere
 PARSED_FILE = "parsed.json"
 # What a comparison is made of, beside the runs: latency is compared over windows that both sides have.
 INCREMENTAL_TABLES = (
-    "measurements", "scale_events", "event_throughput", "latency", "activity", "losses", "emissions",
+    "measurements", "scale_events", "event_throughput", "latency", "activity", "losses", "emissions", "topologies",
 )  # fmt: skip
 LINKS = ("series.json", "comparison.json", "runs")
 

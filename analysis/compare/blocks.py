@@ -36,7 +36,7 @@ class Block:
 @dataclass(frozen=True)
 class MetricBlocks:
     """A metric of a pair after an event, block by block. `why_no_verdict` is empty where it may carry one. `highest`:
-    what the values may be at most; empty where they are what they are."""
+    what the values may be at most; empty where they are what they are. `topology`: empty where there is one only."""
 
     pair: str
     metric: str
@@ -45,6 +45,12 @@ class MetricBlocks:
     note: str = ""
     why_no_verdict: str = ""
     highest: tuple[Block, ...] = ()
+    topology: str = ""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Metric and event, and of several topologies which."""
+        return (self.metric, self.event, self.topology) if self.topology else (self.metric, self.event)
 
     @property
     def censored(self) -> bool:

@@ -31,7 +31,9 @@ LONG_LABEL = 18  # more does not fit beside a line
 def row_label(found: Comparison, row: MetricRow) -> str:
     """Of a row: with several pairs also whose it is."""
     text = sentence.event_text(row, found.kinds)
-    return f"{row.pair}: {text}" if len(found.question.pairs) > 1 else text
+    pair = row.pair if len(found.question.pairs) > 1 else ""
+    whose = ", ".join(filter(None, (pair, row.topology if found.several else "")))
+    return f"{whose}: {text}" if whose else text
 
 
 def percent_of_a(row: MetricRow) -> float | None:
@@ -88,7 +90,7 @@ def _draw_interval(axes: Axes, position: int, row: MetricRow) -> None:
         "event": row.event, "difference_percent": middle, "low_percent": low, "high_percent": high,
         "floor_percent": floor, "p_holm": row.p_holm, "blocks": len(row.blocks), "verdict": row.verdict.value,
     }  # fmt: skip
-    points.add_points(axes, row.words, row.pair, colour, [Spot(middle, position, values)])
+    points.add_points(axes, row.words, row.about, colour, [Spot(middle, position, values)])
 
 
 # Both runs of each block.

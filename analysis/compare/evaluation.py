@@ -8,6 +8,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +17,23 @@ from analysis.compare.blocks import MetricBlocks, PairRuns, metric_blocks, runs_
 from analysis.compare.question import QUESTION_FILE, Question, read_question
 from analysis.compare.result import RUNS_FAILED, Comparison, Kind, MetricRow
 from analysis.compare.verdict import DifferencesOnRecord, block_differences
-from analysis.errors import AnalysisError
+from analysis.errors import AnalysisError, SeriesError
 from analysis.metrics.metric_directions import PRIMARY
+from analysis.record import small_tables
 from analysis.record.event_timeline import event_id_of
 from analysis.record.files import SeriesPaths, read_json
-from analysis.record.small_tables import Row, rows
+from analysis.record.small_tables import ALL, Row, rows
 
 MOST_SERIES_ON_RECORD = 20  # series that are read, the newest
 
 
 def differences_on_record(series_dir: Path) -> DifferencesOnRecord:
-    """(metric, event) -> block differences of earlier series of this experiment that compared a code with itself.
+    """`MetricBlocks.key` -> block differences of earlier series of this experiment that compared a code with itself.
 
     Only of the same conditions, and never of the series itself: its own noise is in its own floor.
     """
     own_conditions = conditions(SeriesPaths(series_dir))
-    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    found: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for folder in same_code_series(series_dir):
         paths = SeriesPaths(folder)
         if conditions(paths) == own_conditions:
@@ -39,7 +41,7 @@ def differences_on_record(series_dir: Path) -> DifferencesOnRecord:
             lost_as_now = any(row.get("difference") is not None for row in rows(paths, "losses"))
             for each in series_blocks(paths, [runs_of(pair, runs) for pair in question.pairs]):
                 if lost_as_now or not each.metric.startswith("lost_"):  # an older analysis netted them over all edges
-                    found[each.metric, each.event] += block_differences(each)
+                    found[each.key] += block_differences(each)
     return dict(found)
 
 
@@ -86,7 +88,8 @@ def _asked_for(paths: SeriesPaths) -> tuple[Any, ...]:
         return ()
     testbed = {key: spec.get("testbed", {}).get(key) for key in ("name", "machine_type", "scale", "bandwidth_mbit")}
     changes = {json.dumps(variant.get("topology"), sort_keys=True) for variant in spec.get("variants", ())}
-    return testbed, spec.get("durations"), spec.get("topology"), sorted(changes)
+    several = spec.get("topologies")
+    return testbed, spec.get("durations"), spec.get("topology"), sorted(changes), *([] if not several else [several])
 
 
 def _host(runs: list[Row]) -> tuple[str, ...]:
@@ -103,15 +106,29 @@ def compare(series_dir: Path | str, on_record: DifferencesOnRecord | None = None
     question, paths = read_question(root), SeriesPaths(root)
     runs = [runs_of(pair, rows(paths, "runs")) for pair in question.pairs]
     kinds = {event_id_of(row): row["kind"] for row in rows(paths, "scale_events") if row["kind"] != "none"}
-    found = series_blocks(paths, runs)
+    found = series_blocks(paths, runs, question.topology)
     differences = differences_on_record(root) if on_record is None else on_record
     return evaluate(question, runs, found, dict(sorted(kinds.items())), differences)
 
 
-def series_blocks(paths: SeriesPaths, runs: list[PairRuns]) -> list[MetricBlocks]:
-    """What both sides measured; latency after an event over the same seconds, where each run has its own by itself."""
-    own = (row for row in rows(paths, "measurements") if row["metric"] not in latencies.METRICS)
-    return [*metric_blocks(runs, own), *latencies.latency_blocks(runs, lambda name: rows(paths, name))]
+def series_blocks(paths: SeriesPaths, runs: list[PairRuns], topology: str | None = None) -> list[MetricBlocks]:
+    """What both sides measured, of each topology and the cluster where runs have several, or of one of these; latency
+    after an event over the same seconds, where each run has its own by itself."""
+    there = small_tables.topologies(paths)
+    if topology is not None and there and topology not in there:
+        raise SeriesError(
+            f"{paths.root / QUESTION_FILE}: topology is {topology!r}; the runs have {', '.join(there)}. Ask again with "
+            "`barograph compare … --topology NAME`."
+        )
+    found: list[MetricBlocks] = []
+    asked: tuple[str | None, ...] = there if topology is None else (topology,)
+    for name in asked if there else (None,):
+        read = partial(rows, paths, topology=name)
+        own = (row for row in read("measurements") if row["metric"] not in latencies.METRICS)
+        found += [replace(each, topology=name or "") for each in metric_blocks(runs, own)]
+        if name != ALL:  # latencies of two topologies are of different tuples
+            found += [replace(each, topology=name or "") for each in latencies.latency_blocks(runs, read)]
+    return found
 
 
 def evaluate(
@@ -142,11 +159,11 @@ def _with_note(row: MetricRow, question: Question) -> MetricRow:
 
 def in_table_order(rows: list[MetricRow]) -> list[MetricRow]:
     """Primary ones first, pair by pair, in the order of PRIMARY; the others by event and name."""
-    pairs = list(dict.fromkeys(row.pair for row in rows))
+    pairs = list(dict.fromkeys((row.pair, row.topology) for row in rows))
     names = [RUNS_FAILED, *PRIMARY]
 
     def place(row: MetricRow) -> tuple[bool, int, str, int, str]:
         rank = names.index(row.metric) if row.metric in names else len(names)
-        return (not row.primary, pairs.index(row.pair), row.event, rank, row.metric)
+        return (not row.primary, pairs.index((row.pair, row.topology)), row.event, rank, row.metric)
 
     return sorted(rows, key=place)

@@ -16,7 +16,7 @@ from analysis.compare.result import PAGE, RESULT, RUNS_FAILED, Comparison, Kind,
 from analysis.errors import RecordError
 from analysis.metrics import metric_directions
 from analysis.numerals import number
-from analysis.record import wall_time
+from analysis.record import small_tables, wall_time
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from analysis.record.small_tables import rows
 from analysis.report import latency_sentences, page, series_tables
@@ -140,7 +140,7 @@ def collect(paths: SeriesPaths, found: Comparison) -> Content:
         figures=_figures(paths, found),
         sides=[_side_facts("A", found.question.a), _side_facts("B", found.question.b)],
         runs=[run for pair in found.runs for run in _run_lines(paths.root, found, pair)],
-        several_pairs=len(found.question.pairs) > 1,
+        several_pairs=found.several,
         recorded=any(row.floor_on_record for row in found.rows),
         machines=shown.machine_facts(rows(paths, "machines")),
         environment=shown.environment_facts(runs),
@@ -160,16 +160,30 @@ def _figures(paths: SeriesPaths, found: Comparison) -> list[Figure]:
     drawn = {
         "forest": drawings.forest(found),
         "blocks": drawings.block_panels(found),
-        "throughput": drawings.throughput_panels(found, series_data.collect(paths)),
     }
-    return [page_figure(f"comparison_{name}", *CAPTIONS[name], drawing) for name, drawing in drawn.items() if drawing]
+    figures = [
+        page_figure(f"comparison_{name}", *CAPTIONS[name], drawing) for name, drawing in drawn.items() if drawing
+    ]
+    return [*figures, *_timelines(paths, found)]
+
+
+def _timelines(paths: SeriesPaths, found: Comparison) -> list[Figure]:
+    """Of each topology that is compared, and of the cluster."""
+    figures = []
+    title, caption = CAPTIONS["throughput"]
+    for name in list(dict.fromkeys(row.topology for row in found.rows if row.metric != RUNS_FAILED)) or [""]:
+        drawing = drawings.throughput_panels(found, series_data.collect(paths, name or None))
+        if drawing:
+            suffix, heading = (f"_{name}", f"{title}: {small_tables.topology_words(name)}") if name else ("", title)
+            figures.append(page_figure(f"comparison_throughput{suffix}", heading, caption, drawing))
+    return figures
 
 
 def _table_row(found: Comparison, row: MetricRow) -> TableRow:
     unit = metric_directions.metric(row.metric).unit
     counted = row.kind in (Kind.RATIO, Kind.DIFFERENCE)
     return TableRow(
-        pair=row.pair,
+        pair=row.about,
         metric=sentence.event_text(row, found.kinds) + (f" ({unit})" if counted and unit else ""),
         a=sentence.level_text(row.a, row),
         b=sentence.level_text(row.b, row),

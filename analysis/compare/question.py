@@ -39,7 +39,8 @@ class Pair:
 
 @dataclass(frozen=True)
 class Question:
-    """`goal_percent`: the difference that must not be overlooked; `log`: commits between the sides, where given."""
+    """`goal_percent`: the difference that must not be overlooked; `log`: commits between the sides, where given;
+    `topology`: the only one that is asked about, of several."""
 
     a: Side
     b: Side
@@ -49,6 +50,7 @@ class Question:
     until_certain: bool
     most_blocks: int
     log: tuple[str, ...]
+    topology: str | None = None
 
     @property
     def same_code(self) -> bool:
@@ -91,6 +93,7 @@ def _parse_question(data: Mapping[str, Any]) -> Question:
         until_certain=bool(data["until_certain"]),
         most_blocks=int((data.get("budget") or {}).get("blocks") or DEFAULT_MOST_BLOCKS),
         log=tuple(str(line) for line in data.get("log") or ()),
+        topology=None if data.get("topology") is None else str(data["topology"]),
     )
 
 

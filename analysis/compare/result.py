@@ -46,12 +46,12 @@ class MetricRow:
     percent of a where that is `%`, else the metric's own. None: nothing of the kind, as an interval of fewer than 3
     blocks.
 
-    `a`, `b`: the means that the difference is of (geometric ones of a ratio). `p_holm` is corrected over all primary
-    rows or over all others. `goal` and `goal_low`: how far up and down a difference is less than the goal; of a ratio
-    5 % up is as far as 4.8 % down. `needed_blocks` would in 80 % of the cases find a difference of the goal, and rule
-    it out where there is none; `needed_for_seen` would find one as large as the one seen; both if blocks go on to
-    scatter as they did. `extremes`: the estimates with each block's difference as low or as high as it may be; `p`,
-    `low` and `high` are the least favourable ones.
+    `topology`: empty where runs have one only. `a`, `b`: the means that the difference is of (geometric ones of a
+    ratio). `p_holm` is corrected over all primary rows or over all others. `goal` and `goal_low`: how far up and down a
+    difference is less than the goal; of a ratio 5 % up is as far as 4.8 % down. `needed_blocks` would in 80 % of the
+    cases find a difference of the goal, and rule it out where there is none; `needed_for_seen` would find one as large
+    as the one seen; both if blocks go on to scatter as they did. `extremes`: the estimates with each block's difference
+    as low or as high as it may be; `p`, `low` and `high` are the least favourable ones.
     """
 
     pair: str
@@ -79,6 +79,12 @@ class MetricRow:
     verdict: Verdict = Verdict.UNDECIDED
     why_no_verdict: str = ""
     extremes: tuple[Estimate, ...] = ()
+    topology: str = ""
+
+    @property
+    def about(self) -> str:
+        """Whose it is, in words: the pair, and of several topologies which."""
+        return f"{self.pair}, {self.topology}" if self.topology else self.pair
 
     @property
     def difference(self) -> float | None:
@@ -161,6 +167,13 @@ class Comparison:
         return tuple(row for row in self.rows if row.primary)
 
     @property
+    def several(self) -> bool:
+        """Whether rows must say whose they are."""
+        return len({(row.pair, row.topology) for row in self.rows if row.metric != RUNS_FAILED}) > 1 or (
+            len(self.question.pairs) > 1
+        )
+
+    @property
     def blocks(self) -> int:
         """Whole ones, of the pair that has most."""
         return max((len(runs.whole) for runs in self.runs), default=0)
@@ -190,7 +203,8 @@ def _row_data(row: MetricRow) -> dict[str, Any]:
               "goal_low", "within_goal", "needed_blocks", "needed_for_seen", "unsteady", "note",
               "why_no_verdict")  # fmt: skip
     values: Mapping[str, Any] = {name: getattr(row, name) for name in copied}
-    return {**values, "compared": row.kind.value, "verdict": row.verdict.value, "blocks": len(row.blocks)}
+    of = {"topology": row.topology} if row.topology else {}
+    return {**values, **of, "compared": row.kind.value, "verdict": row.verdict.value, "blocks": len(row.blocks)}
 
 
 def _runs_data(runs: PairRuns) -> dict[str, Any]:

@@ -133,11 +133,26 @@ def sentence(question: Question, rows: Sequence[MetricRow], runs: Sequence[PairR
     """
     primary = [row for row in rows if row.primary]
     headline = _headline(question, [row for row in primary if row.verdict is not Verdict.NONE], runs)
-    if len(runs) == 1:
+    parts = [(pair, topology) for pair in runs for topology in _topologies(pair, primary)]
+    if len(parts) == 1:
+        headline += f" ({parts[0][1]})" if parts[0][1] else ""
         text = _of_pair(question, runs[0], primary, kinds, short=False)
         return f"{headline}: {text}." if text else f"{headline}."
-    each = [(pair.pair.name, _of_pair(question, pair, primary, kinds, short=True)) for pair in runs]
-    return " ".join([f"{headline}.", *(f"{name}: {text}." for name, text in each if text)])
+    several = len(runs) > 1
+    said = []
+    for pair, topology in parts:
+        own = [row for row in primary if row.topology == topology]
+        failures = topology == _topologies(pair, primary)[0]  # of the runs, whatever ran in them
+        name = ", ".join(filter(None, (pair.pair.name if several or not topology else "", topology)))
+        said.append((name, _of_pair(question, pair, own, kinds, short=True, failures=failures)))
+    return " ".join([f"{headline}.", *(f"{name}: {text}." for name, text in said if text)])
+
+
+def _topologies(pair: PairRuns, primary: Sequence[MetricRow]) -> list[str]:
+    """In the order of the rows; one, without a name, where runs have one only."""
+    return distinct(
+        row.topology for row in primary if row.pair == pair.pair.name and row.metric != RUNS_FAILED
+    ) or [""]  # fmt: skip
 
 
 def _headline(question: Question, primary: Sequence[MetricRow], runs: Sequence[PairRuns]) -> str:
@@ -163,10 +178,16 @@ def _headline(question: Question, primary: Sequence[MetricRow], runs: Sequence[P
     )
 
 
-def _of_pair(question: Question, pair: PairRuns, primary: Sequence[MetricRow], kinds: Kinds, short: bool) -> str:
+def _of_pair(
+    question: Question, pair: PairRuns, primary: Sequence[MetricRow], kinds: Kinds, short: bool, failures: bool = True
+) -> str:
     rows = [row for row in primary if row.pair == pair.pair.name and row.metric != RUNS_FAILED]
     undecided = [row for row in rows if row.verdict is Verdict.UNDECIDED]
-    parts = [failures_text(question, pair), _called_text(question, rows, kinds), _no_difference_text(rows, kinds)]
+    parts = [
+        failures_text(question, pair) if failures else "",
+        _called_text(question, rows, kinds),
+        _no_difference_text(rows, kinds),
+    ]
     if short:
         parts.append(_list_text("undecided", undecided, kinds))
     else:
@@ -280,7 +301,7 @@ def certainty_text(
         return reason
     if certain:
         return _certain_text(question, [row for row in rows if row.primary], kinds)
-    texts = [f"{row.pair}, {event_text(row, kinds)}: {plus_minus(row.half_width, row)}{_wanted_text(row)}"
+    texts = [f"{row.about}, {event_text(row, kinds)}: {plus_minus(row.half_width, row)}{_wanted_text(row)}"
              for row in waiting[:3]]  # fmt: skip
     more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
     return "; ".join(texts) + more

@@ -33,6 +33,7 @@ def rank_row(found: MetricBlocks, words: str) -> MetricRow:
         Kind.RANK,
         [block_order(block) for block in found.blocks],
         found.blocks,
+        topology=found.topology,
     )
 
 
@@ -71,6 +72,7 @@ def _order_row(
     signs: Sequence[int],
     blocks: tuple[Block, ...] = (),
     failed: tuple[float, float] | None = None,
+    topology: str = "",
 ) -> MetricRow:
     """`signs`: of b against a, in each block."""
     a, b = failed or (None, None)
@@ -93,12 +95,12 @@ def _order_row(
         goal_low=None,
         blocks=blocks,
         sign=int(np.sign(sum(signs))),
+        topology=topology,
     )
 
 
-DifferencesOnRecord = Mapping[
-    tuple[str, str], Sequence[float]
-]  # (metric, event) -> differences of A/A blocks on the same axis
+# `MetricBlocks.key` -> differences of A/A blocks on the same axis
+DifferencesOnRecord = Mapping[tuple[str, ...], Sequence[float]]
 
 
 def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record: DifferencesOnRecord) -> MetricRow:
@@ -113,11 +115,7 @@ def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record
     extremes = _extremes(found, ratio, metric_directions.quantum(metric.name))
     smallest = 100 * metric.smallest / fmean(a) if ratio else metric.smallest
     enough = len(a) >= MINIMUM_BLOCKS and not found.why_no_verdict
-    before = (
-        on_record.get((found.metric, found.event), ())
-        if ratio is (metric.difference_kind is DifferenceKind.RATIO)
-        else ()
-    )
+    before = on_record.get(found.key, ()) if ratio is (metric.difference_kind is DifferenceKind.RATIO) else ()
     no_ratio = _why_no_ratio(metric) if metric.difference_kind is DifferenceKind.RATIO and not ratio else ""
     bound, recorded = (
         _row_floor(a, b, estimate, metric_directions.quantum(metric.name), level, before) if enough else (None, False)
@@ -145,6 +143,7 @@ def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record
         note="; ".join(filter(None, (found.note, no_ratio))),
         why_no_verdict=found.why_no_verdict,
         extremes=extremes,
+        topology=found.topology,
     )
 
 

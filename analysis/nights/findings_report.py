@@ -47,7 +47,7 @@ def floor_text(finding: Finding) -> str:
 def series_text(key: Key) -> str:
     """Without the experiment, which stands above."""
     event = "" if key.event in ("e0", "e1") else f", {key.event}"
-    return f"{key.variant.replace('_', ' ')}: {metric_of(key.metric).words}{event}"
+    return f"{key.variant.replace('_', ' ').replace(':', ', ')}: {metric_of(key.metric).words}{event}"
 
 
 def status_text(finding: Finding, nights: Sequence[Night]) -> str:

@@ -42,9 +42,14 @@ def topology_of(unit: str) -> str:
 
 
 def rows(
-    paths: SeriesPaths, name: str, without: Collection[str] = (), runs: Collection[str] | None = None
+    paths: SeriesPaths,
+    name: str,
+    without: Collection[str] = (),
+    runs: Collection[str] | None = None,
+    topology: str | None = None,
 ) -> list[Row]:
-    """All rows of a table, or those of some runs; none where it was not built, as in series of an older version."""
+    """All rows of a table, or those of some runs, or (where a row is of one) of one topology; none where it was not
+    built, as in series of an older version."""
     import pyarrow.dataset as ds
 
     folder = paths.table(name)
@@ -53,8 +58,29 @@ def rows(
     table = ds.dataset(str(folder), format="parquet")
     columns = [column for column in table.schema.names if column not in without]
     wanted = None if runs is None else ds.field("run_id").isin(list(runs))
+    if topology is not None and TABLES[name].names_topology and "topology" in table.schema.names:
+        own = ds.field("topology") == topology
+        wanted = own if wanted is None else wanted & own
     found: list[Row] = table.to_table(columns=columns, filter=wanted).to_pylist()
     return found
+
+
+def topologies(paths: SeriesPaths) -> tuple[str, ...]:
+    """The topologies of a series whose runs have several, in the order of the plan, and `all` for the cluster; none of
+    other series, whose rows are all of the only one."""
+    found = sorted(rows(paths, "topologies"), key=lambda row: (row["position"], row["topology"]))
+    several = any(row["position"] > 1 for row in found)
+    return (*dict.fromkeys(row["topology"] for row in found), ALL) if several else ()
+
+
+def topology_words(name: str) -> str:
+    """In a heading."""
+    return "all topologies" if name == ALL else name
+
+
+def cluster(paths: SeriesPaths) -> str | None:
+    """The `topology` of rows of the cluster and of machines; None: all rows are of the only topology."""
+    return ALL if topologies(paths) else None
 
 
 def by_run(found: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:

@@ -26,7 +26,7 @@ from analysis.record.event_timeline import (
     read_timeline,
 )
 from analysis.record.files import RunPaths, SeriesPaths, read_json
-from analysis.record.small_tables import Row, rows
+from analysis.record.small_tables import Row, cluster, rows
 from analysis.report.figures import style
 from analysis.report.figures.decision_graph import DecisionRow
 
@@ -267,7 +267,8 @@ STEAL_PERCENT = 2.0
 
 def machine_warnings(paths: SeriesPaths) -> list[str]:
     """For the top of a page; nothing where no run had most of its machines at their limit, or much taken from one."""
-    cpu, absent = rows(paths, "cpu"), absent_machines(rows(paths, "scale_events"), rows(paths, "machines"))
+    spans, cpu = (rows(paths, name, topology=cluster(paths)) for name in ("scale_events", "cpu"))
+    absent = absent_machines(spans, rows(paths, "machines"))
     return [*_limit_warnings(cpu, absent), *_steal_warnings(cpu)]
 
 

@@ -23,6 +23,7 @@ from barograph.code.errors import BuildFailed, Unfit
 from barograph.compare.budget import Budget
 from barograph.compare.comparison import Comparison, Question
 from barograph.compare.difference import (
+    OF_TOPOLOGY,
     Difference,
     VariantMetric,
     difference_of,
@@ -50,7 +51,12 @@ def add_arguments(bisect: argparse.ArgumentParser) -> None:
     bisect.add_argument("good", metavar="GOOD", help="a commit, branch or tag where the number was good")
     bisect.add_argument("bad", metavar="BAD", help="a later one where it is worse")
     bisect.add_argument("--experiment", required=True, metavar="FAMILY/NAME", help="whose runs are compared")
-    bisect.add_argument("--variant", required=True, metavar="NAME", help="a variant of the experiment")
+    bisect.add_argument(
+        "--variant",
+        required=True,
+        metavar="NAME",
+        help="a variant of the experiment; of several topologies `VARIANT:TOPOLOGY`",
+    )
     bisect.add_argument("--metric", required=True, metavar="NAME", help="such as throughput_after")
     bisect.add_argument(
         "--event", default="e1", metavar="ID", help="the event that the metric is of (default e1, the first)"
@@ -151,7 +157,7 @@ def _require_known(request: BisectionRequest) -> None:
     variants = [variant.name for variant in experiment.variants]
     events = [f"e{place}" for place in range(1, len(experiment.events) + 1)]
     for option, value, known in (
-        ("--variant", request.about.variant, variants),
+        ("--variant", request.about.variant.partition(OF_TOPOLOGY)[0], variants),
         ("--event", request.about.event, events),
     ):
         if value not in known:
@@ -194,7 +200,8 @@ def _comparison(search: Bisection, commit: Commit) -> Comparison:
     half = request.goal if search.reference is None else required_half_width(search.reference) or request.goal
     return plan_comparison(
         ComparisonRequest(
-            a=request.good[:10], b=commit.short, experiment=request.experiment, variants=(about.variant,),
+            a=request.good[:10], b=commit.short, experiment=request.experiment,
+            variants=(about.variant.partition(OF_TOPOLOGY)[0],),
             testbed=request.testbed, options=request.options,
             question=Question(until_certain=True, goal_percent=half, budget=Budget(blocks=request.blocks)),
             bisecting={"search": search.id, "variant": about.variant, "metric": about.metric, "event": about.event,

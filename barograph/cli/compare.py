@@ -35,6 +35,9 @@ def add_arguments(compare: argparse.ArgumentParser) -> None:
     compare.add_argument("b", metavar="B", help="the same; the answer is about B against A")
     compare.add_argument("--experiment", required=True, metavar="FAMILY/NAME", help="see `barograph list`")
     compare.add_argument("--variants", type=comma_separated, metavar="A,B", help="only these variants")
+    compare.add_argument(
+        "--topology", metavar="NAME", help="of several only this one; `all` is the cluster (default: each of them)"
+    )
     compare.add_argument("--blocks", type=int, metavar="N", help="at least 3; default: the experiment's repetitions")
     compare.add_argument(
         "--until-certain", action="store_true", help="add blocks until they find --goal or rule it out"
@@ -75,6 +78,7 @@ def resume_command(request: ComparisonRequest, comparison: Comparison) -> list[s
     values = {
         "--experiment": request.experiment,
         "--variants": ",".join(request.variants) if request.variants else None,
+        "--topology": question.topology,
         "--blocks": request.blocks,
         "--goal": f"{question.goal_percent:g}",
         "--budget": budget_text(question.budget) if question.until_certain else None,
@@ -166,11 +170,15 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
     low, high = row["low"], row["high"]
     interval = "" if low is None or high is None else f" [{number(low, 1)}, {number(high, 1)}]"
     return [
-        row["pair"], _metric_label(row), row["event"], number(row["a"]), number(row["b"]),
+        _whose(row), _metric_label(row), row["event"], number(row["a"]), number(row["b"]),
         change(row["difference"], row["unit"], 1) + interval,
         MISSING if row["floor"] is None else f"±{number(row['floor'], 1)}",
         p_text(row["p_holm"]), str(row["blocks"]), str(row["verdict"]).replace(" ", "\n"),
     ]  # fmt: skip
+
+
+def _whose(row: Mapping[str, Any]) -> str:
+    return ", ".join(filter(None, (row["pair"], row.get("topology"))))
 
 
 def _metric_label(row: Mapping[str, Any]) -> str:

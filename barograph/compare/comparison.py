@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
+from analysis.record.small_tables import ALL
 from barograph.compare.budget import DEFAULT_BUDGET, FEWEST_BLOCKS, Budget, budget_text
 from barograph.compare.sides import LETTERS, Letter, Side
 from barograph.errors import ExperimentError
@@ -24,13 +25,25 @@ class Question:
     goal_percent: float = 5.0  # half of the interval's width
     budget: Budget = DEFAULT_BUDGET
     level: float = LEVEL
+    topology: str | None = None  # the only one that is asked about, of several
 
     def as_data(self) -> dict[str, Any]:
+        of = {} if self.topology is None else {"topology": self.topology}
         return {
             "level": self.level,
             "goal_percent": self.goal_percent,
             "until_certain": self.until_certain,
+            **of,
         }
+
+
+def require_topology(experiment: Experiment, topology: str | None) -> None:
+    """Raises ExperimentError for one that does not run in the experiment; `all` is the cluster, where several do."""
+    data = experiment.as_data()
+    several = [each["name"] for each in data.get("topologies") or ()]
+    known = [*several, ALL] if len(several) > 1 else several or [data["topology"]["name"]]
+    if topology is not None and topology not in known:
+        raise ExperimentError(f"--topology is {topology!r}; {experiment.name} has {', '.join(known)}")
 
 
 @dataclass(frozen=True)

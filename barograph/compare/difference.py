@@ -15,12 +15,13 @@ from analysis.metrics.metric_directions import METRICS, Better, metric
 from analysis.numerals import number, with_unit
 from barograph.errors import ExperimentError
 
+OF_TOPOLOGY = ":"  # between a variant and a topology
 WORSE, CALLS = "worse", ("better", "worse", "no difference")
 
 
 @dataclass(frozen=True)
 class VariantMetric:
-    """What is looked at: one metric of one variant after one event."""
+    """What is looked at: one metric of one variant after one event; of several topologies `variant:topology`."""
 
     variant: str
     metric: str
@@ -64,9 +65,9 @@ def require_direction(name: str) -> None:
 def difference_of(result: Mapping[str, Any], about: VariantMetric) -> Difference:
     """From `comparison_result.json`. Raises ExperimentError where it has no such row."""
     rows = result["rows"]
-    match = next((row for row in rows if (row["pair"], row["metric"], row["event"]) == _key(about)), None)
+    match = next((row for row in rows if (_variant(row), row["metric"], row["event"]) == _key(about)), None)
     if match is None:
-        there = sorted({f"{row['metric']} ({row['event']})" for row in rows if row["pair"] == about.variant})
+        there = sorted({f"{row['metric']} ({row['event']})" for row in rows if _variant(row) == about.variant})
         missing = f"{about.metric} ({about.event}) of {about.variant}"
         raise ExperimentError(f"the comparison has no {missing}; it has {', '.join(there) or 'none'}")
     return Difference(
@@ -115,6 +116,11 @@ def _verdict_of_call(difference: Difference) -> Verdict:
     if difference.verdict not in CALLS:
         return "undecided"
     return "bad" if difference.verdict == WORSE else "good"
+
+
+def _variant(row: Mapping[str, Any]) -> str:
+    """As the series of nights have it."""
+    return f"{row['pair']}{OF_TOPOLOGY}{row['topology']}" if row.get("topology") else str(row["pair"])
 
 
 def _key(about: VariantMetric) -> tuple[str, str, str]:

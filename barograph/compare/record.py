@@ -119,4 +119,6 @@ def _keep_names(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
 
 
 def _same_question(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return all(one.get(key) == other[key] for key in ("goal_percent", "until_certain", "budget", "level"))
+    return all(
+        one.get(key) == other.get(key) for key in ("goal_percent", "until_certain", "budget", "level", "topology")
+    )

@@ -15,7 +15,7 @@ from typing import Any
 from barograph.code.refs import resolve_code
 from barograph.compare import record
 from barograph.compare.budget import DEFAULT_BUDGET, FEWEST_BLOCKS, limit_cost, most_blocks, parse_budget
-from barograph.compare.comparison import Comparison, Question, block_size, derive
+from barograph.compare.comparison import Comparison, Question, block_size, derive, require_topology
 from barograph.compare.sides import ENDINGS, LETTERS, Side, read_side
 from barograph.errors import ExperimentError
 from barograph.machines import holdings
@@ -101,7 +101,8 @@ def _question(answers: Mapping[str, Any]) -> Question:
             f"blocks is {answers['blocks']} with --until-certain, which decides how many blocks are needed;"
             f" limit them with --budget '{answers['blocks']} blocks'"
         )
-    return Question(until_certain, goal, parse_budget(budget) if budget else DEFAULT_BUDGET)
+    budget = parse_budget(budget) if budget else DEFAULT_BUDGET
+    return Question(until_certain, goal, budget, topology=answers.get("topology") or None)
 
 
 log = logging.getLogger(__name__)
@@ -127,6 +128,7 @@ def plan_comparison(request: ComparisonRequest) -> Comparison:
     """What will be run: names looked up, refs resolved to commits; nothing is built. Raises ExperimentError."""
     changes = {"variants": request.variants, "testbed": request.testbed, "options": request.options}
     source = limit_cost(with_changes(load(request.experiment), changes), request.question.budget)
+    require_topology(source, request.question.topology)
     testbed_of(source.testbed)  # a name that is not known need not wait for a build
     a, b = (_resolve_side(read_side(said)) for said in (request.a, request.b))
     return derive(source, a, b, _blocks(request, source, a, b), request.question, request.bisecting)

@@ -10,7 +10,8 @@ from typing import Any
 
 from analysis.errors import RecordError
 from analysis.record.files import SeriesPaths, read_json
-from analysis.record.small_tables import Row, rows
+from analysis.record.small_tables import Row, rows, topologies
+from barograph.compare.difference import OF_TOPOLOGY
 from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, REGRESSION_EXIT, SEVERITY, worst_exit
 from barograph.nights.night_state import NightEntry
 from barograph.series.interruption import is_stopped
@@ -28,18 +29,21 @@ def numbers_of(series_dir: Path) -> dict[str, dict[str, dict[str, dict[str, Any]
     never got there, "unsteady": of how many runs a side that they rest on was not steady}`; without the last where they
     rest on none."""
     paths = SeriesPaths(series_dir)
-    return collect_numbers(rows(paths, "runs"), rows(paths, "measurements"))
+    return collect_numbers(rows(paths, "runs"), rows(paths, "measurements"), several=bool(topologies(paths)))
 
 
 def collect_numbers(
-    runs: Iterable[Row], measurements: Iterable[Row]
+    runs: Iterable[Row], measurements: Iterable[Row], *, several: bool = False
 ) -> dict[str, dict[str, dict[str, dict[str, Any]]]]:
-    """Pure; runs that are not complete, and what is no number, say nothing."""
+    """Pure; runs that are not complete, and what is no number, say nothing. `several`: topologies in a run, each of
+    which, and the cluster, is a variant's of its own: `variant:topology`."""
     complete = {run["run_id"]: run for run in runs if run["status"] == "complete"}
     found: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
     mine = [row for row in measurements if row["run_id"] in complete and _is_number(row["value"])]
     for row in sorted(mine, key=lambda row: int(complete[row["run_id"]]["order"])):
-        metrics = found.setdefault(complete[row["run_id"]]["variant"], {})
+        variant = complete[row["run_id"]]["variant"]
+        name = f"{variant}{OF_TOPOLOGY}{row['topology']}" if several else variant
+        metrics = found.setdefault(name, {})
         cell = metrics.setdefault(row["metric"], {}).setdefault(row["event_id"], {"values": [], "horizons": []})
         cell["horizons" if row["censored"] else "values"].append(float(row["value"]))
         if row.get("steady") is not None:

@@ -1,12 +1,13 @@
 """What the figures draw: small series, bounded by windows x runs and machines x runs."""
 
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 
 from analysis.record import event_timeline
 from analysis.record.event_timeline import FIRST_EVENT, EventMark, event_id_of, event_order
 from analysis.record.files import SeriesPaths
-from analysis.record.small_tables import Row, by_run, rows
+from analysis.record.small_tables import Row, by_run, cluster, rows
 
 
 @dataclass(frozen=True)
@@ -92,17 +93,21 @@ class SeriesData:
         return next((mark.label for mark in self.marks if mark.event_id == event_id), event_id)
 
 
-def collect(paths: SeriesPaths) -> SeriesData:
-    """Reads tables that metrics.build wrote, and the events of the runs that count."""
+def collect(paths: SeriesPaths, topology: str | None = None) -> SeriesData:
+    """Reads tables that metrics.build wrote, and the events of the runs that count. `topology`: of several the one that
+    is drawn; None: the only one, or the cluster."""
+    machines = cluster(paths)
+    read = partial(rows, paths, topology=topology or machines)
     complete = {row["run_id"]: row["variant"] for row in rows(paths, "runs") if row["status"] == "complete"}
-    scaled = {row["run_id"] for row in rows(paths, "zeros") if row["scaled"]}
+    scaled = {row["run_id"] for row in read("zeros") if row["scaled"]}
     variants = {run_id: variant for run_id, variant in complete.items() if run_id in scaled}
-    windows = [row for row in rows(paths, "throughput") if row["complete"] and row["run_id"] in variants]
-    left = _machines_gone(rows(paths, "scale_events"))
+    windows = [row for row in read("throughput") if row["complete"] and row["run_id"] in variants]
+    left = _machines_gone(rows(paths, "scale_events", topology=machines))
+    loads = rows(paths, "cpu", topology=machines) if topology in (None, machines) else []
     return SeriesData(
         order_variants(set(complete.values())), _lines(windows, "total", variants), _lines(windows, "due", variants),
-        _times(rows(paths, "convergence"), variants), _loads(rows(paths, "cpu"), variants, left),
-        _levels(rows(paths, "intervals"), variants), _downtimes(rows(paths, "downtime"), variants),
+        _times(read("convergence"), variants), _loads(loads, variants, left),
+        _levels(read("intervals"), variants), _downtimes(read("downtime"), variants),
         tuple(mark for run_id in sorted(variants) for mark in event_timeline.event_marks(paths.run(run_id))),
     )  # fmt: skip
 
