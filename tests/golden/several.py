@@ -106,7 +106,8 @@ def worker_lines(name: str, variant: str, start: float) -> list[dict[str, Any]]:
             "topology": storm_id(name), "seq": len(lines),
             "tasks": {
                 "task": [1, 2, 3], "component": ["spout", "work", "sink"], "emitted": [sent, done, 0],
-                "transferred": [sent, done, 0], "executed": [0, done, done], "execute_ms": [0.0, 1.0 * done, 0.1 * done],
+                "transferred": [sent, done, 0], "executed": [0, done, done],
+                "execute_ms": [0.0, 1.0 * done, 0.1 * done],
                 "process_ms": [None] * 3, "queue": [0, 0, 0],
             },
             "streams": {"task": [1, 2], "stream": ["default"] * 2, "emitted": [sent, done]},
