@@ -16,6 +16,8 @@ from scheduler_plugins.model import (
     Executor,
     Failure,
     Machine,
+    MachineLimits,
+    MachineRequest,
     Observation,
     ScaleEvent,
     ServiceLevel,
@@ -227,6 +229,8 @@ def answer_json(decision: Decision, decision_id: str | None, policy: str) -> dic
     answer: dict[str, Any] = {**head, "topologies": topologies}
     if decision.release:
         answer["release"] = list(decision.release)
+    if decision.acquire:
+        answer["acquire"] = decision.acquire
     if decision.scheduler is not None:
         named = {"class": decision.scheduler_class} if decision.scheduler_class else {}
         answer["scheduler"] = {"name": decision.scheduler, **named, "conf": dict(decision.scheduler_conf)}
@@ -276,6 +280,8 @@ def observation_from_log(body: Json) -> Observation:
             event=_event_from_log(body["event"]) if body["event"] else None,
             may_act=bool(body.get("may_act", False)),  # older logs lack these
             failures=tuple(Failure(**each) for each in body.get("failures") or ()),
+            machine_requests=tuple(_machine_request_from_log(each) for each in body.get("machine_requests") or ()),
+            machine_limits=MachineLimits(**limits) if (limits := body.get("machine_limits")) else None,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise MessageError(f"observation in a decision log: {type(error).__name__}: {error}") from error
@@ -283,6 +289,10 @@ def observation_from_log(body: Json) -> Observation:
 
 def _event_from_log(body: Json) -> ScaleEvent:
     return ScaleEvent(body["event_id"], body["kind"], tuple(body["joined"]), int(body["leave"]))
+
+
+def _machine_request_from_log(body: Json) -> MachineRequest:
+    return MachineRequest(**{**body, "machines": tuple(body["machines"])})
 
 
 def _topology_from_log(body: Json) -> Topology:

@@ -156,6 +156,27 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class MachineRequest:
+    """What a policy asked for by `acquire` or `release` in a hold, and what became of it so far."""
+
+    request_id: str
+    kind: Literal["acquire", "release"]
+    number: int  # of machines
+    machines: tuple[str, ...] = ()  # that are to leave; of `acquire` those that joined, once it is done
+    outcome: Literal["under_way", "done", "refused", "failed"] = "under_way"
+    why: str = ""  # it was refused, or failed
+
+
+@dataclass(frozen=True)
+class MachineLimits:
+    """How many machines a policy may have in a hold, as the experiment says."""
+
+    min: int
+    max: int
+    now: int  # alive, and not released
+
+
+@dataclass(frozen=True)
 class Observation:
     time_s: float  # seconds since the epoch, or of simulated time
     machines: tuple[Machine, ...]
@@ -164,6 +185,8 @@ class Observation:
     event: ScaleEvent | None = None
     may_act: bool = False  # the policy may change things by itself now; else only what has no slot, or for the event
     failures: tuple[Failure, ...] = ()  # that no earlier observation had
+    machine_requests: tuple[MachineRequest, ...] = ()  # the policy's: the newest that is over, and the one under way
+    machine_limits: MachineLimits | None = None  # None: it may ask for no machines, nor let any go by itself
 
 
 @dataclass(frozen=True)
@@ -173,6 +196,7 @@ class Decision:
     executors: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # topology id → component → executors
     placement: Mapping[str, Mapping[int, Slot]] = field(default_factory=dict)  # topology id → task → slot
     release: tuple[str, ...] = ()  # machines that may leave once the decision is applied: nothing stays on them
+    acquire: int = 0  # so many more machines are to join; only where the policy may act by itself
     memory: Memory = field(default_factory=dict)
     reason: str = ""
     settled: bool = False  # the pending scale event needs nothing (more)
@@ -184,7 +208,7 @@ class Decision:
     rest_s: float = 0.0  # for so long the policy does not want to act by itself again
 
     def changes(self) -> bool:
-        named = self.release or self.rebalance
+        named = self.release or self.rebalance or self.acquire
         return any(self.executors.values()) or any(self.placement.values()) or bool(named)
 
 

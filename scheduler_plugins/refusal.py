@@ -35,6 +35,7 @@ RefusalReason = Literal[
     "no_scheduler",
     "two_placers",
     "wait_out_of_range",
+    "acquire_out_of_range",
 ]
 
 
@@ -67,6 +68,9 @@ def _refusals(observation: Observation, decision: Decision) -> Iterator[Refusal]
     if type(decision.wait_s) is not int or not 0 <= decision.wait_s <= LONGEST_WAIT_S:  # whatever a policy put there
         allowed = f"allowed are whole numbers from 0 to {LONGEST_WAIT_S}"
         yield Refusal("wait_out_of_range", f"wait_s is {decision.wait_s!r}; {allowed}")
+    if type(decision.acquire) is not int or decision.acquire < 0:
+        said = f"acquire is {decision.acquire!r}; allowed are whole numbers from 0"
+        yield Refusal("acquire_out_of_range", said)
 
 
 def _changes(decision: Decision, topology_id: str) -> bool:

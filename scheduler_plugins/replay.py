@@ -31,7 +31,7 @@ from scheduler_plugins.policies.stela import VARIANTS
 from scheduler_plugins.refusal import refusal
 from scheduler_plugins.traffic import TrafficNotLogged
 
-COMPARISON_KEYS = ("executors", "placement", "release", "scheduler", "scheduler_conf", "rebalance", "wait_s")
+COMPARISON_KEYS = ("executors", "placement", "release", "acquire", "scheduler", "scheduler_conf", "rebalance", "wait_s")
 EMPTY_DECISION = decision_json(Decision())  # logs of before a word was known do not have it
 
 

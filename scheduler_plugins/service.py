@@ -205,6 +205,7 @@ CALLS: Mapping[tuple[str, str], Call] = {
     ("POST", "/configure"): _json_call(ServiceState.configure),
     ("POST", "/scale"): _json_call(ServiceState.scale),
     ("POST", "/rounds"): _json_call(ServiceState.change_rounds),
+    ("POST", "/machines"): _json_call(ServiceState.end_machine_request),
     ("POST", "/input_rate"): _json_call(ServiceState.change_input_rate),
     ("GET", "/state"): lambda state, _body, _headers: state.state(),
 }

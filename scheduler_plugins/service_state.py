@@ -20,12 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from scheduler_plugins.emission_records import LEAST_FACTOR, MOST_FACTOR, RateChange, rates_since
+from scheduler_plugins.machine_requests import MachineRequests, RequestRefusal, RequestStatus, why_refused
 from scheduler_plugins.messages import answer_json, log_line, observation_from_request
 from scheduler_plugins.model import (
     LONGEST_ROUND_S,
     SHORTEST_ROUND_S,
     Decision,
     Failure,
+    MachineLimits,
     Memory,
     Observation,
     Policy,
@@ -202,6 +204,9 @@ class DecisionTracker:
                 return _record_outcome(status, body)
         return None  # of a run before, or said twice
 
+    def find(self, decision_id: str | None) -> DecisionStatus | None:
+        return next((status for status in self.statuses if status.decision_id == decision_id), None)
+
     def is_last(self, status: DecisionStatus) -> bool:
         return self.statuses[-1] is status
 
@@ -278,8 +283,10 @@ def _unasked_change(observation: Observation, decision: Decision) -> str:
     is_number = isinstance(rest_s, int | float) and not isinstance(rest_s, bool)
     if not (is_number and 0 <= rest_s <= LONGEST_ROUND_S):
         return f"rest_s is {decision.rest_s!r}; allowed are 0 to {LONGEST_ROUND_S:g}"
-    if decision.release and observation.event is None:
+    if decision.release and observation.event is None and not observation.may_act:
         return f"it releases {', '.join(decision.release)} and nobody asked for that"
+    if decision.acquire and not observation.may_act:
+        return f"it acquires {decision.acquire} machines and may not act by itself"
     if observation.event is not None or observation.may_act:
         return ""
     changed = [
@@ -312,6 +319,7 @@ class ServiceState:
     event: ScaleEvent | None = None
     held: str | None = None
     decisions: DecisionTracker = field(default_factory=DecisionTracker)
+    requests: MachineRequests = field(default_factory=MachineRequests)
     input_rate_factor: float = 1.0
     policy_error: str | None = None
     damaged_lines: int = 0
@@ -324,6 +332,7 @@ class ServiceState:
     _round_t: float | None = None  # when Nimbus last asked
     _decide_every_s: float | None = None  # how often the policy may act by itself; None: not at all
     _acts_next_s: float = 0.0
+    _limits: tuple[int, int] | None = None  # the fewest and the most machines that a policy may have by itself
     _failures: tuple[Failure, ...] = ()  # that the policy has yet to hear of
     _service_levels: Mapping[str, ServiceLevel] = field(default_factory=dict)  # by the topology's name
     _input_rates: list[RateChange] = field(default_factory=lambda: [(0.0, 1.0)])  # as far back as a spout may be
@@ -352,6 +361,7 @@ class ServiceState:
         self._machines, self._released, self._events_seen = (), frozenset(), set()
         self._round_t, self._configured = None, self._configured + 1
         self._decide_every_s, self._failures, self._service_levels = None, (), levels
+        self._limits, self.requests = None, MachineRequests()
         self._input_rates = [(self.clock(), 1.0)]
         self.log_path.unlink(missing_ok=True)
         return {"run_id": self.run_id}
@@ -379,8 +389,21 @@ class ServiceState:
         if every is not None and not (known and SHORTEST_ROUND_S <= every <= LONGEST_ROUND_S):
             allowed = f"null, or {SHORTEST_ROUND_S:g} to {LONGEST_ROUND_S:g} seconds"
             raise CallRefusal(400, f"rounds: decide_every_s is {every!r}; allowed is {allowed}")
+        self._limits = _limits(body.get("machines"))
         self._decide_every_s, self._acts_next_s = every, self.clock()
         return {"decide_every_s": every, "t": self._acts_next_s}
+
+    def end_machine_request(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """What the harness has made of the request that is under way. Refused: 409 for any other, 400 for what cannot
+        be."""
+        now = self.clock()
+        try:
+            request = self.requests.end(body, now)
+        except RequestRefusal as refused:
+            raise CallRefusal(refused.status, str(refused)) from refused
+        if request.kind == "release" and request.outcome != "done":
+            self._released -= set(request.machines)  # they stay, and may be used again
+        return {"request_id": request.request_id, "t": now}
 
     def change_input_rate(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Spouts hear of it with the answer to their next samples. Refused (400) for one that they do not follow."""
@@ -465,8 +488,9 @@ class ServiceState:
             decision = Decision(memory=self.memory, reason="held: the policy may act by itself no more")
         elif outcome is decision and round.decision is None:
             self._note_answer(round, decision)
-        decision_id = self._accept(decision, round.observation)
-        answer = answer_json(decision, decision_id, self.policy_name)
+        granted = self._without_refused_request(decision, round.observation)
+        decision_id = self._accept(granted, round.observation)
+        answer = answer_json(granted, decision_id, self.policy_name)
         self._log(round, decision, answer)
         return answer
 
@@ -507,9 +531,11 @@ class ServiceState:
         topologies = tuple(replace(t, service_level=levels.get(t.name)) for t in observed.topologies)
         moving = any(topology.rebalancing or unplaced_tasks(topology) for topology in observed.topologies)
         may_act = self._decide_every_s is not None and self.clock() >= self._acts_next_s and self.event is None
+        limits = self._limits and MachineLimits(*self._limits, sum(machine.alive for machine in machines))
         return replace(
             observed, machines=machines, topologies=topologies, event=None if moving else observed.event,
             may_act=may_act and not topologies_to_place(observed), failures=self._failures,
+            machine_requests=self.requests.shown(), machine_limits=limits,
         )  # fmt: skip
 
     def _decision_without_policy(self, observation: Observation) -> Decision | None:
@@ -536,6 +562,19 @@ class ServiceState:
         self._final_error = failure.why if failure.final else self._final_error
         return Decision(memory=self.memory, reason=f"policy failed: {failure.why}")
 
+    def _without_refused_request(self, decision: Decision, observation: Observation) -> Decision:
+        """What the policy asks for machines in vain is on record, and the rest of its decision is carried out."""
+        if not observation.may_act or not (decision.acquire or decision.release):
+            return decision
+        open_ = self.requests.under_way()
+        why = why_refused(observation, decision, open_.request if open_ else None)
+        if self._decide_every_s is None:
+            why = "the policy may not act by itself any more"
+        if not why:
+            return decision
+        self.requests.refuse(decision, why, self.clock())
+        return replace(decision, acquire=0, release=())
+
     def _accept(self, decision: Decision, observation: Observation) -> str | None:
         before, self.memory = self.memory, decision.memory
         if decision.settled and observation.event is not None:
@@ -546,7 +585,19 @@ class ServiceState:
         self._released |= set(decision.release)
         slots = restarting_slots(observation, decision)
         heard = (observation.may_act, observation.failures)
-        return self.decisions.add(decision, self.clock(), observation.event, before, slots, *heard)
+        now = self.clock()
+        decision_id = self.decisions.add(decision, now, observation.event, before, slots, *heard)
+        if observation.may_act and (decision.acquire or decision.release):
+            self.requests.add(decision, decision_id, now)
+        return decision_id
+
+    def _is_ready(self, status: RequestStatus) -> bool:
+        """Whether a request's decision stands: machines are had once Nimbus has the decision, and leave once it is
+        carried out. Else one that is taken back would be asked for twice."""
+        decision = self.decisions.find(status.decision_id)
+        if decision is None or status.request.kind == "acquire":
+            return decision is not None and (decision.arrived or not decision.waiting)
+        return not decision.waiting and not decision.failed
 
     def _why_held(self, decision: Decision, observation: Observation) -> str | None:
         if self.event is None:
@@ -572,6 +623,7 @@ class ServiceState:
         self._released = self._released & self.decisions.released()
         if not failed.waiting and not failed.applied and self.decisions.is_last(failed):
             self.memory = failed.memory_before
+        self.requests.fail_release(failed.decision_id, why, self.clock())
         self._failures += tuple(Failure(failed.decision_id, each, why) for each in sorted(topology_ids))
         for topology_id in topology_ids:
             self.memory = with_topology_as_before(self.memory, failed.memory_before, topology_id)
@@ -598,6 +650,7 @@ class ServiceState:
         if lost is not None:
             self.memory, self._released = lost.memory_before, self._released & self.decisions.released()
             self.event = self.event or lost.event
+            self.requests.withdraw(lost.decision_id)
             self._failures = lost.heard + self._failures
             self._acts_next_s = min(self._acts_next_s, self.clock()) if lost.own else self._acts_next_s
         return lost
@@ -614,6 +667,7 @@ class ServiceState:
             "topologies": [topology.json(now) for topology in self.topologies.values()],
             "pending_event": self.event.event_id if self.event else None,
             "decisions": [status.json() for status in self.decisions.statuses],
+            "machine_requests": self.requests.json(self._is_ready),
             "held": self.held,
             "input_rate_factor": self.input_rate_factor,
             "policy_error": self.policy_error,
@@ -629,6 +683,17 @@ class ServiceState:
             line["withdrawn"] = round.withdrawn
         with self.log_path.open("a", encoding="utf-8") as log:
             log.write(json.dumps(line, separators=(",", ":")) + "\n")
+
+
+def _limits(machines: Any) -> tuple[int, int] | None:
+    """The fewest and the most machines that a policy may have; None: it may ask for none. Raises CallRefusal."""
+    if machines is None:
+        return None
+    bounds = [machines.get(name) for name in ("min", "max")] if isinstance(machines, Mapping) else []
+    if [type(bound) for bound in bounds] != [int, int] or not 1 <= bounds[0] <= bounds[1]:
+        allowed = "null, or min and max, whole numbers from 1 and min at most max"
+        raise CallRefusal(400, f"rounds: machines is {machines!r}; allowed is {allowed}")
+    return bounds[0], bounds[1]
 
 
 def _window_s(body: Mapping[str, Any]) -> float:

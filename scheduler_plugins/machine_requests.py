@@ -1,0 +1,175 @@
+"""What a policy asks of the machines in a hold, one request at a time, and what became of each. Pure.
+
+A request is under way until the harness says what became of it. What a policy asks for meanwhile, or beyond the
+experiment's limits, is refused at once and counted; nothing else of the decision is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, get_args
+
+from scheduler_plugins.model import Decision, MachineLimits, MachineRequest, Observation
+
+Ending = Literal["done", "refused", "failed"]
+ENDINGS: tuple[Ending, ...] = get_args(Ending)
+
+
+class RequestRefusal(Exception):
+    """An answer that fits no request that is under way; `status` is the HTTP status."""
+
+    blame = "configuration"
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass
+class RequestStatus:
+    """A request as the service keeps it. `times`: how often the policy asked in vain for the same reason, one time
+    after the other."""
+
+    request: MachineRequest
+    t: float
+    decision_id: str | None = None  # None: refused at once
+    reason: str = ""  # the policy's
+    ended_t: float | None = None
+    times: int = 1
+
+
+@dataclass
+class MachineRequests:
+    """Of one run, oldest first."""
+
+    statuses: list[RequestStatus] = field(default_factory=list)
+    _number: int = 0
+
+    def under_way(self) -> RequestStatus | None:
+        return next((status for status in self.statuses if status.request.outcome == "under_way"), None)
+
+    def shown(self) -> tuple[MachineRequest, ...]:
+        """For the policy: the newest that is over, and the one under way."""
+        ended = [status for status in self.statuses if status.ended_t is not None]
+        newest = max(ended, key=lambda status: status.ended_t or 0.0, default=None)
+        return tuple(status.request for status in (newest, self.under_way()) if status is not None)
+
+    def add(self, decision: Decision, decision_id: str, t: float) -> None:
+        """The harness is to carry it out, once its decision stands."""
+        request = replace(_request_of(decision), request_id=self._next_id())
+        self.statuses.append(RequestStatus(request, t, decision_id, decision.reason))
+
+    def refuse(self, decision: Decision, why: str, t: float) -> None:
+        newest = self.statuses[-1] if self.statuses else None
+        asked = replace(_request_of(decision), outcome="refused", why=why)
+        if newest is not None and replace(newest.request, request_id="") == asked:
+            newest.ended_t, newest.times = t, newest.times + 1
+        else:
+            named = replace(asked, request_id=self._next_id())
+            self.statuses.append(RequestStatus(named, t, None, decision.reason, t))
+
+    def withdraw(self, decision_id: str) -> None:
+        """The decision never was; nobody has acted on its request."""
+        self.statuses = [status for status in self.statuses if status.decision_id != decision_id]
+
+    def end(self, body: Mapping[str, Any], t: float) -> MachineRequest:
+        """What the harness says: `request_id`, `outcome`, `machines`, `message`. Raises RequestRefusal."""
+        status = self._open_one(str(body.get("request_id")))
+        outcome, machines, message = body.get("outcome"), body.get("machines") or (), str(body.get("message") or "")
+        if outcome not in ENDINGS:
+            raise RequestRefusal(400, f"machines: outcome is {outcome!r}; allowed are {', '.join(ENDINGS)}")
+        if not isinstance(machines, list | tuple) or not all(isinstance(name, str) for name in machines):
+            raise RequestRefusal(400, f"machines: machines is {machines!r}; allowed is a list of names")
+        return self._end(status, outcome, tuple(machines), message, t)
+
+    def fail_release(self, decision_id: str, why: str, t: float) -> None:
+        """Its decision was not carried out, so that something may run on the machines still."""
+        status = self.under_way()
+        if status is not None and status.request.kind == "release" and status.decision_id == decision_id:
+            why = f"decision {decision_id} was not carried out: {why}"
+            status.request, status.ended_t = replace(status.request, outcome="failed", why=why), t
+
+    def json(self, is_ready: Callable[[RequestStatus], bool]) -> list[dict[str, Any]]:
+        """As they stand in the service's state; `ready`: the harness is to carry it out now."""
+        return [
+            asdict(status.request)
+            | {"t": status.t, "decision_id": status.decision_id, "reason": status.reason, "ended_t": status.ended_t}
+            | {"times": status.times, "ready": status.request.outcome == "under_way" and is_ready(status)}
+            for status in self.statuses
+        ]
+
+    def _next_id(self) -> str:
+        self._number += 1
+        return f"q{self._number}"
+
+    def _open_one(self, request_id: str) -> RequestStatus:
+        status = next((each for each in self.statuses if each.request.request_id == request_id), None)
+        if status is not None and status.request.outcome == "under_way":
+            return status
+        open_ = self.under_way()
+        known = f"request {request_id} is over" if status else f"there is no request {request_id}"
+        said = open_.request.request_id if open_ else "none"
+        raise RequestRefusal(409, f"machines: {known}; under way is {said}")
+
+    def _end(
+        self, status: RequestStatus, outcome: Ending, machines: tuple[str, ...], message: str, t: float
+    ) -> MachineRequest:
+        asked = status.request
+        if outcome != "done" and not message:
+            raise RequestRefusal(400, f"machines: request {asked.request_id} is {outcome}, and message does not say why")
+        if outcome == "done" and not _is_answer(asked, machines):
+            wanted = ", ".join(asked.machines) or f"the names of {asked.number} that joined"
+            said = ", ".join(machines) or "empty"
+            raise RequestRefusal(400, f"machines: machines is {said}; request {asked.request_id} allows {wanted}")
+        kept = machines if outcome == "done" else asked.machines
+        status.request = replace(asked, outcome=outcome, machines=kept, why=message)
+        status.ended_t = t
+        return status.request
+
+
+def _is_answer(asked: MachineRequest, machines: tuple[str, ...]) -> bool:
+    if asked.kind == "release":
+        return sorted(machines) == sorted(asked.machines)
+    return len(set(machines)) == len(machines) == asked.number
+
+
+def _request_of(decision: Decision) -> MachineRequest:
+    """Without an id."""
+    if decision.acquire:
+        return MachineRequest("", "acquire", decision.acquire)
+    machines = tuple(dict.fromkeys(decision.release))
+    return MachineRequest("", "release", len(machines), machines)
+
+
+def why_refused(observation: Observation, decision: Decision, open_: MachineRequest | None) -> str:
+    """Why the harness is not asked; empty: it is. `open_`: the request that is under way."""
+    if open_ is not None:
+        return f"request {open_.request_id} ({open_.kind} {open_.number}) is under way; ask again once it is over"
+    if decision.acquire and decision.release:
+        both = f"acquire is {decision.acquire} and release is {', '.join(decision.release)}"
+        return f"{both}; one request at a time"
+    limits = observation.machine_limits
+    if limits is None:
+        bound = "max" if decision.acquire else "min"
+        return f"the experiment's machines has no {bound}: the policy can neither acquire nor release any"
+    return _beyond_max(decision.acquire, limits) if decision.acquire else _below_min(observation, decision, limits)
+
+
+def _beyond_max(number: int, limits: MachineLimits) -> str:
+    most = max(0, limits.max - limits.now)
+    if number <= most:
+        return ""
+    return f"acquire is {number}; allowed: at most {most}, for {limits.now} are there and machines.max is {limits.max}"
+
+
+def _below_min(observation: Observation, decision: Decision, limits: MachineLimits) -> str:
+    here = {machine.name for machine in observation.machines if machine.alive}
+    leaving = set(decision.release)
+    if gone := sorted(leaving - here):
+        return f"release is {', '.join(decision.release)}; {', '.join(gone)} is not alive, or has been released"
+    most = max(0, limits.now - limits.min)
+    if len(leaving) <= most:
+        return ""
+    named = ", ".join(decision.release)
+    return f"release is {named}; allowed: at most {most}, for {limits.now} are there and machines.min is {limits.min}"
