@@ -43,6 +43,24 @@ class ServiceDecision:
 
 
 @dataclass(frozen=True)
+class PolicyRequest:
+    """What the policy asks of the machines by itself, and what became of it."""
+
+    request_id: str
+    kind: str  # acquire, release
+    number: int
+    machines: tuple[str, ...]  # that are to leave; of `acquire` those that joined, once it is done
+    t: float
+    reason: str = ""  # the policy's
+    decision_id: str | None = None
+    outcome: str = "under_way"  # done, refused, failed
+    why: str = ""
+    ended_t: float | None = None
+    times: int = 1  # asked in vain for the same reason, one time after the other
+    ready: bool = False  # it is to be carried out now
+
+
+@dataclass(frozen=True)
 class WorkerRestart:
     """Another process in a slot, or of spouts, than before: these were gone meanwhile."""
 
@@ -112,6 +130,11 @@ class ServiceState:
     lost_tasks: tuple[LostTasks, ...] = ()
     window_fault: str = ""  # why rates are no ground for a decision; an older service does not say
     topologies: tuple[TopologyStatus, ...] = ()  # all that there were in the run, oldest first
+    machine_requests: tuple[PolicyRequest, ...] = ()  # oldest first
+
+    def open_request(self) -> PolicyRequest | None:
+        """The machine request that is under way, whether or not it is ready."""
+        return next((each for each in self.machine_requests if each.outcome == "under_way"), None)
 
     def all_placed(self) -> bool:
         return 0 < self.tasks_total == self.tasks_placed
@@ -153,7 +176,12 @@ def read_state(data: Mapping[str, Any]) -> ServiceState:
         ),
         window_fault=next((fault for topology in running if (fault := topology.get("window_fault"))), ""),
         topologies=tuple(_topology(each) for each in shown),
+        machine_requests=tuple(_policy_request(each) for each in data.get("machine_requests", ())),
     )
+
+
+def _policy_request(data: Mapping[str, Any]) -> PolicyRequest:
+    return PolicyRequest(**{**data, "machines": tuple(data["machines"])})
 
 
 def _topologies(data: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -308,8 +336,13 @@ class ServiceClient(Protocol):
 
     def scale(self, event_id: str, kind: str, joined: Sequence[str], leave: int) -> None: ...
 
-    def decide_every(self, seconds: float | None) -> None:
-        """From now on the policy may change things by itself, so often; None: no longer."""
+    def decide_every(self, seconds: float | None, machines: tuple[int, int] | None = None) -> None:
+        """From now on the policy may change things by itself, so often; None: no longer. `machines`: the fewest and the
+        most that it may have by its own requests; None: it may ask for none."""
+        ...
+
+    def end_machine_request(self, request_id: str, outcome: str, machines: Sequence[str] = (), why: str = "") -> None:
+        """The request that is under way is done (by these machines), refused or failed."""
         ...
 
     def input_rate(self, factor: float) -> None:
@@ -373,8 +406,13 @@ class HttpService:
     def scale(self, event_id: str, kind: str, joined: Sequence[str], leave: int) -> None:
         self._call("/scale", {"event_id": event_id, "kind": kind, "joined": list(joined), "leave": leave})
 
-    def decide_every(self, seconds: float | None) -> None:
-        self._call("/rounds", {"decide_every_s": seconds})
+    def decide_every(self, seconds: float | None, machines: tuple[int, int] | None = None) -> None:
+        limits = {"machines": dict(zip(("min", "max"), machines, strict=True))} if machines else {}
+        self._call("/rounds", {"decide_every_s": seconds, **limits})
+
+    def end_machine_request(self, request_id: str, outcome: str, machines: Sequence[str] = (), why: str = "") -> None:
+        body = {"request_id": request_id, "outcome": outcome, "machines": list(machines), "message": why}
+        self._call("/machines", body)
 
     def input_rate(self, factor: float) -> None:
         self._call("/input_rate", {"factor": factor})

@@ -117,7 +117,9 @@ class MachineRequests:
     ) -> MachineRequest:
         asked = status.request
         if outcome != "done" and not message:
-            raise RequestRefusal(400, f"machines: request {asked.request_id} is {outcome}, and message does not say why")
+            raise RequestRefusal(
+                400, f"machines: request {asked.request_id} is {outcome}, and message does not say why"
+            )
         if outcome == "done" and not _is_answer(asked, machines):
             wanted = ", ".join(asked.machines) or f"the names of {asked.number} that joined"
             said = ", ".join(machines) or "empty"

@@ -689,11 +689,11 @@ def _limits(machines: Any) -> tuple[int, int] | None:
     """The fewest and the most machines that a policy may have; None: it may ask for none. Raises CallRefusal."""
     if machines is None:
         return None
-    bounds = [machines.get(name) for name in ("min", "max")] if isinstance(machines, Mapping) else []
-    if [type(bound) for bound in bounds] != [int, int] or not 1 <= bounds[0] <= bounds[1]:
-        allowed = "null, or min and max, whole numbers from 1 and min at most max"
-        raise CallRefusal(400, f"rounds: machines is {machines!r}; allowed is {allowed}")
-    return bounds[0], bounds[1]
+    least, most = (machines.get("min"), machines.get("max")) if isinstance(machines, Mapping) else (None, None)
+    if type(least) is int and type(most) is int and 1 <= least <= most:
+        return least, most
+    allowed = "null, or min and max, whole numbers from 1 and min at most max"
+    raise CallRefusal(400, f"rounds: machines is {machines!r}; allowed is {allowed}")
 
 
 def _window_s(body: Mapping[str, Any]) -> float:

@@ -97,12 +97,13 @@ def _event_result(span: Sequence[Row], answers: Sequence[Row], event_id: str) ->
     """
     requests = [e for e in span if e["kind"] in ZEROS and operation_id(e) == event_id]
     departures = [event for event in span if event["kind"] == "machines_left"]
+    joined, released = _changes(span, set(_names(requests, "joined")))
     applied = [event for event in answers if event["kind"] == "applied" and event["ok"]]
     carried_out = {event["decision_id"] for event in applied}
     decided = [event for event in answers if event["kind"] == "decision" and event["decision_id"] in carried_out]
     result = {
-        "joined": _names(requests, "joined"),
-        "released": _names(departures, "machines"),
+        "joined": sorted(joined),
+        "released": sorted(released),
         "given_back": len(_names([event for event in departures if event["given_back"]], "machines")),
         "attempts": len(requests),
     }
@@ -112,6 +113,19 @@ def _event_result(span: Sequence[Row], answers: Sequence[Row], event_id: str) ->
         "decided_s": min((event["t_s"] for event in decided), default=None),
         "applied_s": max((event["t_s"] for event in applied), default=None),
     }
+
+
+def _changes(span: Sequence[Row], joined: set[str]) -> tuple[set[str], set[str]]:
+    """Who has joined and who has left when the span is over. `joined`: for the event itself; a policy that acts by
+    itself may have machines join and leave, and come back."""
+    released: set[str] = set()
+    for event in span:
+        names = set(event["machines"] or ())
+        if event["kind"] == "machines_joined" and event["event_id"]:
+            joined, released = joined | (names - released), released - names
+        elif event["kind"] == "machines_left":
+            joined, released = joined - names, released | (names - joined)
+    return joined, released
 
 
 def _ended_s(span: Sequence[Row], event_id: str) -> float | None:

@@ -43,6 +43,8 @@ def _changes_s(events: Iterable[Row]) -> tuple[dict[tuple[str, str], float], dic
             booted.add((event["run_id"], event["machine"]))
         elif event["kind"] == "machines_joined":
             joined_s |= {key: event["t_s"] for key in keys if key in booted and key not in joined_s}
+            for key in keys:  # one that left may come back
+                left_s.pop(key, None)
         elif event["kind"] == "machines_left":
             left_s |= dict.fromkeys(keys, event["t_s"])
     return joined_s, left_s

@@ -19,6 +19,9 @@ ZEROS = {"scale_requested": "scale", "rate_changed": "rate", "crashed": "crash",
 # The kinds of lines that say that what an event had begun is over; what is measured after the event begins then.
 ENDS = {"disturbance_ended": "it is over", "hold_ended": "the hold is over"}
 
+# The kinds of lines of machines that a policy asked for, or let go, by itself.
+POLICY_CHANGES = {"machines_joined": "joined", "machines_left": "left"}
+
 
 def operation_id(row: Mapping[str, Any]) -> str:
     """`e1` of `e1.2`: an operation that was aborted and sent again belongs to the event that asked for it first."""
@@ -195,6 +198,8 @@ def _event_mark(event: Json, again: bool) -> tuple[str, str] | None:
         return "restarted", f"{event.get('machine', 'it')} is back"
     if kind in ENDS and event.get("event_id"):
         return "ended", ENDS[kind]
+    if kind in POLICY_CHANGES and event.get("request_id"):
+        return POLICY_CHANGES[kind], f"{', '.join(event.get('machines') or ())} {POLICY_CHANGES[kind]}"
     return ("aborted", "aborted") if kind == "scale_aborted" else None
 
 

@@ -170,6 +170,18 @@ def require_one_more(series: Series) -> None:
         costs.require_one_more(series.experiment, spent_usd(series, time.time()), pricing)
 
 
+def require_covered(series: Series, names: Sequence[str], rest_s: float) -> None:
+    """Raises BudgetSpent where these machines too could cost more than the budget has left, in the `rest_s` that the
+    run may still take, or nobody knows what that is."""
+    pricing = pricing_of(series.experiment)
+    if pricing is not None:
+        _require_readable(series)
+        now_s = time.time()
+        held = [each.request.name for each in read_holdings(series.folder, now_s) if each.to_s >= now_s]
+        workers = [name for name in held if name != "master"]
+        costs.require_covered(series.experiment, spent_usd(series, now_s), workers, names, rest_s, pricing)
+
+
 def _require_readable(series: Series) -> None:
     """Machines of a line that cannot be read would be free."""
     if damaged := damaged_holdings(series.folder):

@@ -6,7 +6,7 @@ Pure but for the price table behind `SupportsPricing`.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,6 +102,25 @@ def require_one_more(experiment: Experiment, spent_usd: float, pricing: Supports
     )
 
 
+def require_covered(
+    experiment: Experiment, spent_usd: float, held: Sequence[str], new: Sequence[str], rest_s: float,
+    pricing: SupportsPricing,
+) -> None:  # fmt: skip
+    """Raises BudgetSpent where `new` machines, which a policy asks for, could cost more than what is left: the master
+    and the `held` workers may be there for `rest_s` more."""
+    new_s = min(rest_s, durations.longest_joining_s(experiment, durations.first_hold(experiment) or 0))
+    parts = (
+        pricing.estimate(machine_requests(experiment, held), rest_s / 3600),
+        pricing.estimate(machine_requests(experiment, new)[1:], new_s / 3600),
+    )
+    budget_usd, needed_usd = pricing.budget_usd(), sum(part.total_usd for part in parts)
+    if spent_usd + needed_usd > budget_usd:
+        raise BudgetSpent(
+            f"{usd(spent_usd)} of the budget of {usd(budget_usd)} are spent; with {', '.join(new)} what is left of the"
+            f" run may cost {usd(needed_usd)}"
+        )
+
+
 def cost_lines(estimate: Cost) -> list[str]:
     """For the terminal: the sum, then a line for each part of it."""
     learned = f"{estimate.measured_runs} measured runs" if estimate.measured_runs else "nothing measured here yet"
@@ -138,12 +157,14 @@ def _affordable_repetitions(experiment: Experiment, estimate: Cost, pricing: Sup
 def _estimate(
     experiment: Experiment, runs: int, whole_s: float, joined_s: Callable[[int], float], pricing: SupportsPricing
 ) -> Estimate:
-    """Those of the start for all the time; those that boot at their event for their part of each run."""
+    """Those of the start for all the time; those that boot at their event for their part of each run, and all that a
+    policy may ask for from its first hold on."""
     parts = [pricing.estimate(machine_requests(experiment, experiment.acquired()), whole_s / 3600)]
-    for place, event in enumerate(experiment.events):
-        if experiment.testbed.joining == "booted" and event.joins:
-            joining = machine_requests(experiment, experiment.joining(place))[1:]
-            parts.append(pricing.estimate(joining, runs * joined_s(place) / 3600))
+    joining = {place: experiment.joining(place) for place, event in enumerate(experiment.events) if event.joins}
+    if (hold := durations.first_hold(experiment)) is not None and experiment.spare():
+        joining[hold] = experiment.spare()
+    for place, names in joining.items() if experiment.testbed.joining == "booted" else ():
+        parts.append(pricing.estimate(machine_requests(experiment, names)[1:], runs * joined_s(place) / 3600))
     lines: dict[str, float] = {}
     for line, amount in (pair for part in parts for pair in part.lines.items()):
         lines[line] = lines.get(line, 0.0) + amount

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from barograph.plan.events.kind import GIVE_BACK_S, SCALE_ATTEMPTS
+from barograph.plan.events.kind import DRAIN_S, GIVE_BACK_S, REGISTER_S, SCALE_ATTEMPTS
 from barograph.plan.experiment import Experiment
 from playbooks.runner import LIMITS_S as PLAYS_S
 
@@ -106,7 +106,7 @@ def longest_series_s(experiment: Experiment, runs: int) -> float:
 
 def joining_s(experiment: Experiment, place: int, overhead: Overhead = DEFAULT_OVERHEAD) -> float:
     """How long the machines that boot for `events[place]` are there, in each run, as expected."""
-    after_s = sum(experiment.watched(later)[0] for later in range(place, len(experiment.events)))
+    after_s = sum(_watched_s(experiment, later) for later in range(place, len(experiment.events)))
     return after_s + overhead.boot_s + overhead.run_s
 
 
@@ -121,7 +121,34 @@ def _longest_events_s(experiment: Experiment, place: int) -> float:
     more where its Nimbus restarts meanwhile."""
     wait_s = max(variant.wait_s for variant in experiment.variants)
     events = experiment.events[place:]
-    return sum(event.longest_s + event.asks_policy * SCALE_ATTEMPTS * 2 * wait_s for event in events)
+    each_s = [event.longest_s + event.asks_policy * SCALE_ATTEMPTS * 2 * wait_s for event in events]
+    return sum(each_s) + _longest_requests_s(experiment, place)
+
+
+def _longest_requests_s(experiment: Experiment, place: int) -> float:
+    """What a policy asks for just before something ends is done still: once in each hold that ends, and where it lasts
+    in each event and in each watch that follows, from `events[place]` on."""
+    if experiment.machines.limits is None:
+        return 0.0
+    waits, lasts = 0, False
+    for number, event in enumerate(experiment.events):
+        begins = event.is_hold and not event.planned_s
+        waits += (number >= place) * ((event.is_hold and not begins) + lasts + (lasts or begins))
+        lasts = lasts or begins
+    return waits * longest_request_s(experiment)
+
+
+def longest_request_s(experiment: Experiment) -> float:
+    """Until machines that a policy asked for have joined, or those that it let go have left."""
+    boot_s = LONGEST_BOOT_S + GIVE_BACK_S if experiment.testbed.joining == "booted" else 0.0
+    release_s = 2 * DRAIN_S + PLAYS_S["leave"] + PLAYS_S["collect"] + GIVE_BACK_S
+    return max(boot_s + PLAYS_S["join"] + REGISTER_S, release_s)
+
+
+def first_hold(experiment: Experiment) -> int | None:
+    """From which event on a policy may ask for machines; None: from none on."""
+    holds = (place for place, event in enumerate(experiment.events) if event.is_hold)
+    return next(holds, None) if experiment.machines.limits is not None else None
 
 
 def _places(experiment: Experiment) -> tuple[int | None, ...]:

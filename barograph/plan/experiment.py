@@ -17,6 +17,9 @@ from barograph.plan.events import (
     AnyEvent,
     all_workers,
     joining_workers,
+    limit_errors,
+    machines_at_end,
+    names_after,
     order_errors,
     starting_workers,
     topologies_at_start,
@@ -73,7 +76,16 @@ class MachineCount:
     """Workers, without the master."""
 
     before: MachineNumber  # at the start
-    after: MachineNumber  # when all events are over; one that crashed and stays down still counts
+    after: MachineNumber  # by the events alone, when all are over; one that crashed and stays down still counts
+    min: MachineNumber | None = None  # that a policy may have by its own requests, in a hold; without it: `before`
+    max: MachineNumber | None = None  # the same, at the most; without either it may ask for nothing
+
+    @property
+    def limits(self) -> tuple[int, int] | None:
+        """The fewest and the most that a policy may have by its own requests; None: it may ask for nothing."""
+        if self.min is None and self.max is None:
+            return None
+        return self.min or self.before, self.max or self.before
 
 
 @dataclass(frozen=True)
@@ -202,8 +214,15 @@ class Experiment:
         return starting_workers(self.machines.before)
 
     def workers(self) -> tuple[str, ...]:
-        """Every machine but the master that ever takes part."""
-        return all_workers(self.machines.before, self.events)
+        """Every machine but the master that ever takes part by the plan, then those that a policy may ask for. Of
+        `booted` ones it may have others in their place, under the names that follow."""
+        return (*all_workers(self.machines.before, self.events), *self.spare())
+
+    def spare(self) -> tuple[str, ...]:
+        """Those of `workers` that only a policy may ask for: as many more than by the plan as it may have."""
+        most = self.machines.limits[1] if self.machines.limits else 0
+        number = max(0, most - machines_at_end(self.machines.before, self.events))
+        return names_after(all_workers(self.machines.before, self.events), number)
 
     def joining(self, place: int) -> tuple[str, ...]:
         """The machines that join at `events[place]`."""
@@ -235,6 +254,9 @@ class Experiment:
         """JSON data; `from_data` turns it back into an equal value. Keys of several topologies are in it where they say
         something: the data of an experiment with one is as it was before there were others."""
         data: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        for bound in ("min", "max"):  # came later: without them data are as they were
+            if data["machines"][bound] is None:
+                del data["machines"][bound]
         del data["topology" if self.topologies else "topologies"]
         of_all = data.get("topologies", [data.get("topology")])
         for each in (*of_all, *(variant["topology"] for variant in data["variants"])):
@@ -314,12 +336,12 @@ def parse(name: str, data: Any, *, source: str) -> Experiment:
 
 
 def _inconsistencies(experiment: Experiment) -> list[str]:
-    durations = experiment.durations
+    durations, machines = experiment.durations, experiment.machines
     topologies = [each.name for each in experiment.every_topology()]
     wrong = _topology_errors(experiment)
-    wrong += order_errors(
-        experiment.machines.before, experiment.machines.after, experiment.events, durations.horizon_s, topologies
-    )
+    wrong += order_errors(machines.before, machines.after, experiment.events, durations.horizon_s, topologies)
+    if machines.limits is not None:
+        wrong += limit_errors(machines.before, machines.limits, experiment.events)
     if durations.warm_up_ceiling_s < durations.warm_up_floor_s:
         wrong.append(
             f"durations.warm_up_ceiling_s is {durations.warm_up_ceiling_s:g}; allowed: at least warm_up_floor_s"

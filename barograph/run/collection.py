@@ -79,15 +79,17 @@ def stop_and_collect(run: RunContext, *, bring_back: bool) -> None:
         _end_disturbances(run)
     if bring_back:
         _restart_crashed(run)
-    away = run.machines.on_record | run.machines.down | run.machines.dead | run.machines.later
-    names = [name for name in run.context.experiment.workers() if name not in away]
+    machines = run.machines
+    away = machines.on_record | machines.down | machines.dead | machines.later | machines.away
+    known = dict.fromkeys((*run.context.experiment.workers(), *sorted(machines.extra)))
+    names = [name for name in known if name not in away]
     collection = run.context.cluster.collect(run.record.folder, ("master", *names))
     down = [f"{name}: all files, it is down" for name in sorted(run.machines.down | run.machines.dead)]
     clocks.note_end(run, ("master", *names))
     _note_missing(run, [*collection.missing, *down])
     _note_inspection(run)
     if bring_back:
-        _return_booted_machines(run)
+        return_booted(run, sorted(run.machines.extra - run.machines.away))
 
 
 def collect_after_failure(run: RunContext, *, bring_back: bool) -> None:
@@ -126,16 +128,15 @@ def _restart_crashed(run: RunContext) -> None:
             run.context.listener.tell("message", text=f"{name} did not come back after its crash: {error}")
 
 
-def _return_booted_machines(run: RunContext) -> None:
+def return_booted(run: RunContext, names: Sequence[str]) -> None:
     """Every run boots its own. What cannot be returned goes before the next boot, or with the lease."""
-    names = sorted(run.machines.extra - run.machines.away)
     if not names:
         return
     try:
         run.context.cluster.give_back(names)
         run.machines.away.update(names)
-        run.record.event("machines_returned", machines=names)
-    except Exception as error:  # noqa: BLE001 - the run itself is over and measured
+        run.record.event("machines_returned", machines=list(names))
+    except Exception as error:  # noqa: BLE001 - what is measured does not depend on it
         run.context.listener.tell("message", text=f"{', '.join(names)} could not be given back yet: {error}")
 
 

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from barograph.errors import MachineLost, MachineRecalled, RunBroken, ServiceRestarted
-from barograph.machines import series_lease
+from barograph.machines import holdings, series_lease
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.checks import place_of
 from barograph.plan.events.kind import FAILOVER_S
@@ -35,6 +36,8 @@ class SeriesContext:
     clock: Clock
     listener: Listener
     is_steady: SteadyTest
+    require_covered: Callable[[Sequence[str], float], None] = lambda _machines, _rest_s: None
+    """Raises BudgetSpent where these machines too, in the seconds that are left, may cost more than the budget."""
 
 
 @dataclass
@@ -59,8 +62,8 @@ class Membership:
     def join(self, names: Iterable[str]) -> None:
         new = tuple(names)
         self.present = (*self.present, *(name for name in new if name not in self.present))
-        self.exempt.difference_update(new)
-        self.down.difference_update(new)
+        for names in (self.exempt, self.down, self.on_record):  # one that left may come back: it has more to collect
+            names.difference_update(new)
 
     def leave(self, names: Iterable[str]) -> None:
         old = set(names)
@@ -104,10 +107,14 @@ class RunContext:
     last: bool = False
     zero_s: float | None = None  # of the first event
     decide_every_s: float | None = None  # in a hold
+    hold_id: str = ""  # the event that is the hold; its requests for machines belong to it
+    hold_begin_s: float = 0.0
     disturbed_s: float = math.inf  # since when a machine is disturbed
     _allowances: list[tuple[float, float]] = field(default_factory=list)  # from when to when any worker may restart
     _decided: set[str] = field(default_factory=set)
     _applied: set[str] = field(default_factory=set)
+    _asked: set[str] = field(default_factory=set)  # requests for machines, on record
+    _answered: set[str] = field(default_factory=set)  # of these, those that are over
     _restarts: set[WorkerRestart] = field(default_factory=set)  # on record
     _losses: set[LostTasks] = field(default_factory=set)
     _unknown: tuple[str, ...] = ()
@@ -183,6 +190,7 @@ class RunContext:
                 " anew; its log on the master says why it ended"
             )
         self._note_decisions(state)
+        self._note_requests(state)
         self._note_unknown_machines(state)
         self._note_restarts(state)
         self._note_lost_tasks(state)
@@ -265,6 +273,24 @@ class RunContext:
                 t = self._on_our_clock(decision.applied_t)
                 self.record.event("applied", t=t, **about, **own, ok=decision.applied)
 
+    def _note_requests(self, state: ServiceState) -> None:
+        """What the policy asks of the machines, once its decision stands, and what came of it where nothing did: else
+        the machines' own lines say it."""
+        for each in state.machine_requests:
+            about: dict[str, object] = {"event_id": self.hold_id, "request_id": each.request_id}
+            if each.request_id not in self._asked and (each.ready or each.ended_t is not None):
+                self._asked.add(each.request_id)
+                facts = {"request": each.kind, "number": each.number, "reason": each.reason}
+                if each.kind == "release":
+                    facts["machines"] = list(each.machines)
+                t = self._on_our_clock(each.t)
+                self.record.event("machine_request", t=t, **about, decision_id=each.decision_id, **facts)
+            if each.request_id not in self._answered and each.ended_t is not None:
+                self._answered.add(each.request_id)
+                if each.outcome != "done":
+                    t = self._on_our_clock(each.ended_t)
+                    self.record.event(f"request_{each.outcome}", t=t, **about, reason=each.why)
+
     def _on_our_clock(self, master_s: float) -> float:
         """A time of the master's clock on the run's, which follows the median of the machines' clocks."""
         document = self.record.document
@@ -284,8 +310,9 @@ def _storm_context(series: Series) -> SeriesContext:
 
     cluster = StormCluster.of(series)
     service = HttpService(cluster.master.control_address, cluster.token_file)
+    covered = partial(holdings.require_covered, series)
     return SeriesContext(
-        series.experiment, cluster, service, MonotonicClock(), ProgressFile(series.folder), steady_test
+        series.experiment, cluster, service, MonotonicClock(), ProgressFile(series.folder), steady_test, covered
     )
 
 
@@ -318,4 +345,5 @@ def _fake_context(series: Series) -> SeriesContext:
         experiment.testbed.joining,
         _FakeMachineSupply(series) if series_lease.saved_lease(series.folder) else None,
     )
-    return SeriesContext(experiment, storm, storm, clock, ProgressFile(series.folder), steady_test)
+    covered = partial(holdings.require_covered, series)
+    return SeriesContext(experiment, storm, storm, clock, ProgressFile(series.folder), steady_test, covered)

@@ -5,9 +5,9 @@ policy service: machines join, leave, crash and boot, the policy is asked to sca
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from barograph.errors import ExperimentError, MachineLost, NoFreshSamples, OutcomeUnknown, RunBroken
@@ -18,7 +18,6 @@ from barograph.plan.events.kind import (
     FAILOVER_S,
     FRESH_SAMPLES_S,
     OUTCOME_S,
-    REGISTER_S,
     SCALE_ATTEMPTS,
     EventTimes,
     RunningWorker,
@@ -31,10 +30,10 @@ from barograph.policy_service import (
     recovery_obstacle,
     scale_outcome,
 )
-from barograph.run import clocks
-from barograph.run.collection import collect
+from barograph.run import machine_changes
 from barograph.run.context import RunContext
-from barograph.run.monitor import FAILOVER_PATIENCE, RESTART_PATIENCE, Patience, stale_samples
+from barograph.run.machine_changes import wait_in_time, wait_until_registered
+from barograph.run.monitor import FAILOVER_PATIENCE, RESTART_PATIENCE, stale_samples
 from inventory.testbed import Disturbance
 
 
@@ -80,7 +79,7 @@ class EventActions:
 
         machines = self.run.machines
         patience = FAILOVER_PATIENCE if machines.down or machines.disturbed else RESTART_PATIENCE
-        self.run.monitor.wait_for(due, limit_s=None, what="", patience=patience)
+        machine_changes.wait_for(self.run, due, patience)
 
     def require_present(self, machine: str) -> None:
         present = self.run.machines.present
@@ -93,12 +92,11 @@ class EventActions:
     def add_machines(self, machines: Sequence[str]) -> None:
         run = self.run
         if not run.machines.later.isdisjoint(machines):
-            _boot(run, machines)
+            # Before the request, whose zero it does not move: how long a boot takes says nothing about a policy.
+            with run.record.phase("boot", expected_s=90):
+                machine_changes.boot(run, machines)
         with run.record.phase("join", expected_s=5):
-            run.context.cluster.join(machines)
-            run.join(machines)
-            _wait_until_registered(run, machines)
-            run.record.event("machines_joined", machines=list(machines))
+            machine_changes.join(run, machines)
 
     def scale(self, kind: str, joined: Sequence[str] = (), leave: int = 0) -> tuple[EventTimes, tuple[str, ...]]:
         """An answer that was lost with its machines is aborted and asked for again."""
@@ -120,19 +118,17 @@ class EventActions:
         return EventTimes(zero_s, outcome.last_t or zero_s), outcome.release
 
     def decide_every(self, seconds: float | None) -> None:
-        self.run.context.service.decide_every(seconds)
-        self.run.decide_every_s = seconds
+        run = self.run
+        run.context.service.decide_every(seconds, run.context.experiment.machines.limits if seconds else None)
+        run.decide_every_s = seconds
         if seconds is None:
-            _wait_until_carried_out(self.run)
+            machine_changes.close(run, "the hold is over")
+            _wait_until_carried_out(run)
+        else:
+            run.hold_id, run.hold_begin_s = self.event_id, run.now()
 
     def remove_machines(self, machines: Sequence[str]) -> None:
-        run, names = self.run, ", ".join(machines)
-        _wait_until_placed(run, f"not every task found a place before {names} left")
-        run.context.cluster.leave(machines)
-        run.machines.leave(machines)
-        _wait_until_placed(run, f"not every task had a place after {names} had left")
-        given_back = _give_back(run, machines)
-        run.record.event("machines_left", machines=list(machines), given_back=given_back)
+        machine_changes.remove(self.run, machines, machines if self.run.last else ())
 
     def change_rate(self, factor: float) -> None:
         self.run.context.service.input_rate(factor)
@@ -165,7 +161,7 @@ class EventActions:
         back = run.machines.hidden & set(names)
         if back:
             run.join(sorted(back))
-            _wait_until_registered(run, sorted(back))
+            wait_until_registered(run, sorted(back))
 
     @contextmanager
     def worker_on(self, machine: str) -> Iterator[RunningWorker]:
@@ -231,7 +227,7 @@ def _without_hold(run: RunContext) -> Iterator[None]:
         _wait_until_carried_out(run)
     yield
     if every_s is not None:
-        run.context.service.decide_every(every_s)
+        run.context.service.decide_every(every_s, run.context.experiment.machines.limits)
 
 
 def _wait_until_carried_out(run: RunContext) -> None:
@@ -243,21 +239,6 @@ def _wait_until_carried_out(run: RunContext) -> None:
 
     what = "what the policy decided by itself was not carried out"
     run.monitor.wait_for(done, limit_s=OUTCOME_S, what=what, patience=RESTART_PATIENCE)
-
-
-def _boot(run: RunContext, names: Sequence[str]) -> None:
-    """Before the request, whose zero it does not move: how long a boot takes says nothing about a policy."""
-    with run.record.phase("boot", expected_s=90):
-        request_s = run.now()
-        run.record.event("machines_requested", t=request_s, machines=list(names))
-        boots_s = run.context.cluster.grow(names)
-        run.machines.boot(names)
-        clocks.note_joined(run, names)
-        for name in names:
-            boot_s = boots_s[name]
-            # Storm was put on it meanwhile: the event is when it answered.
-            answer_s = None if boot_s is None else request_s + boot_s
-            run.record.event("machine_booted", t=answer_s, machine=name, boot_s=boot_s)
 
 
 def _request(run: RunContext, name: str, kind: str, joined: Sequence[str], leave: int) -> float:
@@ -310,31 +291,6 @@ def _require_release(run: RunContext, outcome: ScaleOutcome, leave: int) -> None
     raise RunBroken(f"policy {run.plan.variant.policy} was asked to let {leave} machines leave and {what}: {reason}")
 
 
-def _wait_until_placed(run: RunContext, what: str) -> None:
-    def placed(state: ServiceState) -> bool | None:
-        return state.all_placed() or None
-
-    run.monitor.wait_for(placed, limit_s=DRAIN_S, what=what, patience=RESTART_PATIENCE)
-
-
-def _give_back(run: RunContext, machines: Sequence[str]) -> bool:
-    """Their files come first, in every run alike: else the last run would be disturbed by more than the others."""
-    collect(run, machines)
-    given_back = run.last and run.context.cluster.give_back(machines)
-    if given_back:
-        run.machines.away.update(machines)
-    return given_back
-
-
-def _wait_until_registered(run: RunContext, machines: Sequence[str]) -> None:
-    def known(state: ServiceState) -> bool | None:
-        return True if set(machines) <= set(state.machines) else None
-
-    late = f"{', '.join(machines)} did not register with Nimbus within {REGISTER_S:g} s; see the supervisor's log"
-    patience = replace(RESTART_PATIENCE, absence_s=REGISTER_S + 1)
-    _wait_in_time(run, known, REGISTER_S, patience, lambda: MachineLost(late))
-
-
 def _wait_for_fresh_samples(run: RunContext, *, again: bool) -> None:
     """After an abort Storm may have to place a dead machine's tasks first."""
     reason = ""
@@ -350,17 +306,4 @@ def _wait_for_fresh_samples(run: RunContext, *, again: bool) -> None:
 
     is_late = again or run.decide_every_s is not None  # in a hold a worker may just have begun
     limit_s, patience = (FAILOVER_S, FAILOVER_PATIENCE) if is_late else (FRESH_SAMPLES_S, RESTART_PATIENCE)
-    _wait_in_time(run, fresh, limit_s, patience, late)
-
-
-def _wait_in_time(
-    run: RunContext, done: Callable[[ServiceState], bool | None], limit_s: float, patience: Patience,
-    late: Callable[[], Exception],
-) -> None:  # fmt: skip
-    """Wait until it is done; `late` says what it means that nothing was wrong and only the time ran out."""
-    try:
-        run.monitor.wait_for(done, limit_s=limit_s, what="", patience=patience)
-    except RunBroken as error:
-        if run.monitor.symptom == "time":
-            raise late() from error
-        raise
+    wait_in_time(run, fresh, limit_s, patience, late)

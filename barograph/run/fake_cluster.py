@@ -2,7 +2,8 @@
 
 Each topology is a spout and a sink at a steady rate, in proportion to the machines and to the input rate; none slows
 another. A policy lets the machines with the highest numbers go. Faults are set by name. Its files are as the contracts
-have them: one worker of each topology with a spout and a sink, whose numbers are those of every other one's.
+have them: one worker of each topology with a spout and a sink, whose numbers are those of every other one's. In a hold
+its policy asks for machines where the fault `asks` says so; the limits and the answers are those of the service.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from barograph.plan.events.kind import RunningWorker
 from barograph.plan.experiment import TopologyChoice
 from barograph.policy_service import (
     LostTasks,
+    PolicyRequest,
     ServiceDecision,
     ServiceRefused,
     ServiceState,
@@ -35,8 +37,9 @@ from barograph.run.cluster import ClusterFacts, Collection
 from inventory.testbed import Disturbance
 from playbooks.clock import ClockOffset
 from playbooks.cluster import NO_SAMPLES
+from scheduler_plugins.machine_requests import MachineRequests, RequestRefusal, RequestStatus, why_refused
 from scheduler_plugins.messages import answer_json, log_line, observation_from_request
-from scheduler_plugins.model import Decision
+from scheduler_plugins.model import Decision, Machine, MachineLimits, Observation
 from scheduler_plugins.samples import MachineSamples
 
 
@@ -173,6 +176,9 @@ class FakeStorm:
     _heard_again_s: float = 0.0  # since when they arrive
     _hold: tuple[float, float] | None = None  # since when the policy acts by itself, and how often (s)
     _decided: list[float] = field(default_factory=list)  # when the policy decided by itself, in holds that are over
+    _limits: tuple[int, int] | None = None  # of the hold: the fewest and the most machines
+    _machine_requests: MachineRequests = field(default_factory=MachineRequests)
+    _asked: int = 0  # how many of `asks` were asked in this run
     _factor: float = 1.0
     _rates: list[tuple[float, float]] = field(default_factory=list)  # from when on, tuples/s
 
@@ -191,6 +197,7 @@ class FakeStorm:
         self._submitted, self._killed = {}, {}
         self._requests, self._rates, self._down, self._disturbed = [], [], {}, {}
         self._hold, self._decided = None, []
+        self._machine_requests, self._asked = MachineRequests(), 0
 
     def submit(self, run: PlannedRun, topology: TopologyChoice) -> None:
         """With the fault `unplaced` topologies of these names find no slot."""
@@ -208,7 +215,9 @@ class FakeStorm:
 
     def join(self, machines: Sequence[str]) -> None:
         self._note_call("join", machines=tuple(machines))
-        assert self.joining == "ready" or set(machines) <= self._booted, f"{machines} were not booted"
+        there = self._booted if self.joining == "booted" else set(self.workers)
+        assert set(machines) <= there | set(self.starting), f"{machines} were not booted"
+        assert not set(machines) & set(self._machines), f"{machines} are in the cluster already"
         if not self.faults.get("never_registers"):
             self._machines.extend(machines)
 
@@ -347,7 +356,8 @@ class FakeStorm:
 
     def facts(self) -> ClusterFacts:
         machine = {"type": "type_1", "cores": 0.25, "memory_mb": 768, "bandwidth_mbit": 100, "slots": 4}
-        machines = {name: {**machine, "joins_at_scale": name not in self.starting} for name in self.workers}
+        names = dict.fromkeys((*self.workers, *sorted(self._booted)))
+        machines = {name: {**machine, "joins_at_scale": name not in self.starting} for name in names}
         return ClusterFacts(machines, {"storm": "none: a fake cluster"}, {})
 
     # As ServiceClient
@@ -379,13 +389,53 @@ class FakeStorm:
             self._rates += [(request.t + APPLY_S, 0.0)]
             self._flows_from(request.t + self._wait_s + RESTART_S, set(self._machines) - set(request.release))
 
-    def decide_every(self, seconds: float | None) -> None:
+    def decide_every(self, seconds: float | None, machines: tuple[int, int] | None = None) -> None:
         """With the fault `acts` the policy moves something in each round, and nothing stands still for it."""
-        self._note_call("decide_every", seconds=seconds)
+        self._note_call("decide_every", seconds=seconds, **({"machines": machines} if machines else {}))
         now = self.clock.now()
+        self._ask()
         if self._hold is not None:
             self._decided += self._decided_in(self._hold, now)
-        self._hold = None if seconds is None else (now, seconds)
+        self._hold, self._limits = None if seconds is None else (now, seconds), machines
+
+    def end_machine_request(self, request_id: str, outcome: str, machines: Sequence[str] = (), why: str = "") -> None:
+        self._note_call(
+            "end_machine_request", request_id=request_id, outcome=outcome, machines=tuple(machines), why=why
+        )
+        self._ask()
+        body = {"request_id": request_id, "outcome": outcome, "machines": list(machines), "message": why}
+        try:
+            self._machine_requests.end(body, self.clock.now())
+        except RequestRefusal as refused:
+            raise ServiceRefused(f"/machines of the policy service answered {refused.status}: {refused}") from refused
+        self._flows_from(self.clock.now() + RESTART_S)
+
+    def _ask(self) -> None:
+        """The fault `asks`: (seconds since the hold began, a number to acquire or the names to release), by time."""
+        asks = self.faults.get("asks", ())
+        while self._hold is not None and self._asked < len(asks):
+            after_s, wanted = asks[self._asked]
+            t = self._hold[0] + after_s
+            if t > self.clock.now():
+                return
+            self._asked += 1
+            more = wanted if isinstance(wanted, int) else 0
+            decision = Decision(acquire=more, release=() if more else wanted, reason=f"asks for {wanted}")
+            self._request(decision, t)
+
+    def _request(self, decision: Decision, t: float) -> None:
+        machines = tuple(Machine(name, name, (6700,)) for name in self._machines)
+        limits = MachineLimits(*self._limits, len(machines)) if self._limits else None
+        open_ = self._machine_requests.under_way()
+        observed = Observation(t, machines, (), machine_limits=limits)
+        if why := why_refused(observed, decision, open_.request if open_ else None):
+            self._machine_requests.refuse(decision, why, t)
+        else:
+            self._machine_requests.add(decision, f"own-{t:.0f}", t)
+
+    def _is_ready(self, status: RequestStatus) -> bool:
+        """Tasks are moved before machines leave."""
+        return status.request.kind == "acquire" or self.clock.now() >= status.t + APPLY_S
 
     def input_rate(self, factor: float) -> None:
         self._note_call("input_rate", factor=factor)
@@ -398,6 +448,8 @@ class FakeStorm:
         if since_s >= self.faults.get("unreachable_after_s", NEVER):
             raise ServiceUnreachable("the policy service at http://fake does not answer")
         topologies = tuple(map(self._status, self._submitted))
+        self._ask()
+        requests = self._machine_requests.json(self._is_ready)
         pending, failed = self._pending(), since_s >= self.faults.get("policy_fails_after_s", NEVER)
         return ServiceState(
             run_id="" if since_s >= self.faults.get("service_restarts_after_s", NEVER) else self._run_id,
@@ -418,6 +470,7 @@ class FakeStorm:
             lost_tasks=self._lost_tasks(since_s),
             window_fault="m1:6700 has not reported yet" if since_s < self.faults.get("no_window_until_s", 0) else "",
             topologies=topologies,
+            machine_requests=tuple(PolicyRequest(**{**each, "machines": tuple(each["machines"])}) for each in requests),
         )
 
     def _status(self, topology: str) -> TopologyStatus:

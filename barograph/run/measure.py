@@ -18,7 +18,7 @@ from barograph.policy_service import (
     first_tuple_s,
     machines_missed_by_placement,
 )
-from barograph.run import clocks
+from barograph.run import clocks, machine_changes
 from barograph.run.collection import collect_after_failure, fallbacks_of_run, stop_and_collect
 from barograph.run.context import RunContext, SeriesContext
 from barograph.run.event_actions import EventActions
@@ -45,12 +45,14 @@ def measure(context: SeriesContext, plan: PlannedRun, record: RunRecord, *, last
         _phases(run)
     except Interrupted:
         record.end("incomplete")  # first: whoever interrupts may not wait for the collection
+        machine_changes.close_after_failure(run)
         collect_after_failure(run, bring_back=False)
         _end_failed(record, "incomplete")
         raise
     except Exception as error:
         cause = _cause_of(run, error)
         record.end("failed", cause)
+        machine_changes.close_after_failure(run)
         collect_after_failure(run, bring_back=True)
         cause = _clock_or(run, cause)
         if blame_of(cause) == "system_under_test" and (why := _why_invalid(run)):
@@ -110,6 +112,7 @@ def _phases(run: RunContext) -> None:
         times = event.perform(actions)
         run.end_restarts(times.begin_s)
         _watch_after(run, place, actions.event_id, times)
+    machine_changes.close(run, "the run is over")
     _require_all_answer(run)
     with record.phase("collect", expected_s=10):
         stop_and_collect(run, bring_back=True)
@@ -188,7 +191,7 @@ def _wait_until_steady(
         series = {each.name: each.series for each in state.topologies if each.running}
         return outcomes(watch, series, run.now(), is_steady)
 
-    return run.monitor.wait_for(settled, limit_s=None, what="", patience=patience)
+    return machine_changes.wait_for(run, settled, patience)
 
 
 def _note_steady(run: RunContext, phase: str, event_id: str | None, found: Mapping[str, PhaseOutcome]) -> None:

@@ -8,7 +8,7 @@ import json
 import logging
 import re
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,7 +145,16 @@ class StormCluster:
         for event in self.series.experiment.events:  # a harness that died may have left them
             for names, disturbance in event.disturbances:
                 self.end_disturbance(names, disturbance)
+        self._give_back_others()
         cluster.reset(self.inventory, self.directory, run.run_id)
+
+    def _give_back_others(self) -> None:
+        """What a policy had and a run that was cut short has left."""
+        if self.series.experiment.machines.limits is None:
+            return
+        of_the_start = {"master", *self.series.experiment.acquired()}
+        if left := [machine.name for machine in self.machines if machine.name not in of_the_start]:
+            self.give_back(left)
 
     def submit(self, run: PlannedRun, topology: TopologyChoice) -> None:
         name = f"topology-{topology.name}.yaml" if self.series.experiment.topologies else "topology.yaml"
@@ -161,9 +170,14 @@ class StormCluster:
 
     def grow(self, machines: Sequence[str]) -> Mapping[str, float | None]:
         new = machines_of.grow(self.series, machines)
-        self._describe()
-        home = base_home(self.directory) or storm_home(log.info)
-        cluster.extend(self.inventory, self.directory, machines, home)
+        try:
+            self._describe()
+            home = base_home(self.directory) or storm_home(log.info)
+            cluster.extend(self.inventory, self.directory, machines, home)
+        except Exception:
+            with suppress(InventoryError):
+                self.give_back(machines)
+            raise
         return {machine.name: machine.boot_s for machine in new}
 
     def leave(self, machines: Sequence[str]) -> None:
@@ -251,7 +265,7 @@ class StormCluster:
         """Of every worker that will take part: one that boots at its event is as it was requested."""
         starting = self.series.experiment.starting()
         requests = {request.name: request.type for request in machine_requests(self.series.experiment)[1:]}
-        types = requests | {machine.name: machine.type for machine in self.machines if machine.name in requests}
+        types = requests | {machine.name: machine.type for machine in self.machines if machine.name != "master"}
         machines = {name: _machine_facts(type, name not in starting) for name, type in types.items()}
         return ClusterFacts(machines, versions(), box_facts())
 
@@ -261,7 +275,7 @@ class StormCluster:
         present = {machine.name for machine in machines}
         groups = {
             group: [name for name in names if name in present]
-            for group, names in ansible_groups(self.series.experiment).items()
+            for group, names in ansible_groups(self.series.experiment, present - {"master"}).items()
         }
         write_ansible_inventory(machines, groups, self.inventory)
 
@@ -292,9 +306,9 @@ def render_topology(chosen: TopologyChoice, seed: int) -> str:
     return catalogue.render(chosen.file, parameters, chosen.overrides, chosen.name)
 
 
-def ansible_groups(experiment: Experiment) -> dict[str, list[str]]:
-    """The Ansible groups; `joining` is a part of `workers`."""
-    workers = list(experiment.workers())
+def ansible_groups(experiment: Experiment, present: Iterable[str] = ()) -> dict[str, list[str]]:
+    """The Ansible groups; `joining` is a part of `workers`. `present`: also workers that no plan knows."""
+    workers = list(dict.fromkeys((*experiment.workers(), *sorted(present))))
     return {"master": ["master"], "workers": workers, "joining": workers[experiment.machines.before :]}
 
 

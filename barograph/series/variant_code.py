@@ -80,7 +80,10 @@ def _contract(experiment: Experiment, said: Mapping[str, Any], code: Code) -> It
             f"the policy service of {code_label(code)} speaks no TLS, so that its token would cross the network of"
             f" testbed {experiment.testbed.name} in clear; take a newer commit, or testbed: local"
         )
-    if missing := CALLS.union(*(event.calls for event in experiment.events)) - set(said["calls"]):
+    needed = CALLS.union(*(event.calls for event in experiment.events))
+    if experiment.machines.limits is not None:
+        needed |= {"POST /machines"}
+    if missing := needed - set(said["calls"]):
         unknown = ", ".join(sorted(missing))
         yield f"the policy service of {code_label(code)} does not know {unknown}, which this experiment needs"
     try:

@@ -23,7 +23,12 @@ class Hold(PlannedEvent):
     kind: Literal["hold"] = "hold"
 
     calls: ClassVar[frozenset[str]] = frozenset({"POST /rounds"})
-    phases: ClassVar[Mapping[str, str]] = {"hold": "the policy decides by itself"}
+    is_hold: ClassVar[bool] = True
+    phases: ClassVar[Mapping[str, str]] = {
+        "hold": "the policy decides by itself",
+        "acquire": "machines that the policy asked for join",
+        "release": "machines leave that the policy let go",
+    }
 
     @property
     def longest_s(self) -> float:

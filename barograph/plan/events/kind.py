@@ -112,8 +112,8 @@ class RunActions(Protocol):
         ...
 
     def decide_every(self, seconds: float | None) -> None:
-        """From now on the policy may change things by itself, so often; None: no longer, and what it decided by itself
-        is carried out."""
+        """From now on the policy may change things by itself, so often, and ask for machines within the experiment's
+        limits; None: no longer. What it decided by itself is carried out then, and what it asked for refused."""
         ...
 
     def remove_machines(self, machines: Sequence[str]) -> None:
@@ -170,6 +170,7 @@ class PlannedEvent(ABC):
     at: EventTime  # `steady`, or seconds after the first tuple or after the zero of the event before
     kind: str
     asks_policy: ClassVar[bool] = False  # the policy decides; `Policy.events` says which kinds it answers
+    is_hold: ClassVar[bool] = False  # the policy acts by itself
     crashes_machines: ClassVar[bool] = False  # needs a testbed with inventory's SupportsFaults
     calls: ClassVar[frozenset[str]] = frozenset()  # of the policy service, that not every run makes
     phases: ClassVar[Mapping[str, str]] = {}  # phases of a run that belong to this kind, in words for people

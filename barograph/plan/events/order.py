@@ -68,6 +68,37 @@ def order_errors(
     ]
 
 
+def limit_errors(before: int, limits: tuple[int, int], events: Sequence[PlannedEvent]) -> list[str]:
+    """What is wrong about the fewest and the most machines that a policy may have in a hold. From the first hold on
+    their number is the policy's to say, so no event may say it too."""
+    least, most = limits
+    if least > most:
+        return [f"machines.min is {least}; allowed: at most machines.max ({most})"]
+    holds = [place for place, event in enumerate(events) if event.is_hold]
+    if not holds:
+        return [f"machines.min to machines.max are {least} to {most}, but events has no hold in which a policy could"
+                " ask for machines; leave them out, or add a hold"]  # fmt: skip
+    wrong = []
+    if not least <= before <= most:
+        wrong.append(f"machines.before is {before}; allowed: machines.min ({least}) to machines.max ({most})")
+    there = machines_at_end(before, events[: holds[0]])
+    if there != before and not least <= there <= most:
+        allowed = f"machines.min ({least}) to machines.max ({most})"
+        wrong.append(f"events.{holds[0]} is a hold with {there} machines; allowed: {allowed}")
+    return wrong + [
+        f"events.{place} is a {event.kind}, but from the hold of events.{holds[0]} on the policy says how many machines"
+        " there are (machines.min, machines.max); put it before the hold"
+        for place, event in enumerate(events)
+        if place > holds[0] and (event.joins or event.leaves)
+    ]
+
+
+def names_after(names: Sequence[str], number: int) -> tuple[str, ...]:
+    """The next names that no machine has had; `names`: all that any has, `m1`, `m2`, …"""
+    last = max((int(name[1:]) for name in names), default=0)
+    return _names(last + 1, last + number)
+
+
 def _so_far(
     before: int, events: Sequence[PlannedEvent], place: int, horizon_s: float, topologies: Sequence[str]
 ) -> PlanSoFar:
