@@ -249,10 +249,12 @@ def build_latency(at: TableAccess, spans: DataFrame) -> None:
 
 
 def build_machine_load(at: TableAccess, spans: DataFrame) -> None:
-    intervals = at.read("intervals")
-    samples = at.read_of_machines("machine_samples")
+    intervals, whole = at.read("intervals"), at.read_of_machines("machine_samples")
+    samples = whole
+    if late := machine_load.joined_by_policy(at.rows("events")):
+        samples = machine_load.since_joined(whole, small_tables.frame_of_rows(at.spark, late, machine_load.JOINED))
     at.write("cpu", machine_load.cpu(samples, at.read("machines"), intervals, spans))
-    at.write("cpu_windows", machine_load.cpu_windows(samples, at.read("zeros")))
+    at.write("cpu_windows", machine_load.cpu_windows(whole, at.read("zeros")))
     at.write("network", machine_load.network(at.read_of_machines("network_samples"), intervals, spans))
 
 

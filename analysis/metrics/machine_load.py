@@ -1,12 +1,13 @@
 """CPU, memory and bytes of each machine in the parts of a run that count (see convergence.interval_rows)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from analysis.metrics.line_seconds import in_windows, line_seconds, parts, seconds_before
 from analysis.record.event_timeline import WHOLE_RUN
+from analysis.record.small_tables import Row
 
 
 def in_intervals(intervals: DataFrame, samples: DataFrame, axes: DataFrame, counts: Sequence[str]) -> DataFrame:
@@ -24,6 +25,26 @@ def in_intervals(intervals: DataFrame, samples: DataFrame, axes: DataFrame, coun
         .where(f.col("until") > f.col("first"))
     )
     return inside.select(*parts(samples, counts), "event_id", "phase")
+
+
+JOINED = "run_id string, machine string, joined_s double"
+
+
+def joined_by_policy(events: Iterable[Row]) -> list[tuple[str, str, float]]:
+    """Rows of `JOINED`: when each machine last joined that a policy asked for by itself, in the middle of what is
+    measured."""
+    joined_s: dict[tuple[str, str], float] = {}
+    for event in sorted(events, key=lambda event: float(event["t_s"])):
+        if event["kind"] == "machines_joined" and event["event_id"]:
+            joined_s |= {(event["run_id"], name): float(event["t_s"]) for name in event["machines"] or ()}
+    return [(run_id, machine, t_s) for (run_id, machine), t_s in joined_s.items()]
+
+
+def since_joined(samples: DataFrame, joined: DataFrame) -> DataFrame:
+    """Without what was measured of these machines before they joined."""
+    columns = [f.col(f"`{name}`") for name in samples.columns]
+    counts = f.col("joined_s").isNull() | (f.col("t_s") > f.col("joined_s"))
+    return samples.join(f.broadcast(joined), ["run_id", "machine"], how="left").where(counts).select(*columns)
 
 
 def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFrame:

@@ -60,7 +60,7 @@ class EventMark:
 
     t_s: float
     event_id: str
-    kind: str  # scale_out, scale_in, rate, crash, restarted, aborted, repeated
+    kind: str  # scale_out, scale_in, rate, crash, restarted, aborted, repeated, joined, left
     label: str
 
 
@@ -176,8 +176,18 @@ def event_marks(run: RunPaths) -> list[EventMark]:
         if event["kind"] in ZEROS:
             requested.add(operation_id(event))
         if kind_and_label is not None:
-            marks.append(EventMark(float(event["t"]) - start, operation_id(event), *kind_and_label))
+            marks.append(EventMark(float(event["t"]) - start, _mark_id(event), *kind_and_label))
     return marks
+
+
+def planned_marks(run: RunPaths) -> list[EventMark]:
+    """Without machines that a policy had join or leave by itself, which differs from run to run."""
+    return [mark for mark in event_marks(run) if mark.kind not in POLICY_CHANGES.values()]
+
+
+def _mark_id(event: Json) -> str:
+    """A machine may join more than once in one hold: each time is a mark of its own."""
+    return ".".join(filter(None, (operation_id(event), event.get("request_id"))))
 
 
 def own_decisions(run: RunPaths) -> list[tuple[float, str]]:

@@ -77,8 +77,8 @@ class MachineCount:
 
     before: MachineNumber  # at the start
     after: MachineNumber  # by the events alone, when all are over; one that crashed and stays down still counts
-    min: MachineNumber | None = None  # that a policy may have by its own requests, in a hold; without it: `before`
-    max: MachineNumber | None = None  # the same, at the most; without either it may ask for nothing
+    min: MachineNumber | None = None  # that a policy may have in a hold, by its own requests; without it: `before`
+    max: MachineNumber | None = None  # the same, at the most; without `min` and `max` it may ask for nothing
 
     @property
     def limits(self) -> tuple[int, int] | None:

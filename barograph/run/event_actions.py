@@ -128,7 +128,12 @@ class EventActions:
             run.hold_id, run.hold_begin_s = self.event_id, run.now()
 
     def remove_machines(self, machines: Sequence[str]) -> None:
-        machine_changes.remove(self.run, machines, machines if self.run.last else ())
+        run = self.run
+        machine_changes.drain(run, machines)
+        given_back = run.last and run.context.cluster.give_back(machines)
+        if given_back:
+            run.machines.away.update(machines)
+        run.record.event("machines_left", machines=list(machines), given_back=given_back)
 
     def change_rate(self, factor: float) -> None:
         self.run.context.service.input_rate(factor)

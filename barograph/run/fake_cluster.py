@@ -424,7 +424,7 @@ class FakeStorm:
             self._request(decision, t)
 
     def _request(self, decision: Decision, t: float) -> None:
-        machines = tuple(Machine(name, name, (6700,)) for name in self._machines)
+        machines = tuple(Machine(name, name, (6700,)) for name in self._listed())
         limits = MachineLimits(*self._limits, len(machines)) if self._limits else None
         open_ = self._machine_requests.under_way()
         observed = Observation(t, machines, (), machine_limits=limits)

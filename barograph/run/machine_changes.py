@@ -49,19 +49,15 @@ def join(run: RunContext, machines: Sequence[str], **about: Any) -> None:
     run.record.event("machines_joined", machines=list(machines), **about)
 
 
-def remove(run: RunContext, machines: Sequence[str], returned: Sequence[str], **about: Any) -> None:
-    """They leave once nothing is on them. Their files come first, in every run alike: else the last run would be
-    disturbed by more than the others. `returned`: those that the testbed gets back, if it takes any."""
+def drain(run: RunContext, machines: Sequence[str]) -> None:
+    """They leave once nothing is on them, and their files are collected: in every run alike, else the last run, which
+    gives machines back, would be disturbed by more than the others."""
     names = ", ".join(machines)
     _wait_until_placed(run, f"not every task found a place before {names} left")
     run.context.cluster.leave(machines)
     run.machines.leave(machines)
     _wait_until_placed(run, f"not every task had a place after {names} had left")
     collect(run, machines)
-    given_back = bool(returned) and run.context.cluster.give_back(returned)
-    if given_back:
-        run.machines.away.update(returned)
-    run.record.event("machines_left", machines=list(machines), given_back=given_back, **about)
 
 
 def _wait_until_placed(run: RunContext, what: str) -> None:
@@ -173,8 +169,10 @@ def _release(run: RunContext, machines: tuple[str, ...], about: dict[str, Any]) 
     """A machine that booted in this run costs money until it is given back; others stay idle, and may join again."""
     if gone := [name for name in machines if name not in run.machines.present]:
         raise _NotHad("refused", f"{', '.join(gone)} is away by another event of the plan")
-    remove(run, machines, (), **about)
+    drain(run, machines)
     return_booted(run, [name for name in machines if name in run.machines.extra])
+    given_back = run.machines.away.issuperset(machines)
+    run.record.event("machines_left", machines=list(machines), given_back=given_back, **about)
     return machines
 
 

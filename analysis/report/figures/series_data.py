@@ -108,7 +108,7 @@ def collect(paths: SeriesPaths, topology: str | None = None) -> SeriesData:
         order_variants(set(complete.values())), _lines(windows, "total", variants), _lines(windows, "due", variants),
         _times(read("convergence"), variants), _loads(loads, variants, left),
         _levels(read("intervals"), variants), _downtimes(read("downtime"), variants),
-        tuple(mark for run_id in sorted(variants) for mark in event_timeline.event_marks(paths.run(run_id))),
+        tuple(mark for run_id in sorted(variants) for mark in event_timeline.planned_marks(paths.run(run_id))),
     )  # fmt: skip
 
 

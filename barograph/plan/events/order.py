@@ -73,7 +73,7 @@ def limit_errors(before: int, limits: tuple[int, int], events: Sequence[PlannedE
     their number is the policy's to say, so no event may say it too."""
     least, most = limits
     if least > most:
-        return [f"machines.min is {least}; allowed: at most machines.max ({most})"]
+        return [f"machines.min is {least}; allowed: at most {most}, machines.max (machines.before where there is none)"]
     holds = [place for place, event in enumerate(events) if event.is_hold]
     if not holds:
         return [f"machines.min to machines.max are {least} to {most}, but events has no hold in which a policy could"

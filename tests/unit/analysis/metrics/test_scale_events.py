@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.metrics import measurements
+from analysis.metrics.machine_load import joined_by_policy
 from analysis.metrics.scale_events import events_of_run, scale_event_rows
 
 AXIS = {"run_id": "r", "zero_s": 100.0, "first_s": 10.0, "last_s": 500.0}
@@ -113,3 +114,39 @@ def test_spans_cover_the_run_without_a_gap(times: list[float]) -> None:
     assert [row["zero_s"] for row in found] == sorted(times)
     for earlier, later in pairwise(found):
         assert (earlier["until_s"], later["from_s"]) == (later["zero_s"], earlier["zero_s"])
+
+
+def test_machines_that_a_policy_had_join_and_leave_count_by_where_they_are_in_the_end() -> None:
+    """m5 joins and stays, m6 leaves again, m2 leaves and comes back, m3 is gone."""
+    moves = [("joined", ["m5", "m6"]), ("left", ["m2", "m3"]), ("left", ["m6"]), ("joined", ["m2"])]
+    plan = [
+        event(100, "event_performed", event_id="e1", event="hold"),
+        *(event(110 + 10 * n, f"machines_{kind}", event_id="e1", machines=names)
+          for n, (kind, names) in enumerate(moves)),
+        event(200, "rate_changed", event_id="e2"),
+    ]  # fmt: skip
+    hold, rate = events_of_run(plan, AXIS, machines=4)
+    assert (hold["joined"], hold["released"]) == (["m5"], ["m3"])
+    assert (hold["machines_before"], rate["machines_before"]) == (4, 4)
+    described = [{"run_id": "r", "machine": f"m{n}", "joins_at_scale": n > 4} for n in range(1, 7)]
+    absent = measurements.absent_machines([hold, rate], described)
+    assert absent["r", "e1", "before"] == {"m5", "m6"} and absent["r", "e1", "after"] == {"m3", "m6"}
+
+
+def test_the_join_of_a_scale_out_is_in_its_request() -> None:
+    """It comes before the request, in the span of the event before."""
+    plan = [
+        event(100, "rate_changed", event_id="e1"),
+        event(190, "machines_joined", machines=["m5"]),
+        event(200, "scale_requested", event_id="e2", event="scale_out", joined=["m5"]),
+    ]
+    assert [row["joined"] for row in events_of_run(plan, AXIS, machines=4)] == [[], ["m5"]]
+
+
+def test_what_a_machine_did_before_a_policy_had_it_is_not_its_load() -> None:
+    lines = [
+        event(100, "machines_joined", machines=["m4"]),
+        event(110, "machines_joined", machines=["m5", "m6"], event_id="e1"),
+        event(150, "machines_joined", machines=["m5"], event_id="e1"),
+    ]
+    assert joined_by_policy(lines) == [("r", "m5", 150.0), ("r", "m6", 110.0)]

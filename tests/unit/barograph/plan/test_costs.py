@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
 from barograph.errors import BudgetSpent, ExperimentError
 from barograph.plan import costs, durations
 from barograph.plan.durations import Overhead
-from barograph.plan.events import Crash, ScaleIn
+from barograph.plan.events import Crash, PlannedEvent, RateChange, ScaleIn
+from barograph.plan.events.hold import Hold
 from barograph.plan.events.kind import GIVE_BACK_S
-from barograph.plan.experiment import Durations, Experiment, load
+from barograph.plan.experiment import Durations, Experiment, MachineCount, load
 from barograph.software import BUILD_LIMIT_S
 from inventory.machines import MachineRequest
 from inventory.testbed import Estimate
@@ -117,3 +119,49 @@ def test_the_next_run_is_not_begun_where_it_could_cost_too_much() -> None:
     with pytest.raises(BudgetSpent, match=r"\$1.00 of the budget .* not begun; to go on, .*--option budget_usd="):
         costs.require_one_more(STAR, 1.0, Dollar(0.99 + next_usd))
     assert BudgetSpent.blame == "capacity"
+
+
+def elastic(joining: Literal["ready", "booted"], *later: PlannedEvent, for_s: float | None = 60.0) -> Experiment:
+    """Four machines, and up to six in the hold."""
+    events = (Hold("steady", decide_every_s=10, for_s=for_s), *later)
+    machines, testbed = MachineCount(4, 4, 2, 6), replace(STAR.testbed, joining=joining)
+    return replace(STAR, machines=machines, events=events, testbed=testbed)
+
+
+def test_all_machines_that_a_policy_may_have_are_counted_from_its_hold_on() -> None:
+    ready, booted = found(elastic("ready")), found(elastic("booted"))
+    assert ready.expected.total_usd == pytest.approx(7 * ready.expected_s / 3600), "they are up all the time"
+    joined_h = 6 * (90 + 90 + 55) / 3600
+    assert booted.expected.total_usd == pytest.approx((5 * booted.expected_s) / 3600 + 2 * joined_h)
+    longest_h = 6 * durations.longest_joining_s(elastic("booted"), 0) / 3600
+    assert booted.longest.total_usd == pytest.approx(5 * booted.longest_s / 3600 + 2 * longest_h)
+    long = replace(elastic("booted", for_s=120.0), durations=Durations(45, 100, 90, 250))
+    assert durations.joining_s(long, 0) == 120 + 90 + 55, "a hold that is longer than the watch"
+
+
+def test_the_longest_run_has_room_for_a_request_as_something_ends() -> None:
+    """A hold that ends waits for one; one that lasts, for one in its watch and two with each event that follows."""
+    rate = RateChange("steady", 1.5)
+    for events, for_s, waits in (((), 60.0, 1), ((rate,), 60.0, 1), ((), None, 1), ((rate,), None, 3)):
+        asked = elastic("booted", *events, for_s=for_s)
+        plain = replace(asked, machines=MachineCount(4, 4))
+        more_s = durations.longest_run_s(asked) - durations.longest_run_s(plain)
+        assert more_s == waits * durations.longest_request_s(asked)
+    lasting = elastic("booted", rate, for_s=None)
+    plain = replace(lasting, machines=MachineCount(4, 4))
+    more_s = durations.longest_joining_s(lasting, 1) - durations.longest_joining_s(plain, 1)
+    assert more_s == 2 * durations.longest_request_s(lasting)
+    assert durations.longest_request_s(lasting) >= durations.LONGEST_BOOT_S + PLAYS_S["join"]
+    assert durations.longest_request_s(elastic("ready")) >= PLAYS_S["leave"] + PLAYS_S["collect"] + GIVE_BACK_S
+
+
+def test_what_was_affordable_before_the_run_covers_all_that_a_policy_may_have() -> None:
+    asked = elastic("booted")
+    most_usd = costs.one_run_usd(asked, Dollar())
+    rest_s = durations.longest_run_s(asked) + durations.LONGEST_CLOSING_S
+    held = ["m1", "m2", "m3", "m4"]
+    costs.require_covered(asked, 0.0, held, ["m5", "m6"], rest_s, Dollar(most_usd))
+    with pytest.raises(BudgetSpent, match=r"with m5, m6 what is left of the run may cost \$") as refused:
+        costs.require_covered(asked, most_usd / 2, held, ["m5", "m6"], rest_s, Dollar(most_usd))
+    assert f"{costs.usd(most_usd / 2)} of the budget of {costs.usd(most_usd)} are spent" in str(refused.value)
+    costs.require_covered(asked, most_usd / 2, held, ["m5", "m6"], rest_s / 3, Dollar(most_usd))

@@ -10,10 +10,12 @@ import yaml
 
 from analysis.claims import feasibility
 from barograph.errors import ExperimentError
+from barograph.plan.blocks import digest
 from barograph.plan.checks import check, claim_notes, machine_requests, remarks
 from barograph.plan.experiment import (
     DURATION_NAMES,
     EXPERIMENTS,
+    Experiment,
     demo,
     from_data,
     load,
@@ -24,6 +26,7 @@ from barograph.plan.experiment import (
 )
 from barograph.run.storm_cluster import ansible_groups, render_topology
 from barograph.yaml_files import read_yaml
+from inventory.errors import CapacityError
 from inventory.local.preflight import check_cores
 
 SHIPPED = ["stela/diamond", "stela/linear", "stela/star"]
@@ -119,6 +122,20 @@ def several(
     return change
 
 
+HOLD = {"kind": "hold", "at": "steady", "decide_every_s": 10}
+OUT = {"kind": "scale_out", "at": "steady", "machines": 1}
+
+
+def limits(*events: dict[str, Any], after: int = 4, **bounds: Any) -> Callable[[dict[str, Any]], None]:
+    """Four machines at the start, and how many a policy may have."""
+
+    def change(data: dict[str, Any]) -> None:
+        plan(*(events or (HOLD,)), after=after)(data)
+        data["machines"] |= bounds
+
+    return change
+
+
 STAR, LATE = {"name": "star"}, {"name": "late", "flux": "linear"}
 ARRIVAL = {"kind": "arrival", "at": "steady", "topology": "late"}
 DEPARTURE = {"kind": "departure", "at": "steady", "topology": "late"}
@@ -179,6 +196,31 @@ WRONG: list[tuple[Callable[[dict[str, Any]], None], list[str]]] = [
     (put("durations", "warm_up_ceiling_s", value=1), ["warm_up_ceiling_s is 1", "at least warm_up_floor_s ("]),
     (put("machines", "after", value=9), ["machines.after is 9", "before (4)", "(1)", "(0), make 5"]),
     (put("machines", "before", value=0), ["machines.before is 0"]),
+    (limits(min=6, max=5), ["machines.min is 6; allowed: at most 5, machines.max"]),
+    (limits(min=6), ["machines.min is 6; allowed: at most 4, machines.max (machines.before where"]),
+    (limits(min=5, max=6), ["machines.before is 4; allowed: machines.min (5) to machines.max (6)"]),
+    (limits(max=3), ["machines.min is 4; allowed: at most 3, machines.max"]),
+    (limits(min=2, max=3), ["machines.before is 4; allowed: machines.min (2) to machines.max (3)"]),
+    (limits(min=0, max=6), ["machines.min is 0", "greater than or equal to 1"]),
+    (limits(max=251), ["machines.max is 251", "less than or equal to 250"]),
+    (limits(max="6"), ["machines.max is '6'"]),
+    (limits(most=6), ["unknown key machines.most", "before, after, min, max"]),
+    (
+        limits(LATER, max=6),
+        ["machines.min to machines.max are 4 to 6, but events has no hold in which", "leave them out, or add a hold"],
+    ),
+    (limits(OUT, OUT, HOLD, after=6, max=5), ["events.2 is a hold with 6 machines; allowed: machines.min (4) to"]),
+    (
+        limits(HOLD, OUT, after=5, max=6),
+        [
+            "events.1 is a scale_out, but from the hold of events.0 on the policy says how many machines there are",
+            "put it before the hold",
+        ],
+    ),
+    (
+        limits(HOLD, {"kind": "scale_in", "at": "steady", "machines": 1}, after=3, max=6),
+        ["events.1 is a scale_in, but"],
+    ),
     (put("testbed", "scale", value=2), ["testbed.scale is 2", "less than or equal to 1"]),
     (put("events", 0, "kind", value="scale_up"), ["events.0.kind is 'scale_up'", "'scale_out'"]),
     (put("events", 0, "at", value="noon"), ["events.0.at is 'noon'", "'steady'"]),
@@ -449,3 +491,41 @@ def test_a_wait_must_leave_something_to_watch_where_a_policy_is_asked_and_only_t
     data = star()
     scale_out_and(LATER, {"kind": "rate", "at": 10, "factor": 1}, wait_s=19)(data)
     assert parse("stela/star", data, source="star.yaml").variants[0].wait_s == 19
+
+
+def elastic(**bounds: Any) -> Experiment:
+    data = star()
+    limits(**bounds)(data)
+    return parse("stela/star", data, source="star.yaml")
+
+
+def test_a_policys_machines_take_the_names_after_the_plans() -> None:
+    both = elastic(min=2, max=6)
+    assert both.machines.limits == (2, 6) and both.workers() == ("m1", "m2", "m3", "m4", "m5", "m6")
+    assert both.acquired() == both.workers() and both.spare() == ("m5", "m6")
+    booted = replace(both, testbed=replace(both.testbed, joining="booted"))
+    assert booted.acquired() == ("m1", "m2", "m3", "m4")
+    data = star()
+    limits(OUT, HOLD, after=5, max=7)(data)
+    planned = parse("stela/star", data, source="star.yaml")
+    assert (planned.joining(0), planned.spare()) == (("m5",), ("m6", "m7"))
+    assert elastic(min=2).machines.limits == (2, 4) and elastic(min=2).spare() == ()
+
+
+def test_limits_are_in_the_data_where_there_are_some_only() -> None:
+    assert elastic(max=6).as_data()["machines"] == {"before": 4, "after": 4, "max": 6}
+    assert from_data(elastic(max=6).as_data()) == elastic(max=6)
+    assert load("stela/star").as_data()["machines"] == {"before": 4, "after": 5}
+    assert digest(elastic(max=6)) != digest(elastic(max=5))
+
+
+def test_more_than_the_testbed_can_give_is_refused() -> None:
+    asked = elastic(max=250)
+    with pytest.raises(CapacityError, match="251 machines need"):
+        check(replace(asked, testbed=replace(asked.testbed, name="local", scale=1.0)))
+
+
+def test_machines_that_boot_for_a_policy_need_a_testbed_that_boots_them() -> None:
+    asked = elastic(max=6)
+    with pytest.raises(ExperimentError, match="machines of testbed local cannot be added during a run"):
+        check(replace(asked, testbed=replace(asked.testbed, name="local", joining="booted")))

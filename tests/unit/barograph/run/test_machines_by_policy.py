@@ -1,0 +1,300 @@
+"""A policy that asks for machines in a hold, over a fake cluster: ready ones, booted ones, and what goes wrong."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from analysis.record.event_timeline import event_marks, event_outcomes, planned_marks
+from analysis.record.files import RunPaths
+from barograph.errors import BudgetSpent, Interrupted, MachineLost, RunBroken
+from barograph.plan.durations import longest_run_s
+from barograph.plan.events import Crash, PlannedEvent, RateChange
+from barograph.plan.events.disturbances import CpuLoad
+from barograph.plan.events.hold import Hold
+from barograph.plan.experiment import Experiment, MachineCount
+from barograph.run.clocks import ClockWrong
+from barograph.run.fake_cluster import APPLY_S, BOOT_S, FakeClock, FakeStorm
+from barograph.series_steps import attempt_next_run
+from inventory.errors import CapacityError, InfrastructureError
+from tests.unit.barograph.run.conftest import Stage
+
+HOLD = Hold("steady", decide_every_s=5.0, for_s=120.0)
+Lines = list[dict[str, Any]]
+
+
+class Elastic(Stage):
+    """Four machines at the start; in the hold the policy may have two to six."""
+
+    def __init__(self, experiment: Experiment, listener: Any, asks: Sequence[Any]) -> None:
+        super().__init__(experiment, listener)
+        joining = experiment.testbed.joining
+        self.storm = FakeStorm(FakeClock(), experiment.starting(), experiment.workers(), joining=joining)
+        self.storm.faults["asks"] = asks
+        storm = self.storm
+        self.context = replace(self.context, cluster=storm, service=storm, clock=storm.clock)
+
+    def next(self) -> Lines:
+        """The events of the next run."""
+        run_id = attempt_next_run(self.series, self.context)
+        assert run_id is not None
+        self.run_id = run_id
+        return self.events()
+
+
+SetUp = Callable[..., Elastic]
+
+
+@pytest.fixture
+def elastic(experiment: Experiment, series: object, heard: Any) -> SetUp:
+    def set_up(*asks: Any, events: Sequence[PlannedEvent] = (HOLD,), joining: Any = "ready", limits: Any = (2, 6),
+               repetitions: int = 2) -> Elastic:  # fmt: skip
+        durations = replace(experiment.durations, horizon_s=300.0)
+        planned = replace(
+            experiment, events=tuple(events), machines=MachineCount(4, 4, *limits), repetitions=repetitions,
+            durations=durations, testbed=replace(experiment.testbed, joining=joining),
+        )  # fmt: skip
+        return Elastic(planned, heard, asks)
+
+    return set_up
+
+
+def of(told: Lines, kind: str) -> Lines:
+    return [event for event in told if event["kind"] == kind]
+
+
+def kinds_of_request(told: Lines, request_id: str) -> list[str]:
+    return [event["kind"] for event in told if event.get("request_id") == request_id]
+
+
+def test_a_machine_that_is_up_joins_and_leaves_and_all_of_it_is_on_record(elastic: SetUp) -> None:
+    here = elastic((10, 1), (60, ("m5",)))
+    told = here.next()
+    (begun,) = of(told, "event_performed")
+    asked, released = of(told, "machine_request")
+    assert (asked["event_id"], asked["request_id"], asked["request"], asked["number"]) == ("e1", "q1", "acquire", 1)
+    assert asked["reason"] == "asks for 1" and round(asked["t"] - begun["t"]) == 10
+    assert (released["request"], released["machines"]) == ("release", ["m5"])
+    (joined,), (left,) = of(told, "machines_joined"), of(told, "machines_left")
+    assert (joined["machines"], joined["event_id"], joined["request_id"]) == (["m5"], "e1", "q1")
+    assert (left["machines"], left["request_id"], left["given_back"]) == (["m5"], "q2", False)
+    assert asked["t"] <= joined["t"] < asked["t"] + 10 and left["t"] >= released["t"] + APPLY_S
+    (closed,) = of(told, "requests_closed")
+    assert {key: closed[key] for key in ("event_id", "done", "refused", "failed")} == {
+        "event_id": "e1", "done": 2, "refused": 0, "failed": 0,
+    }  # fmt: skip
+    assert {"hold", "acquire", "release"} <= {phase["name"] for phase in here.document()["phases"]}
+    assert here.storm.arguments["end_machine_request"]["outcome"] == "done"
+    assert "grow" not in here.storm.calls
+
+
+def test_throughput_follows_the_machines(elastic: SetUp) -> None:
+    here = elastic((10, 2))
+    here.next()
+    assert here.storm._rates[-1][1] == pytest.approx(6 * 50.0)
+
+
+def test_the_next_run_begins_with_the_machines_of_the_start(elastic: SetUp) -> None:
+    here = elastic((10, 2), (60, ("m1", "m5")))
+    for _ in here.series.plan():
+        told = here.next()
+        assert [event["machines"] for event in of(told, "machines_joined")] == [["m5", "m6"]]
+        assert here.document()["status"] == "complete" and not here.document()["missing"]
+    assert set(here.document()["machines"]) == {"m1", "m2", "m3", "m4", "m5", "m6"}
+
+
+def test_a_machine_that_left_may_join_again_and_is_collected_whole(elastic: SetUp) -> None:
+    here = elastic((10, ("m4",)), (40, 1), (60, ("m4",)), (80, 3))
+    told = here.next()
+    assert [event["machines"] for event in of(told, "machines_joined")] == [["m4"], ["m4", "m5", "m6"]]
+    assert of(told, "requests_closed")[0]["done"] == 4
+    lines = (here.series.run_folder(here.run_id) / "machines" / "m4.jsonl").read_text().splitlines()
+    assert json.loads(lines[-1])["t"] > of(told, "hold_ended")[0]["t"], "also what came after it had joined again"
+
+
+def test_machines_boot_at_the_request_and_are_given_back_when_they_leave_or_the_run_ends(elastic: SetUp) -> None:
+    here = elastic((5, 2), (60, ("m5",)), (80, 1), joining="booted")
+    told = here.next()
+    assert kinds_of_request(told, "q1") == [
+        "machine_request", "machines_requested", "machine_booted", "machine_booted", "machines_joined",
+    ]  # fmt: skip
+    booted = [(event["machine"], event["boot_s"]) for event in of(told, "machine_booted")]
+    assert booted == [("m5", BOOT_S), ("m6", BOOT_S), ("m7", BOOT_S)], "no name twice in a run"
+    assert of(told, "machines_left")[0]["given_back"] is True
+    assert [event["machines"] for event in of(told, "machines_returned")] == [["m5"], ["m6", "m7"]]
+    assert here.storm.returned == {"m5", "m6", "m7"} and here.document()["status"] == "complete"
+    assert here.document()["machines"]["m7"]["joins_at_scale"] is True
+    assert (here.series.run_folder(here.run_id) / "machines" / "m7.jsonl").exists()
+    assert here.next() and here.storm.returned >= {"m5", "m6", "m7"}, "the next run boots its own"
+
+
+def test_a_machine_of_the_start_that_left_is_had_again_before_another_boots(elastic: SetUp) -> None:
+    told = elastic((5, ("m2",)), (30, 2), joining="booted").next()
+    assert [event["machines"] for event in of(told, "machines_joined")] == [["m2", "m5"]]
+    assert [event["machine"] for event in of(told, "machine_booted")] == ["m5"]
+
+
+def test_what_is_asked_for_while_a_request_is_under_way_is_refused_and_counted(elastic: SetUp) -> None:
+    """The boot takes 40 s; the policy asks every five."""
+    here = elastic(*((after_s, 1) for after_s in range(5, 45, 5)), joining="booted")
+    told = here.next()
+    assert [event["request"] for event in of(told, "machine_request")] == ["acquire", "acquire"], "said once"
+    (refused,) = of(told, "request_refused")
+    assert refused["reason"] == "request q1 (acquire 1) is under way; ask again once it is over"
+    (closed,) = of(told, "requests_closed")
+    assert (closed["done"], closed["refused"]) == (1, 7)
+
+
+@pytest.mark.parametrize(
+    ("limits", "asked", "why"),
+    [
+        ((None, None), 1, "the experiment's machines has no max: "),
+        ((None, None), ("m2",), "the experiment's machines has no min: "),
+        ((2, 6), 3, "acquire is 3; allowed: at most 2, for 4 are there and machines.max is 6"),
+        ((3, None), 1, "acquire is 1; allowed: at most 0, for 4 are there and machines.max is 4"),
+        ((3, 6), ("m1", "m2"), "release is m1, m2; allowed: at most 1, for 4 are there and machines.min is 3"),
+        ((2, 6), ("m9",), "release is m9; m9 is not alive, or has been released"),
+    ],
+)
+def test_what_is_beyond_the_limits_is_refused(elastic: SetUp, limits: Any, asked: Any, why: str) -> None:
+    here = elastic((5, asked), limits=limits)
+    told = here.next()
+    (refused,) = of(told, "request_refused")
+    assert refused["reason"].startswith(why)
+    assert not of(told, "machines_joined") + of(told, "machines_left")
+
+
+@pytest.mark.parametrize("error", [CapacityError("no zone has one"), InfrastructureError("m5 is silent")])
+def test_a_boot_that_fails_is_the_policys_news(elastic: SetUp, error: Exception) -> None:
+    here = elastic((5, 1), (60, 1), joining="booted")
+    here.storm.faults["grow"] = [error]
+    told = here.next()
+    (failed,) = of(told, "request_failed")
+    assert (failed["request_id"], failed["reason"]) == ("q1", str(error))
+    assert [event["machines"] for event in of(told, "machines_joined")] == [["m5"]], "it has one at the second try"
+    assert here.document()["attempt"] == 1
+    assert (of(told, "requests_closed")[0]["done"], of(told, "requests_closed")[0]["failed"]) == (1, 1)
+
+
+def test_a_machine_with_another_time_is_given_back_at_once(elastic: SetUp) -> None:
+    here = elastic((5, 1), joining="booted")
+    here.storm.faults["clock_offset_ms"] = {"m5": 5000.0}
+    told = here.next()
+    assert "m5 +5.000 s" in of(told, "request_failed")[0]["reason"] and here.storm.returned == {"m5"}
+    assert "join" not in here.storm.calls and here.document()["status"] == "complete"
+
+
+def test_what_the_budget_does_not_cover_is_refused(elastic: SetUp) -> None:
+    here = elastic((5, 1), joining="booted")
+    asked: list[tuple[tuple[str, ...], float]] = []
+
+    def spent(names: Sequence[str], rest_s: float) -> None:
+        asked.append((tuple(names), rest_s))
+        raise BudgetSpent("$9.90 of the budget of $10.00 are spent")
+
+    here.context = replace(here.context, require_covered=spent)
+    told = here.next()
+    assert "$9.90 of the budget" in of(told, "request_refused")[0]["reason"] and "grow" not in here.storm.calls
+    ((names, rest_s),) = asked
+    assert names == ("m5",) and 0 < rest_s < longest_run_s(here.context.experiment) + 600
+
+
+def test_a_request_that_comes_too_late_is_closed(elastic: SetUp) -> None:
+    """Its decision is not applied when the hold is over."""
+    here = elastic((119.5, ("m4",)))
+    told = here.next()
+    (refused,) = of(told, "request_refused")
+    assert refused["reason"] == "the hold is over" and not of(told, "machines_left")
+    kinds = [event["kind"] for event in told]
+    assert kinds.index("request_refused") < kinds.index("requests_closed") < kinds.index("hold_ended")
+
+
+LASTING = Hold("steady", decide_every_s=5.0)
+
+
+def test_a_hold_that_lasts_is_served_in_later_events_and_watches(elastic: SetUp) -> None:
+    load = CpuLoad(at="steady", machines=("m1",), cores=0.2, for_s=30.0)
+    here = elastic((10, 1), events=(LASTING, load))
+    here.storm.faults["asks"] = ((10, 1), (110, 1))
+    told = here.next()
+    begun = [event["t"] for event in told if event["kind"] == "event_performed"]
+    first, second = (event["t"] for event in of(told, "machines_joined"))
+    assert begun[0] < first < begun[1] < second
+    assert {event["event_id"] for event in of(told, "machines_joined")} == {"e1"}
+    (closed,) = of(told, "requests_closed")
+    kinds = [event["kind"] for event in told]
+    assert kinds.index("requests_closed") < kinds.index("topology_killed") and closed["done"] == 2
+    assert here.document()["ended_s"] - here.document()["started_s"] <= longest_run_s(here.context.experiment)
+
+
+def test_a_machine_that_the_plan_crashed_counts(elastic: SetUp) -> None:
+    here = elastic((60, 2), events=(LASTING, Crash(20.0, "m2")), limits=(1, 5))
+    told = here.next()
+    assert (
+        "allowed: at most 1, for machines.max is 5 and 4 are there with m2" in of(told, "request_refused")[0]["reason"]
+    )
+
+
+def test_a_machine_that_never_registers_ends_the_run_and_what_booted_is_given_back(elastic: SetUp) -> None:
+    here = elastic((5, 1), joining="booted", repetitions=1)
+    here.storm.faults |= {"never_registers": True}
+    with pytest.raises(MachineLost, match="m5 did not register"):
+        attempt_next_run(here.series, here.context)
+    told = here.events()
+    assert of(told, "request_refused")[0]["reason"] == "the run broke"
+    assert here.storm.returned == {"m5"} and of(told, "requests_closed")
+
+
+def test_a_run_that_breaks_in_the_hold_gives_back_what_booted(elastic: SetUp) -> None:
+    here = elastic((5, 2), joining="booted")
+    here.storm.faults |= {"policy_fails_after_s": 130}
+    with pytest.raises(RunBroken, match="ZeroDivisionError"):
+        attempt_next_run(here.series, here.context)
+    assert here.storm.returned == {"m5", "m6"}
+
+
+def test_who_interrupts_finds_the_request_closed(elastic: SetUp) -> None:
+    here = elastic((5, 1))
+    here.storm.faults["join"] = [Interrupted("asked to stop")]
+    with pytest.raises(Interrupted):
+        attempt_next_run(here.series, here.context)
+    assert of(here.events(), "requests_closed")[0]["refused"] == 1
+
+
+def test_a_machine_that_is_lost_is_not_had_and_the_run_is_infrastructures_as_everywhere(elastic: SetUp) -> None:
+    here = elastic((10, 2))
+    here.storm.faults |= {"dead": ("m6",)}
+    with pytest.raises(MachineLost, match="m6 stopped answering"):
+        attempt_next_run(here.series, here.context)
+    assert of(here.events(), "request_failed")[0]["reason"].startswith("1 more would have to be up and idle")
+
+
+def test_a_timeline_shows_each_change_once_and_no_series_does(elastic: SetUp) -> None:
+    here = elastic((10, 1), (40, ("m5",)), (70, 1))
+    here.next()
+    run = RunPaths(here.series.run_folder(here.run_id))
+    marks = [(mark.event_id, mark.kind, mark.label) for mark in event_marks(run)]
+    assert marks == [
+        ("e1", "hold", HOLD.words()), ("e1.q1", "joined", "m5 joined"), ("e1.q2", "left", "m5 left"),
+        ("e1.q3", "joined", "m5 joined"), ("e1", "ended", "the hold is over"),
+    ]  # fmt: skip
+    assert [mark.kind for mark in planned_marks(run)] == ["hold", "ended"]
+    (outcome,) = event_outcomes(run)
+    assert outcome.kind == "hold"
+
+
+def test_data_of_an_experiment_without_limits_are_as_before(elastic: SetUp) -> None:
+    here = elastic(limits=(None, None), events=(LASTING, RateChange("steady", 1.5)))
+    told = here.next()
+    assert not of(told, "requests_closed")
+    assert here.document()["spec"]["machines"] == {"before": 4, "after": 4}
+    assert here.storm.arguments["decide_every"] == {"seconds": 5.0}
+
+
+def test_news_for_a_policy_are_no_bugs_of_ours() -> None:
+    from barograph.run.machine_changes import _is_news
+
+    assert _is_news(CapacityError("none")) and _is_news(ClockWrong("m5"))
+    assert not _is_news(ValueError("a bug")) and not _is_news(OSError("the disk"))
