@@ -59,12 +59,15 @@ class Life:
     rates: tuple[float, float]  # due per second, before and after the input rate changed
     faster: ServiceState
     second_event: str
+    nonsense: str
     joined: ServiceState
     outcome: ScaleOutcome
     scaled: ServiceState
     silent: tuple[tuple[str, ...], ...]  # before a crash, during it, after the restart
     without: ServiceState
     recovered: ServiceState
+    left: ServiceState
+    back: ServiceState
     collection: Collection
     offsets: Mapping[str, ClockOffset | None]
     folder: Path
@@ -117,6 +120,10 @@ def live(series: Series) -> Life:
     service.scale("e1", "scale_out", ["m3"], 0)
     with pytest.raises(ServiceRefused) as second:
         service.scale("e1", "scale_out", ["m3"], 0)
+    service.decide_every(10.0, (1, 3))
+    with pytest.raises(ServiceRefused) as nonsense:
+        service.end_machine_request("q1", "done", ["m3"])
+    service.decide_every(None)
     scaled = await_state(lambda state: scale_outcome(state, "e1"))
     outcome = scale_outcome(scaled, "e1")
     assert outcome is not None and outcome.last_t is not None
@@ -131,6 +138,10 @@ def live(series: Series) -> Life:
     cluster.restart("m2")
     silent.append(cluster.silent_machines())
     recovered = await_state(lambda state: "m2" in state.machines and state.all_placed())
+    cluster.leave(["m3"])
+    left = await_state(lambda state: state.all_placed())
+    cluster.join(["m3"])
+    back = await_state(lambda state: "m3" in state.machines and state.all_placed())
     cluster.stop()
     cluster.stop()
     everyone = ["master", *context.experiment.workers()]
@@ -138,8 +149,8 @@ def live(series: Series) -> Life:
     offsets = cluster.clock_offsets_ms(everyone, clock.now)
     return Life(
         context.experiment, run.run_id, cluster.facts(), empty, running, (before, median(_due(faster, changed_s))),
-        faster, str(second.value), joined, outcome, scaled, tuple(silent), without, recovered, collection,
-        offsets, record,
+        faster, str(second.value), str(nonsense.value), joined, outcome, scaled, tuple(silent), without, recovered,
+        left, back, collection, offsets, record,
     )  # fmt: skip
 
 
@@ -230,6 +241,16 @@ def test_a_machine_without_power_is_silent_until_it_is_restarted(life: Life) -> 
 def test_nimbus_gives_a_silent_machine_up_and_takes_it_back(life: Life) -> None:
     assert set(life.without.machines) == {"m1", "m3"}
     assert set(life.recovered.machines) == {"m1", "m2", "m3"} and life.recovered.all_placed()
+
+
+def test_a_machine_that_left_may_join_again(life: Life) -> None:
+    """As a policy that lets machines go and asks for others needs it."""
+    assert "m3" not in life.left.machines and "m3" in life.back.machines
+
+
+def test_a_policy_that_asked_for_no_machines_is_given_none(life: Life) -> None:
+    assert "409" in life.nonsense and "there is no request q1; under way is none" in life.nonsense
+    assert life.scaled.machine_requests == () and life.scaled.policy_error is None
 
 
 def test_every_machine_and_worker_leaves_lines_of_the_contract(life: Life) -> None:

@@ -1,6 +1,7 @@
 """The harness's client and the policy service over TLS, with the certificate that a cluster gets."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,11 +9,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from barograph.policy_service import HttpService, ServiceUnreachable
+from barograph.policy_service import HttpService, ServiceRefused, ServiceUnreachable
 from playbooks import cluster
+from scheduler_plugins.model import Decision
 from scheduler_plugins.service import PolicyServer, tls_context
 from scheduler_plugins.service_state import ServiceState
 from tests.support.on_machine import load
+from tests.support.rounds import PLACED, request
 
 probe = load("probe", "probe")
 
@@ -73,3 +76,32 @@ def test_the_probe_posts_over_tls(tmp_path: Path) -> None:
         service.take('{"machine": "m1", "t": 1.0, "dt_s": 1.0, "cpu_cores": 0.1}')
         service.post()
         assert service.waiting == [] and not service.silent
+
+
+def test_the_harness_hears_what_a_policy_asks_for_and_says_what_became_of_it(tmp_path: Path) -> None:
+    """Over the wire, with the harness's own token, as in a run."""
+    folder = with_certificate(tmp_path / "ours", "127.0.0.1")
+    state = ServiceState(folder)
+    tls = tls_context(str(folder / "service.crt"), str(folder / "service.key"))
+    server = PolicyServer(("127.0.0.1", 0), cluster.token(folder), state, tls=tls)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        service = HttpService("127.0.0.1", folder / "token", port=server.server_address[1])
+        service.configure("r1", "even", {}, 1, 60.0)
+        service.decide_every(10.0, (1, 3))
+        state.policy = lambda observation, memory: Decision(acquire=int(observation.may_act), memory=memory)
+        state.schedule(request(time.time(), PLACED))
+        (asked,) = service.state().machine_requests
+        assert (asked.kind, asked.number, asked.ready, asked.outcome) == ("acquire", 1, True, "under_way")
+        assert service.state().open_request() == asked
+        with pytest.raises(ServiceRefused, match=r"400.*request q1 allows the names of 1 that joined"):
+            service.end_machine_request("q1", "done")
+        service.end_machine_request("q1", "failed", why="no zone has one")
+        (over,) = service.state().machine_requests
+        assert (over.outcome, over.why, over.ready) == ("failed", "no zone has one", False)
+        assert service.state().open_request() is None
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -3,6 +3,7 @@
 import json
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,14 @@ from barograph.machines import holdings, series_lease
 from barograph.machines.holdings import read_holdings
 from barograph.machines.provision import provision, release
 from barograph.plan import checks
-from barograph.plan.experiment import from_data, load, with_changes
+from barograph.plan.events.hold import Hold
+from barograph.plan.experiment import MachineCount, from_data, load, with_changes
 from barograph.run.storm_cluster import StormCluster
 from barograph.series.series import Series, open_series
 from barograph.series_steps import deploy, do_run
 from inventory.fake import FakeTestbed
 from inventory.leases import registry
+from playbooks.errors import MachineUnreachable
 
 HOUR = 3600.0
 
@@ -144,4 +147,43 @@ def test_a_machine_that_boots_is_in_the_inventory_while_it_is_there(series: Seri
     assert extended == [["m5"]] and boots_s["m5"] is not None
     assert workers(real) == ({"m1", "m2", "m3", "m4", "m5"}, {"m5"})
     assert real.give_back(["m5"]) and workers(real)[1] == set() and real.make_whole()
+    release(series.folder)
+
+
+def test_a_machine_that_no_plan_names_is_in_the_inventory_and_in_the_facts(series: Series, real: StormCluster) -> None:
+    """A policy had more, one after the other, than the plan has names for."""
+    real.grow(["m9"])
+    assert workers(real) == ({"m1", "m2", "m3", "m4", "m9"}, {"m9"})
+    facts = real.facts().machines["m9"]
+    assert facts["joins_at_scale"] is True and facts["cores"] == real.facts().machines["m1"]["cores"]
+    release(series.folder)
+
+
+def test_a_machine_that_storm_cannot_be_put_on_is_given_back(
+    series: Series, real: StormCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable(*_args: object) -> None:
+        raise MachineUnreachable("m5: ssh broke")
+
+    monkeypatch.setattr("playbooks.cluster.extend", unreachable)
+    with pytest.raises(MachineUnreachable):
+        real.grow(["m5"])
+    assert "m5" not in {machine.name for machine in series_lease.current_machines(series.folder)}
+    assert workers(real)[0] == {"m1", "m2", "m3", "m4"}
+    release(series.folder)
+
+
+@pytest.mark.parametrize("limits", [(2, 6), None])
+def test_what_a_run_that_was_cut_short_has_left_of_a_policys_machines_goes_before_the_next(
+    series: Series, real: StormCluster, monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int] | None
+) -> None:
+    monkeypatch.setattr("playbooks.cluster.reset", lambda *_args: None)
+    bounds = MachineCount(4, 4, *limits) if limits else MachineCount(4, 4)
+    elastic = replace(real, series=replace(series, experiment=replace(
+        series.experiment, machines=bounds, events=(Hold("steady", decide_every_s=5.0),)
+    )))  # fmt: skip
+    elastic.grow(["m5", "m7"])
+    elastic.reset(series.plan()[0])
+    left = {machine.name for machine in series_lease.current_machines(series.folder)} - {"master"}
+    assert left == {"m1", "m2", "m3", "m4"} | (set() if limits else {"m5", "m7"})
     release(series.folder)
