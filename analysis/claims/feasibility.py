@@ -84,6 +84,7 @@ class _Spec:
 
     name: str = ""
     topology: Mapping[str, Any] = field(default_factory=dict)
+    topologies: tuple[Any, ...] = ()  # where a run has several
     machines: _Machines | None = None
     variants: tuple[_Variant, ...] = ()
     events: tuple[_Event, ...] = ()
@@ -326,11 +327,13 @@ def _because(levels: Levels) -> str:
 
 
 def _levels_of(claim: Claim, spec: _Spec, variant: str) -> Levels | None:
-    """None where the closed form says nothing: another event than the first, code or a policy that is not known, costs
-    that burn CPU."""
+    """None where the closed form says nothing: another event than the first, several topologies, code or a policy that
+    is not known, costs that burn CPU."""
     chosen = next((each for each in spec.variants if each.name == variant), None)
     event = next(iter(spec.events), None)
     if chosen is None or chosen.code or _place(claim) != 0 or event is None or event.kind not in SCALE_EVENTS:
+        return None
+    if len(spec.topologies) > 1:
         return None
     topology = _closed_form(topology_of({"topology": spec.topology}, {"topology": chosen.topology}))
     if topology is None or chosen.policy not in {*KEEP_EXECUTORS, "stela"}:

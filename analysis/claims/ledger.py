@@ -21,6 +21,7 @@ from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT, BlockId, Conditions
 from analysis.claims.statements import FAMILIES, Claim, Kind, load_claims
 from analysis.errors import RecordError
 from analysis.metrics.metric_directions import CONVERGENCE
+from analysis.record import small_tables
 from analysis.record.event_timeline import event_id_of
 from analysis.record.files import SeriesPaths, read_json
 from analysis.record.small_tables import Row, rows
@@ -93,16 +94,18 @@ def conditions(series: Iterable[SeriesPaths]) -> Conditions:
     exclusions: dict[tuple[str, str], list[str]] = defaultdict(list)
     specs: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     timed_otherwise: dict[str, list[str]] = defaultdict(list)
+    topologies: dict[str, list[str]] = defaultdict(list)
     runs_of = [(paths, {run["run_id"]: run for run in rows(paths, "runs")}) for paths in series]
     times = Counter(experiment for _, runs in runs_of for experiment in {run["experiment"] for run in runs.values()})
     for paths, runs in runs_of:
         for experiment in {run["experiment"] for run in runs.values() if run["experiment"]}:
             specs[experiment] += _specs(paths)
+            topologies[experiment] += _topologies(paths)
         for run in runs.values():
             if run["status"] != "complete":
                 why = f"{run['run_id']} ({run['status']}: {run['failure_message'] or 'no reason recorded'})"
                 exclusions[run["experiment"] or "", run["variant"] or ""].append(why)
-        blocks, timed = _blocks(runs.values()), _timed_as_today(paths)
+        blocks, timed, several = _blocks(runs.values()), _timed_as_today(paths), bool(small_tables.topologies(paths))
         for row in sorted(rows(paths, "measurements"), key=lambda row: str(row["run_id"])):
             run = runs[row["run_id"]]
             if row["metric"].startswith(CONVERGENCE) and run["run_id"] not in timed:
@@ -111,8 +114,14 @@ def conditions(series: Iterable[SeriesPaths]) -> Conditions:
             elif run["status"] == "complete":
                 name = run["run_id"] if times[run["experiment"]] == 1 else f"{run['series_id']}/{run['run_id']}"
                 found = Value(name, row["value"], row["censored"], blocks[run["run_id"]], row.get("steady"))
-                values[_key(run, row)].append(found)
-    return Conditions(dict(values), dict(exclusions), dict(specs), dict(timed_otherwise))
+                values[_key(run, row, several)].append(found)
+    there = {experiment: tuple(dict.fromkeys(names)) for experiment, names in topologies.items()}
+    return Conditions(dict(values), dict(exclusions), dict(specs), dict(timed_otherwise), there)
+
+
+def _topologies(paths: SeriesPaths) -> Sequence[str]:
+    """Names, with `all` where a run has several; none of records that name none."""
+    return small_tables.topologies(paths) or [row["topology"] for row in rows(paths, "topologies") if row["topology"]]
 
 
 def _timed_as_today(paths: SeriesPaths) -> frozenset[str]:
@@ -135,8 +144,9 @@ def _specs(paths: SeriesPaths) -> list[Mapping[str, Any]]:
     return [spec] if isinstance(spec, Mapping) else []
 
 
-def _key(run: Row, row: Row) -> Key:
-    return run["experiment"], run["variant"], row["metric"], event_id_of(row)
+def _key(run: Row, row: Row, several: bool) -> Key:
+    of = (row["topology"],) if several else ()
+    return run["experiment"], run["variant"], row["metric"], event_id_of(row), *of
 
 
 def _blocks(runs: Iterable[Row]) -> dict[str, BlockId]:

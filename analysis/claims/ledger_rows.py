@@ -6,6 +6,7 @@ from typing import Any
 
 from analysis.claims.estimates import Estimated
 from analysis.claims.statements import Claim
+from analysis.errors import ClaimFileError
 from analysis.stats.paired_differences import MINIMUM_BLOCKS
 
 REPRODUCED, DIFFERS, UNDECIDED = "reproduced", "differs", "undecided"
@@ -13,7 +14,7 @@ NOT_TESTABLE, NOT_RUN = "not testable here", "not run"
 VERDICTS = (REPRODUCED, DIFFERS, UNDECIDED, NOT_TESTABLE, NOT_RUN)
 SAME, OPPOSITE, NONE = "same", "opposite", "none"
 BLOCKS_OF_A_VERDICT = 6  # fewer give an indication
-Key = tuple[str, str, str, str]
+Key = tuple[str, ...]  # experiment, variant, metric, event, and of several topologies which
 BlockId = tuple[str, int]  # series and block
 
 
@@ -32,16 +33,25 @@ class Value:
 @dataclass(frozen=True)
 class Conditions:
     """Complete runs: (experiment, variant, metric, event) -> values; the runs left out, with why; what each experiment
-    was (`spec` of its series); and its series whose times of convergence are left out, for an older version timed them.
+    was (`spec` of its series); its series whose times of convergence are left out, for an older version timed them; and
+    the names of the topologies that its runs have, with `all` where these are several.
     """
 
     values: Mapping[Key, Sequence[Value]]
     exclusions: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
     specs: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     timed_otherwise: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    topologies: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def of(self, claim: Claim, variant: str | None) -> Sequence[Value]:
-        return self.values.get((claim.experiment, variant or "", claim.metric, claim.event), [])
+        """Raises ClaimFileError for a claim of no topology, or another one, where runs have several."""
+        there = self.topologies.get(claim.experiment, ())
+        if there and claim.topology not in (there if len(there) > 1 else (None, *there)):
+            raise ClaimFileError(
+                f"claim {claim.name}: topology is {claim.topology!r}; allowed of {claim.experiment}: {', '.join(there)}"
+            )
+        of = (claim.topology,) if len(there) > 1 and claim.topology else ()
+        return self.values.get((claim.experiment, variant or "", claim.metric, claim.event, *of), [])
 
 
 @dataclass(frozen=True)

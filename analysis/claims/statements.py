@@ -98,7 +98,7 @@ class Claim:
 
     `part` tells apart several statements under one id (CLAIMS ledger id, e.g. S09). `event`: which event of a run the
     metric is of. `about`: the source itself says that its number is not exact. `of`: names of other claims. `within`:
-    None where nothing is estimated.
+    None where nothing is estimated. `topology`: which one, or `all`, where the experiment's runs have several.
     """
 
     id: str
@@ -118,6 +118,7 @@ class Claim:
     stated_high: float | None = None
     others: tuple[str, ...] = ()
     of: tuple[str, ...] = ()
+    topology: str | None = None
 
     @property
     def name(self) -> str:

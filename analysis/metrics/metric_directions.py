@@ -75,8 +75,8 @@ METRICS = {
         # No merit of its own: what it takes from latency's verdict.
         _difference("untimed_percent_before", NONE, "points", "share of tuples without a latency before", 0.5),
         _difference("untimed_percent_after", NONE, "points", "share of tuples without a latency after", 0.5),
-        _ratio("utility_before", HIGHER, "", "utility before"),
-        _ratio("utility_after", HIGHER, "", "utility after"),
+        _ratio("utility_before", HIGHER, "utility", "utility before"),
+        _ratio("utility_after", HIGHER, "utility", "utility after"),
         # A machine that works more is neither better nor worse by that alone; what all of them use is a cost.
         _difference("cpu_percent_before", NONE, "points", "CPU of quota before", 2.0),
         _difference("cpu_percent_after", NONE, "points", "CPU of quota after", 2.0),

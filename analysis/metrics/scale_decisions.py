@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from analysis.record.event_timeline import Json, Round, event_order, operation_id, read_timeline, readable_document
+from analysis.record.event_timeline import (
+    Json,
+    Round,
+    event_order,
+    operation_id,
+    read_timeline,
+    readable_document,
+    topology_document,
+)
 from analysis.record.files import RunPaths, SeriesPaths
 from analysis.record.small_tables import Row, rows
 from scheduler_plugins import replay
@@ -56,9 +64,10 @@ class ScaleDecision:
         return f"{moved} of {before} moved" if moved else "–"
 
 
-def scale_decisions(run: RunPaths, variant: str) -> list[ScaleDecision]:
-    """The last word on each event, about the run's own topology; one that was repeated counts as one event."""
-    own = (readable_document(run).get("topology") or {}).get("id")
+def scale_decisions(run: RunPaths, variant: str, topology: str | None = None) -> list[ScaleDecision]:
+    """The last word on each event, about a topology of the run (None: its only one); one that was repeated counts as
+    one event."""
+    own = topology_document(readable_document(run), topology).get("id")
     rounds = (each for each in read_timeline(run).rounds if _is_readable(each) and _decides(each.decision, own))
     decisions = (_scale_decision(run.run_id, variant, own, each) for each in rounds)
     return list({decision.event_id: decision for decision in decisions if decision is not None}.values())

@@ -216,7 +216,9 @@ def _event_mark(event: Json, again: bool) -> tuple[str, str] | None:
 def event_label(event: Json) -> str:
     """An event of the plan in two or three words; kinds without a line of their own say them in the record."""
     if event["kind"] == "event_performed":
-        return str(event.get("label") or event.get("event") or "an event")
+        verb = {"arrival": "arrives", "departure": "departs"}.get(str(event.get("event")), "")
+        change = f"{event['topology']} {verb}" if verb and event.get("topology") else ""
+        return str(event.get("label") or change or event.get("event") or "an event")
     if event["kind"] == "rate_changed":
         return f"rate × {event.get('factor', '?'):g}" if isinstance(event.get("factor"), int | float) else "rate"
     if event["kind"] == "crashed":
@@ -286,6 +288,14 @@ def _hold_reasons(rounds: Sequence[Round]) -> dict[str, list[str]]:
         if reason.startswith("held"):
             reasons.setdefault(each.event_id, []).append(reason.removeprefix("held").lstrip(": "))
     return reasons
+
+
+def topology_document(document: Json, name: str | None) -> Json:
+    """Of run.json what it says of a topology; None: the only one. Empty where it says nothing."""
+    several = document.get("topologies") or ()
+    named = (each for each in several if each.get("name") == name)
+    found: Json | None = document.get("topology") if name is None else next(named, None)
+    return found or {}
 
 
 def run_document(run: RunPaths) -> dict[str, Any]:

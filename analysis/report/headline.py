@@ -30,24 +30,30 @@ def headline(
     events: Mapping[str, str],
     measured: Conditions,
     claims: Sequence[Claim] = (),
+    topology: str | None = None,
 ) -> str:
     """Compare the throughput after the event, variant by variant.
 
     `variants`: in the order of the experiment. `events`: id -> kind, in their order. The baseline is the variant that
     the claims about this experiment compare the throughput with, else the first variant. The event is that of the
     claims, else the last one. Without a pair to compare, each variant is compared with itself before the event.
+    `topology`: which one, where runs have several.
     """
     if not events:
         return "No run reached an event, so there is nothing to compare."
-    pairs, event = _pairs(experiment, variants, events, claims)
+    pairs, event = _pairs(experiment, variants, events, claims, topology)
     after = _after(event, events)
-    present = [name for name in variants if measured.values.get((experiment, name, METRIC, event))]
+    present = [name for name in variants if measured.of(_claim(experiment, event, METRIC, name, topology), name)]
     if not present:
         return f"No complete run measured a throughput {after}."
     complete = [pair for pair in pairs if set(pair) <= set(present)]
-    rows = [_row(experiment, event, measured, variant, baseline) for variant, baseline in complete]
+    rows = [
+        rules.judge(_claim(experiment, event, METRIC, variant, topology, baseline), measured)
+        for variant, baseline in complete
+    ]
     if not rows:
-        sentences = [_own_sentence(_own_row(experiment, event, measured, name), after, measured) for name in present]
+        own = [rules.judge(_claim(experiment, event, OWN_CHANGE, name, topology), measured) for name in present]
+        sentences = [_own_sentence(row, after, measured) for row in own]
     elif len(rows) > MOST_PAIRS:
         sentences = [_highest_sentence(rows, after, measured)]
     else:
@@ -66,14 +72,18 @@ def _more_sentence(variants: int) -> list[str]:
 
 
 def _pairs(
-    experiment: str, variants: Sequence[str], events: Mapping[str, str], claims: Sequence[Claim]
+    experiment: str,
+    variants: Sequence[str],
+    events: Mapping[str, str],
+    claims: Sequence[Claim],
+    topology: str | None,
 ) -> tuple[list[tuple[str, str]], str]:
     """(variant, baseline) of each comparison, and the event that they are of."""
     about = [
         claim
         for claim in claims
         if (claim.experiment, claim.metric) == (experiment, METRIC) and claim.baseline and claim.event in events
-        and {claim.variant, claim.baseline} <= set(variants)
+        and {claim.variant, claim.baseline} <= set(variants) and topology in (None, claim.topology)
     ]  # fmt: skip
     if about:
         event = about[0].event
@@ -89,14 +99,11 @@ def _after(event: str, events: Mapping[str, str]) -> str:
     return f"after event {list(events).index(event) + 1} of {len(events)} ({name})"
 
 
-def _row(experiment: str, event: str, measured: Conditions, variant: str, baseline: str) -> LedgerRow:
-    claim = Claim("", "", "", "", experiment, Kind.RATIO_ABOVE, METRIC, variant, 0.0, "%", None, baseline, event)
-    return rules.judge(claim, measured)
-
-
-def _own_row(experiment: str, event: str, measured: Conditions, variant: str) -> LedgerRow:
-    claim = Claim("", "", "", "", experiment, Kind.OWN_AT_LEAST, OWN_CHANGE, variant, 0.0, "%", None, None, event)
-    return rules.judge(claim, measured)
+def _claim(
+    experiment: str, event: str, metric: str, variant: str, topology: str | None, baseline: str | None = None
+) -> Claim:
+    kind = Kind.OWN_AT_LEAST if baseline is None else Kind.RATIO_ABOVE
+    return Claim("", "", "", "", experiment, kind, metric, variant, 0.0, "%", None, baseline, event, topology=topology)
 
 
 # --- sentences -------------------------------------------------------------------------------------------------------

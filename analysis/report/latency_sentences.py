@@ -21,9 +21,11 @@ def series_sentences(paths: SeriesPaths) -> list[str]:
 
 def untimed_sentences(runs: Collection[str], measurements: Sequence[Row]) -> list[str]:
     """Which runs' latencies in a steady part are not those of all of its tuples."""
-    many = {row["run_id"] for row in measurements
-            if row["metric"].startswith("untimed_percent_") and row["value"] > MOST_UNTIMED_PERCENT}  # fmt: skip
-    names = ", ".join(sorted(many & set(runs)))
+    several = len({row.get("topology") for row in measurements}) > 1
+    many = {f"{row['run_id']} ({row['topology']})" if several else row["run_id"] for row in measurements
+            if row["metric"].startswith("untimed_percent_") and row["value"] > MOST_UNTIMED_PERCENT
+            and row["run_id"] in runs}  # fmt: skip
+    names = ", ".join(sorted(many))
     return [] if not names else [
         f"Of {names} more than {MOST_UNTIMED_PERCENT:g} % of the tuples of a part that counts were never emitted, or "
         "waited at its end: its latencies are those of the others, and no ground for a verdict."

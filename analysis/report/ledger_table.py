@@ -94,4 +94,4 @@ def ledger_row(row: LedgerRow) -> Row:
         "direction": row.direction,
         "floor_percent": row.floor,
         "run_ids": list(row.run_ids),
-    }
+    } | ({} if row.claim.topology is None else {"topology": row.claim.topology})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,7 +14,7 @@ from analysis.record import event_timeline, run_errors
 from analysis.record.event_timeline import WHOLE_RUN, EventOutcome, event_id_of, event_order
 from analysis.record.files import RunPaths, SeriesPaths
 from analysis.record.run_errors import ErrorGroup, RunErrors
-from analysis.record.small_tables import HISTOGRAM, Row, by_run, rows
+from analysis.record.small_tables import ALL, HISTOGRAM, Row, by_run, rows, topologies, topology_words
 from analysis.report import latency_sentences, page, series_tables
 from analysis.report.figures import run_timeline, style
 from analysis.report.figures.catalogue import Figure, page_figure
@@ -24,6 +25,7 @@ from analysis.report.series_tables import Measurements
 TEMPLATE = "run.html.j2"
 TABLES = (
     "throughput", "activity", "cpu_windows", "settled", "intervals", "damaged", "zeros", "scale_events", "latency",
+    "topologies",
 )  # fmt: skip
 MOST_ROWS = 200  # rows of a table that can grow with the run; the files have all
 TIME_AND_KIND = frozenset({"t", "kind"})
@@ -32,6 +34,11 @@ CAPTION = (
     "Queues are the mean number of tuples that wait at a component; of more than eight components the eight with the "
     "longest."
 )
+OF_TOPOLOGIES = (
+    "Upright lines are events, green bands the steady parts that count, triangles decisions that no event asked for. "
+    "A topology has no line before it arrived, and none after it departed. The uppermost panel is the sum."
+)
+CAPTIONS = {True: CAPTION, False: OF_TOPOLOGIES}  # of the only topology, of several
 
 
 @dataclass(frozen=True)
@@ -44,15 +51,33 @@ class Placement:
 
 
 @dataclass(frozen=True)
+class Section:
+    """What is of one topology: of the only one (`name` is empty), of one of several, or of the cluster (`all`)."""
+
+    name: str
+    title: str
+    figure: Figure | None
+    measurements: list[tuple[str, list[tuple[str, str]]]]  # an event's values
+    placements: list[Placement]
+
+    @property
+    def rows(self) -> list[tuple[str, list[str]]]:
+        """The values of all events side by side, by metric."""
+        headings = dict.fromkeys(heading for _, values in self.measurements for heading, _ in values)
+        by_event = [dict(values) for _, values in self.measurements]
+        return [(heading, [values.get(heading, "–") for values in by_event]) for heading in headings]
+
+
+@dataclass(frozen=True)
 class RunContent:
     run: Row
     variant: str
     facts: list[tuple[str, str]]
-    figure: Figure | None
-    measurements: list[tuple[str, list[tuple[str, str]]]]  # an event's values
+    figure: Figure | None  # of the only topology, or of all on one time axis
+    sections: list[Section]
     events: list[Row]
     outcome_rows: list[Row]
-    placements: list[Placement]
+    labels: dict[str, str]  # of the events, in words
     failures: list[str]
     errors: RunErrors
     during: list[Row]  # errors while the topology ran
@@ -64,14 +89,21 @@ class RunContent:
     @property
     def unsteady(self) -> bool:
         """Whether a value has the mark for it."""
-        return any(series_tables.UNSTEADY in text for _, values in self.measurements for _, text in values)
+        return any(
+            series_tables.UNSTEADY in text
+            for section in self.sections for _, values in section.measurements for _, text in values
+        )  # fmt: skip
 
 
 def write_all(paths: SeriesPaths, outcomes: Sequence[tuple[str, EventOutcome]]) -> None:
     """`runs/<run>/report.html` of every run. `outcomes`: of the events of each run, whose decision log is read once."""
     runs = sorted(rows(paths, "runs"), key=lambda run: (run["order"] is None, run["order"], run["run_id"]))
     split = {name: by_run(rows(paths, name, without=HISTOGRAM)) for name in TABLES}
-    measurements = series_tables.measurements_by_event(rows(paths, "measurements"))
+    several = topologies(paths)
+    measurements = {
+        name: series_tables.measurements_by_event(rows(paths, "measurements", topology=name or None))
+        for name in ((several[-1], *several[:-1]) if several else ("",))
+    }
     names = [run["run_id"] for run in runs]
     outcomes_of: dict[str, list[EventOutcome]] = defaultdict(list)
     for run_id, outcome in outcomes:
@@ -94,14 +126,16 @@ def write(run: RunPaths, content: RunContent) -> None:
 
 
 def files(content: RunContent) -> dict[str, tuple[Download, ...]]:
-    figures = {content.figure.name: content.figure.files} if content.figure else {}
+    drawn = [content.figure, *(section.figure for section in content.sections if section.name)]
+    figures = {figure.name: figure.files for figure in drawn if figure}
     return figures | {name: page.row_downloads(name, table) for name, table in content.tables.items()}
 
 
 def collect(
     paths: SeriesPaths, run: Row, tables: Mapping[str, list[Row]], outcomes: Sequence[EventOutcome],
-    measurements: Measurements, all_runs: Sequence[str],
+    measurements: Mapping[str, Measurements], all_runs: Sequence[str],
 ) -> RunContent:  # fmt: skip
+    """`measurements`: of the only topology (named ""), or of the cluster and of each of several."""
     where = paths.run(run["run_id"])
     lines = event_timeline.read_timeline(where).events
     zero_s = (
@@ -110,21 +144,36 @@ def collect(
         or run["started_s"]
         or 0.0
     )
-    data = run_data(where, tables)
-    drawing = run_timeline.draw(data)
+    datas = {name: run_data(where, _of_topology(tables, name)) for name in measurements}
+    drawing = run_timeline.draw_topologies([(topology_words(name), data) for name, data in datas.items()])
+    if "" in datas:
+        drawing = run_timeline.draw(datas[""])
     errors = run_errors.errors_of_run(where)
     during, afterwards = split_errors(errors.groups, lines, zero_s)
     events = [event_row(event, zero_s) for event in lines]
-    placement_list = placements(tables["settled"], {outcome.event_id: outcome.label for outcome in outcomes})
+    labels = {outcome.event_id: outcome.label for outcome in outcomes}
+    sections = [
+        _section(
+            name,
+            data,
+            run_timeline.span_of([*datas.values()]),
+            _of_topology(tables, name)["settled"],
+            labels,
+            measurements[name],
+        )
+        for name, data in datas.items()
+    ]
     return RunContent(
         run=run,
         variant=style.display_name(run["variant"] or "?"),
-        facts=facts(run, event_timeline.readable_document(where), tables["latency"]),
-        figure=page_figure("timeline", f"{run['run_id']} over time", CAPTION, drawing) if drawing else None,
-        measurements=measurement_tables(run["run_id"], measurements),
+        facts=facts(run, event_timeline.readable_document(where), tables["latency"], tables["topologies"]),
+        figure=page_figure("timeline", f"{run['run_id']} over time", CAPTIONS["" in datas], drawing)
+        if drawing
+        else None,
+        sections=sections,
         events=events,
         outcome_rows=[series_tables.outcome_row(run["run_id"], outcome) for outcome in outcomes],
-        placements=placement_list,
+        labels={event: f"{event}: {label}" for event, label in labels.items()},
         failures=failures(run, lines, tables["damaged"]),
         errors=errors,
         during=during,
@@ -132,13 +181,38 @@ def collect(
         others=[other for other in all_runs if other != run["run_id"]],
         report="../../report.html",
         tables={
-            "measurements": measurement_rows(run["run_id"], measurements),
+            "measurements": [
+                _named(name, row) for name, of in measurements.items() for row in measurement_rows(run["run_id"], of)
+            ],
             "decisions": series_tables.outcome_data([(run["run_id"], outcome) for outcome in outcomes]),
-            "placements": placement_rows(placement_list),
+            "placements": [_named(s.name, row) for s in sections for row in placement_rows(s.placements)],
             "events": events,
             "errors": during,
         },
     )
+
+
+def _of_topology(tables: Mapping[str, list[Row]], name: str) -> dict[str, list[Row]]:
+    """Rows of one of several topologies; all, where there is only one."""
+    return {
+        table: [row for row in found if not name or "topology" not in row or row["topology"] == name]
+        for table, found in tables.items()
+    }
+
+
+def _section(
+    name: str, data: RunData, span: tuple[float, float], settled: Sequence[Row], labels: Mapping[str, str],
+    measured: Measurements,
+) -> Section:  # fmt: skip
+    run_id = data.run_id
+    drawing = run_timeline.draw(data, span) if name not in ("", ALL) else None
+    title, suffix = topology_words(name), re.sub(r"[^A-Za-z0-9-]+", "_", name)
+    figure = page_figure(f"timeline_{suffix}", f"{run_id} over time: {title}", CAPTION, drawing) if drawing else None
+    return Section(name, title, figure, measurement_tables(run_id, measured), placements(settled, labels))
+
+
+def _named(topology: str, row: Row) -> Row:
+    return {"topology": topology, **row} if topology else row
 
 
 def run_data(run: RunPaths, tables: Mapping[str, list[Row]]) -> RunData:
@@ -176,7 +250,9 @@ def _steady_parts(tables: Mapping[str, list[Row]]) -> tuple[tuple[float, float],
     return tuple(sorted({(begin + row["start_s"], begin + row["end_s"]) for begin, row in steady}))
 
 
-def facts(run: Row, record: Mapping[str, Any], latency: Sequence[Row]) -> list[tuple[str, str]]:
+def facts(
+    run: Row, record: Mapping[str, Any], latency: Sequence[Row], topologies: Sequence[Row] = ()
+) -> list[tuple[str, str]]:
     """What the run was, in the order in which a reader asks."""
     start_s, end_s = run["started_s"], run["ended_s"]
     values = {
@@ -187,12 +263,20 @@ def facts(run: Row, record: Mapping[str, Any], latency: Sequence[Row]) -> list[t
         "start": None if start_s is None else f"{datetime.fromtimestamp(start_s, UTC):%Y-%m-%d %H:%M:%S} UTC",
         "duration": None if start_s is None or end_s is None else f"{end_s - start_s:.0f} s",
         "attempt": record.get("attempt"),
-        "workers": run["workers"],
+        "workers": _workers(run, topologies),
         "git commit": run["git_commit"] and run["git_commit"][:12] + (" + changes" if run["git_dirty"] else ""),
         "not collected": ", ".join(record.get("missing") or ()),
         "latencies": " ".join(latency_sentences.run_sentences([{"run_id": run["run_id"], **record}], latency)),
     }
     return [(name, str(value)) for name, value in values.items() if value not in (None, "")]
+
+
+def _workers(run: Row, topologies: Sequence[Row]) -> str | int | None:
+    if len(topologies) < 2:
+        workers: int | None = run["workers"]
+        return workers
+    ordered = sorted(topologies, key=lambda row: int(row["position"]))
+    return ", ".join(f"{row['topology']} {row['workers']}" for row in ordered if row["workers"] is not None)
 
 
 def _topology_changes(record: Mapping[str, Any]) -> str:

@@ -5,8 +5,10 @@ in it, the sentence says so).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -15,9 +17,9 @@ import yaml
 
 from analysis.claims import ledger as claims_ledger
 from analysis.claims.ledger_rows import Conditions, LedgerRow
-from analysis.claims.statements import load_claims
+from analysis.claims.statements import Claim, load_claims
 from analysis.metrics import scale_decisions
-from analysis.record import event_timeline
+from analysis.record import event_timeline, small_tables
 from analysis.record.event_timeline import FIRST_EVENT, EventOutcome
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from analysis.record.small_tables import Row, rows
@@ -130,6 +132,37 @@ class TopologyContent:
 
 
 @dataclass(frozen=True)
+class Section:
+    """What is of one topology: of the only one (`name` is empty), of one of several, or of the cluster (`all`)."""
+
+    name: str
+    title: str
+    level: str  # its service level in words
+    headline: str
+    topology: TopologyContent | None
+    figures: list[Figure]
+    measurements: Measurements
+    run_tables: list[tuple[str, list[str], list[list[str]]]]
+    runs: list[Row]
+    steady: list[Row]
+    losses: list[Row]
+
+    @property
+    def suffix(self) -> str:
+        """Of the names of its figures and tables."""
+        return f"_{re.sub(r'[^A-Za-z0-9-]+', '_', self.name)}" if self.name else ""
+
+    @property
+    def several_events(self) -> bool:
+        return any(entry["event_id"] != FIRST_EVENT for entry in self.runs)
+
+    @property
+    def unsteady(self) -> bool:
+        """Whether a value in the tables of runs has the mark for it."""
+        return any(series_tables.UNSTEADY in text for _, _, cells in self.run_tables for row in cells for text in row)
+
+
+@dataclass(frozen=True)
 class SeriesContent:
     """What the template shows; every list is bounded by runs x events, machines or claims."""
 
@@ -138,14 +171,11 @@ class SeriesContent:
     series_id: str
     complete: int
     all_runs: int
-    several_events: bool
-    headline: str
+    sections: list[Section]  # one, or of the cluster and each of several topologies
     legend: list[tuple[str, str]]  # variant and its colour in every figure
     notes: list[str]
     ledger: list[Row]
     elsewhere: list[str]
-    topology: TopologyContent | None
-    figures: list[Figure]
     warnings: list[str]
     outcomes: list[tuple[str, EventOutcome]]
     outcome_rows: list[Row]  # the same in words
@@ -153,12 +183,8 @@ class SeriesContent:
     money: series_tables.SeriesCost | None
     ablation: list[scale_decisions.AblationRow]
     unread: str
-    measurements: series_tables.Measurements
-    run_tables: list[tuple[str, list[str], list[list[str]]]]
     latencies: list[str]  # what their readers must know
-    runs: list[Row]
-    steady: list[Row]
-    losses: list[Row]
+    not_counted: list[Row]
     damaged: list[Row]
     files_read: int
     files_numbered: int
@@ -170,9 +196,14 @@ class SeriesContent:
     glossary: list[tuple[str, str]]
 
     @property
-    def unsteady(self) -> bool:
-        """Whether a value in the tables of runs has the mark for it."""
-        return any(series_tables.UNSTEADY in text for _, _, cells in self.run_tables for row in cells for text in row)
+    def several_events(self) -> bool:
+        return any(section.several_events for section in self.sections)
+
+    @property
+    def headline(self) -> str:
+        """Of the only topology, or of the cluster."""
+        first = self.sections[0]
+        return f"{first.title}: {first.headline}" if first.name else first.headline
 
 
 def build_report(series_dir: Path | str) -> Path:
@@ -194,15 +225,18 @@ def build_report(series_dir: Path | str) -> Path:
 def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow], conditions: Conditions) -> SeriesContent:
     """Read what the template shows, except for the ledger, from small tables and the runs' own lines."""
     runs = sorted(rows(paths, "runs"), key=lambda run: (run["order"] is None, run["order"], run["run_id"]))
-    measurements = series_tables.measurements_by_event(rows(paths, "measurements"))
     experiment = next((run["experiment"] for run in runs if run["experiment"]), paths.root.parent.name)
     rows_of_experiment = [row for row in ledger if row.claim.experiment == experiment]
     damaged_files = sorted(rows(paths, "damaged"), key=lambda row: (row["run_id"], row["file"]))
-    entries = series_tables.run_rows(runs, measurements)
     machines = rows(paths, "machines")
-    data = series_data.collect(paths)
     outcomes = [
         (run["run_id"], outcome) for run in runs for outcome in event_timeline.event_outcomes(paths.run(run["run_id"]))
+    ]
+    names = small_tables.topologies(paths)
+    claims = [row.claim for row in rows_of_experiment]
+    sections = [
+        _section(paths, name, runs, experiment, event_kinds([outcome for _, outcome in outcomes]), conditions, claims)
+        for name in ((names[-1], *names[:-1]) if names else ("",))
     ]
     return SeriesContent(
         title=index_page.spec_title(paths) or experiment,
@@ -210,20 +244,11 @@ def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow], conditions: Conditi
         series_id=next((run["series_id"] for run in runs if run["series_id"]), paths.root.name),
         complete=sum(run["status"] == "complete" for run in runs),
         all_runs=len(runs),
-        several_events=any(entry["event_id"] != FIRST_EVENT for entry in entries),
-        headline=headline(
-            experiment,
-            planned_variants(paths, runs),
-            event_kinds([outcome for _, outcome in outcomes]),
-            conditions,
-            [row.claim for row in rows_of_experiment],
-        ),
-        legend=[(style.display_name(name), colour) for name, colour in style.colours(data.variants).items()],
+        sections=sections,
+        legend=_legend(runs),
         notes=[*series_tables.exclusions(runs), *series_tables.machine_warnings(paths)],
         ledger=[ledger_row(row) for row in rows_of_experiment],
         elsewhere=sorted({row.claim.experiment for row in ledger if "/" in row.claim.experiment} - {experiment}),
-        topology=topology_content(paths, runs),
-        figures=catalogue.build(data),
         warnings=series_tables.event_warnings(outcomes),
         outcomes=outcomes,
         outcome_rows=[series_tables.outcome_row(run_id, outcome) for run_id, outcome in outcomes],
@@ -231,25 +256,71 @@ def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow], conditions: Conditi
         money=series_tables.series_cost(paths),
         ablation=scale_decisions.ablation_rows(paths),
         unread=scale_decisions.unread_sentence(scale_decisions.unread_rounds(paths)),
-        measurements=measurements,
-        run_tables=[
-            series_tables.run_table(title, columns, entries, measurements)
-            for title, columns in series_tables.RUN_TABLES.items()
-        ],
         latencies=latency_sentences.series_sentences(paths),
-        runs=entries,
-        steady=series_tables.steady_rows(rows(paths, "intervals")),
-        losses=series_tables.edge_losses(rows(paths, "losses")),
+        not_counted=[
+            row
+            for row in series_tables.run_rows(runs, sections[0].measurements)
+            if not row["counts"] and row["event_id"] == FIRST_EVENT
+        ],
         damaged=[row for row in damaged_files if row["damaged"] or row.get("missing")],
         files_read=len(damaged_files),
         files_numbered=sum(row.get("missing") is not None for row in damaged_files),
         lines_read=sum(row["lines"] for row in damaged_files),
-        load=workload_sentences(paths, runs, measurements, _machines_of_one_run(machines)),
+        load=workload_sentences(paths, runs, sections[0].measurements, _machines_of_one_run(machines)),
         machines=series_tables.machine_facts(machines),
         environment=series_tables.environment_facts(runs),
         assumptions=series_tables.specification_facts(runs),
         glossary=glossary(),
     )
+
+
+def _section(
+    paths: SeriesPaths, name: str, runs: Sequence[Row], experiment: str, events: Mapping[str, str],
+    conditions: Conditions, claims: Sequence[Claim],
+) -> Section:  # fmt: skip
+    """`name`: empty of the only topology. What is of machines is the cluster's."""
+    read = partial(rows, paths, topology=name or None)
+    measurements = series_tables.measurements_by_event(read("measurements"))
+    entries = series_tables.run_rows(runs, measurements)
+    title = small_tables.topology_words(name)
+    section = Section(
+        name=name,
+        title=title[:1].upper() + title[1:] if name == small_tables.ALL else title,
+        level="" if name in ("", small_tables.ALL) else _service_level(read("topologies")),
+        headline=headline(experiment, planned_variants(paths, runs), events, conditions, claims, name or None),
+        topology=None,
+        figures=[],
+        measurements=measurements,
+        run_tables=[
+            series_tables.run_table(title, columns, entries, measurements)
+            for title, columns in series_tables.RUN_TABLES.items()
+        ],
+        runs=entries,
+        steady=series_tables.steady_rows(read("intervals")),
+        losses=series_tables.edge_losses(read("losses")),
+    )
+    of = f": {title}" if name else ""
+    return replace(
+        section,
+        topology=None if name == small_tables.ALL else topology_content(paths, runs, name or None, section.suffix),
+        figures=catalogue.build(series_data.collect(paths, name or None), section.suffix, of),
+    )
+
+
+def _service_level(topologies: Sequence[Row]) -> str:
+    """What its runs were asked to keep to; empty where nothing was."""
+    row = next((row for row in topologies if row["max_utility"] is not None), None)
+    if row is None:
+        return ""
+    latency = "" if row["latency_ms"] is None else f"a mean latency of {row['latency_ms']:g} ms"
+    juice = "" if row["juice"] is None else f"a juice of {row['juice']:g}"
+    asked = " and ".join(filter(None, (latency, juice)))
+    return f"Service level: {asked}, utility {row['max_utility']:g} where it is met."
+
+
+def _legend(runs: Sequence[Row]) -> list[tuple[str, str]]:
+    variants = series_data.order_variants({row["variant"] for row in runs if row["status"] == "complete"})
+    return [(style.display_name(name), colour) for name, colour in style.colours(variants).items()]
 
 
 def planned_variants(paths: SeriesPaths, runs: Sequence[Row]) -> list[str]:
@@ -271,14 +342,16 @@ def _machines_of_one_run(machines: Sequence[Row]) -> list[Row]:
     return [row for row in machines if row["run_id"] == first]
 
 
-def topology_content(paths: SeriesPaths, runs: Sequence[Row]) -> TopologyContent | None:
+def topology_content(
+    paths: SeriesPaths, runs: Sequence[Row], topology: str | None = None, suffix: str = ""
+) -> TopologyContent | None:
     """The logical graph of the runs, with the decisions at its components."""
-    decisions = decision_graph.collect(paths)
+    decisions = decision_graph.collect(paths, topology)
     if decisions is None:
         return None
-    name = next((run["topology"] for run in runs if run["topology"]), "topology")
+    name = topology or next((run["topology"] for run in runs if run["topology"]), "topology")
     drawing = topology_graph.graph_drawing(decisions.graph, f"Logical graph of {name}", decision_graph.notes(decisions))
-    figure = page_figure("topology", f"Logical graph of {name}", "", drawing)
+    figure = page_figure(f"topology{suffix}", f"Logical graph of {name}", "", drawing)
     return TopologyContent(
         name, figure, tuple(node.name for node in decisions.graph.nodes), decision_graph.decision_table(decisions)
     )
@@ -286,7 +359,10 @@ def topology_content(paths: SeriesPaths, runs: Sequence[Row]) -> TopologyContent
 
 def downloads_by_name(content: SeriesContent) -> dict[str, tuple[Download, ...]]:
     """By figure or table: its files. No name is of both."""
-    drawn = [*content.figures, *([content.topology.figure] if content.topology else [])]
+    drawn = [
+        figure for section in content.sections
+        for figure in (*section.figures, *([section.topology.figure] if section.topology else []))
+    ]  # fmt: skip
     return {figure.name: figure.files for figure in drawn} | {
         name: page.row_downloads(name, table) for name, table in data_by_name(content).items()
     }
@@ -294,23 +370,29 @@ def downloads_by_name(content: SeriesContent) -> dict[str, tuple[Download, ...]]
 
 def data_by_name(content: SeriesContent) -> dict[str, list[Row]]:
     executions, types = series_tables.cost_data(content.money)
-    graph = content.topology
-    return {
+    return {name: table for section in content.sections for name, table in _data_of(section).items()} | {
         "claims": content.ledger,
-        "decisions": series_tables.decision_data(graph.components, graph.decisions) if graph else [],
         "outcomes": series_tables.outcome_data(content.outcomes),
         "boots": series_tables.boot_data(content.boots),
         "money": executions,
         "money_types": types,
         "ablation": series_tables.ablation_data(content.ablation),
-        "runs": series_tables.run_data(content.runs, content.measurements),
-        "steady": series_tables.steady_data(content.steady),
-        "losses": content.losses,
         "damaged": content.damaged,
         "machines": content.machines,
         "environment": series_tables.pair_data(content.environment),
         "specification": series_tables.pair_data(content.assumptions),
     }
+
+
+def _data_of(section: Section) -> dict[str, list[Row]]:
+    graph = section.topology
+    tables = {
+        "decisions": series_tables.decision_data(graph.components, graph.decisions) if graph else [],
+        "runs": series_tables.run_data(section.runs, section.measurements),
+        "steady": series_tables.steady_data(section.steady),
+        "losses": section.losses,
+    }
+    return {f"{name}{section.suffix}": table for name, table in tables.items()}
 
 
 def glossary() -> list[tuple[str, str]]:

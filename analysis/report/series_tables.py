@@ -52,6 +52,8 @@ RUN_TABLES = {
         "convergence_sp_s": ("conv. SP (s)", 0),
         "convergence_st_s": ("conv. ST (s)", 0),
         "convergence_script_s": ("conv. script (s)", 0),
+        "utility_before": ("utility before", 1),
+        "utility_after": ("utility after", 1),
     },
     "Interruption, placement and load": {
         "downtime_s": ("downtime (s)", 0),
@@ -77,9 +79,13 @@ RUN_TABLES = {
 def measurements_by_event(measurements: Sequence[Row]) -> dict[tuple[str, str], dict[str, Measured]]:
     """(run, event) -> metric -> what was measured; what concerns the whole run stands with its first event."""
     values: dict[tuple[str, str], dict[str, Measured]] = {}
+    first: dict[str, str] = {}  # not e1 of a topology that arrives later
+    for row in measurements:
+        if (event := event_id_of(row)) != WHOLE_RUN:
+            first[row["run_id"]] = min(event, first.get(row["run_id"], event), key=event_order)
     for row in measurements:
         event = event_id_of(row)
-        key = (row["run_id"], FIRST_EVENT if event == WHOLE_RUN else event)
+        key = (row["run_id"], first.get(row["run_id"], FIRST_EVENT) if event == WHOLE_RUN else event)
         values.setdefault(key, {})[row["metric"]] = Measured(row["value"], row["censored"], row.get("steady"))
     return values
 

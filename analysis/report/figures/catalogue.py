@@ -62,11 +62,11 @@ FIGURES = {
 }
 
 
-def build(data: SeriesData) -> list[Figure]:
-    """Figures that have something to show."""
+def build(data: SeriesData, suffix: str = "", of: str = "") -> list[Figure]:
+    """Figures that have something to show. `suffix` and `of` tell those of one topology from others on their page."""
     drawings = {name: recipe.draw(data) for name, recipe in FIGURES.items()}
     return [
-        page_figure(name, FIGURES[name].title, FIGURES[name].caption, drawing)
+        page_figure(f"{name}{suffix}", f"{FIGURES[name].title}{of}", FIGURES[name].caption, drawing)
         for name, drawing in drawings.items()
         if drawing is not None
     ]

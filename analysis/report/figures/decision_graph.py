@@ -42,17 +42,18 @@ class DecisionRow:
     released: str
 
 
-def collect(paths: SeriesPaths) -> DecisionGraph | None:
-    """None where no complete run knows its topology."""
+def collect(paths: SeriesPaths, topology: str | None = None) -> DecisionGraph | None:
+    """None where no complete run knows its topology. `topology`: which one, where runs have several."""
     complete: list[Row] = [row for row in rows(paths, "runs") if row["status"] == "complete"]
-    records = [event_timeline.run_document(paths.run(row["run_id"])).get("topology") for row in complete]
-    shape = next((record for record in records if record), None)
+    documents = [event_timeline.run_document(paths.run(row["run_id"])) for row in complete]
+    records = [event_timeline.topology_document(document, topology) for document in documents]
+    shape = next((record for record in records if record.get("components")), None)
     if shape is None:
         return None
     decisions = [
         answer
         for row in complete
-        for answer in scale_decisions.scale_decisions(paths.run(row["run_id"]), row["variant"])
+        for answer in scale_decisions.scale_decisions(paths.run(row["run_id"]), row["variant"], topology)
     ]
     return DecisionGraph(graph_of(shape), order_variants({row["variant"] for row in complete}), tuple(decisions))
 

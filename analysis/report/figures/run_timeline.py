@@ -26,6 +26,8 @@ LINES = 8  # components with the longest queues that have a line
 MARGINS_IN = (0.8, 1.45, 0.5, 0.12)  # left, right, bottom, top: labels stand at the right
 RATES_IN, QUEUES_IN = 1.6, 1.5  # heights of panels; above the rates is room for the events' labels
 LABEL_GAP_IN = 0.2  # between labels of lines
+SMALL_IN = 1.15  # of one of several topologies
+GAP_IN = 0.24  # between these: room for a name
 LABEL_IN = 0.145  # a row of events' labels
 CHARACTERS_PER_IN = 15.0  # of such a label
 LABELS = {"total": "at sinks", "due": "offered at spouts", "spouts": "emitted at spouts"}
@@ -66,34 +68,75 @@ class EventLabel:
     tier: int  # its row, from the top
 
 
-def draw(data: RunData) -> Drawing | None:
+def draw(data: RunData, span: tuple[float, float] | None = None) -> Drawing | None:
+    """`span`: of the time axis; None: as far as the rates reach."""
     if not data.rates.get("total"):
         return None
-    labels = event_labels(moments(data.marks), *_span(data))
-    labels_in = 0.08 + LABEL_IN * (1 + max((label.tier for label in labels), default=0))
-    heights = [RATES_IN + labels_in, QUEUES_IN] + ([min(3.6, 0.35 + 0.17 * len(data.cpu))] if data.cpu else [])
+    span = span or span_of([data])
+    labels = event_labels(moments(data.marks), *span)
+    heights = [RATES_IN + _labels_in(labels), QUEUES_IN] + ([min(3.6, 0.35 + 0.17 * len(data.cpu))] if data.cpu else [])
     left, right, bottom, top = MARGINS_IN
     height = sum(heights) + bottom + top
     shape = {"height_ratios": heights, "hspace": 0.1}
     with style.canvas(height, rows=len(heights), room=False, sharex=True, gridspec_kw=shape) as (figure, panels):
         figure.subplots_adjust(left / style.WIDTH_IN, bottom / height, 1 - right / style.WIDTH_IN, 1 - top / height)
-        _rates(panels[0], data, labels, heights[0])
+        _rates(panels[0], data, heights[0], labels)
         _queues(panels[1], data)
         if data.cpu:
             _cpu(figure, panels[2], data)
         for axes in panels:
-            _frame(axes, data)
+            _frame(axes, data, span)
         panels[-1].set_xlabel("time since the first event (s)" if data.marks else "time since the first sample (s)")
         return style.drawing(figure, f"{data.run_id} over time: throughput, queues and CPU", COLUMNS)
 
 
-def _span(data: RunData) -> tuple[float, float]:
-    """As far as the rates reach."""
-    total = data.rates["total"]
-    return total[0][0], total[-1][0] + WINDOW_S
+def span_of(datas: Sequence[RunData]) -> tuple[float, float]:
+    """From the first whole window of any to the end of the last one."""
+    totals = [data.rates["total"] for data in datas if data.rates.get("total")]
+    return min((line[0][0] for line in totals), default=0.0), max(
+        (line[-1][0] for line in totals), default=0.0
+    ) + WINDOW_S
 
 
-def _rates(axes: Axes, data: RunData, labels: Sequence[EventLabel], height_in: float) -> None:
+def draw_topologies(named: Sequence[tuple[str, RunData]]) -> Drawing | None:
+    """The rates of a run's topologies one below the other on one time axis, and below them CPU of the machines, which
+    the first one has. Those without a whole window are left out."""
+    drawn = [(name, data) for name, data in named if data.rates.get("total")]
+    if not drawn:
+        return None
+    cpu = named[0][1].cpu
+    span = span_of([data for _, data in drawn])
+    labels = event_labels(moments(drawn[0][1].marks), *span)
+    first_in = RATES_IN + _labels_in(labels)
+    heights = [first_in] + [SMALL_IN] * (len(drawn) - 1) + ([min(3.6, 0.35 + 0.17 * len(cpu))] if cpu else [])
+    left, right, bottom, top = MARGINS_IN
+    height = sum(heights) + GAP_IN * len(heights) + bottom + top
+    shape = {"height_ratios": heights, "hspace": GAP_IN * len(heights) / sum(heights)}
+    with style.canvas(height, rows=len(heights), room=False, sharex=True, gridspec_kw=shape) as (figure, panels):
+        figure.subplots_adjust(
+            left / style.WIDTH_IN, bottom / height, 1 - right / style.WIDTH_IN, 1 - (top + GAP_IN) / height
+        )
+        for number, (axes, (name, data)) in enumerate(zip(panels, drawn, strict=False)):
+            _rates(axes, data, heights[number], labels if number == 0 else None)
+            axes.set_title(name, loc="left", fontsize=9, pad=3)
+            axes.set_ylabel("tuples/s")
+        if cpu:
+            _cpu(figure, panels[-1], named[0][1])
+        for axes, (_, data) in zip(panels, [*drawn, named[0]], strict=False):
+            _frame(axes, data, span)
+        marked = bool(named[0][1].marks)
+        panels[-1].set_xlabel("time since the first event (s)" if marked else "time since the first sample (s)")
+        run_id = named[0][1].run_id
+        return style.drawing(figure, f"{run_id} over time: throughput of each topology, and CPU", COLUMNS, panels=True)
+
+
+def _labels_in(labels: Sequence[EventLabel]) -> float:
+    """What the events' labels need above the rates."""
+    return 0.08 + (LABEL_IN * (1 + max(label.tier for label in labels)) if labels else 0.0)
+
+
+def _rates(axes: Axes, data: RunData, height_in: float, labels: Sequence[EventLabel] | None) -> None:
+    """`labels`: of the events; None: without them, and without the names of the lines."""
     ends: list[tuple[str, str, float]] = []
     window_s = window_width_s([data.rates["total"]])
     for scope, (colour, dashes, width) in LINE_STYLES.items():
@@ -103,10 +146,11 @@ def _rates(axes: Axes, data: RunData, labels: Sequence[EventLabel], height_in: f
             ends.append((LABELS[scope], colour, line[-1][1]))
             _add_line_points(axes, LABELS[scope], "rate", colour, "tuples_per_s", line, data.run_id)
     highest = max((rate for line in data.rates.values() for _, rate in line), default=1.0) or 1.0
-    axes.set_ylim(0, highest * height_in / RATES_IN)
+    axes.set_ylim(0, highest / (1 - _labels_in(labels or ()) / height_in))
     axes.set_ylabel("rate (tuples/s)")
-    _label_ends(axes, ends, height_in)
-    for label in labels:
+    if labels is not None:
+        _label_ends(axes, ends, height_in)
+    for label in labels or ():
         axes.annotate(label.text, (label.at_s, 1), xycoords=("data", "axes fraction"), va="top", fontsize=8,
                       ha="right" if label.is_left else "left", textcoords="offset points", color="#222222",
                       xytext=(-3 if label.is_left else 3, -2 - 72 * LABEL_IN * label.tier))  # fmt: skip
@@ -183,12 +227,12 @@ def _cpu(figure: Canvas, axes: Axes, data: RunData) -> None:
     bar.tick_params(labelsize=7.5)
 
 
-def _frame(axes: Axes, data: RunData) -> None:
+def _frame(axes: Axes, data: RunData, span: tuple[float, float]) -> None:
     """Events through all panels, the parts that count not over the map's colours; as far as the rates reach."""
     is_map = bool(axes.images)
     for moment in moments(data.marks):
         axes.axvline(moment.middle_s, color="white" if is_map else "#222222", lw=0.9)
-    axes.set_xlim(*_span(data))
+    axes.set_xlim(*span)
     if is_map:
         return
     for start, end in data.parts:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import median
 
+from analysis.metrics.steadiness import WINDOW_S
 from analysis.record import event_timeline
 from analysis.record.event_timeline import FIRST_EVENT, EventMark, event_id_of, event_order
 from analysis.record.files import SeriesPaths
@@ -82,6 +83,7 @@ class SeriesData:
     levels: tuple[Level, ...]
     downtimes: tuple[Downtime, ...] = ()
     marks: tuple[EventMark, ...] = ()  # of all runs
+    axis_s: tuple[float, float] | None = None  # of the runs, where a topology was not there all the time
 
     def level_after(self, variant: str) -> float | None:
         """The median over the variant's runs."""
@@ -109,7 +111,13 @@ def collect(paths: SeriesPaths, topology: str | None = None) -> SeriesData:
         _times(read("convergence"), variants), _loads(loads, variants, left),
         _levels(read("intervals"), variants), _downtimes(read("downtime"), variants),
         tuple(mark for run_id in sorted(variants) for mark in event_timeline.planned_marks(paths.run(run_id))),
+        _axis_s(rows(paths, "throughput", topology=machines)) if machines else None,
     )  # fmt: skip
+
+
+def _axis_s(windows: list[Row]) -> tuple[float, float] | None:
+    starts = [row["window_s"] for row in windows if row["complete"]]
+    return (min(starts), max(starts) + WINDOW_S) if starts else None
 
 
 def order_variants(variants: set[str]) -> tuple[str, ...]:

@@ -64,6 +64,9 @@ def draw_panel(axes: Axes, data: SeriesData, variants: Sequence[str], values: bo
         ends.append(End(text, style.GREY, offered[-1][1]))
     lines = [line for line in data.totals if line.variant in variants and line.starts_s]
     last_s = max((line.starts_s[-1] for line in lines), default=0.0) + WINDOW_S
+    if data.axis_s:
+        last_s = data.axis_s[1]
+        axes.set_xlim(left=data.axis_s[0])
     finish(axes, ends, moments(data.marks), last_s)
 
 
