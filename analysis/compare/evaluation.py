@@ -20,9 +20,9 @@ from analysis.compare.verdict import DifferencesOnRecord, block_differences
 from analysis.errors import AnalysisError, SeriesError
 from analysis.metrics.metric_directions import PRIMARY
 from analysis.record import small_tables
-from analysis.record.event_timeline import event_id_of
+from analysis.record.event_timeline import WHOLE_CLUSTER, event_id_of
 from analysis.record.files import SeriesPaths, read_json
-from analysis.record.small_tables import ALL, Row, rows
+from analysis.record.small_tables import Row, rows
 
 MOST_SERIES_ON_RECORD = 20  # series that are read, the newest
 
@@ -126,7 +126,7 @@ def series_blocks(paths: SeriesPaths, runs: list[PairRuns], topology: str | None
         read = partial(rows, paths, topology=name)
         own = (row for row in read("measurements") if row["metric"] not in latencies.METRICS)
         found += [replace(each, topology=name or "") for each in metric_blocks(runs, own)]
-        if name != ALL:  # latencies of two topologies are of different tuples
+        if name != WHOLE_CLUSTER:  # latencies of two topologies are of different tuples
             found += [replace(each, topology=name or "") for each in latencies.latency_blocks(runs, read)]
     return found
 

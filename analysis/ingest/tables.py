@@ -25,9 +25,10 @@ from analysis.ingest.lines import (
     schema_of,
 )
 from analysis.record import sample_views, small_tables, worker_files
+from analysis.record.event_timeline import WHOLE_CLUSTER
 from analysis.record.files import STATUSES, RunPaths, SeriesPaths, first_bytes, folders_of, read_json
 from analysis.record.schemas import LARGE_TABLES, STORED, TABLES, WORKER_LINES
-from analysis.record.small_tables import ALL, SEPARATOR
+from analysis.record.small_tables import SEPARATOR
 from scheduler_plugins.samples import LONGEST_LINE_S
 
 EXCERPT_CHARACTERS = 200
@@ -395,10 +396,10 @@ def _check_topologies(record: Mapping[str, Any], path: Path) -> None:
         return
     names = [each.get("name") if isinstance(each, Mapping) else None for each in several or ()]
     for number, name in enumerate(names, start=1):
-        if not isinstance(name, str) or not name or name == ALL or SEPARATOR in name or names.count(name) > 1:
+        if not isinstance(name, str) or not name or name == WHOLE_CLUSTER or SEPARATOR in name or names.count(name) > 1:
             raise RecordError(
                 f"{path}: topologies[{number - 1}].name is {name!r}; allowed: a name of its own, without "
-                f"{SEPARATOR!r}, that is not {ALL!r}, which is the cluster"
+                f"{SEPARATOR!r}, that is not {WHOLE_CLUSTER!r}, which is the cluster"
             )
 
 

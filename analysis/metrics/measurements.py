@@ -11,8 +11,8 @@ from typing import Any
 
 from analysis.metrics import untimed
 from analysis.metrics.metric_directions import CONVERGENCE
-from analysis.record.event_timeline import WHOLE_RUN
-from analysis.record.small_tables import ALL, Row, run_of, unit_of
+from analysis.record.event_timeline import WHOLE_CLUSTER, WHOLE_RUN
+from analysis.record.small_tables import Row, run_of, unit_of
 
 # `latency_p50_ms`, `latency_p95_ms` of older series are other numbers: medians of seconds' percentiles (decision 0028).
 LATENCIES = {"latency_all_p50_ms": 0.50, "latency_all_p95_ms": 0.95}
@@ -260,7 +260,7 @@ def machine_changes(read: Reader) -> Iterator[Row]:
 
 def _has_machines(unit: str, units: Collection[str]) -> bool:
     """Whether what is of machines belongs to a unit: to the cluster's, or to the only one of the run."""
-    cluster = unit_of(run_of(unit), ALL)
+    cluster = unit_of(run_of(unit), WHOLE_CLUSTER)
     return unit == cluster or cluster not in units
 
 

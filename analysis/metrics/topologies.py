@@ -16,8 +16,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from analysis.metrics.throughput import EDGE_S, WINDOW_S, downtime_of_axis, grid
-from analysis.record.event_timeline import WHOLE_RUN, ZEROS
-from analysis.record.small_tables import ALL, SEPARATOR, Row, run_of, topology_of, unit_of
+from analysis.record.event_timeline import WHOLE_CLUSTER, WHOLE_RUN, ZEROS
+from analysis.record.small_tables import SEPARATOR, Row, run_of, topology_of, unit_of
 
 Stretch = tuple[int, int]
 # Numbers of the cluster that are the sum of its topologies' numbers.
@@ -49,18 +49,18 @@ class Units:
 
     @cached_property
     def with_cluster(self) -> dict[str, tuple[str, ...]]:
-        return {run: (*names, ALL) if len(names) > 1 else names for run, names in self.topologies.items()}
+        return {run: (*names, WHOLE_CLUSTER) if len(names) > 1 else names for run, names in self.topologies.items()}
 
     @cached_property
     def of_machines(self) -> dict[str, tuple[str, ...]]:
         """To whom belongs what is of machines."""
-        return {run: (ALL,) if len(names) > 1 else names for run, names in self.topologies.items()}
+        return {run: (WHOLE_CLUSTER,) if len(names) > 1 else names for run, names in self.topologies.items()}
 
     @cached_property
     def clusters(self) -> dict[str, tuple[str, ...]]:
         """The cluster's unit of each run of several topologies -> the topologies' units."""
         return {
-            unit_of(run, ALL): tuple(unit_of(run, name) for name in names)
+            unit_of(run, WHOLE_CLUSTER): tuple(unit_of(run, name) for name in names)
             for run, names in self.topologies.items() if len(names) > 1
         }  # fmt: skip
 
@@ -160,7 +160,7 @@ def _concerns(event: Row, name: str) -> bool:
         return True
     if event.get("topology") is not None:
         return bool(event["topology"] == name)
-    return event.get("topologies") is None or name == ALL or name in event["topologies"]
+    return event.get("topologies") is None or name == WHOLE_CLUSTER or name in event["topologies"]
 
 
 def arrival_or_departure(event: Row) -> str | None:

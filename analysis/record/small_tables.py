@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from boltons.iterutils import chunked_iter
 
+from analysis.record.event_timeline import WHOLE_CLUSTER
 from analysis.record.files import SeriesPaths
 from analysis.record.schemas import TABLES
 
@@ -24,7 +25,6 @@ Row = dict[str, Any]
 
 HISTOGRAM = ("buckets", "counts")  # columns of `latency` that are most of it
 CHUNK_ROWS = 50_000
-ALL = "all"  # what stands for a topology's name where a row is of the cluster
 SEPARATOR = "/"  # between a run and a topology; in no name of a run
 
 
@@ -70,17 +70,17 @@ def topologies(paths: SeriesPaths) -> tuple[str, ...]:
     other series, whose rows are all of the only one."""
     found = sorted(rows(paths, "topologies"), key=lambda row: (row["position"], row["topology"]))
     several = any(row["position"] > 1 for row in found)
-    return (*dict.fromkeys(row["topology"] for row in found), ALL) if several else ()
+    return (*dict.fromkeys(row["topology"] for row in found), WHOLE_CLUSTER) if several else ()
 
 
 def topology_words(name: str) -> str:
     """In a heading."""
-    return "all topologies" if name == ALL else name
+    return "all topologies" if name == WHOLE_CLUSTER else name
 
 
 def cluster(paths: SeriesPaths) -> str | None:
     """The `topology` of rows of the cluster and of machines; None: all rows are of the only topology."""
-    return ALL if topologies(paths) else None
+    return WHOLE_CLUSTER if topologies(paths) else None
 
 
 def by_run(found: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:

@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from analysis.record import event_timeline, run_errors
-from analysis.record.event_timeline import WHOLE_RUN, EventOutcome, event_id_of, event_order
+from analysis.record.event_timeline import WHOLE_CLUSTER, WHOLE_RUN, EventOutcome, event_id_of, event_order
 from analysis.record.files import RunPaths, SeriesPaths
 from analysis.record.run_errors import ErrorGroup, RunErrors
-from analysis.record.small_tables import ALL, HISTOGRAM, Row, by_run, rows, topologies, topology_words
+from analysis.record.small_tables import HISTOGRAM, Row, by_run, rows, topologies, topology_words
 from analysis.report import latency_sentences, page, series_tables
 from analysis.report.figures import run_timeline, style
 from analysis.report.figures.catalogue import Figure, page_figure
@@ -205,7 +205,7 @@ def _section(
     measured: Measurements,
 ) -> Section:  # fmt: skip
     run_id = data.run_id
-    drawing = run_timeline.draw(data, span) if name not in ("", ALL) else None
+    drawing = run_timeline.draw(data, span) if name not in ("", WHOLE_CLUSTER) else None
     title, suffix = topology_words(name), re.sub(r"[^A-Za-z0-9-]+", "_", name)
     figure = page_figure(f"timeline_{suffix}", f"{run_id} over time: {title}", CAPTION, drawing) if drawing else None
     return Section(name, title, figure, measurement_tables(run_id, measured), placements(settled, labels))

@@ -20,7 +20,7 @@ from analysis.claims.ledger_rows import Conditions, LedgerRow
 from analysis.claims.statements import Claim, load_claims
 from analysis.metrics import scale_decisions
 from analysis.record import event_timeline, small_tables
-from analysis.record.event_timeline import FIRST_EVENT, EventOutcome
+from analysis.record.event_timeline import FIRST_EVENT, WHOLE_CLUSTER, EventOutcome
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from analysis.record.small_tables import Row, rows
 from analysis.report import index_page, latency_sentences, page, run_page, series_tables
@@ -285,8 +285,8 @@ def _section(
     title = small_tables.topology_words(name)
     section = Section(
         name=name,
-        title=title[:1].upper() + title[1:] if name == small_tables.ALL else title,
-        level="" if name in ("", small_tables.ALL) else _service_level(read("topologies")),
+        title=title[:1].upper() + title[1:] if name == WHOLE_CLUSTER else title,
+        level="" if name in ("", WHOLE_CLUSTER) else _service_level(read("topologies")),
         headline=headline(experiment, planned_variants(paths, runs), events, conditions, claims, name or None),
         topology=None,
         figures=[],
@@ -302,7 +302,7 @@ def _section(
     of = f": {title}" if name else ""
     return replace(
         section,
-        topology=None if name == small_tables.ALL else topology_content(paths, runs, name or None, section.suffix),
+        topology=None if name == WHOLE_CLUSTER else topology_content(paths, runs, name or None, section.suffix),
         figures=catalogue.build(series_data.collect(paths, name or None), section.suffix, of),
     )
 

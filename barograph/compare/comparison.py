@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
-from analysis.record.small_tables import ALL
+from analysis.record.event_timeline import WHOLE_CLUSTER
 from barograph.compare.budget import DEFAULT_BUDGET, FEWEST_BLOCKS, Budget, budget_text
 from barograph.compare.sides import LETTERS, Letter, Side
 from barograph.errors import ExperimentError
@@ -41,7 +41,7 @@ def require_topology(experiment: Experiment, topology: str | None) -> None:
     """Raises ExperimentError for one that does not run in the experiment; `all` is the cluster, where several do."""
     data = experiment.as_data()
     several = [each["name"] for each in data.get("topologies") or ()]
-    known = [*several, ALL] if len(several) > 1 else several or [data["topology"]["name"]]
+    known = [*several, WHOLE_CLUSTER] if len(several) > 1 else several or [data["topology"]["name"]]
     if topology is not None and topology not in known:
         raise ExperimentError(f"--topology is {topology!r}; {experiment.name} has {', '.join(known)}")
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field, StringConstraints
 
+from analysis.record.event_timeline import WHOLE_CLUSTER
 from barograph.errors import ExperimentError
 from barograph.plan.events import (
     AnyEvent,
@@ -29,7 +30,6 @@ from barograph.settings import ROOT
 from barograph.yaml_files import CLOSED, Text, Word, no_json, read_yaml, validated
 
 EXPERIMENTS = ROOT / "dags" / "experiments"
-WHOLE_CLUSTER = "all"  # in the place of a topology's name, where something is of all of them
 FOREIGN = "foreign"  # the policy that hosts a scheduler which is not ours
 
 
