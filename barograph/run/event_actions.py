@@ -119,6 +119,8 @@ class EventActions:
 
     def decide_every(self, seconds: float | None) -> None:
         run = self.run
+        if seconds is not None:
+            machine_changes.close(run, "another hold begins")
         run.context.service.decide_every(seconds, run.context.experiment.machines.limits if seconds else None)
         run.decide_every_s = seconds
         if seconds is None:

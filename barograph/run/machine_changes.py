@@ -111,8 +111,9 @@ def close(run: RunContext, why: str) -> None:
     if run.context.experiment.machines.limits is None or not run.hold_id:
         return
     service = run.context.service
-    service.decide_every(None)
-    run.decide_every_s = None
+    if run.decide_every_s is not None:
+        service.decide_every(None)
+        run.decide_every_s = None
     open_ = service.state().open_request()
     if open_ is not None:
         service.end_machine_request(open_.request_id, "refused", why=why)

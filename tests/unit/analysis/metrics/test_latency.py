@@ -235,3 +235,12 @@ def test_lines_with_and_without_histograms_are_read(tmp_path: Path, spark: Spark
     found = {row["run_id"]: row.asDict() for row in sample_views.view(lines, "sink_samples").collect()}
     assert set(found) == set(INTACT)
     assert {name: row["buckets"] for name, row in found.items()} == {"older": None, "ours": [4, 5], "foreign": [5]}
+
+
+def test_a_machine_that_left_and_came_back_is_asked_in_the_end_again() -> None:
+    machines = [{"run_id": "r", "machine": name, "clock_offset_ms": 0.0, "clock_end_offset_ms": 8.0}
+                for name in ("m1", "m2")]  # fmt: skip
+    runs = [{"run_id": "r", "started_s": BEGIN_S, "ended_s": BEGIN_S + 100}]
+    moves = [(30, "machines_left", "m1"), (40, "machines_left", "m2"), (60, "machines_joined", "m2")]
+    lines = clock_lines(machines, runs, [event("r", *each) for each in moves])
+    assert [(machine, end_s - BEGIN_S) for _, machine, _, end_s, *_ in lines] == [("m1", 30), ("m2", 100)]

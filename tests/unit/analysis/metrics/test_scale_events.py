@@ -3,10 +3,12 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 
 from analysis.metrics import measurements
-from analysis.metrics.machine_load import joined_by_policy
+from analysis.metrics.machine_load import JOINED, joined_by_policy, since_joined
 from analysis.metrics.scale_events import events_of_run, scale_event_rows
+from analysis.record.small_tables import frame_of_rows
 
 AXIS = {"run_id": "r", "zero_s": 100.0, "first_s": 10.0, "last_s": 500.0}
 FIELDS = ("event_id", "event", "joined", "machines", "decision_id", "ok", "given_back")
@@ -150,3 +152,10 @@ def test_what_a_machine_did_before_a_policy_had_it_is_not_its_load() -> None:
         event(150, "machines_joined", machines=["m5"], event_id="e1"),
     ]
     assert joined_by_policy(lines) == [("r", "m5", 150.0), ("r", "m6", 110.0)]
+
+
+def test_the_load_of_a_machine_counts_from_when_it_last_joined(spark: SparkSession) -> None:
+    seconds = [("r", "m5", 150.0), ("r", "m5", 151.0), ("r", "m1", 100.0), ("other", "m5", 100.0)]
+    samples = frame_of_rows(spark, seconds, "run_id string, machine string, t_s double")
+    kept = since_joined(samples, frame_of_rows(spark, [("r", "m5", 150.0)], JOINED)).collect()
+    assert sorted(tuple(row) for row in kept) == [("other", "m5", 100.0), ("r", "m1", 100.0), ("r", "m5", 151.0)]

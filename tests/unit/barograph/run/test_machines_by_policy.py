@@ -11,7 +11,7 @@ from analysis.record.event_timeline import event_marks, event_outcomes, planned_
 from analysis.record.files import RunPaths
 from barograph.errors import BudgetSpent, Interrupted, MachineLost, RunBroken
 from barograph.plan.durations import longest_run_s
-from barograph.plan.events import Crash, PlannedEvent, RateChange
+from barograph.plan.events import Crash, PlannedEvent, RateChange, Reschedule
 from barograph.plan.events.disturbances import CpuLoad
 from barograph.plan.events.hold import Hold
 from barograph.plan.experiment import Experiment, MachineCount
@@ -218,6 +218,15 @@ def test_a_request_that_comes_too_late_is_closed(elastic: SetUp) -> None:
 LASTING = Hold("steady", decide_every_s=5.0)
 
 
+def test_the_requests_of_each_hold_are_closed_and_counted(elastic: SetUp) -> None:
+    second = Hold(20.0, decide_every_s=5.0, for_s=60.0)
+    told = elastic((10, 1), (15, 9), (25, 1), events=(LASTING, second)).next()
+    closed = [(each["event_id"], each["done"], each["refused"]) for each in of(told, "requests_closed")]
+    assert closed == [("e1", 1, 1), ("e2", 1, 0)]
+    kinds = [each["kind"] for each in told if each["kind"] in ("event_performed", "requests_closed")]
+    assert kinds == ["event_performed", "requests_closed", "event_performed", "requests_closed"]
+
+
 def test_a_hold_that_lasts_is_served_in_later_events_and_watches(elastic: SetUp) -> None:
     load = CpuLoad(at="steady", machines=("m1",), cores=0.2, for_s=30.0)
     here = elastic((10, 1), events=(LASTING, load))
@@ -231,6 +240,13 @@ def test_a_hold_that_lasts_is_served_in_later_events_and_watches(elastic: SetUp)
     kinds = [event["kind"] for event in told]
     assert kinds.index("requests_closed") < kinds.index("topology_killed") and closed["done"] == 2
     assert here.document()["ended_s"] - here.document()["started_s"] <= longest_run_s(here.context.experiment)
+
+
+def test_a_policy_may_ask_again_once_an_event_that_asked_it_is_over(elastic: SetUp) -> None:
+    here = elastic((20, 1), events=(LASTING, Reschedule(10.0)))
+    told = here.next()
+    (asked,), (joined,) = of(told, "scale_requested"), of(told, "machines_joined")
+    assert asked["t"] < joined["t"] and joined["event_id"] == "e1"
 
 
 def test_a_machine_that_the_plan_crashed_counts(elastic: SetUp) -> None:

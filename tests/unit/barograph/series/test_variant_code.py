@@ -14,7 +14,8 @@ from barograph.code.errors import Unfit
 from barograph.code.refs import resolve_ref
 from barograph.errors import blame_of
 from barograph.plan.events import RateChange
-from barograph.plan.experiment import Code, Experiment, Variant, load
+from barograph.plan.events.hold import Hold
+from barograph.plan.experiment import Code, Experiment, MachineCount, Variant, load
 from barograph.series import variant_code
 from barograph.series.variant_code import prepare_code
 from barograph.settings import ROOT
@@ -126,6 +127,16 @@ def test_a_call_is_needed_only_where_the_experiment_makes_it(change: Callable[[s
     prepare_code(of(code), print)
     with pytest.raises(Unfit, match="does not know POST /input_rate, which this experiment needs"):
         prepare_code(replace(of(code), events=(RateChange("steady", 2.0),)), print)
+
+
+def test_a_service_that_gives_no_machines_is_told_where_a_policy_may_ask_for_some(
+    change: Callable[[str, str, str], Code],
+) -> None:
+    code = change("service.py", '("POST", "/machines"): _json_call(ServiceState.end_machine_request),', "")
+    held = replace(of(code), events=(Hold("steady", decide_every_s=10.0),), machines=MachineCount(4, 4))
+    prepare_code(held, print)
+    with pytest.raises(Unfit, match="does not know POST /machines, which this experiment needs"):
+        prepare_code(replace(held, machines=MachineCount(4, 4, max=6)), print)
 
 
 def test_a_commit_whose_spouts_begin_anew_is_compared_only_with_its_like(
