@@ -45,9 +45,13 @@ def test_running_sums_are_those_of_the_window_wherever_it_goes() -> None:
         traffic, counts = samples.traffic(window), samples.counts(window)
         assert {pair: n for pair, n in traffic.items() if n} == pytest.approx(summed_anew(samples, window, "traffic"))
         anew = summed_anew(samples, window, "counts")
-        for name in ("executed", "timed", "execute_ms"):
+        for name, of_line, unit in (
+            ("executed", "executed", 1),
+            ("timed", "timed", 1),
+            ("execute_ms", "execute_us", 1000),
+        ):
             found = {task: getattr(each, name) for task, each in counts.tasks.items() if getattr(each, name) > 1e-9}
-            assert found == pytest.approx({key[1]: n for key, n in anew.items() if key[0] == name})
+            assert found == pytest.approx({key[1]: n / unit for key, n in anew.items() if key[0] == of_line})
 
 
 @pytest.fixture
