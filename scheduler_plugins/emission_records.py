@@ -10,9 +10,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 # An input rate factor: beyond these a grid of nanoseconds has no room for the rate. Workers follow no other
-# (SamplesAnswer.java), so the service takes no other and no plan may have one.
+# (SamplesAnswer.java), so the service takes no other and no plan may have one. A course may also be at 0 for a while.
 LEAST_FACTOR, MOST_FACTOR = 1e-6, 1000.0
-RateChange = tuple[float, float]  # since when (epoch seconds), times the submitted rate
+MOST_CHANGES = 300  # of one call
+MOST_AHEAD_S = 60.0
+MOST_LATE_S = 5.0  # workers have emitted by another rate since then
+ORIGIN_S = 1000.0  # workers number the tuples of a rate that never changed from such a time on (EmissionGrid.java)
+# Since when (epoch seconds), times the submitted rate, and for how long the submitted rate would have taken to what is
+# due until then: a worker numbers its tuples by it, so that they are the integral of the rate.
+RateChange = tuple[float, float, float]
+RateKey = tuple[str | None, str | None]  # a topology's name and a source's; None: each
+EVERYWHERE: RateKey = (None, None)
 
 
 @dataclass(frozen=True)
@@ -56,5 +64,115 @@ class EmissionRecords:
 
 def rates_since(rates: Sequence[RateChange], t: float) -> list[RateChange]:
     """The changes of the rate that matter from `t` on: the one in force then, and what came later."""
-    earlier = sum(1 for since_s, _ in rates if since_s <= t)
+    earlier = sum(1 for since_s, *_ in rates if since_s <= t)
     return list(rates[max(0, earlier - 1) :])
+
+
+@dataclass
+class RateTimeline:
+    """Changes of one rate, oldest first, those that are ahead too; `since_s`: when the course that it follows began."""
+
+    since_s: float
+    changes: list[RateChange]
+
+    def follow(self, since_s: float, changes: Sequence[tuple[float, float]]) -> None:
+        """Take changes of a course, in the place of what was known from the first of them on; not of an older one."""
+        if since_s < self.since_s:
+            return
+        kept = [change for change in self.changes if change[0] < changes[0][0]]
+        for t, factor in changes:
+            before_s, before, seconds = kept[-1] if kept else (t, 0.0, self.changes[0][2])
+            kept.append((t, factor, seconds + before * (t - before_s)))
+        self.since_s, self.changes = since_s, kept
+
+
+@dataclass
+class InputRates:
+    """The rates of all sources of a run: of each one the newest course that covers it counts."""
+
+    begin_s: float
+    is_timed: bool = False  # workers get changes with their times, and number tuples by them
+    _timelines: dict[RateKey, RateTimeline] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._timelines[EVERYWHERE] = RateTimeline(0.0, [(self.begin_s, 1.0, self.begin_s % ORIGIN_S)])
+
+    def follow(self, key: RateKey, since_s: float, changes: Sequence[tuple[float, float]]) -> None:
+        """What a course that began at `since_s` says of these sources, at least one change; it may say more later."""
+        for other in list(self._timelines):
+            both = _overlap(key, other)
+            if both is not None and both not in self._timelines:
+                ruling = self._ruling(both)
+                self._timelines[both] = RateTimeline(ruling.since_s, list(ruling.changes))
+        for each, timeline in self._timelines.items():
+            if _overlap(key, each) == each:
+                timeline.follow(since_s, changes)
+
+    def of(self, topology: str | None) -> list[RateChange]:
+        """Of the sources of a topology that have no course of their own."""
+        return self._ruling((topology, None)).changes
+
+    def by_source(self, topology: str | None) -> dict[str, list[RateChange]]:
+        """Of those that have."""
+        names = {source for name, source in self._timelines if source is not None and name in (None, topology)}
+        return {source: self._ruling((topology, source)).changes for source in sorted(names)}
+
+    def factor(self, topology: str | None, t: float) -> float:
+        return rates_since(self.of(topology), t)[0][1]
+
+    def prune(self, t: float) -> None:
+        """Forget what no longer matters at `t`."""
+        for timeline in self._timelines.values():
+            timeline.changes = rates_since(timeline.changes, t)
+
+    def json(self, topology: str | None, t: float | None = None) -> dict[str, Any]:
+        """As in the answer to a worker; `t`: from then on, without it as far back as is known."""
+        shown = [self.of(topology), *(own := self.by_source(topology)).values()]
+        every, *rest = shown if t is None else [rates_since(changes, t) for changes in shown]
+        if not self.is_timed:
+            return {"input_rates": [change[:2] for change in every]}
+        return {"input_rates": every} | ({"source_rates": dict(zip(own, rest, strict=True))} if own else {})
+
+    def _ruling(self, key: RateKey) -> RateTimeline:
+        """The timeline that sources of that key follow: the narrowest, which has followed all wider courses too."""
+        covering = [each for each in self._timelines if _overlap(each, key) == key]
+        return self._timelines[max(covering, key=lambda each: sum(name is not None for name in each))]
+
+
+def _overlap(a: RateKey, b: RateKey) -> RateKey | None:
+    """The sources that both mean; None: they have none in common."""
+    if any(None not in pair and pair[0] != pair[1] for pair in zip(a, b, strict=True)):
+        return None
+    return a[0] or b[0], a[1] or b[1]
+
+
+def is_factor(value: Any, *, least: float = LEAST_FACTOR) -> bool:
+    return not isinstance(value, bool) and isinstance(value, int | float) and least <= value <= MOST_FACTOR
+
+
+def wrong_changes(body: Mapping[str, Any], now: float) -> str:
+    """What is wrong with changes of a rate that the harness sends ahead, and what is allowed; empty if nothing is."""
+    changes, since_s = body["changes"], body.get("since")
+    if not isinstance(changes, list) or not 1 <= len(changes) <= MOST_CHANGES:
+        number = f"has {len(changes)}" if isinstance(changes, list) else f"is {changes!r}"
+        return f"changes {number}; allowed are 1 to {MOST_CHANGES} pairs of a time and a factor"
+    for place, change in enumerate(changes):
+        t, factor = change if isinstance(change, list) and len(change) == 2 else (None, None)
+        if isinstance(t, bool) or not isinstance(t, int | float) or not now - MOST_LATE_S <= t <= now + MOST_AHEAD_S:
+            return (
+                f"changes.{place} is {change!r} at {now:.3f}; allowed are times (epoch seconds) from {MOST_LATE_S:g} s"
+                f" ago to {MOST_AHEAD_S:g} s ahead, each with a factor"
+            )
+        if factor != 0 and not is_factor(factor) or isinstance(factor, bool):
+            return (
+                f"the factor of changes.{place} is {factor!r}; allowed is 0, or {LEAST_FACTOR:g} to {MOST_FACTOR:g},"
+                " times the submitted rate"
+            )
+        if place and t <= changes[place - 1][0]:
+            return f"changes.{place} is at {t}, not after the one before; allowed are times that ascend"
+    if isinstance(since_s, bool) or not isinstance(since_s, int | float) or not since_s <= changes[0][0]:
+        return f"since is {since_s!r}; allowed is when the course began, not after its first change"
+    for name in ("topology", "source"):
+        if body.get(name) is not None and not (isinstance(body[name], str) and body[name]):
+            return f"{name} is {body[name]!r}; allowed is a name, or nothing for each of them"
+    return ""

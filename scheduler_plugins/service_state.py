@@ -19,7 +19,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from scheduler_plugins.emission_records import LEAST_FACTOR, MOST_FACTOR, RateChange, rates_since
+from scheduler_plugins.emission_records import (
+    EVERYWHERE,
+    LEAST_FACTOR,
+    MOST_FACTOR,
+    InputRates,
+    is_factor,
+    wrong_changes,
+)
 from scheduler_plugins.machine_requests import MachineRequests, RequestRefusal, RequestStatus, why_refused
 from scheduler_plugins.messages import answer_json, log_line, observation_from_request
 from scheduler_plugins.model import (
@@ -320,7 +327,6 @@ class ServiceState:
     held: str | None = None
     decisions: DecisionTracker = field(default_factory=DecisionTracker)
     requests: MachineRequests = field(default_factory=MachineRequests)
-    input_rate_factor: float = 1.0
     policy_error: str | None = None
     damaged_lines: int = 0
     _machines: tuple[str, ...] = ()
@@ -335,7 +341,7 @@ class ServiceState:
     _limits: tuple[int, int] | None = None  # the fewest and the most machines that a policy may have by itself
     _failures: tuple[Failure, ...] = ()  # that the policy has yet to hear of
     _service_levels: Mapping[str, ServiceLevel] = field(default_factory=dict)  # by the topology's name
-    _input_rates: list[RateChange] = field(default_factory=lambda: [(0.0, 1.0)])  # as far back as a spout may be
+    _input_rates: InputRates = field(default_factory=lambda: InputRates(0.0))  # as far back as a spout may be
 
     @property
     def log_path(self) -> Path:
@@ -356,13 +362,13 @@ class ServiceState:
         self.memory, self.topologies, self._window_s = {}, {}, _window_s(body)
         known = {name: cores for name, cores in self.machine_samples.cores.items() if name in self._machines}
         self.machine_samples = MachineSamples(self._window_s, known)
-        self.event, self.held, self.decisions, self.input_rate_factor = None, None, DecisionTracker(), 1.0
+        self.event, self.held, self.decisions = None, None, DecisionTracker()
         self.policy_error, self.damaged_lines, self._final_error = None, 0, None
         self._machines, self._released, self._events_seen = (), frozenset(), set()
         self._round_t, self._configured = None, self._configured + 1
         self._decide_every_s, self._failures, self._service_levels = None, (), levels
         self._limits, self.requests = None, MachineRequests()
-        self._input_rates = [(self.clock(), 1.0)]
+        self._input_rates = InputRates(self.clock())
         self.log_path.unlink(missing_ok=True)
         return {"run_id": self.run_id}
 
@@ -406,29 +412,50 @@ class ServiceState:
         return {"request_id": request.request_id, "t": now}
 
     def change_input_rate(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Spouts hear of it with the answer to their next samples. Refused (400) for one that they do not follow."""
+        """`factor`: of all sources, from now on. Or `changes` of a course with their times, of all sources or those of a
+        `topology` and a `source`. Spouts hear of it with the answer to their next samples. Refused (400) for factors
+        that they do not follow, and for times that are not at hand."""
+        now, rates = self.clock(), self._input_rates
+        behind = [each.samples.emissions.oldest_s() for each in self.topologies.values() if each.is_running]
+        rates.prune(min((t for t in behind if t is not None), default=now))
+        if "changes" in body:
+            return self._follow_course(body, now)
         factor = body.get("factor")
-        if isinstance(factor, bool) or not isinstance(factor, int | float) or not LEAST_FACTOR <= factor <= MOST_FACTOR:
+        if not is_factor(factor):
             allowed = f"a number from {LEAST_FACTOR:g} to {MOST_FACTOR:g}, times the submitted rate"
             raise CallRefusal(400, f"input_rate: factor is {factor!r}; allowed is {allowed}")
-        now, self.input_rate_factor = self.clock(), float(factor)
-        behind = [each.samples.emissions.oldest_s() for each in self.topologies.values()]
-        needed = rates_since(self._input_rates, min((t for t in behind if t is not None), default=now))
-        self._input_rates = [*needed, (now, self.input_rate_factor)]
-        return {"factor": self.input_rate_factor, "t": now}
+        rates.follow(EVERYWHERE, now, [(now, float(factor))])
+        return {"factor": float(factor), "t": now}
+
+    def _follow_course(self, body: Mapping[str, Any], now: float) -> dict[str, Any]:
+        wrong = wrong_changes(body, now)
+        if not wrong and "factor" in body:
+            wrong = f"factor is {body['factor']!r} beside changes; give one of them"
+        if wrong:
+            raise CallRefusal(400, f"input_rate: {wrong}")
+        changes = [(float(t), float(factor)) for t, factor in body["changes"]]
+        self._input_rates.follow((body.get("topology"), body.get("source")), float(body["since"]), changes)
+        self._input_rates.is_timed = True
+        return {"until": changes[-1][0], "t": now}
+
+    @property
+    def input_rate_factor(self) -> float:
+        """Of sources without a course of their own, now."""
+        return self._input_rates.factor(None, self.clock())
 
     def take_samples(self, lines: Iterable[str], topology_id: str = "") -> dict[str, Any]:
         """Of a worker of that topology. Nothing is posted by one that begins: it is told what its spouts have on record
-        of earlier processes."""
+        of earlier processes. Once a rate follows a course, everybody is told what is ahead."""
         posted = [line for line in lines if line.strip()]
         self._add_lines(posted, self._add_worker_line)
-        answer: dict[str, Any] = {"input_rate_factor": self.input_rate_factor}
+        topology, now = self.topologies.get(topology_id), self.clock()
+        name = topology.name if topology else None
+        answer: dict[str, Any] = {"input_rate_factor": self._input_rates.factor(name, now)}
         if posted:
-            return answer
-        topology = self.topologies.get(topology_id)
+            return answer | (self._input_rates.json(name, now) if self._input_rates.is_timed else {})
         schedules = topology.samples.emissions.json() if topology else {}
         known = {"topology": topology.topology_id if topology else None, "schedules": schedules}
-        return answer | known | {"input_rates": self._input_rates}
+        return answer | known | self._input_rates.json(name)
 
     def note_sources(self, sources: str) -> None:
         """Sources begin, `TASK,… TOPOLOGY`. One that is on no record has one from now on: should its worker die before

@@ -13,7 +13,7 @@ import java.util.function.IntConsumer;
  */
 public final class EmissionRecords {
     /** Nobody said whether there are any. */
-    public static final EmissionRecords UNKNOWN = new EmissionRecords(null, null);
+    public static final EmissionRecords UNKNOWN = new EmissionRecords(null, null, Map.of());
 
     private final String topology;
     private volatile Answer answer;
@@ -23,25 +23,42 @@ public final class EmissionRecords {
     public record EmissionRecord(long untilNanos, long behind, List<RateChange> rates) {
     }
 
-    /** From then on (epoch) the rate was the submitted one times the factor; before the first change of a list as by that one. */
-    public record RateChange(long fromNanos, double factor) {
+    /**
+     * From then on (epoch) the rate is the submitted one times the factor; before the first change of a list as by that one.
+     *
+     * @param seconds for how long the submitted rate would have taken to what is due until then, so that every task of a component
+     *     numbers its tuples alike, whenever it hears of the change; NaN where the service does not say
+     */
+    public record RateChange(long fromNanos, double factor, double seconds) {
+        public RateChange(long fromNanos, double factor) {
+            this(fromNanos, factor, Double.NaN);
+        }
+
+        EmissionGrid grid(double submittedRate, int taskIndex, int taskCount, long aboutNanos) {
+            return Double.isNaN(seconds) ? EmissionGrid.at(submittedRate * factor, taskIndex, taskCount, aboutNanos)
+                : new EmissionGrid(submittedRate * factor, taskIndex, taskCount, fromNanos, submittedRate * seconds);
+        }
     }
 
-    private record Answer(Map<Integer, EmissionRecord> byTask, long askedNanos) {
+    private record Answer(Map<Integer, EmissionRecord> byTask, Map<String, List<RateChange>> bySource, long askedNanos) {
     }
 
-    /** Of the topology with that id. */
-    public EmissionRecords(String topology, Map<Integer, EmissionRecord> byTask) {
+    /** Of the topology with that id; {@code bySource} has the rates of components that have a course of their own. */
+    public EmissionRecords(String topology, Map<Integer, EmissionRecord> byTask, Map<String, List<RateChange>> bySource) {
         this.topology = topology;
-        this.answer = new Answer(byTask, Long.MIN_VALUE);
+        this.answer = new Answer(byTask, bySource, Long.MIN_VALUE);
     }
 
     public String topology() {
         return topology;
     }
 
-    public Map<Integer, EmissionRecord> byTask() {
-        return answer.byTask;
+    /** Of a task of that component; null where it is on no record. */
+    public EmissionRecord of(int task, String component) {
+        Answer newest = answer;
+        EmissionRecord record = newest.byTask.get(task);
+        List<RateChange> own = newest.bySource.get(component);
+        return record == null || own == null ? record : new EmissionRecord(record.untilNanos, record.behind, own);
     }
 
     public boolean areKnown() {
@@ -56,7 +73,7 @@ public final class EmissionRecords {
     /** Those of an answer to what was asked at that time (epoch); one that says nothing, or of another topology, changes nothing. */
     public void renew(EmissionRecords newer, long askedNanos) {
         if (areKnown() && newer.areKnown() && Objects.equals(topology, newer.topology)) {
-            answer = new Answer(newer.byTask(), askedNanos);
+            answer = new Answer(newer.answer.byTask, newer.answer.bySource, askedNanos);
         }
     }
 

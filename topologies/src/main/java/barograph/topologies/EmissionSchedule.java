@@ -10,20 +10,27 @@ import java.util.List;
  * When a task of a source must emit: an open loop that does not care whether the topology keeps up.
  *
  * <p>While the rate stays, due times are the points of one {@link EmissionGrid}. When it changes they go on, from then, on the
- * grid of the new rate: what was due before stays due, so nothing is skipped and nothing falls due twice. Any thread may ask.
+ * grid of the new rate: what was due before stays due, so nothing is skipped and nothing falls due twice. Changes may be known
+ * before they come; where the service says how they are numbered, the tuples due by any time are the integral of the rate. Any
+ * thread may ask.
  */
 public final class EmissionSchedule {
+    /** A rate that changes each second, and a process that was gone for an hour: a line is no place for as many rows. */
+    static final int MOST_GAPS = 60;
+
     /** Points {@code from} (included) to {@code until} (excluded) of a grid; what nobody can ask about any more is unreachable. */
     private static final class Stretch {
         private static final long OPEN = Long.MAX_VALUE;
         final EmissionGrid grid;
+        final RateChange change;
         final long beginNanos;
         final long from;
         long until = OPEN;
         Stretch next;
 
-        Stretch(EmissionGrid grid, long beginNanos, long from) {
+        Stretch(EmissionGrid grid, RateChange change, long beginNanos, long from) {
             this.grid = grid;
+            this.change = change;
             this.beginNanos = beginNanos;
             this.from = from;
         }
@@ -66,6 +73,19 @@ public final class EmissionSchedule {
             return passed;
         }
 
+        /** What comes after that stretch is planned anew: what was passed of it stays passed. */
+        void comeBackTo(Stretch kept) {
+            long passed = 0;
+            for (Stretch each = kept.next; each != null; each = each.next) {
+                if (each == stretch) {
+                    point = kept.until + passed + point - each.from;
+                    stretch = kept;
+                    return;
+                }
+                passed += each.until - each.from;
+            }
+        }
+
         /** True if it left a stretch whose points are all passed. */
         boolean leaveWhatEnds() {
             Stretch before = stretch;
@@ -83,6 +103,8 @@ public final class EmissionSchedule {
     private final Position taken;
     private final Position counted;
     private Stretch last;
+    /** The one in force when the rates were last heard of; those after it were ahead then. */
+    private Stretch current;
     private double factor = 1;
     /** Points that are counted and not taken; -1 while the source is a moment ahead of whoever counts. */
     private long behind;
@@ -96,6 +118,7 @@ public final class EmissionSchedule {
         this.taskIndex = taskIndex;
         this.taskCount = taskCount;
         this.last = stretchFrom(startNanos);
+        this.current = last;
         this.taken = new Position(last, last.from);
         this.counted = new Position(last, last.from);
     }
@@ -104,41 +127,42 @@ public final class EmissionSchedule {
     EmissionSchedule(double componentRate, int taskIndex, int taskCount, EmissionRecord record) {
         this(componentRate, taskIndex, taskCount, record.untilNanos());
         List<RateChange> rates = record.rates();
-        int current = rates.size() - 1;
-        while (current > 0 && rates.get(current).fromNanos() > record.untilNanos()) {
-            current--;
+        int inForce = rates.size() - 1;
+        while (inForce > 0 && rates.get(inForce).fromNanos() > record.untilNanos()) {
+            inForce--;
         }
-        Position oldest = oldestBehind(record, current);
+        Position oldest = oldestBehind(record, inForce);
         taken.stretch = oldest.stretch;
         taken.point = oldest.point;
         counted.stretch = last;
         counted.point = last.grid.pointsBefore(record.untilNanos());
         behind = record.behind();
-        for (RateChange change : rates.subList(current + 1, rates.size())) {
-            factor = change.factor();
-            last = last.endAt(Math.max(last.from, last.grid.pointsBefore(change.fromNanos())), stretchFrom(change.fromNanos()));
+        this.current = last;
+        for (RateChange change : rates.subList(inForce + 1, rates.size())) {
+            append(change, change.fromNanos());
         }
     }
 
     /** Makes the stretches up to the one in which the record ends, which is then the last; the first has the oldest point. */
-    private Position oldestBehind(EmissionRecord record, int current) {
+    private Position oldestBehind(EmissionRecord record, int inForce) {
         long end = record.untilNanos();
         long left = record.behind();
         Stretch later = null;
-        for (int i = current; ; i--) {
+        for (int i = inForce; ; i--) {
             RateChange rate = record.rates().get(i);
-            factor = rate.factor();
-            // The first rate held as long as the record reaches back.
-            long begin = i > 0 ? rate.fromNanos() : end - (long) ((left + 1) * taskCount * 1e9 / (submittedRate * factor));
-            Stretch stretch = stretchFrom(begin);
-            long points = stretch.grid.pointsBefore(end);
+            // The first rate held as long as the record reaches back; one of 0 would have made nothing due.
+            double reaching = submittedRate * (rate.factor() > 0 ? rate.factor() : 1);
+            long begin = i > 0 ? rate.fromNanos() : end - (long) ((left + 1) * taskCount * 1e9 / reaching);
+            EmissionGrid grid = rate.grid(submittedRate, taskIndex, taskCount, begin);
+            Stretch stretch = new Stretch(grid, rate, begin, grid.pointsBefore(begin));
+            long points = later != null && later.grid.continues(grid, end) ? later.from : grid.pointsBefore(end);
             if (later == null) {
                 last = stretch;
             } else {
                 stretch.endAt(points, later);
             }
             if (i == 0 || points - stretch.from >= left) {
-                factor = record.rates().get(current).factor();
+                factor = record.rates().get(inForce).factor();
                 return new Position(stretch, points - left);
             }
             left -= points - stretch.from;
@@ -149,18 +173,65 @@ public final class EmissionSchedule {
 
     /** From {@code nowNanos} on the rate is the submitted one times {@code newFactor}, which is finite and above 0. */
     public synchronized void follow(double newFactor, long nowNanos) {
-        if (newFactor == factor) {
-            return;
+        if (newFactor != factor) {
+            append(new RateChange(nowNanos, newFactor), nowNanos);
         }
-        factor = newFactor;
-        long until = Math.max(last.from, last.grid.pointsBefore(nowNanos));
+    }
+
+    /**
+     * Follows these changes, oldest first: the one in force now, and those that are ahead. One that it hears of too late it follows
+     * from now on.
+     */
+    public synchronized void follow(List<RateChange> changes, long nowNanos) {
+        while (current.next != null && current.next.beginNanos <= nowNanos) {
+            current = current.next;
+        }
+        int ahead = 0;
+        while (ahead < changes.size() && changes.get(ahead).fromNanos() <= nowNanos) {
+            ahead++;
+        }
+        if (ahead > 0 && !changes.get(ahead - 1).equals(current.change)) {
+            forgetAfter(current);
+            append(changes.get(ahead - 1), nowNanos);
+            current = last;
+        }
+        Stretch kept = current;
+        while (kept.next != null && ahead < changes.size() && kept.next.change.equals(changes.get(ahead))) {
+            kept = kept.next;
+            ahead++;
+        }
+        forgetAfter(kept);
+        for (RateChange change : changes.subList(ahead, changes.size())) {
+            append(change, change.fromNanos());
+        }
+    }
+
+    private void forgetAfter(Stretch kept) {
+        if (kept.next != null) {
+            taken.comeBackTo(kept);
+            counted.comeBackTo(kept);
+            kept.endAt(Stretch.OPEN, null);
+            last = kept;
+            factor = kept.change == null ? 1 : kept.change.factor();
+        }
+    }
+
+    /** The last stretch ends then, and one of this rate begins. */
+    private void append(RateChange change, long fromNanos) {
+        factor = change.factor();
+        long until = Math.max(last.from, last.grid.pointsBefore(fromNanos));
         for (Position passed : List.of(taken, counted)) {
             if (passed.stretch == last) {
                 until = Math.max(until, passed.point); // with a clock that was read a moment later
             }
         }
-        long begin = until == last.from ? nowNanos : Math.max(nowNanos, last.grid.dueNanos(until - 1) + 1);
-        last = last.endAt(until, stretchFrom(begin));
+        EmissionGrid grid = change.grid(submittedRate, taskIndex, taskCount, fromNanos);
+        if (grid.continues(last.grid, fromNanos)) {
+            last = last.endAt(until, new Stretch(grid, change, fromNanos, until));
+            return;
+        }
+        long begin = until == last.from ? fromNanos : Math.max(fromNanos, last.grid.dueNanos(until - 1) + 1);
+        last = last.endAt(until, new Stretch(grid, change, begin, grid.pointsBefore(begin)));
     }
 
     /** Whether a tuple is due that was not yet taken. */
@@ -183,7 +254,10 @@ public final class EmissionSchedule {
         return due;
     }
 
-    /** The same, for each rate that was in force since {@code fromNanos}, which is when it was last asked. */
+    /**
+     * The same, for each rate that was in force since {@code fromNanos}, which is when it was last asked; of very many rates some
+     * that followed each other are one.
+     */
     synchronized List<Gap> countDueByRate(long fromNanos, long nowNanos) {
         List<Gap> gaps = new ArrayList<>();
         for (long begin = fromNanos; begin < nowNanos; ) {
@@ -199,7 +273,19 @@ public final class EmissionSchedule {
                 counted.leaveWhatEnds();
             }
         }
-        return gaps;
+        return joined(gaps, (gaps.size() + MOST_GAPS - 1) / MOST_GAPS);
+    }
+
+    private static List<Gap> joined(List<Gap> gaps, int number) {
+        if (number <= 1) {
+            return gaps;
+        }
+        List<Gap> few = new ArrayList<>();
+        for (int i = 0; i < gaps.size(); i += number) {
+            List<Gap> part = gaps.subList(i, Math.min(gaps.size(), i + number));
+            few.add(new Gap(part.get(0).fromNanos(), part.get(part.size() - 1).untilNanos(), part.stream().mapToLong(Gap::due).sum()));
+        }
+        return few;
     }
 
     /** Gives up what is counted and not taken: it is never emitted. Returns how many tuples that are. */
@@ -222,7 +308,7 @@ public final class EmissionSchedule {
     }
 
     private Stretch stretchFrom(long startNanos) {
-        EmissionGrid grid = EmissionGrid.at(submittedRate * factor, taskIndex, taskCount, startNanos);
-        return new Stretch(grid, startNanos, grid.pointsBefore(startNanos));
+        EmissionGrid grid = EmissionGrid.at(submittedRate, taskIndex, taskCount, startNanos);
+        return new Stretch(grid, null, startNanos, grid.pointsBefore(startNanos));
     }
 }

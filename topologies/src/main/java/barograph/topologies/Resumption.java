@@ -36,8 +36,8 @@ public record Resumption(EmissionSchedule schedule, List<Gap> gaps, Long missed)
         }
     }
 
-    /** Which task, and how much it is to emit: the component's rate in tuples per second, and its place among its tasks. */
-    public record Source(int task, double componentRate, int taskIndex, int taskCount) {
+    /** Which task of which component, and how much it is to emit: the component's rate in tuples per second, and its place among its tasks. */
+    public record Source(int task, String component, double componentRate, int taskIndex, int taskCount) {
         EmissionSchedule from(long startNanos) {
             return new EmissionSchedule(componentRate, taskIndex, taskCount, startNanos);
         }
@@ -49,7 +49,7 @@ public record Resumption(EmissionSchedule schedule, List<Gap> gaps, Long missed)
 
     /** A task that is on no record begins its topology's schedule; of one that nobody knows about nothing is made up. */
     public static Resumption of(Source source, EmissionRecords records, OnRestart onRestart, long nowNanos) {
-        EmissionRecord record = records.areKnown() ? records.byTask().get(source.task) : null;
+        EmissionRecord record = records.areKnown() ? records.of(source.task, source.component) : null;
         if (!records.areKnown() || record != null && record.untilNanos() > nowNanos + AHEAD_NANOS) {
             return new Resumption(source.from(nowNanos), List.of(new Gap(null, nowNanos, null)), null);
         }

@@ -83,7 +83,8 @@ public final class SourceSpout extends BaseRichSpout {
             return;
         }
         int tasks = context.getComponentTasks(context.getThisComponentId()).size();
-        Resumption.Source source = new Resumption.Source(context.getThisTaskId(), ratePerSecond, context.getThisTaskIndex(), tasks);
+        Resumption.Source source = new Resumption.Source(
+            context.getThisTaskId(), context.getThisComponentId(), ratePerSecond, context.getThisTaskIndex(), tasks);
         Resumption resumption = Resumption.of(source, records == null ? EmissionRecords.UNKNOWN : records, onRestart, now);
         schedule = resumption.schedule();
         LOG.info("task {}: {} tuples behind, missed: {}, gaps: {}", source.task(), schedule.behind(), resumption.missed(), resumption.gaps());

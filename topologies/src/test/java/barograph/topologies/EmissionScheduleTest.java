@@ -5,10 +5,13 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import barograph.topologies.EmissionRecords.EmissionRecord;
+import barograph.topologies.EmissionRecords.RateChange;
 import java.lang.reflect.Field;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Random;
 import java.util.concurrent.atomic.AtomicLong;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -17,6 +20,8 @@ import org.junit.jupiter.params.provider.CsvSource;
 class EmissionScheduleTest {
     private static final long SECOND = 1_000_000_000L;
     private static final long START = 1_763_712_345L * SECOND + 123_456_789L;
+    /** When a course begins (epoch seconds). */
+    private static final long COURSE = START / SECOND + 10;
 
     @ParameterizedTest
     @CsvSource({"240, 4", "1440, 12", "7.5, 3", "0.5, 2", "33.3, 8", "100000, 16"})
@@ -222,6 +227,180 @@ class EmissionScheduleTest {
         assertEquals(taken, due);
         assertEquals(10 * 86_400 + 20 * 86_400, due, 10);
         assertTrue(stretches(schedule) <= 2, "stretches: " + stretches(schedule));
+    }
+
+    /** A course as the service hands it on: a change each second, at times of nothing. */
+    private static List<RateChange> course(double... factors) {
+        List<RateChange> changes = new ArrayList<>();
+        double seconds = (START / SECOND) % 1000;
+        changes.add(new RateChange(START / SECOND * SECOND, 1, seconds));
+        seconds += COURSE - START / SECOND;
+        for (int i = 0; i < factors.length; i++) {
+            changes.add(new RateChange((COURSE + i) * SECOND, factors[i], seconds));
+            seconds += factors[i];
+        }
+        return changes;
+    }
+
+    private static double[] factors(int number) {
+        Random random = new Random(3);
+        return random.doubles(number).map(each -> each < 0.1 ? 0 : 3 * each).toArray();
+    }
+
+    /** What is in force, and half a minute ahead. */
+    private static List<RateChange> answer(List<RateChange> course, long now) {
+        int inForce = (int) course.stream().filter(change -> change.fromNanos() <= now).count() - 1;
+        return course.stream().skip(inForce).filter(change -> change.fromNanos() <= now + 30 * SECOND).toList();
+    }
+
+    /** Tuples of the component that are due before the n-th second of the course, from its begin on. */
+    private static double integral(double[] factors, double rate, double seconds) {
+        double sum = 0;
+        for (int i = 0; i < factors.length && i < seconds; i++) {
+            sum += factors[i] * Math.min(1, seconds - i);
+        }
+        return rate * sum;
+    }
+
+    @ParameterizedTest
+    @CsvSource({"240, 4", "7.5, 3", "33.3, 8", "0.5, 2", "100000, 16"})
+    void whatIsDueByAnyTimeIsTheIntegralOfTheCourse(double rate, int tasks) {
+        double[] factors = factors(200);
+        List<RateChange> course = course(factors);
+        double[] due = new double[1 + 4 * factors.length];
+        for (int task = 0; task < tasks; task++) {
+            EmissionSchedule schedule = new EmissionSchedule(rate, task, tasks, START);
+            schedule.countDue(COURSE * SECOND);
+            double own = 0;
+            for (int quarter = 0; quarter < 4 * factors.length; quarter++) {
+                long now = COURSE * SECOND + quarter * SECOND / 4;
+                if (quarter == 0 || (quarter + task) % 9 == 0) {
+                    schedule.follow(answer(course, now - SECOND), now - SECOND);
+                }
+                own += schedule.countDue(now + SECOND / 4);
+                due[quarter + 1] += own;
+                assertEquals(integral(factors, rate, (quarter + 1) / 4.0) / tasks, own, 1.001);
+            }
+        }
+        for (int quarter = 1; quarter < due.length; quarter++) {
+            assertEquals(integral(factors, rate, quarter / 4.0), due[quarter], 1.001, "after " + quarter / 4.0 + " s");
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource({"240, 4", "7.5, 3", "0.5, 2"})
+    void aProcessThatBeginsLaterHasTheSameTuples(double rate, int tasks) {
+        List<RateChange> course = course(factors(120));
+        for (double died = 10; died < 60; died += 7.3) {
+            long until = COURSE * SECOND + (long) (died * SECOND);
+            EmissionSchedule before = new EmissionSchedule(rate, 1, tasks, START);
+            before.follow(course, START);
+            before.countDue(until);
+            while (before.behind() > 4) {
+                before.take();
+            }
+            List<RateChange> known = answer(course, until - before.behindNanos(until));
+            EmissionSchedule after = new EmissionSchedule(rate, 1, tasks, new EmissionRecord(until, before.behind(), known));
+            after.follow(answer(course, until + 15 * SECOND), until + 15 * SECOND);
+            before.countDue(until + 20 * SECOND);
+            after.countDue(until + 20 * SECOND);
+            assertEquals(before.behind(), after.behind());
+            for (long left = after.behind(); left > 0; left--) {
+                assertEquals(before.take(), after.take());
+            }
+        }
+    }
+
+    @Test
+    void aCourseThatTakesAnothersPlaceCountsFromItsBegin() {
+        EmissionSchedule schedule = new EmissionSchedule(50, 0, 2, START);
+        List<RateChange> first = course(2, 2, 2, 2, 2, 2);
+        schedule.follow(first, START);
+        long begin = COURSE * SECOND;
+        long due = schedule.countDue(begin + 2 * SECOND + SECOND / 2) - schedule.countDue(begin + 1);
+        List<RateChange> other = new ArrayList<>(first.subList(0, 4));
+        other.add(new RateChange(begin + 3 * SECOND, 1, first.get(3).seconds() + 2));
+        schedule.follow(other.subList(3, 5), begin + 2 * SECOND + SECOND / 2);
+        due = schedule.countDue(begin + 6 * SECOND);
+        assertEquals(50 * (0.5 * 2 + 3) / 2, due, 1);
+    }
+
+    /** The position of a source with few tuples is ahead in a change that is then taken back. */
+    @Test
+    void aTupleThatIsDueInAChangeThatIsTakenBackIsDueAsItIsNow() {
+        EmissionSchedule schedule = new EmissionSchedule(0.5, 0, 1, START);
+        List<RateChange> fast = course(0.5, 100, 100);
+        long begin = COURSE * SECOND;
+        schedule.follow(fast, START);
+        schedule.countDue(begin + SECOND / 2);
+        while (schedule.isDue(begin + SECOND / 2)) {
+            schedule.take();
+        }
+        schedule.follow(fast.subList(0, 2), begin + SECOND / 2);
+        assertEquals(0, schedule.countDue(begin + 3 * SECOND), 1);
+        assertEquals(25, schedule.countDue(begin + 103 * SECOND), 1);
+    }
+
+    @Test
+    void aChangeThatIsHeardOfLateIsFollowedFromThenOn() {
+        EmissionSchedule schedule = new EmissionSchedule(100, 0, 1, START);
+        List<RateChange> course = course(3);
+        long begin = COURSE * SECOND;
+        long due = schedule.countDue(begin);
+        schedule.follow(course, begin + 5 * SECOND);
+        assertEquals(500 + 300, schedule.countDue(begin + 6 * SECOND), 2);
+        schedule.follow(course, begin + 6 * SECOND);
+        assertEquals(300, schedule.countDue(begin + 7 * SECOND), 1, "after " + due);
+    }
+
+    @Test
+    void atARateOfZeroNothingIsDueAndWhatWasDueIsLate() {
+        EmissionSchedule schedule = new EmissionSchedule(10, 0, 1, START);
+        schedule.follow(course(0, 0, 0, 2), START);
+        long begin = COURSE * SECOND;
+        long before = schedule.countDue(begin);
+        assertEquals(0, schedule.countDue(begin + 3 * SECOND));
+        while (schedule.behind() > 0) {
+            schedule.take();
+        }
+        assertFalse(schedule.isDue(begin + 3 * SECOND - 1));
+        assertEquals(0, schedule.behindNanos(begin + 2 * SECOND));
+        assertEquals(20, schedule.countDue(begin + 4 * SECOND), 1, "after " + before);
+    }
+
+    /** 48 h with a change each second. */
+    @Test
+    void aLongCourseCostsNoMemory() throws Exception {
+        EmissionSchedule schedule = new EmissionSchedule(10, 0, 1, START);
+        double seconds = (START / SECOND) % 1000 + 10;
+        List<RateChange> ahead = new ArrayList<>();
+        for (int second = 0; second < 172_800; second++) {
+            RateChange change = new RateChange((COURSE + second) * SECOND, 1 + second % 2, seconds);
+            seconds += change.factor();
+            ahead.add(change);
+            if (ahead.size() > 30) {
+                ahead.remove(0);
+                long now = ahead.get(0).fromNanos() + SECOND / 2;
+                schedule.follow(ahead, now);
+                schedule.countDue(now);
+                schedule.skip();
+            }
+        }
+        assertTrue(stretches(schedule) <= 32, "stretches: " + stretches(schedule));
+    }
+
+    @Test
+    void gapsOfManyRatesAreJoined() {
+        double[] factors = factors(200);
+        EmissionRecord record = new EmissionRecord(COURSE * SECOND, 0, course(factors));
+        List<Resumption.Gap> gaps = new EmissionSchedule(100, 0, 1, record).countDueByRate(COURSE * SECOND, (COURSE + 200) * SECOND);
+        assertTrue(gaps.size() <= EmissionSchedule.MOST_GAPS && gaps.size() > EmissionSchedule.MOST_GAPS / 2, "gaps: " + gaps.size());
+        assertEquals(integral(factors, 100, 200), gaps.stream().mapToLong(Resumption.Gap::due).sum(), 1);
+        assertEquals(COURSE * SECOND, gaps.get(0).fromNanos());
+        assertEquals((COURSE + 200) * SECOND, gaps.get(gaps.size() - 1).untilNanos());
+        for (int i = 1; i < gaps.size(); i++) {
+            assertEquals(gaps.get(i - 1).untilNanos(), gaps.get(i).fromNanos());
+        }
     }
 
     /** As many as can be reached from the schedule. */

@@ -24,11 +24,11 @@ class ResumptionTest {
     private static final long DIED = START + 60 * SECOND;
     private static final long BACK = DIED + 14 * SECOND;
     private static final int TASK = 7;
-    private static final Resumption.Source SOURCE = new Resumption.Source(TASK, 100, 1, 4);
+    private static final Resumption.Source SOURCE = new Resumption.Source(TASK, "spout_1", 100, 1, 4);
     private static final List<RateChange> ONE_RATE = List.of(new RateChange(START - 30 * SECOND, 1));
 
     private static EmissionRecords records(long behind, List<RateChange> rates) {
-        return new EmissionRecords("star-1", Map.of(TASK, new EmissionRecord(DIED, behind, rates)));
+        return new EmissionRecords("star-1", Map.of(TASK, new EmissionRecord(DIED, behind, rates)), Map.of());
     }
 
     /** The tuples that a source emits until then if nothing holds it up. */
@@ -105,7 +105,7 @@ class ResumptionTest {
 
     @Test
     void aTaskThatIsOnNoRecordBegins() {
-        Resumption resumption = Resumption.of(SOURCE, new EmissionRecords("star-1", Map.of()), OnRestart.CATCH_UP, BACK);
+        Resumption resumption = Resumption.of(SOURCE, new EmissionRecords("star-1", Map.of(), Map.of()), OnRestart.CATCH_UP, BACK);
         assertEquals(List.of(), resumption.gaps());
         assertEquals(0, resumption.missed());
         assertEquals(25, resumption.schedule().countDue(BACK + SECOND), 1);
@@ -113,7 +113,7 @@ class ResumptionTest {
 
     @Test
     void whereNobodyKnowsItBeginsAndSaysSo() {
-        EmissionRecords ofAnotherClock = new EmissionRecords("star-1", Map.of(TASK, new EmissionRecord(BACK + 3600 * SECOND, 0, ONE_RATE)));
+        EmissionRecords ofAnotherClock = new EmissionRecords("star-1", Map.of(TASK, new EmissionRecord(BACK + 3600 * SECOND, 0, ONE_RATE)), Map.of());
         for (EmissionRecords records : List.of(EmissionRecords.UNKNOWN, ofAnotherClock)) {
             Resumption resumption = Resumption.of(SOURCE, records, OnRestart.SKIP, BACK);
             assertEquals(List.of(new Gap(null, BACK, null)), resumption.gaps());

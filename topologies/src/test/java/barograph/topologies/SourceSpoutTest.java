@@ -20,7 +20,7 @@ class SourceSpoutTest {
     private final Patience patience = new Patience(7, CALLED);
 
     private static EmissionRecords records(long behind) {
-        return new EmissionRecords("star-1", Map.of(7, new EmissionRecord(CALLED - 20 * SECOND, behind, List.of(new RateChange(0, 1)))));
+        return new EmissionRecords("star-1", Map.of(7, new EmissionRecord(CALLED - 20 * SECOND, behind, List.of(new RateChange(0, 1)))), Map.of());
     }
 
     private EmissionRecords asWorkerStarted() {
@@ -47,7 +47,7 @@ class SourceSpoutTest {
         assertEquals(List.of(7), asked);
         records.renew(records(9), CALLED + SECOND / 200);
         assertFalse(patience.isToWait(records, CALLED + SECOND / 100));
-        assertEquals(9, records.byTask().get(7).behind());
+        assertEquals(9, records.of(7, "spout_1").behind());
     }
 
     @Test
@@ -64,8 +64,8 @@ class SourceSpoutTest {
     void anAnswerThatSaysNothingOrIsOfAnotherTopologyChangesNothing() {
         EmissionRecords records = asWorkerStarted();
         records.renew(EmissionRecords.UNKNOWN, CALLED);
-        records.renew(new EmissionRecords("star-2", Map.of()), CALLED);
-        assertEquals(3, records.byTask().get(7).behind());
+        records.renew(new EmissionRecords("star-2", Map.of(), Map.of()), CALLED);
+        assertEquals(3, records.of(7, "spout_1").behind());
         assertFalse(records.areSince(CALLED));
     }
 

@@ -1,6 +1,7 @@
 package barograph.topologies.measure;
 
 import barograph.topologies.EmissionRecords;
+import barograph.topologies.EmissionRecords.RateChange;
 import barograph.topologies.EmissionSchedule;
 import barograph.topologies.EpochClock;
 import barograph.topologies.Line;
@@ -104,6 +105,8 @@ public final class TaskCounters implements Gauge<Integer> {
     /** That thread's wait under back-pressure; nobody waits before a first tuple. */
     private volatile AtomicLong waitedNanos;
     private double inputRateFactor = 1;
+    /** Null as long as no rate follows a course; then the factor is nothing to go by. */
+    private List<RateChange> inputRates;
     private long ownNanos = NOT_TIMED;
     private long cpuNanos = NOT_TIMED;
 
@@ -178,8 +181,16 @@ public final class TaskCounters implements Gauge<Integer> {
         follow();
     }
 
+    /** Changes of the rate, those too that are ahead. */
+    synchronized void inputRates(List<RateChange> changes) {
+        inputRates = changes;
+        follow();
+    }
+
     private void follow() {
-        if (schedule != null) {
+        if (schedule != null && inputRates != null) {
+            schedule.follow(inputRates, EpochClock.nowNanos());
+        } else if (schedule != null) {
             schedule.follow(inputRateFactor, EpochClock.nowNanos());
         }
     }

@@ -31,6 +31,7 @@ final class WorkerSampler implements Closeable {
     private WorkerLine.Worker worker;
     private boolean failing;
     private double inputRateFactor = 1;
+    private SamplesAnswer.Rates rates;
     private EmissionRecords records;
     private long sequence;
     private long lastNanos = EpochClock.nowNanos();
@@ -50,6 +51,9 @@ final class WorkerSampler implements Closeable {
         tasks.add(counters);
         synchronized (tasks) {
             counters.inputRate(inputRateFactor);
+            if (rates != null) {
+                counters.inputRates(rates.of(counters.component));
+            }
             if (records != null) {
                 counters.emissionRecords(records);
             }
@@ -59,12 +63,24 @@ final class WorkerSampler implements Closeable {
     /** The rate of every answer, and the records of the first one; tasks that join later follow them too. */
     private void follow(SamplesAnswer answer) {
         synchronized (tasks) {
-            answer.factor().ifPresent(this::inputRate);
+            if (answer.rates() == null) {
+                answer.factor().ifPresent(this::inputRate);
+            } else {
+                inputRates(answer.rates());
+            }
             if (records == null) {
                 records = answer.records();
                 tasks.forEach(counters -> counters.emissionRecords(records));
             }
         }
+    }
+
+    private void inputRates(SamplesAnswer.Rates newer) {
+        if (rates == null) {
+            LOG.info("input rates follow a course: {}", newer);
+        }
+        rates = newer;
+        tasks.forEach(counters -> counters.inputRates(newer.of(counters.component)));
     }
 
     private void inputRate(double factor) {

@@ -211,18 +211,18 @@ class SamplePosterTest {
             poster.start();
             waitFor(() -> !heard.isEmpty());
             EmissionRecords first = heard.get(0);
-            assertEquals(3, first.byTask().get(7).behind());
+            assertEquals(3, first.of(7, "spout_1").behind());
             said = onRecord.formatted(1012, 5);
             long began = EpochClock.nowNanos();
             assertTrue(first.ask(7));
             waitFor(() -> first.areSince(began));
-            assertEquals(5, first.byTask().get(7).behind());
-            assertEquals(1_012_000_000_000L, first.byTask().get(7).untilNanos());
+            assertEquals(5, first.of(7, "spout_1").behind());
+            assertEquals(1_012_000_000_000L, first.of(7, "spout_1").untilNanos());
             server.stop(0);
             long again = EpochClock.nowNanos();
             first.ask(7);
             Thread.sleep(300);
-            assertEquals(5, first.byTask().get(7).behind());
+            assertEquals(5, first.of(7, "spout_1").behind());
             assertFalse(first.areSince(again));
         } finally {
             server.stop(0);

@@ -460,14 +460,14 @@ class WorkerSamplerTest {
             for (int i = 0; i < 100 && restarted.emissionRecords() == null; i++) {
                 Thread.sleep(50);
             }
-            EmissionRecord record = restarted.emissionRecords().byTask().get(1);
+            EmissionRecord record = restarted.emissionRecords().of(1, "spout_1");
             assertEquals(1_763_712_345_500_000_000L, record.untilNanos());
             assertEquals(3, record.behind());
             assertEquals(List.of(new RateChange(1_763_712_300_000_000_000L, 1), new RateChange(1_763_712_340_250_000_000L, 2)), record.rates());
             TaskCounters fresh = spout(2);
             sampler.add(fresh);
             assertTrue(fresh.emissionRecords().areKnown());
-            assertNull(fresh.emissionRecords().byTask().get(2));
+            assertNull(fresh.emissionRecords().of(2, "spout_1"));
         } finally {
             service.stop(0);
         }
