@@ -349,6 +349,13 @@ class ServiceClient(Protocol):
         """From now on spouts emit `factor` times the rate that the topology was submitted with."""
         ...
 
+    def input_rate_changes(
+        self, since_s: float, changes: Sequence[tuple[float, float]], topology: str | None, source: str | None
+    ) -> None:
+        """At these times, at most a minute ahead, the rate becomes the factor times the submitted one: of a course that
+        began at `since_s`, for a source of a topology (None: for each)."""
+        ...
+
     def state(self) -> ServiceState: ...
 
 
@@ -416,6 +423,12 @@ class HttpService:
 
     def input_rate(self, factor: float) -> None:
         self._call("/input_rate", {"factor": factor})
+
+    def input_rate_changes(
+        self, since_s: float, changes: Sequence[tuple[float, float]], topology: str | None, source: str | None
+    ) -> None:
+        about = {"topology": topology, "source": source}
+        self._call("/input_rate", {"since": since_s, "changes": [list(change) for change in changes], **about})
 
     def state(self) -> ServiceState:
         data = self._call("/state", None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 # An input rate factor: beyond these a grid of nanoseconds has no room for the rate. Workers follow no other
 # (SamplesAnswer.java), so the service takes no other and no plan may have one. A course may also be at 0 for a while.
@@ -100,12 +100,12 @@ class InputRates:
     def follow(self, key: RateKey, since_s: float, changes: Sequence[tuple[float, float]]) -> None:
         """What a course that began at `since_s` says of these sources, at least one change; it may say more later."""
         for other in list(self._timelines):
-            both = _overlap(key, other)
+            both = overlap(key, other)
             if both is not None and both not in self._timelines:
                 ruling = self._ruling(both)
                 self._timelines[both] = RateTimeline(ruling.since_s, list(ruling.changes))
         for each, timeline in self._timelines.items():
-            if _overlap(key, each) == each:
+            if overlap(key, each) == each:
                 timeline.follow(since_s, changes)
 
     def of(self, topology: str | None) -> list[RateChange]:
@@ -117,8 +117,14 @@ class InputRates:
         names = {source for name, source in self._timelines if source is not None and name in (None, topology)}
         return {source: self._ruling((topology, source)).changes for source in sorted(names)}
 
-    def factor(self, topology: str | None, t: float) -> float:
-        return rates_since(self.of(topology), t)[0][1]
+    def factor(self, key: RateKey, t: float) -> float:
+        """In force at `t` for sources of that key."""
+        return rates_since(self._ruling(key).changes, t)[0][1]
+
+    def keys_in(self, key: RateKey) -> list[RateKey]:
+        """That key, and those of its sources that have or may have another rate; the wider ones first."""
+        found = {both for other in self._timelines if (both := overlap(key, other)) is not None}
+        return sorted(found, key=lambda each: (width(each), each[0] or "", each[1] or ""), reverse=True)
 
     def prune(self, t: float) -> None:
         """Forget what no longer matters at `t`."""
@@ -135,19 +141,24 @@ class InputRates:
 
     def _ruling(self, key: RateKey) -> RateTimeline:
         """The timeline that sources of that key follow: the narrowest, which has followed all wider courses too."""
-        covering = [each for each in self._timelines if _overlap(each, key) == key]
-        return self._timelines[max(covering, key=lambda each: sum(name is not None for name in each))]
+        covering = [each for each in self._timelines if overlap(each, key) == key]
+        return self._timelines[min(covering, key=width)]
 
 
-def _overlap(a: RateKey, b: RateKey) -> RateKey | None:
+def width(key: RateKey) -> int:
+    """How many names it leaves open."""
+    return sum(name is None for name in key)
+
+
+def overlap(a: RateKey, b: RateKey) -> RateKey | None:
     """The sources that both mean; None: they have none in common."""
     if any(None not in pair and pair[0] != pair[1] for pair in zip(a, b, strict=True)):
         return None
     return a[0] or b[0], a[1] or b[1]
 
 
-def is_factor(value: Any, *, least: float = LEAST_FACTOR) -> bool:
-    return not isinstance(value, bool) and isinstance(value, int | float) and least <= value <= MOST_FACTOR
+def is_factor(value: Any) -> TypeGuard[float]:
+    return not isinstance(value, bool) and isinstance(value, int | float) and LEAST_FACTOR <= value <= MOST_FACTOR
 
 
 def wrong_changes(body: Mapping[str, Any], now: float) -> str:
@@ -163,7 +174,7 @@ def wrong_changes(body: Mapping[str, Any], now: float) -> str:
                 f"changes.{place} is {change!r} at {now:.3f}; allowed are times (epoch seconds) from {MOST_LATE_S:g} s"
                 f" ago to {MOST_AHEAD_S:g} s ahead, each with a factor"
             )
-        if factor != 0 and not is_factor(factor) or isinstance(factor, bool):
+        if (factor != 0 and not is_factor(factor)) or isinstance(factor, bool):
             return (
                 f"the factor of changes.{place} is {factor!r}; allowed is 0, or {LEAST_FACTOR:g} to {MOST_FACTOR:g},"
                 " times the submitted rate"

@@ -412,8 +412,8 @@ class ServiceState:
         return {"request_id": request.request_id, "t": now}
 
     def change_input_rate(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """`factor`: of all sources, from now on. Or `changes` of a course with their times, of all sources or those of a
-        `topology` and a `source`. Spouts hear of it with the answer to their next samples. Refused (400) for factors
+        """`factor`: of all sources, from now on. Or `changes` of a course with their times, of all sources or those of
+        a `topology` or a `source`. Spouts hear of it with the answer to their next samples. Refused (400) for factors
         that they do not follow, and for times that are not at hand."""
         now, rates = self.clock(), self._input_rates
         behind = [each.samples.emissions.oldest_s() for each in self.topologies.values() if each.is_running]
@@ -441,7 +441,7 @@ class ServiceState:
     @property
     def input_rate_factor(self) -> float:
         """Of sources without a course of their own, now."""
-        return self._input_rates.factor(None, self.clock())
+        return self._input_rates.factor(EVERYWHERE, self.clock())
 
     def take_samples(self, lines: Iterable[str], topology_id: str = "") -> dict[str, Any]:
         """Of a worker of that topology. Nothing is posted by one that begins: it is told what its spouts have on record
@@ -450,7 +450,7 @@ class ServiceState:
         self._add_lines(posted, self._add_worker_line)
         topology, now = self.topologies.get(topology_id), self.clock()
         name = topology.name if topology else None
-        answer: dict[str, Any] = {"input_rate_factor": self._input_rates.factor(name, now)}
+        answer: dict[str, Any] = {"input_rate_factor": self._input_rates.factor((name, None), now)}
         if posted:
             return answer | (self._input_rates.json(name, now) if self._input_rates.is_timed else {})
         schedules = topology.samples.emissions.json() if topology else {}
@@ -511,11 +511,11 @@ class ServiceState:
         decision = self._decision_of(outcome)
         if self.memory is not round.memory:
             decision = Decision(memory=self.memory, reason="held: the decision before it has failed meanwhile")
-        elif round.observation.may_act and self._decide_every_s is None:
-            decision = Decision(memory=self.memory, reason="held: the policy may act by itself no more")
         elif outcome is decision and round.decision is None:
             self._note_answer(round, decision)
         granted = self._without_refused_request(decision, round.observation)
+        if round.observation.may_act and self._decide_every_s is None and granted.changes():
+            granted = Decision(memory=self.memory, reason="held: the policy may act by itself no more")
         decision_id = self._accept(granted, round.observation)
         answer = answer_json(granted, decision_id, self.policy_name)
         self._log(round, decision, answer)

@@ -221,7 +221,7 @@ def event_label(event: Json) -> str:
         change = f"{event['topology']} {verb}" if verb and event.get("topology") else ""
         return str(event.get("label") or change or event.get("event") or "an event")
     if event["kind"] == "rate_changed":
-        return f"rate × {event.get('factor', '?'):g}" if isinstance(event.get("factor"), int | float) else "rate"
+        return _rate_label(event)
     if event["kind"] == "crashed":
         return f"{event.get('machine', 'a machine')} crashes"
     if event.get("event") == "reschedule":
@@ -230,6 +230,13 @@ def event_label(event: Json) -> str:
         return f"scale in{_machine_count(event.get('leave'), '−')}"
     joined = event.get("joined")
     return f"scale out{_machine_count(None if joined is None else len(joined), '+')}"
+
+
+def _rate_label(event: Json) -> str:
+    factor, over_s = event.get("factor"), event.get("over_s")
+    whose = " of ".join(["rate", *(str(event[key]) for key in ("source", "topology") if event.get(key))])
+    become = f"{whose} × {factor:g}" if isinstance(factor, int | float) else whose
+    return f"{become} over {over_s:g} s" if isinstance(over_s, int | float) else become
 
 
 def _machine_count(number: int | None, sign: str) -> str:

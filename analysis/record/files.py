@@ -14,6 +14,7 @@ from boltons.fileutils import atomic_save
 
 from analysis.errors import RecordError, SeriesError
 
+TRACES = "traces"
 RAW_SUFFIXES = (".jsonl", ".avro")
 STATUSES = ("complete", "incomplete", "failed", "invalid")
 
@@ -104,6 +105,10 @@ class SeriesPaths:
     @property
     def report(self) -> Path:
         return self.root / "report.html"
+
+    def trace(self, sha256: str) -> Path:
+        """A trace of input rates that its runs follow."""
+        return self.root / TRACES / f"{sha256}.csv"
 
     def table(self, name: str) -> Path:
         return self.tables / f"{name}.parquet"

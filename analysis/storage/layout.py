@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from analysis.record.files import TRACES
 from analysis.record.schemas import LARGE_TABLES
 
 POINTER = "tables.json"
@@ -108,6 +109,6 @@ def _spool_path(key: str, last: Mapping[str, str], generation: str | None, diges
         mirrored = parts[2] == RUN_JSON or (digest and parts[2] in (*LINE_FILES, "report.html"))
         folder = last.get(f"{parts[0]}/{parts[1]}", f"{parts[0]}/{parts[1]}")
         return f"{folder}/{parts[2]}" if mirrored and len(parts) == 3 else None
-    if key in ALWAYS:
+    if key in ALWAYS or parts[0] == TRACES:
         return key
     return key if digest and (key in REPORTS or parts[0] == "figures") else None

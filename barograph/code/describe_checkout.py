@@ -36,11 +36,18 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
         "folder": str(Path(messages.__file__).parent.parent),
         "tls": hasattr(service, "tls_context"),
         "v": getattr(messages, "VERSION", 1),  # what every commit from before it was named spoke
-        "calls": [" ".join(call) for call in service.CALLS],
+        "calls": [*(" ".join(call) for call in service.CALLS), *_rate_calls()],
         "state": state,
         "schedules": "schedules" in (to_a_worker_that_begins or {}),  # what spouts of earlier processes had emitted
         "variants": [_of(variant["policy"], variant["parameters"]) for variant in asked["variants"]],
     }
+
+
+def _rate_calls() -> list[str]:
+    """What the service takes beyond the name of the call."""
+    from scheduler_plugins import emission_records
+
+    return ["POST /input_rate changes"] if hasattr(emission_records, "InputRates") else []
 
 
 def _of(policy: str, parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -57,6 +57,9 @@ def digest(experiment: Experiment) -> str:
             del variant["code"]["label"]  # a branch and its commit are the same code
         if variant["topology"] is None:
             del variant["topology"]
+    for event in data["events"]:
+        if event["kind"] == "trace":
+            del event["file"]  # wherever it lies, it is the same by its digest
     for options in data["testbed"].get("options", {}).values():
         options.pop("budget_usd", None)  # a series that its budget stopped goes on with a larger one
     text = json.dumps(data, sort_keys=True)

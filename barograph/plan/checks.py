@@ -12,7 +12,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from barograph.errors import ExperimentError, blame_of
-from barograph.plan.events import topologies_after, working_machines_after
+from barograph.plan.events import RateChange, Sine, Trace, topologies_after, working_machines_after
+from barograph.plan.events.rate_change import COURSES
 from barograph.plan.experiment import Experiment, TestbedChoice, TopologyChoice, Variant
 from inventory import TESTBEDS, machines
 from inventory.machines import MachineRequest
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from topologies.catalogue import Topology
 
 log = logging.getLogger(__name__)
+WINDOW_SETTING = "barograph.window.s"  # of a topology: how often its workers post
+MOST_WINDOW_S = 2.0
 
 
 def testbed_of(choice: TestbedChoice) -> Testbed:
@@ -52,7 +55,7 @@ def check(experiment: Experiment) -> None:
     """Raises ExperimentError with every complaint, or the testbed's own error where machines do not fit."""
     complaints = [
         complaint
-        for test in (_topology, _policies, _isolation, _claims, _slots, _faults, _booting)
+        for test in (_topology, _policies, _isolation, _claims, _slots, _faults, _booting, _courses)
         for complaint in test(experiment)
     ]
     if complaints:
@@ -231,6 +234,33 @@ def _booting(experiment: Experiment) -> Sequence[str]:
         f"testbed.joining is 'booted', but machines of testbed {chosen.name} cannot be added during a run; those of"
         f" {', '.join(able) or 'no testbed'} can; give ready, or one of them"
     ]
+
+
+def _courses(experiment: Experiment) -> Sequence[str]:
+    """A course names spouts that are there, and workers that post too seldom would hear of it too late."""
+    courses = [
+        (place, event)
+        for place, event in enumerate(experiment.events)
+        if isinstance(event, RateChange | Sine | Trace) and event.calls == COURSES
+    ]
+    if not courses or _topology(experiment):
+        return []
+    said = []
+    chosen = [(variant, each) for variant in experiment.variants for each in experiment.topologies_of(variant)]
+    for place, event in courses:
+        about = [_rendered(each) for _, each in chosen if event.topology in (None, each.name)]
+        spouts = {each.name for topology in about for each in topology.components if each.kind == "spout"}
+        if event.source is not None and event.source not in spouts:
+            known = ", ".join(sorted(spouts))
+            said.append(f"events.{place}.source is {event.source!r}; the topology has the spouts {known}")
+    for variant, topology in chosen:
+        window_s = topology.overrides.get("config", {}).get(WINDOW_SETTING, 0)
+        if isinstance(window_s, int | float) and window_s > MOST_WINDOW_S:
+            said.append(
+                f"variants.{variant.name}: {WINDOW_SETTING} is {window_s:g}; allowed with a course of rates: at most"
+                f" {MOST_WINDOW_S:g}, for workers hear of it as they post"
+            )
+    return said
 
 
 def _can_boot(testbed: Testbed) -> bool:

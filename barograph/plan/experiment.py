@@ -16,6 +16,7 @@ from analysis.record.event_timeline import WHOLE_CLUSTER
 from barograph.errors import ExperimentError
 from barograph.plan.events import (
     AnyEvent,
+    Trace,
     all_workers,
     joining_workers,
     limit_errors,
@@ -30,6 +31,7 @@ from barograph.settings import ROOT
 from barograph.yaml_files import CLOSED, Text, Word, no_json, read_yaml, validated
 
 EXPERIMENTS = ROOT / "dags" / "experiments"
+NEWER_EVENT_KEYS = ("over_s", "topology", "source")
 FOREIGN = "foreign"  # the policy that hosts a scheduler which is not ours
 
 
@@ -261,6 +263,10 @@ class Experiment:
         of_all = data.get("topologies", [data.get("topology")])
         for each in (*of_all, *(variant["topology"] for variant in data["variants"])):
             _leave_out_unset(each)
+        for event in data["events"]:
+            for key in NEWER_EVENT_KEYS:  # that say nothing: the data of experiments from before them stay the same
+                if key in event and event[key] is None:
+                    del event[key]
         return data
 
 
@@ -302,7 +308,7 @@ def load(name: str, folder: Path = EXPERIMENTS) -> Experiment:
     if name not in names(folder):
         known = ", ".join(names(folder)) or "none"
         raise ExperimentError(f"no experiment {name!r} in {folder.name}/; there are: {known}")
-    return parse(name, read_yaml(path), source=f"{name}.yaml")
+    return parse(name, read_yaml(path), source=f"{name}.yaml", folder=path.parent)
 
 
 def from_data(data: Mapping[str, Any], source: str = "as recorded") -> Experiment:
@@ -326,13 +332,25 @@ def demo(experiment: Experiment) -> Experiment:
     return replace(experiment, repetitions=1, durations=DEMO)
 
 
-def parse(name: str, data: Any, *, source: str) -> Experiment:
-    """Raises ExperimentError listing every wrong field."""
+def parse(name: str, data: Any, *, source: str, folder: Path | None = None) -> Experiment:
+    """`folder`: where files that it names are; without it they are as recorded. Raises ExperimentError listing every
+    wrong field."""
     experiment = validated(Experiment, data, source=source, name=name)
-    wrong = _inconsistencies(experiment)
+    experiment, wrong = _with_traces(experiment, folder)
+    wrong += _inconsistencies(experiment)
     if wrong:
         raise ExperimentError(f"{source}: {'; '.join(wrong)}")
     return experiment
+
+
+def _with_traces(experiment: Experiment, folder: Path | None) -> tuple[Experiment, list[str]]:
+    """What a trace says is a part of the experiment."""
+    events, wrong = list(experiment.events), []
+    for place, event in enumerate(events):
+        if isinstance(event, Trace) and (folder is not None or not event.sha256):
+            events[place], errors = event.read(place, folder or ROOT)
+            wrong += errors
+    return replace(experiment, events=tuple(events)), wrong
 
 
 def _inconsistencies(experiment: Experiment) -> list[str]:

@@ -19,6 +19,7 @@ from barograph.plan.experiment import Experiment, TopologyChoice
 from barograph.policy_service import LostTasks, ServiceClient, ServiceState, WorkerRestart, absent_machines
 from barograph.run.cluster import Cluster
 from barograph.run.monitor import RESTART_PATIENCE, RunMonitor, SteadyTest, steady_test
+from barograph.run.rate_courses import RateCourses
 from barograph.series.progress import ProgressFile
 from barograph.series.run_record import Clock, Listener, MonotonicClock, RunRecord
 from barograph.series.series import Series
@@ -104,6 +105,7 @@ class RunContext:
     record: RunRecord
     machines: Membership
     monitor: RunMonitor
+    courses: RateCourses
     last: bool = False
     zero_s: float | None = None  # of the first event
     decide_every_s: float | None = None  # in a hold
@@ -132,8 +134,13 @@ class RunContext:
         def note(state: ServiceState) -> None:
             run.note(state)
 
-        monitor = RunMonitor(context.service, context.clock, context.listener, machines.expected, alarm, note)
-        run = cls(context, plan, record, machines, monitor, last)
+        def send_ahead() -> None:
+            courses.send_ahead(context.clock.now())
+
+        courses = RateCourses(context.service, record)
+        hooks = (machines.expected, alarm, note, send_ahead)
+        monitor = RunMonitor(context.service, context.clock, context.listener, *hooks)
+        run = cls(context, plan, record, machines, monitor, courses, last)
         return run
 
     def topologies(self) -> tuple[TopologyChoice, ...]:
@@ -143,9 +150,9 @@ class RunContext:
     def now(self) -> float:
         return self.context.clock.now()
 
-    def mark_zero(self) -> float:
-        """The zero of an event: now."""
-        now = self.now()
+    def mark_zero(self, at_s: float | None = None) -> float:
+        """The zero of an event: now, unless said."""
+        now = self.now() if at_s is None else at_s
         self.zero_s = now if self.zero_s is None else self.zero_s
         self._end_allowance(now + RESTART_PATIENCE.silence_s)  # of an event that did not say when it was over
         return now

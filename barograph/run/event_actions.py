@@ -8,9 +8,12 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from analysis.record.files import SeriesPaths
 from barograph.errors import ExperimentError, MachineLost, NoFreshSamples, OutcomeUnknown, RunBroken
+from barograph.plan.events.course import Course
 from barograph.plan.events.kind import (
     APPLY_S,
     DRAIN_S,
@@ -22,6 +25,7 @@ from barograph.plan.events.kind import (
     EventTimes,
     RunningWorker,
 )
+from barograph.plan.events.trace_file import sha256_of
 from barograph.policy_service import (
     ScaleOutcome,
     ServiceState,
@@ -62,8 +66,8 @@ class EventActions:
             yield entry
 
     @contextmanager
-    def zero(self, line: str = EVENT_LINE, **facts: Any) -> Iterator[float]:
-        zero_s = self.run.mark_zero()
+    def zero(self, line: str = EVENT_LINE, *, at_s: float | None = None, **facts: Any) -> Iterator[float]:
+        zero_s = self.run.mark_zero(at_s)
         yield zero_s
         if line == EVENT_LINE:
             event = self.run.context.experiment.events[self.place]
@@ -138,7 +142,19 @@ class EventActions:
         run.record.event("machines_left", machines=list(machines), given_back=given_back)
 
     def change_rate(self, factor: float) -> None:
-        self.run.context.service.input_rate(factor)
+        self.run.courses.change(self.event_id, factor, self.run.now())
+
+    def begin_course(self, course: Course, topology: str | None, source: str | None) -> float:
+        zero_s = self.run.courses.begin(self.event_id, course, (topology, source), self.run.now())
+        self.wait_until(zero_s)
+        return zero_s
+
+    def trace_file(self, sha256: str) -> Path:
+        path = SeriesPaths(self.run.record.folder.parents[1]).trace(sha256)
+        if not path.is_file() or sha256_of(path) != sha256:
+            what = "has changed" if path.is_file() else "is missing"
+            raise ExperimentError(f"{path} {what}; it is the trace of this series: begin anew with --new")
+        return path
 
     def crash(self, machine: str) -> None:
         self.run.machines.crash(machine)  # first: from here on nobody may miss it

@@ -37,6 +37,7 @@ from barograph.run.cluster import ClusterFacts, Collection
 from inventory.testbed import Disturbance
 from playbooks.clock import ClockOffset
 from playbooks.cluster import NO_SAMPLES
+from scheduler_plugins.emission_records import EVERYWHERE, InputRates, wrong_changes
 from scheduler_plugins.machine_requests import MachineRequests, RequestRefusal, RequestStatus, why_refused
 from scheduler_plugins.messages import answer_json, log_line, observation_from_request
 from scheduler_plugins.model import Decision, Machine, MachineLimits, Observation
@@ -179,7 +180,7 @@ class FakeStorm:
     _limits: tuple[int, int] | None = None  # of the hold: the fewest and the most machines
     _machine_requests: MachineRequests = field(default_factory=MachineRequests)
     _asked: int = 0  # how many of `asks` were asked in this run
-    _factor: float = 1.0
+    _input_rates: InputRates = field(default_factory=lambda: InputRates(0.0))
     _rates: list[tuple[float, float]] = field(default_factory=list)  # from when on, tuples/s
 
     # As Cluster
@@ -306,7 +307,7 @@ class FakeStorm:
             write_lines(folder / "machines" / f"{name}.jsonl", [machine_line(name, t) for t in measured])
         for topology in self._submitted if "m1" in machines else ():
             port, seconds = self._port(topology), enumerate(self._seconds(topology))
-            lines = [worker_line(number, t, int(self._rate(t)), topology, port) for number, t in seconds]
+            lines = [worker_line(number, t, int(self._rate(topology, t)), topology, port) for number, t in seconds]
             since_ms = int(1000 * self._submitted[topology])
             worker_files.write(folder / "workers" / f"m1-{port}-{since_ms}.avro", lines)
         if "master" in machines:
@@ -374,7 +375,7 @@ class FakeStorm:
         self._note_call(
             "configure", parameters=dict(parameters), seed=seed, window_s=window_s, service_levels=service_levels
         )
-        self._run_id, self._policy, self._factor = run_id, policy, 1.0
+        self._run_id, self._policy, self._input_rates = run_id, policy, InputRates(0.0)
         self._wait_s = parameters.get("wait_s", 0)
 
     def scale(self, event_id: str, kind: str, joined: Sequence[str], leave: int) -> None:
@@ -439,8 +440,18 @@ class FakeStorm:
 
     def input_rate(self, factor: float) -> None:
         self._note_call("input_rate", factor=factor)
-        self._factor = factor
-        self._flows_from(self.clock.now())
+        now = self.clock.now()
+        self._input_rates.follow(EVERYWHERE, now, [(now, factor)])
+
+    def input_rate_changes(
+        self, since_s: float, changes: Sequence[tuple[float, float]], topology: str | None, source: str | None
+    ) -> None:
+        about = {"topology": topology, "source": source}
+        self._note_call("input_rate_changes", since_s=since_s, changes=list(changes), **about)
+        body = {"since": since_s, "changes": [list(change) for change in changes], **about}
+        if wrong := wrong_changes(body, self.clock.now()):
+            raise ServiceRefused(f"/input_rate of the policy service answered 400: {wrong}")
+        self._input_rates.follow((topology, source), since_s, changes)
 
     def state(self) -> ServiceState:
         self._raise_fault("state")
@@ -464,7 +475,7 @@ class FakeStorm:
             decisions=self._decisions(),
             policy_error="ZeroDivisionError: division by zero" if failed else None,
             waiting_for=self.faults.get("held") if pending else None,
-            input_rate_factor=self._factor,
+            input_rate_factor=self._input_rates.factor(EVERYWHERE, self.clock.now()),
             nimbus_age_s=max(1.0, since_s - self.faults.get("nimbus_silent_after_s", NEVER)),
             worker_restarts=tuple(restart for restart in self._restarts() if restart.t <= self.clock.now()),
             lost_tasks=self._lost_tasks(since_s),
@@ -600,19 +611,20 @@ class FakeStorm:
 
     def _series(self, topology: str) -> TupleCounts:
         seconds = tuple(self._seconds(topology))
-        rates = tuple(self._rate(t) for t in seconds)
+        rates = tuple(self._rate(topology, t) for t in seconds)
         return TupleCounts(seconds, rates, rates, rates)
 
     def _flows_from(self, t: float, machines: set[str] | None = None) -> None:
         """From `t` on these machines work (those of the cluster that are up), unless something happens again."""
         working = set(self._machines) if machines is None else machines
         self._rates = [step for step in self._rates if step[0] < t]
-        self._rates.append((t, RATE_OF_A_MACHINE * len(working - set(self._down)) * self._factor))
+        self._rates.append((t, RATE_OF_A_MACHINE * len(working - set(self._down))))
 
-    def _rate(self, t: int) -> float:
+    def _rate(self, topology: str, t: int) -> float:
         if self.faults.get("no_tuples") or (self.faults.get("unsteady") and t // 20 % 2):
             return 0.0
-        return next((rate for since_s, rate in reversed(self._rates) if t >= since_s), 0.0)
+        factor = self._input_rates.factor((topology, "spout_1"), t)
+        return factor * next((rate for since_s, rate in reversed(self._rates) if t >= since_s), 0.0)
 
     def _collect_master(self, folder: Path) -> None:
         lines = []

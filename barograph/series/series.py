@@ -5,6 +5,7 @@ half a run is worth nothing, and its length is bounded.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,13 +20,14 @@ from barograph.code.refs import resolve_experiment
 from barograph.errors import ExperimentError
 from barograph.plan.blocks import PlannedRun, digest, next_run, plan_runs, series_id
 from barograph.plan.durations import Overhead, run_s
+from barograph.plan.events import Trace
 from barograph.plan.experiment import Experiment, from_data
 from barograph.series import provenance
 from barograph.series.progress import OPENED, ProgressFile
 from barograph.series.provenance import git_state
 from barograph.series.results import complete_runs, results
 from barograph.series.run_record import is_of_execution, median_overhead, read_run
-from barograph.settings import dag_run, results_root
+from barograph.settings import ROOT, dag_run, results_root
 
 PATTERN = frozenset("*?[")
 STOP_FILE = "stop"  # there: this execution begins no further run
@@ -122,6 +124,7 @@ def open_series(
     changes = provenance.work_tree_patch() if dirty else b""  # refused before there is a folder
     repeated = series_of_dag_run(experiment) if again else None
     unfinished = repeated or (None if new else unfinished_series(experiment))
+    traces = trace_contents(experiment, unfinished.folder if unfinished else None)
     if unfinished:
         _require_same_measurement(unfinished)
     earlier = series_document(unfinished.folder) if unfinished else {}
@@ -130,6 +133,10 @@ def open_series(
         estimates = [*estimates, {"opened_s": now, **estimate}]
     folder = unfinished.folder if unfinished else _new_folder(experiment, now)
     results().begin(folder)
+    for sha256, content in traces.items():
+        path = SeriesPaths(folder).trace(sha256)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
     (folder / STOP_FILE).unlink(missing_ok=True)  # of an earlier execution
     document = {
         "v": 1,
@@ -150,6 +157,24 @@ def open_series(
     write_json_atomic(SeriesPaths(folder).series_json, document)
     ProgressFile(folder).tell(OPENED, opened_s=now)
     return Series(folder, experiment, now)
+
+
+def trace_contents(experiment: Experiment, kept_in: Path | None) -> dict[str, bytes]:
+    """The traces that its events follow, by their digests; `kept_in`: a series that has them already. Raises
+    ExperimentError where one is not as it was read."""
+    contents = {}
+    for place, event in enumerate(experiment.events):
+        if isinstance(event, Trace):
+            kept = SeriesPaths(kept_in).trace(event.sha256) if kept_in else None
+            path = kept if kept is not None and kept.is_file() else ROOT / event.file
+            content = path.read_bytes() if path.is_file() else b""
+            if hashlib.sha256(content).hexdigest() != event.sha256:
+                raise ExperimentError(
+                    f"events.{place}.file is {event.file}, and {path} {'has changed' if content else 'is gone'}; this"
+                    f" request is of the one whose SHA-256 begins with {event.sha256[:12]}: give it, or begin anew"
+                )
+            contents[event.sha256] = content
+    return contents
 
 
 def _require_same_measurement(series: Series) -> None:

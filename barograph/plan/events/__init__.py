@@ -30,7 +30,7 @@ from barograph.plan.events.order import (
     topologies_at_start,
     working_machines_after,
 )
-from barograph.plan.events.rate_change import RateChange
+from barograph.plan.events.rate_change import RateChange, Sine, Trace
 from barograph.plan.events.reschedule import Reschedule
 from barograph.plan.events.scale_in import ScaleIn
 from barograph.plan.events.scale_out import ScaleOut
@@ -44,6 +44,8 @@ KINDS: dict[str, type[PlannedEvent]] = {
     "rate": RateChange,
     "arrival": Arrival,
     "departure": Departure,
+    "sine": Sine,
+    "trace": Trace,
     "crash": Crash,
     "worker_crash": WorkerCrash,
     "cpu_load": CpuLoad,
@@ -69,6 +71,8 @@ __all__ = [
     "RateChange",
     "ScaleIn",
     "ScaleOut",
+    "Sine",
+    "Trace",
     "all_workers",
     "joining_workers",
     "limit_errors",

@@ -9,10 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Protocol
 
 from pydantic import Field
 
+from barograph.plan.events.course import Course
 from inventory.testbed import Disturbance
 
 Seconds = Annotated[float, Field(strict=True, gt=0, le=86_400)]
@@ -87,8 +89,11 @@ class RunActions(Protocol):
         what the plan asks for; the rest is the harness's."""
         ...
 
-    def zero(self, line: str = EVENT_LINE, **facts: object) -> AbstractContextManager[float]:
-        """The event's zero is now (epoch seconds). Once the block has done it, events.jsonl gets this line."""
+    def zero(
+        self, line: str = EVENT_LINE, *, at_s: float | None = None, **facts: object
+    ) -> AbstractContextManager[float]:
+        """The event's zero (epoch seconds) is now, or was just then. Once the block has done it, events.jsonl gets this
+        line."""
         ...
 
     def note(self, line: str, **facts: object) -> None:
@@ -122,6 +127,15 @@ class RunActions(Protocol):
 
     def change_rate(self, factor: float) -> None:
         """The spouts emit `factor` times the rate of the submission from now on."""
+        ...
+
+    def begin_course(self, course: Course, topology: str | None, source: str | None) -> float:
+        """The rate of these sources (None: of all) follows this course from its zero on, whatever else is done
+        meanwhile, until another one begins; returns the zero, when it has come."""
+        ...
+
+    def trace_file(self, sha256: str) -> Path:
+        """Where the series keeps a trace. Raises ExperimentError where it is not as it was."""
         ...
 
     def crash(self, machine: str) -> None:

@@ -1,36 +1,208 @@
-"""The input rate changes; the policy is not asked."""
+"""The input rate changes, at once or on a course; the policy is not asked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from barograph.plan.events.kind import EventTime, EventTimes, PlannedEvent, RunActions
+from barograph.plan.events import course
+from barograph.plan.events.kind import (
+    HORIZON_FIELD,
+    EventTime,
+    EventTimes,
+    PlannedEvent,
+    PlanSoFar,
+    RunActions,
+    Seconds,
+)
+from barograph.plan.events.trace_file import UnfitTrace, facts_of, rows_of
+from barograph.settings import ROOT
+from barograph.yaml_files import Text, Word
 from scheduler_plugins.emission_records import LEAST_FACTOR, MOST_FACTOR
 
 Factor = Annotated[float, Field(strict=True, ge=LEAST_FACTOR, le=MOST_FACTOR)]
+COURSES = frozenset({"POST /input_rate", "POST /input_rate changes"})
+BEGIN_S = 10.0  # until the zero of a course has come, at the longest: workers hear of it before
+
+
+def whose_errors(topology: str | None, source: str | None, plan: PlanSoFar) -> Iterator[str]:
+    field, known = f"events.{plan.place}", plan.topologies
+    if topology is not None and known and topology not in known:
+        yield f"{field}.topology is {topology!r}; the experiment has {', '.join(known)}"
+    if source is not None and topology is None and len(known) > 1:
+        yield f"{field}.source is {source!r} without topology; say which of {', '.join(known)} it is of"
+
+
+def rate_of(topology: str | None, source: str | None) -> str:
+    """`the input rate of spout_1 in star`."""
+    return "the input rate" + (f" of {source}" if source else "") + (f" in {topology}" if topology else "")
+
+
+def how_long(for_s: float | None, otherwise: str) -> str:
+    return otherwise if for_s is None else f"for {for_s:g} s"
 
 
 @dataclass(frozen=True)
 class RateChange(PlannedEvent):
     at: EventTime  # `steady`, or seconds after the first tuple or after the zero of the event before
     factor: Factor  # of the rate that the topology was submitted with
+    over_s: Seconds | None = None  # evenly from the rate in force to that one; without it: at once
+    topology: Word | None = None  # its name in Storm; without it: every one
+    source: Text | None = None  # a spout component; without it: every one
     kind: Literal["rate"] = "rate"
 
-    calls: ClassVar[frozenset[str]] = frozenset({"POST /input_rate"})
+    phases: ClassVar[Mapping[str, str]] = {"rate": "the input rate changes"}
+
+    @property
+    def is_course(self) -> bool:
+        """Whether it has to be on the way before it begins; else workers follow it as they hear of it."""
+        return self.over_s is not None or self.topology is not None or self.source is not None
+
+    @property
+    def calls(self) -> frozenset[str]:  # type: ignore[override]  # of this event, not of its kind
+        return COURSES if self.is_course else frozenset({"POST /input_rate"})
+
+    @property
+    def longest_s(self) -> float:
+        return BEGIN_S if self.is_course else 0.0
+
+    def words(self) -> str:
+        over = "" if self.over_s is None else f" over {self.over_s:g} s"
+        return f"{rate_of(self.topology, self.source)} becomes {self.factor:g} times that of the submission{over}"
+
+    def errors(self, plan: PlanSoFar) -> Iterator[str]:
+        yield from whose_errors(self.topology, self.source, plan)
+        if self.over_s is not None and plan.limit_field == HORIZON_FIELD and self.over_s > plan.limit_s:
+            said = f"events.{plan.place}.over_s is {self.over_s:g}; allowed: at most {plan.limit_field}"
+            yield f"{said} ({plan.limit_s:g}): it would not be over when the run is"
+
+    def perform(self, run: RunActions) -> EventTimes:
+        facts: dict[str, Any] = {"factor": self.factor}
+        with run.phase("rate", expected_s=4 if self.is_course else 0):
+            if not self.is_course:
+                with run.zero("rate_changed", **facts) as zero_s:
+                    run.change_rate(self.factor)
+                return EventTimes(zero_s, zero_s)
+            facts |= {"over_s": self.over_s, "topology": self.topology, "source": self.source}
+            begin_s = run.begin_course(
+                lambda before: course.ramp(before, self.factor, self.over_s), self.topology, self.source
+            )
+            with run.zero("rate_changed", at_s=begin_s, **facts) as zero_s:
+                return EventTimes(zero_s, zero_s)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sine(PlannedEvent):
+    """The input rate goes up and down evenly."""
+
+    at: EventTime  # `steady`, or seconds after the first tuple or after the zero of the event before
+    mean: Factor  # times the rate that the topology was submitted with
+    amplitude: Annotated[float, Field(strict=True, gt=0, le=MOST_FACTOR)]  # of it, at most the mean
+    period_s: Annotated[float, Field(strict=True, ge=2 * course.STEP_S, le=86_400)]  # from one highest rate to the next
+    for_s: Seconds | None = None  # then the rate is the mean; without it: until the run ends, or another course begins
+    phase: Annotated[float, Field(strict=True, ge=0, lt=1)] = 0.0  # part of a period that is over at the zero
+    topology: Word | None = None  # its name in Storm; without it: every one
+    source: Text | None = None  # a spout component; without it: every one
+    kind: Literal["sine"] = "sine"
+
+    calls: ClassVar[frozenset[str]] = COURSES
     phases: ClassVar[Mapping[str, str]] = {"rate": "the input rate changes"}
 
     @property
     def longest_s(self) -> float:
-        return 0.0
+        return BEGIN_S
 
     def words(self) -> str:
-        return f"the input rate becomes {self.factor:g} times that of the submission"
+        height = f"{self.mean:g} ± {self.amplitude:g} times that of the submission every {self.period_s:g} s"
+        return f"{rate_of(self.topology, self.source)} is {height} {how_long(self.for_s, 'until the run ends')}"
+
+    def errors(self, plan: PlanSoFar) -> Iterator[str]:
+        yield from whose_errors(self.topology, self.source, plan)
+        field = f"events.{plan.place}"
+        if self.amplitude > self.mean:
+            yield f"{field}.amplitude is {self.amplitude:g}; allowed: at most mean ({self.mean:g}), no rate is below 0"
+        if self.mean + self.amplitude > MOST_FACTOR:
+            highest = f"{field}.mean and amplitude make {self.mean + self.amplitude:g}"
+            yield f"{highest}; allowed: at most {MOST_FACTOR:g} times the submitted rate"
 
     def perform(self, run: RunActions) -> EventTimes:
-        with run.phase("rate"), run.zero("rate_changed", factor=self.factor) as zero_s:
-            run.change_rate(self.factor)
-        return EventTimes(zero_s, zero_s)
+        facts: dict[str, Any] = {"mean": self.mean, "amplitude": self.amplitude, "period_s": self.period_s}
+        facts |= {"for_s": self.for_s, "phase": self.phase, "topology": self.topology, "source": self.source}
+        return _begin(
+            run,
+            lambda _before: course.sine(self.mean, self.amplitude, self.period_s, self.for_s, self.phase),
+            (self.topology, self.source),
+            facts,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trace(PlannedEvent):
+    """The input rate follows a file: each row's number holds until the next row."""
+
+    at: EventTime  # `steady`, or seconds after the first tuple or after the zero of the event before
+    file: Text  # CSV of seconds and numbers; absolute, or from the experiment's file on
+    compression: Annotated[float, Field(strict=True, gt=0, le=86_400)] = 1.0  # seconds of it that pass in one second
+    scale: Annotated[float, Field(strict=True, gt=0)] = 1.0  # times its numbers: 1 is the submitted rate
+    for_s: Seconds | None = None  # without it: until its end; its last rate stays
+    longest_gap_s: Annotated[float, Field(strict=True, gt=0)] = 3600.0  # between two of its rows
+    topology: Word | None = None  # its name in Storm; without it: every one
+    source: Text | None = None  # a spout component; without it: every one
+    sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""  # of the file; without it: as it is now
+    kind: Literal["trace"] = "trace"
+
+    calls: ClassVar[frozenset[str]] = COURSES
+    phases: ClassVar[Mapping[str, str]] = {"rate": "the input rate changes"}
+
+    @property
+    def longest_s(self) -> float:
+        return BEGIN_S
+
+    def words(self) -> str:
+        faster = "" if self.compression == 1 else f", {self.compression:g} times as fast,"
+        follows = f"{rate_of(self.topology, self.source)} follows {Path(self.file).name}{faster}"
+        return f"{follows} {how_long(self.for_s, 'to its end')}"
+
+    def errors(self, plan: PlanSoFar) -> Iterator[str]:
+        yield from whose_errors(self.topology, self.source, plan)
+
+    def read(self, place: int, folder: Path) -> tuple[Trace, list[str]]:
+        """With its digest, and its path from the repository on if it is in there; and what is wrong with the file."""
+        path = (folder / Path(self.file).expanduser()).resolve()
+        inside = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
+        field = f"events.{place}"
+        try:
+            facts = facts_of(path, self.scale, self.longest_gap_s)
+        except UnfitTrace as error:
+            return self, [f"{field}.file is {self.file!r}: {error}"]
+        length_s, wrong = facts.length_s / self.compression, []
+        if self.for_s is not None and self.for_s > length_s:
+            wrong = [f"{field}.for_s is {self.for_s:g}; allowed: at most {length_s:g}, the length of {self.file}"]
+        if self.sha256 and self.sha256 != facts.sha256:
+            wrong.append(f"{field}.sha256 is {self.sha256}, but {self.file} is {facts.sha256}; it has changed")
+        return replace(self, file=inside, sha256=facts.sha256), wrong
+
+    def perform(self, run: RunActions) -> EventTimes:
+        path = run.trace_file(self.sha256)
+        facts: dict[str, Any] = {"file": self.file, "sha256": self.sha256}
+        facts |= {"compression": self.compression, "scale": self.scale}
+        facts |= {"for_s": self.for_s, "topology": self.topology, "source": self.source}
+        return _begin(
+            run,
+            lambda _before: course.trace(rows_of(path, self.scale), self.compression, self.for_s),
+            (self.topology, self.source),
+            facts,
+        )
+
+
+def _begin(
+    run: RunActions, steps: course.Course, whose: tuple[str | None, str | None], facts: Mapping[str, Any]
+) -> EventTimes:
+    with run.phase("rate", expected_s=4):
+        begin_s = run.begin_course(steps, *whose)
+        with run.zero(at_s=begin_s, **facts) as zero_s:
+            return EventTimes(zero_s, zero_s)

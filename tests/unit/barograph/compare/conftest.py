@@ -44,8 +44,8 @@ class SidedStorm(FakeStorm):
             raise RunBroken("Nimbus: java.lang.IllegalStateException: thrown by the branch")
         super().submit(run, topology)
 
-    def _rate(self, t: int) -> float:
-        return super()._rate(t) * (self._fast or 0.0)
+    def _rate(self, topology: str, t: int) -> float:
+        return super()._rate(topology, t) * (self._fast or 0.0)
 
 
 @pytest.fixture

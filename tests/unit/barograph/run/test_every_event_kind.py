@@ -25,7 +25,7 @@ def example() -> Experiment:
     (text, *_) = re.findall(r"```yaml\n(topologies:.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     data: dict[str, Any] = read_yaml(EXPERIMENTS / "stela" / "star.yaml") | yaml.safe_load(text)
     del data["topology"]
-    return parse("docs/example", data, source=PAGE.name)
+    return parse("docs/example", data, source=PAGE.name, folder=EXPERIMENTS / "small")
 
 
 def examples() -> dict[str, PlannedEvent]:

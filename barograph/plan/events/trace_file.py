@@ -1,0 +1,102 @@
+"""The file of a trace: two columns, seconds and numbers, the one ascending; and what is wrong with it.
+
+It is read row by row, whatever its length.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from scheduler_plugins.emission_records import LEAST_FACTOR, MOST_FACTOR
+
+MOST_ROWS = 1_000_000
+
+
+class UnfitTrace(ValueError):
+    """Says what is wrong with a file, and what is allowed."""
+
+
+@dataclass(frozen=True)
+class TraceFacts:
+    sha256: str
+    length_s: float  # of the trace itself
+
+
+def rows_of(path: Path, scale: float = 1.0) -> Iterator[tuple[float, float]]:
+    """Seconds since the first row, and the number times `scale`; a first line of words is left out."""
+    begin_s: float | None = None
+    for _, seconds, number in _rows(path):
+        begin_s = seconds if begin_s is None else begin_s
+        yield seconds - begin_s, number * scale
+
+
+def facts_of(path: Path, scale: float, longest_gap_s: float) -> TraceFacts:
+    """Raises UnfitTrace for a file that is no trace, or is none with these."""
+    try:
+        stat = path.stat()
+    except OSError as error:
+        raise UnfitTrace(f"there is no {path} ({error.strerror}); give a path from the experiment's file on") from error
+    return _facts_of(path, scale, longest_gap_s, (stat.st_mtime_ns, stat.st_size))
+
+
+@lru_cache(maxsize=256)  # experiments are read again and again, and a trace may be long
+def _facts_of(path: Path, scale: float, longest_gap_s: float, _stamp: tuple[int, int]) -> TraceFacts:
+    first_s = last_s = None
+    for line, seconds, number in _rows(path):
+        factor = number * scale
+        if factor != 0 and not LEAST_FACTOR <= factor <= MOST_FACTOR:
+            raise UnfitTrace(
+                f"line {line} is {factor:g} times the submitted rate; allowed: 0, or {LEAST_FACTOR:g} to"
+                f" {MOST_FACTOR:g}; `scale` makes factors of other numbers"
+            )
+        if last_s is not None and seconds <= last_s:
+            raise UnfitTrace(f"line {line} is at {seconds:g} s, after {last_s:g} s; allowed: times that ascend")
+        if last_s is not None and seconds - last_s > longest_gap_s:
+            raise UnfitTrace(
+                f"line {line} is at {seconds:g} s, {seconds - last_s:g} s after the one before; allowed: at most"
+                f" longest_gap_s ({longest_gap_s:g})"
+            )
+        first_s, last_s = (seconds if first_s is None else first_s), seconds
+    if first_s is None or last_s is None or first_s == last_s:
+        raise UnfitTrace(f"it has {'no row' if first_s is None else 'one row'}; allowed: two or more, `seconds,factor`")
+    return TraceFacts(sha256_of(path), last_s - first_s)
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _rows(path: Path) -> Iterator[tuple[int, float, float]]:
+    """Line, seconds and number of each row."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.reader(file)
+            for row in reader:
+                if not row or (reader.line_num == 1 and not any(map(_is_number, row))):
+                    continue
+                if reader.line_num > MOST_ROWS:
+                    raise UnfitTrace(f"it has more than {MOST_ROWS} lines; join some of them")
+                yield reader.line_num, *_numbers(row, reader.line_num)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        said = error.strerror if isinstance(error, OSError) else error
+        raise UnfitTrace(f"it cannot be read ({said}); give a CSV file of seconds and factors") from error
+
+
+def _numbers(row: list[str], line: int) -> tuple[float, float]:
+    if len(row) != 2 or not all(map(_is_number, row)):
+        raise UnfitTrace(f"line {line} is {','.join(row)[:80]!r}; allowed: two finite numbers, `seconds,factor`")
+    return float(row[0]), float(row[1])
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

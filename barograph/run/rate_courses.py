@@ -1,0 +1,125 @@
+"""The courses of a run's input rates: what of each the policy service is told, half a minute ahead of the time.
+
+Whoever watches the run calls `send_ahead` at each look; between two looks there may be half a minute without harm.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from barograph.plan.events.course import Course, Step
+from barograph.policy_service import ServiceClient, ServiceUnreachable
+from barograph.series.run_record import RunRecord
+from scheduler_plugins.emission_records import EVERYWHERE, InputRates, RateKey, overlap, width
+
+AHEAD_S = 30.0  # so much is sent
+REFILL_S = 20.0  # as soon as no more than that is ahead
+LEAD_S = 3.0  # workers post every other second; what is sent later than that is followed late
+
+
+@dataclass
+class RunningCourse:
+    """One course, of the sources of one key. `waiting`: changes that are due and not sent, by their times."""
+
+    event_id: str
+    key: RateKey
+    zero_s: float
+    steps: Iterator[Step]
+    ahead_s: float = 0.0  # until then it is sent
+    end_s: float | None = None  # of its last step; None: not reached yet
+    waiting: list[Step] = field(default_factory=list)
+    _next: Step | None = None
+    _factor: float | None = None  # of the newest change
+
+    @property
+    def since_s(self) -> float:
+        """Of two that begin together the narrower one is the newer."""
+        return self.zero_s - width(self.key) / 1000
+
+    def advance(self, until_s: float) -> None:
+        """Take its steps before that time to what waits; those that change nothing are left out."""
+        while self.end_s is None:
+            step = self._next or next(self.steps)
+            t = self.zero_s + step[0]
+            if t >= until_s:
+                self._next = step
+                return
+            self._next = next(self.steps, None)
+            if step[1] != self._factor:
+                self.waiting.append((t, step[1]))
+                self._factor = step[1]
+            if self._next is None:
+                self.end_s = t
+
+    def catch_up(self, now: float) -> tuple[float, float] | None:
+        """Where its changes were not sent in time: from when until when its rate was the one before."""
+        if not self.waiting or self.waiting[0][0] >= now:
+            return None
+        late_s, again_s = self.waiting[0][0], now + LEAD_S
+        passed = [factor for t, factor in self.waiting if t <= again_s]
+        self.waiting = [(again_s, passed[-1]), *(step for step in self.waiting if step[0] > again_s)]
+        return late_s, again_s
+
+
+@dataclass
+class RateCourses:
+    """Those of a run. Of each source the newest course that covers it counts."""
+
+    service: ServiceClient
+    record: RunRecord
+    rates: InputRates = field(default_factory=lambda: InputRates(0.0))  # that were sent
+    running: list[RunningCourse] = field(default_factory=list)
+
+    def begin(self, event_id: str, course: Course, key: RateKey, now: float) -> float:
+        """Its zero, a full second that is ahead. Raises what the service says."""
+        zero_s = float(math.ceil(now + LEAD_S))
+        self._end(key, zero_s, event_id)
+        keys = self.rates.keys_in(key)
+        before = {each: self.rates.factor(each, zero_s) for each in keys}
+        for each in keys if len(set(before.values())) > 1 else [key]:
+            running = RunningCourse(event_id, each, zero_s, course(before[each]))
+            self.running.append(running)
+            self._send(running, now)
+        return zero_s
+
+    def change(self, event_id: str, factor: float, now: float) -> None:
+        """All sources, from now on."""
+        self.service.input_rate(factor)
+        self._end(EVERYWHERE, now, event_id)
+        self.rates.follow(EVERYWHERE, now, [(now, factor)])
+
+    def send_ahead(self, now: float) -> None:
+        """What is not sent because the service does not answer is sent at a later look."""
+        for running in list(self.running):
+            if running.end_s is not None and not running.waiting and running.end_s <= now:
+                self._note_end(running, running.end_s, "it is over")
+            elif running.waiting or now > running.ahead_s - REFILL_S:
+                try:
+                    self._send(running, now)
+                except ServiceUnreachable:
+                    return
+
+    def _send(self, running: RunningCourse, now: float) -> None:
+        running.advance(now + AHEAD_S)
+        late = running.catch_up(now)
+        if late is not None:
+            facts = {"event_id": running.event_id, "from_s": late[0], "until_s": late[1]}
+            self.record.event("course_interrupted", t=now, **facts)
+        if running.waiting:
+            self.service.input_rate_changes(running.since_s, running.waiting, *running.key)
+            self.rates.prune(now)
+            self.rates.follow(running.key, running.since_s, running.waiting)
+        running.waiting, running.ahead_s = [], now + AHEAD_S
+
+    def _end(self, key: RateKey, t: float, by: str) -> None:
+        """Courses of these sources alone; a wider one goes on for the others."""
+        for running in [each for each in self.running if overlap(key, each.key) == each.key]:
+            self._note_end(running, t, f"{by} takes its place")
+
+    def _note_end(self, running: RunningCourse, t: float, reason: str) -> None:
+        self.running.remove(running)
+        goes_on = any(each.event_id == running.event_id for each in self.running)
+        if not goes_on and running.end_s != running.zero_s:  # a step has no end
+            self.record.event("course_ended", t=t, event_id=running.event_id, reason=reason)

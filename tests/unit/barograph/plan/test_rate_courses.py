@@ -1,0 +1,146 @@
+"""Courses of rates: their steps, and which of them are refused."""
+
+import tracemalloc
+from itertools import islice, pairwise
+from math import cos, isclose, pi, tau
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barograph.errors import ExperimentError
+from barograph.plan.blocks import digest
+from barograph.plan.events import Trace, course
+from barograph.plan.events.course import Step
+from barograph.plan.events.trace_file import rows_of
+from barograph.plan.experiment import EXPERIMENTS, Experiment, from_data, parse
+from barograph.yaml_files import read_yaml
+
+
+def tuples(steps: list[Step]) -> float:
+    """Of a source of one tuple a second, from the zero to the end."""
+    return sum(factor * (end - begin) for (begin, factor), (end, _) in pairwise(steps))
+
+
+@given(st.floats(0.1, 5), st.floats(0.1, 5), st.floats(0.5, 300))
+def test_a_ramp_has_as_many_tuples_as_the_line(before: float, factor: float, over_s: float) -> None:
+    steps = list(course.ramp(before, factor, over_s))
+    assert isclose(tuples(steps), (before + factor) / 2 * over_s, rel_tol=1e-6)
+    assert steps[0][0] == 0 and steps[-1] == (over_s, factor)
+    assert all(end - begin <= course.STEP_S for (begin, _), (end, _) in pairwise(steps))
+
+
+def test_a_step_is_one() -> None:
+    assert list(course.ramp(1.0, 2.0, None)) == [(0.0, 2.0)]
+
+
+@given(st.floats(0.5, 5), st.floats(0, 1), st.floats(2, 200), st.floats(1, 300), st.floats(0, 0.99))
+def test_a_sine_has_as_many_tuples_as_the_curve(
+    mean: float, height: float, period_s: float, for_s: float, phase: float
+) -> None:
+    steps = list(course.sine(mean, mean * height, period_s, for_s, phase))
+    risen = cos(tau * phase) - cos(tau * (for_s / period_s + phase))
+    wanted = mean * for_s + mean * height * risen * period_s / tau
+    assert isclose(tuples(steps), wanted, rel_tol=1e-4, abs_tol=1e-4)
+    assert all(0 <= factor <= 2 * mean for _, factor in steps)
+    assert steps[-1] == (for_s, mean)
+
+
+def test_a_sine_without_an_end_goes_on() -> None:
+    steps = list(islice(course.sine(1.0, 0.5, 4.0, None, 0.25), 1000))
+    assert [t for t, _ in steps] == [float(n) for n in range(1000)]
+    assert isclose(steps[0][1], 1 + 0.5 * 2 / pi, rel_tol=1e-6) and steps[999][1] == steps[3][1]
+
+
+def test_a_trace_has_as_many_tuples_as_its_rows() -> None:
+    rows = [(0.0, 2.0), (15.0, 0.0), (30.0, 1.0), (65.0, 4.0)]
+    steps = list(course.trace(iter(rows), 10.0, None))
+    assert steps == [(0.0, 2.0), (1.0, 1.0), (2.0, 0.0), (3.0, 1.0), (4.0, 1.0), (5.0, 1.0), (6.0, 2.5), (7.0, 4.0)]
+    assert list(course.trace(iter(rows), 10.0, 2.5))[-2:] == [(2.0, 0.0), (2.5, 0.0)]
+
+
+def test_a_long_trace_costs_no_memory(tmp_path: Path) -> None:
+    path = tmp_path / "long.csv"
+    path.write_text("".join(f"{t},{0.5 + t % 7 / 10}\n" for t in range(20_000)))
+    tracemalloc.start()
+    number = sum(1 for _ in course.trace(rows_of(path), 1.0, None))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert number == 20_001 and peak < 500_000
+
+
+def experiment(folder: Path, event: dict[str, Any], **more: Any) -> Experiment:
+    data = read_yaml(EXPERIMENTS / "stela" / "star.yaml")
+    data |= {"machines": {"before": 4, "after": 4}, "events": [{"at": "steady"} | event], **more}
+    return parse("stela/star", data, source="star.yaml", folder=folder)
+
+
+SINE = {"kind": "sine", "mean": 1.0, "amplitude": 0.5, "period_s": 20.0}
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        (SINE | {"amplitude": 1.5}, r"events.0.amplitude is 1.5; allowed: at most mean \(1\), no rate is below 0"),
+        (SINE | {"period_s": 1.9}, r"events.0.period_s is 1.9; allowed: .*greater than or equal to 2"),
+        (SINE | {"mean": 900.0, "amplitude": 200.0}, r"make 1100; allowed: at most 1000"),
+        (SINE | {"mean": 0.0}, r"events.0.mean is 0.0"),
+        (SINE | {"phase": 1.0}, r"events.0.phase is 1.0"),
+        (SINE | {"amplitude": float("inf")}, r"events.0.amplitude is inf"),
+        ({"kind": "rate", "factor": 0.0}, r"events.0.factor is 0.0"),
+        ({"kind": "rate", "factor": 2.0, "over_s": 0.0}, r"events.0.over_s is 0.0"),
+        ({"kind": "rate", "factor": 2.0, "over_s": 900.0}, r"over_s is 900; allowed: at most durations.horizon_s"),
+        ({"kind": "trace", "file": "none.csv"}, r"events.0.file is 'none.csv': there is no .*none.csv .*give a path"),
+        ({"kind": "trace", "file": "."}, r"it cannot be read \(Is a directory\); give a CSV file"),
+    ],
+)  # fmt: skip
+def test_a_course_that_cannot_be_is_refused(event: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(ExperimentError, match=said):
+        experiment(tmp_path, event)
+
+
+@pytest.mark.parametrize(
+    ("content", "more", "said"),
+    [
+        ("", {}, "it has no row; allowed: two or more"),
+        ("seconds,factor\n0,1\n", {}, "it has one row; allowed: two or more"),
+        ("0,1\n5,2\n5,3\n", {}, "line 3 is at 5 s, after 5 s; allowed: times that ascend"),
+        ("0,1\n4000,2\n", {}, r"line 2 is at 4000 s, 4000 s after the one before; allowed: at most longest_gap_s"),
+        ("0,1\n30,2\n", {"longest_gap_s": 10.0}, r"at most longest_gap_s \(10\)"),
+        ("0,1\n1,-2\n", {}, r"line 2 is -2 times the submitted rate; allowed: 0, or 1e-06 to 1000"),
+        ("0,1\n1,1e-7\n", {}, "line 2 is 1e-07 times"),
+        ("0,100\n1,2000\n", {}, "line 2 is 2000 times the submitted rate.*`scale` makes"),
+        ("0,1\n1,nan\n", {}, "line 2 is '1,nan'; allowed: two finite numbers"),
+        ("0,1\n1,2,3\n", {}, "line 2 is '1,2,3'"),
+        ("0,1\n1,2\n", {"for_s": 2.0}, r"for_s is 2; allowed: at most 1, the length of day.csv"),
+        ("0,1\n1,2\n", {"sha256": "0" * 64}, "sha256 is 0{64}, but day.csv is .*; it has changed"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_trace_is_refused(content: str, more: dict[str, Any], said: str, tmp_path: Path) -> None:
+    (tmp_path / "day.csv").write_text(content)
+    with pytest.raises(ExperimentError, match=f"events.0.*{said}"):
+        experiment(tmp_path, {"kind": "trace", "file": "day.csv"} | more)
+
+
+def test_a_trace_may_be_at_zero_and_its_numbers_may_be_of_anything(tmp_path: Path) -> None:
+    (tmp_path / "day.csv").write_text("seconds,requests\n1700000000,5000\n1700000060,0\n1700000120,2500\n")
+    given = experiment(tmp_path, {"kind": "trace", "file": "day.csv", "scale": 0.0002})
+    (event,) = given.events
+    assert isinstance(event, Trace) and event.file == str(tmp_path / "day.csv")
+    assert list(rows_of(tmp_path / "day.csv", event.scale)) == [(0.0, 1.0), (60.0, 0.0), (120.0, 0.5)]
+
+
+def test_what_a_trace_says_is_a_part_of_the_request_and_where_it_lies_is_not(tmp_path: Path) -> None:
+    for name, content in (("a", "0,1\n1,2\n"), ("b", "0,1\n1,2\n"), ("c", "0,1\n1,3\n")):
+        (tmp_path / f"{name}.csv").write_text(content)
+    a, b, c = (experiment(tmp_path, {"kind": "trace", "file": f"{name}.csv"}) for name in "abc")
+    assert digest(a) == digest(b) != digest(c)
+    (tmp_path / "a.csv").unlink()
+    assert from_data(a.as_data()) == a, "what is on record needs no file"
+
+
+def test_the_data_of_a_step_are_those_of_before_there_were_courses() -> None:
+    event = {"kind": "rate", "at": "steady", "factor": 1.5}
+    assert experiment(EXPERIMENTS, event).as_data()["events"] == [event]
