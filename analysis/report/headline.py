@@ -42,8 +42,12 @@ def headline(
     if not events:
         return "No run reached an event, so there is nothing to compare."
     pairs, event = _pairs(experiment, variants, events, claims, topology)
+    if topology is not None and not _present(experiment, event, variants, measured, topology):
+        # One that had departed by then is compared after the last event that it was there to see.
+        there = [each for each in events if _present(experiment, each, variants, measured, topology)]
+        event = there[-1] if there else event
     after = _after(event, events)
-    present = [name for name in variants if measured.of(_claim(experiment, event, METRIC, name, topology), name)]
+    present = _present(experiment, event, variants, measured, topology)
     if not present:
         return f"No complete run measured a throughput {after}."
     complete = [pair for pair in pairs if set(pair) <= set(present)]
@@ -63,6 +67,12 @@ def headline(
     return " ".join(
         [*sentences[:MOST_PAIRS], *more, *(f"{_capital(_name(name))} has no complete run." for name in absent)]
     )
+
+
+def _present(
+    experiment: str, event: str, variants: Sequence[str], measured: Conditions, topology: str | None
+) -> list[str]:
+    return [name for name in variants if measured.of(_claim(experiment, event, METRIC, name, topology), name)]
 
 
 def _more_sentence(variants: int) -> list[str]:

@@ -63,9 +63,10 @@ class Section:
     @property
     def rows(self) -> list[tuple[str, list[str]]]:
         """The values of all events side by side, by metric."""
-        headings = dict.fromkeys(heading for _, values in self.measurements for heading, _ in values)
+        headings = [heading for table in series_tables.RUN_TABLES.values() for heading, _ in table.values()]
         by_event = [dict(values) for _, values in self.measurements]
-        return [(heading, [values.get(heading, "–") for values in by_event]) for heading in headings]
+        there = [heading for heading in headings if any(heading in values for values in by_event)]
+        return [(heading, [values.get(heading, "–") for values in by_event]) for heading in there]
 
 
 @dataclass(frozen=True)

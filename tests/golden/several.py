@@ -3,7 +3,7 @@
 Each is spout → work → sink on one worker. Seconds 0 to 400 of a run, three events at 100, 200 and 300:
 
 - `star` goes on all the time: 100 tuples/s, after e1 (one machine more) what its variant makes of it. In the first 6 s
-  after e1 its spout emits, and nothing is executed or waits: 600 tuples are lost.
+  after e1 its spout emits, and nothing is executed or waits: 600 tuples are lost. Then it is on the new machine.
 - `diamond` executes 40/s, and 30/s from e2 on; it departs with e3. Its last tuples drain for 5 s.
 - `page` arrives with e2 and emits its first tuple 8 s later: 60/s.
 """
@@ -60,34 +60,44 @@ def executed(name: str, variant: str, second: int) -> int:
     return emitted(name, variant, second)
 
 
+def slot_of(name: str, second: int) -> str:
+    return "m4:6700" if name == "star" and second >= E1 + SILENT_S else SLOTS[name]
+
+
 def is_there(name: str, second: int) -> bool:
     """Whether its worker writes a line of that second."""
     return {"star": True, "diamond": second < E3 + DRAINS_S, "page": second >= E2 + 2}[name]
 
 
-def write_series(root: Path, repetitions: int = 1, names: Sequence[str] = NAMES, **changes: Any) -> Path:
-    """`names`: of the topologies on record; of one alone the record is as it is of runs of one. `changes`: of run.json,
-    by key."""
+def write_series(root: Path, repetitions: int = 1) -> Path:
+    """Every variant so often, each run with all three topologies."""
     (root / "runs").mkdir(parents=True)
     spec = {"variants": [{"name": variant} for variant in LEVELS], "title": "Three topologies"}
     (root / "series.json").write_text(
         json.dumps({"v": 1, "experiment": "several/three", "series_id": root.name, "spec": spec})
     )
-    runs = [(variant, number) for number in range(1, repetitions + 1) for variant in LEVELS]
-    for order, (variant, number) in enumerate(runs):
-        write_run(root, variant, number, order, names, changes)
+    for number in range(1, repetitions + 1):
+        for order, variant in enumerate(LEVELS):
+            write_run(root, variant, number, 2 * (number - 1) + order)
     return root
 
 
 def write_run(
-    root: Path, variant: str, repetition: int, order: int, names: Sequence[str], changes: dict[str, Any]
-) -> None:
-    start, run_id = START + 1000.0 * order, f"{variant}-r{repetition}"
+    root: Path, variant: str, repetition: int, order: int, names: Sequence[str] = NAMES, run_id: str = "",
+    **changes: Any,
+) -> None:  # fmt: skip
+    """`names`: of the topologies on record; of one alone the record is as it is of runs of one. `changes`: of run.json,
+    by key."""
+    start, run_id = START + 1000.0 * order, run_id or f"{variant}-r{repetition}"
     folder = root / "runs" / run_id
     (folder / "workers").mkdir(parents=True)
     (folder / "machines").mkdir()
     for name in names:
-        records.write_worker(folder / "workers", SLOTS[name].replace(":", "-"), worker_lines(name, variant, start))
+        lines = worker_lines(name, variant, start)
+        for slot in dict.fromkeys(f"{line['machine']}-{line['port']}" for line in lines):
+            records.write_worker(
+                folder / "workers", slot, [line for line in lines if slot == f"{line['machine']}-{line['port']}"]
+            )
     for number in range(1, 5):
         records.write_lines(folder / "machines" / f"m{number}.jsonl", machine_lines(start, number))
     records.write_lines(folder / "events.jsonl", events(start, names))
@@ -97,18 +107,17 @@ def write_run(
 
 
 def worker_lines(name: str, variant: str, start: float) -> list[dict[str, Any]]:
-    machine, port = SLOTS[name].split(":")
-    lines = []
+    lines: list[dict[str, Any]] = []
     for second in (s for s in range(END) if is_there(name, s)):
+        machine, port = slot_of(name, second).split(":")
         sent, done = emitted(name, variant, second), executed(name, variant, second)
         line: dict[str, Any] = {
             "v": 1, "t": start + second + 1.0, "dt_s": 1.0, "machine": machine, "port": int(port), "pid": 4000,
-            "topology": storm_id(name), "seq": len(lines),
+            "topology": storm_id(name), "seq": sum(line["machine"] == machine for line in lines),
             "tasks": {
                 "task": [1, 2, 3], "component": ["spout", "work", "sink"], "emitted": [sent, done, 0],
                 "transferred": [sent, done, 0], "executed": [0, done, done],
-                "execute_ms": [0.0, 1.0 * done, 0.1 * done],
-                "process_ms": [None] * 3, "queue": [0, 0, 0],
+                "execute_ms": [0.0, 1.0 * done, 0.1 * done], "process_ms": [None] * 3, "queue": [0, 0, 0],
             },
             "streams": {"task": [1, 2], "stream": ["default"] * 2, "emitted": [sent, done]},
             "sources": {"task": [2, 3], "component": ["spout", "work"], "stream": ["default"] * 2,
@@ -171,7 +180,7 @@ def decision_line(start: float, second: int, run_id: str, names: Sequence[str]) 
         {"id": storm_id(name), "name": name, "workers": 1, "uptime_s": second, "rebalancing": False, "edges": EDGES,
          "components": [{"name": c["name"], "kind": c["kind"], "tasks": c["tasks"], "executors": [c["tasks"] * 2]}
                         for c in COMPONENTS],
-         "placement": dict.fromkeys("123", SLOTS[name])}
+         "placement": dict.fromkeys("123", slot_of(name, second))}
         for name in names if is_there(name, second)
     ]  # fmt: skip
     return {

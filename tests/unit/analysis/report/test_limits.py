@@ -14,7 +14,7 @@ Tables = dict[str, list[Row]]
 @pytest.fixture
 def tables(monkeypatch: pytest.MonkeyPatch) -> Tables:
     tables: Tables = {}
-    monkeypatch.setattr(series_tables, "rows", lambda _paths, name: tables.get(name, []))
+    monkeypatch.setattr(series_tables, "rows", lambda _paths, name, **_of: tables.get(name, []))
     return tables
 
 

@@ -8,7 +8,7 @@ import pytest
 from analysis.record.files import RunPaths, SeriesPaths, append_event, write_json_atomic
 from analysis.report import page, series_page, series_tables
 from analysis.report.page import render
-from analysis.report.series_page import SeriesContent
+from analysis.report.series_page import Section, SeriesContent
 
 EXECUTION = {"opened_s": 1_763_700_000.0, "runs": 6, "expected_usd": 1.2, "longest_usd": 4.5, "used_usd": 1.31,
              "machine_hours": 7.5, "prices_of": "2026-11-21"}  # fmt: skip
@@ -64,8 +64,7 @@ def _page(**given: object) -> str:
 def _bare(**given: object) -> SeriesContent:
     """A report of nothing but what is given."""
     empty: dict[str, object] = {field.name: [] for field in fields(SeriesContent)}
-    words = dict.fromkeys(("title", "experiment", "series_id", "headline"), "x")
+    words = dict.fromkeys(("title", "experiment", "series_id"), "x")
     numbers = dict.fromkeys(("complete", "all_runs", "files_read", "lines_read"), 0)
-    return SeriesContent(
-        **(empty | words | numbers | {"several_events": False, "topology": None, "measurements": {}} | given)
-    )  # type: ignore[arg-type]
+    only = Section("", "", "", "x", None, [], {}, [], [], [], [])
+    return SeriesContent(**(empty | words | numbers | {"sections": [only]} | given))  # type: ignore[arg-type]

@@ -1,0 +1,236 @@
+"""Runs of several topologies with the same task numbers and names: each has the numbers that it has alone, the cluster
+their sums, and one that arrives or departs has none while it is not there."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from analysis.compare.blocks import runs_of
+from analysis.compare.evaluation import series_blocks
+from analysis.compare.question import Pair
+from analysis.ingest import tables
+from analysis.metrics import build
+from analysis.record import small_tables
+from analysis.record.files import SeriesPaths
+from analysis.record.schemas import STORED, TABLES
+from analysis.report import series_page
+from barograph.nights.outcome import numbers_of
+from tests.golden import several
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+RUN = "stela-r1"
+Row = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def three(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> SeriesPaths:
+    """Beside the two runs that count, three whose records are otherwise: analysed too, but in no figure."""
+    root = several.write_series(tmp_path_factory.mktemp("several") / "series")
+    failed: Row = {"status": "failed"}
+    several.write_run(root, "stela", 2, 2, ("star",), "alone", **failed)
+    silent = several.facts_of("star") | {"id": "star-9-1763800000"}  # of which no worker has a line
+    shown = [silent, several.facts_of("diamond"), several.facts_of("page")]
+    several.write_run(root, "stela", 3, 3, ("diamond", "page"), "silent", topologies=shown, topology=silent, **failed)
+    absent = {"id": None, "name": "page", "workers": 1, "components": None, "edges": None}  # never submitted
+    shown = [several.facts_of("star"), several.facts_of("diamond"), absent]
+    several.write_run(root, "stela", 4, 4, ("star", "diamond"), "absent", topologies=shown, **failed)
+    tables.build_tables(spark, root)
+    build.build_metrics(spark, root)
+    return SeriesPaths(root)
+
+
+@pytest.fixture(scope="module")
+def measured(three: SeriesPaths) -> dict[tuple[str, str], dict[str, float]]:
+    return numbers(three)
+
+
+def numbers(paths: SeriesPaths, run: str = RUN) -> dict[tuple[str, str], dict[str, float]]:
+    """(topology, event) -> metric -> value, of one run."""
+    found: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    for row in small_tables.rows(paths, "measurements", runs=[run]):
+        found[row["topology"], row["event_id"]][row["metric"]] = row["value"]
+    return found
+
+
+def rows(paths: SeriesPaths, name: str, topology: str, run: str = RUN) -> list[Row]:
+    found = small_tables.rows(paths, name, runs=[run], topology=topology)
+    return sorted(found, key=lambda row: tuple(str(row[column]) for column in TABLES[name].key))
+
+
+def shifted(found: list[Row], by_s: float) -> list[Row]:
+    """Without the run, and its epoch seconds as if it had begun so much earlier."""
+    own = [{name: value for name, value in row.items() if name != "run_id"} for row in found]
+    return [
+        {name: round(value - by_s * (value > several.START), 6) if isinstance(value, float) else value
+         for name, value in row.items()}
+        for row in own
+    ]  # fmt: skip
+
+
+def test_each_topology_has_the_numbers_that_it_has_alone(three: SeriesPaths) -> None:
+    of_machines = ("cpu", "cpu_windows", "network")
+    metrics = [name for name in STORED if TABLES[name].names_topology and name not in (*of_machines, "measurements")]
+    assert len(metrics) > 15
+    for name in metrics:
+        found, alone = (shifted(rows(three, name, "star", run), s) for run, s in ((RUN, 1000.0), ("alone", 2000.0)))
+        assert found or name == "juice", name
+        assert found == alone, name
+    for name in of_machines:  # there they are the only topology's; at e2 the cluster's steady part is another
+        whole = [row | {"topology": "star"} for row in rows(three, name, "all") if row.get("event_id", "e1") == "e1"]
+        own = [row for row in rows(three, name, "star", "alone") if row.get("event_id", "e1") == "e1"]
+        assert whole and shifted(whole, 0.0) == shifted(own, 0.0), name
+    shared = ("cpu_", "memory_", "machines_", "attempts")
+    beside, alone_by_event = numbers(three), numbers(three, "alone")
+    for event in ("e0", "e1", "e2", "e3"):
+        of = alone_by_event["star", event]
+        kept = {metric: value for metric, value in of.items() if not metric.startswith(shared)}
+        assert beside["star", event] == pytest.approx(kept) and kept
+        given = {metric: value for metric, value in of.items() if metric.startswith(shared)}
+        assert {metric: beside["all", event][metric] for metric in given} == pytest.approx(given)
+
+
+# Tuples per second at the sinks before and after each event; nothing where a topology is not there.
+LEVELS = {
+    "star": {"e1": (100, 130), "e2": (130, 130), "e3": (130, 130)},
+    "diamond": {"e1": (40, 40), "e2": (40, 30), "e3": (30, None)},
+    "page": {"e2": (None, 60), "e3": (60, 60)},
+    "all": {"e1": (140, 170), "e2": (170, 220), "e3": (220, 190)},
+}
+UTILITIES = {
+    "star": {"e1": (17.5, 17.5), "e2": (17.5, 17.5), "e3": (17.5, 17.5)},  # 35 × 10 ms / 20 ms
+    "diamond": {"e1": (10, 10), "e2": (10, 10), "e3": (10, None)},
+    "page": {"e2": (None, 20), "e3": (20, 20)},
+    "all": {"e1": (27.5, 27.5), "e2": (27.5, 47.5), "e3": (47.5, 37.5)},
+}
+
+
+@pytest.mark.parametrize(("metric", "levels"), [("throughput", LEVELS), ("utility", UTILITIES)])
+def test_levels_are_those_of_each_and_their_sum(
+    measured: dict[tuple[str, str], dict[str, float]], metric: str, levels: dict[str, dict[str, tuple[Any, Any]]]
+) -> None:
+    for topology, events in levels.items():
+        found = {
+            event: (of.get(f"{metric}_before"), of.get(f"{metric}_after"))
+            for (name, event), of in measured.items() if name == topology and event != "e0"
+        }  # fmt: skip
+        assert found == events, topology
+
+
+def test_silence_and_losses_are_a_topologys_own(measured: dict[tuple[str, str], dict[str, float]]) -> None:
+    lost = {key: of["lost_after"] for key, of in measured.items() if "lost_after" in of}
+    assert {key: value for key, value in lost.items() if value} == {("star", "e1"): 600, ("all", "e1"): 600}
+    down = {key: of["downtime_s"] for key, of in measured.items() if "downtime_s" in of}
+    assert {key: value for key, value in down.items() if value} == {("star", "e1"): 6}, "the others went on"
+    assert measured["all", "e1"]["late_after"] == 4
+    assert measured["all", "e1"]["machines_joined"] == 1 and "machines_joined" not in measured["star", "e1"]
+    assert "cpu_percent_after" not in measured["star", "e1"]
+
+
+def test_nothing_is_of_before_an_arrival_or_after_a_departure(
+    three: SeriesPaths, measured: dict[tuple[str, str], dict[str, float]]
+) -> None:
+    assert {event for name, event in measured if name == "page"} == {"e0", "e2", "e3"}
+    assert measured["page", "e0"]["submit_to_loaded_s"] == 2.5
+    assert "downtime_s" not in measured["diamond", "e3"] and "lost_after" not in measured["diamond", "e3"]
+    assert measured["page", "e2"]["downtime_s"] == 0, "until its first tuple it was not down"
+    for name in ("throughput", "event_throughput", "activity", "latency"):
+        windows = {topology: rows(three, name, topology) for topology in ("diamond", "page")}
+        zero = {"e1": 0, "e2": 100, "e3": 200, "e0": 0}
+        at = {
+            topology: [
+                row["window_s"] + zero[row.get("event_id", "e0")] for row in found if row.get("rate", 1) is not None
+            ]
+            for topology, found in windows.items()
+        }  # fmt: skip
+        assert min(at["page"]) >= 100 and max(at["diamond"]) < 200, name
+    slots = {(row["event_id"], row["slot"]) for row in rows(three, "slots", "diamond")}
+    assert slots == {("e1", "m2:6700"), ("e2", "m2:6700")}
+
+
+def test_windows_of_the_cluster_are_the_sums(three: SeriesPaths) -> None:
+    for name in ("throughput", "event_throughput"):
+        for scope in ("total", "spouts", "due"):
+            of: dict[tuple[Any, float], float] = defaultdict(float)
+            for topology in several.NAMES:
+                for row in rows(three, name, topology):
+                    if row["scope"] == scope and row["rate"] is not None:
+                        of[row.get("event_id"), row["window_s"]] += row["rate"]
+            whole = [row for row in rows(three, name, "all") if row["scope"] == scope and row["complete"]]
+            assert len(whole) > 30
+            for row in whole:
+                assert row["rate"] == of[row.get("event_id"), row["window_s"]], (name, row)
+
+
+def test_a_topology_without_samples_leaves_the_sum_unknown(three: SeriesPaths) -> None:
+    found = numbers(three, "silent")
+    assert found["diamond", "e1"] == numbers(three)["diamond", "e1"]
+    assert not [key for key in found if key[0] == "star"]
+    assert {row["rate"] for row in rows(three, "throughput", "all", "silent")} == {None}
+    sums = {"throughput_after", "lost_after", "downtime_s", "utility_after"}
+    assert not sums & found["all", "e1"].keys() and found["all", "e1"]["attempts"] == 1
+
+
+def test_one_that_was_never_submitted_is_not_waited_for(three: SeriesPaths) -> None:
+    found = numbers(three, "absent")
+    assert found["all", "e1"]["throughput_after"] == 170
+    assert not [key for key in found if key[0] == "page"]
+
+
+@pytest.mark.parametrize("name", ["all", "", None, "a/b", "star"])
+def test_a_record_with_a_wrong_name_says_so(tmp_path: Path, name: Any) -> None:
+    shown = [several.facts_of("star"), several.facts_of("diamond") | {"name": name}]
+    several.write_run(tmp_path, "stela", 1, 0, topologies=shown)
+    paths = SeriesPaths(tmp_path)
+    tables.write_run_tables(paths, paths.all_runs())
+    (row,) = small_tables.rows(paths, "runs")
+    assert row["status"] == "incomplete"
+    assert f"is {name!r}; allowed: a name of its own" in row["failure_message"], row
+    assert "run.json: topologies[" in row["failure_message"]
+
+
+def test_comparisons_and_nights_have_each_topology(three: SeriesPaths) -> None:
+    runs = small_tables.rows(three, "runs")
+    pair = runs_of(Pair("policy", "even_rebalance", "stela"), runs)
+    found = {each.key: each for each in series_blocks(three, [pair])}
+    values = {
+        key[2]: (found[key].blocks[0].a.number, found[key].blocks[0].b.number)
+        for key in found if key[:2] == ("throughput_after", "e1")
+    }  # fmt: skip
+    assert values == {"star": (110, 130), "diamond": (40, 40), "all": (150, 170)}
+    assert {key[2] for key in found if key[0] == "latency_all_p95_ms_after"} == set(several.NAMES), "not of a sum"
+    assert {each.topology for each in series_blocks(three, [pair], "page")} == {"page"}
+    nights = numbers_of(three.root)
+    assert set(nights) == {f"{v}:{name}" for v in several.LEVELS for name in (*several.NAMES, "all")}
+    assert nights["stela:star"]["throughput_after"]["e1"]["values"] == [130]
+
+
+def test_the_pages_have_a_section_for_each(three: SeriesPaths) -> None:
+    page = series_page.build_report(three.root).read_text()
+    for heading in ("All topologies", "star", "diamond", "page"):
+        assert f">{heading}</h2>" in page, heading
+    assert "All topologies: Stela&#39;s throughput after event 3 of 3 (departure) was 12" in page
+    assert "Service level: a mean latency of 10 ms, utility 35 where it is met." in page
+    assert "page arrives" in page and "diamond departs" in page
+    of_run = (three.run(RUN).root / "report.html").read_text()
+    for words in (
+        'id="figure-timeline"',
+        'id="figure-timeline_diamond"',
+        "e2: page arrives",
+        "star 1, diamond 1, page 1",
+    ):
+        assert words in of_run, words
+    for text in (page, of_run):
+        identifiers = list(_identifiers(text))
+        assert len(identifiers) == len(set(identifiers))
+
+
+def _identifiers(text: str) -> Iterator[str]:
+    import re
+
+    yield from re.findall(r'\bid="([^"]+)"', text)
