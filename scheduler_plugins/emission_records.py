@@ -108,6 +108,11 @@ class InputRates:
             if overlap(key, each) == each:
                 timeline.follow(since_s, changes)
 
+    def change(self, t: float, factor: float) -> None:
+        """Of all sources, from then on, whatever course they are on or about to begin."""
+        since_s = max(t, *(timeline.since_s for timeline in self._timelines.values()))
+        self.follow(EVERYWHERE, since_s, [(t, factor)])
+
     def of(self, topology: str | None) -> list[RateChange]:
         """Of the sources of a topology that have no course of their own."""
         return self._ruling((topology, None)).changes

@@ -424,7 +424,7 @@ class ServiceState:
         if not is_factor(factor):
             allowed = f"a number from {LEAST_FACTOR:g} to {MOST_FACTOR:g}, times the submitted rate"
             raise CallRefusal(400, f"input_rate: factor is {factor!r}; allowed is {allowed}")
-        rates.follow(EVERYWHERE, now, [(now, float(factor))])
+        rates.change(now, float(factor))
         return {"factor": float(factor), "t": now}
 
     def _follow_course(self, body: Mapping[str, Any], now: float) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from analysis.errors import BundleError
-from analysis.record.files import SeriesPaths, read_json, write_json_atomic
+from analysis.record.files import TRACES, SeriesPaths, read_json, write_json_atomic
 from analysis.record.schemas import TABLES
 
 RUN_PAGE_FILES = ("report.html", "figures")
@@ -50,6 +50,8 @@ def reduce_to_run(root: Path, run_id: str, scratch: Path) -> Iterator[Path]:
     for path in sorted(root.iterdir()):
         if path.is_file() and path.name not in SERIES_FILES and not path.name.startswith("comparison"):
             shutil.copyfile(path, reduced.root / path.name)
+        elif path.name == TRACES:
+            shutil.copytree(path, reduced.root / TRACES)
     document = read_json(reduced.series_json)
     write_json_atomic(reduced.series_json, document | {"runs": [run_id], "reduced_from": document.get("runs", run_ids)})
     for name in TABLES:

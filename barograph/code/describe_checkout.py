@@ -47,7 +47,7 @@ def _rate_calls() -> list[str]:
     """What the service takes beyond the name of the call."""
     from scheduler_plugins import emission_records
 
-    return ["POST /input_rate changes"] if hasattr(emission_records, "InputRates") else []
+    return ["POST /input_rate changes"] if hasattr(emission_records, "MOST_AHEAD_S") else []
 
 
 def _of(policy: str, parameters: Mapping[str, Any]) -> dict[str, Any]:

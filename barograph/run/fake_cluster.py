@@ -440,8 +440,7 @@ class FakeStorm:
 
     def input_rate(self, factor: float) -> None:
         self._note_call("input_rate", factor=factor)
-        now = self.clock.now()
-        self._input_rates.follow(EVERYWHERE, now, [(now, factor)])
+        self._input_rates.change(self.clock.now(), factor)
 
     def input_rate_changes(
         self, since_s: float, changes: Sequence[tuple[float, float]], topology: str | None, source: str | None

@@ -88,7 +88,7 @@ class RateCourses:
         """All sources, from now on."""
         self.service.input_rate(factor)
         self._end(EVERYWHERE, now, event_id)
-        self.rates.follow(EVERYWHERE, now, [(now, factor)])
+        self.rates.change(now, factor)
 
     def send_ahead(self, now: float) -> None:
         """What is not sent because the service does not answer is sent at a later look."""

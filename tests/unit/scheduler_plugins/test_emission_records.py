@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from scheduler_plugins.emission_records import rates_since
-from scheduler_plugins.service_state import ServiceState
+from scheduler_plugins.emission_records import EVERYWHERE, InputRates, rates_since
+from scheduler_plugins.service_state import CallRefusal, ServiceState
 from tests.support.rounds import PLACED, TOPOLOGY, request
 
 
@@ -139,3 +139,101 @@ def test_an_absurd_gap_costs_no_more_than_the_series(state: ServiceState) -> Non
     gaps = {"task": [5], "from_s": [0.0], "until_s": [1e9], "due": [1]}
     state.take_samples([line(1025.0, {5: 0}, gaps=gaps)])
     assert len(state.topologies[TOPOLOGY].samples._series) <= 901
+
+
+def course(since: float, *changes: list[float], **whose: str) -> dict[str, Any]:
+    return {"since": since, "changes": [*changes], **whose}
+
+
+def test_once_a_rate_follows_a_course_every_answer_has_what_is_ahead(state: ServiceState, clock: Clock) -> None:
+    clock.now = 1010.0
+    assert "input_rates" not in state.take_samples([line(1010.0, {5: 0})], TOPOLOGY)
+    assert state.change_input_rate(course(1012.0, [1012.0, 2.0], [1013.0, 3.0])) == {"until": 1013.0, "t": 1010.0}
+    answer = state.take_samples([line(1010.0, {5: 0})], TOPOLOGY)
+    wanted = [(1000.0, 1.0, 0.0), (1012.0, 2.0, 12.0), (1013.0, 3.0, 14.0)]
+    assert answer == {"input_rate_factor": 1.0, "input_rates": wanted}
+    clock.now = 1012.5
+    answer = state.take_samples([line(1012.0, {5: 0})], TOPOLOGY)
+    assert answer == {"input_rate_factor": 2.0, "input_rates": wanted[1:]}, "older workers follow the factor of now"
+    assert state.state()["input_rate_factor"] == 2.0
+    clock.now = 1100.0
+    assert state.take_samples([line(1100.0, {5: 0})], TOPOLOGY)["input_rates"] == wanted[2:], "the last one stays"
+
+
+def test_a_course_may_be_told_twice_and_a_newer_one_takes_its_place(state: ServiceState, clock: Clock) -> None:
+    clock.now = 1010.0
+    for _ in range(2):
+        state.change_input_rate(course(1012.0, [1012.0, 2.0], [1013.0, 3.0], [1014.0, 4.0]))
+    state.change_input_rate(course(1013.0, [1013.0, 0.5]))
+    state.change_input_rate(course(1012.0, [1015.0, 5.0]))
+    rates = state.take_samples([], TOPOLOGY)["input_rates"]
+    assert [change[:2] for change in rates] == [(1000.0, 1.0), (1012.0, 2.0), (1013.0, 0.5)]
+    state.change_input_rate({"factor": 7})
+    rates = state.take_samples([], TOPOLOGY)["input_rates"]
+    assert rates == [(1000.0, 1.0, 0.0), (1010.0, 7.0, 10.0)], "what is said of now ends what was ahead"
+
+
+def test_a_long_course_is_kept_as_far_back_as_a_tuple_is_behind(state: ServiceState, clock: Clock) -> None:
+    for second in range(2000):
+        clock.now = 1010.0 + second
+        state.take_samples([line(clock.now, {5: 0, 6: 1500})])  # the oldest of which is 15 s old
+        state.change_input_rate(course(1011.0, [clock.now + 30, 1.0 + second % 2]))
+    rates = state.take_samples([], TOPOLOGY)["input_rates"]
+    assert len(rates) == 46 and rates[0] == (clock.now - 15, 1.0, 40 + 1.5 * 1954), "numbered from the begin on"
+
+
+def test_topologies_that_are_gone_keep_nothing(state: ServiceState, clock: Clock) -> None:
+    state.take_samples([line(1005.0, {5: 1500})])
+    anew = request(1006.0, PLACED)
+    anew["topologies"][0]["id"] = "star-2-1006"
+    state.schedule(anew)
+    for second in range(100):
+        clock.now = 1010.0 + second
+        state.change_input_rate(course(1011.0, [clock.now + 30, 1.0 + second % 2]))
+    assert len(state.take_samples([], "star-2-1006")["input_rates"]) < 35
+
+
+NOW = 1000.0
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (course(NOW), "changes has 0; allowed are 1 to 300 pairs"),
+        (course(NOW, *([NOW + n / 10, 1.0] for n in range(301))), "changes has 301; allowed are 1 to 300"),
+        ({"since": NOW, "changes": 3}, "changes is 3; allowed"),
+        (course(NOW, [NOW + 61, 1.0]), r"changes.0 is \[1061.0, 1.0\] at 1000.000; allowed are times .* to 60 s ahead"),
+        (course(NOW - 9, [NOW - 9, 1.0]), "allowed are times .* from 5 s ago"),
+        (course(NOW, [float("nan"), 1.0]), "allowed are times"),
+        (course(NOW, [NOW]), "each with a factor"),
+        (course(NOW, [NOW, -1.0]), "the factor of changes.0 is -1.0; allowed is 0, or 1e-06 to 1000"),
+        (course(NOW, [NOW, 1e-7]), "the factor of changes.0 is 1e-07"),
+        (course(NOW, [NOW, True]), "the factor of changes.0 is True"),
+        (course(NOW, [NOW, False]), "the factor of changes.0 is False"),
+        (course(NOW, [NOW + 2, 1.0], [NOW + 2, 2.0]), "changes.1 is at 1002.0, not after the one before"),
+        (course(NOW + 1, [NOW, 1.0]), "since is 1001.0; allowed is when the course began"),
+        ({"changes": [[NOW, 1.0]]}, "since is None"),
+        (course(NOW, [NOW, 1.0]) | {"topology": 3}, "topology is 3; allowed is a name"),
+        (course(NOW, [NOW, 1.0], source=""), "source is ''; allowed is a name"),
+        (course(NOW, [NOW, 1.0]) | {"factor": 2.0}, "factor is 2.0 beside changes; give one of them"),
+    ],
+)  # fmt: skip
+def test_changes_that_cannot_be_are_refused(body: dict[str, Any], said: str, state: ServiceState) -> None:
+    with pytest.raises(CallRefusal, match=f"input_rate: .*{said}") as refused:
+        state.change_input_rate(body)
+    assert refused.value.status == 400
+    assert state.take_samples([], TOPOLOGY)["input_rates"] == [(1000.0, 1.0)]
+
+
+def test_of_each_source_the_newest_course_that_covers_it_counts() -> None:
+    rates = InputRates(1000.0)
+    rates.follow((None, "s"), 1001.0, [(1001.0, 2.0)])
+    rates.follow(("a", None), 1002.0, [(1002.0, 3.0)])
+    found = {key: rates.factor(key, 1009.0) for key in [("a", "s"), ("b", "s"), ("a", "t"), ("b", "t")]}
+    assert found == {("a", "s"): 3.0, ("b", "s"): 2.0, ("a", "t"): 3.0, ("b", "t"): 1.0}
+    rates.follow(("a", "s"), 1003.0, [(1003.0, 5.0)])
+    rates.follow(("a", None), 1002.0, [(1004.0, 4.0)])
+    assert [rates.factor(("a", each), 1009.0) for each in "st"] == [5.0, 4.0], "an older one goes on for the others"
+    assert rates.by_source("a").keys() == rates.by_source("b").keys() == {"s"}
+    rates.follow(EVERYWHERE, 1006.0, [(1006.0, 6.0)])
+    assert {rates.factor((a, b), 1009.0) for a in ("a", "b", None) for b in ("s", "t", None)} == {6.0}

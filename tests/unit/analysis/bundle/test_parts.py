@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from analysis import provenance
-from analysis.bundle import archive, content, environment, remake, reproduction
+from analysis.bundle import archive, content, environment, reduction, remake, reproduction
 from analysis.bundle.archive import Entry
 from analysis.errors import BundleError
 from barograph.settings import ROOT
@@ -114,6 +114,20 @@ python_dateutil==2.9 \\
     --hash=sha256:ee
     # via matplotlib
 """
+
+
+def test_a_trace_is_in_a_bundle_also_of_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "20261124-010203-abcdefgh"
+    for name in ("a-r1", "b-r1"):
+        (root / "runs" / name).mkdir(parents=True)
+    (root / "series.json").write_text('{"runs": ["a-r1", "b-r1"]}')
+    (root / "traces").mkdir()
+    (root / "traces" / "a1.csv").write_text("0,1\n")
+    monkeypatch.setattr(reduction, "_report", lambda _root: None)
+    with reduction.reduce_to_run(root, "a-r1", tmp_path / "scratch") as reduced:
+        for each in (root, reduced):
+            chosen = content.select_files(each, without_raw=True, environment={})
+            assert "series/traces/a1.csv" in [entry.name for entry in chosen.entries]
 
 
 def test_only_needed_packages_are_kept_whole() -> None:

@@ -13,6 +13,11 @@ def test_what_was_asked_and_what_is_listed_is_always_brought_and_what_was_told_w
     assert sorted(spool_paths(keys, None, digest=True)) == sorted([*ASKED, *INDEXED, *TOLD])
 
 
+def test_what_its_runs_follow_is_always_sent_and_brought() -> None:
+    assert spool_paths(["traces/a1.csv"], None, digest=False) == {"traces/a1.csv": "traces/a1.csv"}
+    assert bucket_key("traces/a1.csv", {}) == "traces/a1.csv"
+
+
 def test_a_runs_page_comes_with_the_digest_and_its_logs_never() -> None:
     run = ["runs/a-r1/run.json", "runs/a-r1/report.html", "runs/a-r1/logs/m1/worker.log"]
     assert sorted(spool_paths(run, None, digest=False)) == ["runs/a-r1/run.json"]

@@ -1,6 +1,7 @@
 """Courses of rates: their steps, and which of them are refused."""
 
 import tracemalloc
+from dataclasses import replace
 from itertools import islice, pairwise
 from math import cos, isclose, pi, tau
 from pathlib import Path
@@ -11,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barograph.errors import ExperimentError
+from barograph.plan import checks
 from barograph.plan.blocks import digest
-from barograph.plan.events import Trace, course
+from barograph.plan.events import RateChange, Trace, course
 from barograph.plan.events.course import Step
+from barograph.plan.events.kind import PlanSoFar
 from barograph.plan.events.trace_file import rows_of
 from barograph.plan.experiment import EXPERIMENTS, Experiment, from_data, parse
 from barograph.yaml_files import read_yaml
@@ -91,7 +94,7 @@ SINE = {"kind": "sine", "mean": 1.0, "amplitude": 0.5, "period_s": 20.0}
         (SINE | {"amplitude": float("inf")}, r"events.0.amplitude is inf"),
         ({"kind": "rate", "factor": 0.0}, r"events.0.factor is 0.0"),
         ({"kind": "rate", "factor": 2.0, "over_s": 0.0}, r"events.0.over_s is 0.0"),
-        ({"kind": "rate", "factor": 2.0, "over_s": 900.0}, r"over_s is 900; allowed: at most durations.horizon_s"),
+        ({"kind": "rate", "factor": 2.0, "over_s": 900.0}, r"over_s is 900; .* durations.horizon_s \(170"),
         ({"kind": "trace", "file": "none.csv"}, r"events.0.file is 'none.csv': there is no .*none.csv .*give a path"),
         ({"kind": "trace", "file": "."}, r"it cannot be read \(Is a directory\); give a CSV file"),
     ],
@@ -107,7 +110,7 @@ def test_a_course_that_cannot_be_is_refused(event: dict[str, Any], said: str, tm
         ("", {}, "it has no row; allowed: two or more"),
         ("seconds,factor\n0,1\n", {}, "it has one row; allowed: two or more"),
         ("0,1\n5,2\n5,3\n", {}, "line 3 is at 5 s, after 5 s; allowed: times that ascend"),
-        ("0,1\n4000,2\n", {}, r"line 2 is at 4000 s, 4000 s after the one before; allowed: at most longest_gap_s"),
+        ("0,1\n4000,2\n", {}, r"line 2 is at 4000 s, 4000 s after the one before; .* longest_gap_s \(3600"),
         ("0,1\n30,2\n", {"longest_gap_s": 10.0}, r"at most longest_gap_s \(10\)"),
         ("0,1\n1,-2\n", {}, r"line 2 is -2 times the submitted rate; allowed: 0, or 1e-06 to 1000"),
         ("0,1\n1,1e-7\n", {}, "line 2 is 1e-07 times"),
@@ -144,3 +147,26 @@ def test_what_a_trace_says_is_a_part_of_the_request_and_where_it_lies_is_not(tmp
 def test_the_data_of_a_step_are_those_of_before_there_were_courses() -> None:
     event = {"kind": "rate", "at": "steady", "factor": 1.5}
     assert experiment(EXPERIMENTS, event).as_data()["events"] == [event]
+
+
+def test_topologies_and_sources_are_those_of_the_experiment() -> None:
+    plan = PlanSoFar(0, 4, ("m1",), 100.0, "durations.horizon_s", topologies=("a", "b"))
+    event = RateChange("steady", 2.0, topology="c", source="s")
+    assert list(event.errors(plan)) == ["events.0.topology is 'c'; the experiment has a, b"]
+    assert list(replace(event, topology="b").errors(plan)) == []
+    (said,) = replace(event, topology=None).errors(plan)
+    assert said == "events.0.source is 's' without topology; say which of a, b it is of"
+    assert list(event.errors(replace(plan, topologies=()))) == []
+
+
+def test_a_source_that_is_not_there_is_refused() -> None:
+    checks.check(experiment(EXPERIMENTS, SINE | {"source": "spout_1"}))
+    with pytest.raises(ExperimentError, match=r"events.0.source is 'centre'; the topology has the spouts spout_1, "):
+        checks.check(experiment(EXPERIMENTS, SINE | {"source": "centre"}))
+
+
+def test_workers_that_post_too_seldom_are_refused_with_a_course_only() -> None:
+    slow = {"name": "star", "overrides": {"config": {"barograph.window.s": 10}}}
+    checks.check(experiment(EXPERIMENTS, {"kind": "rate", "factor": 2.0}, topology=slow))
+    with pytest.raises(ExperimentError, match=r"barograph.window.s is 10; allowed with a course of rates: at most 2"):
+        checks.check(experiment(EXPERIMENTS, SINE, topology=slow))

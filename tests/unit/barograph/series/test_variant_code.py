@@ -139,6 +139,13 @@ def test_a_service_that_gives_no_machines_is_told_where_a_policy_may_ask_for_som
         prepare_code(replace(held, machines=MachineCount(4, 4, max=6)), print)
 
 
+def test_a_course_needs_a_service_that_takes_what_is_ahead(change: Callable[[str, str, str], Code]) -> None:
+    code = change("emission_records.py", "MOST_AHEAD_S", "MOST_S")
+    prepare_code(replace(of(code), events=(RateChange("steady", 2.0),)), print)
+    with pytest.raises(Unfit, match="does not know POST /input_rate changes, which this experiment needs"):
+        prepare_code(replace(of(code), events=(RateChange("steady", 2.0, over_s=9.0),)), print)
+
+
 def test_a_commit_whose_spouts_begin_anew_is_compared_only_with_its_like(
     change: Callable[[str, str, str], Code],
 ) -> None:

@@ -1,0 +1,172 @@
+"""Courses of rates over a fake cluster: what the policy service is sent, and when; and what the record says."""
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.errors import ExperimentError
+from barograph.plan.events import PlannedEvent, RateChange, ScaleOut, Sine, Trace, course
+from barograph.policy_service import ServiceRefused, ServiceUnreachable
+from barograph.run.fake_cluster import BOOT_S, FakeStorm
+from barograph.run.rate_courses import AHEAD_S, LEAD_S
+from barograph.series.series import open_series, read_series
+from tests.unit.barograph.run.conftest import SetUp, Stage
+
+RAMP = RateChange("steady", 2.0, over_s=40.0)
+SINE = Sine(at="steady", mean=1.0, amplitude=0.5, period_s=20.0)
+
+
+def named(told: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [event for event in told if event["kind"] == kind]
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What the service is sent, with the time of it."""
+    sent: list[dict[str, Any]] = []
+    real = FakeStorm.input_rate_changes
+
+    def keeping(self: FakeStorm, since_s: float, changes: Any, topology: str | None, source: str | None) -> None:
+        real(self, since_s, changes, topology, source)
+        facts = {"since_s": since_s, "changes": list(changes), "topology": topology, "source": source}
+        sent.append({"t": self.clock.now(), **facts})
+
+    monkeypatch.setattr(FakeStorm, "input_rate_changes", keeping)
+    return sent
+
+
+def changes_of(calls: list[dict[str, Any]], source: str | None = None) -> list[tuple[float, float]]:
+    return [change for call in calls if call["source"] == source for change in call["changes"]]
+
+
+def test_a_ramp_is_sent_ahead_of_its_time(stage: SetUp, calls: list[dict[str, Any]]) -> None:
+    here = stage(RAMP, repetitions=1)
+    told = here.go()
+    (begun,), (ended,) = named(told, "rate_changed"), named(told, "course_ended")
+    facts = {"factor": 2.0, "over_s": 40.0, "topology": None, "source": None}
+    assert begun["event_id"] == "e1" and begun | facts == begun and begun["t"] == int(begun["t"])
+    assert (ended["t"], ended["reason"]) == (begun["t"] + 40, "it is over")
+    wanted = [(begun["t"] + t, factor) for t, factor in course.ramp(1.0, 2.0, 40.0)]
+    assert changes_of(calls) == wanted
+    assert all(0 < t - call["t"] <= AHEAD_S for call in calls for t, _ in call["changes"])
+    assert calls[0]["t"] <= begun["t"] - LEAD_S
+    assert all(earlier["changes"][-1][0] > later["t"] + 15 for earlier, later in pairwise(calls)), "never runs out"
+
+
+def test_what_was_due_is_the_integral_of_the_course(stage: SetUp) -> None:
+    from analysis.record import worker_files
+
+    here = stage(SINE, repetitions=1)
+    (begun,) = named(here.go(), "event_performed")
+    folder = here.series.run_folder(here.run_id) / "workers"
+    lines = [line for path in folder.glob("*.avro") for line in worker_files.read(path)]
+    due = [line["spouts"]["due"][0] for line in lines if begun["t"] <= line["t"] < begun["t"] + 40]
+    assert len(due) == 40
+    steps = course.sine(1.0, 0.5, 20.0, None, 0.0)
+    assert all(abs(n - 200 * factor) <= 1 for n, (_, factor) in zip(due, steps, strict=False))
+
+
+def test_it_goes_on_while_something_else_happens(stage: SetUp, calls: list[dict[str, Any]]) -> None:
+    sine = replace(SINE, period_s=17.3)  # no two steps are alike
+    told = stage(sine, ScaleOut(30.0, 1), RateChange("steady", 3.0, source="other"), repetitions=1).go()
+    begun, *_ = named(told, "event_performed")
+    of_all = changes_of(calls)
+    assert [t - begun["t"] for t, _ in of_all] == list(range(len(of_all))), "each second, also beside other courses"
+    assert of_all[-1][0] > named(told, "topology_killed")[0]["t"] - AHEAD_S
+    assert not named(told, "course_interrupted") and not named(told, "course_ended")
+
+
+def test_a_harness_that_is_away_too_long_says_so_and_goes_on(
+    stage: SetUp, calls: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A boot of 40 s: what was sent is used up after 30."""
+    join = FakeStorm.join
+
+    def slow(self: FakeStorm, machines: Any) -> None:
+        self.clock.sleep(BOOT_S)
+        join(self, machines)
+
+    monkeypatch.setattr(FakeStorm, "join", slow)
+    told = stage(SINE, ScaleOut(30.0, 1), repetitions=1).go()
+    begun, (stopped,) = named(told, "event_performed")[0], named(told, "course_interrupted")
+    assert stopped["event_id"] == "e1" and 0 < stopped["until_s"] - stopped["from_s"] < BOOT_S
+    steps = dict(zip(range(1000), (factor for _, factor in course.sine(1.0, 0.5, 20.0, None, 0.0)), strict=False))
+    after = [(t, factor) for t, factor in changes_of(calls) if t >= stopped["until_s"]]
+    assert not any(stopped["from_s"] <= t < stopped["until_s"] for t, _ in changes_of(calls))
+    assert after[0] == (stopped["until_s"], steps[int(stopped["until_s"] - begun["t"])])
+    assert all(factor == steps[round(t - begun["t"])] for t, factor in after[1:])
+
+
+def test_a_service_that_does_not_answer_is_told_at_the_next_look(stage: SetUp, calls: list[dict[str, Any]]) -> None:
+    here = stage(RAMP, repetitions=1)
+    here.storm.faults["input_rate_changes"] = [None, ServiceUnreachable("gone"), ServiceUnreachable("gone")]
+    (begun,) = named(here.go(), "rate_changed")
+    assert changes_of(calls) == [(begun["t"] + t, factor) for t, factor in course.ramp(1.0, 2.0, 40.0)]
+
+
+def test_a_refusal_ends_the_run(stage: SetUp) -> None:
+    here = stage(RAMP, repetitions=1)
+    here.storm.faults["input_rate_changes"] = [None, ServiceRefused("400: no")]
+    with pytest.raises(ServiceRefused):
+        here.go()
+
+
+def test_a_course_takes_anothers_place_and_begins_where_that_was(stage: SetUp, calls: list[dict[str, Any]]) -> None:
+    told = stage(RAMP, RateChange(20.0, 0.5, over_s=10.0), RateChange("steady", 1.0), repetitions=1).go()
+    first, second, _ = named(told, "rate_changed")
+    ended = {event["event_id"]: event for event in named(told, "course_ended")}
+    assert (ended["e1"]["t"], ended["e1"]["reason"]) == (second["t"], "e2 takes its place")
+    assert ended["e2"]["reason"] == "it is over"
+    since = second["t"] - first["t"]
+    reached = next(factor for t, factor in course.ramp(1.0, 2.0, 40.0) if t == since)
+    mine = [call for call in calls if call["since_s"] > first["t"]]
+    assert changes_of(mine) == [(second["t"] + t, factor) for t, factor in course.ramp(reached, 0.5, 10.0)]
+
+
+def test_a_step_ends_every_course(stage: SetUp, calls: list[dict[str, Any]]) -> None:
+    told = stage(SINE, RateChange(20.0, 1.5), repetitions=1).go()
+    (ended,), (step,) = named(told, "course_ended"), named(told, "rate_changed")
+    assert (ended["event_id"], ended["reason"], ended["t"]) == ("e1", "e2 takes its place", step["t"])
+    assert "over_s" not in step and max(call["t"] for call in calls) <= step["t"]
+
+
+def test_a_ramp_of_all_begins_for_each_source_where_it_is(stage: SetUp, calls: list[dict[str, Any]]) -> None:
+    told = stage(RateChange("steady", 3.0, source="spout_1"), RateChange(20.0, 1.0, over_s=2.0), repetitions=1).go()
+    ramp = named(told, "rate_changed")[1]
+    begins = {call["source"]: (call["changes"], call["since_s"]) for call in calls if call["since_s"] > ramp["t"] - 1}
+    assert begins[None][0] == [(ramp["t"], 1.0)]
+    assert begins["spout_1"][0] == [(ramp["t"], 2.5), (ramp["t"] + 1, 1.5), (ramp["t"] + 2, 1.0)]
+    assert begins[None][1] < begins["spout_1"][1], "the narrower one counts"
+
+
+def trace(folder: Path) -> PlannedEvent:
+    (folder / "day.csv").write_text("0,2\n20,0\n40,1\n60,1\n")
+    event, wrong = Trace(at="steady", file="day.csv", compression=2.0).read(0, folder)
+    assert not wrong
+    return event
+
+
+def test_a_trace_is_the_series_own(stage: SetUp, calls: list[dict[str, Any]], tmp_path: Path) -> None:
+    here = stage(trace(tmp_path), repetitions=1)
+    (tmp_path / "day.csv").write_text("0,9\n1,9\n")
+    (begun,) = named(here.go(), "event_performed")
+    assert [(t - begun["t"], factor) for t, factor in changes_of(calls)] == [(0, 2.0), (10, 0.0), (20, 1.0)]
+    assert (begun["event"], begun["compression"], begun["file"]) == ("trace", 2.0, str(tmp_path / "day.csv"))
+    spec = read_series(here.series.folder).experiment
+    assert spec.events[0].sha256 == begun["sha256"]  # type: ignore[attr-defined]  # a trace
+    assert (here.series.folder / "traces" / f"{begun['sha256']}.csv").read_text().startswith("0,2")
+
+
+def test_a_trace_that_has_changed_since_is_refused(stage: SetUp, tmp_path: Path) -> None:
+    event = trace(tmp_path)
+    here = stage(event, repetitions=1)
+    (tmp_path / "day.csv").write_text("0,9\n1,9\n")
+    assert open_series(here.series.experiment, now_s=1_699_999_100.0).folder == here.series.folder, "it has its copy"
+    with pytest.raises(ExperimentError, match=r"day\.csv has changed; this request is of the one whose SHA-256 begins"):
+        open_series(here.series.experiment, new=True)
+    next((here.series.folder / "traces").iterdir()).write_text("0,9\n1,9\n")
+    with pytest.raises(ExperimentError, match=r"csv has changed; it is the trace of this series"):
+        Stage.go(here)
