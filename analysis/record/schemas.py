@@ -295,7 +295,7 @@ _DECLARED = (
         Column("phase", "string", "", "`before` or `after`, of `steady`", "another kind"),
         Column("steady", "boolean", "", "whether the run step, watching live, found the run steady", "another kind"),
         Column("reason", "string", "",
-               "why: of `steady`, `decision`, `fallback`, `scale_aborted`, `machine_request`, `request_refused` …",
+               "why: of `steady`, `decision`, `fallback`, `scale_aborted`, `course_ended`, `machine_request` …",
                "another kind"),
         Column("machines", "array<string>", "",
                "machines concerned: of `machines_joined`, `machines_left` …", "another kind"),

@@ -117,8 +117,10 @@ class Sine(PlannedEvent):
         return BEGIN_S
 
     def words(self) -> str:
-        height = f"{self.mean:g} ± {self.amplitude:g} times that of the submission every {self.period_s:g} s"
-        return f"{rate_of(self.topology, self.source)} is {height} {how_long(self.for_s, 'until the run ends')}"
+        height = f"{self.mean:g} ± {self.amplitude:g} every {self.period_s:g} s"
+        return (
+            f"a sine of {rate_of(self.topology, self.source)}, {height}, {how_long(self.for_s, 'until the run ends')}"
+        )
 
     def errors(self, plan: PlanSoFar) -> Iterator[str]:
         yield from whose_errors(self.topology, self.source, plan)
@@ -163,8 +165,8 @@ class Trace(PlannedEvent):
         return BEGIN_S
 
     def words(self) -> str:
-        faster = "" if self.compression == 1 else f", {self.compression:g} times as fast,"
-        follows = f"{rate_of(self.topology, self.source)} follows {Path(self.file).name}{faster}"
+        faster = "" if self.compression == 1 else f" {self.compression:g} times as fast,"
+        follows = f"{rate_of(self.topology, self.source)} follows {Path(self.file).name},{faster}"
         return f"{follows} {how_long(self.for_s, 'to its end')}"
 
     def errors(self, plan: PlanSoFar) -> Iterator[str]:

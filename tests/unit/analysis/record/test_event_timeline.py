@@ -1,7 +1,11 @@
+import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from analysis.record import event_timeline
+from analysis.record.event_timeline import event_label, event_marks
 from analysis.record.files import RunPaths
 from analysis.report import series_tables
 from tests.support.series_by_hand import SCALED_OUT, ZERO, write_run
@@ -99,3 +103,26 @@ def test_a_timeline_has_the_rounds_with_an_event_and_follows_its_files(tmp_path:
         file.write('{"t": 1, "observation": {"event": null}}\n{"observation": {"event": {"event_id": "e2"}}}\n')
     again = event_timeline.read_timeline(run)
     assert (again.rounds, again.damaged) == (timeline.rounds, 1)
+
+
+@pytest.mark.parametrize(
+    ("facts", "label"),
+    [
+        ({"factor": 1.5}, "rate × 1.5"),
+        ({"factor": 1.5, "over_s": None, "topology": None, "source": "spout_1"}, "rate of spout_1 × 1.5"),
+        ({"factor": 2, "over_s": 30.0, "topology": "star", "source": None}, "rate of star × 2 over 30 s"),
+        ({"factor": 2, "over_s": 30.0, "topology": "star", "source": "a"}, "rate of a of star × 2 over 30 s"),
+    ],
+)
+def test_a_change_of_rate_says_whose_and_how_fast(facts: dict[str, Any], label: str) -> None:
+    assert event_label({"t": 1.0, "kind": "rate_changed", "event_id": "e1", **facts}) == label
+
+
+def test_a_course_is_marked_once(tmp_path: Path) -> None:
+    lines = [
+        {"t": 10.0, "kind": "event_performed", "event_id": "e1", "event": "sine", "label": "a sine"},
+        {"t": 20.0, "kind": "course_interrupted", "event_id": "e1", "from_s": 15.0, "until_s": 23.0},
+        {"t": 40.0, "kind": "course_ended", "event_id": "e1", "reason": "it is over"},
+    ]
+    (tmp_path / "events.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert [(mark.kind, mark.label) for mark in event_marks(RunPaths(tmp_path))] == [("sine", "a sine")]
