@@ -521,7 +521,7 @@ def test_limits_are_in_the_data_where_there_are_some_only() -> None:
 
 def test_more_than_the_testbed_can_give_is_refused() -> None:
     asked = elastic(max=250)
-    with pytest.raises(CapacityError, match="251 machines need"):
+    with pytest.raises(CapacityError, match="251 machines are asked for, at most 200"):
         check(replace(asked, testbed=replace(asked.testbed, name="local", scale=1.0)))
 
 
