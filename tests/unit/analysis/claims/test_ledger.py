@@ -51,6 +51,26 @@ def test_the_reason_says_how_many_runs_were_not_steady_and_that_they_count() -> 
     assert check.reason.endswith("; 2 of 3 runs were not steady and count with what stood for a steady part")
 
 
+def test_of_several_topologies_a_claim_names_one() -> None:
+    """Without a name, or with another one, it says which there are; of one topology a name is not needed."""
+    known = measured([164, 165, 166], EVEN).values
+    of_star = {(*key, "star"): of for key, of in known.items()}
+    of_all = {(*key, "all"): [replace(value, value=2 * value.value) for value in of] for key, of in known.items()}
+    several = Conditions({**of_star, **of_all}, topologies={"stela/star": ("star", "diamond", "all")})
+    assert judge(replace(S03, topology="star"), several).measured == pytest.approx(65.0, abs=0.2)
+    row = judge(replace(S03, topology="all"), several)
+    assert row.runs == 3 and ledger_row(row)["topology"] == "all"
+    assert judge(replace(S03, topology="diamond"), several).verdict == "not run"
+    for wrong in (None, "stra"):
+        with pytest.raises(ClaimFileError, match=rf"S03: topology is {wrong!r}; allowed of stela/star: star, diamond"):
+            judge(replace(S03, topology=wrong), several)
+    one = Conditions(known, topologies={"stela/star": ("star",)})
+    assert judge(S03, one) == judge(S03, Conditions(known)) and "topology" not in ledger_row(judge(S03, one))
+    assert judge(replace(S03, topology="star"), one).measured == judge(S03, one).measured
+    with pytest.raises(ClaimFileError, match="topology is 'all'; allowed of stela/star: star"):
+        judge(replace(S03, topology="all"), one)
+
+
 def test_reproduced_is_an_interval_that_lies_wholly_in_the_region() -> None:
     row = verdict([164, 165, 166], EVEN)
     assert (row.verdict, row.measured) == ("reproduced", pytest.approx(65.0, abs=0.2))

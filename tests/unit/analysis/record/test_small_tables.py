@@ -33,6 +33,21 @@ def test_rows_are_added_in_parts_and_read_by_run(tmp_path: Path, monkeypatch: py
     assert (row["run_id"], row["downtime_s"], row["event_id"]) == ("r3", 3.0, None)
 
 
+def test_rows_of_one_topology_are_those_that_name_it(tmp_path: Path) -> None:
+    paths = SeriesPaths(tmp_path)
+    assert small_tables.topologies(paths) == () and small_tables.cluster(paths) is None
+    named = [{"run_id": "r1", "topology": name, "position": i} for i, name in enumerate(("b", "a"), 1)]
+    small_tables.write(paths, "topologies", named)
+    assert small_tables.topologies(paths) == ("b", "a", "all") and small_tables.cluster(paths) == "all"
+    small_tables.write(paths, "downtime", [row | {"topology": name} for row in ROWS[:2] for name in ("a", "all")])
+    small_tables.write(paths, "machines", [{"run_id": "r1", "machine": "m1"}])
+    found = small_tables.rows(paths, "downtime", runs=["r1"], topology="a")
+    assert [(row["run_id"], row["topology"]) for row in found] == [("r1", "a")]
+    assert len(small_tables.rows(paths, "machines", topology="a")) == 1, "which is of no topology"
+    small_tables.write(paths, "topologies", [named[0], named[1] | {"run_id": "r2", "position": 1}])
+    assert small_tables.topologies(paths) == (), "each run has one"
+
+
 def test_a_table_without_rows_is_there(tmp_path: Path) -> None:
     paths = SeriesPaths(tmp_path)
     small_tables.write(paths, "downtime", [])

@@ -7,7 +7,7 @@ import pytest
 
 from barograph.compare import record
 from barograph.compare.budget import Budget
-from barograph.compare.comparison import Comparison, Pair, Question, derive, remarks
+from barograph.compare.comparison import Comparison, Pair, Question, derive, remarks, require_topology
 from barograph.compare.request import comparison_request, reopen_comparison
 from barograph.compare.sides import Side
 from barograph.errors import ExperimentError
@@ -95,6 +95,23 @@ def test_what_was_asked() -> None:
     )
     assert asked.variants == ("stela",) and asked.question == Question(True, 2.0, Budget(seconds=7200.0))
     assert comparison_request({**GIVEN, "variants": []}).variants is None
+
+
+def test_one_of_several_topologies_is_asked_about(both: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = comparison_request({**GIVEN, "topology": "star"}).question
+    assert asked.topology == "star" and asked.as_data()["topology"] == "star"
+    assert "topology" not in comparison_request(GIVEN).question.as_data(), "files of before stay as they are"
+    only = both.topology.name
+    for known in (None, only):
+        require_topology(both, known)
+    with pytest.raises(ExperimentError, match=rf"--topology is 'all'; {both.name} has {only}$"):
+        require_topology(both, "all")
+    data = both.as_data() | {"topologies": [{"name": "one"}, {"name": "two"}]}
+    monkeypatch.setattr(Experiment, "as_data", lambda _: data)
+    for known in (None, "two", "all"):
+        require_topology(both, known)
+    with pytest.raises(ExperimentError, match=r"--topology is 'three'; .* has one, two, all$"):
+        require_topology(both, "three")
 
 
 @pytest.mark.parametrize(

@@ -255,6 +255,13 @@ def test_a_comparison_without_the_metric_lists_what_it_has() -> None:
     assert difference_of({"rows": [ROW]}, ABOUT).half_width == 2.0
 
 
+def test_of_several_topologies_the_variant_says_which() -> None:
+    rows = [ROW | {"topology": name, "low": low} for name, low in (("star", -7.0), ("all", -5.0))]
+    assert difference_of({"rows": rows}, replace(ABOUT, variant="stela:all")).low == -5.0
+    with pytest.raises(ExperimentError, match="of stela; it has none"):
+        difference_of({"rows": rows}, ABOUT)
+
+
 def test_a_search_is_the_same_after_it_was_written(commit: MakeCommit, tmp_path: Path) -> None:
     good = commit("good")
     commit("broken")

@@ -43,6 +43,16 @@ def test_values_of_sides_that_were_not_steady_are_counted_and_others_say_nothing
     }  # fmt: skip
 
 
+def test_of_several_topologies_each_is_a_variants_of_its_own() -> None:
+    runs = [{"run_id": "a-r1", "variant": "a", "status": "complete", "order": 1}]
+    rows = [
+        {"run_id": "a-r1", "event_id": "e1", "metric": "m", "value": value, "censored": False, "topology": name}
+        for name, value in (("star", 1.0), ("all", 3.0))
+    ]  # fmt: skip
+    found = collect_numbers(runs, rows, several=True)
+    assert {name: of["m"]["e1"]["values"] for name, of in found.items()} == {"a:star": [1.0], "a:all": [3.0]}
+
+
 def test_what_is_no_number_says_nothing() -> None:
     assert (
         collect_numbers(

@@ -1,0 +1,149 @@
+"""The units of metrics, and what the cluster has of its topologies' numbers, on rows by hand."""
+
+from typing import Any
+
+import pytest
+
+from analysis.metrics.juice import juice
+from analysis.metrics.throughput import downtime, zeros
+from analysis.metrics.topologies import (
+    Units,
+    downtimes_of_clusters,
+    sums_of_clusters,
+    throughput_of_clusters,
+)
+
+Row = dict[str, Any]
+
+
+def event(t_s: float, kind: str, **more: Any) -> Row:
+    return {"run_id": "r", "t_s": t_s, "kind": kind, "event_id": None, "event": None} | more
+
+
+def units(events: list[Row], *names: str) -> Units:
+    rows = [
+        {"run_id": "r", "topology": name, "topology_id": f"{name}-1", "position": i} for i, name in enumerate(names)
+    ]
+    return Units.of([{"run_id": "r"}], rows, events)
+
+
+ARRIVAL = event(150, "event_performed", event_id="e1", event="arrival", topology="b")
+DEPARTURE = event(250, "event_performed", event_id="e2", event="departure", topology="a")
+TWO = units([ARRIVAL, DEPARTURE], "a", "b")
+AXIS = {"run_id": "r/all", "event_id": "e0", "zero_s": 150.0, "first_s": 100.0, "last_s": 300.0}
+
+
+def test_a_run_of_one_topology_has_one_unit_and_all_events() -> None:
+    of_other = event(1, "steady", topology="elsewhere")
+    one = units([of_other], "a")
+    assert one.events_of_units([of_other]) == [of_other | {"run_id": "r/a"}] and not one.clusters
+    assert one.with_cluster == one.of_machines == {"r": ("a",)}
+    nameless = Units.of([{"run_id": "r"}], [], [])
+    assert nameless.topologies == {"r": ("",)}
+
+
+def test_an_event_of_one_topology_is_its_own_but_its_zero_is_everybodys() -> None:
+    lines = [
+        event(1, "steady", topology="a"), event(2, "machines_left"), event(3, "decision", topologies=["b"]), ARRIVAL,
+    ]  # fmt: skip
+    found = {(row["run_id"], row["kind"]) for row in TWO.events_of_units(lines)}
+    everybody = ("machines_left", "event_performed")
+    assert found == {(f"r/{name}", kind) for name in ("a", "b", "all") for kind in everybody} | {
+        ("r/a", "steady"), ("r/b", "decision"), ("r/all", "decision"),
+    }  # fmt: skip
+
+
+def test_who_arrives_is_observed_from_its_arrival_and_who_departs_until_then() -> None:
+    observed = [
+        {"run_id": f"r/{name}", "first_s": first, "worker_last_s": 300.0, "machine_last_s": 300.0}
+        for name, first in (("a", 100.0), ("b", 157.0))
+    ]  # fmt: skip
+    found = zeros(TWO.events_of_units([ARRIVAL, DEPARTURE]), observed, TWO.spans_s)
+    assert [(row["run_id"], row["zero_s"], row["first_s"], row["last_s"]) for row in found] == [
+        ("r/a", 150, 100, 250), ("r/b", 150, 150, 300),
+    ]  # fmt: skip
+
+
+def rates(name: str, of: dict[float, float | None], scope: str = "total") -> list[Row]:
+    return [
+        {"run_id": f"r/{name}", "event_id": "e0", "window_s": w, "scope": scope, "component": "", "rate": rate}
+        for w, rate in of.items()
+    ]  # fmt: skip
+
+
+def sums(*rows: Row) -> dict[tuple[str, float], float | None]:
+    found = throughput_of_clusters([AXIS], rows, TWO)
+    return {(row["scope"], row["window_s"]): row["rate"] for row in found}
+
+
+def test_a_window_is_the_sum_of_who_runs_in_it() -> None:
+    a = {-50.0 + 10 * i: 5.0 for i in range(15)}
+    b: dict[float, float | None] = {10.0 * i: 3.0 for i in range(15)} | {20.0: None}
+    found = sums(*rates("a", dict(a)), *rates("b", b))
+    assert found["total", -10] == 5 and found["total", 0] == 8 and found["total", 90] == 8
+    assert found["total", 100] == 3, "a departed at 100 s"
+    assert found["total", 20] is None, "b ran and nobody knows its rate: that is not nothing"
+    assert {scope for scope, _ in found} == {"total"}
+    lacking = sums(*rates("a", dict(a)), *rates("b", {10.0: 3.0}))
+    assert lacking["total", 10] == 8 and lacking["total", 30] is None
+
+
+def test_the_cluster_is_down_when_every_topology_is() -> None:
+    spans = [
+        {"run_id": f"r/{name}", "event_id": "e1", "zero_s": 150.0, "first_s": 100.0, "last_s": 250.0, "until_s": 250.0}
+        for name in ("a", "b", "all")
+    ]  # fmt: skip
+    silent = [
+        {"run_id": f"r/{name}", "event_id": "e1", "from_second": start, "until_second": until}
+        for name, start, until in (("a", 5, 30), ("a", 40, 45), ("b", 0, 12), ("b", 20, 42))
+    ]  # fmt: skip
+    (found,) = downtimes_of_clusters(spans, silent, TWO)
+    assert (found["run_id"], found["downtime_s"], found["longest_s"]) == ("r/all", 7 + 10 + 2, 10)
+    assert downtimes_of_clusters([spans[0], spans[2]], silent, TWO) == [], "of b nothing is known"
+
+
+def test_what_arrives_is_not_down_until_it_works_and_what_departed_never_is() -> None:
+    own = {"event_id": "e1", "zero_s": 150.0, "first_s": 150.0, "last_s": 250.0, "until_s": 250.0}
+    silent = [{"run_id": "r/b", "event_id": "e1", "from_second": 0, "until_second": 9},
+              {"run_id": "r/b", "event_id": "e1", "from_second": 20, "until_second": 23},
+              {"run_id": "r/c", "event_id": "e1", "from_second": 0, "until_second": 99}]  # fmt: skip
+    found = downtime([own | {"run_id": "r/b"}, own | {"run_id": "r/c"}], silent)
+    assert [(row["run_id"], row["downtime_s"]) for row in found] == [("r/b", 3)], "c never worked"
+    departed = {"run_id": "r/a", "event_id": "e2", "zero_s": 250.0, "first_s": 150.0, "last_s": 250.0, "until_s": 250.0}
+    assert downtime([departed], []) == []
+
+
+def measured(name: str, metric: str, value: float, steady: bool | None = None) -> Row:
+    return {"run_id": f"r/{name}", "event_id": "e1", "metric": metric, "value": value, "censored": False,
+            "steady": steady}  # fmt: skip
+
+
+def test_sums_are_of_who_was_there_and_none_where_one_lacks_its_number() -> None:
+    span = {"run_id": "r/all", "event_id": "e1", "zero_s": 150.0, "first_s": 100.0, "last_s": 250.0}
+    levels = [{"run_id": "r/a", "max_utility": 10.0}, {"run_id": "r/b", "max_utility": None}]
+    given = [
+        measured("a", "lost_before", 2), measured("a", "lost_after", 3), measured("b", "lost_after", 4),
+        measured("a", "late_after", 1), measured("a", "utility_after", 8, steady=False),
+        measured("a", "throughput_after", 9),
+    ]  # fmt: skip
+    found = {row["metric"]: (row["value"], row["steady"]) for row in sums_of_clusters(given, [span], levels, TWO)}
+    assert found == {"lost_before": (2, None), "lost_after": (7, None), "utility_after": (8, False)}
+
+
+def edge(source: str, target: str, sent: float, executed: float) -> Row:
+    return {"source": source, "target": target, "sent": sent, "executed": executed}
+
+
+FIGURE_1 = [edge("spout", "a", 10, 10), edge("a", "b", 8, 8), edge("a", "c", 8, 6), edge("b", "d", 8, 8),
+            edge("c", "d", 6, 6)]  # fmt: skip
+FIGURE_5 = [edge("spout_1", "a", 10, 5), edge("a", "b", 5, 5), edge("spout_2", "d", 10, 10), edge("d", "e", 10, 5),
+            edge("e", "b", 2.5, 2.5), edge("e", "f", 2.5, 2), edge("b", "c", 7.5, 7.5)]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("edges", "expected"),
+    [(FIGURE_1, 0.875), (FIGURE_5, 0.475), ([], None), ([edge("s", "a", 0, 5)], None),
+     ([edge("s", "a", 1, 1), edge("a", "b", 1, 1), edge("b", "a", 1, 1), edge("b", "c", 1, 1)], None)],
+)  # fmt: skip
+def test_juice_is_that_of_the_papers_figures(edges: list[Row], expected: float | None) -> None:
+    assert juice(edges) == (None if expected is None else pytest.approx(expected))
