@@ -143,7 +143,7 @@ class _NotHad(Exception):
 
 def _carry_out(run: RunContext, request: PolicyRequest) -> None:
     about = {"event_id": run.hold_id, "request_id": request.request_id}
-    with _shown(run, request.kind):
+    with _shown(run, "more_machines" if request.kind == "acquire" else "fewer_machines"):
         try:
             if request.kind == "acquire":
                 machines = _acquire(run, request.number, about)

@@ -26,8 +26,8 @@ class Hold(PlannedEvent):
     is_hold: ClassVar[bool] = True
     phases: ClassVar[Mapping[str, str]] = {
         "hold": "the policy decides by itself",
-        "acquire": "machines that the policy asked for join",
-        "release": "machines leave that the policy let go",
+        "more_machines": "machines that the policy asked for join",
+        "fewer_machines": "machines leave that the policy let go",
     }
 
     @property

@@ -17,6 +17,7 @@ from barograph.plan.events.hold import Hold
 from barograph.plan.experiment import Experiment, MachineCount
 from barograph.run.clocks import ClockWrong
 from barograph.run.fake_cluster import APPLY_S, BOOT_S, FakeClock, FakeStorm
+from barograph.series.status import PHASE_WORDS
 from barograph.series_steps import attempt_next_run
 from inventory.errors import CapacityError, InfrastructureError
 from tests.unit.barograph.run.conftest import Stage
@@ -85,11 +86,12 @@ def test_a_machine_that_is_up_joins_and_leaves_and_all_of_it_is_on_record(elasti
     assert {key: closed[key] for key in ("event_id", "done", "refused", "failed")} == {
         "event_id": "e1", "done": 2, "refused": 0, "failed": 0,
     }  # fmt: skip
-    assert not {"acquire", "release"} & {phase["name"] for phase in here.document()["phases"]}
+    assert not {"more_machines", "fewer_machines"} & {phase["name"] for phase in here.document()["phases"]}
     listener: Any = here.context.listener
     shown = [line["phase"] for line in listener.lines if line["kind"] == "phase"]
-    first = shown.index("acquire")
-    assert shown[first - 1 : first + 4] == ["hold", "acquire", "hold", "release", "hold"]
+    first = shown.index("more_machines")
+    assert shown[first - 1 : first + 4] == ["hold", "more_machines", "hold", "fewer_machines", "hold"]
+    assert PHASE_WORDS["release"] == "releasing machines", "of the series"
     assert here.storm.arguments["end_machine_request"]["outcome"] == "done"
     assert "grow" not in here.storm.calls
 
