@@ -53,8 +53,9 @@ CAPTIONS = {
 
 @dataclass(frozen=True)
 class TableRow:
-    """One row of a table, as text."""
+    """One row of a table, as text; `topology` is empty where runs have one only."""
 
+    topology: str
     pair: str
     metric: str
     a: str
@@ -112,6 +113,21 @@ class Content:
     glossary: list[tuple[str, str]]
     report: str | None
 
+    @property
+    def answer(self) -> list[str]:
+        """The sentence, a paragraph a topology."""
+        return self.found.sentence.split(sentence.BETWEEN_TOPOLOGIES)
+
+    @property
+    def groups(self) -> list[tuple[str, list[TableRow], list[TableRow]]]:
+        """Primary rows and all others of each topology; of the only one without a name."""
+
+        def of(rows: list[TableRow], name: str) -> list[TableRow]:
+            return [row for row in rows if row.topology == name]
+
+        names = dict.fromkeys(row.topology for row in (*self.primary, *self.secondary))
+        return [(name, of(self.primary, name), of(self.secondary, name)) for name in names]
+
 
 def write(series_dir: Path | str) -> Path:
     """Write comparison_result.json and comparison.html of an analysed series; returns the page's path."""
@@ -140,7 +156,7 @@ def collect(paths: SeriesPaths, found: Comparison) -> Content:
         figures=_figures(paths, found),
         sides=[_side_facts("A", found.question.a), _side_facts("B", found.question.b)],
         runs=[run for pair in found.runs for run in _run_lines(paths.root, found, pair)],
-        several_pairs=found.several,
+        several_pairs=len(found.question.pairs) > 1,
         recorded=any(row.floor_on_record for row in found.rows),
         machines=shown.machine_facts(rows(paths, "machines")),
         environment=shown.environment_facts(runs),
@@ -183,7 +199,8 @@ def _table_row(found: Comparison, row: MetricRow) -> TableRow:
     unit = metric_directions.metric(row.metric).unit
     counted = row.kind in (Kind.RATIO, Kind.DIFFERENCE)
     return TableRow(
-        pair=row.about,
+        topology=small_tables.topology_words(row.topology),
+        pair=row.pair,
         metric=sentence.event_text(row, found.kinds) + (f" ({unit})" if counted and unit else ""),
         a=sentence.level_text(row.a, row),
         b=sentence.level_text(row.b, row),

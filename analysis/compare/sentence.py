@@ -19,6 +19,7 @@ from analysis.compare.verdict import (
 from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.numerals import MISSING, change, number, with_unit
 from analysis.record.event_timeline import WHOLE_RUN
+from analysis.record.small_tables import topology_words
 
 OTHER_EVENTS = {"worker_crash": "worker's crash", "cpu_load": "CPU load", "slow_cpu": "slow CPU",
           "memory_limit": "memory limit", "lan_cut": "LAN cut", "partition": "partition", "hold": "hold",
@@ -125,6 +126,8 @@ def distinct(texts: Iterable[str]) -> list[str]:
 
 
 Kinds = Mapping[str, str]  # event -> its kind
+BETWEEN_TOPOLOGIES = "\n"  # of the answer: with a dozen rows each, one paragraph would be a wall
+MOST_LISTED = 4  # undecided metrics of one of several topologies; of more their number is said
 
 
 def sentence(question: Question, rows: Sequence[MetricRow], runs: Sequence[PairRuns], kinds: Kinds) -> str:
@@ -135,7 +138,7 @@ def sentence(question: Question, rows: Sequence[MetricRow], runs: Sequence[PairR
     headline = _headline(question, [row for row in primary if row.verdict is not Verdict.NONE], runs)
     parts = [(pair, topology) for pair in runs for topology in _topologies(pair, primary)]
     if len(parts) == 1:
-        headline += f" ({parts[0][1]})" if parts[0][1] else ""
+        headline += f" ({topology_words(parts[0][1])})" if parts[0][1] else ""
         text = _of_pair(question, runs[0], primary, kinds, short=False)
         return f"{headline}: {text}." if text else f"{headline}."
     several = len(runs) > 1
@@ -143,9 +146,11 @@ def sentence(question: Question, rows: Sequence[MetricRow], runs: Sequence[PairR
     for pair, topology in parts:
         own = [row for row in primary if row.topology == topology]
         failures = topology == _topologies(pair, primary)[0]  # of the runs, whatever ran in them
-        name = ", ".join(filter(None, (pair.pair.name if several or not topology else "", topology)))
+        words = topology_words(topology)
+        name = ", ".join(filter(None, (pair.pair.name if several or not topology else "", words)))
         said.append((name, _of_pair(question, pair, own, kinds, short=True, failures=failures)))
-    return " ".join([f"{headline}.", *(f"{name}: {text}." for name, text in said if text)])
+    between = BETWEEN_TOPOLOGIES if any(topology for _, topology in parts) else " "
+    return between.join([f"{headline}.", *(f"{name}: {text}." for name, text in said if text)])
 
 
 def _topologies(pair: PairRuns, primary: Sequence[MetricRow]) -> list[str]:
@@ -188,7 +193,9 @@ def _of_pair(
         _called_text(question, rows, kinds),
         _no_difference_text(rows, kinds),
     ]
-    if short:
+    if short and len(undecided) > MOST_LISTED and undecided[0].topology:
+        parts.append(f"{count_text(len(undecided), 'metric')} undecided")
+    elif short:
         parts.append(_list_text("undecided", undecided, kinds))
     else:
         parts += [f"{event_text(row, kinds)}: {undecided_text(question, row)}" for row in undecided]

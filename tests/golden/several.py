@@ -30,7 +30,7 @@ SERVICE_LEVELS = {
 }
 SLOTS = {"star": "m1:6700", "diamond": "m2:6700", "page": "m3:6700"}
 NAMES = tuple(SLOTS)
-COMPONENTS = [
+COMPONENTS: list[dict[str, Any]] = [
     {"name": name, "kind": kind, "tasks": [task], "executors": 1, "sink": name == "sink"}
     for task, (name, kind) in enumerate((("spout", "spout"), ("work", "bolt"), ("sink", "bolt")), start=1)
 ]

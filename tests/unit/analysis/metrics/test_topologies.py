@@ -120,7 +120,7 @@ def measured(name: str, metric: str, value: float, steady: bool | None = None) -
 
 def test_sums_are_of_who_was_there_and_none_where_one_lacks_its_number() -> None:
     span = {"run_id": "r/all", "event_id": "e1", "zero_s": 150.0, "first_s": 100.0, "last_s": 250.0}
-    levels = [{"run_id": "r/a", "max_utility": 10.0}, {"run_id": "r/b", "max_utility": None}]
+    levels: list[Row] = [{"run_id": "r/a", "max_utility": 10.0}, {"run_id": "r/b", "max_utility": None}]
     given = [
         measured("a", "lost_before", 2), measured("a", "lost_after", 3), measured("b", "lost_after", 4),
         measured("a", "late_after", 1), measured("a", "utility_after", 8, steady=False),
