@@ -7,6 +7,7 @@ from typing import Any
 from analysis.claims.estimates import Estimated
 from analysis.claims.statements import Claim
 from analysis.errors import ClaimFileError
+from analysis.record.event_timeline import WHOLE_CLUSTER
 from analysis.stats.paired_differences import MINIMUM_BLOCKS
 
 REPRODUCED, DIFFERS, UNDECIDED = "reproduced", "differs", "undecided"
@@ -46,7 +47,7 @@ class Conditions:
     def of(self, claim: Claim, variant: str | None) -> Sequence[Value]:
         """Raises ClaimFileError for a claim of no topology, or another one, where runs have several."""
         there = self.topologies.get(claim.experiment, ())
-        if there and claim.topology not in (there if len(there) > 1 else (None, *there)):
+        if there and claim.topology not in (there if WHOLE_CLUSTER in there else (None, *there)):
             raise ClaimFileError(
                 f"claim {claim.name}: topology is {claim.topology!r}; allowed of {claim.experiment}: {', '.join(there)}"
             )
