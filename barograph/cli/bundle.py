@@ -190,7 +190,7 @@ def refuse_secrets(entries: Iterable[Entry]) -> None:
 
 
 SUFFIX = ".tar.gz"
-COMPARISON_TABLES = ("runs", "machines", "measurements")
+COMPARISON_TABLES = ("runs", "machines", "measurements", "topologies")
 
 
 def bundle(name: str, to: Path | None, *, without_raw: bool, say: Say) -> int:
