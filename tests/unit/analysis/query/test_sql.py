@@ -106,7 +106,8 @@ def test_what_there_is_to_ask_is_said_without_spark(capsys: pytest.CaptureFixtur
     assert len(capsys.readouterr().out.splitlines()) == len(TABLES)
     assert cli.main(["sql", "--describe", "cpu"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("cpu: CPU and memory of each machine") and "key: run_id, topology, event_id, phase, machine" in out
+    assert out.startswith("cpu: CPU and memory of each machine")
+    assert "key: run_id, topology, event_id, phase, machine" in out
     assert "throttled_ms_per_s  double   ms/s " in out
 
 
