@@ -51,7 +51,7 @@ class Conditions:
             raise ClaimFileError(
                 f"claim {claim.name}: topology is {claim.topology!r}; allowed of {claim.experiment}: {', '.join(there)}"
             )
-        of = (claim.topology,) if len(there) > 1 and claim.topology else ()
+        of = (claim.topology,) if WHOLE_CLUSTER in there and claim.topology else ()
         return self.values.get((claim.experiment, variant or "", claim.metric, claim.event, *of), [])
 
 
