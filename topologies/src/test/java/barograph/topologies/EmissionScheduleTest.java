@@ -287,6 +287,22 @@ class EmissionScheduleTest {
         }
     }
 
+    /** Of such rates a tuple is due exactly when the rate changes, and no binary fraction says when that is. */
+    @ParameterizedTest
+    @CsvSource({"100, 1", "240, 4", "70, 7"})
+    void aTupleThatIsDueAsTheRateChangesIsDueOnce(double rate, int tasks) {
+        double[] factors = new Random(5).ints(2000, 1, 30).mapToDouble(tenths -> tenths / 10.0).toArray();
+        List<RateChange> course = course(factors);
+        long sum = 0;
+        for (int task = 0; task < tasks; task++) {
+            EmissionSchedule schedule = new EmissionSchedule(rate, task, tasks, START);
+            schedule.countDue(COURSE * SECOND);
+            schedule.follow(course, COURSE * SECOND);
+            sum += schedule.countDue((COURSE + factors.length) * SECOND);
+        }
+        assertEquals(integral(factors, rate, factors.length), sum, 1.001);
+    }
+
     @ParameterizedTest
     @CsvSource({"240, 4", "7.5, 3", "0.5, 2"})
     void aProcessThatBeginsLaterHasTheSameTuples(double rate, int tasks) {
@@ -339,6 +355,11 @@ class EmissionScheduleTest {
         schedule.follow(fast.subList(0, 2), begin + SECOND / 2);
         assertEquals(0, schedule.countDue(begin + 3 * SECOND), 1);
         assertEquals(25, schedule.countDue(begin + 103 * SECOND), 1);
+        long due = schedule.behind();
+        for (; schedule.isDue(begin + 103 * SECOND - 1); due--) {
+            schedule.take();
+        }
+        assertEquals(0, due);
     }
 
     @Test
