@@ -110,7 +110,7 @@ class RunContext:
     zero_s: float | None = None  # of the first event
     decide_every_s: float | None = None  # in a hold
     hold_id: str = ""  # the event that is the hold; its requests for machines belong to it
-    hold_begin_s: float = 0.0
+    closed_requests: set[str] = field(default_factory=set)  # of holds that are over
     disturbed_s: float = math.inf  # since when a machine is disturbed
     _allowances: list[tuple[float, float]] = field(default_factory=list)  # from when to when any worker may restart
     _decided: set[str] = field(default_factory=set)

@@ -131,7 +131,7 @@ class EventActions:
             machine_changes.close(run, "the hold is over")
             _wait_until_carried_out(run)
         else:
-            run.hold_id, run.hold_begin_s = self.event_id, run.now()
+            run.hold_id = self.event_id
 
     def remove_machines(self, machines: Sequence[str]) -> None:
         run = self.run

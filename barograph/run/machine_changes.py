@@ -121,8 +121,9 @@ def close(run: RunContext, why: str) -> None:
     run.note(state)
     counts = Counter(done=0, refused=0, failed=0)
     for each in state.machine_requests:
-        if each.t >= run.hold_begin_s:
+        if each.request_id not in run.closed_requests:
             counts[each.outcome] += each.times
+            run.closed_requests.add(each.request_id)
     run.record.event("requests_closed", event_id=run.hold_id, **counts)
     run.hold_id = ""
 
