@@ -60,7 +60,8 @@ class RunData:
 
 @dataclass(frozen=True)
 class EventLabel:
-    """Where an event's label stands: at the right of its line, or at the left where the panel ends before it does."""
+    """Where an event's label stands: at the right of its line, or at the left where the panel ends before it does and
+    has more room there."""
 
     text: str
     at_s: float
@@ -157,7 +158,7 @@ def _rates(axes: Axes, data: RunData, height_in: float, labels: Sequence[EventLa
     high = 0.93 * axes.get_ylim()[1]
     spots = [Spot(m.middle_s, high, {"time_s": m.middle_s, "event": m.label}) for m in moments(data.marks)]
     points.add_points(axes, "", "event", "#222222", spots)
-    _decisions(axes, data)
+    _decisions(axes, data, named=labels is not None)
 
 
 def event_labels(events: Sequence[Moment], first_s: float, last_s: float) -> list[EventLabel]:
@@ -165,7 +166,10 @@ def event_labels(events: Sequence[Moment], first_s: float, last_s: float) -> lis
     left, right, _, _ = MARGINS_IN
     per_character = (last_s - first_s) / (CHARACTERS_PER_IN * (style.WIDTH_IN - left - right))
     widths = [per_character * (len(event.label) + 1) for event in events]
-    are_left = [event.middle_s + width > last_s for event, width in zip(events, widths, strict=True)]
+    are_left = [
+        event.middle_s + width > last_s and first_s - event.middle_s + width < event.middle_s + width - last_s
+        for event, width in zip(events, widths, strict=True)
+    ]
     spans = [
         (event.middle_s - width, event.middle_s) if is_left else (event.middle_s, event.middle_s + width)
         for event, width, is_left in zip(events, widths, are_left, strict=True)
@@ -176,14 +180,15 @@ def event_labels(events: Sequence[Moment], first_s: float, last_s: float) -> lis
     ]
 
 
-def _decisions(axes: Axes, data: RunData) -> None:
-    """Small marks along the bottom; the reason of each is its label in the page."""
+def _decisions(axes: Axes, data: RunData, *, named: bool) -> None:
+    """Small marks along the bottom; the reason of each is its label in the page. `named`: with words beside them."""
     if not data.decisions:
         return
     times, height = [at for at, _ in data.decisions], 0.02 * axes.get_ylim()[1]
     axes.plot(times, [height] * len(times), ls="", marker="^", ms=4.5, color=style.PALETTE[3], clip_on=False)
-    axes.annotate("the policy decides", (times[0], height), xytext=(4, 5), textcoords="offset points", fontsize=8,
-                  color=style.PALETTE[3])  # fmt: skip
+    if named:
+        axes.annotate("the policy decides", (times[0], height), xytext=(4, 5), textcoords="offset points", fontsize=8,
+                      color=style.PALETTE[3])  # fmt: skip
     spots = [Spot(at, height, {"time_s": at, "event": reason}) for at, reason in data.decisions]
     points.add_points(axes, "", "decision", style.PALETTE[3], spots)
 

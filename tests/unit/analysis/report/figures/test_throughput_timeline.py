@@ -55,6 +55,14 @@ def test_a_label_for_which_the_panel_ends_too_soon_stands_left_of_its_line_and_o
     assert [label.tier for label in labels] == [0, 1, 2]
 
 
+def test_a_label_that_is_too_long_for_either_side_stands_where_there_is_more_room() -> None:
+    moments = [
+        throughput_timeline.Moment("the policy decides by itself, every 5 s for 240 s", t, t, t) for t in (0, 300)
+    ]
+    labels = run_timeline.event_labels(moments, -60.0, 360.0)
+    assert [label.is_left for label in labels] == [False, True]
+
+
 def test_colours_are_those_of_the_family_and_never_shared() -> None:
     eight = ["even_rebalance", "stela", "least_link_load", "a", "b", "c", "d", "e"]
     assert len(set(style.colours(eight).values())) == 8
