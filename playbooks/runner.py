@@ -50,7 +50,7 @@ LIMITS_S: Mapping[str, float] = {
 # Where these tasks fail, machine and harness did their part: it was Nimbus or Flux that refused. Each ends by itself on
 # the machine before its play's limit; where one is still open then, ssh or the machine hangs and not Storm.
 STORM_TASKS = frozenset({
-    "Submit the topology with Flux", "Kill every topology", "Wait until Nimbus has the supervisors",
+    "Submit the topology with Flux", "Kill topologies", "Wait until Nimbus has the supervisors",
     "Wait until the policy service answers", "Wait until Nimbus answers",
 })  # fmt: skip
 LOCAL_TASKS = frozenset({"Pack the Storm home"})  # done on this box, whichever machine they are listed under

@@ -463,8 +463,8 @@ class ServiceState:
         tasks, _, topology_id = sources.partition(" ")
         topology = self.topologies.get(topology_id)
         if topology is not None:
-            begun = (int(task) for task in tasks.split(",") if task.isdecimal())
-            topology.samples.emissions.begin(begun, self.clock())
+            begun = {int(task) for task in tasks.split(",") if task.isdecimal()}
+            topology.samples.emissions.begin(begun & topology.spout_tasks, self.clock())
 
     def take_machine_samples(self, lines: Iterable[str]) -> None:
         self._add_lines(lines, self.machine_samples.add)

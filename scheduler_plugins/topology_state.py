@@ -21,6 +21,7 @@ class TopologyState:
     rebalancing: bool = False
     slots: tuple[str, ...] = ()
     tasks_total: int = 0
+    spout_tasks: frozenset[int] = frozenset()
     unplaced_why: str | None = None  # what Storm's own scheduler said of executors that it left without a slot
     lost: list[dict[str, Any]] = field(default_factory=list)  # tasks that had a slot, and have none though nobody asked
     _placement: Mapping[str, str] = field(default_factory=dict)  # task → slot, in the round before
@@ -36,6 +37,8 @@ class TopologyState:
         placement: Mapping[str, str] = topology["placement"]
         self.is_running, self.rebalancing = True, bool(topology.get("rebalancing"))
         self.tasks_total = sum(len(component["tasks"]) for component in topology["components"])
+        spouts = (component for component in topology["components"] if component["kind"] == "spout")
+        self.spout_tasks = frozenset(int(task) for component in spouts for task in component["tasks"])
         self.unplaced_why = topology.get("unplaced_why")
         lost = [] if self.rebalancing else [slot for task, slot in self._placement.items() if task not in placement]
         if lost:

@@ -26,6 +26,8 @@ from barograph.series.series import Series
 from barograph.settings import fake_pace
 from inventory.testbed import Disturbance
 
+TOPOLOGY_PATIENCE_S = 10.0
+
 
 @dataclass(frozen=True)
 class SeriesContext:
@@ -55,6 +57,7 @@ class Membership:
     away: set[str] = field(default_factory=set)  # returned to the testbed
     disturbed: list[tuple[tuple[str, ...], Disturbance]] = field(default_factory=list)  # and not as before yet
     hidden: set[str] = field(default_factory=set)  # of these, whom Nimbus may miss
+    unfit: set[str] = field(default_factory=set)  # booted for a policy, and not to be used, such as for their clock
 
     def expected(self) -> tuple[str, ...]:
         """Whom Nimbus has to know now."""
@@ -120,6 +123,8 @@ class RunContext:
     _restarts: set[WorkerRestart] = field(default_factory=set)  # on record
     _losses: set[LostTasks] = field(default_factory=set)
     _unknown: tuple[str, ...] = ()
+    topologies_due: set[str] = field(default_factory=set)  # submitted, and not killed by the plan
+    _gone: dict[str, float] = field(default_factory=dict)  # of these, since when Nimbus has one no more
     _known: set[str] = field(default_factory=set)  # machines that Nimbus has known
     _missed: dict[str, float] = field(default_factory=dict)  # of these, when it last did not know it
 
@@ -196,11 +201,20 @@ class RunContext:
                 f"the policy service serves run {state.run_id or 'none'} in place of {self.plan.run_id}: it was started"
                 " anew; its log on the master says why it ended"
             )
+        self._require_topologies(state)
         self._note_decisions(state)
         self._note_requests(state)
         self._note_unknown_machines(state)
         self._note_restarts(state)
         self._note_lost_tasks(state)
+
+    def _require_topologies(self, state: ServiceState) -> None:
+        """Nothing waits for one that is no more, so nothing else would say that it is missing."""
+        for topology in state.topologies:
+            if topology.running or topology.name not in self.topologies_due:
+                self._gone.pop(topology.name, None)
+            elif self.now() - self._gone.setdefault(topology.name, self.now()) >= TOPOLOGY_PATIENCE_S:
+                raise RunBroken(f"Nimbus has topology {topology.name} no more, and nobody asked for that")
 
     def _note_unknown_machines(self, state: ServiceState) -> None:
         is_placed = any(topology.placed_among for topology in state.topologies)

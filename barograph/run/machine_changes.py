@@ -204,7 +204,7 @@ def _idle(run: RunContext) -> tuple[str, ...]:
     """Up, and not in the cluster."""
     machines = run.machines
     known = dict.fromkeys((*run.context.experiment.acquired(), *sorted(machines.extra, key=_number)))
-    taken = {*machines.present, *machines.down, *machines.dead, *machines.hidden, *machines.away}
+    taken = {*machines.present, *machines.down, *machines.dead, *machines.hidden, *machines.away, *machines.unfit}
     silent = set(run.context.cluster.silent_machines())
     return tuple(name for name in known if name not in taken | silent)
 
@@ -235,6 +235,7 @@ def _boot_for_policy(run: RunContext, names: Sequence[str], about: dict[str, Any
     try:
         boot(run, names, **about)
     except Exception as error:
+        run.machines.unfit.update(names)
         return_booted(run, [name for name in names if name in run.machines.extra])
         if not _is_news(error):
             raise

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 
 from scheduler_plugins.emission_records import LEAST_FACTOR, MOST_FACTOR
 
-MOST_ROWS = 1_000_000
+MOST_ROWS, MOST_BYTES = 1_000_000, 100_000_000
 
 
 class UnfitTrace(ValueError):
@@ -42,6 +43,10 @@ def facts_of(path: Path, scale: float, longest_gap_s: float) -> TraceFacts:
         stat = path.stat()
     except OSError as error:
         raise UnfitTrace(f"there is no {path} ({error.strerror}); give a path from the experiment's file on") from error
+    if not S_ISREG(stat.st_mode) and not S_ISDIR(stat.st_mode):
+        raise UnfitTrace("it is no regular file; give a CSV file of seconds and factors")
+    if stat.st_size > MOST_BYTES:
+        raise UnfitTrace(f"it has {stat.st_size} bytes; allowed: at most {MOST_BYTES}; join some of its lines")
     return _facts_of(path, scale, longest_gap_s, (stat.st_mtime_ns, stat.st_size))
 
 

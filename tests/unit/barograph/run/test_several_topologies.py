@@ -11,6 +11,7 @@ from analysis.record.worker_files import read
 from barograph.errors import MachineLost, RunBroken
 from barograph.plan.events import Arrival, Departure, RateChange
 from barograph.plan.experiment import ServiceLevelChoice, TopologyChoice
+from barograph.policy_service import TopologyStatus
 from barograph.series_steps import attempt_next_run
 from tests.unit.barograph.run.conftest import SetUp, Stage
 
@@ -104,6 +105,21 @@ def test_one_that_nimbus_does_not_forget_ends_the_run(stage: SetUp) -> None:
     here = stage(DEPARTURE, topologies=(STAR, OTHER))
     here.storm.kill = lambda _topology: None  # type: ignore[method-assign]
     with pytest.raises(RunBroken, match="topology star, which was killed"):
+        attempt_next_run(here.series, here.context)
+
+
+@pytest.mark.parametrize("topologies", [(STAR, OTHER), (STAR,)])
+def test_one_that_vanishes_ends_the_run(stage: SetUp, topologies: tuple[TopologyChoice, ...]) -> None:
+    """Also the only one: nothing else would be wrong then."""
+    here = stage(RateChange("steady", 1.5), topologies=topologies)
+    status = here.storm._status
+
+    def vanishing(name: str) -> TopologyStatus:
+        late = here.storm._since_submission() > 70
+        return replace(status(name), running=False) if name == "star" and late else status(name)
+
+    here.storm._status = vanishing  # type: ignore[method-assign]
+    with pytest.raises(RunBroken, match="Nimbus has topology star no more, and nobody asked for that"):
         attempt_next_run(here.series, here.context)
 
 

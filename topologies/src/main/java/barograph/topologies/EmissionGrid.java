@@ -33,6 +33,11 @@ record EmissionGrid(double componentRate, int taskIndex, int taskCount, long ori
         return originPoints > 0 && Math.abs(componentPoints(atNanos) - other.componentPoints(atNanos)) < SAME_POINT;
     }
 
+    /** Whether nothing ever falls due. */
+    boolean isIdle() {
+        return componentRate == 0;
+    }
+
     private double componentPoints(long nanos) {
         return originPoints + (nanos - originNanos) * componentRate / NANOS_PER_SECOND;
     }

@@ -219,7 +219,7 @@ public final class EmissionSchedule {
     /** The last stretch ends then, and one of this rate begins. */
     private void append(RateChange change, long fromNanos) {
         factor = change.factor();
-        long until = Math.max(last.from, last.grid.pointsBefore(fromNanos));
+        long until = last.grid.isIdle() ? last.from : Math.max(last.from, last.grid.pointsBefore(fromNanos));
         for (Position passed : List.of(taken, counted)) {
             if (passed.stretch == last) {
                 until = Math.max(until, passed.point); // with a clock that was read a moment later

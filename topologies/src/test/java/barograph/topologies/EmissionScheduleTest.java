@@ -389,6 +389,29 @@ class EmissionScheduleTest {
         assertEquals(20, schedule.countDue(begin + 4 * SECOND), 1, "after " + before);
     }
 
+    /** Where a tuple is due just as the rate becomes 0, whatever rounding makes of its number. */
+    @Test
+    void noTupleIsLeftInAStretchInWhichNothingIsDue() {
+        for (int base = 0; base < 1000; base++) {
+            List<RateChange> changes = new ArrayList<>();
+            changes.add(new RateChange(START / SECOND * SECOND, 1, base));
+            double seconds = base + COURSE - START / SECOND;
+            double[] factors = {0.1, 0.6, 0, 0.5};
+            for (int i = 0; i < factors.length; i++) {
+                changes.add(new RateChange((COURSE + i) * SECOND, factors[i], seconds));
+                seconds += factors[i];
+            }
+            EmissionSchedule schedule = new EmissionSchedule(100, 0, 1, START);
+            schedule.follow(changes, START);
+            long end = (COURSE + factors.length) * SECOND;
+            schedule.countDue(end);
+            while (schedule.isDue(end - 1)) {
+                schedule.take();
+            }
+            assertEquals(0, schedule.behind(), "numbered from " + base);
+        }
+    }
+
     /** 48 h with a change each second. */
     @Test
     void aLongCourseCostsNoMemory() throws Exception {
