@@ -100,7 +100,7 @@ def conditions(series: Iterable[SeriesPaths]) -> Conditions:
     for paths, runs in runs_of:
         for experiment in {run["experiment"] for run in runs.values() if run["experiment"]}:
             specs[experiment] += _specs(paths)
-            topologies[experiment] += _topologies(paths)
+            topologies[experiment] += _names(paths)
         for run in runs.values():
             if run["status"] != "complete":
                 why = f"{run['run_id']} ({run['status']}: {run['failure_message'] or 'no reason recorded'})"
@@ -115,12 +115,19 @@ def conditions(series: Iterable[SeriesPaths]) -> Conditions:
                 name = run["run_id"] if times[run["experiment"]] == 1 else f"{run['series_id']}/{run['run_id']}"
                 found = Value(name, row["value"], row["censored"], blocks[run["run_id"]], row.get("steady"))
                 values[_key(run, row, several)].append(found)
-    there = {experiment: tuple(dict.fromkeys(names)) for experiment, names in topologies.items()}
+    there = {experiment: _topologies(names) for experiment, names in topologies.items()}
     return Conditions(dict(values), dict(exclusions), dict(specs), dict(timed_otherwise), there)
 
 
-def _topologies(paths: SeriesPaths) -> Sequence[str]:
-    """Names, with `all` where a run has several; none of records that name none."""
+def _topologies(names: Sequence[str]) -> tuple[str, ...]:
+    """Names, with `all` last where a run has several. None where runs have one each and not all the same, as in other
+    people's logs."""
+    found = tuple(dict.fromkeys(name for name in names if name != small_tables.ALL))
+    return (*found, small_tables.ALL) if small_tables.ALL in names else found if len(found) == 1 else ()
+
+
+def _names(paths: SeriesPaths) -> Sequence[str]:
+    """None of records that name none."""
     return small_tables.topologies(paths) or [row["topology"] for row in rows(paths, "topologies") if row["topology"]]
 
 

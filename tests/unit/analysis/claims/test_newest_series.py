@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from analysis.claims.ledger import conditions, evaluate, evaluate_newest, newest_complete
+from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 
 STAR = "stela/star"
@@ -185,3 +186,32 @@ def test_runs_without_a_policy_and_blocks_are_compared_in_their_order(tmp_path: 
     pq.write_table(pa.Table.from_pylist([run | {"policy": None} for run in pq.read_table(table).to_pylist()]), table)
     row = {row.claim.name: row for row in evaluate([root])}["S03"]
     assert (row.runs, row.measured, row.direction) == (3, pytest.approx(65.0), "same")
+
+
+def write_topologies(root: Path, rows: list[dict[str, Any]]) -> None:
+    small_tables.write(SeriesPaths(root), "topologies", rows)
+
+
+def test_values_are_of_each_topology_where_a_run_has_several(tmp_path: Path) -> None:
+    root = write(tmp_path, "20261121-000000-a", {"stela": [10.0]})
+    measured = small_tables.rows(SeriesPaths(root), "measurements")
+    rows = [row | {"topology": name} for row in measured for name in ("one", "two", "all")]
+    small_tables.write(SeriesPaths(root), "measurements", rows)
+    write_topologies(root, [{"run_id": "stela-r1", "topology": name, "position": i}
+                            for i, name in enumerate(("one", "two"), 1)])  # fmt: skip
+    known = conditions([SeriesPaths(root)])
+    assert known.topologies == {STAR: ("one", "two", "all")}
+    assert {key[4:] for key in known.values} == {("one",), ("two",), ("all",)}
+
+
+@pytest.mark.parametrize(("second", "known"), [("one", ("one",)), ("other", ()), ("", ("one",))])
+def test_runs_of_one_topology_each_need_no_name_even_where_it_differs(
+    tmp_path: Path, second: str, known: tuple[str, ...]
+) -> None:
+    """As in other people's logs, whose runs may be of different topologies."""
+    root = write(tmp_path, "20261121-000000-a", {"stela": [10.0, 20.0]})
+    write_topologies(root, [{"run_id": f"stela-r{i}", "topology": name, "position": 1}
+                            for i, name in enumerate(("one", second), 1)])  # fmt: skip
+    found = conditions([SeriesPaths(root)])
+    assert found.topologies == {STAR: known}
+    assert [value.value for value in found.values[STAR, "stela", "throughput_after", "e1"]] == [10.0, 20.0]
