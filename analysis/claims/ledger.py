@@ -22,7 +22,7 @@ from analysis.claims.statements import FAMILIES, Claim, Kind, load_claims
 from analysis.errors import RecordError
 from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.record import small_tables
-from analysis.record.event_timeline import event_id_of
+from analysis.record.event_timeline import WHOLE_CLUSTER, event_id_of
 from analysis.record.files import SeriesPaths, read_json
 from analysis.record.small_tables import Row, rows
 from analysis.stats import inference
@@ -122,8 +122,8 @@ def conditions(series: Iterable[SeriesPaths]) -> Conditions:
 def _topologies(names: Sequence[str]) -> tuple[str, ...]:
     """Names, with `all` last where a run has several. None where runs have one each and not all the same, as in other
     people's logs."""
-    found = tuple(dict.fromkeys(name for name in names if name != small_tables.ALL))
-    return (*found, small_tables.ALL) if small_tables.ALL in names else found if len(found) == 1 else ()
+    found = tuple(dict.fromkeys(name for name in names if name != WHOLE_CLUSTER))
+    return (*found, WHOLE_CLUSTER) if WHOLE_CLUSTER in names else found if len(found) == 1 else ()
 
 
 def _names(paths: SeriesPaths) -> Sequence[str]:
