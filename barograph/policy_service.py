@@ -104,9 +104,6 @@ class TopologyStatus:
     samples_age_s: float | None = None  # of its oldest worker; None: one has not sent any
     placed_among: tuple[str, ...] | None = None  # machines known when it was placed; None: an older service
 
-    def all_placed(self) -> bool:
-        return 0 < self.tasks_total == self.tasks_placed
-
 
 @dataclass(frozen=True)
 class ServiceState:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from scheduler_plugins.decision_tracker import EXPIRY_S, DecisionStatus, DecisionTracker
 from scheduler_plugins.emission_records import (
     EVERYWHERE,
     LEAST_FACTOR,
@@ -51,7 +52,6 @@ from scheduler_plugins.refusal import refusal, restarting_slots
 from scheduler_plugins.samples import AHEAD_S, WINDOW_S, MachineSamples
 from scheduler_plugins.topology_state import TopologyState
 
-EXPIRY_S = 75.0  # the bridge gives a plan up after 60 s, and says so again and again
 ANEW_S = 15.0  # no round for so long: Nimbus has ended, and one that takes over has its 60 s anew
 
 
@@ -106,130 +106,6 @@ def _check_scale_in(joined: tuple[str, ...], leave: Any, machines: Sequence[str]
         allowed = f"allowed are 1 to {most}" if most else "nothing is allowed"
         alive = f"{', '.join(machines)} {'are' if most else 'is'} alive"
         raise CallRefusal(400, f"scale: leave is {leave!r}; {allowed}: at least one machine must stay, and {alive}")
-
-
-@dataclass
-class DecisionStatus:
-    """One decision. `waiting`: topologies of which the bridge has yet to say whether it was applied; `applied`: those
-    for which it was.
-
-    `arrived`: the bridge has said that it has the answer. `expired`: it never said what became of it.
-    """
-
-    decision_id: str
-    t: float
-    event: ScaleEvent | None
-    decision: Decision
-    memory_before: Memory
-    waiting: set[str]
-    slots: tuple[str, ...] | None = ()  # whose workers restart for it; None: any may
-    given_s: float = 0.0  # since when the Nimbus of now has it
-    waits: int = 2  # Storm's, since then, at most: a Nimbus that restarts at once begins its wait again, unnoticed
-    arrived: bool = False
-    applied: set[str] = field(default_factory=set)
-    failed: bool = False  # for one topology at least
-    expired: bool = False
-    outcome_t: float | None = None
-    message: str = ""
-    own: bool = False  # the policy acted by itself
-    heard: tuple[Failure, ...] = ()  # what it was told of as it decided
-
-    @property
-    def event_id(self) -> str | None:
-        return self.event.event_id if self.event else None
-
-    @property
-    def expiry_s(self) -> float:
-        """Nimbus carries it out after its wait at the earliest."""
-        return EXPIRY_S + self.waits * self.decision.wait_s
-
-    def json(self) -> dict[str, Any]:
-        """As it stands in the service's state."""
-        return {
-            "decision_id": self.decision_id,
-            "t": self.t,
-            "event_id": self.event_id,
-            "reason": self.decision.reason,
-            "applied": not self.waiting and not self.failed,
-            "applied_to": sorted(self.applied),
-            "applied_t": None if self.waiting and not self.failed else self.outcome_t,
-            "message": self.message,
-            "release": list(self.decision.release),
-            "expired": self.expired,
-            "arrived": self.arrived or self.outcome_t is not None,
-            "slots": None if self.slots is None else list(self.slots),
-            "own": self.own,
-        }
-
-
-@dataclass
-class DecisionTracker:
-    statuses: list[DecisionStatus] = field(default_factory=list)
-    _number: int = 0
-
-    def add(
-        self, decision: Decision, t: float, event: ScaleEvent | None, memory_before: Memory,
-        slots: tuple[str, ...] | None = (), own: bool = False, heard: tuple[Failure, ...] = (),
-    ) -> str:  # fmt: skip
-        """Take a decision that changes something or settles an event; returns its id."""
-        parts = [*decision.executors.items(), *decision.placement.items()]
-        waiting = {topology for topology, change in parts if change} | set(decision.rebalance)
-        # What moves nothing needs no rebalance: there is nothing left to apply, machines to release are empty already.
-        outcome_t = None if waiting else t
-        self._number += 1
-        facts = (f"d{self._number}", t, event, decision, memory_before, waiting, slots)
-        status = DecisionStatus(*facts, given_s=t, outcome_t=outcome_t, own=own, heard=heard)
-        self.statuses.append(status)
-        return status.decision_id
-
-    def withdraw_unless_arrived(self, last_decision: str | None) -> DecisionStatus | None:
-        """Take which decision the bridge had last; returns the newest one if its answer got lost: it was never made."""
-        newest = self.statuses[-1] if self.statuses else None
-        if newest is None or newest.arrived or not newest.waiting or newest.failed:
-            return None
-        newest.arrived = newest.decision_id == last_decision
-        return None if newest.arrived else self.statuses.pop()
-
-    def expire(self, now: float, asked: str) -> Sequence[DecisionStatus]:
-        """Fail what the bridge has said nothing about for too long, `asked`: when Nimbus last asked; returns those."""
-        late = [s for s in self.statuses if s.waiting and now - s.given_s >= s.expiry_s]
-        for status in late:
-            if not status.failed:  # else that is what there is to tell
-                why = f"Nimbus has not said within {status.expiry_s:g} s whether it was applied; it last asked {asked}"
-                status.failed, status.expired, status.outcome_t, status.message = True, True, now, why
-        return late
-
-    def give_again(self, now: float) -> None:
-        """Another Nimbus has taken over what the one before had planned."""
-        for status in self.statuses:
-            status.given_s, status.waits = now, 1
-
-    def record_outcome(self, body: Mapping[str, Any]) -> DecisionStatus | None:
-        """Take what the bridge says of a topology; returns the decision if it was not applied there."""
-        for status in self.statuses:
-            if status.decision_id == body["decision_id"] and body["topology"] in status.waiting:
-                return _record_outcome(status, body)
-        return None  # of a run before, or said twice
-
-    def find(self, decision_id: str | None) -> DecisionStatus | None:
-        return next((status for status in self.statuses if status.decision_id == decision_id), None)
-
-    def is_last(self, status: DecisionStatus) -> bool:
-        return self.statuses[-1] is status
-
-    def released(self) -> set[str]:
-        """Machines that may leave, or may once what was decided is applied."""
-        return {machine for status in self.statuses if not status.failed for machine in status.decision.release}
-
-
-def _record_outcome(status: DecisionStatus, body: Mapping[str, Any]) -> DecisionStatus | None:
-    status.waiting.discard(body["topology"])
-    if body["ok"]:
-        status.applied.add(body["topology"])
-    if not status.failed:  # the first failure is the one to tell
-        status.outcome_t, status.message = float(body["t"]), str(body.get("message", ""))
-    status.failed = status.failed or not body["ok"]
-    return None if body["ok"] else status
 
 
 @dataclass(frozen=True)

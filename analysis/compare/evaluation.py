@@ -88,8 +88,7 @@ def _asked_for(paths: SeriesPaths) -> tuple[Any, ...]:
         return ()
     testbed = {key: spec.get("testbed", {}).get(key) for key in ("name", "machine_type", "scale", "bandwidth_mbit")}
     changes = {json.dumps(variant.get("topology"), sort_keys=True) for variant in spec.get("variants", ())}
-    several = spec.get("topologies")
-    return testbed, spec.get("durations"), spec.get("topology"), sorted(changes), *([] if not several else [several])
+    return testbed, spec.get("durations"), spec.get("topology"), spec.get("topologies"), sorted(changes)
 
 
 def _host(runs: list[Row]) -> tuple[str, ...]:

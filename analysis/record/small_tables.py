@@ -4,6 +4,7 @@ What is bounded by runs x windows costs Spark more than it is worth. Nothing is 
 starts Python workers, on a cluster too; `createDataFrame` of a list does it, however short the list is.
 """
 
+import re
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -76,6 +77,11 @@ def topologies(paths: SeriesPaths) -> tuple[str, ...]:
 def topology_words(name: str) -> str:
     """In a heading."""
     return "all topologies" if name == WHOLE_CLUSTER else name
+
+
+def topology_suffix(name: str) -> str:
+    """Of the names of figures and tables, which are files too; empty of the only topology."""
+    return f"_{re.sub(r'[^A-Za-z0-9-]+', '_', name)}" if name else ""
 
 
 def cluster(paths: SeriesPaths) -> str | None:

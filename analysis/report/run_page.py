@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,7 +13,7 @@ from analysis.record import event_timeline, run_errors
 from analysis.record.event_timeline import WHOLE_CLUSTER, WHOLE_RUN, EventOutcome, event_id_of, event_order
 from analysis.record.files import RunPaths, SeriesPaths
 from analysis.record.run_errors import ErrorGroup, RunErrors
-from analysis.record.small_tables import HISTOGRAM, Row, by_run, rows, topologies, topology_words
+from analysis.record.small_tables import HISTOGRAM, Row, by_run, rows, topologies, topology_suffix, topology_words
 from analysis.report import latency_sentences, page, series_tables
 from analysis.report.figures import run_timeline, style
 from analysis.report.figures.catalogue import Figure, page_figure
@@ -207,8 +206,12 @@ def _section(
 ) -> Section:  # fmt: skip
     run_id = data.run_id
     drawing = run_timeline.draw(data, span) if name not in ("", WHOLE_CLUSTER) else None
-    title, suffix = topology_words(name), re.sub(r"[^A-Za-z0-9-]+", "_", name)
-    figure = page_figure(f"timeline_{suffix}", f"{run_id} over time: {title}", CAPTION, drawing) if drawing else None
+    title = topology_words(name)
+    figure = (
+        page_figure(f"timeline{topology_suffix(name)}", f"{run_id} over time: {title}", CAPTION, drawing)
+        if drawing
+        else None
+    )
     return Section(name, title, figure, measurement_tables(run_id, measured), placements(settled, labels))
 
 

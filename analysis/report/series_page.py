@@ -5,7 +5,6 @@ in it, the sentence says so).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -150,7 +149,7 @@ class Section:
     @property
     def suffix(self) -> str:
         """Of the names of its figures and tables."""
-        return f"_{re.sub(r'[^A-Za-z0-9-]+', '_', self.name)}" if self.name else ""
+        return small_tables.topology_suffix(self.name)
 
     @property
     def several_events(self) -> bool:

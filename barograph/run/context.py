@@ -115,6 +115,7 @@ class RunContext:
     hold_id: str = ""  # the event that is the hold; its requests for machines belong to it
     closed_requests: set[str] = field(default_factory=set)  # of holds that are over
     disturbed_s: float = math.inf  # since when a machine is disturbed
+    expected_topologies: set[str] = field(default_factory=set)  # submitted, and not killed by the plan
     _allowances: list[tuple[float, float]] = field(default_factory=list)  # from when to when any worker may restart
     _decided: set[str] = field(default_factory=set)
     _applied: set[str] = field(default_factory=set)
@@ -123,7 +124,6 @@ class RunContext:
     _restarts: set[WorkerRestart] = field(default_factory=set)  # on record
     _losses: set[LostTasks] = field(default_factory=set)
     _unknown: tuple[str, ...] = ()
-    topologies_due: set[str] = field(default_factory=set)  # submitted, and not killed by the plan
     _gone: dict[str, float] = field(default_factory=dict)  # of these, since when Nimbus has one no more
     _known: set[str] = field(default_factory=set)  # machines that Nimbus has known
     _missed: dict[str, float] = field(default_factory=dict)  # of these, when it last did not know it
@@ -211,7 +211,7 @@ class RunContext:
     def _require_topologies(self, state: ServiceState) -> None:
         """Nothing waits for one that is no more, so nothing else would say that it is missing."""
         for topology in state.topologies:
-            if topology.running or topology.name not in self.topologies_due:
+            if topology.running or topology.name not in self.expected_topologies:
                 self._gone.pop(topology.name, None)
             elif self.now() - self._gone.setdefault(topology.name, self.now()) >= TOPOLOGY_PATIENCE_S:
                 raise RunBroken(f"Nimbus has topology {topology.name} no more, and nobody asked for that")

@@ -196,12 +196,12 @@ class EventActions:
         run = self.run
         (chosen,) = (each for each in run.topologies() if each.name == topology)
         run.context.cluster.submit(run.plan, chosen)
-        run.topologies_due.add(topology)
+        run.expected_topologies.add(topology)
         run.record.event("topology_submitted", topology=topology)
 
     def kill(self, topology: str) -> None:
         run = self.run
-        run.topologies_due.discard(topology)  # first: from here on nobody may miss it
+        run.expected_topologies.discard(topology)  # first: from here on nobody may miss it
         run.context.cluster.kill(topology)
 
         def gone(state: ServiceState) -> bool | None:

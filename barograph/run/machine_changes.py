@@ -134,8 +134,8 @@ def close_after_failure(run: RunContext) -> None:
         close(run, "the run broke")
 
 
-class _NotHad(Exception):
-    """The policy does not have its way; `outcome`: refused or failed."""
+class _RequestFailure(Exception):
+    """The policy does not get what it asked for; `outcome`: refused or failed."""
 
     def __init__(self, outcome: str, why: str) -> None:
         super().__init__(why)
@@ -150,7 +150,7 @@ def _carry_out(run: RunContext, request: PolicyRequest) -> None:
                 machines = _acquire(run, request.number, about)
             else:
                 machines = _release(run, request.machines, about)
-        except _NotHad as error:
+        except _RequestFailure as error:
             run.context.service.end_machine_request(request.request_id, error.outcome, why=str(error))
         else:
             run.context.service.end_machine_request(request.request_id, "done", machines)
@@ -179,7 +179,7 @@ def _acquire(run: RunContext, number: int, about: dict[str, Any]) -> tuple[str, 
 def _release(run: RunContext, machines: tuple[str, ...], about: dict[str, Any]) -> tuple[str, ...]:
     """A machine that booted in this run costs money until it is given back; others stay idle, and may join again."""
     if gone := [name for name in machines if name not in run.machines.present]:
-        raise _NotHad("refused", f"{', '.join(gone)} is away by another event of the plan")
+        raise _RequestFailure("refused", f"{', '.join(gone)} is away by another event of the plan")
     drain(run, machines)
     return_booted(run, [name for name in machines if name in run.machines.extra])
     given_back = run.machines.away.issuperset(machines)
@@ -195,7 +195,7 @@ def _require_room(run: RunContext, number: int) -> None:
     if limits is not None and there + number > limits[1]:
         also = f" with {', '.join(hidden)}, which the plan has taken away for a while" if hidden else ""
         allowed = f"allowed: at most {max(0, limits[1] - there)}"
-        raise _NotHad(
+        raise _RequestFailure(
             "refused", f"acquire is {number}; {allowed}, for machines.max is {limits[1]} and {there} are there{also}"
         )
 
@@ -214,7 +214,9 @@ def _names_to_boot(run: RunContext, number: int) -> tuple[str, ...]:
     if number <= 0:
         return ()
     if run.context.experiment.testbed.joining != "booted":
-        raise _NotHad("failed", f"{number} more would have to be up and idle: the others are lost, or given back")
+        raise _RequestFailure(
+            "failed", f"{number} more would have to be up and idle: the others are lost, or given back"
+        )
     unused = sorted(run.machines.later, key=_number)[:number]
     known = (*run.context.experiment.workers(), *run.machines.extra)
     return (*unused, *names_after(known, number - len(unused)))
@@ -225,13 +227,13 @@ def _number(name: str) -> int:
 
 
 def _boot_for_policy(run: RunContext, names: Sequence[str], about: dict[str, Any]) -> None:
-    """Raises _NotHad where the budget does not cover them, or they did not come: then none of them is there."""
+    """Raises _RequestFailure where the budget does not cover them, or they did not come: then none of them is there."""
     elapsed_s = run.now() - float(run.record.document["started_s"])
     rest_s = max(0.0, longest_run_s(run.context.experiment) + LONGEST_CLOSING_S - elapsed_s)
     try:
         run.context.require_covered(names, rest_s)
     except BudgetSpent as error:
-        raise _NotHad("refused", message_of(error)) from error
+        raise _RequestFailure("refused", message_of(error)) from error
     try:
         boot(run, names, **about)
     except Exception as error:
@@ -239,7 +241,7 @@ def _boot_for_policy(run: RunContext, names: Sequence[str], about: dict[str, Any
         return_booted(run, [name for name in names if name in run.machines.extra])
         if not _is_news(error):
             raise
-        raise _NotHad("failed", message_of(error)) from error
+        raise _RequestFailure("failed", message_of(error)) from error
     types = run.context.cluster.facts().machines
     described = {name: dict(types[name]) for name in names}
     run.record.add({"machines": {**run.record.document["machines"], **described}})

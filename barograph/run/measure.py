@@ -103,7 +103,7 @@ def _phases(run: RunContext) -> None:
         for topology in run.topologies():
             if topology.name in present:
                 context.cluster.submit(run.plan, topology)
-                run.topologies_due.add(topology.name)
+                run.expected_topologies.add(topology.name)
                 record.event("topology_submitted", t=None, **run.about(topology.name))
     with record.phase("first_tuple", expected_s=10):
         begin_s = max(_first_tuple(run, name) for name in present)

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from barograph.plan.events.disturbances import length_errors
-from barograph.plan.events.kind import EventTime, EventTimes, PlannedEvent, PlanSoFar, RunActions, Seconds
+from barograph.plan.events.kind import OUTCOME_S, EventTime, EventTimes, PlannedEvent, PlanSoFar, RunActions, Seconds
 from scheduler_plugins.model import LONGEST_ROUND_S, SHORTEST_ROUND_S
 
 RoundLength = Annotated[float, Field(strict=True, ge=SHORTEST_ROUND_S, le=LONGEST_ROUND_S)]
@@ -32,7 +32,8 @@ class Hold(PlannedEvent):
 
     @property
     def longest_s(self) -> float:
-        return self.planned_s
+        """As it ends, the last decision is carried out still."""
+        return self.planned_s + (OUTCOME_S if self.for_s is not None else 0.0)
 
     @property
     def planned_s(self) -> float:

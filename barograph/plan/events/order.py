@@ -117,7 +117,7 @@ def _so_far(
         if not event.planned_s
     )
     running = (topologies_at_start(topologies, events), *topologies_after(topologies, events))[place]
-    is_held = any(event.kind == "hold" and not event.planned_s for event in earlier)
+    is_held = any(event.is_hold and not event.planned_s for event in earlier)
     return PlanSoFar(
         place, _working(before, earlier), names, limit_s, field, lasting, tuple(topologies), running, is_held
     )

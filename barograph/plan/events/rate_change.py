@@ -95,8 +95,27 @@ class RateChange(PlannedEvent):
                 return EventTimes(zero_s, zero_s)
 
 
+class CourseEvent(PlannedEvent):
+    """What the courses below share."""
+
+    calls: ClassVar[frozenset[str]] = COURSES
+    phases: ClassVar[Mapping[str, str]] = {"rate": "the input rate changes"}
+
+    @property
+    def longest_s(self) -> float:
+        return BEGIN_S
+
+    def begin(
+        self, run: RunActions, steps: course.Course, whose: tuple[str | None, str | None], facts: Mapping[str, Any]
+    ) -> EventTimes:
+        with run.phase("rate", expected_s=4):
+            begin_s = run.begin_course(steps, *whose)
+            with run.zero(at_s=begin_s, **facts) as zero_s:
+                return EventTimes(zero_s, zero_s)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Sine(PlannedEvent):
+class Sine(CourseEvent):
     """The input rate goes up and down evenly."""
 
     at: EventTime  # `steady`, or seconds after the first tuple or after the zero of the event before
@@ -108,13 +127,6 @@ class Sine(PlannedEvent):
     topology: Word | None = None  # its name in Storm; without it: every one
     source: Text | None = None  # a spout component; without it: every one
     kind: Literal["sine"] = "sine"
-
-    calls: ClassVar[frozenset[str]] = COURSES
-    phases: ClassVar[Mapping[str, str]] = {"rate": "the input rate changes"}
-
-    @property
-    def longest_s(self) -> float:
-        return BEGIN_S
 
     def words(self) -> str:
         height = f"{self.mean:g} ± {self.amplitude:g} every {self.period_s:g} s"
@@ -134,7 +146,7 @@ class Sine(PlannedEvent):
     def perform(self, run: RunActions) -> EventTimes:
         facts: dict[str, Any] = {"mean": self.mean, "amplitude": self.amplitude, "period_s": self.period_s}
         facts |= {"for_s": self.for_s, "phase": self.phase, "topology": self.topology, "source": self.source}
-        return _begin(
+        return self.begin(
             run,
             lambda _before: course.sine(self.mean, self.amplitude, self.period_s, self.for_s, self.phase),
             (self.topology, self.source),
@@ -143,7 +155,7 @@ class Sine(PlannedEvent):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trace(PlannedEvent):
+class Trace(CourseEvent):
     """The input rate follows a file: each row's number holds until the next row."""
 
     at: EventTime  # `steady`, or seconds after the first tuple or after the zero of the event before
@@ -156,13 +168,6 @@ class Trace(PlannedEvent):
     source: Text | None = None  # a spout component; without it: every one
     sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""  # of the file; without it: as it is now
     kind: Literal["trace"] = "trace"
-
-    calls: ClassVar[frozenset[str]] = COURSES
-    phases: ClassVar[Mapping[str, str]] = {"rate": "the input rate changes"}
-
-    @property
-    def longest_s(self) -> float:
-        return BEGIN_S
 
     def words(self) -> str:
         faster = "" if self.compression == 1 else f" {self.compression:g} times as fast,"
@@ -193,18 +198,9 @@ class Trace(PlannedEvent):
         facts: dict[str, Any] = {"file": self.file, "sha256": self.sha256}
         facts |= {"compression": self.compression, "scale": self.scale}
         facts |= {"for_s": self.for_s, "topology": self.topology, "source": self.source}
-        return _begin(
+        return self.begin(
             run,
             lambda _before: course.trace(rows_of(path, self.scale), self.compression, self.for_s),
             (self.topology, self.source),
             facts,
         )
-
-
-def _begin(
-    run: RunActions, steps: course.Course, whose: tuple[str | None, str | None], facts: Mapping[str, Any]
-) -> EventTimes:
-    with run.phase("rate", expected_s=4):
-        begin_s = run.begin_course(steps, *whose)
-        with run.zero(at_s=begin_s, **facts) as zero_s:
-            return EventTimes(zero_s, zero_s)

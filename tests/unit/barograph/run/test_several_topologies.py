@@ -13,7 +13,7 @@ from barograph.plan.events import Arrival, Departure, RateChange
 from barograph.plan.experiment import ServiceLevelChoice, TopologyChoice
 from barograph.policy_service import TopologyStatus
 from barograph.series_steps import attempt_next_run
-from tests.unit.barograph.run.conftest import SetUp, Stage
+from tests.unit.barograph.run.conftest import SetUp
 
 STAR = TopologyChoice("star")
 OTHER = TopologyChoice("other", flux="linear", service_level=ServiceLevelChoice(latency_ms=100.0, max_utility=2.0))
@@ -23,10 +23,6 @@ ARRIVAL, DEPARTURE = Arrival("steady", "late"), Departure("steady", "star")
 
 def of(told: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     return [event for event in told if event["kind"] == kind]
-
-
-def submissions(here: Stage) -> int:
-    return here.storm.calls.count("submit")
 
 
 def test_each_is_submitted_and_the_warm_up_counts_from_the_last_first_tuple(stage: SetUp) -> None:
